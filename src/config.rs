@@ -1,0 +1,130 @@
+//! Configuration: from a loose JSON file to a checked [`Config`], with every problem in one go.
+//!
+//! Pure but for [`load`], which reads the file, and [`env`], which reads the environment.
+//! Everything behind this module trusts these types.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::name::{ServerName, ToolboxName};
+
+/// A whole configuration, checked: every name is unique, every limit in range, every variable
+/// expanded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How toolboxes are presented to agents.
+    pub mode: ToolMode,
+    /// The longest name a registered tool may have, in bytes.
+    pub max_tool_name_length: usize,
+    /// Bounds on what passes through.
+    pub limits: Limits,
+    /// The toolboxes, in the order of the file.
+    pub toolboxes: Vec<ToolboxConfig>,
+}
+
+impl Config {
+    /// The toolbox called `name`.
+    pub fn toolbox(&self, name: &str) -> Option<&ToolboxConfig> {
+        self.toolboxes
+            .iter()
+            .find(|toolbox| toolbox.name.as_str() == name)
+    }
+}
+
+/// How toolboxes are presented to agents (`toolMode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolMode {
+    /// Opening a toolbox registers its tools in the agent's own tool list.
+    #[default]
+    Dynamic,
+    /// Opening a toolbox returns its tools' definitions; `use_tool` calls them.
+    Proxy,
+}
+
+/// Bounds on what passes through (`limits`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most bytes of tool definitions that one answer lists; beyond it they become signatures.
+    pub max_listing_bytes: usize,
+    /// The longest single message accepted from an agent or a server, in bytes.
+    pub max_message_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_listing_bytes: 40_000,
+            max_message_bytes: 64 * 1024 * 1024,
+        }
+    }
+}
+
+/// A named, described set of servers (`toolboxes.<name>`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolboxConfig {
+    /// The key in the file.
+    pub name: ToolboxName,
+    /// What the toolbox is for, in the user's words.
+    pub description: String,
+    /// Its servers that are not disabled, in the order of the file; never empty.
+    pub servers: Vec<ServerConfig>,
+}
+
+impl ToolboxConfig {
+    /// The server called `name`.
+    pub fn server(&self, name: &str) -> Option<&ServerConfig> {
+        self.servers
+            .iter()
+            .find(|server| server.name.as_str() == name)
+    }
+}
+
+/// One entry under `mcpServers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// The key in the file.
+    pub name: ServerName,
+    /// How the server is reached.
+    pub launch: Launch,
+    /// `toolFilters` as written: names, globs and `!` globs. Empty means all.
+    pub tool_filters: Vec<String>,
+    /// How long the server may take from its start to its tool list (`startupTimeoutMs`).
+    pub startup_timeout: Duration,
+    /// How long a call may go without an answer or progress (`callTimeoutMs`).
+    pub call_timeout: Duration,
+    /// How long the server may be unused before it is stopped (`idleTimeoutMs`); `None`: it stays.
+    pub idle_timeout: Option<Duration>,
+    /// Whether entries with the same launch share one process.
+    pub shared: bool,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Launch {
+    /// A child process that speaks MCP on its standard input and output.
+    Stdio(StdioLaunch),
+    /// A kind of server that a pasted block may name but that cannot be reached here. It never
+    /// starts; opening its toolbox reports it like any server that failed.
+    Unsupported {
+        /// What about the entry cannot be honored.
+        reason: String,
+        /// What to do instead.
+        hint: String,
+    },
+}
+
+/// Everything that decides what a child process is; equal launches may share a process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StdioLaunch {
+    /// The program: a name to find on `PATH`, or a path.
+    pub command: String,
+    /// Its arguments, untouched but for variables.
+    pub args: Vec<String>,
+    /// Variables set for it beside the small environment every child gets.
+    pub env: BTreeMap<String, String>,
+    /// The folder it starts in; absolute.
+    pub cwd: PathBuf,
+    /// Whether it gets the whole environment of the workbench.
+    pub inherit_env: bool,
+}

@@ -1,0 +1,6 @@
+//! MCP Workbench: one MCP server between an agent and many, with toolboxes that open on demand.
+//!
+//! `ARCHITECTURE.md` beside the sources says which module owns what.
+
+pub mod config;
+pub mod name;

@@ -1,0 +1,217 @@
+//! Names: what things are called, and how a tool's identity becomes a name that every client accepts.
+//!
+//! What we route by (`ToolId`) and what a model sees (`ExposedName`) are different types. An
+//! exposed name is resolved through a [`NameTable`], never by splitting it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+
+use sha2::{Digest, Sha256};
+
+#[cfg(test)]
+mod tests;
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Takes the name as it is written; every non-empty string is a name.
+            pub fn new(name: impl Into<String>) -> Self {
+                Self(name.into())
+            }
+
+            /// The name as it is written.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+name_type! {
+    /// The key of an entry under `mcpServers`; unique within its toolbox.
+    ServerName
+}
+name_type! {
+    /// The key of an entry under `toolboxes`.
+    ToolboxName
+}
+
+/// Which tool is meant: the server's own name for it, the server, and the toolbox they stand in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToolId {
+    /// The toolbox the tool is reached through.
+    pub toolbox: ToolboxName,
+    /// The server that has the tool.
+    pub server: ServerName,
+    /// The tool's name as its server gives it.
+    pub tool: String,
+}
+
+impl fmt::Display for ToolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.toolbox, self.server, self.tool)
+    }
+}
+
+/// A tool name as agents see it: `[A-Za-z0-9_-]`, never longer than the limit it was made for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExposedName(String);
+
+impl ExposedName {
+    /// Names a tool `<toolbox>__<server>__<tool>`, in at most `limit` bytes.
+    ///
+    /// The name depends on the identity alone, so it does not move when other servers come and
+    /// go. Where the plain form would be too long, would need other characters, or could be read
+    /// as another tool's name, it ends in a hash of the identity instead.
+    pub fn registered(id: &ToolId, limit: usize) -> Self {
+        let parts = [id.toolbox.as_str(), id.server.as_str(), &id.tool];
+        let plain = parts.join(SEPARATOR);
+        if plain.len() <= limit && parts.iter().all(|part| is_legal(part)) && is_unambiguous(id) {
+            return Self(plain);
+        }
+        let readable = sanitize(&plain);
+        let hash = short_hash(&parts);
+        let keep = limit.saturating_sub(hash.len() + 1).min(readable.len());
+        Self(format!("{}_{hash}", &readable[..keep]))
+    }
+
+    /// The name as the agent sees it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether `name` has the shape of a registered name of some tool of this server, so that it is
+/// worth opening the toolbox to find out.
+pub fn may_belong_to(name: &str, toolbox: &ToolboxName, server: &ServerName) -> bool {
+    let prefix = sanitize(&format!("{toolbox}{SEPARATOR}{server}{SEPARATOR}"));
+    let readable = name
+        .len()
+        .checked_sub(HASH_DIGITS + 1)
+        .and_then(|end| name.get(..end))
+        .unwrap_or_default();
+    name.starts_with(&prefix) || (!readable.is_empty() && prefix.starts_with(readable))
+}
+
+/// Every name an agent may call, and which tool each one means.
+#[derive(Clone, Debug, Default)]
+pub struct NameTable {
+    by_name: HashMap<ExposedName, ToolId>,
+}
+
+impl NameTable {
+    /// Adds a tool under its registered name; adding it again changes nothing.
+    pub fn register(&mut self, id: ToolId, limit: usize) -> ExposedName {
+        let name = ExposedName::registered(&id, limit);
+        self.by_name.entry(name.clone()).or_insert(id);
+        name
+    }
+
+    /// The tool that `name` means.
+    pub fn resolve(&self, name: &str) -> Option<&ToolId> {
+        self.by_name.get(name)
+    }
+
+    /// Every name in the table, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &ExposedName> {
+        self.by_name.keys()
+    }
+}
+
+impl std::borrow::Borrow<str> for ExposedName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ExposedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The shortest limit that leaves room for a hash and something readable before it.
+pub const MIN_NAME_LIMIT: usize = 16;
+
+const SEPARATOR: &str = "__";
+const HASH_DIGITS: usize = 8;
+
+fn is_legal_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+fn sanitize(name: &str) -> String {
+    name.chars()
+        .map(|c| if is_legal_char(c) { c } else { '_' })
+        .collect()
+}
+
+fn is_legal(part: &str) -> bool {
+    !part.is_empty() && part.chars().all(is_legal_char)
+}
+
+/// Whether the plain form can only be this identity's: with no `__` inside and no `_` at the
+/// seams of toolbox and server, the first two `__` are the separators, whatever the tool is called.
+fn is_unambiguous(id: &ToolId) -> bool {
+    let seams = |part: &str| !part.contains("__") && !part.ends_with('_') && !part.starts_with('_');
+    seams(id.toolbox.as_str()) && seams(id.server.as_str())
+}
+
+fn short_hash(parts: &[&str]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part.as_bytes());
+        hasher.update([0]);
+    }
+    hasher
+        .finalize()
+        .iter()
+        .take(HASH_DIGITS / 2)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Names nearest to `wanted` among `known`, best first, for a "did you mean"; at most `limit`.
+///
+/// A name counts as near when it is alike as a whole, or when one contains the other.
+pub fn nearest<'a>(
+    wanted: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    limit: usize,
+) -> Vec<&'a str> {
+    let wanted = wanted.to_lowercase();
+    let mut scored: Vec<(f64, &str)> = known
+        .into_iter()
+        .filter_map(|name| {
+            let folded = name.to_lowercase();
+            let alike = strsim::jaro_winkler(&wanted, &folded);
+            let contains =
+                wanted.len() >= 3 && (folded.contains(&wanted) || wanted.contains(&folded));
+            (alike >= 0.8 || contains)
+                .then_some((if contains { alike.max(0.9) } else { alike }, name))
+        })
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    scored
+        .into_iter()
+        .take(limit)
+        .map(|(_, name)| name)
+        .collect()
+}

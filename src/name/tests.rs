@@ -1,0 +1,126 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn id(toolbox: &str, server: &str, tool: &str) -> ToolId {
+    ToolId {
+        toolbox: ToolboxName::new(toolbox),
+        server: ServerName::new(server),
+        tool: tool.to_owned(),
+    }
+}
+
+fn registered(toolbox: &str, server: &str, tool: &str) -> String {
+    ExposedName::registered(&id(toolbox, server, tool), 48)
+        .as_str()
+        .to_owned()
+}
+
+#[test]
+fn a_plain_identity_keeps_its_plain_name() {
+    assert_eq!(
+        registered("dev", "files", "read_file"),
+        "dev__files__read_file"
+    );
+    assert_eq!(
+        registered("dev", "git-hub", "_private"),
+        "dev__git-hub___private"
+    );
+    assert_eq!(registered("dev", "files", "a__b"), "dev__files__a__b");
+}
+
+#[test]
+fn a_name_at_the_limit_is_plain_and_one_beyond_is_hashed() {
+    let tool = "t".repeat(48 - "dev__files__".len());
+    assert_eq!(
+        registered("dev", "files", &tool),
+        format!("dev__files__{tool}")
+    );
+
+    let longer = registered("dev", "files", &format!("{tool}t"));
+    assert_eq!(longer.len(), 48);
+    assert!(longer.starts_with("dev__files__ttt"), "{longer}");
+    assert_ne!(longer, registered("dev", "files", &format!("{tool}u")));
+}
+
+#[test]
+fn names_that_could_be_read_two_ways_never_meet() {
+    let same_text = [
+        id("a__b", "c", "d"),
+        id("a", "b__c", "d"),
+        id("a", "b", "c__d"),
+        id("a_", "_b", "c__d"),
+        id("a", "__b", "c__d"),
+    ];
+    let names: std::collections::HashSet<_> = same_text
+        .iter()
+        .map(|id| ExposedName::registered(id, 48))
+        .collect();
+    assert_eq!(names.len(), same_text.len());
+}
+
+#[test]
+fn names_that_differ_only_in_forbidden_characters_never_meet() {
+    let names: std::collections::HashSet<_> =
+        ["get.x", "get/x", "get x", "get_x", "get:x", "gét_x"]
+            .iter()
+            .map(|tool| registered("dev", "api", tool))
+            .collect();
+    assert_eq!(names.len(), 6);
+    assert!(names.contains("dev__api__get_x"));
+    assert!(
+        names
+            .iter()
+            .all(|name| name.len() <= 48 && name.chars().all(is_legal_char))
+    );
+}
+
+#[test]
+fn a_name_is_cut_to_the_smallest_limit_without_losing_its_hash() {
+    let name = ExposedName::registered(&id("toolbox", "server", "tool"), MIN_NAME_LIMIT);
+    assert_eq!(name.as_str().len(), MIN_NAME_LIMIT);
+    assert!(name.as_str().starts_with("toolbox_"), "{name}");
+}
+
+#[test]
+fn a_table_resolves_what_it_registered_and_nothing_else() {
+    let mut table = NameTable::default();
+    let odd = id("dev", "api", "get.x");
+    let name = table.register(odd.clone(), 48);
+    assert_eq!(table.register(odd.clone(), 48), name);
+    assert_eq!(table.resolve(name.as_str()), Some(&odd));
+    assert_eq!(table.resolve("dev__api__get_x"), None);
+    assert_eq!(table.names().count(), 1);
+}
+
+#[test]
+fn a_name_tells_which_server_may_have_it() {
+    let (dev, files) = (ToolboxName::new("dev"), ServerName::new("files"));
+    assert!(may_belong_to("dev__files__read_file", &dev, &files));
+    assert!(may_belong_to(
+        &registered("dev", "files", &"x".repeat(90)),
+        &dev,
+        &files
+    ));
+    assert!(!may_belong_to("dev__other__read_file", &dev, &files));
+    assert!(!may_belong_to("read_file", &dev, &files));
+    assert!(!may_belong_to("", &dev, &files));
+
+    let long = ToolboxName::new("b".repeat(60));
+    let cut = ExposedName::registered(
+        &ToolId {
+            toolbox: long.clone(),
+            ..id("", "files", "x")
+        },
+        48,
+    );
+    assert!(may_belong_to(cut.as_str(), &long, &files));
+}
+
+#[test]
+fn near_names_come_best_first() {
+    let known = ["github", "gitlab", "files", "memory"];
+    assert_eq!(nearest("githb", known, 3), ["github", "gitlab"]);
+    assert_eq!(nearest("file", known, 3), ["files"]);
+    assert!(nearest("zzz", known, 3).is_empty());
+}
