@@ -4,3 +4,5 @@
 
 pub mod config;
 pub mod name;
+pub mod raw;
+pub mod wire;

@@ -180,12 +180,12 @@ fn short_hash(parts: &[&str]) -> String {
         hasher.update(part.as_bytes());
         hasher.update([0]);
     }
-    hasher
-        .finalize()
+    let digest = hasher.finalize();
+    let short = digest
         .iter()
         .take(HASH_DIGITS / 2)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+        .fold(0_u32, |n, byte| n << 8 | u32::from(*byte));
+    format!("{short:0HASH_DIGITS$x}")
 }
 
 /// Names nearest to `wanted` among `known`, best first, for a "did you mean"; at most `limit`.

@@ -1,0 +1,206 @@
+//! Raw JSON text: a shared slice of a message that is passed on without being parsed.
+//!
+//! Arguments, results and tool definitions travel as [`Raw`], so no field is lost and no number
+//! is spelled another way. The few edits that are needed work on the text itself.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use serde::de::{self, Deserialize, DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+#[cfg(test)]
+mod tests;
+
+/// One JSON value as the other side wrote it. Cheap to clone; keeps its message's buffer alive.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Raw(Bytes);
+
+impl Raw {
+    /// The part of `message` that `value` was parsed out of, without copying it.
+    ///
+    /// `value` must borrow from `message`, as the fields of a struct deserialized from it do.
+    pub fn slice_of(message: &Bytes, value: &RawValue) -> Self {
+        Self(message.slice_ref(value.get().as_bytes()))
+    }
+
+    /// Encodes a value of ours.
+    ///
+    /// A value that JSON cannot express (a map with keys that are not strings) becomes `null`.
+    pub fn encode(value: &impl Serialize) -> Self {
+        Self(serde_json::to_vec(value).map_or(Bytes::from_static(b"null"), Bytes::from))
+    }
+
+    /// The text itself.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text as a shared buffer.
+    pub fn into_bytes(self) -> Bytes {
+        self.0
+    }
+
+    /// The text, which is always UTF-8 because it was checked when its message was read.
+    pub fn as_str(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+
+    /// How many bytes the text has.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no text at all, which no JSON value is.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Parses the value.
+    pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        serde_json::from_slice(&self.0)
+    }
+
+    /// Copies the value out of the message it is part of, so that the rest can be freed.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+
+    /// The members of an object in their order, or `None` when the value is not an object.
+    pub fn members(&self) -> Option<Vec<(String, Raw)>> {
+        let Members(members) = serde_json::from_slice(&self.0).ok()?;
+        Some(
+            members
+                .into_iter()
+                .map(|(key, value)| (key.into_owned(), Self::slice_of(&self.0, value)))
+                .collect(),
+        )
+    }
+
+    /// The object with `members` put before its own; `None` when the value is not an object.
+    pub fn with_first(&self, members: &[(&str, &Raw)]) -> Option<Raw> {
+        let rest = self.0.strip_prefix(b"{")?;
+        let mut text = Vec::with_capacity(self.0.len() + 64);
+        text.push(b'{');
+        for (index, (key, value)) in members.iter().enumerate() {
+            if index > 0 {
+                text.push(b',');
+            }
+            push_member(&mut text, key, value);
+        }
+        let is_bare = rest.trim_ascii_start().starts_with(b"}");
+        if !members.is_empty() && !is_bare {
+            text.push(b',');
+        }
+        text.extend_from_slice(rest);
+        Some(Self(text.into()))
+    }
+
+    /// The object with member `key` set to `value` where it stands, or put first when it is not
+    /// there; `None` when the value is not an object.
+    pub fn with_member(&self, key: &str, value: &Raw) -> Option<Raw> {
+        let members = self.members()?;
+        if !members.iter().any(|(name, _)| name == key) {
+            return self.with_first(&[(key, value)]);
+        }
+        Some(object(members.iter().map(|(name, old)| {
+            (name.as_str(), if name == key { value } else { old })
+        })))
+    }
+
+    /// The object without member `key`; the same text when it has none.
+    pub fn without_member(&self, key: &str) -> Option<Raw> {
+        let members = self.members()?;
+        if members.iter().all(|(name, _)| name != key) {
+            return Some(self.clone());
+        }
+        Some(object(
+            members
+                .iter()
+                .filter(|(name, _)| name != key)
+                .map(|(name, raw)| (name.as_str(), raw)),
+        ))
+    }
+}
+
+/// An object of these members.
+pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a Raw)>) -> Raw {
+    let mut text = vec![b'{'];
+    for (index, (key, value)) in members.into_iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        push_member(&mut text, key, value);
+    }
+    text.push(b'}');
+    Raw(text.into())
+}
+
+fn push_member(text: &mut Vec<u8>, key: &str, value: &Raw) {
+    text.extend_from_slice(Raw::encode(&key).as_bytes());
+    text.push(b':');
+    text.extend_from_slice(value.as_bytes());
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.as_str())
+    }
+}
+
+/// Keeps the order and the text of an object's members. A repeated key keeps both, as written.
+struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(key) = map.next_key::<BorrowedKey<'de>>()? {
+                    members.push((key.0, map.next_value()?));
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+/// A key that borrows when it has no escapes, which serde's own `Cow` never does.
+struct BorrowedKey<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for BorrowedKey<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = BorrowedKey<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_str<E: de::Error>(self, key: &'de str) -> Result<Self::Value, E> {
+                Ok(BorrowedKey(Cow::Borrowed(key)))
+            }
+
+            fn visit_str<E: de::Error>(self, key: &str) -> Result<Self::Value, E> {
+                Ok(BorrowedKey(Cow::Owned(key.to_owned())))
+            }
+        }
+
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}

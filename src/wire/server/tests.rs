@@ -1,0 +1,183 @@
+use pretty_assertions::assert_eq;
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
+
+use super::*;
+
+/// The far end of a link: what a server reads and writes.
+struct Server {
+    input: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    output: WriteHalf<DuplexStream>,
+}
+
+impl Server {
+    async fn reads(&mut self) -> String {
+        self.input.next_line().await.unwrap().unwrap()
+    }
+
+    async fn says(&mut self, line: &str) {
+        self.output
+            .write_all(format!("{line}\n").as_bytes())
+            .await
+            .unwrap();
+    }
+}
+
+fn link(max: usize) -> (Link, ServerTransport, Server) {
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let (reader, writer) = tokio::io::split(ours);
+    let (link, transport) = connect(reader, writer, max, "test", &TaskTracker::new());
+    let (reader, output) = tokio::io::split(theirs);
+    (
+        link,
+        transport,
+        Server {
+            input: BufReader::new(reader).lines(),
+            output,
+        },
+    )
+}
+
+fn done(step: Step) -> Result<Outcome, RequestError> {
+    match step {
+        Step::Done(outcome) => outcome,
+        Step::Progress(params) => panic!("progress: {params:?}"),
+    }
+}
+
+fn raw(text: &str) -> Raw {
+    Raw::encode(&serde_json::value::RawValue::from_string(text.to_owned()).unwrap())
+}
+
+#[tokio::test]
+async fn arguments_and_results_pass_byte_for_byte() {
+    let (link, _transport, mut server) = link(1 << 20);
+    let (name, arguments) = (raw(r#""add""#), raw(r#"{"a":1.0,"b": 1e3}"#));
+    let mut request = link
+        .request(
+            "tools/call",
+            &[("name", &name), ("arguments", &arguments)],
+            &[],
+            false,
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        server.reads().await,
+        r#"{"jsonrpc":"2.0","id":1000000000,"method":"tools/call","params":{"name":"add","arguments":{"a":1.0,"b": 1e3}}}"#
+    );
+    server
+        .says(r#"{"result":{"sum":123456789012345678901234567890.0},"id":1000000000}"#)
+        .await;
+    assert_eq!(
+        done(request.next().await),
+        Ok(Outcome::Result(raw(
+            r#"{"sum":123456789012345678901234567890.0}"#
+        )))
+    );
+}
+
+#[tokio::test]
+async fn progress_comes_in_order_and_before_the_answer() {
+    let (link, _transport, mut server) = link(1 << 20);
+    let meta = [("traceparent".to_owned(), raw(r#""00""#))];
+    let mut request = link.request("x", &[], &meta, true).await.unwrap();
+    assert_eq!(
+        server.reads().await,
+        r#"{"jsonrpc":"2.0","id":1000000000,"method":"x","params":{"_meta":{"traceparent":"00","progressToken":1000000000}}}"#
+    );
+    for n in 0..20 {
+        server
+            .says(&format!(
+                r#"{{"method":"notifications/progress","params":{{"progressToken":1000000000,"progress":{n}}}}}"#
+            ))
+            .await;
+    }
+    server.says(r#"{"id":1000000000,"result":{}}"#).await;
+    link.closed_or_idle().await;
+    for n in 0..20 {
+        let Step::Progress(params) = request.next().await else {
+            panic!("answer before progress {n}")
+        };
+        assert!(
+            params.as_str().ends_with(&format!(r#""progress":{n}}}"#)),
+            "{params:?}"
+        );
+    }
+    assert_eq!(done(request.next().await), Ok(Outcome::Result(raw("{}"))));
+}
+
+impl Link {
+    /// Lets the reading task take everything that has been written so far.
+    async fn closed_or_idle(&self) {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn rubbish_and_repeated_answers_harm_nobody() {
+    let (link, _transport, mut server) = link(1 << 20);
+    let mut first = link.request("x", &[], &[], false).await.unwrap();
+    server.says("starting up ...").await;
+    server.says(r#"{"id":1000000000,"result":1}"#).await;
+    server.says(r#"{"id":1000000000,"result":2}"#).await;
+    server.says(r#"{"id":1000000099,"result":3}"#).await;
+    server.says("\u{1F980} [1,2").await;
+    assert_eq!(done(first.next().await), Ok(Outcome::Result(raw("1"))));
+    let mut second = link.request("x", &[], &[], false).await.unwrap();
+    server
+        .says(r#"{"id":1000000001,"error":{"code":-32050,"data":[1.50]}}"#)
+        .await;
+    assert_eq!(
+        done(second.next().await),
+        Ok(Outcome::Error(raw(r#"{"code":-32050,"data":[1.50]}"#)))
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_fails_its_request_alone() {
+    let (link, _transport, mut server) = link(1000);
+    let mut big = link.request("x", &[], &[], false).await.unwrap();
+    let mut small = link.request("x", &[], &[], false).await.unwrap();
+    server
+        .says(&format!(
+            r#"{{"result":"{}","id":1000000000}}"#,
+            "x".repeat(5000)
+        ))
+        .await;
+    server.says(r#"{"id":1000000001,"result":"ok"}"#).await;
+    assert_eq!(done(big.next().await), Err(RequestError::Oversized(5029)));
+    assert_eq!(
+        done(small.next().await),
+        Ok(Outcome::Result(raw(r#""ok""#)))
+    );
+}
+
+#[tokio::test]
+async fn a_dropped_request_is_cancelled_and_its_late_answer_dropped() {
+    let (link, _transport, mut server) = link(1 << 20);
+    let request = link.request("x", &[], &[], false).await.unwrap();
+    server.reads().await;
+    drop(request);
+    assert_eq!(
+        server.reads().await,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1000000000}}"#
+    );
+    server.says(r#"{"id":1000000000,"result":{}}"#).await;
+    let mut next = link.request("x", &[], &[], false).await.unwrap();
+    server.says(r#"{"id":1000000001,"result":{}}"#).await;
+    assert!(done(next.next().await).is_ok());
+}
+
+#[tokio::test]
+async fn the_end_of_output_fails_what_waits_and_what_comes_later() {
+    let (link, _transport, server) = link(1 << 20);
+    let mut request = link.request("x", &[], &[], false).await.unwrap();
+    drop(server);
+    assert_eq!(done(request.next().await), Err(RequestError::Closed));
+    link.closed().await;
+    assert!(link.request("x", &[], &[], false).await.is_err());
+}

@@ -1,0 +1,103 @@
+//! Our own standard input and output, without blocking threads wherever the platform allows it.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rmcp::transport::{StdioReader, StdioWriter, stdio_pipes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Standard input. Must be taken inside a runtime.
+pub enum Input {
+    /// A pipe (read without blocking on Linux) or anything else (read on a blocking thread).
+    Other(StdioReader),
+    /// A socket, which is what Node gives its children.
+    #[cfg(unix)]
+    Socket(tokio::net::UnixStream),
+}
+
+/// Standard output. Must be taken inside a runtime.
+pub enum Output {
+    /// A pipe (written without blocking on Linux) or anything else (written on a blocking thread).
+    Other(StdioWriter),
+    /// A socket, which is what Node gives its children.
+    #[cfg(unix)]
+    Socket(tokio::net::UnixStream),
+}
+
+/// Takes our standard input and output.
+///
+/// # Panics
+///
+/// When called outside of a Tokio runtime with IO enabled.
+pub fn streams() -> (Input, Output) {
+    #[cfg(unix)]
+    {
+        let input = socket(&io::stdin());
+        let output = socket(&io::stdout());
+        if let (Some(input), Some(output)) = (input, output) {
+            return (Input::Socket(input), Output::Socket(output));
+        }
+    }
+    let (input, output) = stdio_pipes();
+    (Input::Other(input), Output::Other(output))
+}
+
+/// The stream as a non-blocking socket, when it is one that nothing else in this process uses.
+#[cfg(unix)]
+fn socket(stream: &impl std::os::fd::AsFd) -> Option<tokio::net::UnixStream> {
+    let is_socket = rustix::fs::fstat(stream)
+        .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_socket());
+    if !is_socket {
+        return None;
+    }
+    let copy = stream.as_fd().try_clone_to_owned().ok()?;
+    let socket = std::os::unix::net::UnixStream::from(copy);
+    // The flag is shared with the original descriptor, which nobody else uses in stdio mode.
+    socket.set_nonblocking(true).ok()?;
+    tokio::net::UnixStream::from_std(socket).ok()
+}
+
+impl AsyncRead for Input {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Other(stream) => Pin::new(stream).poll_read(cx, buf),
+            #[cfg(unix)]
+            Self::Socket(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Output {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Other(stream) => Pin::new(stream).poll_write(cx, buf),
+            #[cfg(unix)]
+            Self::Socket(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Other(stream) => Pin::new(stream).poll_flush(cx),
+            #[cfg(unix)]
+            Self::Socket(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Other(stream) => Pin::new(stream).poll_shutdown(cx),
+            #[cfg(unix)]
+            Self::Socket(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

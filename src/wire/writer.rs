@@ -1,0 +1,114 @@
+//! The one task that writes to a stream, so that messages never mix and a caller that is cancelled
+//! never leaves half a message behind.
+
+use bytes::Bytes;
+use thiserror::Error;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+
+/// How many messages may wait to be written before senders wait too.
+const QUEUE: usize = 256;
+/// How many waiting messages are written together.
+const BATCH: usize = 64;
+/// Parts up to this size are copied together into one write; larger ones are written in place.
+const COPIED: usize = 16 * 1024;
+
+/// The other side is gone: nothing can be sent to it any more.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("the connection is closed")]
+pub struct Closed;
+
+enum Job {
+    Message {
+        parts: Vec<Bytes>,
+        written: oneshot::Sender<()>,
+    },
+    Close,
+}
+
+/// A handle to the task that writes; messages sent through clones keep each sender's order.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Writer {
+    /// Starts the task on `tasks`. It ends when the stream fails or is closed, or when the last
+    /// handle is dropped; the stream is closed with it.
+    pub(crate) fn start<W>(stream: W, tasks: &TaskTracker) -> Self
+    where
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let (jobs, waiting) = mpsc::channel(QUEUE);
+        tasks.spawn(write_all(stream, waiting));
+        Self { jobs }
+    }
+
+    /// Writes one message, given in parts, and a line end; returns once it is written.
+    pub(crate) async fn send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
+        let (written, done) = oneshot::channel();
+        self.jobs
+            .send(Job::Message { parts, written })
+            .await
+            .map_err(|_| Closed)?;
+        done.await.map_err(|_| Closed)
+    }
+
+    /// Queues one message if there is room, for use where nothing can wait.
+    pub(crate) fn try_send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
+        let (written, _) = oneshot::channel();
+        self.jobs
+            .try_send(Job::Message { parts, written })
+            .map_err(|_| Closed)
+    }
+
+    /// Closes the stream after what is queued. What is sent later is refused.
+    pub(crate) async fn close(&self) {
+        // An error means that it is closed already.
+        let _ = self.jobs.send(Job::Close).await;
+    }
+}
+
+async fn write_all<W: AsyncWrite + Unpin>(mut stream: W, mut waiting: mpsc::Receiver<Job>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut copied = Vec::new();
+    let mut closing = false;
+    while !closing && waiting.recv_many(&mut batch, BATCH).await > 0 {
+        let mut done = Vec::with_capacity(batch.len());
+        for job in batch.drain(..) {
+            let Job::Message { parts, written } = job else {
+                closing = true;
+                break;
+            };
+            for part in parts {
+                if part.len() <= COPIED {
+                    copied.extend_from_slice(&part);
+                } else if flush(&mut stream, &mut copied).await.is_err()
+                    || stream.write_all(&part).await.is_err()
+                {
+                    return;
+                }
+            }
+            copied.push(b'\n');
+            done.push(written);
+        }
+        if flush(&mut stream, &mut copied).await.is_err() || stream.flush().await.is_err() {
+            return;
+        }
+        for written in done {
+            // Nobody waits for a message that was queued with `try_send`.
+            let _ = written.send(());
+        }
+    }
+    // The stream is closed by dropping it, which cannot fail in a way that matters here.
+    let _ = stream.shutdown().await;
+}
+
+async fn flush<W: AsyncWrite + Unpin>(stream: &mut W, copied: &mut Vec<u8>) -> std::io::Result<()> {
+    if !copied.is_empty() {
+        stream.write_all(copied).await?;
+        copied.clear();
+    }
+    Ok(())
+}
