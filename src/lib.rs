@@ -2,7 +2,10 @@
 //!
 //! `ARCHITECTURE.md` beside the sources says which module owns what.
 
+pub mod catalog;
 pub mod config;
 pub mod name;
+pub mod policy;
 pub mod raw;
+pub mod toolbox;
 pub mod wire;

@@ -1,0 +1,261 @@
+//! A tool's argument schema: checking arguments against it, and writing it as a signature.
+
+use std::fmt;
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
+use serde_json::{Map, Value};
+
+use crate::raw::Raw;
+
+/// Arguments longer than this are left to the server to check.
+const MAX_CHECKED: usize = 256 * 1024;
+/// The most mismatches that are reported for one call.
+const MAX_REPORTED: usize = 5;
+/// The most bytes of a schema that are quoted in a mismatch.
+const MAX_QUOTED: usize = 400;
+
+/// A compiled schema. A schema that is not valid itself checks nothing.
+#[derive(Debug)]
+pub struct ArgumentCheck(Option<Validator>);
+
+/// One way in which arguments do not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Which property: a JSON pointer, empty for the arguments as a whole.
+    pub property: String,
+    /// What is wrong with it.
+    pub problem: String,
+    /// The piece of the schema that it breaks, cut where it is long.
+    pub expected: String,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            property,
+            problem,
+            expected,
+        } = self;
+        if property.is_empty() {
+            write!(f, "{problem}; schema: {expected}")
+        } else {
+            write!(f, "`{property}`: {problem}; schema: {expected}")
+        }
+    }
+}
+
+impl ArgumentCheck {
+    /// Compiles a schema. References to other documents are not followed.
+    pub fn new(schema: &Raw) -> Self {
+        let compiled = schema
+            .parse::<Value>()
+            .map_err(|error| error.to_string())
+            .and_then(|schema| jsonschema::validator_for(&schema).map_err(|e| e.to_string()));
+        Self(
+            compiled
+                .inspect_err(|error| tracing::debug!(error, "an unusable schema"))
+                .ok(),
+        )
+    }
+
+    /// Checks arguments against `schema`, which must be the one that was compiled; no arguments
+    /// at all count as an empty object.
+    pub fn check(&self, schema: &Raw, arguments: Option<&Raw>) -> Result<(), Vec<Mismatch>> {
+        let Some(validator) = &self.0 else {
+            return Ok(());
+        };
+        if arguments.is_some_and(|arguments| arguments.len() > MAX_CHECKED) {
+            return Ok(());
+        }
+        let arguments = match arguments.map(Raw::parse::<Value>) {
+            None => Value::Object(Map::new()),
+            Some(Ok(arguments)) => arguments,
+            // Valid JSON that does not fit our numbers or our depth is for the server to judge.
+            Some(Err(_)) => return Ok(()),
+        };
+        if validator.is_valid(&arguments) {
+            return Ok(());
+        }
+        let schema = schema.parse::<Value>().unwrap_or_default();
+        let mismatches: Vec<_> = validator
+            .iter_errors(&arguments)
+            .take(MAX_REPORTED)
+            .map(|error| mismatch(&error, &schema))
+            .collect();
+        if mismatches.is_empty() {
+            Ok(())
+        } else {
+            Err(mismatches)
+        }
+    }
+}
+
+fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
+    let at = error
+        .instance_path()
+        .as_str()
+        .trim_start_matches('/')
+        .replace('/', ".");
+    let within = |name: &str| {
+        if at.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{at}.{name}")
+        }
+    };
+    // The schema that holds the keyword which failed.
+    let holder = error
+        .schema_path()
+        .as_str()
+        .rsplit_once('/')
+        .map_or("", |(holder, _)| holder);
+    let holder = schema.pointer(holder).unwrap_or(schema);
+    let known = holder.get("properties").and_then(Value::as_object);
+    match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            Mismatch {
+                property: within(name),
+                problem: "is required and missing".to_owned(),
+                expected: quote(known.and_then(|known| known.get(name)).unwrap_or(holder)),
+            }
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => Mismatch {
+            property: unexpected
+                .iter()
+                .map(|name| within(name))
+                .collect::<Vec<_>>()
+                .join("`, `"),
+            problem: "is not a property of this tool".to_owned(),
+            expected: known.map_or_else(
+                || quote(holder),
+                |known| {
+                    let names: Vec<_> = known.keys().map(|name| format!("`{name}`")).collect();
+                    cut(&format!("one of {}", names.join(", ")))
+                },
+            ),
+        },
+        ValidationErrorKind::Type { .. } => Mismatch {
+            property: at,
+            problem: format!("is {}", kind_of(error.instance())),
+            expected: quote(holder),
+        },
+        _ => Mismatch {
+            property: at,
+            problem: cut(&error.masked_with("it").to_string()),
+            expected: quote(holder),
+        },
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn quote(schema: &Value) -> String {
+    cut(&schema.to_string())
+}
+
+fn cut(text: &str) -> String {
+    if text.len() <= MAX_QUOTED {
+        return text.to_owned();
+    }
+    let end = (0..=MAX_QUOTED)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or_default();
+    format!("{}…", &text[..end])
+}
+
+/// Writes a tool as `name(required: type, optional?: type)`, which says in a line most of what
+/// its schema does.
+pub fn signature(name: &str, schema: &Raw) -> String {
+    let schema = schema.parse::<Value>().unwrap_or_default();
+    format!("{name}({})", parameters(&schema, 0))
+}
+
+/// How deep the types of a signature are spelled out.
+const MAX_DEPTH: usize = 2;
+/// The most choices of an enumeration that a signature spells out.
+const MAX_CHOICES: usize = 6;
+
+fn parameters(schema: &Value, depth: usize) -> String {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return String::new();
+    };
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required =
+        |name: &str| required.is_some_and(|names| names.iter().any(|n| n.as_str() == Some(name)));
+    let (first, then): (Vec<_>, Vec<_>) =
+        properties.iter().partition(|(name, _)| is_required(name));
+    first
+        .into_iter()
+        .map(|(name, schema)| format!("{name}: {}", type_of(schema, depth)))
+        .chain(
+            then.into_iter()
+                .map(|(name, s)| format!("{name}?: {}", type_of(s, depth))),
+        )
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn type_of(schema: &Value, depth: usize) -> String {
+    if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+        return choice(choices.iter().map(Value::to_string), choices.len());
+    }
+    if let Some(constant) = schema.get("const") {
+        return constant.to_string();
+    }
+    for key in ["anyOf", "oneOf"] {
+        if let Some(options) = schema.get(key).and_then(Value::as_array) {
+            return choice(
+                options.iter().map(|option| type_of(option, depth)),
+                options.len(),
+            );
+        }
+    }
+    match schema.get("type") {
+        Some(Value::Array(types)) => choice(
+            types.iter().map(|t| t.as_str().unwrap_or("any").to_owned()),
+            types.len(),
+        ),
+        Some(Value::String(name)) => match name.as_str() {
+            "array" => {
+                let item = schema
+                    .get("items")
+                    .map_or("any".to_owned(), |s| type_of(s, depth));
+                if item.contains(" | ") {
+                    format!("({item})[]")
+                } else {
+                    format!("{item}[]")
+                }
+            }
+            "object" if depth < MAX_DEPTH && schema.get("properties").is_some() => {
+                format!("{{{}}}", parameters(schema, depth + 1))
+            }
+            other => other.to_owned(),
+        },
+        _ => "any".to_owned(),
+    }
+}
+
+fn choice(options: impl Iterator<Item = String>, count: usize) -> String {
+    let mut shown: Vec<_> = options.take(MAX_CHOICES).collect();
+    shown.dedup();
+    if count > MAX_CHOICES {
+        shown.push("…".to_owned());
+    }
+    shown.join(" | ")
+}
+
+#[cfg(test)]
+mod tests;

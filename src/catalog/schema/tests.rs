@@ -1,0 +1,111 @@
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+
+fn schema() -> Raw {
+    Raw::encode(&json!({
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "Where"},
+            "head": {"type": "number"},
+            "mode": {"enum": ["text", "binary"]},
+            "edits": {"type": "array", "items": {"type": "object", "properties": {"old": {"type": "string"}}, "required": ["old"]}}
+        },
+        "required": ["path"],
+        "additionalProperties": false
+    }))
+}
+
+fn check(arguments: &Value) -> String {
+    let schema = schema();
+    match ArgumentCheck::new(&schema).check(&schema, Some(&Raw::encode(arguments))) {
+        Ok(()) => "fits".to_owned(),
+        Err(mismatches) => mismatches
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n"),
+    }
+}
+
+#[test]
+fn a_mismatch_says_which_property_and_what_it_should_be() {
+    assert_eq!(check(&json!({"path": "a", "mode": "text"})), "fits");
+    assert_eq!(
+        check(&json!({})),
+        r#"`path`: is required and missing; schema: {"type":"string","description":"Where"}"#
+    );
+    assert_eq!(
+        check(&json!({"path": 1, "head": "x"})),
+        "`path`: is a number; schema: {\"type\":\"string\",\"description\":\"Where\"}\n\
+         `head`: is a string; schema: {\"type\":\"number\"}"
+    );
+    assert_eq!(
+        check(&json!({"path": "a", "pth": 1})),
+        "`pth`: is not a property of this tool; schema: one of `path`, `head`, `mode`, `edits`"
+    );
+    assert_eq!(
+        check(&json!({"path": "a", "edits": [{}]})),
+        r#"`edits.0.old`: is required and missing; schema: {"type":"string"}"#
+    );
+    assert_eq!(
+        check(&json!({"path": "a", "mode": "x"})),
+        r#"`mode`: it is not one of "text" or "binary"; schema: {"enum":["text","binary"]}"#
+    );
+    assert!(check(&json!("text")).starts_with("is a string; schema: {"));
+}
+
+#[test]
+fn no_arguments_count_as_an_empty_object() {
+    let schema = schema();
+    assert!(ArgumentCheck::new(&schema).check(&schema, None).is_err());
+}
+
+#[test]
+fn a_schema_that_is_not_valid_checks_nothing() {
+    for bad in [
+        json!({"type": 7}),
+        json!({"$ref": "http://example.invalid/x.json"}),
+        json!(3),
+    ] {
+        let bad = Raw::encode(&bad);
+        assert_eq!(ArgumentCheck::new(&bad).check(&bad, None), Ok(()));
+    }
+}
+
+#[test]
+fn numbers_we_cannot_hold_are_for_the_server_to_judge() {
+    let schema = Raw::encode(&json!({"properties": {"n": {"type": "integer"}}}));
+    let check = ArgumentCheck::new(&schema);
+    for text in [
+        r#"{"n":1e999}"#,
+        r#"{"n":123456789012345678901234567890}"#,
+        r#"{"n":1.0}"#,
+    ] {
+        let arguments =
+            Raw::encode(&serde_json::value::RawValue::from_string(text.to_owned()).unwrap());
+        assert_eq!(check.check(&schema, Some(&arguments)), Ok(()), "{text}");
+    }
+}
+
+#[test]
+fn a_signature_says_in_a_line_what_the_schema_does() {
+    assert_eq!(
+        signature("read", &schema()),
+        r#"read(path: string, head?: number, mode?: "text" | "binary", edits?: {old: string}[])"#
+    );
+    assert_eq!(
+        signature("now", &Raw::encode(&json!({"type": "object"}))),
+        "now()"
+    );
+    assert_eq!(
+        signature(
+            "x",
+            &Raw::encode(
+                &json!({"properties": {"a": {"type": ["string", "null"]}, "b": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "c": {}}})
+            )
+        ),
+        "x(a?: string | null, b?: integer | null, c?: any)"
+    );
+}

@@ -1,0 +1,66 @@
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn one_bad_tool_costs_that_tool() {
+    let (listing, bad) = Listing::from_tools(
+        [
+            json!({"name": "good", "inputSchema": {}, "later": {"x": 1.0}}),
+            json!({"name": "broken", "inputSchema": true}),
+            json!({"inputSchema": {}}),
+            json!("text"),
+            json!({"name": "good", "inputSchema": {}}),
+        ]
+        .iter()
+        .map(Raw::encode),
+    );
+    assert_eq!(listing.tools.len(), 1);
+    assert_eq!(
+        listing.tool("good").unwrap().raw.as_str(),
+        r#"{"name":"good","inputSchema":{},"later":{"x":1.0}}"#
+    );
+    let bad: Vec<_> = bad
+        .iter()
+        .map(|bad| format!("{}: {}", bad.what, bad.why))
+        .collect();
+    assert_eq!(bad[0], "`broken`: `inputSchema` is not an object");
+    assert!(
+        bad[1].starts_with("entry 3: missing field `name`"),
+        "{}",
+        bad[1]
+    );
+    assert!(bad[2].starts_with("entry 4: "), "{}", bad[2]);
+    assert_eq!(bad[3], "`good`: it is listed twice");
+}
+
+#[test]
+fn a_first_sentence_ends_where_a_reader_would_end_it() {
+    assert_eq!(
+        first_sentence("Reads a file. Use it often."),
+        "Reads a file."
+    );
+    assert_eq!(
+        first_sentence("Reads\n  a file\n\nMore"),
+        "Reads a file More"
+    );
+    assert_eq!(
+        first_sentence("Reads files, e.g. a.txt, i.e. text. Then"),
+        "Reads files, e.g. a.txt, i.e. text."
+    );
+    assert_eq!(
+        first_sentence("Version 2.5 of it! Yes"),
+        "Version 2.5 of it!"
+    );
+    assert_eq!(first_sentence(""), "");
+}
+
+#[test]
+fn texts_are_cut_between_words() {
+    assert_eq!(shorten("one two three", 13), "one two three");
+    assert_eq!(shorten("one two three", 12), "one two…");
+    assert_eq!(shorten("one, two three", 7), "one…");
+    assert_eq!(shorten("unbreakable", 5), "");
+    assert_eq!(shorten("äöü äöü", 6), "äöü…");
+}

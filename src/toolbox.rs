@@ -1,0 +1,106 @@
+//! Toolboxes: what of the catalog one toolbox shows, and under which names.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::catalog::{Listing, ToolDefinition};
+use crate::config::ToolboxConfig;
+use crate::name::{ExposedName, ServerName, ToolId};
+use crate::policy::Policy;
+use crate::raw::Raw;
+
+#[cfg(test)]
+mod tests;
+
+/// The tools of one toolbox, as far as its servers have been listed; immutable.
+#[derive(Debug, Default)]
+pub struct View {
+    /// In the order of the configuration, then of each server's own list.
+    pub tools: Vec<ViewTool>,
+}
+
+/// One tool as a toolbox shows it.
+#[derive(Debug)]
+pub struct ViewTool {
+    /// Which tool it is.
+    pub id: ToolId,
+    /// The name it is registered under.
+    pub name: ExposedName,
+    /// What its server says of it.
+    pub definition: Arc<ToolDefinition>,
+    registered: OnceLock<Raw>,
+}
+
+impl View {
+    /// Shows what policy allows of the listings of the toolbox's servers.
+    ///
+    /// `listing` gives what a server last listed, if it has been listed; `name_limit` bounds the
+    /// registered names, in bytes.
+    pub fn new<'a>(
+        toolbox: &ToolboxConfig,
+        listing: impl Fn(&ServerName) -> Option<&'a Listing>,
+        policy: &Policy,
+        name_limit: usize,
+    ) -> Self {
+        let mut tools = Vec::new();
+        for server in &toolbox.servers {
+            let Some(listing) = listing(&server.name) else {
+                continue;
+            };
+            for definition in &listing.tools {
+                let id = ToolId {
+                    toolbox: toolbox.name.clone(),
+                    server: server.name.clone(),
+                    tool: definition.name.clone(),
+                };
+                if policy.decide(&id).is_ok() {
+                    tools.push(ViewTool {
+                        name: ExposedName::registered(&id, name_limit),
+                        id,
+                        definition: Arc::clone(definition),
+                        registered: OnceLock::new(),
+                    });
+                }
+            }
+        }
+        Self { tools }
+    }
+
+    /// The tool called `tool` of `server`.
+    pub fn tool(&self, server: &str, tool: &str) -> Option<&ViewTool> {
+        self.tools
+            .iter()
+            .find(|t| t.id.server.as_str() == server && t.id.tool == tool)
+    }
+
+    /// Whether both show the same tools with the same definitions.
+    pub fn shows_the_same_as(&self, other: &Self) -> bool {
+        let pairs = self.tools.iter().zip(&other.tools);
+        self.tools.len() == other.tools.len()
+            && pairs.into_iter().all(|(a, b)| {
+                a.name == b.name
+                    && (Arc::ptr_eq(&a.definition, &b.definition)
+                        || a.definition.raw == b.definition.raw)
+            })
+    }
+}
+
+impl ViewTool {
+    /// The server's definition with the registered name in place of its own, otherwise untouched.
+    pub fn registered(&self) -> &Raw {
+        self.registered.get_or_init(|| {
+            let name = Raw::encode(&self.name.as_str());
+            let raw = &self.definition.raw;
+            raw.with_member("name", &name)
+                .unwrap_or_else(|| raw.clone())
+        })
+    }
+
+    /// The server's definition, preceded by the toolbox and the server it belongs to.
+    pub fn located(&self) -> Raw {
+        let toolbox = Raw::encode(&self.id.toolbox.as_str());
+        let server = Raw::encode(&self.id.server.as_str());
+        let raw = &self.definition.raw;
+        raw.with_first(&[("toolbox", &toolbox), ("server", &server)])
+            .unwrap_or_else(|| raw.clone())
+    }
+}

@@ -1,0 +1,88 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+use crate::config::{Config, Launch, Limits, ServerConfig, StdioLaunch, ToolMode};
+use crate::name::ToolboxName;
+
+fn config(filters: &[&str]) -> Config {
+    let server = |name: &str| ServerConfig {
+        name: ServerName::new(name),
+        launch: Launch::Stdio(StdioLaunch {
+            command: "x".to_owned(),
+            args: Vec::new(),
+            env: Default::default(),
+            cwd: PathBuf::from("/"),
+            inherit_env: false,
+        }),
+        tool_filters: filters.iter().map(|&filter| filter.to_owned()).collect(),
+        startup_timeout: Duration::from_secs(1),
+        call_timeout: Duration::from_secs(1),
+        idle_timeout: None,
+        shared: true,
+    };
+    Config {
+        mode: ToolMode::Dynamic,
+        max_tool_name_length: 48,
+        limits: Limits::default(),
+        toolboxes: vec![ToolboxConfig {
+            name: ToolboxName::new("dev"),
+            description: "Development".to_owned(),
+            servers: vec![server("files"), server("other")],
+        }],
+    }
+}
+
+fn listing() -> Listing {
+    let tools = ["read", "write"].map(|name| {
+        Raw::encode(&json!({"title": "T", "name": name, "inputSchema": {}, "later": 1.0}))
+    });
+    Listing::from_tools(tools).0
+}
+
+fn view(filters: &[&str]) -> View {
+    let config = config(filters);
+    let listing = listing();
+    View::new(
+        &config.toolboxes[0],
+        |server| (server.as_str() == "files").then_some(&listing),
+        &Policy::new(&config),
+        48,
+    )
+}
+
+#[test]
+fn a_view_shows_what_is_listed_and_allowed() {
+    let names = |view: &View| {
+        view.tools
+            .iter()
+            .map(|t| t.name.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&view(&[])), ["dev__files__read", "dev__files__write"]);
+    assert_eq!(names(&view(&["!w*"])), ["dev__files__read"]);
+    assert!(view(&["!w*"]).tool("files", "write").is_none());
+    assert!(view(&[]).tool("files", "write").is_some());
+}
+
+#[test]
+fn a_registered_definition_differs_in_its_name_alone() {
+    let view = view(&[]);
+    assert_eq!(
+        view.tools[0].registered().as_str(),
+        r#"{"title":"T","name":"dev__files__read","inputSchema":{},"later":1.0}"#
+    );
+    assert_eq!(
+        view.tools[0].located().as_str(),
+        r#"{"toolbox":"dev","server":"files","title":"T","name":"read","inputSchema":{},"later":1.0}"#
+    );
+}
+
+#[test]
+fn views_are_the_same_when_their_definitions_are() {
+    assert!(view(&[]).shows_the_same_as(&view(&[])));
+    assert!(!view(&[]).shows_the_same_as(&view(&["read"])));
+}
