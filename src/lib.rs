@@ -2,8 +2,12 @@
 //!
 //! `ARCHITECTURE.md` beside the sources says which module owns what.
 
+pub mod backend;
 pub mod catalog;
 pub mod config;
+pub mod exposure;
+pub mod frontend;
+pub mod gateway;
 pub mod name;
 pub mod policy;
 pub mod raw;

@@ -117,11 +117,9 @@ pub struct NameTable {
 }
 
 impl NameTable {
-    /// Adds a tool under its registered name; adding it again changes nothing.
-    pub fn register(&mut self, id: ToolId, limit: usize) -> ExposedName {
-        let name = ExposedName::registered(&id, limit);
-        self.by_name.entry(name.clone()).or_insert(id);
-        name
+    /// Adds a tool under its name; a name that is taken keeps its first meaning.
+    pub fn insert(&mut self, name: ExposedName, id: ToolId) {
+        self.by_name.entry(name).or_insert(id);
     }
 
     /// The tool that `name` means.

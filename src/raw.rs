@@ -139,6 +139,19 @@ pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a Raw)>) -> Raw 
     Raw(text.into())
 }
 
+/// An array of these items.
+pub fn array<'a>(items: impl IntoIterator<Item = &'a Raw>) -> Raw {
+    let mut text = vec![b'['];
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        text.extend_from_slice(item.as_bytes());
+    }
+    text.push(b']');
+    Raw(text.into())
+}
+
 fn push_member(text: &mut Vec<u8>, key: &str, value: &Raw) {
     text.extend_from_slice(Raw::encode(&key).as_bytes());
     text.push(b':');

@@ -7,7 +7,7 @@
 
 pub mod agent;
 mod envelope;
-mod line;
+pub(crate) mod line;
 pub mod server;
 pub mod stdio;
 mod writer;

@@ -83,11 +83,12 @@ fn a_name_is_cut_to_the_smallest_limit_without_losing_its_hash() {
 }
 
 #[test]
-fn a_table_resolves_what_it_registered_and_nothing_else() {
+fn a_table_resolves_what_it_was_given_and_nothing_else() {
     let mut table = NameTable::default();
     let odd = id("dev", "api", "get.x");
-    let name = table.register(odd.clone(), 48);
-    assert_eq!(table.register(odd.clone(), 48), name);
+    let name = ExposedName::registered(&odd, 48);
+    table.insert(name.clone(), odd.clone());
+    table.insert(name.clone(), id("dev", "api", "other"));
     assert_eq!(table.resolve(name.as_str()), Some(&odd));
     assert_eq!(table.resolve("dev__api__get_x"), None);
     assert_eq!(table.names().count(), 1);

@@ -14,7 +14,7 @@ fn config(filters: &[&str]) -> Config {
         launch: Launch::Stdio(StdioLaunch {
             command: "x".to_owned(),
             args: Vec::new(),
-            env: Default::default(),
+            env: std::collections::BTreeMap::new(),
             cwd: PathBuf::from("/"),
             inherit_env: false,
         }),

@@ -30,6 +30,8 @@ pub const RELAYED: [&str; 2] = ["tools/call", "tools/list"];
 
 /// JSON-RPC: the line is not JSON.
 const PARSE_ERROR: i64 = -32700;
+/// JSON-RPC: something went wrong here.
+const INTERNAL_ERROR: i64 = -32603;
 /// JSON-RPC: the line is JSON, but no request.
 const INVALID_REQUEST: i64 = -32600;
 
@@ -102,12 +104,13 @@ pub struct Request {
     pub reply: Reply,
 }
 
-/// The way back for one request. Dropping it unanswered forgets the request.
+/// The way back for one request. Dropping it unanswered, as a panic does, answers with an error.
 pub struct Reply {
     id: Raw,
     writer: Writer,
     in_flight: InFlight,
     cancelled: CancellationToken,
+    is_answered: bool,
 }
 
 impl Reply {
@@ -134,7 +137,8 @@ impl Reply {
         self.answer("error", error).await
     }
 
-    async fn answer(self, member: &str, value: Raw) -> Result<(), Closed> {
+    async fn answer(mut self, member: &str, value: Raw) -> Result<(), Closed> {
+        self.is_answered = true;
         if self.cancelled.is_cancelled() {
             return Ok(());
         }
@@ -146,6 +150,16 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
+        if !self.is_answered && !self.cancelled.is_cancelled() {
+            let error = error_object(INTERNAL_ERROR, "an internal error; the log has more", None);
+            if self
+                .writer
+                .try_send(answer(self.id.clone(), "error", error))
+                .is_err()
+            {
+                tracing::debug!("a request ends unanswered");
+            }
+        }
         with_in_flight(&self.in_flight, |table| table.remove(self.id.as_bytes()));
     }
 }
@@ -252,6 +266,7 @@ impl Reading {
                     writer: self.writer.clone(),
                     in_flight: Arc::clone(&self.in_flight),
                     cancelled,
+                    is_answered: false,
                 };
                 // Refused only while shutting down, when nobody reads answers any more.
                 let _ = self

@@ -77,6 +77,19 @@ async fn a_cancelled_call_is_told_and_never_answered() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_lost_is_answered_with_an_error() {
+    let (mut requests, _transport, mut agent) = link(1 << 20);
+    agent.says(r#"{"id":1,"method":"tools/call"}"#).await;
+    drop(requests.next().await.unwrap());
+    assert!(
+        agent
+            .reads()
+            .await
+            .starts_with(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603"#)
+    );
+}
+
+#[tokio::test]
 async fn everything_else_goes_to_rmcp_but_an_early_notification() {
     let (_requests, mut transport, mut agent) = link(1 << 20);
     agent

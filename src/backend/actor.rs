@@ -1,0 +1,537 @@
+//! The actor that owns one server's process, from its first start to its last end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use rmcp::service::ClientInitializeError;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::task::TaskTracker;
+
+use crate::backend::death::{self, StderrTail};
+use crate::backend::handshake::{self, Ears, Era, Session};
+use crate::backend::launch::{self, Process};
+use crate::backend::live::Parts;
+use crate::backend::pool::{BackendId, Context};
+use crate::backend::{Error, Listed, ListingChanged, Live, Spec, StartFailure};
+use crate::catalog::Listing;
+use crate::wire;
+
+/// Changes of a tool list within this time are read together.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+/// A server that lived this long did not die of its start.
+const STABLE: Duration = Duration::from_secs(30);
+/// The first pause before starting a server again that keeps dying; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// How long the last lines of standard error are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// What a handle may ask of its actor.
+pub(crate) enum Command {
+    /// Start the server if it is not running, and answer once it is or cannot be.
+    Ensure(oneshot::Sender<Result<Live, Error>>),
+}
+
+/// What everybody may know of a backend.
+#[derive(Clone)]
+pub(crate) enum Status {
+    /// Not running; the next call starts it.
+    Stopped,
+    /// Running and listed.
+    Ready(Live),
+}
+
+/// Everything the actor knows.
+pub(crate) struct Actor {
+    pub(crate) id: BackendId,
+    pub(crate) spec: Arc<Spec>,
+    pub(crate) context: Arc<Context>,
+    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) status: watch::Sender<Status>,
+}
+
+/// Which part of its life the server is in.
+enum State {
+    Stopped,
+    Starting {
+        start: JoinHandle<Result<Started, StartFailure>>,
+        waiting: Vec<Waiter>,
+    },
+    Running(Box<Running>),
+}
+
+type Waiter = oneshot::Sender<Result<Live, Error>>;
+
+/// A server that has been started and listed.
+struct Started {
+    process: Process,
+    session: Session,
+    link: wire::server::Link,
+    stderr: StderrTail,
+    drain: JoinHandle<()>,
+    tools_changed: Arc<Notify>,
+    listing: Listing,
+    era: Era,
+}
+
+struct Running {
+    started: Started,
+    live: Live,
+    since: Instant,
+    listed: watch::Sender<Listed>,
+    death: watch::Sender<Option<Arc<str>>>,
+    /// A new reading of the tool list, while there is one.
+    relisting: Option<JoinHandle<Result<Listing, String>>>,
+}
+
+/// How often the server has died of its start, and when it may be started again.
+struct Restarts {
+    pauses: ExponentialBackoff,
+    failures: u32,
+    not_before: Option<Instant>,
+}
+
+impl Restarts {
+    fn new() -> Self {
+        let pauses = ExponentialBuilder::new()
+            .with_min_delay(FIRST_PAUSE)
+            .with_max_delay(LONGEST_PAUSE)
+            .with_jitter()
+            .without_max_times()
+            .build();
+        Self {
+            pauses,
+            failures: 0,
+            not_before: None,
+        }
+    }
+
+    /// The first failure is followed by a new start at once, later ones by a pause.
+    fn failed(&mut self) {
+        self.failures += 1;
+        if self.failures > 1 {
+            self.not_before = self.pauses.next().map(|pause| Instant::now() + pause);
+        }
+    }
+}
+
+impl Actor {
+    /// Runs until the pool shuts down; afterwards nothing of the server is left.
+    pub(crate) async fn run(mut self) {
+        let mut state = State::Stopped;
+        let mut restarts = Restarts::new();
+        let mut versions = 0;
+        let mut era = Era::Legacy;
+        let shutdown = self.context.shutdown.clone();
+        while !shutdown.is_cancelled() {
+            state = match state {
+                State::Stopped => tokio::select! {
+                    () = shutdown.cancelled() => State::Stopped,
+                    Some(Command::Ensure(waiter)) = self.commands.recv() => {
+                        let start = self.context.tasks.spawn(start(
+                            Arc::clone(&self.spec),
+                            Arc::clone(&self.context),
+                            era,
+                            restarts.not_before.take(),
+                        ));
+                        State::Starting { start, waiting: vec![waiter] }
+                    }
+                },
+                State::Starting {
+                    mut start,
+                    mut waiting,
+                } => tokio::select! {
+                    () = shutdown.cancelled() => State::Starting { start, waiting },
+                    Some(Command::Ensure(waiter)) = self.commands.recv() => {
+                        waiting.push(waiter);
+                        State::Starting { start, waiting }
+                    }
+                    result = &mut start => {
+                        match result.unwrap_or_else(|_| Err(StartFailure::internal())) {
+                            Ok(started) => {
+                                era = started.era;
+                                versions += 1;
+                                let running = self.publish(started, versions).await;
+                                answer(waiting, &Ok(running.live.clone()));
+                                State::Running(Box::new(running))
+                            }
+                            Err(failure) => {
+                                tracing::warn!(
+                                    server = self.spec.label,
+                                    "the server could not be started: {failure}"
+                                );
+                                restarts.failed();
+                                answer(waiting, &Err(Error::StartFailed(Arc::new(failure))));
+                                State::Stopped
+                            }
+                        }
+                    }
+                },
+                State::Running(mut running) => {
+                    match self.accompany(&mut running, &mut versions).await {
+                        Next::Stay => State::Running(running),
+                        Next::Died => {
+                            if running.since.elapsed() >= STABLE {
+                                restarts = Restarts::new();
+                            }
+                            restarts.failed();
+                            self.bury(*running).await;
+                            State::Stopped
+                        }
+                        Next::Idle => {
+                            tracing::info!(server = self.spec.label, "stopped, having been idle");
+                            running.started.end().await;
+                            State::Stopped
+                        }
+                    }
+                }
+            };
+        }
+        self.status.send_replace(Status::Stopped);
+        match state {
+            State::Stopped => {}
+            State::Starting { start, waiting } => {
+                start.abort();
+                // The process ends with the start that is given up.
+                let _ = start.await;
+                answer(waiting, &Err(Error::ShuttingDown));
+            }
+            State::Running(running) => {
+                running.started.end().await;
+            }
+        }
+    }
+
+    /// Makes a started server known: first to the snapshot, then to those who wait for it.
+    async fn publish(&self, mut started: Started, version: u64) -> Running {
+        let listing = std::mem::take(&mut started.listing);
+        let first = Listed {
+            version,
+            listing: Arc::new(listing),
+        };
+        self.report(first.clone()).await;
+        let (listed, listed_receiver) = watch::channel(first);
+        let (death, death_receiver) = watch::channel(None);
+        let live = Live::new(Parts {
+            link: started.link.clone(),
+            pid: started.process.pid(),
+            meta: started.session.meta.clone(),
+            listed: listed_receiver,
+            death: death_receiver,
+        });
+        self.status.send_replace(Status::Ready(live.clone()));
+        tracing::info!(
+            server = self.spec.label,
+            tools = live.listed().listing.tools.len(),
+            "the server is ready"
+        );
+        Running {
+            started,
+            live,
+            since: Instant::now(),
+            listed,
+            death,
+            relisting: None,
+        }
+    }
+
+    async fn report(&self, listed: Listed) {
+        // Refused only when the gateway is gone, and then nobody needs to know.
+        let _ = self
+            .context
+            .events
+            .send(ListingChanged {
+                backend: self.id,
+                listed,
+            })
+            .await;
+    }
+
+    /// Waits for the next thing that happens to a running server, and deals with it.
+    async fn accompany(&mut self, running: &mut Running, versions: &mut u64) -> Next {
+        let shutdown = self.context.shutdown.clone();
+        let idle = idle_deadline(&running.live, self.spec.idle_timeout);
+        tokio::select! {
+            () = shutdown.cancelled() => Next::Stay,
+            () = running.started.link.closed() => Next::Died,
+            () = running.started.process.left() => {
+                // What it still wrote is read first; a child of it may hold its output open.
+                let _ = timeout(LAST_WORDS, running.started.link.closed()).await;
+                Next::Died
+            }
+            Some(Command::Ensure(waiter)) = self.commands.recv() => {
+                answer(vec![waiter], &Ok(running.live.clone()));
+                Next::Stay
+            }
+            () = running.started.tools_changed.notified(), if running.relisting.is_none() => {
+                let link = running.started.link.clone();
+                let meta = running.started.session.meta.clone();
+                let label = self.spec.label.clone();
+                running.relisting = Some(self.context.tasks.spawn(async move {
+                    sleep(DEBOUNCE).await;
+                    handshake::list_tools(&link, &meta, &label).await
+                }));
+                Next::Stay
+            }
+            listing = join(&mut running.relisting) => {
+                running.relisting = None;
+                match listing {
+                    Ok(Ok(listing)) => {
+                        *versions += 1;
+                        let next = Listed { version: *versions, listing: Arc::new(listing) };
+                        running.listed.send_replace(next.clone());
+                        self.report(next).await;
+                    }
+                    Ok(Err(reason)) => {
+                        let server = &self.spec.label;
+                        tracing::warn!(server, "its changed tools could not be listed: {reason}");
+                    }
+                    Err(_) => {}
+                }
+                Next::Stay
+            }
+            () = sleep_until_some(idle) => {
+                let timeout = self.spec.idle_timeout.unwrap_or(Duration::MAX);
+                let is_idle = running.live.idle_since().is_some_and(|s| s.elapsed() >= timeout);
+                if is_idle && running.live.close_if_unused() {
+                    self.status.send_replace(Status::Stopped);
+                    Next::Idle
+                } else {
+                    Next::Stay
+                }
+            }
+        }
+    }
+
+    /// Takes note of a death, and tells those who lost a call by it.
+    async fn bury(&self, running: Running) {
+        self.status.send_replace(Status::Stopped);
+        let cause = running.started.end().await;
+        tracing::warn!(server = self.spec.label, "the server ended: {cause}");
+        running.death.send_replace(Some(cause.into()));
+    }
+}
+
+/// What becomes of a running server.
+enum Next {
+    Stay,
+    Died,
+    Idle,
+}
+
+fn answer(waiting: Vec<Waiter>, result: &Result<Live, Error>) {
+    for waiter in waiting {
+        // Whoever asked may have given up in the meantime.
+        let _ = waiter.send(result.clone());
+    }
+}
+
+/// When an unused link is next worth looking at; a link in use is looked at again later.
+fn idle_deadline(live: &Live, idle_timeout: Option<Duration>) -> Option<Instant> {
+    Some(live.idle_since().unwrap_or_else(Instant::now) + idle_timeout?)
+}
+
+async fn sleep_until_some(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn join<T>(handle: &mut Option<JoinHandle<T>>) -> Result<T, tokio::task::JoinError> {
+    match handle {
+        Some(handle) => handle.await,
+        None => std::future::pending().await,
+    }
+}
+
+impl StartFailure {
+    fn internal() -> Self {
+        Self {
+            reason: "an internal error; the log has more".to_owned(),
+            hint: "please report it".to_owned(),
+        }
+    }
+}
+
+impl Started {
+    /// Ends the server and says how it ended.
+    async fn end(self) -> String {
+        let Self {
+            process,
+            session,
+            link,
+            stderr,
+            drain,
+            ..
+        } = self;
+        link.close_input().await;
+        drop(session);
+        let status = process.end().await;
+        // A child of the server may hold its standard error open.
+        let _ = timeout(LAST_WORDS, drain).await;
+        death::describe(status, &stderr)
+    }
+}
+
+/// Starts a server in the era that worked last, else in the other one.
+async fn start(
+    spec: Arc<Spec>,
+    context: Arc<Context>,
+    era: Era,
+    not_before: Option<Instant>,
+) -> Result<Started, StartFailure> {
+    sleep_until_some(Some(not_before.unwrap_or_else(Instant::now))).await;
+    let other = match era {
+        Era::Legacy => Era::Modern,
+        Era::Modern => Era::Legacy,
+    };
+    match attempt(&spec, &context, era).await {
+        Err(Attempt::Refused(first)) => match attempt(&spec, &context, other).await {
+            Ok(started) => Ok(started),
+            // What the first attempt said is about the era that servers commonly speak.
+            Err(_) => Err(first),
+        },
+        Err(Attempt::Failed(failure)) => Err(failure),
+        Ok(started) => Ok(started),
+    }
+}
+
+enum Attempt {
+    /// The server answered that it does not speak this era.
+    Refused(StartFailure),
+    /// Anything else.
+    Failed(StartFailure),
+}
+
+async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, Attempt> {
+    let (mut process, streams) =
+        launch::spawn(&spec.launch, &context.environment).map_err(Attempt::Failed)?;
+    process.guard_with(&context.guard);
+    let stderr = StderrTail::new(&spec.launch);
+    let drain = context
+        .tasks
+        .spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));
+    let (link, transport) = wire::server::connect(
+        streams.stdout,
+        streams.stdin,
+        spec.max_message_bytes,
+        &spec.label,
+        &context.tasks,
+    );
+    let ears = Ears {
+        tools_changed: Arc::new(Notify::new()),
+    };
+    let tools_changed = Arc::clone(&ears.tools_changed);
+    let words = first_words(transport, ears, era, &link, spec, &context.tasks);
+    let failure = match timeout(spec.startup_timeout, words).await {
+        Ok(Ok((session, listing))) => {
+            return Ok(Started {
+                process,
+                session,
+                link,
+                stderr,
+                drain,
+                tools_changed,
+                listing,
+                era,
+            });
+        }
+        Ok(Err(failure)) => failure,
+        Err(_) => Words::Silence,
+    };
+    let has_ended = match failure {
+        Words::Silence => link.is_closed(),
+        // A server that ends may be noticed first by what can no longer be written to it.
+        Words::Refused(_) | Words::Confused(_) => timeout(LAST_WORDS, link.closed()).await.is_ok(),
+    };
+    link.close_input().await;
+    let status = process.end().await;
+    // A child of the server may hold its standard error open.
+    let _ = timeout(LAST_WORDS, drain).await;
+    Err(explain(
+        failure,
+        has_ended.then(|| death::describe(status, &stderr)),
+        spec,
+        &stderr,
+    ))
+}
+
+/// Why the first words came to nothing.
+enum Words {
+    Refused(String),
+    Confused(String),
+    Silence,
+}
+
+async fn first_words(
+    transport: wire::server::ServerTransport,
+    ears: Ears,
+    era: Era,
+    link: &wire::server::Link,
+    spec: &Spec,
+    tasks: &TaskTracker,
+) -> Result<(Session, Listing), Words> {
+    let tools_changed = Arc::clone(&ears.tools_changed);
+    let session = handshake::begin(transport, ears, era)
+        .await
+        .map_err(|error| match *error {
+            ClientInitializeError::JsonRpcError(error) => {
+                Words::Refused(error.message.into_owned())
+            }
+            error => Words::Confused(error.to_string()),
+        })?;
+    if !session.has_tools {
+        return Ok((session, Listing::default()));
+    }
+    let listing = handshake::list_tools(link, &session.meta, &spec.label)
+        .await
+        .map_err(Words::Confused)?;
+    if era == Era::Modern {
+        tasks.spawn(handshake::hear_changes(
+            session.service.peer().clone(),
+            tools_changed,
+        ));
+    }
+    Ok((session, listing))
+}
+
+fn explain(words: Words, death: Option<String>, spec: &Spec, stderr: &StderrTail) -> Attempt {
+    let with_tail = |reason: String| match stderr.text() {
+        tail if tail.is_empty() => reason,
+        tail => format!("{reason}; the last lines of its standard error:\n{tail}"),
+    };
+    let run_by_hand = || {
+        "run its command by hand to see what is missing (a package, a variable in `env`, a folder)"
+            .to_owned()
+    };
+    if let Some(death) = death {
+        return Attempt::Failed(StartFailure {
+            reason: format!("it ended before it was ready: {death}"),
+            hint: run_by_hand(),
+        });
+    }
+    match words {
+        Words::Refused(message) => Attempt::Refused(StartFailure {
+            reason: with_tail(format!("it refused the connection: {message}")),
+            hint: run_by_hand(),
+        }),
+        Words::Confused(message) => Attempt::Failed(StartFailure {
+            reason: with_tail(format!("it does not speak MCP as expected: {message}")),
+            hint: run_by_hand(),
+        }),
+        Words::Silence => Attempt::Failed(StartFailure {
+            reason: with_tail(format!(
+                "it was not ready within {} ms",
+                spec.startup_timeout.as_millis()
+            )),
+            hint: "open the toolbox again (a first start may have been downloading), or raise \
+                   `startupTimeoutMs`"
+                .to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,59 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn tail(env: &[(&str, &str)]) -> StderrTail {
+    StderrTail::new(&StdioLaunch {
+        command: "x".to_owned(),
+        args: Vec::new(),
+        env: env
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+        cwd: PathBuf::from("/"),
+        inherit_env: false,
+    })
+}
+
+#[tokio::test]
+async fn the_last_lines_are_kept_without_secrets() {
+    let tail = tail(&[("API_KEY", "hunter22"), ("MODE", "fast"), ("TOKEN", "x")]);
+    let lines: Vec<_> = (1..=20)
+        .map(|n| format!("line {n} hunter22 fast x"))
+        .collect();
+    let text = lines.join("\n");
+    tail.clone().drain(text.as_bytes(), "test".to_owned()).await;
+    let kept = tail.text();
+    assert_eq!(kept.lines().count(), KEPT_LINES);
+    assert_eq!(kept.lines().last(), Some("line 20 *** fast x"));
+}
+
+#[tokio::test]
+async fn a_long_line_is_cut_between_characters() {
+    let tail = tail(&[]);
+    tail.clone()
+        .drain("ä".repeat(400).as_bytes(), "test".to_owned())
+        .await;
+    assert_eq!(tail.text(), "ä".repeat(150));
+    tail.clone()
+        .drain("x".repeat(MAX_LINE + 9).as_bytes(), "test".to_owned())
+        .await;
+    assert!(tail.text().lines().last().unwrap().starts_with("xxx"));
+}
+
+#[test]
+fn a_death_says_how_and_with_which_last_words() {
+    let tail = tail(&[]);
+    assert_eq!(
+        describe(None, &tail),
+        "it closed its output, nothing on its standard error"
+    );
+    tail.push("no such database");
+    assert_eq!(
+        describe(None, &tail),
+        "it closed its output; the last lines of its standard error:\nno such database"
+    );
+}

@@ -1,0 +1,185 @@
+//! A link to a running server: what calls go through.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::backend::{Error, Listed, Outcome};
+use crate::policy::Permit;
+use crate::raw::Raw;
+use crate::wire::server::{Link, RequestError, Step};
+
+/// How long a call waits to be told what its server died of.
+const POST_MORTEM: Duration = Duration::from_secs(2);
+
+/// One call of one tool.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The arguments as the agent wrote them.
+    pub arguments: Option<&'a Raw>,
+    /// What of the agent's `_meta` goes on to the server.
+    pub meta: &'a [(String, Raw)],
+    /// Where the `params` of the server's progress notifications go.
+    pub progress: Option<&'a mpsc::Sender<Raw>>,
+    /// How long the server may neither answer nor show progress.
+    pub timeout: Duration,
+}
+
+/// A link to a running server; clones are the same link.
+#[derive(Clone)]
+pub struct Live(Arc<Inner>);
+
+struct Inner {
+    link: Link,
+    pid: Option<u32>,
+    /// What every request to this server carries in `_meta`, by the revision it speaks.
+    meta: Vec<(String, Raw)>,
+    listed: watch::Receiver<Listed>,
+    /// What the server died of, once that is known.
+    death: watch::Receiver<Option<Arc<str>>>,
+    usage: Mutex<Usage>,
+}
+
+/// How much a link is used.
+#[derive(Debug)]
+struct Usage {
+    running: usize,
+    since: Instant,
+    is_closing: bool,
+}
+
+/// What a link is made of.
+pub(crate) struct Parts {
+    pub(crate) link: Link,
+    pub(crate) pid: Option<u32>,
+    pub(crate) meta: Vec<(String, Raw)>,
+    pub(crate) listed: watch::Receiver<Listed>,
+    pub(crate) death: watch::Receiver<Option<Arc<str>>>,
+}
+
+impl Live {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts {
+            link,
+            pid,
+            meta,
+            listed,
+            death,
+        } = parts;
+        let usage = Usage {
+            running: 0,
+            since: Instant::now(),
+            is_closing: false,
+        };
+        Self(Arc::new(Inner {
+            link,
+            pid,
+            meta,
+            listed,
+            death,
+            usage: Mutex::new(usage),
+        }))
+    }
+
+    /// The server's process id.
+    pub fn pid(&self) -> Option<u32> {
+        self.0.pid
+    }
+
+    /// What the server last said it has.
+    pub fn listed(&self) -> Listed {
+        self.0.listed.borrow().clone()
+    }
+
+    fn usage<T>(&self, f: impl FnOnce(&mut Usage) -> T) -> T {
+        f(&mut self.0.usage.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts as a use of the link while the result lives; `None` when it is being closed.
+    pub(crate) fn begin_use(&self) -> Option<Use> {
+        self.usage(|usage| {
+            (!usage.is_closing).then(|| {
+                usage.running += 1;
+                Use(self.clone())
+            })
+        })
+    }
+
+    /// Since when the link has been unused; `None` while it is in use.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        self.usage(|usage| (usage.running == 0).then_some(usage.since))
+    }
+
+    /// Lets no more calls through, unless one is running.
+    pub(crate) fn close_if_unused(&self) -> bool {
+        self.usage(|usage| {
+            usage.is_closing |= usage.running == 0;
+            usage.is_closing
+        })
+    }
+
+    /// Calls the permitted tool and waits for its answer. Dropping the future cancels the call at
+    /// the server.
+    pub(crate) async fn call(&self, permit: &Permit, call: Call<'_>) -> Result<Outcome, Error> {
+        let name = Raw::encode(&permit.tool().tool);
+        let mut params = vec![("name", &name)];
+        params.extend(call.arguments.map(|arguments| ("arguments", arguments)));
+        let meta: Vec<_> = call.meta.iter().chain(&self.0.meta).cloned().collect();
+        let request = self
+            .0
+            .link
+            .request("tools/call", &params, &meta, true)
+            .await;
+        let mut request = match request {
+            Ok(request) => request,
+            Err(error) => return Err(self.failure(error).await),
+        };
+        let mut deadline = Instant::now() + call.timeout;
+        loop {
+            tokio::select! {
+                biased;
+                step = request.next() => match step {
+                    Step::Progress(params) => {
+                        deadline = Instant::now() + call.timeout;
+                        if let Some(progress) = call.progress {
+                            // An agent that is gone takes no progress; its call ends elsewhere.
+                            let _ = progress.send(params).await;
+                        }
+                    }
+                    Step::Done(Ok(outcome)) => return Ok(outcome),
+                    Step::Done(Err(error)) => return Err(self.failure(error).await),
+                },
+                () = sleep_until(deadline) => return Err(Error::TimedOut(call.timeout)),
+            }
+        }
+    }
+
+    async fn failure(&self, error: RequestError) -> Error {
+        match error {
+            RequestError::Oversized(length) => Error::Oversized(length),
+            RequestError::Closed => {
+                let mut death = self.0.death.clone();
+                let known = death.wait_for(Option::is_some);
+                let cause = match tokio::time::timeout(POST_MORTEM, known).await {
+                    Ok(Ok(cause)) => cause.clone(),
+                    _ => None,
+                };
+                Error::Died(cause.unwrap_or_else(|| "it closed its output".into()))
+            }
+        }
+    }
+}
+
+/// One use of a link; ends when it is dropped.
+pub(crate) struct Use(Live);
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.0.usage(|usage| {
+            usage.running -= 1;
+            usage.since = Instant::now();
+        });
+    }
+}

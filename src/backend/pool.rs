@@ -1,0 +1,112 @@
+//! The pool: one backend for all entries with the same launch, and the end of them all.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::backend::actor::{Actor, Status};
+use crate::backend::guard::Guard;
+use crate::backend::{Backend, ChildEnvironment, ListingChanged, Spec};
+use crate::config::StdioLaunch;
+
+/// How long the end of all servers may take.
+const SHUTDOWN: Duration = Duration::from_millis(1800);
+
+/// Identifies a backend among those of its pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BackendId(usize);
+
+/// What all backends of a pool have in common.
+#[derive(Clone, Debug, Default)]
+pub struct PoolOptions {
+    /// Our environment, of which children get a part.
+    pub environment: ChildEnvironment,
+    /// The executable that becomes the guard when it is run as `guard`; `None`: no guard.
+    pub guard: Option<PathBuf>,
+}
+
+/// What the actors of a pool share.
+pub(crate) struct Context {
+    pub(crate) environment: ChildEnvironment,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) events: mpsc::Sender<ListingChanged>,
+}
+
+/// All backends. Nothing is started by making one.
+pub struct Pool {
+    context: Arc<Context>,
+    backends: Mutex<Backends>,
+}
+
+#[derive(Default)]
+struct Backends {
+    shared: HashMap<StdioLaunch, Backend>,
+    count: usize,
+}
+
+impl Pool {
+    /// An empty pool that reports changed listings to `events`.
+    pub fn new(options: PoolOptions, events: mpsc::Sender<ListingChanged>) -> Self {
+        let PoolOptions { environment, guard } = options;
+        let context = Context {
+            environment,
+            guard: Arc::new(Guard::new(guard)),
+            tasks: TaskTracker::new(),
+            shutdown: CancellationToken::new(),
+            events,
+        };
+        Self {
+            context: Arc::new(context),
+            backends: Mutex::default(),
+        }
+    }
+
+    /// The backend for a server: the one there is for an equal launch when it may be shared, else
+    /// a new one. Of entries that share, the first one's timeouts hold.
+    pub fn backend(&self, spec: Spec, is_shared: bool) -> Backend {
+        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_shared && let Some(backend) = backends.shared.get(&spec.launch) {
+            return backend.clone();
+        }
+        let id = BackendId(backends.count);
+        backends.count += 1;
+        let (commands, commands_receiver) = mpsc::channel(64);
+        let (status, status_receiver) = watch::channel(Status::Stopped);
+        let launch = spec.launch.clone();
+        let actor = Actor {
+            id,
+            spec: Arc::new(spec),
+            context: Arc::clone(&self.context),
+            commands: commands_receiver,
+            status,
+        };
+        self.context.tasks.spawn(actor.run());
+        let backend = Backend {
+            id,
+            commands,
+            status: status_receiver,
+        };
+        if is_shared {
+            backends.shared.insert(launch, backend.clone());
+        }
+        backend
+    }
+
+    /// Ends every server, all at once, and returns when nothing of them is left, after 1.8 s at
+    /// the latest: what has left its server's process group can hold its streams, but not us.
+    pub async fn shut_down(&self) {
+        self.context.shutdown.cancel();
+        self.context.tasks.close();
+        if timeout(SHUTDOWN, self.context.tasks.wait()).await.is_err() {
+            tracing::warn!("something a server started still holds its streams");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Exposure: how toolboxes are presented to an agent, one file a mode.
+//!
+//! A mode says which instructions an agent gets, which tools it sees, and what a call of one of
+//! them means. It holds no connections, no policy and no protocol: calls go to the gateway, and
+//! what must be told to the agent besides the answer is part of the [`Reply`].
+
+mod answer;
+mod budget;
+mod dynamic;
+mod guidance;
+mod listing;
+mod meta;
+mod proxy;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::backend::Outcome;
+use crate::config::ToolMode;
+use crate::gateway::{CallError, Gateway, Origin};
+use crate::name::{ToolId, ToolboxName};
+use crate::raw::Raw;
+
+/// What a session allows of a tool list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surface {
+    /// It may change as toolboxes are opened: sessions that began with `initialize`.
+    Changing,
+    /// It must not change as a side effect of requests: 2026-07-28, server/tools.
+    Constant,
+}
+
+/// A `tools/call` as an agent wrote it.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The name that is called.
+    pub name: &'a str,
+    /// Its arguments, untouched.
+    pub arguments: Option<&'a Raw>,
+    /// Where the call comes from.
+    pub origin: Origin<'a>,
+    /// What the agent's session allows.
+    pub surface: Surface,
+}
+
+/// What an agent is answered, and what else is to be done for it.
+pub struct Reply {
+    /// The answer.
+    pub outcome: Outcome,
+    /// The toolbox that the call has opened for this agent, if it did.
+    pub opened: Option<ToolboxName>,
+    /// Whether the answer is worth holding back until the agent has listed its tools again.
+    pub awaits_relisting: bool,
+}
+
+impl Reply {
+    fn plain(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            opened: None,
+            awaits_relisting: false,
+        }
+    }
+}
+
+/// The tools of a gateway as agents see them.
+#[derive(Clone)]
+pub struct Exposure {
+    gateway: Arc<Gateway>,
+}
+
+impl Exposure {
+    /// Presents a gateway in the mode of its configuration.
+    pub fn new(gateway: Arc<Gateway>) -> Self {
+        Self { gateway }
+    }
+
+    /// The gateway behind it.
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.gateway
+    }
+
+    /// Whether the mode ever changes the tool list of a session.
+    pub fn changes_lists(&self) -> bool {
+        self.mode(Surface::Changing) == ToolMode::Dynamic
+    }
+
+    /// What a model should know before its first call: every toolbox, and how to open one.
+    pub fn instructions(&self, surface: Surface) -> String {
+        guidance::instructions(self.gateway.config(), self.mode(surface))
+    }
+
+    /// The definitions of the tools that an agent sees, which has opened these toolboxes.
+    pub fn tools(&self, surface: Surface, opened: &BTreeSet<ToolboxName>) -> Vec<Raw> {
+        match self.mode(surface) {
+            ToolMode::Dynamic => dynamic::tools(&self.gateway, opened),
+            ToolMode::Proxy => proxy::tools(&self.gateway),
+        }
+    }
+
+    /// Does what a call means. `open_toolbox`, `use_tool` and every registered name are
+    /// understood in every mode, whether or not they are listed.
+    pub async fn call(&self, request: Request<'_>) -> Reply {
+        match request.name {
+            meta::OPEN_TOOLBOX => self.open(request).await,
+            meta::USE_TOOL => {
+                match meta::UseTool::parse(request.arguments, self.gateway.config()) {
+                    Ok(meta::UseTool {
+                        target: meta::Target::Tool(tool),
+                        arguments,
+                    }) => {
+                        self.use_tool(&tool, arguments.as_ref(), request.origin)
+                            .await
+                    }
+                    Ok(meta::UseTool {
+                        target: meta::Target::Registered(name),
+                        arguments,
+                    }) => {
+                        self.use_name(&name, arguments.as_ref(), request.origin)
+                            .await
+                    }
+                    Err(problem) => Reply::plain(answer::error(&problem)),
+                }
+            }
+            name => self.use_name(name, request.arguments, request.origin).await,
+        }
+    }
+
+    async fn open(&self, request: Request<'_>) -> Reply {
+        let wanted = match meta::OpenToolbox::parse(request.arguments) {
+            Ok(wanted) => wanted,
+            Err(problem) => return Reply::plain(answer::error(&problem)),
+        };
+        let toolbox = match self.gateway.toolbox(&wanted.toolbox) {
+            Ok(toolbox) => toolbox,
+            Err(error) => return Reply::plain(answer::call_error(&error)),
+        };
+        let opened = self.gateway.open(toolbox, request.origin).await;
+        let max = self.gateway.config().limits.max_listing_bytes;
+        let mode = self.mode(request.surface);
+        let outcome = match mode {
+            ToolMode::Dynamic => dynamic::opened(toolbox, &opened, max),
+            ToolMode::Proxy => proxy::opened(toolbox, &opened, &wanted, max),
+        };
+        Reply {
+            outcome,
+            opened: Some(toolbox.name.clone()),
+            awaits_relisting: mode == ToolMode::Dynamic,
+        }
+    }
+
+    async fn use_name(&self, name: &str, arguments: Option<&Raw>, origin: Origin<'_>) -> Reply {
+        match self.gateway.resolve(name).await {
+            Ok(tool) => self.use_tool(&tool, arguments, origin).await,
+            Err(error) => Reply::plain(answer::call_error(&error)),
+        }
+    }
+
+    async fn use_tool(&self, tool: &ToolId, arguments: Option<&Raw>, origin: Origin<'_>) -> Reply {
+        let outcome = match self.gateway.call(tool, arguments, origin).await {
+            Ok(outcome) => outcome,
+            Err(error @ (CallError::BadArguments { .. } | CallError::Server { .. })) => {
+                answer::call_error(&error)
+            }
+            Err(error) => return Reply::plain(answer::call_error(&error)),
+        };
+        Reply {
+            outcome,
+            opened: Some(tool.toolbox.clone()),
+            awaits_relisting: false,
+        }
+    }
+
+    fn mode(&self, surface: Surface) -> ToolMode {
+        match (self.gateway.config().mode, surface) {
+            (ToolMode::Dynamic, Surface::Changing) => ToolMode::Dynamic,
+            (ToolMode::Dynamic, Surface::Constant) | (ToolMode::Proxy, _) => ToolMode::Proxy,
+        }
+    }
+}

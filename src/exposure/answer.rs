@@ -1,0 +1,80 @@
+//! Answers of ours: tool results with `isError` that say what was wrong and what to do next.
+
+use serde_json::json;
+
+use crate::backend::{self, Outcome};
+use crate::exposure::budget::names_that_fit;
+use crate::gateway::CallError;
+use crate::raw::Raw;
+
+/// The most bytes of names that an error offers.
+const MAX_NAMES: usize = 600;
+
+/// A result that a model can read the problem in.
+pub(crate) fn error(text: &str) -> Outcome {
+    Outcome::Result(Raw::encode(&json!({
+        "content": [{"type": "text", "text": text}],
+        "isError": true,
+    })))
+}
+
+/// Says what kept a call from its tool, and what to do next.
+pub(crate) fn call_error(error: &CallError) -> Outcome {
+    self::error(&explain(error))
+}
+
+fn explain(error: &CallError) -> String {
+    match error {
+        CallError::UnknownToolbox { known, .. } => {
+            format!("{error}. The toolboxes are: {}.", offer(known))
+        }
+        CallError::UnknownServer { known, .. } => {
+            format!("{error}. Its servers are: {}.", offer(known))
+        }
+        CallError::UnknownTool { nearest, .. } if nearest.is_empty() => {
+            format!("{error}. Call open_toolbox to see the tools of a toolbox.")
+        }
+        CallError::UnknownTool { nearest, .. } => {
+            format!(
+                "{error}. Did you mean: {}? open_toolbox shows all tools of a toolbox.",
+                offer(nearest)
+            )
+        }
+        CallError::BadArguments { mismatches, .. } => {
+            let mismatches: Vec<_> = mismatches.iter().map(|m| format!("- {m}")).collect();
+            format!(
+                "{error}, so it was not called:\n{}\nCorrect the arguments and call it again.",
+                mismatches.join("\n")
+            )
+        }
+        CallError::Server { server, error } => match error {
+            backend::Error::StartFailed(failure) => {
+                format!(
+                    "server `{server}` could not be started: {failure}\nWhat to do: {}.",
+                    failure.hint
+                )
+            }
+            backend::Error::Died(_) => format!(
+                "server `{server}`: {error}\nThe call may or may not have had effects. The next \
+                 call starts the server again."
+            ),
+            backend::Error::TimedOut(_) => format!(
+                "server `{server}`: {error}; the call was cancelled. It may have had effects. \
+                 `callTimeoutMs` sets this time."
+            ),
+            backend::Error::Oversized(_) => {
+                format!("server `{server}`: {error}. Ask for less at once.")
+            }
+            backend::Error::ShuttingDown => {
+                format!("server `{server}`: {error}.")
+            }
+        },
+    }
+}
+
+fn offer(names: &[String]) -> String {
+    match names_that_fit(MAX_NAMES, names.iter().map(String::as_str)) {
+        (names, 0) => names,
+        (names, more) => format!("{names}, and {more} more"),
+    }
+}

@@ -1,0 +1,52 @@
+//! Texts that must fit: the best version that does.
+
+/// The first of `versions`, best first, that has at most `max` bytes; the last one, if none has.
+pub(crate) fn first_that_fits(max: usize, versions: impl IntoIterator<Item = String>) -> String {
+    let mut last = String::new();
+    for version in versions {
+        if version.len() <= max {
+            return version;
+        }
+        last = version;
+    }
+    last
+}
+
+/// As many of `names` as fit into `max` bytes, separated by commas, and how many did not.
+pub(crate) fn names_that_fit<'a>(
+    max: usize,
+    names: impl IntoIterator<Item = &'a str>,
+) -> (String, usize) {
+    let mut text = String::new();
+    let mut left_out = 0;
+    for name in names {
+        let separator = if text.is_empty() { "" } else { ", " };
+        if left_out == 0 && text.len() + separator.len() + name.len() <= max {
+            text.push_str(separator);
+            text.push_str(name);
+        } else {
+            left_out += 1;
+        }
+    }
+    (text, left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_version_that_fits_is_taken() {
+        let versions = || ["longest", "longer", "long"].map(str::to_owned);
+        assert_eq!(first_that_fits(99, versions()), "longest");
+        assert_eq!(first_that_fits(6, versions()), "longer");
+        assert_eq!(first_that_fits(1, versions()), "long");
+    }
+
+    #[test]
+    fn names_are_whole_or_not_there() {
+        assert_eq!(names_that_fit(99, ["ab", "cd"]), ("ab, cd".to_owned(), 0));
+        assert_eq!(names_that_fit(5, ["ab", "cd", "e"]), ("ab".to_owned(), 2));
+        assert_eq!(names_that_fit(1, ["ab"]), (String::new(), 1));
+    }
+}

@@ -1,0 +1,59 @@
+//! `dynamic`: opening a toolbox registers its tools in the agent's own tool list.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::backend::Outcome;
+use crate::config::{ToolMode, ToolboxConfig};
+use crate::exposure::{listing, meta};
+use crate::gateway::{Gateway, Opened};
+use crate::name::ToolboxName;
+use crate::raw::{self, Raw};
+use crate::toolbox::ViewTool;
+
+/// `open_toolbox`, and the tools of every opened toolbox in the order of the configuration.
+pub(crate) fn tools(gateway: &Gateway, opened: &BTreeSet<ToolboxName>) -> Vec<Raw> {
+    let snapshot = gateway.snapshot();
+    let toolboxes = gateway.config().toolboxes.iter();
+    let views = toolboxes
+        .filter(|toolbox| opened.contains(&toolbox.name))
+        .map(|toolbox| snapshot.view(&toolbox.name));
+    let mut tools = vec![meta::open_toolbox(gateway.config(), ToolMode::Dynamic)];
+    for view in views {
+        tools.extend(view.tools.iter().map(|tool| tool.registered().clone()));
+    }
+    tools
+}
+
+/// The registered names, each with the first sentence of its description.
+pub(crate) fn opened(toolbox: &ToolboxConfig, opened: &Opened, max: usize) -> Outcome {
+    let tools: Vec<_> = opened.view.tools.iter().collect();
+    let mut header = listing::header(toolbox, opened);
+    header.insert("tools_registered".to_owned(), tools.len().into());
+    let listing = listing::in_one_way(&tools, &[&described, &named], max);
+    if listing.left_out > 0 {
+        header.insert("tools_left_out_here".to_owned(), listing.left_out.into());
+    }
+    let text = Raw::encode(&json!([{"type": "text", "text": listing.text(&header)}]));
+    let mut members = vec![("content", text)];
+    // What we wrote ourselves is JSON.
+    if let Ok(structured) = RawValue::from_string(listing.compact(&header)) {
+        members.push(("structuredContent", Raw::encode(&structured)));
+    }
+    Outcome::Result(raw::object(
+        members.iter().map(|(key, value)| (*key, value)),
+    ))
+}
+
+fn described(tool: &ViewTool) -> Raw {
+    match tool.definition.summary() {
+        Some(summary) => Raw::encode(&json!({"name": tool.name.as_str(), "description": summary})),
+        None => named(tool),
+    }
+}
+
+fn named(tool: &ViewTool) -> Raw {
+    Raw::encode(&json!({"name": tool.name.as_str()}))
+}

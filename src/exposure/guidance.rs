@@ -1,0 +1,128 @@
+//! What a model is told before its first call, within the bytes that clients let through.
+//!
+//! Clients cut instructions at 2 KiB and more; one shows only the first 250 characters. So the
+//! names of all toolboxes come first, and everything after them steps down until it fits.
+
+use crate::catalog::shorten;
+use crate::config::{Config, ToolMode, ToolboxConfig};
+use crate::exposure::budget::{first_that_fits, names_that_fit};
+
+/// The most bytes of the instructions.
+const MAX_INSTRUCTIONS: usize = 2048;
+/// The most bytes of the description of `open_toolbox`.
+const MAX_DESCRIPTION: usize = 1024;
+/// What the one client shows that shows least, in characters.
+const FIRST_GLANCE: usize = 250;
+/// How long the descriptions of toolboxes may be, step by step.
+const STEPS: [usize; 5] = [300, 160, 100, 60, 30];
+
+/// The instructions: every toolbox with its description and its number of servers, and how to
+/// open one; at most 2,048 bytes.
+pub(crate) fn instructions(config: &Config, mode: ToolMode) -> String {
+    let head = head(config);
+    let usage = match mode {
+        ToolMode::Dynamic => {
+            "Call open_toolbox to use one: its tools are then in your tool list as \
+             <toolbox>__<server>__<tool>."
+        }
+        ToolMode::Proxy => {
+            "Call open_toolbox to see the tools of one, then use_tool {\"tool\": {\"toolbox\", \
+             \"server\", \"tool\"}, \"arguments\": {…}} to call one of them."
+        }
+    };
+    let with_descriptions = STEPS.iter().map(|max| {
+        let lines: String = config.toolboxes.iter().map(|t| line(t, *max)).collect();
+        format!("{head}\n{usage}\n{lines}")
+    });
+    let names_only = std::iter::once(format!("{head}\n{usage}"));
+    let pointer = std::iter::once_with(|| format!("{}\n{usage}", pointer(config, FIRST_GLANCE)));
+    first_that_fits(
+        MAX_INSTRUCTIONS,
+        with_descriptions.chain(names_only).chain(pointer),
+    )
+}
+
+/// The same in short, for the description of `open_toolbox`: clients of the modern revision may
+/// never ask for instructions.
+pub(crate) fn description(config: &Config, mode: ToolMode) -> String {
+    let purpose = match mode {
+        ToolMode::Dynamic => {
+            "Opens a toolbox: starts its servers and adds their tools to your tool list."
+        }
+        ToolMode::Proxy => {
+            "Opens a toolbox: starts its servers and shows their tools, which use_tool calls."
+        }
+    };
+    let with_descriptions = STEPS.iter().map(|max| {
+        let lines: Vec<_> = config
+            .toolboxes
+            .iter()
+            .map(|toolbox| brief(toolbox, *max))
+            .collect();
+        format!("{purpose} Toolboxes:{}", lines.concat())
+    });
+    let names_only = std::iter::once(format!("{purpose} {}", head(config)));
+    let count = std::iter::once_with(|| {
+        format!(
+            "{purpose} There are {} toolboxes; see `toolbox`.",
+            config.toolboxes.len()
+        )
+    });
+    first_that_fits(
+        MAX_DESCRIPTION,
+        with_descriptions.chain(names_only).chain(count),
+    )
+}
+
+fn head(config: &Config) -> String {
+    let names: Vec<_> = config
+        .toolboxes
+        .iter()
+        .map(|toolbox| toolbox.name.as_str())
+        .collect();
+    format!("Toolboxes: {}.", names.join(", "))
+}
+
+/// As many names as fit, and where the others are to be found.
+fn pointer(config: &Config, max: usize) -> String {
+    let count = config.toolboxes.len();
+    let tail = |more: usize| {
+        format!(" and {more} more; the `toolbox` parameter of open_toolbox lists all {count}.")
+    };
+    let room = max.saturating_sub("Toolboxes: ".len() + tail(count).len());
+    let names = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str());
+    match names_that_fit(room, names) {
+        (names, more) if names.is_empty() => {
+            format!("{more} toolboxes; the `toolbox` parameter of open_toolbox lists them.")
+        }
+        (names, more) => format!("Toolboxes: {names}{}", tail(more)),
+    }
+}
+
+fn line(toolbox: &ToolboxConfig, max: usize) -> String {
+    let servers = match toolbox.servers.len() {
+        1 => "1 server".to_owned(),
+        count => format!("{count} servers"),
+    };
+    format!(
+        "\n{} ({servers}): {}",
+        toolbox.name,
+        shorten(&fold(&toolbox.description), max)
+    )
+}
+
+fn brief(toolbox: &ToolboxConfig, max: usize) -> String {
+    format!(
+        "\n- {}: {}",
+        toolbox.name,
+        shorten(&fold(&toolbox.description), max)
+    )
+}
+
+/// A description on one line.
+fn fold(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Lists of tools in an answer: one tool a line, the header first, never longer than allowed.
+//!
+//! Clients cut long answers, some by whole lines, some in the middle; so what must not be lost
+//! stands in the header, and whole definitions give way to signatures before a client cuts.
+
+use serde_json::{Map, Value, json};
+
+use crate::config::ToolboxConfig;
+use crate::gateway::{FailedServer, Opened};
+use crate::raw::Raw;
+use crate::toolbox::ViewTool;
+
+/// How long the reason for one failed server may be in an answer, in characters.
+const MAX_REASON: usize = 1000;
+
+/// A way to write one tool, on one line.
+pub(crate) type Line<'a> = &'a dyn Fn(&ViewTool) -> Raw;
+
+/// Tools written for an answer.
+pub(crate) struct Listing {
+    /// Which of the ways they are written in, the first being the best.
+    pub(crate) step: usize,
+    /// The lines.
+    pub(crate) lines: Vec<Raw>,
+    /// How many tools found no room at all.
+    pub(crate) left_out: usize,
+}
+
+/// Writes all tools in the first of `ways` in which they fit into `max` bytes; where even the
+/// last one is too long, as many of them as fit.
+pub(crate) fn in_one_way(tools: &[&ViewTool], ways: &[Line<'_>], max: usize) -> Listing {
+    let mut listing = Listing {
+        step: 0,
+        lines: Vec::new(),
+        left_out: 0,
+    };
+    for (step, way) in ways.iter().enumerate() {
+        let lines: Vec<_> = tools.iter().map(|tool| way(tool)).collect();
+        listing = Listing {
+            step,
+            lines,
+            left_out: 0,
+        };
+        if listing.len() <= max {
+            return listing;
+        }
+    }
+    let mut used = 0;
+    let fitting = listing.lines.iter().take_while(|line| {
+        used += line.len() + SEPARATOR;
+        used <= max
+    });
+    let fitting = fitting.count();
+    listing.left_out = listing.lines.len() - fitting;
+    listing.lines.truncate(fitting);
+    listing
+}
+
+/// Writes as many tools as possible in the best of `ways`, from the first on, and the others in
+/// the last one; where even that is too long, as many of them as fit.
+pub(crate) fn best_first(tools: &[&ViewTool], ways: &[Line<'_>], max: usize) -> Listing {
+    let (Some(best), Some(last)) = (ways.first(), ways.last()) else {
+        return in_one_way(tools, ways, max);
+    };
+    let mut listing = in_one_way(tools, &[*last], max);
+    if listing.left_out > 0 {
+        return listing;
+    }
+    listing.step = 0;
+    let mut used = listing.len();
+    for (line, tool) in listing.lines.iter_mut().zip(tools) {
+        let better = best(tool);
+        if used - line.len() + better.len() > max {
+            listing.step = 1;
+            continue;
+        }
+        used = used - line.len() + better.len();
+        *line = better;
+    }
+    listing
+}
+
+/// What stands between two lines.
+const SEPARATOR: usize = ",\n".len();
+
+impl Listing {
+    fn len(&self) -> usize {
+        self.lines.iter().map(|line| line.len() + SEPARATOR).sum()
+    }
+
+    /// An object of the members of `header` and of `tools`, one tool a line.
+    pub(crate) fn text(&self, header: &Map<String, Value>) -> String {
+        self.join(header, "\n")
+    }
+
+    /// The same object on one line.
+    pub(crate) fn compact(&self, header: &Map<String, Value>) -> String {
+        self.join(header, "")
+    }
+
+    fn join(&self, header: &Map<String, Value>, line_end: &str) -> String {
+        let mut text = String::from("{");
+        for (key, value) in header {
+            let member = format!("{}:{value},", Value::from(key.as_str()));
+            text.push_str(&member);
+        }
+        text.push_str("\"tools\":[");
+        for (index, line) in self.lines.iter().enumerate() {
+            text.push_str(if index == 0 { "" } else { "," });
+            text.push_str(line_end);
+            text.push_str(&line.as_str());
+        }
+        text.push_str(line_end);
+        text.push_str("]}");
+        text
+    }
+}
+
+/// What every answer to an opening begins with.
+pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Value> {
+    let failed = opened.failed.iter().map(
+        |FailedServer {
+             server,
+             reason,
+             hint,
+         }| {
+            json!({
+                "server": server.as_str(),
+                "reason": cut(reason, MAX_REASON),
+                "hint": cut(hint, MAX_REASON),
+            })
+        },
+    );
+    let mut header = Map::new();
+    header.insert("toolbox".to_owned(), toolbox.name.as_str().into());
+    header.insert(
+        "description".to_owned(),
+        cut(&toolbox.description, MAX_REASON).into(),
+    );
+    header.insert("servers_connected".to_owned(), opened.connected.into());
+    header.insert("failed_servers".to_owned(), failed.collect());
+    header
+}
+
+/// The end of a long text is where the cause stands, so its beginning is cut.
+fn cut(text: &str, max: usize) -> String {
+    let surplus = text.chars().count().saturating_sub(max);
+    match text.char_indices().nth(surplus) {
+        Some((start, _)) if surplus > 0 => format!("…{}", &text[start..]),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! The two tools of our own: how they are defined, and what a call of one of them asks for.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::config::{Config, ToolMode};
+use crate::exposure::guidance;
+use crate::name::{ServerName, ToolId, ToolboxName};
+use crate::raw::Raw;
+
+/// The tool that opens a toolbox.
+pub(crate) const OPEN_TOOLBOX: &str = "open_toolbox";
+/// The tool that calls any tool of a toolbox.
+pub(crate) const USE_TOOL: &str = "use_tool";
+
+/// The definition of `open_toolbox`.
+pub(crate) fn open_toolbox(config: &Config, mode: ToolMode) -> Raw {
+    let names: Vec<_> = config
+        .toolboxes
+        .iter()
+        .map(|toolbox| toolbox.name.as_str())
+        .collect();
+    let mut properties = json!({
+        "toolbox": {"type": "string", "enum": names, "description": "The toolbox to open"},
+    });
+    if mode == ToolMode::Proxy {
+        properties["tools"] = json!({
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Only these tools of it",
+        });
+        properties["detail"] = json!({
+            "enum": ["full", "signatures"],
+            "description": "Whole definitions (the default where they fit) or one line a tool",
+        });
+    }
+    Raw::encode(&json!({
+        "name": OPEN_TOOLBOX,
+        "title": "Open a Toolbox",
+        "description": guidance::description(config, mode),
+        "inputSchema": {
+            "type": "object",
+            "properties": properties,
+            "required": ["toolbox"],
+            "additionalProperties": false,
+        },
+        "annotations": {
+            "readOnlyHint": false,
+            "destructiveHint": false,
+            "idempotentHint": true,
+            "openWorldHint": true,
+        },
+    }))
+}
+
+/// The definition of `use_tool`.
+pub(crate) fn use_tool() -> Raw {
+    Raw::encode(&json!({
+        "name": USE_TOOL,
+        "title": "Use a Tool of a Toolbox",
+        "description": "Calls a tool of a toolbox and returns its result. open_toolbox shows the \
+                        tools and their arguments.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "tool": {
+                    "type": "object",
+                    "properties": {
+                        "toolbox": {"type": "string"},
+                        "server": {"type": "string"},
+                        "tool": {"type": "string", "description": "The tool's name"},
+                    },
+                    "required": ["toolbox", "server", "tool"],
+                },
+                "arguments": {
+                    "type": "object",
+                    "description": "The tool's arguments, as its inputSchema says",
+                },
+            },
+            "required": ["tool"],
+        },
+        "annotations": {
+            "readOnlyHint": false,
+            "destructiveHint": true,
+            "idempotentHint": false,
+            "openWorldHint": true,
+        },
+    }))
+}
+
+/// How much an answer says of each tool.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Detail {
+    Full,
+    Signatures,
+}
+
+/// What a call of `open_toolbox` asks for.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+pub(crate) struct OpenToolbox {
+    #[serde(alias = "toolbox_name", alias = "name")]
+    pub(crate) toolbox: String,
+    /// Only these tools, by their own or their registered names; `None`: all.
+    #[serde(default)]
+    pub(crate) tools: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) detail: Option<Detail>,
+}
+
+impl OpenToolbox {
+    pub(crate) fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
+        let arguments = unquoted(arguments);
+        arguments
+            .map_or_else(|| serde_json::from_str("{}"), |text| text.parse())
+            .map_err(|error| {
+                format!(
+                    "open_toolbox cannot read its arguments: {error}. Expected {{\"toolbox\": \
+                 \"<name>\"}}, and where wanted \"tools\": [\"<name>\", …] and \"detail\": \
+                 \"full\" or \"signatures\"."
+                )
+            })
+    }
+}
+
+/// What a call of `use_tool` asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct UseTool {
+    pub(crate) target: Target,
+    /// The arguments for the tool, as raw text where the agent wrote them as such.
+    pub(crate) arguments: Option<Raw>,
+}
+
+/// Which tool is meant.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// By toolbox, server and name.
+    Tool(ToolId),
+    /// By its registered name.
+    Registered(String),
+}
+
+impl UseTool {
+    /// Understands `{tool: {toolbox, server, tool}, arguments}` (also `name` for `tool`, and a
+    /// registered name in place of the object) and the flat `{toolbox_name, tool_name,
+    /// arguments}`; arguments may be missing, `null`, or an object written as a string.
+    pub(crate) fn parse(arguments: Option<&Raw>, config: &Config) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Fields {
+            #[serde(default)]
+            tool: Option<Value>,
+            #[serde(default, alias = "toolbox")]
+            toolbox_name: Option<String>,
+            #[serde(default, alias = "server")]
+            server_name: Option<String>,
+            #[serde(default, alias = "name")]
+            tool_name: Option<String>,
+            #[serde(default)]
+            arguments: Option<Box<RawValue>>,
+        }
+
+        let text = unquoted(arguments).ok_or_else(|| expected("no arguments were given"))?;
+        let fields: Fields = text.parse().map_err(|error| expected(&error.to_string()))?;
+        let (toolbox, server, tool) = match fields.tool {
+            None | Some(Value::Null) => (fields.toolbox_name, fields.server_name, fields.tool_name),
+            Some(Value::String(name)) => match serde_json::from_str::<Value>(&name) {
+                // The object itself, written as a string.
+                Ok(object @ Value::Object(_)) => identity(&object),
+                _ => (fields.toolbox_name, fields.server_name, Some(name)),
+            },
+            Some(object @ Value::Object(_)) => identity(&object),
+            Some(other) => return Err(expected(&format!("`tool` is {other}"))),
+        };
+        let tool = tool.ok_or_else(|| expected("the name of the tool is missing"))?;
+        let target = match (toolbox, server) {
+            (Some(toolbox), Some(server)) => Target::Tool(ToolId {
+                toolbox: ToolboxName::new(toolbox),
+                server: ServerName::new(server),
+                tool,
+            }),
+            (Some(toolbox), None) => {
+                only_server(config, &toolbox, &tool).map_or(Target::Registered(tool), Target::Tool)
+            }
+            (None, _) => Target::Registered(tool),
+        };
+        let arguments = fields.arguments.map(|raw| Raw::encode(&raw));
+        Ok(Self {
+            target,
+            arguments: unquoted(arguments.as_ref()),
+        })
+    }
+}
+
+fn identity(object: &Value) -> (Option<String>, Option<String>, Option<String>) {
+    let text = |keys: &[&str]| {
+        keys.iter()
+            .find_map(|key| object.get(key))
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    (
+        text(&["toolbox"]),
+        text(&["server"]),
+        text(&["tool", "name"]),
+    )
+}
+
+/// A tool named without its server, in a toolbox where there is only one to ask, or by its
+/// server's name in front.
+fn only_server(config: &Config, toolbox: &str, tool: &str) -> Option<ToolId> {
+    let toolbox = config.toolbox(toolbox)?;
+    let id = |server: &ServerName, tool: &str| ToolId {
+        toolbox: toolbox.name.clone(),
+        server: server.clone(),
+        tool: tool.to_owned(),
+    };
+    if tool.starts_with(&format!("{}__", toolbox.name)) {
+        return None;
+    }
+    let prefixed = toolbox.servers.iter().find_map(|server| {
+        let rest = tool.strip_prefix(server.name.as_str())?;
+        Some(id(&server.name, rest.strip_prefix("__")?))
+    });
+    prefixed.or_else(|| match toolbox.servers.as_slice() {
+        [only] => Some(id(&only.name, tool)),
+        _ => None,
+    })
+}
+
+/// Arguments as an object: what is missing or `null` is none, and a string that holds an object
+/// is that object.
+fn unquoted(arguments: Option<&Raw>) -> Option<Raw> {
+    let arguments = arguments?;
+    if arguments.as_bytes().first() != Some(&b'"') {
+        return (arguments.as_bytes() != b"null").then(|| arguments.clone());
+    }
+    let text: String = arguments.parse().ok()?;
+    if text.trim().is_empty() {
+        return None;
+    }
+    let object = serde_json::from_str::<Box<RawValue>>(text.trim()).ok();
+    Some(
+        object
+            .filter(|raw| raw.get().starts_with('{'))
+            .map_or_else(|| arguments.clone(), |raw| Raw::encode(&raw)),
+    )
+}
+
+fn expected(problem: &str) -> String {
+    format!(
+        "use_tool cannot read its arguments: {problem}. Expected {{\"tool\": {{\"toolbox\": \
+         \"<name>\", \"server\": \"<name>\", \"tool\": \"<name>\"}}, \"arguments\": {{…}}}}."
+    )
+}
+
+#[cfg(test)]
+mod tests;
