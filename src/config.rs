@@ -2,12 +2,34 @@
 //!
 //! Pure but for [`load`], which reads the file, and [`env`], which reads the environment.
 //! Everything behind this module trusts these types.
+//!
+//! The way of a file: `document` makes a located tree of its text, `raw` and `foreign` take the
+//! keys they know out of it with a `reader`, `check` and `server` make these types of that.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::name::{ServerName, ToolboxName};
+
+pub use file::{ChosenBy, LoadError, Loaded, Location, load, locate, parse};
+pub use finding::{Finding, Report, Severity};
+pub use schema::{schema, schema_text};
+
+mod check;
+mod document;
+pub mod env;
+mod expand;
+mod file;
+mod finding;
+mod foreign;
+mod limits;
+mod raw;
+mod reader;
+mod schema;
+mod server;
+#[cfg(test)]
+mod tests;
 
 /// A whole configuration, checked: every name is unique, every limit in range, every variable
 /// expanded.
@@ -54,8 +76,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_listing_bytes: 40_000,
-            max_message_bytes: 64 * 1024 * 1024,
+            max_listing_bytes: limits::DEFAULT_LISTING_BYTES,
+            max_message_bytes: limits::DEFAULT_MESSAGE_BYTES,
         }
     }
 }

@@ -1,0 +1,247 @@
+//! A file's text as a tree of located values: syntax, and keys that are written twice.
+//!
+//! What the values mean is the reader's business, one level up.
+
+use std::collections::HashMap;
+
+use jsonc_parser::ast::{ObjectProp, Value};
+use jsonc_parser::common::Ranged;
+use jsonc_parser::errors::{ParseError, ParseErrorKind};
+use jsonc_parser::{CollectOptions, ParseOptions};
+
+use crate::config::finding::{Finding, Severity};
+
+/// Where a value stands: how to name it, and its first byte.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spot {
+    /// Such as `toolboxes.dev.mcpServers.files.args[1]`.
+    pub(super) path: String,
+    /// The offset of its first byte in the text.
+    pub(super) offset: usize,
+}
+
+impl Spot {
+    /// The spot of what stands under `key`, at `offset`.
+    pub(super) fn key(&self, key: &str, offset: usize) -> Self {
+        let plain = !key.is_empty()
+            && key
+                .chars()
+                .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'));
+        let path = match (plain, self.path.is_empty()) {
+            (true, true) => key.to_owned(),
+            (true, false) => format!("{}.{key}", self.path),
+            (false, _) => format!("{}[{key:?}]", self.path),
+        };
+        Self { path, offset }
+    }
+
+    /// The spot of element `index`, at `offset`.
+    pub(super) fn index(&self, index: usize, offset: usize) -> Self {
+        Self {
+            path: format!("{}[{index}]", self.path),
+            offset,
+        }
+    }
+}
+
+/// A value with where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Node<'a> {
+    pub(super) spot: Spot,
+    pub(super) value: &'a Value<'a>,
+}
+
+impl<'a> Node<'a> {
+    /// The whole document as a node.
+    pub(super) fn root(value: &'a Value<'a>) -> Self {
+        let spot = Spot {
+            path: String::new(),
+            offset: value.start(),
+        };
+        Self { spot, value }
+    }
+
+    /// The node of one property of this object.
+    pub(super) fn child(&self, property: &'a ObjectProp<'a>) -> Self {
+        Self {
+            spot: self
+                .spot
+                .key(property.name.as_str(), property.value.start()),
+            value: &property.value,
+        }
+    }
+
+    /// Whether the value is `null`, which is as good as absent.
+    pub(super) fn is_null(&self) -> bool {
+        matches!(self.value, Value::NullKeyword(_))
+    }
+}
+
+/// What kind of value it is, for "expected …, found …".
+pub(super) fn kind(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::StringLit(_) => "a string",
+        Value::NumberLit(_) => "a number",
+        Value::BooleanLit(_) => "a boolean",
+        Value::Object(_) => "an object",
+        Value::Array(_) => "an array",
+        Value::NullKeyword(_) => "null",
+    }
+}
+
+/// What may be written: JSON, comments, trailing commas.
+pub(super) fn syntax() -> ParseOptions {
+    ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    }
+}
+
+/// The text without the mark that some editors put before it.
+pub(super) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// Reads the text as one value.
+pub(super) fn parse(text: &str) -> Result<Value<'_>, Finding> {
+    let parsed = jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &syntax());
+    match parsed {
+        Ok(parsed) => parsed.value.ok_or_else(|| Finding {
+            severity: Severity::Error,
+            path: String::new(),
+            position: Some((1, 1)),
+            message: "expected an object, found an empty file".to_owned(),
+            hint: None,
+        }),
+        Err(error) => Err(syntax_error(&error)),
+    }
+}
+
+fn syntax_error(error: &ParseError) -> Finding {
+    use ParseErrorKind as Kind;
+    let (message, hint) = match error.kind() {
+        Kind::ExpectedComma => (
+            "expected `,` or the end of the object or array".to_owned(),
+            Some("put a comma after the value before this"),
+        ),
+        Kind::ExpectedColonAfterObjectKey => ("expected `:` after the key".to_owned(), None),
+        Kind::ExpectedObjectValue => ("expected a value after `:`".to_owned(), None),
+        Kind::ExpectedStringObjectProperty => (
+            "expected a key in double quotes".to_owned(),
+            Some("write keys in double quotes: `\"command\": …`"),
+        ),
+        Kind::SingleQuotedStringsNotAllowed => (
+            "expected double quotes, found a single quote".to_owned(),
+            Some("write strings and keys in double quotes"),
+        ),
+        Kind::UnexpectedTokenInObject => ("expected a key or `}`".to_owned(), None),
+        Kind::UnexpectedWord => (
+            "expected a value, found a bare word".to_owned(),
+            Some("write strings in double quotes"),
+        ),
+        Kind::UnexpectedCloseBrace => ("expected a value, found `}`".to_owned(), None),
+        Kind::UnexpectedCloseBracket => ("expected a value, found `]`".to_owned(), None),
+        Kind::UnexpectedComma => ("expected a value, found `,`".to_owned(), None),
+        Kind::UnexpectedColon => ("expected a value, found `:`".to_owned(), None),
+        Kind::UnterminatedObject => (
+            "expected `}` before the end of the file".to_owned(),
+            Some("this is where the object begins that is not closed"),
+        ),
+        Kind::UnterminatedArray => (
+            "expected `]` before the end of the file".to_owned(),
+            Some("this is where the array begins that is not closed"),
+        ),
+        Kind::MultipleRootJsonValues => (
+            "expected the end of the file after the value".to_owned(),
+            Some("a configuration is one object, `{ … }`"),
+        ),
+        Kind::NestingDepthExceeded => ("nested too deeply".to_owned(), None),
+        other => (lower_first(&other.to_string()), None),
+    };
+    Finding {
+        severity: Severity::Error,
+        path: String::new(),
+        position: Some((error.line_display(), error.column_display())),
+        message,
+        hint: hint.map(str::to_owned),
+    }
+}
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// Every key that is written more than once in its object, each with the offset of the first.
+pub(super) fn duplicates(root: &Node<'_>) -> Vec<(Spot, usize)> {
+    let mut found = Vec::new();
+    let mut open = vec![root.clone()];
+    while let Some(node) = open.pop() {
+        match node.value {
+            Value::Object(object) => {
+                let mut first: HashMap<&str, usize> = HashMap::new();
+                for property in &object.properties {
+                    let (key, offset) = (property.name.as_str(), property.start());
+                    match first.get(key) {
+                        Some(first) => found.push((node.spot.key(key, offset), *first)),
+                        None => _ = first.insert(key, offset),
+                    }
+                    if is_container(&property.value) {
+                        open.push(node.child(property));
+                    }
+                }
+            }
+            Value::Array(array) => {
+                let containers = array.elements.iter().enumerate();
+                open.extend(containers.filter(|(_, value)| is_container(value)).map(
+                    |(index, value)| Node {
+                        spot: node.spot.index(index, value.start()),
+                        value,
+                    },
+                ));
+            }
+            Value::StringLit(_)
+            | Value::NumberLit(_)
+            | Value::BooleanLit(_)
+            | Value::NullKeyword(_) => {}
+        }
+    }
+    found
+}
+
+fn is_container(value: &Value<'_>) -> bool {
+    matches!(value, Value::Object(_) | Value::Array(_))
+}
+
+/// Line and column of every offset, which must be in ascending order; one walk over the text.
+pub(super) fn positions(text: &str, offsets: &[usize]) -> Vec<(usize, usize)> {
+    let mut wanted = offsets.iter().peekable();
+    let mut positions = Vec::with_capacity(offsets.len());
+    let (mut line, mut column) = (1, 1);
+    for (at, c) in text.char_indices() {
+        while wanted.next_if(|offset| **offset <= at).is_some() {
+            positions.push((line, column));
+        }
+        if wanted.peek().is_none() {
+            break;
+        }
+        (line, column) = if c == '\n' {
+            (line + 1, 1)
+        } else {
+            (line, column + 1)
+        };
+    }
+    positions.resize(offsets.len(), (line, column));
+    positions
+}

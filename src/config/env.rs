@@ -1,0 +1,67 @@
+//! The environment as an argument: the one place that reads the process's own.
+//!
+//! Everything that wants a variable takes an [`EnvSource`], so a test hands in a map and never
+//! touches the process.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Where environment variables come from.
+pub trait EnvSource {
+    /// The value of `name`; set but empty counts as set.
+    fn get(&self, name: &str) -> Option<String>;
+
+    /// Every variable, exactly as the system holds it, to be handed on to a child.
+    fn vars(&self) -> Vec<(OsString, OsString)>;
+
+    /// The home folder of the user, which `~` stands for.
+    fn home(&self) -> Option<PathBuf> {
+        self.get("HOME")
+            .filter(|home| !home.is_empty())
+            .map(PathBuf::from)
+    }
+}
+
+/// The environment this process was started with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessEnv;
+
+impl EnvSource for ProcessEnv {
+    /// A value that is not UTF-8 keeps what can be read of it: text is all a config can hold.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the environment"
+    )]
+    fn get(&self, name: &str) -> Option<String> {
+        // The standard library panics on a name that no variable can have.
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return None;
+        }
+        std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the environment"
+    )]
+    fn vars(&self) -> Vec<(OsString, OsString)> {
+        std::env::vars_os().collect()
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
+    }
+}
+
+impl EnvSource for BTreeMap<String, String> {
+    fn get(&self, name: &str) -> Option<String> {
+        BTreeMap::get(self, name).cloned()
+    }
+
+    fn vars(&self) -> Vec<(OsString, OsString)> {
+        self.iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
+    }
+}

@@ -1,0 +1,202 @@
+//! Where the configuration file is, and reading it.
+//!
+//! The one file of this module that touches the disk; [`parse`] is the same without it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+use crate::config::check::{self, Places};
+use crate::config::document::{self, Node};
+use crate::config::env::EnvSource;
+use crate::config::finding::{Finding, Report, Severity};
+use crate::config::raw::{self, RawConfig};
+use crate::config::reader::Reader;
+
+/// The variable that names the configuration file.
+const VARIABLE: &str = "WORKBENCH_CONFIG";
+/// The configuration file, if nothing names another.
+const DEFAULT_FILE: &str = "./workbench-config.json";
+
+/// Where the configuration file is, and who said so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file as the user named it, for messages.
+    pub shown: PathBuf,
+    /// The file, absolute.
+    pub path: PathBuf,
+    /// Who said so.
+    pub chosen_by: ChosenBy,
+}
+
+/// Who chose the configuration file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChosenBy {
+    /// The flag `--config`.
+    Flag,
+    /// The variable `WORKBENCH_CONFIG`.
+    Variable,
+    /// Nobody: it is the file that is looked for by itself.
+    Default,
+}
+
+/// Finds out which file is the configuration: `explicit`, else `WORKBENCH_CONFIG`, else
+/// `./workbench-config.json`.
+///
+/// `~` is expanded in the first two: clients start servers without a shell that would do it.
+pub fn locate(explicit: Option<PathBuf>, env: &dyn EnvSource, cwd: &Path) -> Location {
+    let from_variable = || env.get(VARIABLE).filter(|path| !path.is_empty());
+    let (shown, chosen_by) = match (explicit, from_variable()) {
+        (Some(path), _) => (path, ChosenBy::Flag),
+        (None, Some(path)) => (path.into(), ChosenBy::Variable),
+        (None, None) => (DEFAULT_FILE.into(), ChosenBy::Default),
+    };
+    let expanded = match (shown.strip_prefix("~"), env.home()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        (_, _) => shown.clone(),
+    };
+    let path = cwd.join(expanded);
+    Location {
+        shown,
+        path: std::path::absolute(&path).unwrap_or(path),
+        chosen_by,
+    }
+}
+
+/// A configuration that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// What has no effect in it or is doubtful, in the order of the file.
+    pub warnings: Vec<Finding>,
+    /// The file as the user named it.
+    pub file: String,
+}
+
+impl Loaded {
+    /// The warnings as a text to be read; none if there are none.
+    pub fn report(&self) -> Option<Report> {
+        (!self.warnings.is_empty()).then(|| Report {
+            file: self.file.clone(),
+            findings: self.warnings.clone(),
+        })
+    }
+}
+
+/// Why there is no configuration.
+///
+/// Its text does not begin with `error: `; whoever prints it puts that before it.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// There is no file where it should be.
+    #[error("{}", missing(.0))]
+    Missing(Location),
+    /// There is something, but it cannot be read as text.
+    #[error("cannot read `{}`: {reason}", location.shown.display())]
+    Unreadable {
+        /// Where it is.
+        location: Location,
+        /// What is the matter with it.
+        reason: String,
+    },
+    /// It can be read, but not be used: every error, and the warnings too.
+    #[error("{}", .0.body())]
+    Invalid(Report),
+}
+
+/// Reads and checks the configuration file.
+pub fn load(location: &Location, env: &dyn EnvSource) -> Result<Loaded, LoadError> {
+    let unreadable = |reason: String| LoadError::Unreadable {
+        location: location.clone(),
+        reason,
+    };
+    let bytes = std::fs::read(&location.path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => LoadError::Missing(location.clone()),
+        io::ErrorKind::IsADirectory => unreadable("it is a folder, not a file".to_owned()),
+        _ => unreadable(error.to_string()),
+    })?;
+    let text = text(&bytes).map_err(unreadable)?;
+    let folder = location.path.parent().unwrap_or(Path::new("/"));
+    parse(text, &location.shown, folder, env).map_err(LoadError::Invalid)
+}
+
+/// Checks the text of a configuration `file` that stands in `folder`, an absolute path.
+///
+/// If the file has errors, the report holds all of them and the warnings besides.
+pub fn parse(
+    text: &str,
+    file: &Path,
+    folder: &Path,
+    env: &dyn EnvSource,
+) -> Result<Loaded, Report> {
+    let text = document::without_mark(text);
+    let file = file.display().to_string();
+    let invalid = |findings| Report {
+        file: file.clone(),
+        findings,
+    };
+    let tree = document::parse(text).map_err(|finding| invalid(vec![finding]))?;
+    let root = Node::root(&tree);
+    let mut reader = Reader::new(Some(env));
+    note_duplicates(text, &root, &mut reader);
+    let places = Places { folder, env };
+    let config = raw::object(&root, &mut reader, RawConfig::read)
+        .map(|raw| check::config(raw, &places, &mut reader));
+    let findings = reader.into_findings(text);
+    let errors = findings
+        .iter()
+        .any(|finding| finding.severity == Severity::Error);
+    match config {
+        Some(config) if !errors => Ok(Loaded {
+            config,
+            warnings: findings,
+            file,
+        }),
+        Some(_) | None => Err(invalid(findings)),
+    }
+}
+
+/// Of a key that is written twice the last would win, and the other be lost without a word.
+fn note_duplicates(text: &str, root: &Node<'_>, reader: &mut Reader<'_>) {
+    let mut duplicates = document::duplicates(root);
+    duplicates.sort_by_key(|(_, first)| *first);
+    let firsts: Vec<usize> = duplicates.iter().map(|(_, first)| *first).collect();
+    let lines = document::positions(text, &firsts);
+    for ((spot, _), (line, _)) in duplicates.into_iter().zip(lines) {
+        let message = format!("this key is written twice; the first is in line {line}");
+        reader.error(&spot, message, Some("remove one of the two".to_owned()));
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    if utf16 {
+        return Err("it is UTF-16 text\n\nhint: save it as UTF-8".to_owned());
+    }
+    std::str::from_utf8(bytes).map_err(|error| {
+        let before = bytes.iter().take(error.valid_up_to());
+        let line = 1 + before.fold(0, |lines, byte| lines + usize::from(*byte == b'\n'));
+        format!("it is not UTF-8 text, see line {line}\n\nhint: save it as UTF-8")
+    })
+}
+
+fn missing(location: &Location) -> impl fmt::Display {
+    let reason = match location.chosen_by {
+        ChosenBy::Flag => "named by `--config`",
+        ChosenBy::Variable => "named by the variable `WORKBENCH_CONFIG`",
+        ChosenBy::Default => "where it is looked for by itself",
+    };
+    let mut place = String::new();
+    if location.shown != location.path {
+        place = format!(", in full `{}`", location.path.display());
+    }
+    format!(
+        "no configuration at `{}`, {reason}{place}\n\n\
+         hint: `mcp-workbench import` makes one from the servers your clients have\n\
+         hint: `mcp-workbench demo` shows how it works without one\n\
+         hint: `--config PATH` or `WORKBENCH_CONFIG` names another file",
+        location.shown.display()
+    )
+}

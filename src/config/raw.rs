@@ -1,0 +1,450 @@
+//! The shape of the file: one `Raw…` type for each object, which makes the JSON Schema and says
+//! which keys there are.
+//!
+//! `read` takes the keys, the checker destructures the result; a key that is missing in either
+//! does not compile or fails the schema test. Doc comments here are the schema's descriptions.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use jsonc_parser::ast::Value;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::config::document::Node;
+use crate::config::foreign::Foreign;
+use crate::config::limits;
+use crate::config::reader::{Entry, Fields, Located, Reader, did_you_mean, listed};
+use crate::name::MIN_NAME_LIMIT;
+
+/// The configuration of MCP Workbench: toolboxes of MCP servers that an agent opens when it wants
+/// them.
+///
+/// Comments and trailing commas are allowed. `${NAME}` and `${NAME:-default}` in any string are
+/// replaced by environment variables. Relative paths start at the folder of this file.
+#[derive(JsonSchema)]
+#[schemars(
+    rename_all = "camelCase",
+    deny_unknown_fields,
+    title = "MCP Workbench configuration",
+    extend("anyOf" = [{"required": ["toolboxes"]}, {"required": ["mcpServers"]}])
+)]
+pub(super) struct RawConfig {
+    /// Where editors find this schema.
+    #[schemars(rename = "$schema")]
+    #[expect(dead_code, reason = "it is for editors alone")]
+    pub(super) schema: Option<Located<String>>,
+
+    /// How toolboxes are presented to agents.
+    #[schemars(extend("default" = "dynamic"))]
+    pub(super) tool_mode: Option<Located<RawToolMode>>,
+
+    /// The longest name a registered tool may have, in bytes. Clients put their own prefix before
+    /// it and refuse names above 64.
+    #[schemars(range(min = MIN_NAME_LIMIT, max = limits::MAX_NAME_LIMIT))]
+    #[schemars(extend("default" = limits::DEFAULT_NAME_LIMIT))]
+    pub(super) max_tool_name_length: Option<Located<u64>>,
+
+    /// Bounds on what passes through.
+    pub(super) limits: Option<RawLimits>,
+
+    /// Toolboxes by name: each a described set of servers that is opened as one.
+    pub(super) toolboxes: Option<Entries<RawToolbox>>,
+
+    /// Servers as any MCP client writes them; each becomes a toolbox of its own name.
+    pub(super) mcp_servers: Option<Entries<RawServer>>,
+}
+
+// No doc comment: the schema would say the same twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(rename_all = "camelCase", inline)]
+pub(super) enum RawToolMode {
+    /// Opening a toolbox registers its tools in the agent's own tool list.
+    Dynamic,
+    /// Opening a toolbox returns its tools' definitions, and `use_tool` calls them. For clients
+    /// that do not follow changes of their tool list.
+    Proxy,
+}
+
+/// Bounds on what passes through.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields, inline)]
+pub(super) struct RawLimits {
+    /// The most bytes of tool definitions that one answer lists; beyond it they become signatures.
+    #[schemars(range(min = limits::LISTING_BYTES.0, max = limits::LISTING_BYTES.1))]
+    #[schemars(extend("default" = limits::DEFAULT_LISTING_BYTES))]
+    pub(super) max_listing_bytes: Option<Located<u64>>,
+
+    /// The longest single message accepted from an agent or a server, in bytes.
+    #[schemars(range(min = limits::MESSAGE_BYTES.0, max = limits::MESSAGE_BYTES.1))]
+    #[schemars(extend("default" = limits::DEFAULT_MESSAGE_BYTES))]
+    pub(super) max_message_bytes: Option<Located<u64>>,
+}
+
+/// A named, described set of servers that is opened as one.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Toolbox")]
+pub(super) struct RawToolbox {
+    /// What the toolbox is for. The agent reads this to decide whether to open it.
+    #[schemars(required, length(min = 1))]
+    #[schemars(extend("examples" = ["Files and version control of this project"]))]
+    pub(super) description: Option<Located<String>>,
+
+    /// The servers of the toolbox by name, as any MCP client writes them.
+    #[schemars(required, extend("minProperties" = 1))]
+    pub(super) mcp_servers: Option<Entries<RawServer>>,
+}
+
+/// One MCP server, run as a child process that speaks on its standard input and output.
+///
+/// Keys of other clients are understood where they mean something here, and else ignored with a
+/// warning.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", rename = "Server")]
+pub(super) struct RawServer {
+    /// The program: a name to find on `PATH`, or a path. A list is the program and its first
+    /// arguments.
+    #[schemars(with = "Option<CommandShape>")]
+    #[schemars(extend("examples" = ["npx", "uvx", "./server.sh"]))]
+    pub(super) command: Option<Located<Vec<String>>>,
+
+    /// The arguments of the program.
+    #[schemars(extend("examples" = [["-y", "@modelcontextprotocol/server-filesystem", "."]]))]
+    pub(super) args: Option<Vec<Located<String>>>,
+
+    /// Environment variables set for the server.
+    #[schemars(extend("examples" = [{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}]))]
+    pub(super) env: Option<Entries<String>>,
+
+    /// The folder the server starts in; the folder of this file by default.
+    pub(super) cwd: Option<Located<String>>,
+
+    /// Which tools the toolbox shows: exact names, globs such as `read_*`, and `!` before a glob
+    /// to leave tools out. Only `!` globs mean all but those; an empty list means all.
+    #[schemars(extend("examples" = [["read_*", "!write_*"]]))]
+    pub(super) tool_filters: Option<Vec<Located<String>>>,
+
+    /// How the server is reached; `stdio` is the one way there is.
+    #[schemars(extend("enum" = ["stdio", null], "default" = "stdio"))]
+    pub(super) transport: Option<Located<String>>,
+
+    /// What the server is for. Describes the toolbox of a server in the top-level `mcpServers`.
+    pub(super) description: Option<Located<String>>,
+
+    /// Leaves the server out.
+    #[schemars(extend("default" = false))]
+    pub(super) disabled: Option<Located<bool>>,
+
+    /// How long the server may take from its start to its tool list, in milliseconds.
+    #[schemars(range(min = 1, max = limits::MAX_TIMEOUT_MS))]
+    #[schemars(extend("default" = limits::DEFAULT_STARTUP_TIMEOUT_MS))]
+    pub(super) startup_timeout_ms: Option<Located<u64>>,
+
+    /// How long a call may go without an answer or progress, in milliseconds.
+    #[schemars(range(min = 1, max = limits::MAX_TIMEOUT_MS))]
+    #[schemars(extend("default" = limits::DEFAULT_CALL_TIMEOUT_MS))]
+    pub(super) call_timeout_ms: Option<Located<u64>>,
+
+    /// How long the server may be unused before it is stopped, in milliseconds; 0 means never.
+    #[schemars(range(min = 0, max = limits::MAX_TIMEOUT_MS))]
+    #[schemars(extend("default" = 0))]
+    pub(super) idle_timeout_ms: Option<Located<u64>>,
+
+    /// Whether the server gets every environment variable of the workbench, not only the few that
+    /// programs need to run.
+    #[schemars(extend("default" = false))]
+    pub(super) inherit_env: Option<Located<bool>>,
+
+    /// Whether entries that start the same program in the same way share one process.
+    #[schemars(extend("default" = true))]
+    pub(super) shared: Option<Located<bool>>,
+
+    /// What other clients write beside.
+    #[schemars(skip)]
+    pub(super) foreign: Foreign,
+}
+
+/// How `command` may be written, for the schema.
+struct CommandShape;
+
+/// An object with the user's own names as keys, in the order of the file.
+pub(super) struct Entries<T>(pub(super) Vec<(Located<String>, T)>);
+
+impl<T> Default for Entries<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+// === reading ===
+
+impl RawConfig {
+    pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
+        Self {
+            schema: fields.take("$schema").and_then(|node| reader.string(&node)),
+            tool_mode: fields
+                .take("toolMode")
+                .and_then(|node| RawToolMode::read(&node, reader)),
+            max_tool_name_length: fields
+                .take("maxToolNameLength")
+                .and_then(|node| reader.number(&node)),
+            limits: fields
+                .take("limits")
+                .and_then(|node| object(&node, reader, RawLimits::read)),
+            toolboxes: fields
+                .take("toolboxes")
+                .map(|node| named(&node, reader, RawToolbox::read)),
+            mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
+        }
+    }
+}
+
+impl RawToolMode {
+    /// Every mode with the word for it.
+    pub(super) const ALL: [(&str, Self); 2] = [("dynamic", Self::Dynamic), ("proxy", Self::Proxy)];
+
+    fn read(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<Self>> {
+        let word = reader.string(node)?;
+        let mode = Self::ALL.iter().find(|(name, _)| *name == word.value);
+        let Some((_, mode)) = mode else {
+            let names = Self::ALL.map(|(name, _)| name);
+            let expected = listed(&names, "or");
+            reader.error(
+                &word.spot,
+                format!("expected {expected}, found `{}`", word.value),
+                did_you_mean(&word.value, &names),
+            );
+            return None;
+        };
+        Some(Located {
+            value: *mode,
+            spot: word.spot,
+        })
+    }
+}
+
+impl RawLimits {
+    pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
+        Self {
+            max_listing_bytes: fields
+                .take("maxListingBytes")
+                .and_then(|node| reader.number(&node)),
+            max_message_bytes: fields
+                .take("maxMessageBytes")
+                .and_then(|node| reader.number(&node)),
+        }
+    }
+}
+
+impl RawToolbox {
+    pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
+        Self {
+            description: fields
+                .take("description")
+                .and_then(|node| reader.string(&node)),
+            mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
+        }
+    }
+}
+
+impl RawServer {
+    /// Reads one server block; in one that is switched off, variables need not be set.
+    pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
+        let disabled = fields
+            .take("disabled")
+            .and_then(|node| reader.boolean(&node));
+        let enabled = fields
+            .take_all(|key| key == "enabled")
+            .pop()
+            .and_then(|entry| reader.boolean(&entry.node));
+        let off = disabled.as_ref().is_some_and(|disabled| disabled.value)
+            || enabled.as_ref().is_some_and(|enabled| !enabled.value);
+        reader.switched(off, |reader| Self {
+            command: fields
+                .take("command")
+                .and_then(|node| command(&node, reader)),
+            args: fields.take("args").and_then(|node| reader.strings(&node)),
+            env: fields.take("env").map(|node| environment(&node, reader)),
+            cwd: fields.take("cwd").and_then(|node| reader.string(&node)),
+            tool_filters: fields
+                .take("toolFilters")
+                .and_then(|node| reader.strings(&node)),
+            transport: fields
+                .take("transport")
+                .and_then(|node| reader.string(&node)),
+            description: fields
+                .take("description")
+                .and_then(|node| reader.string(&node)),
+            disabled,
+            startup_timeout_ms: fields
+                .take("startupTimeoutMs")
+                .and_then(|node| reader.number(&node)),
+            call_timeout_ms: fields
+                .take("callTimeoutMs")
+                .and_then(|node| reader.number(&node)),
+            idle_timeout_ms: fields
+                .take("idleTimeoutMs")
+                .and_then(|node| reader.number(&node)),
+            inherit_env: fields
+                .take("inheritEnv")
+                .and_then(|node| reader.boolean(&node)),
+            shared: fields.take("shared").and_then(|node| reader.boolean(&node)),
+            foreign: Foreign::read(fields, reader, enabled),
+        })
+    }
+}
+
+/// Reads the object of servers under `mcpServers`; what it does not know is not its business.
+pub(super) fn servers(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<RawServer> {
+    entries(node, reader, |entry, reader| {
+        let mut fields = reader.fields(&entry.node)?;
+        Some(RawServer::read(&mut fields, reader))
+    })
+}
+
+fn named<T>(
+    node: &Node<'_>,
+    reader: &mut Reader<'_>,
+    read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,
+) -> Entries<T> {
+    entries(node, reader, |entry, reader| {
+        object(&entry.node, reader, &read)
+    })
+}
+
+fn entries<T>(
+    node: &Node<'_>,
+    reader: &mut Reader<'_>,
+    read: impl Fn(&Entry<'_>, &mut Reader<'_>) -> Option<T>,
+) -> Entries<T> {
+    let found = reader.named_entries(node);
+    let present = found.into_iter().filter(|entry| !entry.node.is_null());
+    let read = present.filter_map(|entry| Some((entry.key.clone(), read(&entry, reader)?)));
+    Entries(read.collect())
+}
+
+/// Reads an object of ours: a key that nobody asked for is an error.
+pub(super) fn object<T>(
+    node: &Node<'_>,
+    reader: &mut Reader<'_>,
+    read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,
+) -> Option<T> {
+    let mut fields = reader.fields(node)?;
+    let value = read(&mut fields, reader);
+    fields.refuse_unknown(reader, belongs_elsewhere);
+    Some(value)
+}
+
+/// Where a key belongs that is often written in the wrong place.
+fn belongs_elsewhere(key: &str) -> Option<String> {
+    let place = match key {
+        "toolMode" | "maxToolNameLength" | "limits" | "toolboxes" => "the top level",
+        "maxListingBytes" | "maxMessageBytes" => "`limits`",
+        "description" => "a toolbox, or a server",
+        "command" | "args" | "env" | "cwd" | "toolFilters" | "transport" | "disabled"
+        | "startupTimeoutMs" | "callTimeoutMs" | "idleTimeoutMs" | "inheritEnv" | "shared" => {
+            "a server, under `mcpServers`"
+        }
+        "servers" | "context_servers" | "mcp" => {
+            return Some("did you mean `mcpServers`?".to_owned());
+        }
+        "tools" => {
+            return Some(
+                "tools are chosen by `toolFilters`, in a server under `mcpServers`".to_owned(),
+            );
+        }
+        "inputs" => {
+            return Some(
+                "nobody is asked for input here: write `${NAME}` and set that variable".to_owned(),
+            );
+        }
+        _ => return None,
+    };
+    Some(format!("`{key}` belongs in {place}"))
+}
+
+fn command(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<Vec<String>>> {
+    let value = if let Value::Array(_) = node.value {
+        let words = reader.strings(node)?;
+        words.into_iter().map(|word| word.value).collect()
+    } else {
+        vec![reader.string(node)?.value]
+    };
+    Some(Located {
+        value,
+        spot: node.spot.clone(),
+    })
+}
+
+/// Reads environment variables; a number or boolean is taken as it is written.
+pub(super) fn environment(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<String> {
+    entries(node, reader, |entry, reader| {
+        let Entry { key, node } = entry;
+        if key.value.is_empty() || key.value.contains(['=', '\0']) {
+            let message = "the name of a variable may not be empty or contain `=` or NUL";
+            reader.error(&key.spot, message, None);
+            return None;
+        }
+        let written = match node.value {
+            Value::NumberLit(literal) => literal.value.to_owned(),
+            Value::BooleanLit(literal) => literal.value.to_string(),
+            Value::StringLit(_) | Value::Object(_) | Value::Array(_) | Value::NullKeyword(_) => {
+                return reader.string(node).map(|text| text.value);
+            }
+        };
+        reader.warn(
+            &node.spot,
+            "taken as a string",
+            Some("put the value in double quotes".to_owned()),
+        );
+        Some(written)
+    })
+}
+
+// === schema ===
+
+impl<T: JsonSchema> JsonSchema for Located<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl JsonSchema for CommandShape {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Command".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "array"], "items": { "type": "string" } })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Entries<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        BTreeMap::<String, T>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let entry = generator.subschema_for::<T>();
+        json_schema!({ "type": "object", "additionalProperties": entry })
+    }
+}

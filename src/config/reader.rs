@@ -1,0 +1,360 @@
+//! A typed reader over the located tree: it takes what it can use and notes everything it cannot.
+//!
+//! It knows types, variables and keys, and nothing of what the settings mean; that is for the
+//! checker, one level up.
+
+use jsonc_parser::ast::Value;
+use jsonc_parser::common::Ranged;
+
+use crate::config::document::{Node, Spot, kind, positions};
+use crate::config::env::EnvSource;
+use crate::config::expand::{Meaning, expand, foreign};
+use crate::config::finding::{Finding, Severity};
+use crate::name::nearest;
+
+/// A value with where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Located<T> {
+    pub(super) value: T,
+    pub(super) spot: Spot,
+}
+
+/// Reads values, and collects what is wrong with them.
+pub(super) struct Reader<'e> {
+    /// Where `${NAME}` comes from; without it, strings stay as they are written.
+    env: Option<&'e dyn EnvSource>,
+    /// Inside an entry that is switched off, nobody wants to hear of variables.
+    off: bool,
+    found: Vec<(usize, Finding)>,
+}
+
+impl<'e> Reader<'e> {
+    pub(super) fn new(env: Option<&'e dyn EnvSource>) -> Self {
+        Self {
+            env,
+            off: false,
+            found: Vec::new(),
+        }
+    }
+
+    /// Reads with `read`; when `off`, variables that are not set stay as they are written.
+    pub(super) fn switched<T>(&mut self, off: bool, read: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.off, off);
+        let value = read(self);
+        self.off = before;
+        value
+    }
+
+    /// Notes an error.
+    pub(super) fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
+        self.note(Severity::Error, spot, message.into(), hint);
+    }
+
+    /// Notes a warning; about what is switched off there are none.
+    pub(super) fn warn(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
+        if self.off {
+            return;
+        }
+        self.note(Severity::Warning, spot, message.into(), hint);
+    }
+
+    fn note(&mut self, severity: Severity, spot: &Spot, message: String, hint: Option<String>) {
+        let finding = Finding {
+            severity,
+            path: spot.path.clone(),
+            position: None,
+            message,
+            hint,
+        };
+        self.found.push((spot.offset, finding));
+    }
+
+    /// Whether there is an error about `key` of the object at `spot`, or about what is in it; then
+    /// nobody needs to hear that it is missing as well.
+    pub(super) fn has_error_under(&self, spot: &Spot, key: &str) -> bool {
+        let path = spot.key(key, 0).path;
+        self.found.iter().any(|(_, finding)| {
+            finding.severity == Severity::Error && finding.path.starts_with(&path)
+        })
+    }
+
+    /// Everything noted, in the order of the file.
+    pub(super) fn into_findings(mut self, text: &str) -> Vec<Finding> {
+        self.found.sort_by_key(|(offset, _)| *offset);
+        let offsets: Vec<usize> = self.found.iter().map(|(offset, _)| *offset).collect();
+        let positions = positions(text, &offsets);
+        self.found
+            .into_iter()
+            .zip(positions)
+            .map(|((_, finding), position)| Finding {
+                position: Some(position),
+                ..finding
+            })
+            .collect()
+    }
+
+    /// The node as an object, ready to have its keys taken.
+    pub(super) fn fields<'a>(&mut self, node: &Node<'a>) -> Option<Fields<'a>> {
+        let Some(object) = node.value.as_object() else {
+            self.mismatch(node, "an object", None);
+            return None;
+        };
+        let entries = object
+            .properties
+            .iter()
+            .map(|property| Entry {
+                key: Located {
+                    value: property.name.as_str().to_owned(),
+                    spot: node.spot.key(property.name.as_str(), property.start()),
+                },
+                node: node.child(property),
+            })
+            .collect();
+        Some(Fields {
+            spot: node.spot.clone(),
+            entries,
+            known: Vec::new(),
+        })
+    }
+
+    /// The node as an object whose keys are the user's own names; variables in them are expanded.
+    pub(super) fn named_entries<'a>(&mut self, node: &Node<'a>) -> Vec<Entry<'a>> {
+        let fields = self.fields(node);
+        let mut entries: Vec<Entry<'a>> = Vec::new();
+        for mut entry in fields.into_iter().flat_map(|fields| fields.entries) {
+            let written = std::mem::take(&mut entry.key.value);
+            entry.key.value = self.expanded(&written, &entry.key.spot);
+            let clash = entry.key.value != written
+                && entries
+                    .iter()
+                    .any(|earlier| earlier.key.value == entry.key.value);
+            if clash {
+                self.error(
+                    &entry.key.spot,
+                    "another key here comes to the same name once its variables are expanded",
+                    None,
+                );
+            }
+            entries.push(entry);
+        }
+        entries
+    }
+
+    /// The node as a string, its variables expanded.
+    pub(super) fn string(&mut self, node: &Node<'_>) -> Option<Located<String>> {
+        let Value::StringLit(literal) = node.value else {
+            let hint = matches!(node.value, Value::NumberLit(_) | Value::BooleanLit(_))
+                .then(|| "put it in double quotes".to_owned());
+            self.mismatch(node, "a string", hint);
+            return None;
+        };
+        let value = self.expanded(&literal.value, &node.spot);
+        if value.contains('\0') {
+            self.error(&node.spot, "a string may not contain a NUL character", None);
+            return None;
+        }
+        Some(Located {
+            value,
+            spot: node.spot.clone(),
+        })
+    }
+
+    /// The node as an array of strings.
+    pub(super) fn strings(&mut self, node: &Node<'_>) -> Option<Vec<Located<String>>> {
+        let Value::Array(array) = node.value else {
+            let hint = matches!(node.value, Value::StringLit(_))
+                .then(|| "put each string into `[ … ]`, such as `[\"-y\", \"name\"]`".to_owned());
+            self.mismatch(node, "an array of strings", hint);
+            return None;
+        };
+        let elements = array.elements.iter().enumerate();
+        let strings = elements.filter_map(|(index, value)| {
+            let spot = node.spot.index(index, value.start());
+            self.string(&Node { spot, value })
+        });
+        Some(strings.collect())
+    }
+
+    /// The node as a boolean.
+    pub(super) fn boolean(&mut self, node: &Node<'_>) -> Option<Located<bool>> {
+        let Value::BooleanLit(literal) = node.value else {
+            self.mismatch(node, "`true` or `false`", None);
+            return None;
+        };
+        Some(Located {
+            value: literal.value,
+            spot: node.spot.clone(),
+        })
+    }
+
+    /// The node as a whole number that is not negative.
+    pub(super) fn number(&mut self, node: &Node<'_>) -> Option<Located<u64>> {
+        let Value::NumberLit(literal) = node.value else {
+            let hint = matches!(node.value, Value::StringLit(_))
+                .then(|| "write the number without quotes".to_owned());
+            self.mismatch(node, "a whole number", hint);
+            return None;
+        };
+        let Some(value) = whole_number(literal.value) else {
+            self.error(
+                &node.spot,
+                format!(
+                    "expected a whole number from 0 up, found `{}`",
+                    shortened(literal.value)
+                ),
+                None,
+            );
+            return None;
+        };
+        Some(Located {
+            value,
+            spot: node.spot.clone(),
+        })
+    }
+
+    /// Notes that a value is of another kind than it should be.
+    pub(super) fn mismatch(&mut self, node: &Node<'_>, expected: &str, hint: Option<String>) {
+        let message = format!("expected {expected}, found {}", kind(node.value));
+        self.error(&node.spot, message, hint);
+    }
+
+    fn expanded(&mut self, text: &str, spot: &Spot) -> String {
+        let Some(env) = self.env else {
+            return text.to_owned();
+        };
+        let (value, unset) = expand(text, env);
+        if self.off {
+            return value.into_owned();
+        }
+        for name in unset {
+            self.error(
+                spot,
+                format!("environment variable `{name}` is not set"),
+                Some(format!(
+                    "run `export {name}=value` before the start, or write `${{{name}:-default}}`"
+                )),
+            );
+        }
+        for placeholder in foreign(text) {
+            let hint = match placeholder.meaning {
+                Meaning::Variable(name) => format!("write `${{{name}}}`"),
+                Meaning::Input(name) => format!(
+                    "nobody is asked for input here: write `${{{name}}}` and set that variable"
+                ),
+                Meaning::Home => "write `~` in `command` and `cwd`, `${HOME}` elsewhere".to_owned(),
+                Meaning::Folder => {
+                    "no editor has a folder open here: write a path, relative ones start at this file"
+                        .to_owned()
+                }
+                Meaning::Nothing => "write the value itself, or a `${VARIABLE}`".to_owned(),
+            };
+            self.warn(
+                spot,
+                format!("`{}` is left as it is", placeholder.text),
+                Some(hint),
+            );
+        }
+        value.into_owned()
+    }
+}
+
+/// One key of an object with its value.
+#[derive(Clone, Debug)]
+pub(super) struct Entry<'a> {
+    pub(super) key: Located<String>,
+    pub(super) node: Node<'a>,
+}
+
+/// The keys of one object, to be taken one by one; what is left over is unknown.
+pub(super) struct Fields<'a> {
+    spot: Spot,
+    entries: Vec<Entry<'a>>,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Fields<'a> {
+    /// Where the object stands.
+    pub(super) fn spot(&self) -> &Spot {
+        &self.spot
+    }
+
+    /// Takes the value of `key`; `null` is as good as absent.
+    ///
+    /// Asking for a key is what makes it known.
+    pub(super) fn take(&mut self, key: &'static str) -> Option<Node<'a>> {
+        self.known.push(key);
+        let mut taken = None;
+        self.entries.retain(|entry| {
+            let wanted = entry.key.value == key;
+            if wanted {
+                taken = Some(entry.node.clone());
+            }
+            !wanted
+        });
+        taken.filter(|node| !node.is_null())
+    }
+
+    /// Takes every entry for which `wanted` holds.
+    pub(super) fn take_all(&mut self, wanted: impl Fn(&str) -> bool) -> Vec<Entry<'a>> {
+        self.entries
+            .extract_if(.., |entry| wanted(&entry.key.value))
+            .collect()
+    }
+
+    /// Every key asked for so far.
+    pub(super) fn known(&self) -> &[&'static str] {
+        &self.known
+    }
+
+    /// Notes every entry that nobody asked for; `elsewhere` may say where a key belongs.
+    pub(super) fn refuse_unknown(
+        self,
+        reader: &mut Reader<'_>,
+        elsewhere: impl Fn(&str) -> Option<String>,
+    ) {
+        for entry in self.entries {
+            let key = entry.key.value;
+            let hint = elsewhere(&key).or_else(|| did_you_mean(&key, &self.known));
+            let hint = hint.unwrap_or_else(|| format!("expected {}", listed(&self.known, "or")));
+            reader.error(&entry.key.spot, "unknown key", Some(hint));
+        }
+    }
+}
+
+/// A hint with the name that is nearest to `wanted`.
+pub(super) fn did_you_mean(wanted: &str, known: &[&str]) -> Option<String> {
+    let near = nearest(wanted, known.iter().copied(), 1);
+    near.first().map(|name| format!("did you mean `{name}`?"))
+}
+
+/// The names in backticks: `a`, `b` or `c`.
+pub(super) fn listed(names: &[impl AsRef<str>], word: &str) -> String {
+    let quoted: Vec<String> = names
+        .iter()
+        .map(|name| format!("`{}`", name.as_ref()))
+        .collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [most @ .., last] => format!("{} {word} {last}", most.join(", ")),
+    }
+}
+
+/// The whole number that a JSON number stands for, however it is spelled (`5`, `5.0`, `5e3`).
+fn whole_number(text: &str) -> Option<u64> {
+    if let Ok(value) = text.parse() {
+        return Some(value);
+    }
+    let value: f64 = text.parse().ok()?;
+    // Below 2^53 every whole number is exact.
+    let whole = value.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&value);
+    whole.then(|| format!("{value:.0}").parse().ok())?
+}
+
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 24;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,189 @@
+//! Server blocks: paths, defaults, and what clients write beside.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+
+use crate::config::tests::{config, findings};
+use crate::config::{Launch, Limits, ServerConfig, StdioLaunch, ToolMode};
+
+/// The one server of a block, with `/project` as the folder of the file.
+fn server(block: &str) -> ServerConfig {
+    let text = format!("{{\"mcpServers\": {{\"s\": {block}}}}}");
+    config(&text).toolboxes.remove(0).servers.remove(0)
+}
+
+fn launch(block: &str) -> StdioLaunch {
+    match server(block).launch {
+        Launch::Stdio(launch) => launch,
+        Launch::Unsupported { reason, .. } => panic!("{reason}"),
+    }
+}
+
+#[test]
+fn defaults_are_as_documented() {
+    let config = config(r#"{"mcpServers": {"files": {"command": "npx"}}}"#);
+    assert_eq!(config.mode, ToolMode::Dynamic);
+    assert_eq!(config.max_tool_name_length, 48);
+    assert_eq!(config.limits, Limits::default());
+    let toolbox = config.toolbox("files").unwrap();
+    assert_eq!(toolbox.description, "Tools of the server `files`");
+    assert_eq!(
+        toolbox.servers,
+        [ServerConfig {
+            name: crate::name::ServerName::new("files"),
+            launch: Launch::Stdio(StdioLaunch {
+                command: "npx".to_owned(),
+                args: Vec::new(),
+                env: [].into(),
+                cwd: "/project".into(),
+                inherit_env: false,
+            }),
+            tool_filters: Vec::new(),
+            startup_timeout: Duration::from_mins(1),
+            call_timeout: Duration::from_mins(5),
+            idle_timeout: None,
+            shared: true,
+        }]
+    );
+}
+
+#[test]
+fn toolboxes_keep_the_order_of_the_file() {
+    let names = |text: &str| -> Vec<String> {
+        let config = config(text);
+        config
+            .toolboxes
+            .iter()
+            .map(|t| t.name.to_string())
+            .collect()
+    };
+    let dev =
+        r#""toolboxes": {"dev": {"description": "d", "mcpServers": {"x": {"command": "x"}}}}"#;
+    let own = r#""mcpServers": {"z": {"command": "z"}, "a": {"command": "a"}}"#;
+    assert_eq!(names(&format!("{{{dev}, {own}}}")), ["dev", "z", "a"]);
+    assert_eq!(names(&format!("{{{own}, {dev}}}")), ["z", "a", "dev"]);
+}
+
+#[test]
+fn a_command_is_found_from_the_file() {
+    let command = |written: &str| launch(&format!("{{\"command\": \"{written}\"}}")).command;
+    assert_eq!(command("npx"), "npx");
+    assert_eq!(command("./run.sh"), "/project/run.sh");
+    assert_eq!(command("bin/run"), "/project/bin/run");
+    assert_eq!(command("../run"), "/project/../run");
+    assert_eq!(command("/usr/bin/run"), "/usr/bin/run");
+    assert_eq!(command("~/bin/run"), "/home/me/bin/run");
+    assert_eq!(command("~other/run"), "/project/~other/run");
+}
+
+#[test]
+fn a_folder_is_found_from_the_file() {
+    let cwd =
+        |written: &str| launch(&format!("{{\"command\": \"x\", \"cwd\": \"{written}\"}}")).cwd;
+    assert_eq!(cwd(""), Path::new("/project"));
+    assert_eq!(cwd("."), Path::new("/project"));
+    assert_eq!(cwd("sub"), Path::new("/project/sub"));
+    assert_eq!(cwd("/else"), Path::new("/else"));
+    assert_eq!(cwd("~"), Path::new("/home/me"));
+    assert_eq!(cwd("~/sub"), Path::new("/home/me/sub"));
+}
+
+#[test]
+fn a_home_is_not_put_into_arguments() {
+    let launch = launch(r#"{"command": "x", "args": ["~/a", "./b"], "env": {"C": "~"}}"#);
+    assert_eq!(launch.args, ["~/a", "./b"]);
+    assert_eq!(launch.env["C"], "~");
+}
+
+#[test]
+fn an_opencode_block_is_understood() {
+    let launch = launch(
+        r#"{"type": "local", "command": ["npx", "-y"], "args": ["z"],
+            "environment": {"A": "1", "B": "1"}, "env": {"B": "2"}}"#,
+    );
+    assert_eq!(launch.command, "npx");
+    assert_eq!(launch.args, ["-y", "z"]);
+    assert_eq!(
+        launch.env,
+        [("A".into(), "1".into()), ("B".into(), "2".into())].into()
+    );
+}
+
+#[test]
+fn numbers_and_booleans_in_the_environment_become_strings() {
+    let launch = launch(r#"{"command": "x", "env": {"A": 8080, "B": true, "C": null, "D": 1e3}}"#);
+    let env: Vec<(&str, &str)> = launch.env.iter().map(|(k, v)| (&**k, &**v)).collect();
+    assert_eq!(env, [("A", "8080"), ("B", "true"), ("D", "1e3")]);
+}
+
+#[test]
+fn nulls_are_as_good_as_absent() {
+    let all = server(
+        r#"{"command": "x", "args": null, "env": null, "cwd": null, "toolFilters": null, "url": null,
+            "disabled": null, "idleTimeoutMs": null, "shared": null, "transport": null}"#,
+    );
+    assert_eq!(all, server(r#"{"command": "x"}"#));
+}
+
+#[test]
+fn an_idle_timeout_of_zero_means_never() {
+    assert_eq!(
+        server(r#"{"command": "x", "idleTimeoutMs": 0}"#).idle_timeout,
+        None
+    );
+    let some = server(r#"{"command": "x", "idleTimeoutMs": 5}"#).idle_timeout;
+    assert_eq!(some, Some(Duration::from_millis(5)));
+}
+
+#[test]
+fn a_timeout_of_another_client_is_read_by_its_size() {
+    let timeout = |block: &str| server(&format!("{{\"command\": \"x\", {block}}}")).call_timeout;
+    assert_eq!(timeout(r#""timeout": 60"#), Duration::from_mins(1));
+    assert_eq!(timeout(r#""timeout": 30000"#), Duration::from_secs(30));
+    assert_eq!(timeout(r#""timeout": 0"#), Duration::from_mins(5));
+    assert_eq!(
+        timeout(r#""timeout": 60, "callTimeoutMs": 7"#),
+        Duration::from_millis(7)
+    );
+}
+
+#[test]
+fn filters_of_other_clients_are_put_in_our_words() {
+    let filters = |block: &str| server(&format!("{{\"command\": \"x\", {block}}}")).tool_filters;
+    assert_eq!(filters(r#""includeTools": ["a", "b"]"#), ["a", "b"]);
+    assert_eq!(filters(r#""excludeTools": ["a"]"#), ["!a"]);
+    assert_eq!(
+        filters(r#""enabled_tools": ["a"], "disabled_tools": ["b"]"#),
+        ["a", "!b"]
+    );
+    assert_eq!(filters(r#""tools": ["*"]"#), ["*"]);
+    assert_eq!(filters(r#""enabled_tools": []"#), ["!*"]);
+    assert_eq!(
+        filters(r#""toolFilters": ["c"], "tools": ["a"], "disabledTools": ["b"]"#),
+        ["c", "!b"]
+    );
+}
+
+#[test]
+fn servers_over_http_are_kept_to_be_reported() {
+    for block in [
+        r#"{"type": "http", "url": "https://example.com"}"#,
+        r#"{"type": "sse", "url": "https://example.com"}"#,
+        r#"{"type": "streamable-http", "url": "https://example.com"}"#,
+        r#"{"type": "streamableHttp", "url": "https://example.com"}"#,
+        r#"{"type": "remote", "url": "https://example.com"}"#,
+        r#"{"url": "https://example.com"}"#,
+        r#"{"serverUrl": "https://example.com"}"#,
+        r#"{"httpUrl": "https://example.com", "headers": {"A": "b"}}"#,
+    ] {
+        let Launch::Unsupported { reason, hint } = server(block).launch else {
+            panic!("{block}");
+        };
+        assert!(!reason.is_empty() && hint.contains("mcp-remote"), "{block}");
+        let shown = findings(&format!("{{\"mcpServers\": {{\"s\": {block}}}}}"));
+        assert!(shown.starts_with("warning: 1 remark "), "{shown}");
+        assert!(!shown.contains("example.com"), "{shown}");
+    }
+}

@@ -1,0 +1,112 @@
+//! The schema is generated, committed, and knows the same keys as the reader.
+
+use std::fs;
+
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+
+use crate::config::document::{self, Node};
+use crate::config::raw::{RawConfig, RawLimits, RawServer, RawToolMode, RawToolbox};
+use crate::config::reader::{Fields, Reader};
+use crate::config::tests::{case, json_files, repository};
+use crate::config::{schema, schema_text};
+
+const FILE: &str = "schemas/workbench-config.schema.json";
+
+#[test]
+fn the_committed_schema_is_current() {
+    let path = repository().join(FILE);
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    if committed != schema_text() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, schema_text()).unwrap();
+        panic!("{FILE} was not current; it has been written anew, run the test again");
+    }
+}
+
+/// Every key that `read` asks for.
+fn known<T>(read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T) -> Vec<String> {
+    let tree = document::parse("{}").unwrap();
+    let mut reader = Reader::new(None);
+    let mut fields = reader.fields(&Node::root(&tree)).unwrap();
+    read(&mut fields, &mut reader);
+    let mut known: Vec<String> = fields.known().iter().map(|key| (*key).to_owned()).collect();
+    known.sort();
+    known
+}
+
+fn properties(pointer: &str) -> Vec<String> {
+    let schema = schema();
+    let object = schema.pointer(pointer).unwrap();
+    let properties = object["properties"].as_object().unwrap();
+    let mut properties: Vec<String> = properties.keys().cloned().collect();
+    properties.sort();
+    properties
+}
+
+#[test]
+fn the_schema_has_the_keys_that_are_read() {
+    assert_eq!(properties(""), known(RawConfig::read));
+    assert_eq!(properties("/properties/limits"), known(RawLimits::read));
+    assert_eq!(properties("/definitions/Toolbox"), known(RawToolbox::read));
+    assert_eq!(properties("/definitions/Server"), known(RawServer::read));
+}
+
+#[test]
+fn the_schema_has_the_modes_that_are_read() {
+    let text = schema_text();
+    for (name, _) in RawToolMode::ALL {
+        assert!(text.contains(&format!("\"const\": \"{name}\"")), "{text}");
+    }
+    assert_eq!(text.matches("\"const\"").count(), RawToolMode::ALL.len());
+}
+
+#[test]
+fn every_property_is_described() {
+    fn check(schema: &Value) {
+        let properties = schema["properties"].as_object();
+        for (key, property) in properties.into_iter().flatten() {
+            assert!(property["description"].is_string(), "{key}: {property}");
+            check(property);
+        }
+    }
+    let schema = schema();
+    check(&schema);
+    for definition in schema["definitions"].as_object().unwrap().values() {
+        check(definition);
+    }
+}
+
+#[test]
+fn only_server_blocks_are_open() {
+    let schema = schema();
+    assert_eq!(schema["additionalProperties"], false);
+    assert_eq!(
+        schema["properties"]["limits"]["additionalProperties"],
+        false
+    );
+    assert_eq!(
+        schema["definitions"]["Toolbox"]["additionalProperties"],
+        false
+    );
+    assert_eq!(
+        schema["definitions"]["Server"].get("additionalProperties"),
+        None
+    );
+}
+
+#[test]
+fn examples_load_without_findings_and_match_the_schema() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    for path in json_files("examples") {
+        let loaded = case(&path).unwrap_or_else(|report| panic!("{report}"));
+        assert_eq!(loaded.warnings, [], "{}", path.display());
+        let text = fs::read_to_string(&path).unwrap();
+        let value = Value::from(document::parse(&text).unwrap());
+        let errors: Vec<String> = validator
+            .iter_errors(&value)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert_eq!(errors, [""; 0], "{}", path.display());
+    }
+}

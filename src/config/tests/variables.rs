@@ -1,0 +1,128 @@
+//! Environment variables in strings.
+
+use pretty_assertions::assert_eq;
+
+use crate::config::Launch;
+use crate::config::expand::expand;
+use crate::config::tests::{config, env, findings, read};
+
+fn check(input: &str, expected: &str) {
+    let env = env(&[
+        ("A", "a"),
+        ("B_2", "${A}"),
+        ("EMPTY", ""),
+        ("_X", "x"),
+        ("lower", "no"),
+    ]);
+    let (expanded, unset) = expand(input, &env);
+    let unset = unset.join(",");
+    assert_eq!(format!("{expanded}|{unset}"), expected, "{input}");
+}
+
+#[test]
+fn variables_are_expanded() {
+    check("${A}", "a|");
+    check("<${A}${_X}>", "<ax>|");
+    check("${EMPTY}", "|");
+    check("${EMPTY:-default}", "|");
+    check("${NONE:-default}", "default|");
+    check("${NONE:-}", "|");
+    check("${NONE:-two\nlines}", "two\nlines|");
+    check("first\n${A}\nlast", "first\na\nlast|");
+    check("${NONE:-a:-b}", "a:-b|");
+}
+
+#[test]
+fn a_value_is_not_looked_at_again() {
+    check("${B_2}", "${A}|");
+    check("${NONE:-${A}}", "${A}|");
+    check("$${A}", "$a|");
+}
+
+#[test]
+fn unset_variables_are_named_once() {
+    check(
+        "${NONE}/${NONE}/${OTHER}",
+        "${NONE}/${NONE}/${OTHER}|NONE,OTHER",
+    );
+}
+
+#[test]
+fn everything_else_stays() {
+    for text in [
+        "$A",
+        "${lower}",
+        "${Mixed}",
+        "%A%",
+        "${A",
+        "${}",
+        "${1A}",
+        "${A-x}",
+        "${ A }",
+        "{A}",
+        "$",
+        "${A:default}",
+        "",
+    ] {
+        check(text, &format!("{text}|"));
+    }
+}
+
+#[test]
+fn every_string_may_hold_variables() {
+    let config = config(
+        r#"{"toolMode": "${MODE:-proxy}", "toolboxes": {"${SET}-box": {
+            "description": "For ${SET}",
+            "mcpServers": {"${SET}-server": {
+                "command": "${SET}", "args": ["${SET}"], "env": {"${SET}": "${SET}"},
+                "cwd": "${SET}", "toolFilters": ["${SET}_*"]}}}}}"#,
+    );
+    let toolbox = config.toolbox("value-box").unwrap();
+    assert_eq!(toolbox.description, "For value");
+    let server = toolbox.server("value-server").unwrap();
+    assert_eq!(server.tool_filters, ["value_*"]);
+    let Launch::Stdio(launch) = &server.launch else {
+        panic!("{server:?}");
+    };
+    assert_eq!(launch.command, "value");
+    assert_eq!(launch.args, ["value"]);
+    assert_eq!(launch.env["value"], "value");
+    assert_eq!(launch.cwd, std::path::Path::new("/project/value"));
+}
+
+#[test]
+fn names_may_not_meet_once_expanded() {
+    let shown =
+        findings(r#"{"mcpServers": {"value": {"command": "a"}, "${SET}": {"command": "b"}}}"#);
+    assert!(shown.contains("comes to the same name"), "{shown}");
+}
+
+#[test]
+fn a_server_that_is_off_needs_no_variables() {
+    for off in [r#""disabled": true"#, r#""enabled": false"#] {
+        let shown = findings(&format!(
+            r#"{{"mcpServers": {{"a": {{"command": "a"}},
+                "b": {{"command": "${{NONE}}", "args": ["${{input:x}}"], "timeout": 5, {off}}}}}}}"#
+        ));
+        assert_eq!(shown.matches("remark").count(), 1, "{shown}");
+        assert!(shown.contains("1 remark"), "{shown}");
+    }
+}
+
+#[test]
+fn ignored_keys_need_no_variables() {
+    let shown = findings(r#"{"mcpServers": {"a": {"command": "a", "icon": "${NONE}"}}}"#);
+    assert!(shown.starts_with("warning: 1 remark"), "{shown}");
+}
+
+#[test]
+fn secrets_are_not_repeated() {
+    let env = env(&[("TOKEN", "hunter2")]);
+    let text = r#"{"mcpServers": {"a": {"command": "a",
+        "env": {"T": "${TOKEN}", "U": "hunter2 ${input:x} ${NONE}", "V": ["hunter2"], "W": 4711}}}}"#;
+    let shown = read(text, &env).unwrap_err().to_string();
+    assert!(
+        !shown.contains("hunter2") && !shown.contains("4711"),
+        "{shown}"
+    );
+}
