@@ -23,6 +23,7 @@ mod expand;
 mod file;
 mod finding;
 mod foreign;
+pub mod import;
 mod limits;
 mod raw;
 mod reader;

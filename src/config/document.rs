@@ -61,6 +61,14 @@ impl<'a> Node<'a> {
         Self { spot, value }
     }
 
+    /// The node under `key`, if this is an object that has one; of a key that is written twice,
+    /// the last one, as every reader of JSON takes it.
+    pub(super) fn get(&self, key: &str) -> Option<Self> {
+        let mut properties = self.value.as_object()?.properties.iter().rev();
+        let property = properties.find(|property| property.name.as_str() == key)?;
+        Some(self.child(property))
+    }
+
     /// The node of one property of this object.
     pub(super) fn child(&self, property: &'a ObjectProp<'a>) -> Self {
         Self {

@@ -107,6 +107,6 @@ static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
     clippy::expect_used,
     reason = "the patterns are constants, and every test that reads a string compiles them"
 )]
-fn compile(pattern: &str) -> Regex {
+pub(super) fn compile(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern is valid")
 }

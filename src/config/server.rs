@@ -60,7 +60,12 @@ pub(super) fn check(
     let off = disabled.is_some_and(|disabled| disabled.value)
         || enabled.is_some_and(|enabled| !enabled.value);
 
-    let tool_filters = filters(tool_filters, include, exclude, reader);
+    check_filters(tool_filters.as_deref().unwrap_or_default(), reader);
+    if let (Some(_), Some(first)) = (&tool_filters, include.iter().flatten().next()) {
+        let message = "ignored: `toolFilters` says which tools there are";
+        reader.warn(&first.spot, message, None);
+    }
+    let tool_filters = filters(tool_filters, include, exclude);
     let timeout = |number, least, reader: &mut Reader<'_>| {
         bounded(number, least..=limits::MAX_TIMEOUT_MS, reader).map(Duration::from_millis)
     };
@@ -80,8 +85,14 @@ pub(super) fn check(
     }
 
     let way = Way { kind, remote };
-    let launch = if let Some(launch) = way.unsupported(command.is_some(), name, reader) {
-        launch
+    let launch = if let Some((reason, hint)) = way.unsupported(command.is_some(), name, reader) {
+        let hint = hint.to_owned();
+        reader.warn(
+            &name.spot,
+            format!("not available: {reason}"),
+            Some(hint.clone()),
+        );
+        Launch::Unsupported { reason, hint }
     } else {
         let Some(command) = command else {
             if !reader.has_error_under(&name.spot, "command") {
@@ -122,19 +133,19 @@ pub(super) fn check(
 }
 
 /// What a block says of the way its server is reached.
-struct Way {
-    kind: Option<Located<String>>,
-    remote: Option<Located<String>>,
+pub(super) struct Way {
+    pub(super) kind: Option<Located<String>>,
+    pub(super) remote: Option<Located<String>>,
 }
 
 impl Way {
-    /// The launch of a server that cannot be reached here; none if it is a child process.
-    fn unsupported(
+    /// Why the server cannot be reached here, and what to do; none if it is a child process.
+    pub(super) fn unsupported(
         self,
         has_command: bool,
         name: &Located<String>,
         reader: &mut Reader<'_>,
-    ) -> Option<Launch> {
+    ) -> Option<(String, &'static str)> {
         let kind = self.kind.as_ref().map(|kind| kind.value.as_str());
         let (reason, hint) = match (kind, &self.remote) {
             (Some("stdio" | "local") | None, None) => return None,
@@ -165,15 +176,7 @@ impl Way {
                 "write the `command` that starts the server",
             ),
         };
-        reader.warn(
-            &name.spot,
-            format!("not available: {reason}"),
-            Some(hint.to_owned()),
-        );
-        Some(Launch::Unsupported {
-            reason,
-            hint: hint.to_owned(),
-        })
+        Some((reason, hint))
     }
 }
 
@@ -219,14 +222,8 @@ fn program(
     Some((program, words.collect()))
 }
 
-/// The filters to use: ours, or those of other clients put in our words.
-fn filters(
-    ours: Option<Vec<Located<String>>>,
-    include: Option<Vec<Located<String>>>,
-    exclude: Vec<Located<String>>,
-    reader: &mut Reader<'_>,
-) -> Vec<String> {
-    for filter in ours.iter().flatten() {
+fn check_filters(filters: &[Located<String>], reader: &mut Reader<'_>) {
+    for filter in filters {
         let pattern = filter.value.strip_prefix('!').unwrap_or(&filter.value);
         if pattern.trim().is_empty() {
             reader.error(&filter.spot, "expected a tool's name or a glob", None);
@@ -238,28 +235,26 @@ fn filters(
             );
         }
     }
-    let mut filters: Vec<String> = match (ours, include) {
-        (Some(ours), include) => {
-            if let Some(first) = include.into_iter().flatten().next() {
-                let message = "ignored: `toolFilters` says which tools there are";
-                reader.warn(&first.spot, message, None);
-            }
-            ours.into_iter().map(|filter| filter.value).collect()
-        }
+}
+
+/// The filters to use: ours, or those of other clients put in our words.
+pub(super) fn filters(
+    ours: Option<Vec<Located<String>>>,
+    include: Option<Vec<Located<String>>>,
+    exclude: Vec<Located<String>>,
+) -> Vec<String> {
+    let shown = match (ours, include) {
         // For those who write it, an empty list of tools means none.
         (None, Some(include)) if include.is_empty() => vec!["!*".to_owned()],
-        (None, include) => include
-            .into_iter()
-            .flatten()
-            .map(|filter| filter.value)
-            .collect(),
+        (Some(filters), _) | (None, Some(filters)) => {
+            filters.into_iter().map(|filter| filter.value).collect()
+        }
+        (None, None) => Vec::new(),
     };
-    filters.extend(
-        exclude
-            .into_iter()
-            .map(|filter| format!("!{}", filter.value)),
-    );
-    filters
+    let hidden = exclude
+        .into_iter()
+        .map(|filter| format!("!{}", filter.value));
+    shown.into_iter().chain(hidden).collect()
 }
 
 fn pairs(entries: Entries<String>) -> impl Iterator<Item = (String, String)> {

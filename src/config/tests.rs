@@ -14,6 +14,7 @@ use crate::config::{Config, Loaded, Report, parse};
 
 mod blocks;
 mod files;
+mod import;
 mod robustness;
 mod schema;
 mod variables;

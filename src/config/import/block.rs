@@ -1,0 +1,254 @@
+//! One server of another client, put into our words.
+
+use std::sync::LazyLock;
+
+use jsonc_parser::cst::CstInputValue;
+use regex::Regex;
+
+use crate::config::expand::{self, Meaning, compile};
+use crate::config::foreign::Foreign;
+use crate::config::import::Grade;
+use crate::config::raw::{Entries, RawServer};
+use crate::config::reader::{Located, listed};
+use crate::config::server::filters;
+
+/// A server block as it is going to be written.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    /// What decides which program runs; equal ones are the same server.
+    pub(super) launch: BlockLaunch,
+    rest: Vec<(&'static str, CstInputValue)>,
+}
+
+/// The part of a block that decides which program runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct BlockLaunch {
+    command: String,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    cwd: Option<String>,
+}
+
+impl BlockLaunch {
+    /// Whether this starts the workbench, which must not be one of its own servers.
+    pub(super) fn is_workbench(&self) -> bool {
+        let program = |word: &str| {
+            let last = word.rsplit(['/', '\\']).next().unwrap_or(word);
+            last.trim_end_matches(".exe") == "mcp-workbench"
+        };
+        program(&self.command) || self.args.iter().any(|arg| program(arg))
+    }
+}
+
+/// What is particular about the file a block is from.
+#[derive(Debug, Default)]
+pub(super) struct Dialect {
+    /// `$NAME` is a variable, as `${NAME}` is.
+    pub(super) bare_variables: bool,
+    /// The folder the server starts in.
+    pub(super) folder: Option<String>,
+}
+
+/// Something to say about a block.
+#[derive(Debug)]
+pub(super) struct Remark {
+    pub(super) grade: Grade,
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+impl Block {
+    /// Puts a block into our words; none if it has no command.
+    pub(super) fn new(raw: RawServer, dialect: &Dialect) -> Option<(Self, Vec<Remark>)> {
+        let RawServer {
+            command,
+            args,
+            env,
+            cwd,
+            tool_filters,
+            transport: _,
+            description,
+            disabled,
+            startup_timeout_ms,
+            call_timeout_ms,
+            idle_timeout_ms,
+            inherit_env,
+            shared,
+            foreign,
+        } = raw;
+        let Foreign {
+            enabled,
+            kind: _,
+            remote: _,
+            timeout_ms,
+            environment,
+            include,
+            exclude,
+        } = foreign;
+        let mut rewrite = Rewrite {
+            dialect,
+            remarks: Vec::new(),
+        };
+        let mut command = command?.value.into_iter();
+        let program = command
+            .next()
+            .filter(|program| !program.trim().is_empty())?;
+        let args = command.chain(args.into_iter().flatten().map(|arg| arg.value));
+        let launch = BlockLaunch {
+            command: rewrite.text(&program),
+            args: args.map(|arg| rewrite.text(&arg)).collect(),
+            env: rewrite.env([environment, env.unwrap_or_default()]),
+            cwd: cwd
+                .map(|cwd| rewrite.text(&cwd.value))
+                .or_else(|| dialect.folder.clone()),
+        };
+        let mut remarks = rewrite.remarks;
+        remarks.extend(relative_paths(&launch));
+        remarks.extend(plain_secrets(&launch));
+
+        let off = disabled.is_some_and(|disabled| disabled.value)
+            || enabled.is_some_and(|enabled| !enabled.value);
+        let filters = filters(tool_filters, include, exclude);
+        let number = |number: Located<u64>| CstInputValue::from(number.value);
+        let boolean = |boolean: Located<bool>| CstInputValue::from(boolean.value);
+        let rest = [
+            ("description", description.map(|text| text.value.into())),
+            ("toolFilters", (!filters.is_empty()).then(|| filters.into())),
+            ("disabled", off.then(|| true.into())),
+            ("startupTimeoutMs", startup_timeout_ms.map(number)),
+            ("callTimeoutMs", call_timeout_ms.or(timeout_ms).map(number)),
+            ("idleTimeoutMs", idle_timeout_ms.map(number)),
+            ("inheritEnv", inherit_env.map(boolean)),
+            ("shared", shared.map(boolean)),
+        ];
+        let rest = rest
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?)));
+        let block = Self {
+            launch,
+            rest: rest.collect(),
+        };
+        Some((block, remarks))
+    }
+
+    /// The block as a value to be written.
+    pub(super) fn into_value(self) -> CstInputValue {
+        let BlockLaunch {
+            command,
+            args,
+            env,
+            cwd,
+        } = self.launch;
+        let mut pairs = vec![("command".to_owned(), command.into())];
+        if !args.is_empty() {
+            pairs.push(("args".to_owned(), args.into()));
+        }
+        if !env.is_empty() {
+            let env = env.into_iter().map(|(name, value)| (name, value.into()));
+            pairs.push(("env".to_owned(), CstInputValue::Object(env.collect())));
+        }
+        if let Some(cwd) = cwd {
+            pairs.push(("cwd".to_owned(), cwd.into()));
+        }
+        let rest = self.rest.into_iter();
+        pairs.extend(rest.map(|(key, value)| (key.to_owned(), value)));
+        CstInputValue::Object(pairs)
+    }
+}
+
+/// Writes placeholders of other clients as ours.
+struct Rewrite<'a> {
+    dialect: &'a Dialect,
+    remarks: Vec<Remark>,
+}
+
+impl Rewrite<'_> {
+    fn env(&mut self, sources: [Entries<String>; 2]) -> Vec<(String, String)> {
+        let mut env: Vec<(String, String)> = Vec::new();
+        for (name, value) in sources.into_iter().flat_map(|entries| entries.0) {
+            env.retain(|(other, _)| *other != name.value);
+            env.push((name.value, self.text(&value)));
+        }
+        env
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        let mut written = text.to_owned();
+        for placeholder in expand::foreign(text) {
+            let found = placeholder.text;
+            let (ours, remark) = match placeholder.meaning {
+                Meaning::Variable(name) => (Some(name), None),
+                Meaning::Home => (Some("HOME".to_owned()), None),
+                Meaning::Input(name) => {
+                    let message = format!("`{found}` asked for a value; it is `${{{name}}}` now");
+                    let hint = format!("run `export {name}=value` before the start");
+                    (Some(name), Some((message, hint)))
+                }
+                Meaning::Folder | Meaning::Nothing => {
+                    let message = format!("`{found}` has no meaning here and is left as it is");
+                    (None, Some((message, "write the value itself".to_owned())))
+                }
+            };
+            if let Some(name) = ours {
+                written = written.replace(found, &format!("${{{name}}}"));
+            }
+            if let Some((message, hint)) = remark {
+                self.remarks.push(Remark {
+                    grade: Grade::Manual,
+                    message,
+                    hint: Some(hint),
+                });
+            }
+        }
+        if self.dialect.bare_variables {
+            written = BARE.replace_all(&written, "$${${1}}").into_owned();
+        }
+        written
+    }
+}
+
+static BARE: LazyLock<Regex> = LazyLock::new(|| compile(r"\$([A-Z_][A-Z0-9_]*)"));
+
+/// Paths that started at another folder there.
+fn relative_paths(launch: &BlockLaunch) -> Option<Remark> {
+    let is_relative = |text: &&String| {
+        matches!(text.as_str(), "." | "..") || text.starts_with("./") || text.starts_with("../")
+    };
+    let words = launch
+        .args
+        .iter()
+        .chain([&launch.command])
+        .chain(&launch.cwd);
+    let relative: Vec<&String> = words.filter(is_relative).collect();
+    let folder_is_known = launch.cwd.as_ref().is_some_and(|cwd| cwd.starts_with('/'));
+    if relative.is_empty() || folder_is_known {
+        return None;
+    }
+    Some(Remark {
+        grade: Grade::Approximate,
+        message: format!(
+            "{} starts at the folder of the configuration now",
+            listed(&relative, "and")
+        ),
+        hint: Some("write whole paths, or set `cwd`".to_owned()),
+    })
+}
+
+/// Values that look like secrets and stand in the file as they are.
+fn plain_secrets(launch: &BlockLaunch) -> Option<Remark> {
+    const MARKS: [&str; 6] = ["TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "AUTH"];
+    let env = launch.env.iter();
+    let plain = env.filter(|(name, value)| {
+        let name = name.to_uppercase();
+        !value.is_empty() && !value.contains("${") && MARKS.iter().any(|mark| name.contains(mark))
+    });
+    let names: Vec<&str> = plain.map(|(name, _)| name.as_str()).collect();
+    let first = names.first()?;
+    Some(Remark {
+        grade: Grade::Manual,
+        message: format!("the file holds a plain secret in {}", listed(&names, "and")),
+        hint: Some(format!(
+            "write `\"{first}\": \"${{{first}}}\"` and set the variable"
+        )),
+    })
+}

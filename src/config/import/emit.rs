@@ -1,0 +1,92 @@
+//! Writing servers into the text of a configuration, its comments and formatting kept.
+
+use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+
+use crate::config::document::{self, Node, positions};
+use crate::config::finding::{Finding, Report, Severity};
+use crate::config::import::{Source, merge::Addition};
+
+/// What a configuration looks like that has nothing in it yet.
+pub(super) const EMPTY: &str = "{\n}\n";
+
+/// Writes the additions into a configuration.
+pub(super) fn extend(existing: &Source, additions: Vec<Addition>) -> Result<String, Report> {
+    let text = document::without_mark(&existing.text);
+    let mark = &existing.text[..existing.text.len() - text.len()];
+    let refused = |path: &str| not_extendable(existing, path);
+    let root = CstRootNode::parse(text, &document::syntax())
+        .ok()
+        .and_then(|root| Some((root.object_value()?, root)));
+    let Some((object, root)) = root else {
+        return Err(refused(""));
+    };
+    for addition in additions {
+        match addition {
+            Addition::Server { name, block } => {
+                object_in(&object, "mcpServers")
+                    .ok_or_else(|| refused("mcpServers"))?
+                    .append(&name, block.into_value());
+            }
+            Addition::ToToolbox {
+                toolbox,
+                name,
+                block,
+            } => {
+                let servers = object_in(&object, "toolboxes")
+                    .and_then(|toolboxes| toolboxes.object_value(&toolbox))
+                    .and_then(|toolbox| object_in(&toolbox, "mcpServers"));
+                servers
+                    .ok_or_else(|| refused(&format!("toolboxes.{toolbox}")))?
+                    .append(&name, block.into_value());
+            }
+            Addition::Toolbox { name, description } => {
+                let toolbox = vec![("description".to_owned(), description.into())];
+                object_in(&object, "toolboxes")
+                    .ok_or_else(|| refused("toolboxes"))?
+                    .append(&name, CstInputValue::Object(toolbox));
+            }
+        }
+    }
+    Ok(format!("{mark}{root}"))
+}
+
+/// The object under `key`, made if there is none; none if something else stands there.
+fn object_in(object: &CstObject, key: &str) -> Option<CstObject> {
+    object.object_value_or_create(key)
+}
+
+/// What is wrong with the text of a configuration that is to be extended, if anything is.
+pub(super) fn check(existing: &Source) -> Result<(), Report> {
+    let text = document::without_mark(&existing.text);
+    let refuse = |finding| Report {
+        file: existing.file.clone(),
+        findings: vec![finding],
+    };
+    let tree = document::parse(text).map_err(refuse)?;
+    if tree.as_object().is_none() {
+        return Err(not_extendable(existing, ""));
+    }
+    match document::duplicates(&Node::root(&tree)).into_iter().next() {
+        None => Ok(()),
+        Some((spot, _)) => Err(refuse(Finding {
+            severity: Severity::Error,
+            position: positions(text, &[spot.offset]).first().copied(),
+            path: spot.path,
+            message: "this key is written twice".to_owned(),
+            hint: Some("remove one of the two before importing".to_owned()),
+        })),
+    }
+}
+
+fn not_extendable(existing: &Source, path: &str) -> Report {
+    Report {
+        file: existing.file.clone(),
+        findings: vec![Finding {
+            severity: Severity::Error,
+            path: path.to_owned(),
+            position: None,
+            message: "expected an object to add servers to".to_owned(),
+            hint: Some("correct the configuration before importing".to_owned()),
+        }],
+    }
+}

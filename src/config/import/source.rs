@@ -1,0 +1,365 @@
+//! Which servers a client's file holds, and how its client is called.
+
+use jsonc_parser::ast::Value;
+
+use crate::config::document::{self, Node, positions};
+use crate::config::finding::Severity;
+use crate::config::import::block::{Block, Dialect};
+use crate::config::import::{Grade, ImportFinding, Source};
+use crate::config::raw::{RawServer, environment};
+use crate::config::reader::{Located, Reader};
+use crate::config::server::{BRIDGE, Way};
+
+/// Servers that stand together in a file.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// The name for a toolbox of them.
+    pub(super) name: String,
+    /// What the file says they are for, or who they are from.
+    pub(super) description: Description,
+    /// The servers that can be carried over.
+    pub(super) servers: Vec<Found>,
+}
+
+/// Where the description of a toolbox comes from.
+#[derive(Clone, Debug)]
+pub(super) enum Description {
+    /// A person wrote it.
+    Written(String),
+    /// It has to be made of the name of the client.
+    Client(&'static str),
+}
+
+/// One server that was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) name: String,
+    pub(super) block: Block,
+    pub(super) grade: Grade,
+    /// Where it stands, for what there is to say of it later.
+    pub(super) file: String,
+    pub(super) path: String,
+    pub(super) position: Option<(usize, usize)>,
+}
+
+impl Found {
+    /// Something to say about this server.
+    pub(super) fn note(
+        &self,
+        grade: Grade,
+        message: String,
+        hint: Option<String>,
+    ) -> ImportFinding {
+        ImportFinding {
+            grade,
+            file: self.file.clone(),
+            path: self.path.clone(),
+            position: self.position,
+            message,
+            hint,
+        }
+    }
+}
+
+/// Finds the servers of a file, and what cannot be carried over of it.
+pub(super) fn read(source: &Source) -> (Vec<Group>, Vec<ImportFinding>) {
+    let whole = |message: &str, hint: &str, position| ImportFinding {
+        grade: Grade::Unsupported,
+        file: source.file.clone(),
+        path: String::new(),
+        position,
+        message: format!("not carried over: {message}"),
+        hint: (!hint.is_empty()).then(|| hint.to_owned()),
+    };
+    let is_toml = std::path::Path::new(&source.file)
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+    if is_toml {
+        let hint = "write each table `[mcp_servers.NAME]` as a block under `mcpServers`";
+        return (Vec::new(), vec![whole("TOML is not read", hint, None)]);
+    }
+    let text = document::without_mark(&source.text);
+    let tree = match document::parse(text) {
+        Ok(tree) => tree,
+        Err(finding) => {
+            let hint = finding.hint.unwrap_or_default();
+            let finding = whole(&finding.message, &hint, finding.position);
+            return (Vec::new(), vec![finding]);
+        }
+    };
+    let client = Client::of(&source.file);
+    let mut findings = Vec::new();
+    let mut groups = Vec::new();
+    let places = places(&Node::root(&tree), &client);
+    if places.is_empty() {
+        let message = "no servers in it";
+        let hint = "expected `mcpServers`, `servers`, `mcp`, `context_servers` or `toolboxes`";
+        findings.push(whole(message, hint, None));
+    }
+    for place in places {
+        let mut group = Group {
+            name: place.name,
+            description: place.description,
+            servers: Vec::new(),
+        };
+        for (name, node) in entries(&place.servers) {
+            let dialect = Dialect {
+                bare_variables: client.bare_variables,
+                folder: place.folder.clone(),
+            };
+            match server(source, text, (name, &node), &dialect) {
+                Ok((found, notes)) => {
+                    findings.extend(notes);
+                    group.servers.push(found);
+                }
+                Err(notes) => findings.extend(notes),
+            }
+        }
+        groups.push(group);
+    }
+    (groups, findings)
+}
+
+/// One object of servers in a file.
+struct Place<'a> {
+    name: String,
+    description: Description,
+    servers: Node<'a>,
+    /// The folder these servers belong to, where the file says so.
+    folder: Option<String>,
+}
+
+fn places<'a>(root: &Node<'a>, client: &Client) -> Vec<Place<'a>> {
+    let mut places = Vec::new();
+    let object = |node: &Node<'a>, key: &str| node.get(key).filter(is_object);
+    for (name, toolbox) in root.get("toolboxes").iter().flat_map(entries) {
+        if let Some(servers) = object(&toolbox, "mcpServers") {
+            let description = toolbox.get("description");
+            let written = description
+                .as_ref()
+                .and_then(|node| node.value.as_string_lit());
+            places.push(Place {
+                name: name.value,
+                description: written.map_or(Description::Client(client.title), |text| {
+                    Description::Written(text.value.clone().into_owned())
+                }),
+                servers,
+                folder: None,
+            });
+        }
+    }
+    // Only the first of these that is there: `mcp` beside `mcpServers` holds settings.
+    let mcp = object(root, "mcp");
+    let servers = object(root, "mcpServers")
+        .or_else(|| object(root, "amp.mcpServers"))
+        .or_else(|| object(root, "context_servers"))
+        .or_else(|| object(root, "servers"))
+        .or_else(|| object(mcp.as_ref()?, "servers"))
+        .or_else(|| object(root, "mcp.servers"))
+        .or(mcp);
+    places.extend(servers.map(|servers| Place {
+        name: client.name.clone(),
+        description: Description::Client(client.title),
+        servers,
+        folder: None,
+    }));
+    for (folder, project) in root.get("projects").iter().flat_map(entries) {
+        let servers = object(&project, "mcpServers");
+        let servers = servers.filter(|servers| entries(servers).next().is_some());
+        let last = folder
+            .value
+            .rsplit(['/', '\\'])
+            .find(|part| !part.is_empty());
+        places.extend(servers.map(|servers| Place {
+            name: format!("{}-{}", client.name, last.unwrap_or("root")),
+            description: Description::Client(client.title),
+            servers,
+            folder: Some(folder.value.clone()),
+        }));
+    }
+    places
+}
+
+fn is_object(node: &Node<'_>) -> bool {
+    matches!(node.value, Value::Object(_))
+}
+
+/// The keys and values of an object; of what is no object, none.
+pub(super) fn entries<'a>(node: &Node<'a>) -> impl Iterator<Item = (Located<String>, Node<'a>)> {
+    let properties = node.value.as_object().map(|object| &object.properties);
+    let node = node.clone();
+    properties.into_iter().flatten().map(move |property| {
+        let child = node.child(property);
+        let key = Located {
+            value: property.name.as_str().to_owned(),
+            spot: child.spot.clone(),
+        };
+        (key, child)
+    })
+}
+
+/// Reads one server, or says why it cannot be carried over.
+fn server(
+    source: &Source,
+    text: &str,
+    (name, node): (Located<String>, &Node<'_>),
+    dialect: &Dialect,
+) -> Result<(Found, Vec<ImportFinding>), Vec<ImportFinding>> {
+    let mut reader = Reader::new(None);
+    let raw = raw_server(node, &mut reader);
+    let position = positions(text, &[name.spot.offset]).first().copied();
+    let place = |grade, message: String, hint| ImportFinding {
+        grade,
+        file: source.file.clone(),
+        path: name.spot.path.clone(),
+        position,
+        message,
+        hint,
+    };
+    let unsupported = raw.as_ref().and_then(|raw| {
+        let transport = raw.transport.as_ref().map(|text| text.value.as_str());
+        if let Some(other @ ("http" | "sse" | "streamable-http")) = transport {
+            return Some((format!("transport `{other}` cannot be used"), BRIDGE));
+        }
+        let way = Way {
+            kind: raw.foreign.kind.clone(),
+            remote: raw.foreign.remote.clone(),
+        };
+        way.unsupported(raw.command.is_some(), &name, &mut reader)
+    });
+    if let Some((reason, hint)) = unsupported {
+        let message = format!("not carried over: {reason}");
+        let note = place(Grade::Unsupported, message, Some(hint.to_owned()));
+        return Err(vec![note]);
+    }
+    let findings = reader.into_findings(text);
+    let errors = findings
+        .iter()
+        .any(|finding| finding.severity == Severity::Error);
+    let block = raw
+        .filter(|_| !errors)
+        .and_then(|raw| Block::new(raw, dialect));
+    let mut notes: Vec<ImportFinding> = findings
+        .into_iter()
+        .filter(|finding| !errors || finding.severity == Severity::Error)
+        .map(|finding| ImportFinding {
+            grade: match finding.severity {
+                Severity::Error => Grade::Unsupported,
+                Severity::Warning => Grade::Approximate,
+            },
+            file: source.file.clone(),
+            path: finding.path,
+            position: finding.position,
+            message: match finding.severity {
+                Severity::Error => format!("not carried over: {}", finding.message),
+                Severity::Warning => finding.message,
+            },
+            // What a warning advises is done here, or cannot be.
+            hint: finding.hint.filter(|_| errors),
+        })
+        .collect();
+    let Some((block, remarks)) = block else {
+        if errors {
+            return Err(notes);
+        }
+        let message = "not carried over: it has no `command`".to_owned();
+        return Err(vec![place(Grade::Unsupported, message, None)]);
+    };
+    let remarks = remarks.into_iter();
+    notes.extend(remarks.map(|remark| place(remark.grade, remark.message, remark.hint)));
+    let found = Found {
+        block,
+        grade: notes
+            .iter()
+            .map(|note| note.grade)
+            .max()
+            .unwrap_or(Grade::Exact),
+        file: source.file.clone(),
+        path: name.spot.path.clone(),
+        position,
+        name: name.value,
+    };
+    Ok((found, notes))
+}
+
+/// Reads a server block, also one whose `command` is an object, as Zed writes it.
+fn raw_server(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawServer> {
+    let mut fields = reader.fields(node)?;
+    let Some(command) = node.get("command").filter(is_object) else {
+        return Some(RawServer::read(&mut fields, reader));
+    };
+    fields.take_all(|key| key == "command");
+    let mut raw = RawServer::read(&mut fields, reader);
+    raw.command = command.get("path").and_then(|path| {
+        let Located { value, spot } = reader.string(&path)?;
+        Some(Located {
+            value: vec![value],
+            spot,
+        })
+    });
+    raw.args = command.get("args").and_then(|node| reader.strings(&node));
+    let env = command.get("env").filter(|node| !node.is_null());
+    raw.env = env.map(|node| environment(&node, reader));
+    Some(raw)
+}
+
+/// The program that wrote a file.
+struct Client {
+    /// The name for a toolbox of its servers.
+    name: String,
+    /// What people call it.
+    title: &'static str,
+    /// Whether it expands `$NAME` too.
+    bare_variables: bool,
+}
+
+impl Client {
+    /// The client that keeps its servers in a file of this name.
+    fn of(file: &str) -> Self {
+        let path = file.replace('\\', "/").to_lowercase();
+        let known = KNOWN
+            .iter()
+            .find(|(marks, _, _)| marks.iter().any(|mark| path.contains(mark)));
+        if let Some((_, name, title)) = known {
+            return Self {
+                name: (*name).to_owned(),
+                title,
+                bare_variables: *name == "gemini",
+            };
+        }
+        let last = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        let stem = last.trim_start_matches('.').split('.').next();
+        let stem = stem.filter(|stem| !stem.is_empty());
+        Self {
+            name: stem.unwrap_or("imported").to_owned(),
+            title: "another client",
+            bare_variables: false,
+        }
+    }
+}
+
+/// What the path of a file contains, the name of its toolbox, and what people call the client.
+const KNOWN: &[(&[&str], &str, &str)] = &[
+    (
+        &["claude_desktop_config"],
+        "claude-desktop",
+        "Claude Desktop",
+    ),
+    (&["cline_mcp_settings"], "cline", "Cline"),
+    (&[".roo/", "mcp_settings.json"], "roo", "Roo Code"),
+    (&["windsurf", ".codeium"], "windsurf", "Windsurf"),
+    (&[".cursor"], "cursor", "Cursor"),
+    (&[".gemini"], "gemini", "Gemini CLI"),
+    (&["opencode"], "opencode", "opencode"),
+    (
+        &[".claude.json", ".mcp.json", ".claude/"],
+        "claude-code",
+        "Claude Code",
+    ),
+    (&["zed/"], "zed", "Zed"),
+    (
+        &[".vscode", "code/user", "code - insiders/user"],
+        "vscode",
+        "VS Code",
+    ),
+];
