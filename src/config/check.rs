@@ -2,6 +2,7 @@
 //!
 //! Every raw object is destructured field by field, so a new key cannot be forgotten here.
 
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -57,16 +58,15 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         );
         reader.error(&root, "no toolboxes", Some(hint.to_owned()));
     }
-    let mut sections: Vec<(Located<String>, Option<ToolboxConfig>)> = Vec::new();
+    let mut sections = Vec::new();
+    let mut names = HashSet::new();
     for (name, raw) in toolboxes.0 {
         let toolbox = toolbox(&name, raw, places, reader);
-        sections.push((name, toolbox));
+        names.insert(name.value);
+        sections.push((name.spot.offset, toolbox));
     }
     for (name, raw) in mcp_servers.0 {
-        if sections
-            .iter()
-            .any(|(other, _)| other.value == name.value && other.spot.path != name.spot.path)
-        {
+        if names.contains(&name.value) {
             reader.error(
                 &name.spot,
                 format!("there is a toolbox `{}` under `toolboxes` too", name.value),
@@ -74,10 +74,10 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
             );
         }
         let toolbox = toolbox_of_server(&name, raw, places, reader);
-        sections.push((name, toolbox));
+        sections.push((name.spot.offset, toolbox));
     }
     // The two blocks may stand in either order in the file.
-    sections.sort_by_key(|(name, _)| name.spot.offset);
+    sections.sort_by_key(|(offset, _)| *offset);
     checked.toolboxes = sections
         .into_iter()
         .filter_map(|(_, toolbox)| toolbox)

@@ -3,6 +3,8 @@
 //! It knows types, variables and keys, and nothing of what the settings mean; that is for the
 //! checker, one level up.
 
+use std::collections::BTreeSet;
+
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 
@@ -26,6 +28,8 @@ pub(super) struct Reader<'e> {
     /// Inside an entry that is switched off, nobody wants to hear of variables.
     off: bool,
     found: Vec<(usize, Finding)>,
+    /// The paths of all errors, in order, to look one up among thousands.
+    wrong: BTreeSet<String>,
 }
 
 impl<'e> Reader<'e> {
@@ -34,6 +38,7 @@ impl<'e> Reader<'e> {
             env,
             off: false,
             found: Vec::new(),
+            wrong: BTreeSet::new(),
         }
     }
 
@@ -47,6 +52,7 @@ impl<'e> Reader<'e> {
 
     /// Notes an error.
     pub(super) fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
+        self.wrong.insert(spot.path.clone());
         self.note(Severity::Error, spot, message.into(), hint);
     }
 
@@ -73,9 +79,8 @@ impl<'e> Reader<'e> {
     /// nobody needs to hear that it is missing as well.
     pub(super) fn has_error_under(&self, spot: &Spot, key: &str) -> bool {
         let path = spot.key(key, 0).path;
-        self.found.iter().any(|(_, finding)| {
-            finding.severity == Severity::Error && finding.path.starts_with(&path)
-        })
+        let next = self.wrong.range(path.clone()..).next();
+        next.is_some_and(|wrong| wrong.starts_with(&path))
     }
 
     /// Everything noted, in the order of the file.
