@@ -1,0 +1,296 @@
+//! What a tool does when it is called.
+
+use std::process::exit;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::script::tool;
+use crate::server::Server;
+use crate::wire::{Answer, RpcError};
+
+/// How long `ask` waits for the client's answer.
+const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The behaviors by name, with their parameters.
+#[derive(Debug, Deserialize)]
+#[serde(
+    tag = "act",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub(crate) enum Act {
+    /// Returns the arguments exactly as they were sent, as text and as `structuredContent`.
+    Echo,
+    /// Returns the whole `params` as text, `_meta` included.
+    Request,
+    /// Returns exactly the text `raw` as the result, byte for byte.
+    Result {
+        #[serde(default = "empty_result")]
+        raw: String,
+    },
+    /// Answers after `ms`, unless it is cancelled; reports progress every `progress_every_ms`.
+    Sleep {
+        #[serde(default = "hundred")]
+        ms: u64,
+        progress_every_ms: Option<u64>,
+    },
+    /// Sends `count` progress notifications as fast as it can, then answers.
+    Progress {
+        #[serde(default = "hundred")]
+        count: u64,
+    },
+    /// Prints `stderr` and exits with `code` instead of answering.
+    Crash {
+        #[serde(default)]
+        stderr: Vec<String>,
+        #[serde(default)]
+        code: i32,
+    },
+    /// Writes a line that is not JSON before the answer: `line`, or `bytes` of rubbish.
+    Garbage {
+        #[serde(default = "hundred")]
+        bytes: u64,
+        line: Option<String>,
+    },
+    /// Answers twice.
+    Twice,
+    /// Answers with a text of `bytes`.
+    Huge {
+        #[serde(default = "hundred")]
+        bytes: u64,
+    },
+    /// Answers with this JSON-RPC error.
+    Error {
+        #[serde(flatten)]
+        error: RpcError,
+    },
+    /// Answers with a result that has `isError`.
+    ToolError {
+        #[serde(default)]
+        text: String,
+    },
+    /// Returns `{pid, grandchildren}`.
+    Pid,
+    /// Returns the environment as an object.
+    Env,
+    /// Returns the working directory as text.
+    Cwd,
+    /// Returns the command line as an array, in `args`.
+    Args,
+    /// Adds `tools` (as in the script) and sends `list_changed`.
+    Grow {
+        #[serde(default)]
+        tools: Vec<Value>,
+    },
+    /// Removes `tools` by name and sends `list_changed`.
+    Shrink {
+        #[serde(default)]
+        tools: Vec<String>,
+    },
+    /// Returns `{calls: {tool: n}, cancelled: [request ids]}`, this call included.
+    Count,
+    /// Never answers.
+    Never,
+    /// Sends this notification, then answers.
+    Notify {
+        #[serde(default)]
+        method: String,
+        #[serde(default)]
+        params: Value,
+    },
+    /// Asks the client and returns `{result}` or `{error}` as it came back; a modern caller gets
+    /// `input_required` and tries again.
+    Ask {
+        #[serde(default = "ping")]
+        method: String,
+        #[serde(default)]
+        params: Value,
+    },
+}
+
+fn empty_result() -> String {
+    r#"{"content":[]}"#.to_owned()
+}
+
+fn hundred() -> u64 {
+    100
+}
+
+fn ping() -> String {
+    "ping".to_owned()
+}
+
+/// One call in flight.
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) params: Box<RawValue>,
+    pub(crate) arguments: Box<RawValue>,
+    pub(crate) modern: bool,
+    pub(crate) token: Option<Value>,
+    pub(crate) input_responses: Option<Value>,
+    /// Gets a message when the client cancels.
+    pub(crate) cancelled: Receiver<()>,
+}
+
+impl Call {
+    /// Acts; `None` means that no answer is sent.
+    pub(crate) fn run(&self, act: Act, server: &Server) -> Option<Answer> {
+        match act {
+            Act::Echo => Some(Ok(self.echo())),
+            Act::Request => self.text(self.params.get()),
+            Act::Result { raw } => Some(Ok(raw)),
+            Act::Sleep {
+                ms,
+                progress_every_ms,
+            } => self.sleep(ms, progress_every_ms, server),
+            Act::Progress { count } => {
+                for step in 1..=count {
+                    self.progress(server, step, count);
+                }
+                self.text(&format!("{count} steps"))
+            }
+            Act::Crash { stderr, code } => {
+                for line in stderr {
+                    eprintln!("{line}");
+                }
+                exit(code)
+            }
+            Act::Garbage { bytes, line } => {
+                server.output.line(&line.unwrap_or_else(|| letters(bytes)));
+                self.text("after the garbage")
+            }
+            Act::Twice => {
+                let first = self.text("first")?;
+                server.output.answer(&self.id, &first);
+                self.text("second")
+            }
+            Act::Huge { bytes } => self.text(&letters(bytes)),
+            Act::Error { error } => Some(Err(error)),
+            Act::ToolError { text } => self.value(json!({
+                "content": [{ "type": "text", "text": text }],
+                "isError": true,
+            })),
+            Act::Pid => self.structured(
+                &json!({ "pid": std::process::id(), "grandchildren": server.grandchildren }),
+            ),
+            Act::Env => self.structured(&std::env::vars().collect()),
+            Act::Cwd => self.text(&std::env::current_dir().unwrap().to_string_lossy()),
+            Act::Args => self.structured(&json!({ "args": std::env::args().collect::<Vec<_>>() })),
+            Act::Grow { tools } => {
+                server.change_tools(|list| list.extend(tools.iter().map(tool)));
+                self.text("grown")
+            }
+            Act::Shrink { tools } => {
+                let gone = |entry: &Value| {
+                    tools
+                        .iter()
+                        .any(|name| entry["name"].as_str() == Some(name.as_str()))
+                };
+                server.change_tools(|list| list.retain(|entry| !gone(entry)));
+                self.text("shrunk")
+            }
+            Act::Count => self.structured(&server.counts()),
+            Act::Never => None,
+            Act::Notify { method, params } => {
+                server.output.notify(&method, &params);
+                self.text("notified")
+            }
+            Act::Ask { method, params } => self.ask(&method, &params, server),
+        }
+    }
+
+    fn echo(&self) -> String {
+        let arguments = self.arguments.get();
+        let text = Value::from(arguments);
+        let era = if self.modern {
+            r#","resultType":"complete""#
+        } else {
+            ""
+        };
+        format!(
+            r#"{{"content":[{{"type":"text","text":{text}}}],"structuredContent":{arguments}{era}}}"#
+        )
+    }
+
+    fn sleep(&self, ms: u64, every: Option<u64>, server: &Server) -> Option<Answer> {
+        let end = Instant::now() + Duration::from_millis(ms);
+        let step = every.map_or(Duration::MAX, Duration::from_millis);
+        let total = every.map_or(0, |every| ms / every.max(1));
+        for step_number in 1.. {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.cancelled.recv_timeout(left.min(step)) {
+                Ok(()) => return None,
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(left.min(step)),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if left <= step {
+                break;
+            }
+            self.progress(server, step_number, total.max(step_number));
+        }
+        self.text(&format!("slept {ms} ms"))
+    }
+
+    fn progress(&self, server: &Server, progress: u64, total: u64) {
+        if let Some(token) = &self.token {
+            server.output.notify(
+                "notifications/progress",
+                &json!({
+                    "progressToken": token,
+                    "progress": progress,
+                    "total": total,
+                    "message": format!("step {progress}"),
+                }),
+            );
+        }
+    }
+
+    fn ask(&self, method: &str, params: &Value, server: &Server) -> Option<Answer> {
+        if self.modern {
+            return match &self.input_responses {
+                Some(responses) => self.structured(&json!({ "result": responses["ask"] })),
+                None => Some(Ok(json!({
+                    "resultType": "input_required",
+                    "inputRequests": { "ask": { "method": method, "params": params } },
+                    "requestState": "asked",
+                })
+                .to_string())),
+            };
+        }
+        match server.ask(method, params).recv_timeout(ASK_TIMEOUT) {
+            Ok(answer) => self.structured(&answer),
+            Err(_) => Some(Err(RpcError::new(-32000, "the client did not answer"))),
+        }
+    }
+
+    fn text(&self, text: &str) -> Option<Answer> {
+        self.value(json!({ "content": [{ "type": "text", "text": text }] }))
+    }
+
+    fn structured(&self, value: &Value) -> Option<Answer> {
+        self.value(json!({
+            "content": [{ "type": "text", "text": value.to_string() }],
+            "structuredContent": value,
+        }))
+    }
+
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "every behavior ends in an `Option<Answer>`"
+    )]
+    fn value(&self, mut result: Value) -> Option<Answer> {
+        if self.modern {
+            result["resultType"] = "complete".into();
+        }
+        Some(Ok(result.to_string()))
+    }
+}
+
+fn letters(bytes: u64) -> String {
+    "x".repeat(usize::try_from(bytes).expect("a size that fits in memory"))
+}

@@ -1,0 +1,200 @@
+//! The script: what the fake's argument may say.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::behavior::Act;
+use crate::wire::RpcError;
+
+/// The parsed argument; the table in the crate's documentation explains the keys.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one independent key of the script"
+)]
+pub(crate) struct Script {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) instructions: Option<String>,
+    tools: Vec<Value>,
+    behavior: BTreeMap<String, Value>,
+    capabilities: Map<String, Value>,
+    pub(crate) answers: BTreeMap<String, Value>,
+    pub(crate) page_size: Option<usize>,
+    pub(crate) repeat_cursor: bool,
+    pub(crate) list_delay_ms: u64,
+    pub(crate) start_delay_ms: u64,
+    pub(crate) hang_on_initialize: bool,
+    pub(crate) initialize_error: Option<RpcError>,
+    pub(crate) fail_start: Option<FailStart>,
+    pub(crate) fail_times: Option<FailTimes>,
+    pub(crate) noise: Noise,
+    pub(crate) pid_file: Option<PathBuf>,
+    pub(crate) grandchild: Grandchild,
+    pub(crate) stubborn: bool,
+    pub(crate) exit_after_calls: Option<usize>,
+    pub(crate) protocol: Protocol,
+    pub(crate) die_on_discover: bool,
+    pub(crate) silent_on_discover: bool,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            name: "fake".to_owned(),
+            version: "1.0.0".to_owned(),
+            instructions: None,
+            tools: Vec::new(),
+            behavior: BTreeMap::new(),
+            capabilities: Map::new(),
+            answers: BTreeMap::new(),
+            page_size: None,
+            repeat_cursor: false,
+            list_delay_ms: 0,
+            start_delay_ms: 0,
+            hang_on_initialize: false,
+            initialize_error: None,
+            fail_start: None,
+            fail_times: None,
+            noise: Noise::default(),
+            pid_file: None,
+            grandchild: Grandchild::Flag(false),
+            stubborn: false,
+            exit_after_calls: None,
+            protocol: Protocol::Legacy,
+            die_on_discover: false,
+            silent_on_discover: false,
+        }
+    }
+}
+
+impl Script {
+    /// Reads the argument, and tries every behavior, so that a typing error shows at the start.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let script: Self =
+            serde_json::from_str(text).map_err(|error| format!("bad script: {error}"))?;
+        for tool in script.behavior.keys() {
+            script.act(tool, &Map::new())?;
+        }
+        Ok(script)
+    }
+
+    /// The tools at start, as they are listed.
+    pub(crate) fn tools(&self) -> Vec<Value> {
+        self.tools.iter().map(tool).collect()
+    }
+
+    /// What a call of `tool` does: its behavior's parameters with the call's arguments over them.
+    pub(crate) fn act(&self, tool: &str, arguments: &Map<String, Value>) -> Result<Act, String> {
+        let (kind, mut parameters) = match self.behavior.get(tool) {
+            None => (default_kind(tool), Map::new()),
+            Some(Value::String(kind)) => (kind.as_str(), Map::new()),
+            Some(Value::Object(entry)) if entry.len() == 1 => match entry.iter().next() {
+                Some((kind, Value::Object(parameters))) => (kind.as_str(), parameters.clone()),
+                _ => {
+                    return Err(format!(
+                        "behavior of `{tool}`: parameters must be an object"
+                    ));
+                }
+            },
+            Some(_) => {
+                return Err(format!(
+                    "behavior of `{tool}`: expected a name or one name with parameters"
+                ));
+            }
+        };
+        parameters.extend(arguments.clone());
+        parameters.insert("act".to_owned(), kind.into());
+        serde_json::from_value(parameters.into())
+            .map_err(|error| format!("behavior of `{tool}`: {error}"))
+    }
+
+    /// The capabilities it declares.
+    pub(crate) fn capabilities(&self) -> Value {
+        let mut capabilities = Map::new();
+        capabilities.insert("tools".to_owned(), json!({ "listChanged": true }));
+        capabilities.extend(self.capabilities.clone());
+        capabilities.into()
+    }
+}
+
+/// A tool object: a bare name gets a minimal definition, an object is taken as it is.
+pub(crate) fn tool(entry: &Value) -> Value {
+    match entry {
+        Value::String(name) => json!({
+            "name": name,
+            "description": format!("The fake tool {name}"),
+            "inputSchema": { "type": "object" },
+        }),
+        other => other.clone(),
+    }
+}
+
+/// A tool that is called like a behavior behaves so; every other tool is an echo.
+fn default_kind(tool: &str) -> &str {
+    let named = json!({ "act": tool });
+    if serde_json::from_value::<Act>(named).is_ok() {
+        tool
+    } else {
+        "echo"
+    }
+}
+
+/// `failStart`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FailStart {
+    #[serde(default = "one")]
+    pub(crate) code: i32,
+    #[serde(default)]
+    pub(crate) stderr: Vec<String>,
+}
+
+fn one() -> i32 {
+    1
+}
+
+/// `failTimes`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct FailTimes {
+    pub(crate) n: usize,
+    pub(crate) counter_file: PathBuf,
+}
+
+/// `noise`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Noise {
+    pub(crate) stdout: Vec<String>,
+    pub(crate) stderr: Vec<String>,
+}
+
+/// `grandchild`: a flag, or which kind.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Grandchild {
+    Flag(bool),
+    Kind(GrandchildKind),
+}
+
+/// The grandchildren that are not plain.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum GrandchildKind {
+    Stubborn,
+    Holding,
+}
+
+/// `protocol`: which eras it serves.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Protocol {
+    Legacy,
+    Modern,
+    Dual,
+}

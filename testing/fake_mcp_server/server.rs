@@ -1,0 +1,333 @@
+//! The protocol: which request gets which answer.
+
+use std::collections::{BTreeMap, HashMap};
+use std::process::exit;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::behavior::Call;
+use crate::script::{Protocol, Script};
+use crate::wire::{Answer, Message, Output, RpcError};
+
+const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+const MODERN: &str = "2026-07-28";
+const INVALID_PARAMS: i64 = -32602;
+const METHOD_NOT_FOUND: i64 = -32601;
+const UNSUPPORTED_VERSION: i64 = -32022;
+const LIST_CHANGED: &str = "notifications/tools/list_changed";
+
+/// The running server; calls share it between their threads.
+pub(crate) struct Server {
+    script: Script,
+    pub(crate) output: Output,
+    pub(crate) grandchildren: Vec<u32>,
+    tools: Mutex<Vec<Value>>,
+    calls: Mutex<BTreeMap<String, usize>>,
+    answered: AtomicUsize,
+    cancelled: Mutex<Vec<Value>>,
+    /// The calls in flight, by the text of their id.
+    in_flight: Mutex<HashMap<String, Sender<()>>>,
+    questions: AtomicU64,
+    asked: Mutex<HashMap<String, Sender<Value>>>,
+    /// The ids of open `subscriptions/listen` requests that want changes of the tool list.
+    listeners: Mutex<Vec<Value>>,
+}
+
+/// The parameters that any request may have.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Params {
+    #[serde(rename = "_meta")]
+    meta: Map<String, Value>,
+    protocol_version: String,
+    cursor: Option<String>,
+    name: String,
+    arguments: Option<Box<RawValue>>,
+    input_responses: Option<Value>,
+    request_id: Value,
+    notifications: Value,
+}
+
+impl Server {
+    pub(crate) fn new(script: Script, grandchildren: Vec<u32>) -> Self {
+        Self {
+            output: Output::default(),
+            grandchildren,
+            tools: Mutex::new(script.tools()),
+            calls: Mutex::default(),
+            answered: AtomicUsize::new(0),
+            cancelled: Mutex::default(),
+            in_flight: Mutex::default(),
+            questions: AtomicU64::new(0),
+            asked: Mutex::default(),
+            listeners: Mutex::default(),
+            script,
+        }
+    }
+
+    /// Takes one line from the client.
+    pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) {
+        let Ok(message) = serde_json::from_slice::<Message>(line) else {
+            let error = RpcError::new(-32700, "Parse error");
+            return self.output.answer("null", &Err(error));
+        };
+        let params = match &message.params {
+            None => Ok(Params::default()),
+            Some(raw) => serde_json::from_str(raw.get()),
+        };
+        match (message.method.as_deref(), message.id, params) {
+            (Some(method), Some(id), Ok(params)) => {
+                let raw = message.params.unwrap_or_else(|| raw("{}"));
+                self.request(method, id.get(), params, raw);
+            }
+            (Some(_), Some(id), Err(error)) => {
+                let error = RpcError::new(INVALID_PARAMS, error.to_string());
+                self.output.answer(id.get(), &Err(error));
+            }
+            (Some("notifications/cancelled"), None, Ok(params)) => self.cancel(params.request_id),
+            (Some(_) | None, None, _) => {}
+            (None, Some(id), _) => {
+                let answer = json!({ "result": message.result, "error": message.error });
+                let asked = serde_json::from_str::<String>(id.get())
+                    .ok()
+                    .and_then(|id| self.asked.lock().unwrap().remove(&id));
+                if let Some(waiting) = asked {
+                    let _ = waiting.send(without_nulls(answer));
+                }
+            }
+        }
+    }
+
+    fn request(self: &Arc<Self>, method: &str, id: &str, params: Params, raw: Box<RawValue>) {
+        let protocol = self.script.protocol;
+        let carries_era = params
+            .meta
+            .contains_key("io.modelcontextprotocol/protocolVersion");
+        let modern = carries_era && protocol != Protocol::Legacy;
+        let answer = match method {
+            "initialize" if self.script.hang_on_initialize => return,
+            "initialize" => self.initialize(&params),
+            "server/discover" if self.script.die_on_discover => exit(1),
+            "server/discover" if self.script.silent_on_discover => return,
+            "server/discover" if protocol != Protocol::Legacy => Ok(self.discover()),
+            _ if protocol == Protocol::Modern && !carries_era => Err(RpcError::new(
+                INVALID_PARAMS,
+                "the request has no protocol version in its `_meta`",
+            )),
+            "ping" if !modern => Ok("{}".to_owned()),
+            "tools/list" => {
+                thread::sleep(Duration::from_millis(self.script.list_delay_ms));
+                self.list(params.cursor.as_deref(), modern)
+            }
+            "tools/call" => return self.call(id, params, raw, modern),
+            "subscriptions/listen" if modern => return self.listen(id, &params),
+            _ => match self.script.answers.get(method) {
+                Some(answer) => Ok(answer.to_string()),
+                None => Err(RpcError::new(
+                    METHOD_NOT_FOUND,
+                    format!("Method not found: {method}"),
+                )),
+            },
+        };
+        self.output.answer(id, &answer);
+    }
+
+    fn initialize(&self, params: &Params) -> Answer {
+        if let Some(error) = &self.script.initialize_error {
+            return Err(error.clone());
+        }
+        let wanted = params.protocol_version.as_str();
+        if self.script.protocol == Protocol::Modern {
+            return Err(RpcError {
+                data: Some(json!({ "supported": [MODERN], "requested": wanted })),
+                ..RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version")
+            });
+        }
+        let version = if LEGACY.contains(&wanted) {
+            wanted
+        } else {
+            LEGACY[3]
+        };
+        Ok(without_nulls(json!({
+            "protocolVersion": version,
+            "capabilities": self.script.capabilities(),
+            "serverInfo": self.info(),
+            "instructions": self.script.instructions,
+        }))
+        .to_string())
+    }
+
+    fn discover(&self) -> String {
+        let mut versions = vec![MODERN];
+        if self.script.protocol == Protocol::Dual {
+            versions.splice(0..0, LEGACY);
+        }
+        without_nulls(json!({
+            "resultType": "complete",
+            "supportedVersions": versions,
+            "capabilities": self.script.capabilities(),
+            "instructions": self.script.instructions,
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": { "io.modelcontextprotocol/serverInfo": self.info() },
+        }))
+        .to_string()
+    }
+
+    fn info(&self) -> Value {
+        json!({ "name": self.script.name, "version": self.script.version })
+    }
+
+    fn list(&self, cursor: Option<&str>, modern: bool) -> Answer {
+        let tools = self.tools.lock().unwrap();
+        let start = match cursor {
+            None => 0,
+            Some(_) if self.script.repeat_cursor => 0,
+            Some(cursor) => match cursor.parse::<usize>() {
+                Ok(start) if start <= tools.len() => start,
+                _ => return Err(RpcError::new(INVALID_PARAMS, "Invalid cursor")),
+            },
+        };
+        let size = self.script.page_size.unwrap_or(usize::MAX);
+        let end = start.saturating_add(size).min(tools.len());
+        let mut result = json!({ "tools": tools[start..end] });
+        if self.script.repeat_cursor {
+            result["nextCursor"] = "again".into();
+        } else if end < tools.len() {
+            result["nextCursor"] = end.to_string().into();
+        }
+        if modern {
+            result["resultType"] = "complete".into();
+            result["ttlMs"] = 0.into();
+            result["cacheScope"] = "private".into();
+        }
+        Ok(result.to_string())
+    }
+
+    /// Runs a call in its own thread, so that a slow one holds up nothing else.
+    fn call(self: &Arc<Self>, id: &str, params: Params, raw_params: Box<RawValue>, modern: bool) {
+        let name = params.name;
+        let known = |tool: &Value| tool["name"].as_str() == Some(name.as_str());
+        if !self.tools.lock().unwrap().iter().any(known) {
+            let error = RpcError::new(INVALID_PARAMS, format!("Unknown tool: {name}"));
+            return self.output.answer(id, &Err(error));
+        }
+        *self.calls.lock().unwrap().entry(name.clone()).or_default() += 1;
+        let arguments = params.arguments.unwrap_or_else(|| raw("{}"));
+        let parsed = serde_json::from_str(arguments.get()).unwrap_or_default();
+        let act = match self.script.act(&name, &parsed) {
+            Ok(act) => act,
+            Err(error) => {
+                let error = RpcError::new(INVALID_PARAMS, error);
+                return self.output.answer(id, &Err(error));
+            }
+        };
+        let (cancel, cancelled) = channel();
+        self.in_flight.lock().unwrap().insert(id.to_owned(), cancel);
+        let call = Call {
+            id: id.to_owned(),
+            params: raw_params,
+            arguments,
+            modern,
+            token: params.meta.get("progressToken").cloned(),
+            input_responses: params.input_responses,
+            cancelled,
+        };
+        let server = Arc::clone(self);
+        thread::spawn(move || {
+            if let Some(answer) = call.run(act, &server) {
+                server.in_flight.lock().unwrap().remove(&call.id);
+                server.output.answer(&call.id, &answer);
+                server.count_answer();
+            }
+        });
+    }
+
+    fn count_answer(&self) {
+        let answered = self.answered.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.script.exit_after_calls == Some(answered) {
+            exit(0);
+        }
+    }
+
+    fn cancel(&self, id: Value) {
+        let key = id.to_string();
+        self.listeners.lock().unwrap().retain(|open| *open != id);
+        self.cancelled.lock().unwrap().push(id);
+        if let Some(cancel) = self.in_flight.lock().unwrap().remove(&key) {
+            let _ = cancel.send(());
+        }
+    }
+
+    fn listen(&self, id: &str, params: &Params) {
+        let id: Value = serde_json::from_str(id).unwrap_or_default();
+        let wants_tools = params.notifications["toolsListChanged"] == true;
+        let accepted = if wants_tools {
+            json!({ "toolsListChanged": true })
+        } else {
+            json!({})
+        };
+        self.output.notify(
+            "notifications/subscriptions/acknowledged",
+            &json!({ "_meta": subscription(&id), "notifications": accepted }),
+        );
+        if wants_tools {
+            self.listeners.lock().unwrap().push(id);
+        }
+    }
+
+    /// Changes the tool list and tells the clients of either era.
+    pub(crate) fn change_tools(&self, change: impl FnOnce(&mut Vec<Value>)) {
+        change(&mut self.tools.lock().unwrap());
+        if self.script.protocol != Protocol::Modern {
+            self.output.notify(LIST_CHANGED, &Value::Null);
+        }
+        for id in self.listeners.lock().unwrap().iter() {
+            self.output
+                .notify(LIST_CHANGED, &json!({ "_meta": subscription(id) }));
+        }
+    }
+
+    /// Sends a request of ours; the answer comes as `{result}` or `{error}`.
+    pub(crate) fn ask(&self, method: &str, params: &Value) -> Receiver<Value> {
+        let number = self.questions.fetch_add(1, Ordering::SeqCst) + 1;
+        let id = format!("ask-{number}");
+        let (answer, answered) = channel();
+        self.asked.lock().unwrap().insert(id.clone(), answer);
+        let request = without_nulls(
+            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }),
+        );
+        self.output.line(&request.to_string());
+        answered
+    }
+
+    pub(crate) fn counts(&self) -> Value {
+        json!({
+            "calls": *self.calls.lock().unwrap(),
+            "cancelled": *self.cancelled.lock().unwrap(),
+        })
+    }
+}
+
+fn subscription(id: &Value) -> Value {
+    json!({ "io.modelcontextprotocol/subscriptionId": id })
+}
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).expect("a literal that is JSON")
+}
+
+/// Leaves out the keys of an object that have no value.
+fn without_nulls(mut value: Value) -> Value {
+    if let Some(object) = value.as_object_mut() {
+        object.retain(|_, value| !value.is_null());
+    }
+    value
+}

@@ -1,0 +1,95 @@
+//! What happens before the first line is read.
+
+use std::fs::{OpenOptions, read_to_string};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio, exit, id};
+use std::thread;
+use std::time::Duration;
+
+use crate::STUBBORN_LIFE;
+use crate::script::{Grandchild, GrandchildKind, Script};
+use crate::wire::Output;
+
+/// The second argument of a stubborn server that has already started itself over.
+const TRAPPED: &str = "--trapped";
+
+/// Acts out the start; returns the pids of the grandchildren.
+pub(crate) fn start(script: &Script, text: &str) -> Vec<u32> {
+    if script.stubborn && std::env::args().nth(2).as_deref() != Some(TRAPPED) {
+        trap(text);
+    }
+    if let Some(file) = &script.pid_file {
+        append(file, &format!("server {}", id()));
+    }
+    for line in &script.noise.stderr {
+        eprintln!("{line}");
+    }
+    for line in &script.noise.stdout {
+        Output::default().line(line);
+    }
+    if let Some(fail) = &script.fail_times {
+        append(&fail.counter_file, "started");
+        let starts = read_to_string(&fail.counter_file).map_or(0, |text| text.lines().count());
+        if starts <= fail.n {
+            eprintln!("fake-mcp-server: start {starts} fails as scripted");
+            exit(1);
+        }
+    }
+    if let Some(fail) = &script.fail_start {
+        for line in &fail.stderr {
+            eprintln!("{line}");
+        }
+        exit(fail.code);
+    }
+    let grandchildren = grandchildren(script);
+    thread::sleep(Duration::from_millis(script.start_delay_ms));
+    grandchildren
+}
+
+/// Starts this process over with SIGTERM ignored: a disposition that outlives `exec`, and the
+/// only way to get there with nothing but the standard library. The pid stays the same.
+fn trap(text: &str) {
+    let this = std::env::current_exe().expect("a running program has a path");
+    let error = Command::new("sh")
+        .args(["-c", r#"trap "" TERM; exec "$@""#, "sh"])
+        .arg(this)
+        .args([text, TRAPPED])
+        .exec();
+    eprintln!("fake-mcp-server: cannot become stubborn: {error}");
+    exit(2);
+}
+
+#[expect(
+    clippy::zombie_processes,
+    reason = "grandchildren are left behind on purpose"
+)]
+fn grandchildren(script: &Script) -> Vec<u32> {
+    let (trap, stdout) = match script.grandchild {
+        Grandchild::Flag(false) => return Vec::new(),
+        Grandchild::Flag(true) => ("", Stdio::null()),
+        Grandchild::Kind(GrandchildKind::Stubborn) => (r#"trap "" TERM; "#, Stdio::null()),
+        Grandchild::Kind(GrandchildKind::Holding) => ("", Stdio::inherit()),
+    };
+    let child = Command::new("sh")
+        .arg("-c")
+        .arg(format!("{trap}exec sleep {}", STUBBORN_LIFE.as_secs()))
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .spawn()
+        .expect("a shell can be started");
+    if let Some(file) = &script.pid_file {
+        append(file, &format!("grandchild {}", child.id()));
+    }
+    vec![child.id()]
+}
+
+fn append(file: &Path, line: &str) {
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(file)
+        .and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()))
+        .unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
+}
