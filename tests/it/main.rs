@@ -1,1 +1,14 @@
+//! The integration tests: one binary, because each further one links the whole program again.
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "the whole crate is a test"
+)]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "a JSON literal as an argument reads best without `&`"
+)]
 
+mod fakes;
+mod support;

@@ -1,0 +1,33 @@
+//! The harness: a [`Bench`] with a configuration and fake servers, and an [`Agent`] on its stdio.
+//!
+//! Everything is raw JSON-RPC over pipes, so that tests see what a client sees. All waiting is on
+//! events, under one [`DEADLINE`].
+#![allow(dead_code, reason = "a helper may be ahead of the test that wants it")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests spawn the program themselves, with a cleared environment"
+)]
+
+use std::process::Command;
+use std::time::Duration;
+
+pub(crate) mod agent;
+pub(crate) mod bench;
+pub(crate) mod process;
+pub(crate) mod snapshot;
+
+pub(crate) use agent::Agent;
+pub(crate) use bench::{Bench, fake};
+
+/// How long a test waits for anything.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A command that inherits nothing but the search path.
+pub(crate) fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear();
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    command
+}

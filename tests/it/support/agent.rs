@@ -1,0 +1,466 @@
+//! An [`Agent`]: a raw MCP client on a child's stdio, which sees the exact bytes.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use crate::support::process::{signal, signal_group};
+use crate::support::{DEADLINE, command};
+
+mod inbox;
+mod response;
+
+use inbox::{Inbox, Reply};
+pub(crate) use response::Response;
+
+/// How long a dropped agent's child has to end by itself.
+const LAST_GRACE: Duration = Duration::from_secs(3);
+/// The most of a line that a failure prints.
+const PRINTED: usize = 600;
+
+/// The client side of one child process.
+pub(crate) struct Agent {
+    pid: u32,
+    link: Arc<Link>,
+    dir: Option<Arc<TempDir>>,
+}
+
+/// What the agent shares with the threads that read.
+struct Link {
+    stdin: Mutex<Option<ChildStdin>>,
+    inbox: Mutex<Inbox>,
+    changed: Condvar,
+}
+
+/// The id of a request that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestId(pub(crate) Value);
+
+impl From<&str> for RequestId {
+    fn from(id: &str) -> Self {
+        Self(id.into())
+    }
+}
+
+impl Agent {
+    /// Starts a program with nothing in its environment but the search path.
+    pub(crate) fn spawn<A: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = A>) -> Self {
+        let mut command = command(program);
+        command.args(args);
+        Self::start(command)
+    }
+
+    /// Starts the command in a process group of its own, and reads everything it says.
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let link = Arc::new(Link {
+            stdin: Mutex::new(child.stdin.take()),
+            inbox: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let pid = child.id();
+        let stdout = child.stdout.take().expect("piped");
+        let stderr = child.stderr.take().expect("piped");
+        thread::spawn({
+            let link = Arc::clone(&link);
+            move || inbox::read_messages(stdout, &link)
+        });
+        thread::spawn({
+            let link = Arc::clone(&link);
+            move || inbox::read_log(stderr, &link)
+        });
+        thread::spawn({
+            let link = Arc::clone(&link);
+            move || {
+                let status = child.wait().expect("a child can be waited for");
+                link.update(|inbox| inbox.status = Some(status));
+            }
+        });
+        Self {
+            pid,
+            link,
+            dir: None,
+        }
+    }
+
+    /// Keeps the folder as long as the agent.
+    pub(crate) fn keeping(mut self, dir: Arc<TempDir>) -> Self {
+        self.dir = Some(dir);
+        self
+    }
+
+    /// Accepts lines that are not protocol; [`Self::violations`] has them.
+    pub(crate) fn tolerant(self) -> Self {
+        self.link.update(|inbox| inbox.tolerant = true);
+        self
+    }
+
+    /// Lists the tools again at every `list_changed`, as Claude Code does.
+    pub(crate) fn relisting(self) -> Self {
+        self.link.update(|inbox| inbox.relists = Some(Vec::new()));
+        self
+    }
+
+    /// Makes the requests from here on modern: each carries 2026-07-28 in its `_meta`.
+    pub(crate) fn modern(self) -> Self {
+        self.modern_with(json!({}))
+    }
+
+    /// Like [`Self::modern`], with these client capabilities.
+    pub(crate) fn modern_with(self, capabilities: Value) -> Self {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+            "io.modelcontextprotocol/clientInfo": { "name": "test-agent", "version": "1.0.0" },
+        });
+        self.link
+            .update(|inbox| inbox.meta = meta.as_object().cloned());
+        self
+    }
+
+    /// Answers the server's requests of `method` with this result.
+    pub(crate) fn answering(self, method: &str, result: Value) -> Self {
+        self.link.update(|inbox| {
+            inbox
+                .replies
+                .insert(method.to_owned(), Reply::Result(result))
+        });
+        self
+    }
+
+    /// Leaves the server's requests of `method` for [`Self::next_request`] and [`Self::respond`].
+    pub(crate) fn holding(self, method: &str) -> Self {
+        self.link
+            .update(|inbox| inbox.replies.insert(method.to_owned(), Reply::Hold));
+        self
+    }
+
+    /// Shakes hands as a 2025-11-25 client; returns the result.
+    pub(crate) fn initialize(&self) -> Value {
+        self.initialize_with(json!({}))
+    }
+
+    /// Shakes hands with these parameters over the usual ones, such as
+    /// `{"clientInfo": {"name": "codex-mcp-client", "version": "0.169.0"}}`.
+    pub(crate) fn initialize_with(&self, changes: Value) -> Value {
+        let mut params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": { "name": "test-agent", "version": "1.0.0" },
+        });
+        for (key, value) in changes.as_object().into_iter().flatten() {
+            params[key] = value.clone();
+        }
+        let result = self.request("initialize", params).ok();
+        self.notify("notifications/initialized", Value::Null);
+        result
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(crate) fn request(&self, method: &str, params: Value) -> Response {
+        let id = self.send_request(method, params);
+        self.wait(&id)
+    }
+
+    /// Sends a request; [`Self::wait`] has its answer.
+    pub(crate) fn send_request(&self, method: &str, params: Value) -> RequestId {
+        let id = self.link.update(Inbox::next_id);
+        self.link.send_request(&id.into(), method, params);
+        RequestId(id.into())
+    }
+
+    /// Waits for the (next) answer to a request.
+    pub(crate) fn wait(&self, id: &RequestId) -> Response {
+        self.wait_for(&format!("the answer to request {}", id.0), |inbox| {
+            inbox.take_response(&id.0)
+        })
+    }
+
+    /// The answer to a request, if it is here already.
+    pub(crate) fn answered(&self, id: &RequestId) -> Option<Response> {
+        self.link.inbox().take_response(&id.0)
+    }
+
+    /// Sends a line as it is.
+    pub(crate) fn send_raw(&self, line: &str) {
+        self.link.send(line);
+    }
+
+    /// Sends a notification; null stands for no parameters.
+    pub(crate) fn notify(&self, method: &str, params: Value) {
+        self.link
+            .send(&inbox::message(None, method, params).to_string());
+    }
+
+    /// Cancels a request.
+    pub(crate) fn cancel(&self, id: &RequestId) {
+        self.notify("notifications/cancelled", json!({ "requestId": id.0 }));
+    }
+
+    /// Calls a tool, with a progress token, and waits for the answer.
+    pub(crate) fn call(&self, tool: &str, arguments: Value) -> Response {
+        let id = self.send_call(tool, arguments);
+        self.wait(&id)
+    }
+
+    /// Calls a tool with its request id as progress token, as the known clients do.
+    pub(crate) fn send_call(&self, tool: &str, arguments: Value) -> RequestId {
+        let id = self.link.update(Inbox::next_id);
+        let params = json!({
+            "name": tool,
+            "arguments": arguments,
+            "_meta": { "progressToken": id },
+        });
+        self.link.send_request(&id.into(), "tools/call", params);
+        RequestId(id.into())
+    }
+
+    /// Calls `open_toolbox`.
+    pub(crate) fn open(&self, toolbox: &str) -> Response {
+        self.call("open_toolbox", json!({ "toolbox": toolbox }))
+    }
+
+    /// Calls a tool through `use_tool`.
+    pub(crate) fn use_tool(&self, path: [&str; 3], arguments: Value) -> Response {
+        let [toolbox, server, tool] = path;
+        let tool = json!({ "toolbox": toolbox, "server": server, "tool": tool });
+        self.call("use_tool", json!({ "tool": tool, "arguments": arguments }))
+    }
+
+    /// Lists the tools, all pages.
+    pub(crate) fn tools(&self) -> Vec<Value> {
+        let mut tools = Vec::new();
+        let mut params = Value::Null;
+        loop {
+            let page = self.request("tools/list", params).ok();
+            tools.extend(page["tools"].as_array().expect("a list").iter().cloned());
+            match &page["nextCursor"] {
+                Value::Null => return tools,
+                cursor => params = json!({ "cursor": cursor }),
+            }
+            assert!(tools.len() < 10_000, "the list of tools does not end");
+        }
+    }
+
+    /// Lists the names of the tools.
+    pub(crate) fn tool_names(&self) -> Vec<String> {
+        names(&self.tools())
+    }
+
+    /// Waits for the next notification of `method` that no test has taken yet; its parameters.
+    pub(crate) fn next_notification(&self, method: &str) -> Value {
+        self.wait_for(method, |inbox| inbox.take_notification(method))
+    }
+
+    /// All notifications so far, taken or not, in order.
+    pub(crate) fn notifications(&self) -> Vec<Value> {
+        self.link.inbox().notifications.clone()
+    }
+
+    /// The progress of a call so far, in order.
+    pub(crate) fn progress(&self, id: &RequestId) -> Vec<Value> {
+        let of_call = |message: &Value| {
+            message["method"] == "notifications/progress"
+                && message["params"]["progressToken"] == id.0
+        };
+        let all = self.notifications().into_iter();
+        all.filter(of_call)
+            .map(|message| message["params"].clone())
+            .collect()
+    }
+
+    /// What a relisting agent got so far, one list of names per `list_changed`.
+    pub(crate) fn relists(&self) -> Vec<Vec<String>> {
+        let relists = self.link.inbox().relists.clone();
+        relists
+            .unwrap_or_default()
+            .iter()
+            .map(|tools| names(tools))
+            .collect()
+    }
+
+    /// Waits until a relisting agent has listed `count` times; the names of the last list.
+    pub(crate) fn wait_relists(&self, count: usize) -> Vec<String> {
+        self.wait_for(&format!("{count} lists"), |inbox| {
+            let tools = inbox.relists.as_ref()?.get(count - 1)?;
+            Some(names(tools))
+        })
+    }
+
+    /// Waits for the next request of the server that no test has taken yet.
+    pub(crate) fn next_request(&self, method: &str) -> Value {
+        self.wait_for(method, |inbox| inbox.take_request(method))
+    }
+
+    /// Answers a request that was held back.
+    pub(crate) fn respond(&self, request: &Value, result: Value) {
+        let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
+        self.send_raw(&answer.to_string());
+    }
+
+    /// Every line that came and went, marked `< ` and `> `.
+    pub(crate) fn transcript(&self) -> Vec<String> {
+        self.link.inbox().transcript.clone()
+    }
+
+    /// The lines that were not protocol.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        self.link.inbox().violations.clone()
+    }
+
+    /// What the child wrote on stderr so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.link.inbox().log.clone()
+    }
+
+    /// Waits until `text` is on stderr.
+    #[track_caller]
+    pub(crate) fn wait_stderr(&self, text: &str) {
+        let found = self.link.wait(DEADLINE, |inbox| {
+            let found = inbox.log.contains(text);
+            (found || inbox.log_ended).then_some(found)
+        });
+        assert_eq!(found, Some(true), "no `{text}` on stderr");
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(crate) fn close_stdin(&self) {
+        self.link.stdin().take();
+    }
+
+    /// Waits for the end of the child.
+    #[track_caller]
+    pub(crate) fn wait_exit(&self, within: Duration) -> ExitStatus {
+        let status = self.link.wait(within, |inbox| inbox.status);
+        status.unwrap_or_else(|| panic!("still running after {within:?}"))
+    }
+
+    pub(crate) fn signal(&self, which: Signal) {
+        signal(self.pid, which);
+    }
+
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Waits for what `look` finds; fails at the deadline, at the end of the output, and when
+    /// something other than protocol came.
+    #[track_caller]
+    fn wait_for<T>(&self, what: &str, mut look: impl FnMut(&mut Inbox) -> Option<T>) -> T {
+        let found = self.link.wait(DEADLINE, |inbox| {
+            if let Some(found) = look(inbox) {
+                return Some(Ok(found));
+            }
+            let over = inbox.ended || (!inbox.tolerant && !inbox.violations.is_empty());
+            over.then(|| Err(inbox.violations.clone()))
+        });
+        match found {
+            Some(Ok(found)) => found,
+            Some(Err(violations)) if violations.is_empty() => {
+                panic!("the output ended before {what}")
+            }
+            Some(Err(violations)) => panic!("not protocol, before {what}: {violations:#?}"),
+            None => panic!("no {what} within {DEADLINE:?}"),
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.close_stdin();
+        if self.link.wait(LAST_GRACE, |inbox| inbox.status).is_none() {
+            self.kill();
+        }
+        signal_group(self.pid, Signal::KILL);
+        let inbox = self.link.inbox();
+        if thread::panicking() {
+            println!("--- what came and went");
+            for line in &inbox.transcript {
+                let short: String = line.chars().take(PRINTED).collect();
+                println!("{short}");
+            }
+            println!("--- stderr of the child\n{}", inbox.log);
+        } else if !inbox.tolerant {
+            let violations = inbox.violations.clone();
+            drop(inbox);
+            assert!(violations.is_empty(), "not protocol: {violations:#?}");
+        }
+    }
+}
+
+impl Link {
+    /// A panicking test leaves the lock poisoned; the log is wanted all the same.
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stdin(&self) -> MutexGuard<'_, Option<ChildStdin>> {
+        self.stdin.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update<T>(&self, change: impl FnOnce(&mut Inbox) -> T) -> T {
+        let changed = change(&mut self.inbox());
+        self.changed.notify_all();
+        changed
+    }
+
+    /// Waits until `look` finds something; nothing at the deadline.
+    fn wait<T>(
+        &self,
+        within: Duration,
+        mut look: impl FnMut(&mut Inbox) -> Option<T>,
+    ) -> Option<T> {
+        let end = Instant::now() + within;
+        let mut inbox = self.inbox();
+        loop {
+            if let Some(found) = look(&mut inbox) {
+                return Some(found);
+            }
+            let left = end.checked_duration_since(Instant::now())?;
+            let woken = self.changed.wait_timeout(inbox, left);
+            inbox = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn send_request(&self, id: &Value, method: &str, mut params: Value) {
+        if let Some(era) = &self.inbox().meta {
+            let mut meta = params["_meta"].as_object().cloned().unwrap_or_default();
+            meta.extend(era.clone());
+            params["_meta"] = Value::Object(meta);
+        }
+        self.send(&inbox::message(Some(id), method, params).to_string());
+    }
+
+    /// Writes a line; a child that is gone shows when its answer is waited for.
+    fn send(&self, line: &str) {
+        let mut stdin = self.stdin();
+        self.inbox().transcript.push(format!("> {line}"));
+        if let Some(stdin) = stdin.as_mut() {
+            let _ = stdin.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+}
+
+fn names(tools: &[Value]) -> Vec<String> {
+    let name = |tool: &Value| tool["name"].as_str().expect("a tool has a name").to_owned();
+    tools.iter().map(name).collect()
+}
+
+type Meta = Map<String, Value>;

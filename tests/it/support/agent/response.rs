@@ -1,0 +1,84 @@
+//! The answer to a request.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// An answer, with the line it came in.
+#[derive(Clone, Debug)]
+pub(crate) struct Response {
+    /// The exact line, without its end.
+    pub(crate) line: String,
+    outcome: Result<Value, Value>,
+}
+
+impl Response {
+    /// A line that was found to be a response; nothing if it is not one after all.
+    pub(crate) fn new(line: &str, message: &Value) -> Option<Self> {
+        let outcome = match (message.get("result"), message.get("error")) {
+            (Some(result), None) => Ok(result.clone()),
+            (None, Some(error)) if error["code"].is_i64() && error["message"].is_string() => {
+                Err(error.clone())
+            }
+            _ => return None,
+        };
+        Some(Self {
+            line: line.to_owned(),
+            outcome,
+        })
+    }
+
+    /// The result.
+    #[track_caller]
+    pub(crate) fn ok(&self) -> Value {
+        match &self.outcome {
+            Ok(result) => result.clone(),
+            Err(error) => panic!("expected a result, got the error {error}"),
+        }
+    }
+
+    /// The JSON-RPC error.
+    #[track_caller]
+    pub(crate) fn error(&self) -> Value {
+        match &self.outcome {
+            Ok(result) => panic!("expected an error, got the result {result}"),
+            Err(error) => error.clone(),
+        }
+    }
+
+    /// The exact text of the result.
+    #[track_caller]
+    pub(crate) fn raw_result(&self) -> String {
+        #[derive(Deserialize)]
+        struct Line<'a> {
+            #[serde(borrow)]
+            result: &'a RawValue,
+        }
+        let line: Line<'_> = serde_json::from_str(&self.line).expect("a result");
+        line.result.get().to_owned()
+    }
+
+    /// The text of a tool's result, its blocks joined by line ends.
+    #[track_caller]
+    pub(crate) fn text(&self) -> String {
+        let result = self.ok();
+        let blocks = result["content"].as_array().expect("a tool's result");
+        let texts: Vec<&str> = blocks
+            .iter()
+            .filter_map(|block| block["text"].as_str())
+            .collect();
+        texts.join("\n")
+    }
+
+    /// The `structuredContent` of a tool's result.
+    #[track_caller]
+    pub(crate) fn structured(&self) -> Value {
+        self.ok()["structuredContent"].clone()
+    }
+
+    /// Whether the tool ran and failed.
+    #[track_caller]
+    pub(crate) fn is_tool_error(&self) -> bool {
+        self.ok()["isError"] == true
+    }
+}

@@ -1,0 +1,189 @@
+//! A [`Bench`]: one test's configuration, environment and folder, around the real executable.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::agent::Agent;
+use crate::support::process::{fake_path, signal};
+use crate::support::{DEADLINE, command, snapshot};
+
+/// The server entry that starts the fake with this script.
+pub(crate) fn fake(script: Value) -> Value {
+    json!({ "command": fake_path(), "args": [script.to_string()] })
+}
+
+/// A temporary folder, a configuration in it, and a cleared environment.
+#[must_use]
+pub(crate) struct Bench {
+    dir: Arc<TempDir>,
+    config: Value,
+    env: Vec<(String, String)>,
+}
+
+/// What a command printed, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// `None` when a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let dir = TempDir::with_prefix("workbench-").expect("a temporary folder");
+        fs::create_dir(dir.path().join("home")).expect("an empty home");
+        Self {
+            dir: Arc::new(dir),
+            config: json!({}),
+            env: Vec::new(),
+        }
+    }
+
+    /// Adds a toolbox, or changes its description.
+    pub(crate) fn toolbox(mut self, toolbox: &str, description: &str) -> Self {
+        self.config["toolboxes"][toolbox]["description"] = description.into();
+        self
+    }
+
+    /// Adds a server to a toolbox, which is made if there is none.
+    pub(crate) fn server(mut self, toolbox: &str, server: &str, entry: Value) -> Self {
+        let toolbox_entry = &mut self.config["toolboxes"][toolbox];
+        if toolbox_entry.is_null() {
+            toolbox_entry["description"] = format!("The tools of {toolbox}").into();
+        }
+        toolbox_entry["mcpServers"][server] = entry;
+        self
+    }
+
+    /// Sets a key at the top of the configuration.
+    pub(crate) fn set(mut self, key: &str, value: Value) -> Self {
+        self.config[key] = value;
+        self
+    }
+
+    /// Sets the whole configuration.
+    pub(crate) fn config(mut self, config: Value) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Sets a variable in the program's environment.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Writes a file into the folder.
+    pub(crate) fn file(self, name: &str, text: &str) -> Self {
+        self.write(name, text);
+        self
+    }
+
+    /// The folder; it is also the program's working directory.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A path in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A path in the folder, for use in a script or a configuration.
+    pub(crate) fn path_text(&self, name: &str) -> String {
+        self.path(name).to_string_lossy().into_owned()
+    }
+
+    /// Writes a file while the program runs.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("a file in the test's folder");
+    }
+
+    /// Where the configuration is written.
+    pub(crate) fn config_path(&self) -> PathBuf {
+        self.path("workbench.json")
+    }
+
+    /// Writes the configuration; [`Self::agent`] and [`Self::run`] do so by themselves.
+    pub(crate) fn write_config(&self) {
+        let text = serde_json::to_string_pretty(&self.config).expect("JSON");
+        self.write("workbench.json", &text);
+    }
+
+    /// Runs a command, with `--config` unless it is among the arguments.
+    pub(crate) fn run<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Output {
+        let args: Vec<&str> = args.into_iter().collect();
+        let mut command = self.command(&args);
+        if !args.contains(&"--config") {
+            self.write_config();
+            command.arg("--config").arg(self.config_path());
+        }
+        Self::finish(command)
+    }
+
+    /// Runs a command with exactly these arguments and without a configuration.
+    pub(crate) fn run_bare<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Output {
+        let args: Vec<&str> = args.into_iter().collect();
+        Self::finish(self.command(&args))
+    }
+
+    /// Starts the gateway and returns an agent on its stdio.
+    pub(crate) fn agent(&self) -> Agent {
+        self.agent_with([])
+    }
+
+    /// Like [`Self::agent`], with further arguments to `serve`.
+    pub(crate) fn agent_with<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Agent {
+        self.write_config();
+        let mut command = self.command(&["serve"]);
+        command.arg("--config").arg(self.config_path()).args(args);
+        Agent::start(command).keeping(Arc::clone(&self.dir))
+    }
+
+    /// Snapshot settings that hide this test's folder, pids, ports, times and versions.
+    pub(crate) fn settings(&self) -> insta::Settings {
+        snapshot::settings(self.dir())
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = command(env!("CARGO_BIN_EXE_mcp-workbench"));
+        command
+            .args(args)
+            .current_dir(self.dir())
+            .env("HOME", self.path("home"))
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    fn finish(mut command: Command) -> Output {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let pid = child.id();
+        let (done, finished) = channel();
+        thread::spawn(move || done.send(child.wait_with_output()));
+        let output = finished.recv_timeout(DEADLINE).unwrap_or_else(|_| {
+            signal(pid, Signal::KILL);
+            panic!("{command:?} is still running after {DEADLINE:?}");
+        });
+        let output = output.expect("the program's output");
+        let text = |bytes| String::from_utf8(bytes).expect("output in UTF-8");
+        Output {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}

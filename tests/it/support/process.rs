@@ -1,0 +1,82 @@
+//! Processes by pid: who was started, who is alive, who is gone.
+
+use std::fs::read_to_string;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// The path of the fake server.
+pub(crate) fn fake_path() -> &'static str {
+    env!("CARGO_BIN_EXE_fake-mcp-server")
+}
+
+/// What a fake's `pidFile` says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Started {
+    pub(crate) servers: Vec<u32>,
+    pub(crate) grandchildren: Vec<u32>,
+}
+
+impl Started {
+    /// Reads a `pidFile`; no file means that nothing was started.
+    pub(crate) fn read(file: impl AsRef<Path>) -> Self {
+        let mut started = Self::default();
+        for line in read_to_string(file).unwrap_or_default().lines() {
+            let (kind, pid) = line.split_once(' ').expect("a kind and a pid");
+            let pids = match kind {
+                "server" => &mut started.servers,
+                _ => &mut started.grandchildren,
+            };
+            pids.push(pid.parse().expect("a pid"));
+        }
+        started
+    }
+
+    /// Everybody, servers first.
+    pub(crate) fn all(&self) -> Vec<u32> {
+        [self.servers.as_slice(), self.grandchildren.as_slice()].concat()
+    }
+}
+
+/// Whether the process runs; a zombie does not.
+pub(crate) fn alive(pid: u32) -> bool {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
+    state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
+}
+
+/// Waits until none of the processes is alive; panics with those that are.
+///
+/// They are not our children, so no event tells of their end, and this looks again and again.
+#[track_caller]
+pub(crate) fn wait_gone(pids: &[u32], within: Duration) {
+    let end = Instant::now() + within;
+    loop {
+        let left: Vec<u32> = pids.iter().copied().filter(|pid| alive(*pid)).collect();
+        if left.is_empty() {
+            return;
+        }
+        assert!(
+            Instant::now() < end,
+            "still alive after {within:?}: {left:?}"
+        );
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a signal; a process that is gone already is no failure.
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    let _ = kill_process(handle(pid), signal);
+}
+
+/// Sends a signal to the group that `pid` leads.
+pub(crate) fn signal_group(pid: u32, signal: Signal) {
+    let _ = kill_process_group(handle(pid), signal);
+}
+
+fn handle(pid: u32) -> Pid {
+    let raw = i32::try_from(pid).expect("a pid is an i32");
+    Pid::from_raw(raw).expect("a pid is not 0")
+}
