@@ -1,0 +1,182 @@
+//! The clock: what time it is, and how long it is between two times.
+
+use std::fmt::Write;
+
+use chrono::format::{Item, StrftimeItems};
+use chrono::{DateTime, FixedOffset, SubsecRound, TimeDelta, Utc};
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::builtin::{Outcome, Toolset, answer, tool};
+
+/// The clock's tools.
+pub(super) struct Clock {
+    /// Where the time comes from.
+    pub(super) now: fn() -> DateTime<Utc>,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self { now: Utc::now }
+    }
+}
+
+impl Toolset for Clock {
+    const NAME: &'static str = "workbench-clock";
+    const TITLE: &'static str = "Clock";
+    const INSTRUCTIONS: &'static str = "Tells the current time in UTC or at a fixed offset, and \
+        the duration between two times. Times are RFC 3339, such as 2026-07-28T09:30:00+02:00.";
+
+    fn tools() -> Vec<Tool> {
+        vec![
+            tool::<NowArguments, Now>(
+                "now",
+                "Tells the current date, time and weekday, in UTC or at an offset from it",
+                ToolAnnotations::with_title("Current time").read_only(true),
+            ),
+            tool::<ElapsedArguments, Elapsed>(
+                "elapsed",
+                "Tells how much time lies between two RFC 3339 times, or between one and now",
+                ToolAnnotations::with_title("Time between").read_only(true),
+            ),
+        ]
+    }
+
+    fn call(&self, tool: &str, arguments: JsonObject) -> Option<Outcome> {
+        match tool {
+            "now" => Some(self.now(arguments)),
+            "elapsed" => Some(self.elapsed(arguments)),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NowArguments {
+    /// Offset from UTC, such as `+02:00`; without it, UTC.
+    offset: Option<String>,
+    /// How to write the time besides RFC 3339, as a strftime pattern such as `%A, %d %B %Y`.
+    format: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Now {
+    /// The time in RFC 3339.
+    time: String,
+    /// Seconds since 1970-01-01T00:00:00Z.
+    unix: i64,
+    /// The weekday in English.
+    weekday: String,
+    /// The time in the wanted format.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    formatted: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ElapsedArguments {
+    /// The start, in RFC 3339.
+    from: String,
+    /// The end, in RFC 3339; without it, now.
+    to: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Elapsed {
+    /// Whole seconds from start to end; negative if the end comes first.
+    seconds: i64,
+    /// The same in words.
+    text: String,
+}
+
+impl Clock {
+    fn now(&self, arguments: JsonObject) -> Outcome {
+        answer(arguments, |NowArguments { offset, format }| {
+            let offset = match &offset {
+                None => FixedOffset::east_opt(0),
+                Some(text) => parse_offset(text),
+            };
+            let Some(offset) = offset else {
+                return Err("`offset` must look like `+02:00`, `-05:30` or `Z`".to_owned());
+            };
+            let time = (self.now)().with_timezone(&offset).trunc_subsecs(0);
+            Ok(Now {
+                time: rfc3339(&time),
+                unix: time.timestamp(),
+                weekday: time.format("%A").to_string(),
+                formatted: format.map(|format| formatted(&time, &format)).transpose()?,
+            })
+        })
+    }
+
+    fn elapsed(&self, arguments: JsonObject) -> Outcome {
+        answer(arguments, |ElapsedArguments { from, to }| {
+            let start = parse_time("from", &from)?;
+            let end = match to {
+                None => (self.now)().fixed_offset(),
+                Some(to) => parse_time("to", &to)?,
+            };
+            let between = end - start;
+            Ok(Elapsed {
+                seconds: between.num_seconds(),
+                text: in_words(between),
+            })
+        })
+    }
+}
+
+fn parse_offset(text: &str) -> Option<FixedOffset> {
+    if text.eq_ignore_ascii_case("z") {
+        return FixedOffset::east_opt(0);
+    }
+    text.parse().ok()
+}
+
+fn parse_time(key: &str, text: &str) -> Result<DateTime<FixedOffset>, String> {
+    DateTime::parse_from_rfc3339(text).map_err(|error| {
+        format!("`{key}` must be a time like `2026-07-28T09:30:00Z`, not `{text}`: {error}")
+    })
+}
+
+fn rfc3339(time: &DateTime<FixedOffset>) -> String {
+    time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
+}
+
+/// Checks the pattern first: chrono's own `to_string` panics on a bad one.
+fn formatted(time: &DateTime<FixedOffset>, pattern: &str) -> Result<String, String> {
+    let items: Vec<Item<'_>> = StrftimeItems::new(pattern).collect();
+    let mut text = String::new();
+    if items.contains(&Item::Error)
+        || write!(text, "{}", time.format_with_items(items.iter())).is_err()
+    {
+        return Err(format!("`format` is not a strftime pattern: `{pattern}`"));
+    }
+    Ok(text)
+}
+
+/// `1 day 2 h 3 min 4 s`, without the parts that are zero.
+fn in_words(duration: TimeDelta) -> String {
+    let seconds = duration.num_seconds().unsigned_abs();
+    let days = seconds / 86_400;
+    let parts = [
+        (days, if days == 1 { "day" } else { "days" }),
+        (seconds / 3600 % 24, "h"),
+        (seconds / 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ];
+    let words: Vec<String> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, unit)| format!("{count} {unit}"))
+        .collect();
+    match (words.is_empty(), duration < TimeDelta::zero()) {
+        (true, _) => "0 s".to_owned(),
+        (false, false) => words.join(" "),
+        (false, true) => format!("-{}", words.join(" ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Notes: titles and texts that last as long as the server runs.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::builtin::{Outcome, Toolset, answer, tool};
+
+/// The most notes there can be.
+const MAX_NOTES: usize = 1000;
+/// The longest title, in bytes.
+const MAX_TITLE: usize = 200;
+/// The longest text, in bytes.
+const MAX_TEXT: usize = 100_000;
+
+/// The notes, by title.
+#[derive(Default)]
+pub(super) struct Notes {
+    notes: Mutex<BTreeMap<String, String>>,
+}
+
+impl Toolset for Notes {
+    const NAME: &'static str = "workbench-notes";
+    const TITLE: &'static str = "Notes";
+    const INSTRUCTIONS: &'static str = "Keeps short notes by title while you work. They are in \
+        memory only and are gone when the server stops.";
+
+    fn tools() -> Vec<Tool> {
+        let reading = |title: &str| ToolAnnotations::with_title(title).read_only(true);
+        vec![
+            tool::<NewNote, Titles>(
+                "add_note",
+                "Keeps a new note; fails if there is one with this title",
+                ToolAnnotations::with_title("Add note")
+                    .read_only(false)
+                    .destructive(false)
+                    .idempotent(false),
+            ),
+            tool::<Nothing, Titles>(
+                "list_notes",
+                "Lists the titles of all notes",
+                reading("List notes"),
+            ),
+            tool::<Title, Note>(
+                "read_note",
+                "Returns the text of one note",
+                reading("Read note"),
+            ),
+            tool::<Query, Matches>(
+                "search_notes",
+                "Finds notes whose title or text contains a phrase, whatever its case",
+                reading("Search notes"),
+            ),
+            tool::<Title, Titles>(
+                "delete_note",
+                "Deletes one note for good",
+                ToolAnnotations::with_title("Delete note")
+                    .read_only(false)
+                    .destructive(true)
+                    .idempotent(false),
+            ),
+        ]
+    }
+
+    fn call(&self, tool: &str, arguments: JsonObject) -> Option<Outcome> {
+        Some(match tool {
+            "add_note" => answer(arguments, |note| self.add(note)),
+            "list_notes" => answer(arguments, |Nothing {}| Ok(Titles::of(&self.lock()))),
+            "read_note" => answer(arguments, |title| self.read(title)),
+            "search_notes" => answer(arguments, |query| Ok(self.search(&query))),
+            "delete_note" => answer(arguments, |title| self.delete(&title)),
+            _ => return None,
+        })
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewNote {
+    /// A short title to find the note by.
+    #[schemars(length(min = 1, max = 200))]
+    title: String,
+    /// What to keep.
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Title {
+    /// The exact title of the note.
+    title: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Query {
+    /// The phrase to look for.
+    query: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Note {
+    title: String,
+    text: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Titles {
+    /// The titles of all notes there are, in alphabetical order.
+    titles: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Matches {
+    /// The notes that were found, in alphabetical order.
+    matches: Vec<Match>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Match {
+    title: String,
+    /// The first line of the text that contains the phrase, if it is not only in the title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<String>,
+}
+
+impl Titles {
+    fn of(notes: &BTreeMap<String, String>) -> Self {
+        Self {
+            titles: notes.keys().cloned().collect(),
+        }
+    }
+}
+
+impl Notes {
+    fn add(&self, NewNote { title, text }: NewNote) -> Result<Titles, String> {
+        if title.is_empty() || title.len() > MAX_TITLE {
+            return Err(format!("a title has 1 to {MAX_TITLE} bytes"));
+        }
+        if text.len() > MAX_TEXT {
+            return Err(format!("a text has at most {MAX_TEXT} bytes"));
+        }
+        let mut notes = self.lock();
+        if notes.contains_key(&title) {
+            return Err(format!("there is a note `{title}` already"));
+        }
+        if notes.len() == MAX_NOTES {
+            return Err(format!("there are {MAX_NOTES} notes already: delete one"));
+        }
+        notes.insert(title, text);
+        Ok(Titles::of(&notes))
+    }
+
+    fn read(&self, Title { title }: Title) -> Result<Note, String> {
+        let text = self.lock().get(&title).cloned();
+        let text = text.ok_or_else(|| unknown(&title))?;
+        Ok(Note { title, text })
+    }
+
+    fn search(&self, Query { query }: &Query) -> Matches {
+        let query = query.to_lowercase();
+        let contains = |text: &str| text.to_lowercase().contains(&query);
+        let notes = self.lock();
+        let matches = notes.iter().filter_map(|(title, text)| {
+            let line = text.lines().find(|line| contains(line));
+            (line.is_some() || contains(title)).then(|| Match {
+                title: title.clone(),
+                line: line.map(str::to_owned),
+            })
+        });
+        Matches {
+            matches: matches.collect(),
+        }
+    }
+
+    fn delete(&self, Title { title }: &Title) -> Result<Titles, String> {
+        let mut notes = self.lock();
+        notes.remove(title).ok_or_else(|| unknown(title))?;
+        Ok(Titles::of(&notes))
+    }
+
+    /// A panic elsewhere leaves the map whole: every change is one insert or remove.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unknown(title: &str) -> String {
+    format!("there is no note `{title}`: `list_notes` has the titles")
+}
+
+#[cfg(test)]
+mod tests;
