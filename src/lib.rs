@@ -2,9 +2,11 @@
 //!
 //! `ARCHITECTURE.md` beside the sources says which module owns what.
 
+pub mod app;
 pub mod backend;
 pub mod builtin;
 pub mod catalog;
+pub mod cli;
 pub mod config;
 pub mod exposure;
 pub mod frontend;

@@ -409,8 +409,12 @@ enum Attempt {
 }
 
 async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, Attempt> {
-    let (mut process, streams) =
-        launch::spawn(&spec.launch, &context.environment).map_err(Attempt::Failed)?;
+    let (mut process, streams) = launch::spawn(
+        &spec.launch,
+        &context.environment,
+        context.program.as_deref(),
+    )
+    .map_err(Attempt::Failed)?;
     process.guard_with(&context.guard);
     let stderr = StderrTail::new(&spec.launch);
     let drain = context

@@ -105,10 +105,11 @@ pub(crate) struct Process {
     guard: Option<Arc<Guard>>,
 }
 
-/// Starts a child.
+/// Starts a child. The command `mcp-workbench` means `ourselves`, whatever is on `PATH`.
 pub(crate) fn spawn(
     launch: &StdioLaunch,
     environment: &ChildEnvironment,
+    ourselves: Option<&Path>,
 ) -> Result<(Process, Streams), StartFailure> {
     let StdioLaunch {
         command,
@@ -124,11 +125,13 @@ pub(crate) fn spawn(
                 .to_owned(),
         });
     }
+    let ourselves = ourselves.filter(|_| command == env!("CARGO_PKG_NAME"));
+    let program = ourselves.map_or(command.as_ref(), Path::as_os_str);
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place that spawns servers"
     )]
-    let mut builder = tokio::process::Command::new(command);
+    let mut builder = tokio::process::Command::new(program);
     builder
         .args(args)
         .env_clear()

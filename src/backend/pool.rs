@@ -27,13 +27,15 @@ pub struct BackendId(usize);
 pub struct PoolOptions {
     /// Our environment, of which children get a part.
     pub environment: ChildEnvironment,
-    /// The executable that becomes the guard when it is run as `guard`; `None`: no guard.
-    pub guard: Option<PathBuf>,
+    /// Our own executable, which `mcp-workbench` means as a command, and which becomes the guard
+    /// when it is run as `guard`; `None`: the command is looked for on `PATH`, and no guard.
+    pub program: Option<PathBuf>,
 }
 
 /// What the actors of a pool share.
 pub(crate) struct Context {
     pub(crate) environment: ChildEnvironment,
+    pub(crate) program: Option<PathBuf>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) tasks: TaskTracker,
     pub(crate) shutdown: CancellationToken,
@@ -55,10 +57,14 @@ struct Backends {
 impl Pool {
     /// An empty pool that reports changed listings to `events`.
     pub fn new(options: PoolOptions, events: mpsc::Sender<ListingChanged>) -> Self {
-        let PoolOptions { environment, guard } = options;
+        let PoolOptions {
+            environment,
+            program,
+        } = options;
         let context = Context {
             environment,
-            guard: Arc::new(Guard::new(guard)),
+            guard: Arc::new(Guard::new(program.clone())),
+            program,
             tasks: TaskTracker::new(),
             shutdown: CancellationToken::new(),
             events,

@@ -1,0 +1,88 @@
+//! The program as a whole: what is built from what, in which order, and how it all ends.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::backend::PoolOptions;
+use crate::config::Config;
+use crate::exposure::Exposure;
+use crate::frontend;
+use crate::gateway::Gateway;
+use crate::wire::stdio;
+
+/// Serves one agent on standard input and output, until the input ends or a signal comes.
+/// Returns when every server is gone, within 2 s.
+///
+/// # Errors
+///
+/// When the operating system lets us hear no signals.
+pub async fn serve_stdio(config: Config, options: PoolOptions) -> std::io::Result<()> {
+    let shutdown = CancellationToken::new();
+    let tasks = TaskTracker::new();
+    let mut signals = Signals::listen()?;
+    let gateway = Arc::new(Gateway::new(Arc::new(config), options, &tasks));
+    let (input, output) = stdio::streams();
+    let agent = frontend::serve(
+        Exposure::new(Arc::clone(&gateway)),
+        input,
+        output,
+        &tasks,
+        &shutdown,
+    );
+    tokio::select! {
+        () = agent => tracing::info!("the agent has left"),
+        signal = signals.next() => tracing::info!(signal, "shutting down"),
+    }
+    shutdown.cancel();
+    gateway.shut_down().await;
+    Ok(())
+}
+
+/// The signals that end the program.
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hangup: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.hangup.recv() => "SIGHUP",
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) -> &'static str {
+        // Without the signal there is still the end of input.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        "Ctrl-C"
+    }
+}

@@ -1,0 +1,165 @@
+//! The command line: arguments, commands, and the only place that prints.
+
+mod error;
+mod logging;
+mod print;
+mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::backend::{ChildEnvironment, PoolOptions, guard};
+use crate::builtin::{self, Builtin};
+use crate::cli::error::Error;
+use crate::config::env::{EnvSource, ProcessEnv};
+use crate::config::{self, Loaded};
+
+/// One MCP server between an agent and many
+///
+/// MCP Workbench stands between an AI agent and many MCP servers. The agent sees one small tool,
+/// open_toolbox; the servers of a toolbox are started, and their tools shown, when it is opened.
+#[derive(Debug, Parser)]
+#[command(name = "mcp-workbench", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench                                   Serve the toolboxes of ./workbench-config.json
+  mcp-workbench demo                              See what an agent sees
+  mcp-workbench check --connect                   Start every server and report on it";
+
+#[derive(Debug, Args)]
+struct Global {
+    /// The configuration file [default: ./workbench-config.json]
+    #[arg(
+        long,
+        short,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
+    config: Option<PathBuf>,
+    /// How much is logged: off, error, warn, info, debug or trace
+    #[arg(
+        long,
+        global = true,
+        env = "WORKBENCH_LOG_LEVEL",
+        value_name = "LEVEL",
+        help_heading = "Global options"
+    )]
+    log_level: Option<LevelFilter>,
+    /// Where the log goes [default: standard error]
+    #[arg(
+        long,
+        global = true,
+        env = "WORKBENCH_LOG_FILE",
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
+    log_file: Option<PathBuf>,
+    /// Use the configuration that the executable carries
+    #[arg(long, global = true, hide = true, conflicts_with = "config")]
+    embedded_config: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the toolboxes to an agent over stdio (the default)
+    Serve,
+    /// Run one of the small servers that the executable carries
+    Builtin {
+        /// Which one
+        server: Builtin,
+    },
+    /// Kill what a workbench leaves behind when it is killed
+    #[command(hide = true)]
+    Guard,
+}
+
+/// The configuration that the executable carries.
+const EMBEDDED_CONFIG: &str = include_str!("../workbench-config.json");
+
+/// Does what the command line says, and says how it went: 0 done, 1 what was asked for failed,
+/// 2 wrong usage or configuration.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    match execute(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            print::error(&error);
+            error.exit_code()
+        }
+    }
+}
+
+fn execute(cli: Cli) -> Result<ExitCode, Error> {
+    let Cli { global, command } = cli;
+    let command = command.unwrap_or(Command::Serve);
+    let default_level = match command {
+        Command::Serve => LevelFilter::INFO,
+        Command::Builtin { .. } | Command::Guard => LevelFilter::WARN,
+    };
+    logging::start(&global, default_level)?;
+    match command {
+        Command::Serve => serve::run(&global),
+        Command::Builtin { server } => {
+            block_on(builtin::serve(server))?.map_err(Error::internal)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Guard => {
+            guard::keep(std::io::stdin().lock());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+impl Global {
+    /// Loads the configuration, and prints what is doubtful in it.
+    fn load(&self) -> Result<Loaded, Error> {
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        let loaded = if self.embedded_config {
+            let file = PathBuf::from("the embedded configuration");
+            config::parse(EMBEDDED_CONFIG, &file, &folder, &ProcessEnv)
+                .map_err(config::LoadError::Invalid)
+        } else {
+            config::load(
+                &config::locate(self.config.clone(), &ProcessEnv, &folder),
+                &ProcessEnv,
+            )
+        };
+        let loaded = loaded.map_err(Error::config)?;
+        if let Some(report) = loaded.report() {
+            print::note(&report);
+        }
+        Ok(loaded)
+    }
+}
+
+/// What servers are started with: our environment and our executable.
+fn pool_options() -> PoolOptions {
+    PoolOptions {
+        environment: ChildEnvironment::new(ProcessEnv.vars()),
+        program: std::env::current_exe().ok(),
+    }
+}
+
+/// Runs a future on a runtime of this thread alone: it needs the fewest system calls, and the
+/// thread that starts servers lives as long as they do.
+fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::internal)?;
+    let result = runtime.block_on(future);
+    // A thread that reads standard input cannot be stopped, and must not hold us.
+    runtime.shutdown_background();
+    Ok(result)
+}

@@ -1,0 +1,50 @@
+//! The log: what the program does, to standard error or a file, never to standard output.
+
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal};
+use std::sync::Mutex;
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::cli::Global;
+use crate::cli::error::Error;
+
+/// Starts the log. The protocol library only gets to say what goes wrong, unless more is asked
+/// for than `info`.
+pub(crate) fn start(global: &Global, default: LevelFilter) -> Result<(), Error> {
+    let level = global.log_level.unwrap_or(default);
+    let rmcp = if level > LevelFilter::INFO {
+        level
+    } else {
+        level.min(LevelFilter::WARN)
+    };
+    let filter = Targets::new().with_default(level).with_target("rmcp", rmcp);
+    let registry = tracing_subscriber::registry().with(filter);
+    match &global.log_file {
+        None => {
+            let is_terminal = io::stderr().is_terminal();
+            registry
+                .with(layer().with_writer(io::stderr).with_ansi(is_terminal))
+                .init();
+        }
+        Some(path) => {
+            let file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)
+                .map_err(|error| {
+                    Error::usage(
+                        format!("cannot write the log to `{}`", path.display()),
+                        &error,
+                    )
+                })?;
+            registry
+                .with(layer().with_writer(Mutex::new(file)).with_ansi(false))
+                .init();
+        }
+    }
+    Ok(())
+}
