@@ -65,6 +65,16 @@ pub enum ToolMode {
     Proxy,
 }
 
+impl ToolMode {
+    /// The word for it in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dynamic => "dynamic",
+            Self::Proxy => "proxy",
+        }
+    }
+}
+
 /// Bounds on what passes through (`limits`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::config::document::Spot;
 use crate::config::env::EnvSource;
 use crate::config::limits;
-use crate::config::raw::{Entries, RawConfig, RawLimits, RawServer, RawToolMode, RawToolbox};
+use crate::config::raw::{Entries, RawConfig, RawLimits, RawServer, RawToolbox};
 use crate::config::reader::{Located, Reader};
 use crate::config::{Config, Limits, ServerConfig, ToolMode, ToolboxConfig, server};
 use crate::name::{MIN_NAME_LIMIT, ToolboxName};
@@ -38,10 +38,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         reader,
     );
     let mut checked = Config {
-        mode: tool_mode.map_or(ToolMode::default(), |mode| match mode.value {
-            RawToolMode::Dynamic => ToolMode::Dynamic,
-            RawToolMode::Proxy => ToolMode::Proxy,
-        }),
+        mode: tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked()),
         max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
         limits: limits.map_or_else(Limits::default, |raw| check_limits(raw, reader)),
         toolboxes: Vec::new(),

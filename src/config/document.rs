@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
-use jsonc_parser::{CollectOptions, ParseOptions};
+use jsonc_parser::{CollectOptions, ParseOptions, ParseStringErrorKind};
 
 use crate::config::finding::{Finding, Severity};
 
@@ -151,10 +151,17 @@ fn syntax_error(error: &ParseError) -> Finding {
             Some("write strings and keys in double quotes"),
         ),
         Kind::UnexpectedTokenInObject => ("expected a key or `}`".to_owned(), None),
-        Kind::UnexpectedWord => (
-            "expected a value, found a bare word".to_owned(),
+        Kind::UnexpectedWord | Kind::UnexpectedToken => (
+            "expected a value".to_owned(),
             Some("write strings in double quotes"),
         ),
+        Kind::String(ParseStringErrorKind::InvalidEscape) => (
+            "expected an escape such as `\\n` after a backslash".to_owned(),
+            Some("write `\\\\` for a backslash itself, or `/` in paths"),
+        ),
+        Kind::String(ParseStringErrorKind::UnterminatedStringLiteral) => {
+            ("expected `\"` at the end of the string".to_owned(), None)
+        }
         Kind::UnexpectedCloseBrace => ("expected a value, found `}`".to_owned(), None),
         Kind::UnexpectedCloseBracket => ("expected a value, found `]`".to_owned(), None),
         Kind::UnexpectedComma => ("expected a value, found `,`".to_owned(), None),

@@ -25,11 +25,13 @@ pub(super) struct Foreign {
 }
 
 impl Foreign {
-    /// Takes what is left of a block once the keys of ours are gone.
+    /// Takes what is left of a block once the keys of ours are gone; `call_timeout` is the one of
+    /// ours that a foreign key would set too.
     pub(super) fn read(
         fields: &mut Fields<'_>,
         reader: &mut Reader<'_>,
         enabled: Option<Located<bool>>,
+        call_timeout: Option<&Located<u64>>,
     ) -> Self {
         let mut foreign = Self {
             enabled,
@@ -46,6 +48,9 @@ impl Foreign {
                 "type" => foreign.kind = reader.string(&node),
                 "url" | "serverUrl" | "httpUrl" | "headers" => {
                     foreign.remote.get_or_insert(key);
+                }
+                "timeout" if call_timeout.is_some() => {
+                    reader.warn(&key.spot, "ignored: `callTimeoutMs` says it", None);
                 }
                 "timeout" => foreign.timeout_ms = timeout(&node, reader),
                 "environment" => foreign.environment = environment(&node, reader),

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use jsonc_parser::ast::Value;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use crate::config::ToolMode;
 use crate::config::document::Node;
 use crate::config::foreign::Foreign;
 use crate::config::limits;
@@ -199,14 +200,22 @@ impl RawConfig {
 }
 
 impl RawToolMode {
-    /// Every mode with the word for it.
-    pub(super) const ALL: [(&str, Self); 2] = [("dynamic", Self::Dynamic), ("proxy", Self::Proxy)];
+    /// Every mode.
+    pub(super) const ALL: [Self; 2] = [Self::Dynamic, Self::Proxy];
+
+    /// What it is checked to.
+    pub(super) fn checked(self) -> ToolMode {
+        match self {
+            Self::Dynamic => ToolMode::Dynamic,
+            Self::Proxy => ToolMode::Proxy,
+        }
+    }
 
     fn read(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<Self>> {
         let word = reader.string(node)?;
-        let mode = Self::ALL.iter().find(|(name, _)| *name == word.value);
-        let Some((_, mode)) = mode else {
-            let names = Self::ALL.map(|(name, _)| name);
+        let names = Self::ALL.map(|mode| mode.checked().as_str());
+        let index = names.iter().position(|name| *name == word.value);
+        let Some(mode) = index.and_then(|index| Self::ALL.get(index)) else {
             let expected = listed(&names, "or");
             reader.error(
                 &word.spot,
@@ -258,6 +267,9 @@ impl RawServer {
             .and_then(|entry| reader.boolean(&entry.node));
         let off = disabled.as_ref().is_some_and(|disabled| disabled.value)
             || enabled.as_ref().is_some_and(|enabled| !enabled.value);
+        let call_timeout_ms = fields
+            .take("callTimeoutMs")
+            .and_then(|node| reader.number(&node));
         reader.switched(off, |reader| Self {
             command: fields
                 .take("command")
@@ -278,9 +290,6 @@ impl RawServer {
             startup_timeout_ms: fields
                 .take("startupTimeoutMs")
                 .and_then(|node| reader.number(&node)),
-            call_timeout_ms: fields
-                .take("callTimeoutMs")
-                .and_then(|node| reader.number(&node)),
             idle_timeout_ms: fields
                 .take("idleTimeoutMs")
                 .and_then(|node| reader.number(&node)),
@@ -288,7 +297,8 @@ impl RawServer {
                 .take("inheritEnv")
                 .and_then(|node| reader.boolean(&node)),
             shared: fields.take("shared").and_then(|node| reader.boolean(&node)),
-            foreign: Foreign::read(fields, reader, enabled),
+            foreign: Foreign::read(fields, reader, enabled, call_timeout_ms.as_ref()),
+            call_timeout_ms,
         })
     }
 }
