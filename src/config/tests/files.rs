@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 
+use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::tests::env;
 use crate::config::{ChosenBy, LoadError, load, locate};
 
@@ -114,4 +115,11 @@ fn the_folder_of_the_file_is_where_servers_start() {
     assert_eq!(launch.cwd, folder.path());
     assert_eq!(Path::new(&launch.command), folder.path().join("a"));
     assert_eq!(loaded.file, "./w.json");
+}
+
+#[test]
+fn strange_names_of_variables_are_not_set() {
+    for name in ["", "=", "A=B", "\0", "A\0B"] {
+        assert_eq!(ProcessEnv.get(name), None);
+    }
 }
