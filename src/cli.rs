@@ -20,7 +20,7 @@ use crate::config::{self, Loaded};
 /// One MCP server between an agent and many
 ///
 /// MCP Workbench stands between an AI agent and many MCP servers. The agent sees one small tool,
-/// open_toolbox; the servers of a toolbox are started, and their tools shown, when it is opened.
+/// `open_toolbox`; the servers of a toolbox are started, and their tools shown, when it is opened.
 #[derive(Debug, Parser)]
 #[command(name = "mcp-workbench", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
