@@ -11,4 +11,5 @@
 )]
 
 mod fakes;
+mod real;
 mod support;

@@ -14,6 +14,7 @@ use std::time::Duration;
 pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod process;
+pub(crate) mod real;
 pub(crate) mod snapshot;
 
 pub(crate) use agent::Agent;

@@ -2,18 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::thread;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::agent::Agent;
-use crate::support::process::{fake_path, signal};
-use crate::support::{DEADLINE, command, snapshot};
+use crate::support::process::{Output, fake_path, finish};
+use crate::support::real::{Sdk, sdk_client};
+use crate::support::{command, snapshot};
 
 /// The server entry that starts the fake with this script.
 pub(crate) fn fake(script: Value) -> Value {
@@ -26,15 +24,6 @@ pub(crate) struct Bench {
     dir: Arc<TempDir>,
     config: Value,
     env: Vec<(String, String)>,
-}
-
-/// What a command printed, and how it ended.
-#[derive(Debug)]
-pub(crate) struct Output {
-    /// `None` when a signal ended it.
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
 }
 
 impl Bench {
@@ -127,13 +116,13 @@ impl Bench {
             self.write_config();
             command.arg("--config").arg(self.config_path());
         }
-        Self::finish(command)
+        finish(command)
     }
 
     /// Runs a command with exactly these arguments and without a configuration.
     pub(crate) fn run_bare<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Output {
         let args: Vec<&str> = args.into_iter().collect();
-        Self::finish(self.command(&args))
+        finish(self.command(&args))
     }
 
     /// Starts the gateway and returns an agent on its stdio.
@@ -149,6 +138,24 @@ impl Bench {
         Agent::start(command).keeping(Arc::clone(&self.dir))
     }
 
+    /// Runs a client on an official SDK against the gateway: it opens the toolbox and calls the
+    /// tool, in one of the modes `dynamic` and `proxy`. Returns what it saw, event by event.
+    pub(crate) fn sdk(
+        &self,
+        sdk: Sdk,
+        mode: &str,
+        path: [&str; 3],
+        arguments: Value,
+    ) -> Vec<Value> {
+        self.write_config();
+        let mut client = sdk_client(sdk, mode, path, arguments);
+        client
+            .arg(env!("CARGO_BIN_EXE_mcp-workbench"))
+            .args(["serve", "--config"])
+            .arg(self.config_path());
+        finish(self.equip(client)).json_lines()
+    }
+
     /// Snapshot settings that hide this test's folder, pids, ports, times and versions.
     pub(crate) fn settings(&self) -> insta::Settings {
         snapshot::settings(self.dir())
@@ -156,34 +163,15 @@ impl Bench {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = command(env!("CARGO_BIN_EXE_mcp-workbench"));
+        command.args(args);
+        self.equip(command)
+    }
+
+    fn equip(&self, mut command: Command) -> Command {
         command
-            .args(args)
             .current_dir(self.dir())
             .env("HOME", self.path("home"))
             .envs(self.env.iter().map(|(name, value)| (name, value)));
         command
-    }
-
-    fn finish(mut command: Command) -> Output {
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let pid = child.id();
-        let (done, finished) = channel();
-        thread::spawn(move || done.send(child.wait_with_output()));
-        let output = finished.recv_timeout(DEADLINE).unwrap_or_else(|_| {
-            signal(pid, Signal::KILL);
-            panic!("{command:?} is still running after {DEADLINE:?}");
-        });
-        let output = output.expect("the program's output");
-        let text = |bytes| String::from_utf8(bytes).expect("output in UTF-8");
-        Output {
-            code: output.status.code(),
-            stdout: text(output.stdout),
-            stderr: text(output.stderr),
-        }
     }
 }

@@ -1,11 +1,16 @@
-//! Processes by pid: who was started, who is alive, who is gone.
+//! Processes: run to the end, or by pid: who was started, who is alive, who is gone.
 
 use std::fs::read_to_string;
 use std::path::Path;
-use std::thread::sleep;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::Value;
+
+use crate::support::DEADLINE;
 
 /// The path of the fake server.
 pub(crate) fn fake_path() -> &'static str {
@@ -79,4 +84,50 @@ pub(crate) fn signal_group(pid: u32, signal: Signal) {
 fn handle(pid: u32) -> Pid {
     let raw = i32::try_from(pid).expect("a pid is an i32");
     Pid::from_raw(raw).expect("a pid is not 0")
+}
+
+/// What a command printed, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// `None` when a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Output {
+    /// The lines of stdout, each a JSON value; the command must have succeeded.
+    #[track_caller]
+    pub(crate) fn json_lines(&self) -> Vec<Value> {
+        assert_eq!(self.code, Some(0), "{self:#?}");
+        let lines = self.stdout.lines();
+        lines
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
+    }
+}
+
+/// Runs a command to its end.
+#[track_caller]
+pub(crate) fn finish(mut command: Command) -> Output {
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let pid = child.id();
+    let (done, finished) = channel();
+    thread::spawn(move || done.send(child.wait_with_output()));
+    let output = finished.recv_timeout(DEADLINE).unwrap_or_else(|_| {
+        signal(pid, Signal::KILL);
+        panic!("{command:?} is still running after {DEADLINE:?}");
+    });
+    let output = output.expect("the program's output");
+    let text = |bytes| String::from_utf8(bytes).expect("output in UTF-8");
+    Output {
+        code: output.status.code(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
 }

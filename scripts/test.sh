@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Checks everything: format, lints, tests. `scripts/test.sh --setup` only gets what tests need.
+#
+# Wants Rust, Node >= 20 and Python >= 3.11. The real servers and SDK clients that tests talk to
+# go into `.test-env/`, and are installed again only when the files that pin them change.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+heading() {
+    printf '\n== %s\n' "$*"
+}
+
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+# as_root COMMAND...: with sudo where we are not root.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# is_current STAMP FILE...: whether the stamp has the checksum of the files.
+is_current() {
+    [ -f "$1" ] && [ "$(cat "$1")" = "$(checksum "${@:2}")" ]
+}
+
+checksum() {
+    cat "$@" | sha256sum | cut -d ' ' -f 1
+}
+
+check_tools() {
+    command -v cargo >/dev/null || fail "cargo is not installed"
+    command -v npm >/dev/null || fail "npm is not installed"
+    command -v python3 >/dev/null || fail "python3 is not installed"
+    node -e 'process.exit(process.versions.node.split(".")[0] >= 20 ? 0 : 1)' ||
+        fail "Node is older than 20"
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        fail "Python is older than 3.11"
+}
+
+setup_node() {
+    local stamp=.test-env/node/.stamp
+    local pins=(tests/servers/package.json tests/servers/package-lock.json tests/servers/.npmrc)
+    is_current "$stamp" "${pins[@]}" && return
+    heading "npm servers and SDK"
+    mkdir -p .test-env/node
+    cp "${pins[@]}" .test-env/node/
+    npm ci --prefix .test-env/node --ignore-scripts --loglevel=error
+    checksum "${pins[@]}" >"$stamp"
+}
+
+setup_python() {
+    local stamp=.test-env/python/.stamp
+    local pins=(tests/servers/requirements.txt)
+    is_current "$stamp" "${pins[@]}" && return
+    heading "Python servers and SDK"
+    # Debian has `venv` without `ensurepip` until python3-venv is installed.
+    if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
+        as_root apt-get update -qq
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv
+    fi
+    python3 -m venv --clear .test-env/python
+    .test-env/python/bin/pip install --quiet --disable-pip-version-check -r "${pins[0]}"
+    checksum "${pins[@]}" >"$stamp"
+}
+
+setup_nextest() {
+    cargo nextest --version >/dev/null 2>&1 && return
+    heading "cargo-nextest"
+    cargo install cargo-nextest --locked
+}
+
+check_tools
+mkdir -p .test-env
+setup_node
+setup_python
+case "${1:-}" in
+--setup) exit 0 ;;
+"") ;;
+*) fail "unknown argument \`$1\`: there is only --setup" ;;
+esac
+setup_nextest
+
+heading "format"
+cargo fmt --check
+heading "lints"
+cargo clippy --all-targets -- -D warnings
+heading "tests"
+cargo nextest run
+heading "documentation tests"
+cargo test --doc
