@@ -482,6 +482,9 @@ impl<'a> OpenProgress<'a> {
             .filter(|(_, outcome)| outcome.is_none())
             .map(|(server, _)| format!("`{}`", server.name))
             .collect();
+        if waiting.is_empty() {
+            return;
+        }
         // A heartbeat that finds nothing new moves half the way to the next server.
         let done_so_far = u32::try_from(done).map_or(0.0, f64::from);
         self.last = if self.last < done_so_far {
@@ -489,15 +492,11 @@ impl<'a> OpenProgress<'a> {
         } else {
             f64::midpoint(self.last, done_so_far + 1.0)
         };
-        let message = if waiting.is_empty() {
-            format!("toolbox `{}`: every server has answered", self.toolbox.name)
-        } else {
-            format!(
-                "toolbox `{}`: waiting for {}",
-                self.toolbox.name,
-                waiting.join(", ")
-            )
-        };
+        let message = format!(
+            "toolbox `{}`: waiting for {}",
+            self.toolbox.name,
+            waiting.join(", ")
+        );
         let params = serde_json::json!({
             "progress": self.last,
             "total": outcomes.len(),

@@ -12,4 +12,5 @@
 
 mod fakes;
 mod real;
+mod serve_dynamic;
 mod support;

@@ -1,0 +1,332 @@
+//! `dynamic` mode: what an agent of the older era sees and can do.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Bench, fake};
+
+fn bench() -> Bench {
+    Bench::new()
+        .toolbox("math", "Adding and echoing")
+        .server("math", "calc", fake(json!({"tools": [
+            {"name": "echo", "description": "Says it again. And again.", "inputSchema": {"type": "object"}, "later": {"x": 1.0}},
+            {"name": "add", "description": "Adds", "inputSchema": {
+                "type": "object",
+                "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+                "required": ["a", "b"],
+            }},
+        ]})))
+        .toolbox("other", "Something else")
+        .server("other", "misc", fake(json!({"tools": ["echo", "count", "pid"]})))
+}
+
+fn text(result: &Value) -> String {
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+fn open_json(agent: &Agent, toolbox: &str) -> Value {
+    let result = agent.open(toolbox).ok();
+    let inside: Value = serde_json::from_str(&text(&result)).unwrap();
+    assert_eq!(
+        inside, result["structuredContent"],
+        "both forms say the same"
+    );
+    inside
+}
+
+#[test]
+fn an_agent_starts_with_one_tool_and_gets_the_others_by_opening() {
+    let bench = bench();
+    let agent = bench.agent().relisting();
+    let hello = agent.initialize();
+    let instructions = hello["instructions"].as_str().unwrap();
+    assert!(
+        instructions.starts_with("Toolboxes: math, other."),
+        "{instructions}"
+    );
+    assert!(
+        instructions.contains("math (1 server): Adding and echoing"),
+        "{instructions}"
+    );
+    assert_eq!(
+        hello["capabilities"],
+        json!({"tools": {"listChanged": true}})
+    );
+    assert_eq!(agent.tool_names(), ["open_toolbox"]);
+
+    let opened = open_json(&agent, "math");
+    assert_eq!(
+        opened,
+        json!({
+            "toolbox": "math",
+            "description": "Adding and echoing",
+            "servers_connected": 1,
+            "failed_servers": [],
+            "tools_registered": 2,
+            "tools": [
+                {"name": "math__calc__echo", "description": "Says it again."},
+                {"name": "math__calc__add", "description": "Adds"},
+            ],
+        })
+    );
+    assert_eq!(
+        agent.wait_relists(1),
+        ["open_toolbox", "math__calc__echo", "math__calc__add"],
+        "the client had its new list before it had the answer"
+    );
+    let result = agent.call("math__calc__echo", json!({"n": 1})).ok();
+    assert_eq!(result["structuredContent"], json!({"n": 1}));
+}
+
+#[test]
+fn the_answer_waits_for_a_client_that_lists_again_but_once_for_one_that_does_not() {
+    let bench = bench();
+    let agent = bench.agent();
+    agent.initialize();
+    let id = agent.send_call("open_toolbox", json!({"toolbox": "math"}));
+    agent.next_notification("notifications/tools/list_changed");
+    assert!(agent.answered(&id).is_none(), "it waits for the client");
+    agent.tools();
+    agent.wait(&id).ok();
+
+    // This one is told of the change and lets it go by: no second opening waits for it.
+    let agent = bench.agent();
+    agent.initialize();
+    agent.open("math");
+    let id = agent.send_call("open_toolbox", json!({"toolbox": "other"}));
+    agent.wait(&id).ok();
+    agent.wait_stderr("the agent does not list again");
+}
+
+#[test]
+fn opening_again_changes_nothing_and_tells_nothing() {
+    let bench = bench();
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    let first = open_json(&agent, "math");
+    let second = open_json(&agent, "math");
+    assert_eq!(first, second);
+    let told = agent.notifications();
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[test]
+fn a_definition_is_served_as_the_server_wrote_it() {
+    let bench = bench();
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    agent.open("math");
+    let list = agent.request("tools/list", json!({}));
+    assert!(
+        list.raw_result().contains(
+            r#"{"name":"math__calc__echo","description":"Says it again. And again.","inputSchema":{"type":"object"},"later":{"x":1.0}}"#
+        ),
+        "{}",
+        list.raw_result()
+    );
+}
+
+#[test]
+fn a_valid_name_works_before_its_toolbox_was_opened() {
+    let bench = bench();
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    let result = agent.call("other__misc__echo", json!({"x": 1})).ok();
+    assert_eq!(result["structuredContent"], json!({"x": 1}));
+    assert!(
+        agent
+            .wait_relists(1)
+            .contains(&"other__misc__pid".to_owned()),
+        "and opens it"
+    );
+}
+
+#[test]
+fn what_cannot_be_called_is_explained() {
+    let bench = bench();
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    let explained = |tool: &str, arguments: Value| {
+        let result = agent.call(tool, arguments).ok();
+        assert_eq!(result["isError"], true);
+        text(&result)
+    };
+    insta::assert_snapshot!(explained("open_toolbox", json!({"toolbox": "maths"})));
+    insta::assert_snapshot!(explained("open_toolbox", json!({"box": 1})));
+    agent.open("math");
+    insta::assert_snapshot!(explained("math__calc__ad", json!({})));
+    insta::assert_snapshot!(explained("no_such_tool", json!({})));
+    insta::assert_snapshot!(explained("math__calc__add", json!({"a": "one"})));
+}
+
+#[test]
+fn a_server_that_fails_does_not_spoil_the_rest_and_is_tried_again() {
+    let bench = Bench::new();
+    let counter = bench.path_text("counter");
+    let bench = bench
+        .server("box", "good", fake(json!({"tools": ["echo"]})))
+        .server(
+            "box",
+            "flaky",
+            fake(json!({
+                "tools": ["count"],
+                "failTimes": {"n": 1, "counterFile": counter},
+            })),
+        )
+        .server(
+            "box",
+            "missing",
+            json!({"command": "no-such-program-anywhere"}),
+        );
+    let pid_file = bench.path_text("pids");
+    let bench = bench.server(
+        "box",
+        "steady",
+        fake(json!({"tools": ["pid"], "pidFile": pid_file})),
+    );
+    let agent = bench.agent().relisting();
+    agent.initialize();
+
+    let first = open_json(&agent, "box");
+    assert_eq!(first["servers_connected"], 2);
+    assert_eq!(first["tools_registered"], 2);
+    let failed: Vec<_> = first["failed_servers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| f["server"].clone())
+        .collect();
+    assert_eq!(failed, ["flaky", "missing"]);
+    let missing = &first["failed_servers"][1];
+    assert_eq!(
+        missing["reason"],
+        "the command `no-such-program-anywhere` was not found on PATH"
+    );
+    assert!(missing["hint"].as_str().unwrap().starts_with("install it"));
+
+    let second = open_json(&agent, "box");
+    assert_eq!(second["servers_connected"], 3);
+    assert_eq!(second["failed_servers"].as_array().unwrap().len(), 1);
+    let starts = crate::support::process::Started::read(bench.path("pids")).servers;
+    assert_eq!(starts.len(), 1, "what ran was not started again");
+}
+
+#[test]
+fn filters_decide_what_is_registered_and_what_can_be_called() {
+    let mut entry = fake(json!({"tools": ["read_a", "read_b", "write_a", "list"]}));
+    entry["toolFilters"] = json!(["read_*", "list", "!read_b"]);
+    let bench = Bench::new().server("box", "files", entry);
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    agent.open("box");
+    assert_eq!(
+        agent.tool_names(),
+        ["open_toolbox", "box__files__read_a", "box__files__list"]
+    );
+    let hidden = text(&agent.call("box__files__write_a", json!({})).ok());
+    let absent = text(&agent.call("box__files__write_x", json!({})).ok());
+    assert_eq!(
+        hidden.replace("write_a", "write_x"),
+        absent,
+        "they look the same"
+    );
+}
+
+#[test]
+fn names_stay_within_the_limit_and_apart() {
+    let long = "a_tool_with_a_name_that_goes_on_and_on_and_on";
+    let bench = Bench::new()
+        .server(
+            "box",
+            "srv",
+            fake(json!({"tools": [
+                format!("{long}_1"), format!("{long}_2"), "get.x", "get/x", "get_x", "größe",
+            ]})),
+        )
+        .server("box", "srv__get", fake(json!({"tools": ["x"]})));
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    agent.open("box");
+    let names = agent.tool_names();
+    assert_eq!(names.len(), 8);
+    let unique: std::collections::HashSet<_> = names.iter().collect();
+    assert_eq!(unique.len(), 8, "{names:?}");
+    for name in &names[1..] {
+        assert!(name.len() <= 48, "{name}");
+        assert!(
+            name.chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)),
+            "{name}"
+        );
+        let result = agent.call(name, json!({"called": name})).ok();
+        assert_eq!(result["structuredContent"]["called"], json!(name));
+    }
+    assert!(names.contains(&"box__srv__get_x".to_owned()));
+}
+
+#[test]
+fn a_server_that_changes_its_tools_is_listed_again_and_the_client_told() {
+    let bench = Bench::new().server("box", "srv", fake(json!({"tools": ["grow"]})));
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    agent.open("box");
+    agent.wait_relists(1);
+    agent
+        .call("box__srv__grow", json!({"tools": ["fresh"]}))
+        .ok();
+    assert_eq!(
+        agent.wait_relists(2),
+        ["open_toolbox", "box__srv__grow", "box__srv__fresh"]
+    );
+    agent.call("box__srv__fresh", json!({})).ok();
+}
+
+#[test]
+fn every_page_of_a_list_is_read_even_when_the_pages_repeat() {
+    let names: Vec<_> = (0..25).map(|n| format!("t{n}")).collect();
+    let bench = Bench::new()
+        .server(
+            "box",
+            "paged",
+            fake(json!({"tools": names, "pageSize": 10})),
+        )
+        .server(
+            "loop",
+            "endless",
+            fake(json!({"tools": names, "pageSize": 10, "repeatCursor": true})),
+        );
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    assert_eq!(open_json(&agent, "box")["tools_registered"], 25);
+    assert_eq!(open_json(&agent, "loop")["servers_connected"], 1);
+}
+
+#[test]
+fn progress_says_what_an_opening_waits_for() {
+    let bench = Bench::new()
+        .server("box", "fast", fake(json!({"tools": ["echo"]})))
+        .server(
+            "box",
+            "slow",
+            fake(json!({"tools": ["count"], "startDelayMs": 400})),
+        );
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    let id = agent.send_request(
+        "tools/call",
+        json!({"name": "open_toolbox", "arguments": {"toolbox": "box"}, "_meta": {"progressToken": "p"}}),
+    );
+    agent.wait(&id).ok();
+    let progress: Vec<_> = agent
+        .notifications()
+        .into_iter()
+        .filter(|n| n["method"] == "notifications/progress")
+        .map(|n| n["params"].clone())
+        .collect();
+    assert_eq!(
+        progress,
+        [
+            json!({"progressToken": "p", "progress": 1.0, "total": 2, "message": "toolbox `box`: waiting for `slow`"}),
+        ]
+    );
+}
