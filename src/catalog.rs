@@ -140,9 +140,19 @@ impl Listing {
     }
 }
 
-/// The first sentence of a text, with its white space folded, in at most 200 characters.
+/// The first sentence of a text, or its first paragraph where that ends sooner, with its white
+/// space folded, in at most 200 characters.
 pub fn first_sentence(text: &str) -> String {
-    let folded = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut lines = text
+        .lines()
+        .map(str::trim)
+        .skip_while(|line| line.is_empty());
+    let paragraph: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    let folded = paragraph
+        .join(" ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     let end = folded
         .match_indices(['.', '!', '?'])
         .map(|(at, mark)| at + mark.len())
@@ -155,7 +165,8 @@ pub fn first_sentence(text: &str) -> String {
 /// what stands before is not an abbreviation such as `e.g.`.
 fn is_sentence_end(text: &str, end: usize) -> bool {
     let before = text[..end - 1].rsplit(' ').next().unwrap_or_default();
-    if before.contains('.') || before.len() < 2 {
+    let is_letter = before.len() == 1 && before.chars().all(char::is_alphabetic);
+    if before.contains('.') || before.is_empty() || is_letter {
         return text.len() == end;
     }
     let mut after = text[end..].chars();

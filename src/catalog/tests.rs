@@ -42,9 +42,11 @@ fn a_first_sentence_ends_where_a_reader_would_end_it() {
         "Reads a file."
     );
     assert_eq!(
-        first_sentence("Reads\n  a file\n\nMore"),
-        "Reads a file More"
+        first_sentence("\nReads\n  a file\n\nArgs: more"),
+        "Reads a file"
     );
+    assert_eq!(first_sentence("Does thing 3. More"), "Does thing 3.");
+    assert_eq!(first_sentence("Asks J. Doe. More"), "Asks J. Doe.");
     assert_eq!(
         first_sentence("Reads files, e.g. a.txt, i.e. text. Then"),
         "Reads files, e.g. a.txt, i.e. text."

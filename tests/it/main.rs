@@ -13,4 +13,7 @@
 mod fakes;
 mod real;
 mod serve_dynamic;
+mod serve_failures;
+mod serve_proxy;
+mod shutdown;
 mod support;

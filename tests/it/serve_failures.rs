@@ -1,0 +1,371 @@
+//! Servers that fail, in every way they can, harm nobody else.
+
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::process::{Started, wait_gone};
+use crate::support::{Agent, Bench, fake};
+
+const SOON: Duration = Duration::from_secs(5);
+
+fn with_pids(bench: &Bench, mut script: Value) -> Value {
+    script["pidFile"] = bench.path_text("pids").into();
+    fake(script)
+}
+
+fn agent(bench: &Bench) -> Agent {
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    agent
+}
+
+fn starts(bench: &Bench) -> Vec<u32> {
+    Started::read(bench.path("pids")).servers
+}
+
+#[test]
+fn ten_openings_at_once_start_each_server_once() {
+    let bench = Bench::new();
+    let slow = |bench: &Bench| with_pids(bench, json!({"tools": ["echo"], "startDelayMs": 100}));
+    let (one, two) = (slow(&bench), slow(&bench));
+    let mut two = two;
+    two["shared"] = json!(false);
+    let bench = bench.server("box", "one", one).server("box", "two", two);
+    let agent = agent(&bench);
+    let ids: Vec<_> = (0..10)
+        .map(|_| agent.send_call("open_toolbox", json!({"toolbox": "box"})))
+        .collect();
+    for id in &ids {
+        assert_eq!(agent.wait(id).structured()["servers_connected"], 2);
+    }
+    assert_eq!(starts(&bench).len(), 2);
+}
+
+#[test]
+fn equal_launches_share_a_process_unless_told_otherwise() {
+    let bench = Bench::new();
+    let entry = with_pids(&bench, json!({"tools": ["pid"]}));
+    let mut alone = entry.clone();
+    alone["shared"] = json!(false);
+    let bench = bench
+        .server("a", "one", entry.clone())
+        .server("b", "two", entry)
+        .server("c", "three", alone);
+    let agent = agent(&bench);
+    let pid = |tool: &str| agent.call(tool, json!({})).structured()["pid"].clone();
+    assert_eq!(pid("a__one__pid"), pid("b__two__pid"));
+    assert_ne!(pid("a__one__pid"), pid("c__three__pid"));
+    assert_eq!(starts(&bench).len(), 2);
+}
+
+#[test]
+fn a_death_fails_the_calls_in_it_alone_and_the_next_call_starts_it_again() {
+    let bench = Bench::new();
+    let entry = with_pids(
+        &bench,
+        json!({
+            "tools": ["echo", "sleep", "crash"],
+            "behavior": {"crash": {"crash": {"stderr": ["db locked", "cannot go on"], "code": 3}}},
+        }),
+    );
+    let bench = bench.server("box", "mortal", entry).server(
+        "box",
+        "healthy",
+        fake(json!({"tools": ["sleep"]})),
+    );
+    let agent = agent(&bench);
+    agent.open("box");
+    let healthy = agent.send_call("box__healthy__sleep", json!({"ms": 300}));
+    let lost = agent.send_call("box__mortal__sleep", json!({"ms": 60_000}));
+    let crash = agent.call("box__mortal__crash", json!({}));
+    assert!(crash.is_tool_error());
+    insta::assert_snapshot!(crash.text());
+    assert!(
+        agent
+            .wait(&lost)
+            .text()
+            .starts_with("server `mortal`: the server ended")
+    );
+    assert!(!agent.wait(&healthy).is_tool_error());
+
+    assert!(
+        agent.tool_names().contains(&"box__mortal__echo".to_owned()),
+        "its tools stay"
+    );
+    assert_eq!(
+        agent
+            .call("box__mortal__echo", json!({"x": 1}))
+            .structured(),
+        json!({"x": 1})
+    );
+    assert_eq!(
+        starts(&bench).len(),
+        2,
+        "one start, one new start, and no call was repeated"
+    );
+}
+
+#[test]
+fn a_server_that_keeps_dying_is_started_less_and_less_eagerly() {
+    let bench = Bench::new();
+    let entry = with_pids(&bench, json!({"tools": ["crash"]}));
+    let bench = bench.server("box", "mortal", entry);
+    let agent = agent(&bench);
+    let began = std::time::Instant::now();
+    for _ in 0..4 {
+        assert!(agent.call("box__mortal__crash", json!({})).is_tool_error());
+    }
+    assert_eq!(starts(&bench).len(), 4, "each call is one start, no more");
+    assert!(
+        began.elapsed() > Duration::from_millis(1000),
+        "with pauses before the later ones"
+    );
+}
+
+#[test]
+fn rubbish_repeated_answers_and_huge_lines_harm_nobody() {
+    let bench = Bench::new()
+        .set("limits", json!({"maxMessageBytes": 1_000_000}))
+        .server("box", "odd", fake(json!({
+            "tools": ["garbage", "twice", "huge", "echo", "count"],
+            "noise": {"stdout": ["Starting up...", "{\"half\":", "[]"], "stderr": ["warming up"]},
+        })));
+    let agent = agent(&bench);
+    agent.open("box");
+    agent
+        .call("box__odd__garbage", json!({"bytes": 100_000}))
+        .ok();
+    agent.call("box__odd__twice", json!({})).ok();
+    let huge = agent.call("box__odd__huge", json!({"bytes": 2_000_000}));
+    assert!(huge.is_tool_error());
+    assert!(
+        huge.text()
+            .contains("more than `limits.maxMessageBytes` allows"),
+        "{}",
+        huge.text()
+    );
+    assert!(
+        !agent
+            .call("box__odd__huge", json!({"bytes": 900_000}))
+            .is_tool_error()
+    );
+    assert_eq!(
+        agent.call("box__odd__echo", json!({"x": 1})).structured(),
+        json!({"x": 1})
+    );
+    agent.wait_stderr("warming up");
+}
+
+#[test]
+fn a_line_of_64_mib_is_refused_by_default_and_harms_nobody() {
+    let bench = Bench::new()
+        .server("box", "odd", fake(json!({"tools": ["huge", "echo"]})))
+        .server("box", "calm", fake(json!({"tools": ["echo"]})));
+    let agent = agent(&bench);
+    agent.open("box");
+    let huge = agent.send_call("box__odd__huge", json!({"bytes": 64 * 1024 * 1024 + 1000}));
+    assert_eq!(
+        agent.call("box__calm__echo", json!({"x": 1})).structured(),
+        json!({"x": 1})
+    );
+    assert!(agent.wait(&huge).is_tool_error());
+    assert_eq!(
+        agent.call("box__odd__echo", json!({"x": 1})).structured(),
+        json!({"x": 1})
+    );
+}
+
+#[test]
+fn an_endless_start_is_given_up_and_holds_up_nobody() {
+    let bench = Bench::new();
+    let pid_file = bench.path_text("pids");
+    let mut endless = fake(json!({"hangOnInitialize": true, "pidFile": pid_file}));
+    endless["startupTimeoutMs"] = json!(300);
+    let bench = bench.server("box", "endless", endless).server(
+        "box",
+        "good",
+        fake(json!({"tools": ["echo"]})),
+    );
+    let agent = agent(&bench);
+    let opening = agent.send_call("open_toolbox", json!({"toolbox": "box"}));
+    assert!(
+        !agent.call("box__good__echo", json!({})).is_tool_error(),
+        "needs only its own server"
+    );
+    let opened = agent.wait(&opening).structured();
+    assert_eq!(opened["servers_connected"], 1);
+    let failed = &opened["failed_servers"][0];
+    assert_eq!(failed["reason"], "it was not ready within 300 ms");
+    wait_gone(&starts(&bench), SOON);
+}
+
+#[test]
+fn a_call_without_answer_or_progress_is_cancelled_at_the_server() {
+    let mut entry = fake(json!({"tools": ["never", "sleep", "count"]}));
+    entry["callTimeoutMs"] = json!(300);
+    let bench = Bench::new().server("box", "slow", entry);
+    let agent = agent(&bench);
+    agent.open("box");
+    let never = agent.call("box__slow__never", json!({}));
+    assert!(never.is_tool_error());
+    insta::assert_snapshot!(never.text());
+    // Progress keeps a call alive that takes longer than its timeout.
+    let slow = agent.send_call(
+        "box__slow__sleep",
+        json!({"ms": 900, "progressEveryMs": 100}),
+    );
+    assert!(!agent.wait(&slow).is_tool_error());
+    assert!(agent.progress(&slow).len() >= 7);
+    let count = agent.call("box__slow__count", json!({})).structured();
+    assert_eq!(
+        count["cancelled"].as_array().map(Vec::len),
+        Some(1),
+        "{count}"
+    );
+}
+
+#[test]
+fn an_agent_that_cancels_gets_no_answer_and_the_server_is_told() {
+    let bench = Bench::new().server("box", "slow", fake(json!({"tools": ["sleep", "count"]})));
+    let agent = agent(&bench);
+    agent.open("box");
+    let id = agent.send_call(
+        "box__slow__sleep",
+        json!({"ms": 60_000, "progressEveryMs": 20}),
+    );
+    agent.next_notification("notifications/progress");
+    agent.cancel(&id);
+    // The cancellation was written before the next call, and the server reads in order.
+    let count = agent.call("box__slow__count", json!({})).structured();
+    assert_eq!(
+        count["cancelled"].as_array().map(Vec::len),
+        Some(1),
+        "{count}"
+    );
+    assert!(agent.answered(&id).is_none());
+}
+
+#[test]
+fn a_hundred_calls_at_once_are_each_answered_with_their_own() {
+    let bench = Bench::new().server("box", "srv", fake(json!({"tools": ["echo", "sleep"]})));
+    let agent = agent(&bench);
+    agent.open("box");
+    let ids: Vec<_> = (0..100)
+        .map(|n| agent.send_call("box__srv__sleep", json!({"ms": 100, "n": n})))
+        .collect();
+    let echoes: Vec<_> = (0..100)
+        .map(|n| agent.send_call("box__srv__echo", json!({"n": n})))
+        .collect();
+    for (n, id) in echoes.iter().enumerate() {
+        assert_eq!(agent.wait(id).structured(), json!({"n": n}));
+    }
+    for id in &ids {
+        assert!(!agent.wait(id).is_tool_error());
+    }
+}
+
+#[test]
+fn a_server_of_the_modern_era_alone_is_served_to_an_agent_of_the_older() {
+    let bench = Bench::new().server(
+        "box",
+        "new",
+        fake(json!({
+            "tools": ["echo", "grow"],
+            "protocol": "modern",
+        })),
+    );
+    let agent = agent(&bench);
+    let opened = agent.open("box").structured();
+    assert_eq!(opened["tools_registered"], 2, "{opened}");
+    let result = agent.call("box__new__echo", json!({"x": 1})).ok();
+    assert_eq!(result["structuredContent"], json!({"x": 1}));
+    assert!(result.get("resultType").is_none(), "{result}");
+    agent.wait_relists(1);
+    agent
+        .call("box__new__grow", json!({"tools": ["fresh"]}))
+        .ok();
+    assert!(
+        agent
+            .wait_relists(2)
+            .contains(&"box__new__fresh".to_owned())
+    );
+}
+
+#[test]
+fn results_and_errors_pass_byte_for_byte() {
+    let raw = r#"{"content":[{"type":"text","text":"\u00e9","later":1.0}],"structuredContent":null,"isError":true,"big":123456789012345678901234567890,"e":1e3, "x" : {}}"#;
+    let bench = Bench::new().server(
+        "box",
+        "srv",
+        fake(json!({
+            "tools": ["result", "error", "echo"],
+            "behavior": {
+                "result": {"result": {"raw": raw}},
+                "error": {"error": {"code": -32050, "message": "no", "data": {"n": 1.5}}},
+            },
+        })),
+    );
+    let agent = agent(&bench);
+    agent.open("box");
+    assert_eq!(agent.call("box__srv__result", json!({})).raw_result(), raw);
+    assert_eq!(
+        agent.call("box__srv__error", json!({})).error(),
+        json!({"code": -32050, "message": "no", "data": {"n": 1.5}})
+    );
+    agent.send_raw(
+        r#"{"jsonrpc":"2.0","id":"bytes","method":"tools/call","params":{"name":"box__srv__echo","arguments":{"z":1.0e2,"a":[ 1 ],"n":123456789012345678901234567890}}}"#,
+    );
+    let echoed = agent.wait(&"bytes".into()).raw_result();
+    assert!(
+        echoed.contains(
+            r#""structuredContent":{"z":1.0e2,"a":[ 1 ],"n":123456789012345678901234567890}"#
+        ),
+        "{echoed}"
+    );
+}
+
+#[test]
+fn children_get_a_small_environment_unless_they_inherit() {
+    let mut own = fake(json!({"tools": ["env", "cwd"]}));
+    own["env"] = json!({"MINE": "yes", "GREETING": "${HELLO:-hi} ${WORLD}"});
+    let mut all = fake(json!({"tools": ["env"]}));
+    all["inheritEnv"] = json!(true);
+    let bench = Bench::new()
+        .env("SECRET_OF_OURS", "s3cret")
+        .env("WORLD", "${MINE}")
+        .server("box", "own", own)
+        .server("box", "all", all);
+    let agent = agent(&bench);
+    let env = |tool: &str| -> Value {
+        serde_json::from_str(&agent.call(tool, json!({})).text()).unwrap()
+    };
+    let own = env("box__own__env");
+    assert_eq!(own["MINE"], "yes");
+    assert_eq!(
+        own["GREETING"], "hi ${MINE}",
+        "a value is not expanded again"
+    );
+    assert!(own.get("PATH").is_some());
+    assert!(own.get("SECRET_OF_OURS").is_none(), "{own}");
+    assert_eq!(env("box__all__env")["SECRET_OF_OURS"], "s3cret");
+    let cwd = agent.call("box__own__cwd", json!({})).text();
+    assert!(cwd.contains(bench.dir().to_str().unwrap()), "{cwd}");
+}
+
+#[test]
+fn an_idle_server_is_stopped_and_comes_back_when_it_is_needed() {
+    let bench = Bench::new();
+    let mut entry = with_pids(&bench, json!({"tools": ["echo"]}));
+    entry["idleTimeoutMs"] = json!(200);
+    let bench = bench.server("box", "srv", entry);
+    let agent = agent(&bench);
+    agent.open("box");
+    wait_gone(&starts(&bench), SOON);
+    assert_eq!(
+        agent.call("box__srv__echo", json!({"x": 1})).structured(),
+        json!({"x": 1})
+    );
+    assert_eq!(starts(&bench).len(), 2);
+}
