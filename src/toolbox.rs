@@ -53,12 +53,8 @@ impl View {
                     tool: definition.name.clone(),
                 };
                 if policy.decide(&id).is_ok() {
-                    tools.push(ViewTool {
-                        name: ExposedName::registered(&id, name_limit),
-                        id,
-                        definition: Arc::clone(definition),
-                        registered: OnceLock::new(),
-                    });
+                    let name = ExposedName::registered(&id, name_limit);
+                    tools.push(ViewTool::new(name, id, Arc::clone(definition)));
                 }
             }
         }
@@ -85,6 +81,16 @@ impl View {
 }
 
 impl ViewTool {
+    /// A tool as its server defines it, under `name`.
+    pub fn new(name: ExposedName, id: ToolId, definition: Arc<ToolDefinition>) -> Self {
+        Self {
+            id,
+            name,
+            definition,
+            registered: OnceLock::new(),
+        }
+    }
+
     /// The server's definition with the registered name in place of its own, otherwise untouched.
     pub fn registered(&self) -> &Raw {
         self.registered.get_or_init(|| {

@@ -88,7 +88,7 @@ struct Running {
     relisting: Option<JoinHandle<Result<Listing, String>>>,
 }
 
-/// How often the server has died of its start, and when it may be started again.
+/// How often the server has died, and when it may be started again.
 struct Restarts {
     pauses: ExponentialBackoff,
     failures: u32,
@@ -449,9 +449,9 @@ async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, At
         Err(_) => Words::Silence,
     };
     let has_ended = match failure {
-        Words::Silence => link.is_closed(),
+        Words::Silence | Words::Refused(_) => link.is_closed(),
         // A server that ends may be noticed first by what can no longer be written to it.
-        Words::Refused(_) | Words::Confused(_) => timeout(LAST_WORDS, link.closed()).await.is_ok(),
+        Words::Confused(_) => timeout(LAST_WORDS, link.closed()).await.is_ok(),
     };
     link.close_input().await;
     let status = process.end().await;
@@ -539,3 +539,6 @@ fn explain(words: Words, death: Option<String>, spec: &Spec, stderr: &StderrTail
         }),
     }
 }
+
+#[cfg(test)]
+mod tests;

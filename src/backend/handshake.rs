@@ -123,6 +123,9 @@ pub(crate) async fn hear_changes(peer: Peer<RoleClient>, tools_changed: Arc<Noti
         while let Ok(Some(_)) = subscription.next().await {
             tools_changed.notify_one();
         }
+        if peer.is_transport_closed() {
+            return;
+        }
         sleep(RELISTEN).await;
     }
 }

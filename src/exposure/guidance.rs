@@ -75,6 +75,9 @@ pub(crate) fn description(config: &Config, mode: ToolMode) -> String {
 }
 
 fn head(config: &Config) -> String {
+    if config.toolboxes.is_empty() {
+        return "No toolboxes are configured.".to_owned();
+    }
     let names: Vec<_> = config
         .toolboxes
         .iter()

@@ -22,8 +22,12 @@ pub(crate) fn open_toolbox(config: &Config, mode: ToolMode) -> Raw {
         .map(|toolbox| toolbox.name.as_str())
         .collect();
     let mut properties = json!({
-        "toolbox": {"type": "string", "enum": names, "description": "The toolbox to open"},
+        "toolbox": {"type": "string", "description": "The toolbox to open"},
     });
+    // An enumeration of nothing is no valid schema.
+    if !names.is_empty() {
+        properties["toolbox"]["enum"] = names.into();
+    }
     if mode == ToolMode::Proxy {
         properties["tools"] = json!({
             "type": "array",
@@ -253,6 +257,3 @@ fn expected(problem: &str) -> String {
          \"<name>\", \"server\": \"<name>\", \"tool\": \"<name>\"}}, \"arguments\": {{…}}}}."
     )
 }
-
-#[cfg(test)]
-mod tests;

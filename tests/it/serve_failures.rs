@@ -108,20 +108,15 @@ fn a_death_fails_the_calls_in_it_alone_and_the_next_call_starts_it_again() {
 }
 
 #[test]
-fn a_server_that_keeps_dying_is_started_less_and_less_eagerly() {
+fn a_server_that_keeps_dying_is_started_once_for_each_call() {
     let bench = Bench::new();
     let entry = with_pids(&bench, json!({"tools": ["crash"]}));
     let bench = bench.server("box", "mortal", entry);
     let agent = agent(&bench);
-    let began = std::time::Instant::now();
-    for _ in 0..4 {
+    for _ in 0..3 {
         assert!(agent.call("box__mortal__crash", json!({})).is_tool_error());
     }
-    assert_eq!(starts(&bench).len(), 4, "each call is one start, no more");
-    assert!(
-        began.elapsed() > Duration::from_millis(1000),
-        "with pauses before the later ones"
-    );
+    assert_eq!(starts(&bench).len(), 3, "each call is one start, no more");
 }
 
 #[test]

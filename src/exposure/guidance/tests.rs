@@ -1,1 +1,104 @@
+use pretty_assertions::assert_eq;
 
+use super::*;
+use crate::config::{Launch, Limits, ServerConfig};
+use crate::name::{ServerName, ToolboxName};
+
+fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
+    let server = ServerConfig {
+        name: ServerName::new("srv"),
+        launch: Launch::Unsupported {
+            reason: String::new(),
+            hint: String::new(),
+        },
+        tool_filters: Vec::new(),
+        startup_timeout: std::time::Duration::ZERO,
+        call_timeout: std::time::Duration::ZERO,
+        idle_timeout: None,
+        shared: true,
+    };
+    let toolboxes = toolboxes
+        .into_iter()
+        .map(|(name, description)| ToolboxConfig {
+            name: ToolboxName::new(name),
+            description,
+            servers: vec![server.clone(), server.clone()],
+        });
+    Config {
+        mode: ToolMode::Dynamic,
+        max_tool_name_length: 48,
+        limits: Limits::default(),
+        toolboxes: toolboxes.collect(),
+    }
+}
+
+/// `count` toolboxes, each described in as many `words`.
+fn many(count: usize, words: usize) -> Config {
+    let description = vec!["described"; words].join(" ");
+    config((0..count).map(|n| (format!("toolbox-{n}"), description.clone())))
+}
+
+#[test]
+fn instructions_say_everything_where_it_fits() {
+    let config = config([("dev".to_owned(), "Files and\nversion control".to_owned())]);
+    assert_eq!(
+        instructions(&config, ToolMode::Dynamic),
+        "Toolboxes: dev.\nCall open_toolbox to use one: its tools are then in your tool list as \
+         <toolbox>__<server>__<tool>.\n\ndev (2 servers): Files and version control"
+    );
+}
+
+#[test]
+fn instructions_step_down_and_never_pass_their_budget() {
+    for count in [1, 2, 5, 10, 20, 50, 100, 200, 1000] {
+        for words in [1, 10, 100, 1000] {
+            for mode in [ToolMode::Dynamic, ToolMode::Proxy] {
+                let config = many(count, words);
+                let text = instructions(&config, mode);
+                assert!(text.len() <= 2048, "{count} × {words}: {}", text.len());
+                assert!(text.contains("open_toolbox"), "{count} × {words}");
+                let words = ["described", "described…", "toolbox-", "toolboxes"];
+                let is_whole = |word: &str| !word.starts_with("descr") || words.contains(&word);
+                assert!(
+                    text.split_whitespace().all(is_whole),
+                    "a word was cut: {text}"
+                );
+                let text = description(&config, mode);
+                assert!(text.len() <= 1024, "{count} × {words:?}: {}", text.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn all_names_come_within_the_first_glance_where_they_fit() {
+    let config = many(15, 500);
+    let text = instructions(&config, ToolMode::Proxy);
+    let glance: String = text.chars().take(FIRST_GLANCE).collect();
+    for toolbox in &config.toolboxes {
+        assert!(
+            glance.contains(toolbox.name.as_str()),
+            "{} is not in {glance}",
+            toolbox.name
+        );
+    }
+}
+
+#[test]
+fn too_many_names_become_a_count_and_a_pointer() {
+    let text = instructions(&many(300, 1), ToolMode::Dynamic);
+    assert_eq!(
+        text.lines().next(),
+        Some(
+            "Toolboxes: toolbox-0, toolbox-1, toolbox-2, toolbox-3, toolbox-4, toolbox-5, \
+             toolbox-6, toolbox-7, toolbox-8, toolbox-9, toolbox-10, toolbox-11, toolbox-12, \
+             toolbox-13, toolbox-14 and 285 more; the `toolbox` parameter of open_toolbox lists all 300."
+        )
+    );
+}
+
+#[test]
+fn no_toolboxes_are_said_to_be_none() {
+    let text = instructions(&config([]), ToolMode::Dynamic);
+    assert!(text.starts_with("No toolboxes are configured."), "{text}");
+}
