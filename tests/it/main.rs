@@ -12,6 +12,7 @@
 
 mod fakes;
 mod real;
+mod real_servers;
 mod serve_dynamic;
 mod serve_failures;
 mod serve_proxy;

@@ -19,6 +19,7 @@ pub(crate) fn fake(script: Value) -> Value {
 }
 
 /// A temporary folder, a configuration in it, and a cleared environment.
+#[derive(Clone)]
 #[must_use]
 pub(crate) struct Bench {
     dir: Arc<TempDir>,
@@ -136,6 +137,18 @@ impl Bench {
         let mut command = self.command(&["serve"]);
         command.arg("--config").arg(self.config_path()).args(args);
         Agent::start(command).keeping(Arc::clone(&self.dir))
+    }
+
+    /// An agent on a server itself, started as the gateway would start this entry.
+    pub(crate) fn direct(&self, entry: &Value) -> Agent {
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let args = entry["args"].as_array().into_iter().flatten().map(text);
+        let env = entry["env"].as_object().into_iter().flatten();
+        let mut server = self.equip(command(&text(&entry["command"])));
+        server
+            .args(args)
+            .envs(env.map(|(name, value)| (name, text(value))));
+        Agent::start(server).keeping(Arc::clone(&self.dir))
     }
 
     /// Runs a client on an official SDK against the gateway: it opens the toolbox and calls the
