@@ -1,23 +1,37 @@
-// An agent on the official TypeScript SDK: connects, opens a toolbox, calls a tool, and prints
+// An agent on an official TypeScript SDK: connects, opens a toolbox, calls a tool, and prints
 // what it saw, one JSON object a line.
 //
-//   node typescript.mjs <mode> <toolbox> <server> <tool> <json-arguments> -- <command> [argument...]
+//   node typescript.mjs <sdk> <mode> <toolbox> <server> <tool> <json-arguments> -- <command> [argument...]
 //
+// `v1` is the SDK that only knows `initialize`; `v2` is the client package as it comes, which does
+// not probe either; `v2-auto` is the same, which probes `server/discover` on a process of its own.
 // `dynamic` calls the tool by the name that opening registers, `proxy` calls it through `use_tool`.
 
 import { createRequire } from 'node:module';
 
 const require = createRequire(new URL('../../.test-env/node/package.json', import.meta.url));
-const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
-const { StdioClientTransport } = require('@modelcontextprotocol/sdk/client/stdio.js');
+const sdks = {
+    v1: ['@modelcontextprotocol/sdk/client/index.js', '@modelcontextprotocol/sdk/client/stdio.js', {}],
+    v2: ['@modelcontextprotocol/client', '@modelcontextprotocol/client/stdio', {}],
+    'v2-auto': [
+        '@modelcontextprotocol/client',
+        '@modelcontextprotocol/client/stdio',
+        { versionNegotiation: { mode: 'auto' } },
+    ],
+};
 
 const LIST_CHANGED_TIMEOUT = 10_000;
 
-const [mode, toolbox, server, tool, json, dashes, command, ...args] = process.argv.slice(2);
-if (!['dynamic', 'proxy'].includes(mode) || dashes !== '--' || !command) {
-    console.error('usage: <dynamic|proxy> <toolbox> <server> <tool> <json-arguments> -- <command>...');
+const [sdk, mode, toolbox, server, tool, json, dashes, command, ...args] = process.argv.slice(2);
+if (!(sdk in sdks) || !['dynamic', 'proxy'].includes(mode) || dashes !== '--' || !command) {
+    console.error(
+        'usage: <v1|v2|v2-auto> <dynamic|proxy> <toolbox> <server> <tool> <json-arguments> -- <command>...',
+    );
     process.exit(2);
 }
+const [clientModule, stdioModule, options] = sdks[sdk];
+const { Client } = require(clientModule);
+const { StdioClientTransport } = require(stdioModule);
 
 const say = (event, fields = {}) => console.log(JSON.stringify({ event, ...fields }));
 const names = (tools) => tools.map(({ name }) => name);
@@ -34,10 +48,20 @@ const timeout = () =>
 
 const client = new Client(
     { name: 'typescript-test-agent', version: '1.0.0' },
-    { listChanged: { tools: { autoRefresh: true, onChanged: listChanged } } },
+    { ...options, listChanged: { tools: { autoRefresh: true, onChanged: listChanged } } },
 );
-await client.connect(new StdioClientTransport({ command, args, env: process.env }));
-say('connected', { server: client.getServerVersion(), instructions: client.getInstructions() ?? null });
+const transport = new StdioClientTransport({ command, args, env: process.env });
+// The first SDK tells what was negotiated to its transport only.
+let protocol = null;
+transport.setProtocolVersion = (version) => {
+    protocol = version;
+};
+await client.connect(transport);
+say('connected', {
+    server: client.getServerVersion() ?? null,
+    protocol: client.getNegotiatedProtocolVersion?.() ?? protocol,
+    instructions: client.getInstructions() ?? null,
+});
 say('tools', { names: names((await client.listTools()).tools) });
 
 const opened = await client.callTool({ name: 'open_toolbox', arguments: { toolbox } });

@@ -13,6 +13,7 @@
 mod fakes;
 mod real;
 mod real_servers;
+mod sdk_clients;
 mod serve_dynamic;
 mod serve_failures;
 mod serve_proxy;

@@ -39,7 +39,7 @@ fn sdk_clients_follow_a_growing_list() {
         "tools": ["open_toolbox"],
         "behavior": { "open_toolbox": { "grow": { "tools": ["tb__srv__add"] } } },
     });
-    for sdk in [Sdk::TypeScript, Sdk::Python] {
+    for sdk in Sdk::ALL {
         let seen = run(sdk, "dynamic", script.clone());
         assert_eq!(
             seen[3]["names"],
@@ -57,7 +57,7 @@ fn sdk_clients_follow_a_growing_list() {
 #[test]
 fn sdk_clients_call_through() {
     let script = json!({ "tools": ["open_toolbox", "use_tool"] });
-    for sdk in [Sdk::TypeScript, Sdk::Python] {
+    for sdk in Sdk::ALL {
         let seen = run(sdk, "proxy", script.clone());
         assert_eq!(
             seen[4]["result"]["structuredContent"],

@@ -10,8 +10,28 @@ use crate::support::command;
 /// The official SDKs that have a client under `tests/clients/`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sdk {
+    /// `@modelcontextprotocol/sdk`, which only knows `initialize`.
     TypeScript,
+    /// `@modelcontextprotocol/client` as it comes, without a probe.
+    TypeScript2,
+    /// The same, which probes `server/discover`.
+    TypeScript2Auto,
+    /// `mcp`, which probes `server/discover`.
     Python,
+}
+
+impl Sdk {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::TypeScript,
+        Self::TypeScript2,
+        Self::TypeScript2Auto,
+        Self::Python,
+    ];
+
+    /// Whether it asks for the modern era before it falls back to `initialize`.
+    pub(crate) fn probes(self) -> bool {
+        matches!(self, Self::TypeScript2Auto | Self::Python)
+    }
 }
 
 /// The executable of a server from npm, such as `mcp-server-everything`.
@@ -34,13 +54,19 @@ pub(crate) fn entry(command: &str, args: &[&str]) -> Value {
 /// An SDK's client, which takes the command of the server as its further arguments.
 #[track_caller]
 pub(crate) fn sdk_client(sdk: Sdk, mode: &str, path: [&str; 3], arguments: Value) -> Command {
+    let typescript = |package: &str, sdk: &str| {
+        installed(&format!(
+            "node/node_modules/@modelcontextprotocol/{package}"
+        ));
+        let mut node = command("node");
+        node.arg(manifest_dir().join("tests/clients/typescript.mjs"));
+        node.arg(sdk);
+        node
+    };
     let mut client = match sdk {
-        Sdk::TypeScript => {
-            installed("node/node_modules/@modelcontextprotocol/sdk/package.json");
-            let mut node = command("node");
-            node.arg(manifest_dir().join("tests/clients/typescript.mjs"));
-            node
-        }
+        Sdk::TypeScript => typescript("sdk", "v1"),
+        Sdk::TypeScript2 => typescript("client", "v2"),
+        Sdk::TypeScript2Auto => typescript("client", "v2-auto"),
         Sdk::Python => {
             let mut python = command(&pypi("python"));
             python.arg(manifest_dir().join("tests/clients/python_client.py"));

@@ -1,0 +1,116 @@
+//! Clients on the official SDKs against the gateway: each opens a toolbox and calls a tool.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::real::{Sdk, npm};
+use crate::support::{Bench, fake};
+
+/// What a client saw, by event.
+struct Seen(Vec<Value>);
+
+impl Seen {
+    #[track_caller]
+    fn event(&self, name: &str) -> &Value {
+        let event = self.0.iter().find(|seen| seen["event"] == name);
+        event.unwrap_or_else(|| panic!("no event `{name}`: {:#?}", self.0))
+    }
+}
+
+fn bench(mode: &str) -> Bench {
+    let definition = json!({
+        "name": "add",
+        "description": "Adds",
+        "inputSchema": { "type": "object", "properties": { "a": { "type": "number" } } },
+        "outputSchema": { "type": "object", "properties": { "a": { "type": "number" } } },
+    });
+    Bench::new()
+        .set("toolMode", mode.into())
+        .server(
+            "math",
+            "calc",
+            fake(json!({ "tools": [definition, "count"] })),
+        )
+        .server(
+            "idle",
+            "never",
+            json!({ "command": "no-such-program-anywhere" }),
+        )
+}
+
+fn run(sdk: Sdk, mode: &str) -> Seen {
+    let path = ["math", "calc", "add"];
+    Seen(bench(mode).sdk(sdk, mode, path, json!({ "a": 1.5 })))
+}
+
+#[track_caller]
+fn assert_called(seen: &Seen, sdk: Sdk) {
+    let result = &seen.event("called")["result"];
+    assert_eq!(result["structuredContent"], json!({ "a": 1.5 }), "{sdk:?}");
+    assert_ne!(result["isError"], true, "{sdk:?}");
+    let instructions = seen.event("connected")["instructions"].as_str();
+    let instructions = instructions.unwrap_or_default();
+    assert!(instructions.contains("math"), "{sdk:?}: {instructions}");
+    seen.event("closed");
+}
+
+/// Lists that change exist in the older era only, so that is what clients of both end up with.
+#[test]
+fn every_client_gets_the_registered_tools_in_dynamic_mode() {
+    for sdk in Sdk::ALL {
+        let seen = run(sdk, "dynamic");
+        assert_eq!(seen.event("connected")["protocol"], "2025-11-25", "{sdk:?}");
+        assert_eq!(seen.event("tools")["names"], json!(["open_toolbox"]));
+        assert_eq!(
+            seen.event("tools_after")["names"],
+            json!(["open_toolbox", "math__calc__add", "math__calc__count"]),
+            "{sdk:?}"
+        );
+        assert_eq!(seen.event("called")["name"], "math__calc__add");
+        assert_called(&seen, sdk);
+    }
+}
+
+/// Nothing changes in this mode, so a client that asks for the modern era gets it.
+#[test]
+fn every_client_calls_through_in_proxy_mode() {
+    for sdk in Sdk::ALL {
+        let seen = run(sdk, "proxy");
+        let expected = if sdk.probes() {
+            "2026-07-28"
+        } else {
+            "2025-11-25"
+        };
+        assert_eq!(seen.event("connected")["protocol"], expected, "{sdk:?}");
+        let tools = json!(["open_toolbox", "use_tool"]);
+        assert_eq!(seen.event("tools")["names"], tools);
+        assert_eq!(seen.event("tools_after")["names"], tools);
+        assert_called(&seen, sdk);
+    }
+}
+
+fn reach_a_real_server(mode: &str) {
+    let everything = json!({ "command": npm("mcp-server-everything"), "args": ["stdio"] });
+    let bench = Bench::new()
+        .set("toolMode", mode.into())
+        .server("box", "everything", everything);
+    for sdk in Sdk::ALL {
+        let path = ["box", "everything", "get-structured-content"];
+        let seen = Seen(bench.sdk(sdk, mode, path, json!({ "location": "Chicago" })));
+        assert_eq!(
+            seen.event("called")["result"]["structuredContent"],
+            json!({ "temperature": 36, "conditions": "Light rain / drizzle", "humidity": 82 }),
+            "{sdk:?}"
+        );
+    }
+}
+
+#[test]
+fn every_client_reaches_a_real_server_in_dynamic_mode() {
+    reach_a_real_server("dynamic");
+}
+
+#[test]
+fn every_client_reaches_a_real_server_in_proxy_mode() {
+    reach_a_real_server("proxy");
+}
