@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -38,6 +39,40 @@ pub async fn serve_stdio(config: Config, options: PoolOptions) -> std::io::Resul
     shutdown.cancel();
     gateway.shut_down().await;
     Ok(())
+}
+
+/// Why work was not done to its end.
+#[derive(Debug, Error)]
+pub enum Stopped {
+    /// A signal came.
+    #[error("interrupted by {0}")]
+    Signal(&'static str),
+    /// Work is not begun where it could not be stopped.
+    #[error("the operating system lets us hear no signals")]
+    Deaf(#[source] std::io::Error),
+}
+
+/// Does `work` with the servers of a configuration. Returns when every server is gone, be the work
+/// done or a signal have come.
+pub async fn with_gateway<T>(
+    config: Config,
+    options: PoolOptions,
+    work: impl AsyncFnOnce(&Gateway) -> T,
+) -> Result<T, Stopped> {
+    let tasks = TaskTracker::new();
+    let gateway = Gateway::new(Arc::new(config), options, &tasks);
+    let done = until_signal(work(&gateway)).await;
+    gateway.shut_down().await;
+    done
+}
+
+/// Does `work`, and gives it up when a signal comes.
+pub async fn until_signal<T>(work: impl Future<Output = T>) -> Result<T, Stopped> {
+    let mut signals = Signals::listen().map_err(Stopped::Deaf)?;
+    tokio::select! {
+        done = work => Ok(done),
+        signal = signals.next() => Err(Stopped::Signal(signal)),
+    }
 }
 
 /// The signals that end the program.

@@ -9,8 +9,8 @@
 mod actor;
 mod death;
 pub mod guard;
-mod handshake;
-mod launch;
+pub(crate) mod handshake;
+pub(crate) mod launch;
 mod live;
 mod pool;
 

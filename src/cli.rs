@@ -1,21 +1,32 @@
 //! The command line: arguments, commands, and the only place that prints.
 
+mod call;
+mod check;
 mod error;
+mod import;
+mod list;
 mod logging;
 mod print;
+mod progress;
 mod serve;
+mod servers;
+mod size;
+mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::app;
 use crate::backend::{ChildEnvironment, PoolOptions, guard};
 use crate::builtin::{self, Builtin};
 use crate::cli::error::Error;
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{self, Loaded};
+use crate::config::{self, Config, LoadError, Loaded};
+use crate::gateway::Gateway;
 
 /// One MCP server between an agent and many
 ///
@@ -36,10 +47,16 @@ Examples:
   mcp-workbench demo                              See what an agent sees
   mcp-workbench check --connect                   Start every server and report on it";
 
+const COMPLETIONS: &str = "\
+Examples:
+  mcp-workbench completions bash > ~/.local/share/bash-completion/completions/mcp-workbench
+  mcp-workbench completions zsh > ~/.zfunc/_mcp-workbench
+  mcp-workbench completions fish > ~/.config/fish/completions/mcp-workbench.fish";
+
 #[derive(Debug, Args)]
 struct Global {
-    /// The configuration file [default: ./workbench-config.json]
     #[arg(
+        help = "The configuration file [env: WORKBENCH_CONFIG] [default: ./workbench-config.json]",
         long,
         short,
         global = true,
@@ -47,20 +64,22 @@ struct Global {
         help_heading = "Global options"
     )]
     config: Option<PathBuf>,
-    /// How much is logged: off, error, warn, info, debug or trace
     #[arg(
+        help = "How much is logged: off, error, warn, info, debug or trace [env: WORKBENCH_LOG_LEVEL]",
         long,
         global = true,
         env = "WORKBENCH_LOG_LEVEL",
+        hide_env = true,
         value_name = "LEVEL",
         help_heading = "Global options"
     )]
     log_level: Option<LevelFilter>,
-    /// Where the log goes [default: standard error]
     #[arg(
+        help = "Where the log goes [env: WORKBENCH_LOG_FILE] [default: standard error]",
         long,
         global = true,
         env = "WORKBENCH_LOG_FILE",
+        hide_env = true,
         value_name = "FILE",
         help_heading = "Global options"
     )]
@@ -74,6 +93,19 @@ struct Global {
 enum Command {
     /// Serve the toolboxes to an agent over stdio (the default)
     Serve,
+    #[command(visible_alias = "doctor")]
+    Check(check::Args),
+    List(list::Args),
+    Call(call::Args),
+    Import(import::Args),
+    /// Print the JSON Schema of the configuration file
+    Schema,
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
     /// Run one of the small servers that the executable carries
     Builtin {
         /// Which one
@@ -84,6 +116,8 @@ enum Command {
     Guard,
 }
 
+/// How the program is called.
+const NAME: &str = env!("CARGO_PKG_NAME");
 /// The configuration that the executable carries.
 const EMBEDDED_CONFIG: &str = include_str!("../workbench-config.json");
 
@@ -105,11 +139,32 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
     let command = command.unwrap_or(Command::Serve);
     let default_level = match command {
         Command::Serve => LevelFilter::INFO,
-        Command::Builtin { .. } | Command::Guard => LevelFilter::WARN,
+        Command::Check(_)
+        | Command::List(_)
+        | Command::Call(_)
+        | Command::Import(_)
+        | Command::Schema
+        | Command::Completions { .. }
+        | Command::Builtin { .. }
+        | Command::Guard => LevelFilter::WARN,
     };
     logging::start(&global, default_level)?;
     match command {
         Command::Serve => serve::run(&global),
+        Command::Check(args) => check::run(&global, &args),
+        Command::List(args) => list::run(&global, &args),
+        Command::Call(args) => call::run(&global, &args),
+        Command::Import(args) => import::run(&global, &args),
+        Command::Schema => {
+            print::data(&config::schema_text().trim_end())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
+            print::bytes(script.trim_ascii_end())?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Builtin { server } => {
             block_on(builtin::serve(server))?.map_err(Error::internal)?;
             Ok(ExitCode::SUCCESS)
@@ -124,23 +179,31 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
 impl Global {
     /// Loads the configuration, and prints what is doubtful in it.
     fn load(&self) -> Result<Loaded, Error> {
-        let folder = std::env::current_dir().map_err(Error::internal)?;
-        let loaded = if self.embedded_config {
-            let file = PathBuf::from("the embedded configuration");
-            config::parse(EMBEDDED_CONFIG, &file, &folder, &ProcessEnv)
-                .map_err(config::LoadError::Invalid)
-        } else {
-            config::load(
-                &config::locate(self.config.clone(), &ProcessEnv, &folder),
-                &ProcessEnv,
-            )
-        };
-        let loaded = loaded.map_err(Error::config)?;
+        let loaded = self.read()?.map_err(Error::config)?;
         if let Some(report) = loaded.report() {
             print::note(&report);
         }
         Ok(loaded)
     }
+
+    /// Loads the configuration.
+    fn read(&self) -> Result<Result<Loaded, LoadError>, Error> {
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        Ok(if self.embedded_config {
+            let file = PathBuf::from("the embedded configuration");
+            config::parse(EMBEDDED_CONFIG, &file, &folder, &ProcessEnv).map_err(LoadError::Invalid)
+        } else {
+            config::load(
+                &config::locate(self.config.clone(), &ProcessEnv, &folder),
+                &ProcessEnv,
+            )
+        })
+    }
+}
+
+/// Does `work` with the servers of a configuration, and leaves none of them behind.
+fn with_gateway<T>(config: Config, work: impl AsyncFnOnce(&Gateway) -> T) -> Result<T, Error> {
+    block_on(app::with_gateway(config, pool_options(), work))?.map_err(Error::internal)
 }
 
 /// What servers are started with: our environment and our executable.

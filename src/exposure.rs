@@ -21,6 +21,8 @@ use crate::gateway::{CallError, Gateway, Origin};
 use crate::name::{ToolId, ToolboxName};
 use crate::raw::Raw;
 
+pub(crate) use crate::exposure::answer::explain;
+
 /// What a session allows of a tool list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {

@@ -233,21 +233,8 @@ impl Gateway {
         let mut outcomes: Vec<Option<Result<(), FailedServer>>> = Vec::new();
         for (index, server) in toolbox.servers.iter().enumerate() {
             outcomes.push(None);
-            let member = self.member(&toolbox.name, &server.name);
-            match member {
-                Some(Member::Backend { backend, .. }) => {
-                    let backend = backend.clone();
-                    let snapshots = self.snapshots();
-                    starting.spawn(async move { (index, listed(&backend, snapshots).await) });
-                }
-                Some(Member::Unsupported(failure)) => {
-                    outcomes[index] = Some(Err(failed(
-                        &server.name,
-                        &backend::Error::StartFailed(Arc::clone(failure)),
-                    )));
-                }
-                None => {}
-            }
+            let start = self.start(&toolbox.name, &server.name);
+            starting.spawn(async move { (index, start.await) });
         }
         let patience = sleep(OPEN_PATIENCE);
         tokio::pin!(patience);
@@ -258,10 +245,7 @@ impl Gateway {
             tokio::select! {
                 started = starting.join_next() => match started {
                     None => break,
-                    Some(Ok((index, result))) => {
-                        let server = &toolbox.servers[index].name;
-                        outcomes[index] = Some(result.map_err(|error| failed(server, &error)));
-                    }
+                    Some(Ok((index, result))) => outcomes[index] = Some(result),
                     // The task panicked; its server counts as still starting.
                     Some(Err(error)) => tracing::error!(%error, "a start was lost"),
                 },
@@ -287,6 +271,35 @@ impl Gateway {
             }
         }
         opened
+    }
+
+    /// Starts one server of a toolbox, if it is not running, and waits until the snapshot shows
+    /// what it has. Dropping the future stops the waiting, not the server.
+    pub fn start(
+        &self,
+        toolbox: &ToolboxName,
+        server: &ServerName,
+    ) -> impl Future<Output = Result<(), FailedServer>> + Send + use<> {
+        let backend = match self.member(toolbox, server) {
+            Some(Member::Backend { backend, .. }) => Ok(backend.clone()),
+            Some(Member::Unsupported(failure)) => {
+                Err(backend::Error::StartFailed(Arc::clone(failure)))
+            }
+            None => Err(backend::Error::StartFailed(Arc::new(
+                backend::StartFailure {
+                    reason: format!("toolbox `{toolbox}` has no such server"),
+                    hint: "correct the name".to_owned(),
+                },
+            ))),
+        };
+        let (server, snapshots) = (server.clone(), self.snapshots());
+        async move {
+            let started = match backend {
+                Ok(backend) => listed(&backend, snapshots).await,
+                Err(error) => Err(error),
+            };
+            started.map_err(|error| failed(&server, &error))
+        }
     }
 
     /// Calls a tool, starting its server if need be. The answer is the server's own, untouched,

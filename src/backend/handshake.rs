@@ -184,7 +184,8 @@ pub(crate) async fn list_tools(
     Ok(listing)
 }
 
-async fn ask(
+/// Makes one request and waits for its result; an error says what there was instead.
+pub(crate) async fn ask(
     link: &Link,
     method: &str,
     params: &[(&str, &Raw)],

@@ -37,6 +37,36 @@ impl Error {
         }
     }
 
+    /// The command line asks for what cannot be, with nothing behind it.
+    pub(crate) fn wrong(message: impl Into<String>) -> Self {
+        Self {
+            kind: Kind::Usage,
+            ..Self::failed(message)
+        }
+    }
+
+    /// What was asked for was tried and failed.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self {
+            kind: Kind::Failed,
+            message: message.into(),
+            causes: Vec::new(),
+            hint: None,
+        }
+    }
+
+    /// The same with a cause, which may have several lines.
+    pub(crate) fn because(mut self, cause: &str) -> Self {
+        self.causes.extend(cause.lines().map(str::to_owned));
+        self
+    }
+
+    /// The same with something to do about it.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
     /// Something that should not have happened.
     pub(crate) fn internal(error: impl StdError) -> Self {
         Self::new(Kind::Failed, error)

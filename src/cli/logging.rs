@@ -21,7 +21,11 @@ pub(crate) fn start(global: &Global, default: LevelFilter) -> Result<(), Error> 
     } else {
         level.min(LevelFilter::WARN)
     };
-    let filter = Targets::new().with_default(level).with_target("rmcp", rmcp);
+    let mut filter = Targets::new().with_default(level).with_target("rmcp", rmcp);
+    if global.log_level.is_none() && default < LevelFilter::INFO {
+        // The commands that start servers say themselves which failed.
+        filter = filter.with_target("mcp_workbench::backend::actor", LevelFilter::ERROR);
+    }
     let registry = tracing_subscriber::registry().with(filter);
     match &global.log_file {
         None => {

@@ -12,7 +12,7 @@ use crate::config::limits;
 use crate::config::raw::{Entries, RawConfig, RawLimits, RawServer, RawToolbox};
 use crate::config::reader::{Located, Reader};
 use crate::config::{Config, Limits, ServerConfig, ToolMode, ToolboxConfig, server};
-use crate::name::{MIN_NAME_LIMIT, ToolboxName};
+use crate::name::{MIN_NAME_LIMIT, ServerName, ToolboxName};
 
 /// What relative paths and `~` start at.
 pub(super) struct Places<'a> {
@@ -20,6 +20,23 @@ pub(super) struct Places<'a> {
     pub(super) folder: &'a Path,
     /// Where the home folder comes from.
     pub(super) env: &'a dyn EnvSource,
+}
+
+/// The servers that are switched off: those in toolboxes, then those that stand alone.
+pub(super) fn disabled(raw: &RawConfig) -> Vec<(ToolboxName, ServerName)> {
+    let off = |toolbox: &str, (name, server): &(Located<String>, RawServer)| {
+        let name = &name.value;
+        let names = || (ToolboxName::new(toolbox), ServerName::new(name));
+        server.is_off().then(names)
+    };
+    let in_toolboxes = raw.toolboxes.iter().flat_map(|toolboxes| &toolboxes.0);
+    let in_toolboxes = in_toolboxes.flat_map(|(toolbox, raw)| {
+        let servers = raw.mcp_servers.iter().flat_map(|servers| &servers.0);
+        servers.filter_map(|server| off(&toolbox.value, server))
+    });
+    let alone = raw.mcp_servers.iter().flat_map(|servers| &servers.0);
+    let alone = alone.filter_map(|server| off(&server.0.value, server));
+    in_toolboxes.chain(alone).collect()
 }
 
 /// Checks a whole configuration; where something is wrong, the reader has noted it.

@@ -13,6 +13,7 @@ use crate::config::env::EnvSource;
 use crate::config::finding::{Finding, Report, Severity};
 use crate::config::raw::{self, RawConfig};
 use crate::config::reader::Reader;
+use crate::name::{ServerName, ToolboxName};
 
 /// The variable that names the configuration file.
 const VARIABLE: &str = "WORKBENCH_CONFIG";
@@ -69,6 +70,8 @@ pub fn locate(explicit: Option<PathBuf>, env: &dyn EnvSource, cwd: &Path) -> Loc
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
+    /// The servers that are switched off, which the configuration does not hold.
+    pub disabled: Vec<(ToolboxName, ServerName)>,
     /// What has no effect in it or is doubtful, in the order of the file.
     pub warnings: Vec<Finding>,
     /// The file as the user named it.
@@ -142,15 +145,20 @@ pub fn parse(
     let mut reader = Reader::new(Some(env));
     note_duplicates(text, &root, &mut reader);
     let places = Places { folder, env };
-    let config = raw::object(&root, &mut reader, RawConfig::read)
-        .map(|raw| check::config(raw, &places, &mut reader));
+    let config = raw::object(&root, &mut reader, RawConfig::read).map(|raw| {
+        (
+            check::disabled(&raw),
+            check::config(raw, &places, &mut reader),
+        )
+    });
     let findings = reader.into_findings(text);
     let errors = findings
         .iter()
         .any(|finding| finding.severity == Severity::Error);
     match config {
-        Some(config) if !errors => Ok(Loaded {
+        Some((disabled, config)) if !errors => Ok(Loaded {
             config,
+            disabled,
             warnings: findings,
             file,
         }),

@@ -256,6 +256,13 @@ impl RawToolbox {
 }
 
 impl RawServer {
+    /// Whether it is switched off.
+    pub(super) fn is_off(&self) -> bool {
+        let (disabled, enabled) = (&self.disabled, &self.foreign.enabled);
+        disabled.as_ref().is_some_and(|disabled| disabled.value)
+            || enabled.as_ref().is_some_and(|enabled| !enabled.value)
+    }
+
     /// Reads one server block; in one that is switched off, variables need not be set.
     pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
         let disabled = fields

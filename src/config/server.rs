@@ -32,6 +32,7 @@ pub(super) fn check(
     places: &Places<'_>,
     reader: &mut Reader<'_>,
 ) -> Checked {
+    let off = raw.is_off();
     let RawServer {
         command,
         args,
@@ -40,7 +41,7 @@ pub(super) fn check(
         tool_filters,
         transport,
         description: _,
-        disabled,
+        disabled: _,
         startup_timeout_ms,
         call_timeout_ms,
         idle_timeout_ms,
@@ -49,7 +50,7 @@ pub(super) fn check(
         foreign,
     } = raw;
     let Foreign {
-        enabled,
+        enabled: _,
         kind,
         remote,
         timeout_ms,
@@ -57,8 +58,6 @@ pub(super) fn check(
         include,
         exclude,
     } = foreign;
-    let off = disabled.is_some_and(|disabled| disabled.value)
-        || enabled.is_some_and(|enabled| !enabled.value);
 
     check_filters(tool_filters.as_deref().unwrap_or_default(), reader);
     if let (Some(_), Some(first)) = (&tool_filters, include.iter().flatten().next()) {

@@ -23,7 +23,8 @@ pub(crate) fn call_error(error: &CallError) -> Outcome {
     self::error(&explain(error))
 }
 
-fn explain(error: &CallError) -> String {
+/// The same as a text.
+pub(crate) fn explain(error: &CallError) -> String {
     match error {
         CallError::UnknownToolbox { known, .. } => {
             format!("{error}. The toolboxes are: {}.", offer(known))

@@ -1,0 +1,202 @@
+//! `call`: one call of one tool.
+
+use std::io::Read;
+use std::process::ExitCode;
+
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use crate::backend::{self, Outcome};
+use crate::cli::error::Error;
+use crate::cli::progress::Spinner;
+use crate::cli::{Global, print, with_gateway};
+use crate::exposure;
+use crate::gateway::{CallError, Gateway, Origin};
+use crate::name::{self, ServerName, ToolId, ToolboxName};
+use crate::raw::Raw;
+
+mod content;
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench call desk clock now
+  mcp-workbench call desk clock now '{\"offset\": \"+02:00\"}'
+  mcp-workbench call desk notes add_note - < note.json
+  mcp-workbench call desk clock now --json | jq .structuredContent";
+
+/// How many notices of progress may wait to be shown.
+const PROGRESS: usize = 64;
+/// The most names that an error offers.
+const OFFERED: usize = 3;
+
+/// Call one tool and print its answer
+///
+/// Starts the tool's server, calls the tool the way an agent would, and ends the server. Texts are
+/// printed as they are; of images, sounds and other files there is a line that describes them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The toolbox
+    toolbox: String,
+    /// The server in it
+    server: String,
+    /// The tool, as its server calls it
+    tool: String,
+    /// The arguments, a JSON object; `-` reads it from standard input [default: none]
+    arguments: Option<String>,
+    /// Print the whole result as the server sent it
+    #[arg(long)]
+    json: bool,
+}
+
+/// Calls; fails where the tool or the way to it does.
+pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+    let arguments = args.arguments.as_deref().map(read).transpose()?;
+    let config = global.read()?.map_err(Error::config)?.config;
+    let tool = ToolId {
+        toolbox: ToolboxName::new(&args.toolbox),
+        server: ServerName::new(&args.server),
+        tool: args.tool.clone(),
+    };
+    let outcome = with_gateway(config, async |gateway| {
+        call(gateway, &tool, arguments.as_ref()).await
+    })?;
+    match outcome.map_err(|error| explain(&error))? {
+        Outcome::Result(result) => report(&tool, &result, args.json),
+        Outcome::Error(error) => Err(protocol_error(&tool, &error)),
+    }
+}
+
+/// The arguments as they are written, if they are an object.
+fn read(arguments: &str) -> Result<Raw, Error> {
+    let mut text = arguments.to_owned();
+    if arguments == "-" {
+        text.clear();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| Error::usage("cannot read standard input".to_owned(), &error))?;
+    }
+    let raw: Box<RawValue> = serde_json::from_str(&text).map_err(|error| {
+        Error::usage("the arguments are not JSON".to_owned(), &error)
+            .hint("write an object in single quotes: '{\"name\": \"value\"}'")
+    })?;
+    if !raw.get().starts_with('{') {
+        return Err(Error::wrong("the arguments are JSON, but not an object")
+            .hint("write an object in single quotes: '{\"name\": \"value\"}'"));
+    }
+    Ok(Raw::encode(&raw))
+}
+
+/// Calls, and shows on a terminal what the server says of its progress.
+async fn call(
+    gateway: &Gateway,
+    tool: &ToolId,
+    arguments: Option<&Raw>,
+) -> Result<Outcome, CallError> {
+    let (progress, mut progressed) = mpsc::channel::<Raw>(PROGRESS);
+    let origin = Origin {
+        meta: &[],
+        progress: Some(&progress),
+    };
+    let spinner = Spinner::new(format!("calling {tool}"));
+    let calling = gateway.call(tool, arguments, origin);
+    tokio::pin!(calling);
+    loop {
+        tokio::select! {
+            outcome = &mut calling => return outcome,
+            Some(params) = progressed.recv() => {
+                spinner.say(format!("calling {tool}: {}", content::progress(&params)));
+            }
+        }
+    }
+}
+
+fn report(tool: &ToolId, result: &Raw, is_json: bool) -> Result<ExitCode, Error> {
+    let content = content::Content::read(result);
+    if is_json {
+        print::bytes(result.as_bytes())?;
+        return Ok(if content.is_error {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        });
+    }
+    if content.is_error {
+        let message = format!("the tool `{tool}` failed");
+        return Err(Error::failed(message).because(&content.text));
+    }
+    print::data(&content.text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn protocol_error(tool: &ToolId, error: &Raw) -> Error {
+    #[derive(serde::Deserialize)]
+    struct Parts {
+        code: i64,
+        message: String,
+    }
+
+    let cause = match error.parse::<Parts>() {
+        Ok(Parts { code, message }) => format!("{message} (code {code})"),
+        Err(_) => error.as_str().into_owned(),
+    };
+    Error::failed(format!(
+        "server `{}` refused the call of `{}`",
+        tool.server, tool.tool
+    ))
+    .because(&cause)
+}
+
+/// Why a call did not reach its tool, and what to do: for a person, who has other commands than an
+/// agent has tools.
+pub(crate) fn explain(error: &CallError) -> Error {
+    let did_you_mean = |wanted: &str, known: &[String], otherwise: &str| {
+        let known = known.iter().map(String::as_str);
+        match name::nearest(wanted, known.clone(), OFFERED).as_slice() {
+            [] => format!("{otherwise} {}", list(known)),
+            near => format!("did you mean {}?", list(near.iter().copied())),
+        }
+    };
+    let failed = Error::failed(error.to_string());
+    match error {
+        CallError::UnknownToolbox { wanted, known } => {
+            failed.hint(did_you_mean(wanted, known, "the toolboxes are"))
+        }
+        CallError::UnknownServer { wanted, known, .. } => {
+            failed.hint(did_you_mean(wanted, known, "its servers are"))
+        }
+        CallError::UnknownTool { nearest, .. } if nearest.is_empty() => {
+            failed.hint("`mcp-workbench list` shows the tools there are")
+        }
+        CallError::UnknownTool { nearest, .. } => failed.hint(format!(
+            "did you mean {}? `mcp-workbench list` shows all",
+            list(nearest.iter().take(OFFERED).map(String::as_str))
+        )),
+        CallError::BadArguments { tool, mismatches } => {
+            let failed = Error::failed(format!("{error}, so it was not called"));
+            let causes = mismatches.iter().map(ToString::to_string);
+            causes
+                .fold(failed, |error, cause| error.because(&cause))
+                .hint(format!(
+                    "`mcp-workbench list {} --json` has the schema",
+                    tool.toolbox
+                ))
+        }
+        CallError::Server {
+            server,
+            error: backend::Error::StartFailed(failure),
+        } => Error::failed(format!("server `{server}` could not be started"))
+            .because(&failure.reason)
+            .hint(&failure.hint),
+        CallError::Server { .. } => {
+            let text = exposure::explain(error);
+            let (message, rest) = text.split_once('\n').unwrap_or((&text, ""));
+            Error::failed(message).because(rest)
+        }
+    }
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}

@@ -1,0 +1,124 @@
+//! What a check found, for those who read JSON; the tables are made of it too.
+
+use serde::Serialize;
+
+use crate::cli::size::Size;
+use crate::config;
+use crate::name::{ServerName, ToolboxName};
+
+/// The whole check.
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    pub(super) file: &'a str,
+    #[serde(rename = "valid")]
+    pub(super) is_valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mode: Option<&'a str>,
+    pub(super) findings: Vec<Finding<'a>>,
+    pub(super) servers: Vec<Row>,
+}
+
+impl<'a> Report<'a> {
+    /// A configuration that cannot be used.
+    pub(super) fn invalid(report: &'a config::Report) -> Self {
+        Self {
+            file: &report.file,
+            is_valid: false,
+            mode: None,
+            findings: report.findings.iter().map(Finding::new).collect(),
+            servers: Vec::new(),
+        }
+    }
+}
+
+/// One thing that is wrong or odd in the file.
+#[derive(Serialize)]
+pub(super) struct Finding<'a> {
+    severity: &'static str,
+    path: &'a str,
+    line: Option<usize>,
+    column: Option<usize>,
+    message: &'a str,
+    hint: Option<&'a str>,
+}
+
+impl<'a> Finding<'a> {
+    pub(super) fn new(finding: &'a config::Finding) -> Self {
+        Self {
+            severity: match finding.severity {
+                config::Severity::Error => "error",
+                config::Severity::Warning => "warning",
+            },
+            path: &finding.path,
+            line: finding.position.map(|(line, _)| line),
+            column: finding.position.map(|(_, column)| column),
+            message: &finding.message,
+            hint: finding.hint.as_deref(),
+        }
+    }
+}
+
+/// One server, which is a row of the table.
+#[derive(Serialize)]
+pub(super) struct Row {
+    pub(super) toolbox: String,
+    pub(super) server: String,
+    pub(super) status: Status,
+    #[serde(skip)]
+    pub(super) command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tools: Option<usize>,
+    #[serde(flatten)]
+    pub(super) size: Option<Size>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) start_ms: Option<u128>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hint: Option<String>,
+}
+
+impl Row {
+    /// A server of which nothing else is known: one that is switched off.
+    pub(super) fn new(toolbox: &ToolboxName, server: &ServerName) -> Self {
+        Self {
+            toolbox: toolbox.to_string(),
+            server: server.to_string(),
+            status: Status::Disabled,
+            command: None,
+            tools: None,
+            size: None,
+            start_ms: None,
+            reason: None,
+            hint: None,
+        }
+    }
+}
+
+/// What is known of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    /// It is switched off.
+    Disabled,
+    /// It was not asked to start.
+    Configured,
+    /// It is of a kind that cannot be reached.
+    Unsupported,
+    /// It was started, and listed its tools.
+    Started,
+    /// It could not be started.
+    Failed,
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Disabled => "disabled",
+            Self::Configured => "configured",
+            Self::Unsupported => "unsupported",
+            Self::Started => "started",
+            Self::Failed => "failed",
+        })
+    }
+}

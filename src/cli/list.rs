@@ -1,0 +1,168 @@
+//! `list`: the tools of a toolbox, or of all.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::cli::call;
+use crate::cli::error::Error;
+use crate::cli::servers::{self, Start};
+use crate::cli::size::{Size, count, number};
+use crate::cli::table::{Align, Table};
+use crate::cli::{Global, print, with_gateway};
+use crate::config::ToolboxConfig;
+use crate::gateway::Gateway;
+use crate::raw::Raw;
+use crate::toolbox::ViewTool;
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench list                  List the tools of every toolbox
+  mcp-workbench list desk             List the tools of one toolbox
+  mcp-workbench list desk --json      Print their definitions too";
+
+/// List the tools of a toolbox, or of all
+///
+/// Starts the servers and shows what they have: the tools that the configuration lets through,
+/// and how large their definitions are. Tokens are an estimate, one for 4.5 bytes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The toolbox [default: all of them]
+    toolbox: Option<String>,
+    /// Print JSON, definitions included
+    #[arg(long)]
+    json: bool,
+}
+
+/// One tool, for those who read JSON.
+#[derive(Serialize)]
+struct Entry<'a> {
+    toolbox: &'a str,
+    server: &'a str,
+    tool: &'a str,
+    /// What agents see it as in `dynamic` mode.
+    registered_name: &'a str,
+    #[serde(flatten)]
+    size: Size,
+    definition: Box<RawValue>,
+}
+
+/// One server that could not be started, for those who read JSON.
+#[derive(Serialize)]
+struct Failed<'a> {
+    toolbox: &'a str,
+    server: &'a str,
+    reason: &'a str,
+    hint: &'a str,
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    tools: Vec<Entry<'a>>,
+    #[serde(flatten)]
+    size: Size,
+    failed: Vec<Failed<'a>>,
+}
+
+/// Lists; fails where no server could be started.
+pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+    let config = global.read()?.map_err(Error::config)?.config;
+    if config.toolboxes.is_empty() {
+        print::note(&"there are no toolboxes: every server is disabled");
+    }
+    with_gateway(config, async |gateway| list(gateway, args).await)?
+}
+
+async fn list(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
+    let toolboxes: Vec<&ToolboxConfig> = match &args.toolbox {
+        Some(name) => vec![gateway.toolbox(name).map_err(|e| call::explain(&e))?],
+        None => gateway.config().toolboxes.iter().collect(),
+    };
+    let starts = servers::start(gateway, &toolboxes).await;
+    let snapshot = gateway.snapshot();
+    let views: Vec<_> = toolboxes.iter().map(|t| snapshot.view(&t.name)).collect();
+    let tools: Vec<&ViewTool> = views.iter().flat_map(|view| &view.tools).collect();
+    if args.json {
+        print::json(&in_json(&tools, &starts))?;
+    } else if !toolboxes.is_empty() {
+        print::data(&in_words(&tools, &toolboxes))?;
+    }
+    let failures = starts.iter().filter_map(Start::explanation);
+    for failure in failures {
+        print::note(&format!("warning: {failure}"));
+    }
+    let has_listed = starts.is_empty() || starts.iter().any(|start| start.failure.is_none());
+    Ok(if has_listed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn size(tool: &ViewTool) -> Size {
+    Size::of(tool.definition.raw.len())
+}
+
+fn in_words(tools: &[&ViewTool], toolboxes: &[&ToolboxConfig]) -> String {
+    let mut table = Table::new([
+        ("Toolbox", Align::Left),
+        ("Server", Align::Left),
+        ("Tool", Align::Left),
+        ("Bytes", Align::Right),
+        ("Tokens", Align::Right),
+        ("Description", Align::Left),
+    ]);
+    for tool in tools {
+        table.row([
+            tool.id.toolbox.to_string(),
+            tool.id.server.to_string(),
+            tool.id.tool.clone(),
+            number(size(tool).bytes()),
+            number(size(tool).tokens()),
+            tool.definition.summary().unwrap_or_default(),
+        ]);
+    }
+    let place = match toolboxes {
+        [only] => format!("toolbox `{}`", only.name),
+        all => count(all.len(), "toolbox"),
+    };
+    let total: Size = tools.iter().map(|tool| size(tool)).sum();
+    let summary = format!("{} in {place}: {total}", count(tools.len(), "tool"));
+    if tools.is_empty() {
+        summary
+    } else {
+        format!("{table}\n\n{summary}")
+    }
+}
+
+fn in_json<'a>(tools: &[&'a ViewTool], starts: &'a [Start]) -> Listed<'a> {
+    let tool = |tool: &&'a ViewTool| Entry {
+        toolbox: tool.id.toolbox.as_str(),
+        server: tool.id.server.as_str(),
+        tool: &tool.id.tool,
+        registered_name: tool.name.as_str(),
+        size: size(tool),
+        definition: verbatim(&tool.definition.raw),
+    };
+    let failed = |start: &'a Start| {
+        let failure = start.failure.as_ref()?;
+        Some(Failed {
+            toolbox: start.toolbox.as_str(),
+            server: start.server.as_str(),
+            reason: &failure.reason,
+            hint: &failure.hint,
+        })
+    };
+    Listed {
+        tools: tools.iter().map(tool).collect(),
+        size: tools.iter().map(|tool| size(tool)).sum(),
+        failed: starts.iter().filter_map(failed).collect(),
+    }
+}
+
+/// Raw text as a part of a larger JSON text; what was read as JSON always is.
+fn verbatim(raw: &Raw) -> Box<RawValue> {
+    raw.parse().unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

@@ -1,0 +1,79 @@
+//! Starting servers for a report: all at once, and what came of each.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::cli::progress::Spinner;
+use crate::config::ToolboxConfig;
+use crate::gateway::{FailedServer, Gateway};
+use crate::name::{ServerName, ToolboxName};
+
+/// A server that was asked to start.
+pub(crate) struct Start {
+    pub(crate) toolbox: ToolboxName,
+    pub(crate) server: ServerName,
+    /// How long it took to its tool list, or to its failure.
+    pub(crate) took: Duration,
+    pub(crate) failure: Option<FailedServer>,
+}
+
+impl Start {
+    /// Why it failed and what to do, with everything after the first line indented.
+    pub(crate) fn explanation(&self) -> Option<String> {
+        let FailedServer {
+            server: _,
+            reason,
+            hint,
+        } = self.failure.as_ref()?;
+        Some(format!(
+            "`{}/{}` could not be started: {}\n  hint: {}",
+            self.toolbox,
+            self.server,
+            reason.replace('\n', "\n    "),
+            hint.replace('\n', "\n        "),
+        ))
+    }
+}
+
+/// Starts every server of these toolboxes, and waits for each as long as its configuration says.
+pub(crate) async fn start(gateway: &Gateway, toolboxes: &[&ToolboxConfig]) -> Vec<Start> {
+    let mut starting = JoinSet::new();
+    let mut waiting = Vec::new();
+    for toolbox in toolboxes {
+        for server in &toolbox.servers {
+            let (toolbox, server) = (toolbox.name.clone(), server.name.clone());
+            let index = waiting.len();
+            waiting.push(Some(format!("{toolbox}/{server}")));
+            let start = gateway.start(&toolbox, &server);
+            let began = Instant::now();
+            starting.spawn(async move {
+                let failure = start.await.err();
+                let start = Start {
+                    toolbox,
+                    server,
+                    took: began.elapsed(),
+                    failure,
+                };
+                (index, start)
+            });
+        }
+    }
+    let spinner = Spinner::new("");
+    let mut starts = Vec::new();
+    loop {
+        let left: Vec<&str> = waiting.iter().flatten().map(String::as_str).collect();
+        spinner.say(format!("waiting for {}", left.join(", ")));
+        match starting.join_next().await {
+            None => break,
+            Some(Ok((index, start))) => {
+                waiting[index] = None;
+                starts.push((index, start));
+            }
+            Some(Err(error)) => tracing::error!(%error, "a start was lost"),
+        }
+    }
+    starts.sort_by_key(|(index, _)| *index);
+    starts.into_iter().map(|(_, start)| start).collect()
+}

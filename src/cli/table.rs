@@ -1,0 +1,60 @@
+//! Tables: columns without lines, as wide as they need to be but no wider than the terminal.
+
+use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
+
+use crate::cli::print::Paint;
+
+/// How a column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// Rows under a heading.
+pub(crate) struct Table {
+    inner: comfy_table::Table,
+    paint: Paint,
+}
+
+impl Table {
+    /// An empty table with these columns.
+    pub(crate) fn new<const N: usize>(columns: [(&str, Align); N]) -> Self {
+        let mut inner = comfy_table::Table::new();
+        inner
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_header(columns.map(|(name, _)| name));
+        for (column, (index, (_, align))) in
+            inner.column_iter_mut().zip(columns.into_iter().enumerate())
+        {
+            // The first column begins where the text around the table does.
+            column.set_padding((u16::from(index > 0), 1));
+            column.set_cell_alignment(match align {
+                Align::Left => CellAlignment::Left,
+                Align::Right => CellAlignment::Right,
+            });
+        }
+        Self {
+            inner,
+            paint: Paint::new(),
+        }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.inner.add_row(Row::from(cells));
+    }
+}
+
+impl std::fmt::Display for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, line) in self.inner.lines().enumerate() {
+            match index {
+                0 => write!(f, "{}", self.paint.heading(line.trim_end()))?,
+                _ => write!(f, "\n{}", line.trim_end())?,
+            }
+        }
+        Ok(())
+    }
+}
