@@ -2,6 +2,7 @@
 
 mod call;
 mod check;
+mod demo;
 mod error;
 mod import;
 mod list;
@@ -98,6 +99,7 @@ enum Command {
     List(list::Args),
     Call(call::Args),
     Import(import::Args),
+    Demo(demo::Args),
     /// Print the JSON Schema of the configuration file
     Schema,
     /// Print completions for a shell
@@ -143,6 +145,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::List(_)
         | Command::Call(_)
         | Command::Import(_)
+        | Command::Demo(_)
         | Command::Schema
         | Command::Completions { .. }
         | Command::Builtin { .. }
@@ -155,6 +158,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::List(args) => list::run(&global, &args),
         Command::Call(args) => call::run(&global, &args),
         Command::Import(args) => import::run(&global, &args),
+        Command::Demo(demo::Args {}) => demo::run(),
         Command::Schema => {
             print::data(&config::schema_text().trim_end())?;
             Ok(ExitCode::SUCCESS)

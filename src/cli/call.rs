@@ -17,6 +17,8 @@ use crate::raw::Raw;
 
 mod content;
 
+pub(crate) use content::Content;
+
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench call desk clock now
@@ -112,7 +114,7 @@ async fn call(
 }
 
 fn report(tool: &ToolId, result: &Raw, is_json: bool) -> Result<ExitCode, Error> {
-    let content = content::Content::read(result);
+    let content = Content::read(result);
     if is_json {
         print::bytes(result.as_bytes())?;
         return Ok(if content.is_error {

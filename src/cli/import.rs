@@ -100,15 +100,14 @@ fn read(shown: &Path, path: &Path) -> Result<Source, Error> {
     })
 }
 
-/// Whether there were no servers at all, or none that could be used.
+/// Whether nothing was added and nothing was there already.
 fn nothing_came_of_it(planned: &ImportPlan) -> bool {
-    let is_lost = |grade| matches!(grade, Grade::Manual | Grade::Unsupported);
+    let is_there = |grade| grade == Grade::Exact;
     planned.added.is_empty()
-        && (planned.findings.is_empty()
-            || planned
-                .findings
-                .iter()
-                .any(|finding| is_lost(finding.grade)))
+        && !planned
+            .findings
+            .iter()
+            .any(|finding| is_there(finding.grade))
 }
 
 fn report(planned: &ImportPlan, target: &Location, is_extended: bool, is_dry: bool) -> String {

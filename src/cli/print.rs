@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
-use clap::builder::styling::Style;
+use clap::builder::styling::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::cli::error::Error;
@@ -62,6 +62,21 @@ impl Paint {
     /// A heading.
     pub(crate) fn heading(self, text: &str) -> String {
         self.with(Style::new().bold(), text)
+    }
+
+    /// What stands back.
+    pub(crate) fn faint(self, text: &str) -> String {
+        self.with(Style::new().dimmed(), text)
+    }
+
+    /// What goes out.
+    pub(crate) fn sent(self, text: &str) -> String {
+        self.with(AnsiColor::Cyan.on_default(), text)
+    }
+
+    /// What comes back.
+    pub(crate) fn received(self, text: &str) -> String {
+        self.with(AnsiColor::Green.on_default(), text)
     }
 
     fn with(self, style: Style, text: &str) -> String {

@@ -7,11 +7,11 @@ use crate::cli::size::count;
 use crate::raw::Raw;
 
 /// The content of a result (MCP, server/tools).
-pub(super) struct Content {
+pub(crate) struct Content {
     /// All of it, one block after the other.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Whether the tool says that it failed.
-    pub(super) is_error: bool,
+    pub(crate) is_error: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -24,7 +24,7 @@ struct Members {
 
 impl Content {
     /// Reads a result. What has no content at all is shown as it is.
-    pub(super) fn read(result: &Raw) -> Self {
+    pub(crate) fn read(result: &Raw) -> Self {
         let Ok(members) = result.parse::<Members>() else {
             return Self {
                 text: result.as_str().into_owned(),
