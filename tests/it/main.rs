@@ -19,3 +19,4 @@ mod serve_failures;
 mod serve_proxy;
 mod shutdown;
 mod support;
+mod tidy;

@@ -67,6 +67,7 @@ pub(crate) fn wait_gone(pids: &[u32], within: Duration) {
             Instant::now() < end,
             "still alive after {within:?}: {left:?}"
         );
+        // Nothing tells of the end of a process that is no child of ours.
         sleep(Duration::from_millis(5));
     }
 }

@@ -1,0 +1,271 @@
+//! Which module may use which: the table in `ARCHITECTURE.md` against the code.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pretty_assertions::assert_eq;
+use regex::Regex;
+
+use crate::tidy::text::{Source, files, program, read};
+
+/// What stands in a row's last cell when a module may use every module of the rows above it.
+const ALL_ABOVE: &str = "all above";
+/// The protocol library, which is a row's edge like a module of ours.
+const RMCP: &str = "rmcp";
+
+/// One row of the table.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    module: String,
+    may_use: BTreeSet<String>,
+    /// Whether the row says `all above`.
+    all_above: bool,
+}
+
+/// The rows of the table whose header begins with `| module |` and ends with `| may use |`.
+fn table(document: &str) -> Vec<Row> {
+    let quoted = Regex::new("`([^`]+)`").expect("a pattern");
+    let mut rows: Vec<Row> = Vec::new();
+    let lines = document.lines().skip_while(|line| {
+        let line = line.trim();
+        !(line.starts_with("| module |") && line.ends_with("| may use |"))
+    });
+    for line in lines.skip(2).take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let (first, last) = (cells[0], cells[cells.len() - 1]);
+        let module = first.trim_matches('`').to_owned();
+        let all_above = last.contains(ALL_ABOVE);
+        let mut may_use: BTreeSet<String> = quoted
+            .captures_iter(last)
+            .map(|found| found[1].to_owned())
+            .collect();
+        if all_above {
+            may_use.extend(rows.iter().map(|row| row.module.clone()));
+        }
+        rows.push(Row {
+            module,
+            may_use,
+            all_above,
+        });
+    }
+    rows
+}
+
+/// The module of a file, by the folder or the file right under `src`; none of `main.rs`, `lib.rs`.
+fn module_of(path: &str) -> Option<&str> {
+    let name = path.strip_prefix("src/")?.split('/').next()?;
+    let name = name.strip_suffix(".rs").unwrap_or(name);
+    (!matches!(name, "main" | "lib")).then_some(name)
+}
+
+/// Every module that a file names, in a `use` and in the middle of a line, and `rmcp`.
+fn used(source: &Source) -> BTreeSet<String> {
+    let path = Regex::new(r"\bcrate\s*::\s*(\w+|\{|\*)|\b(rmcp)\s*::").expect("a pattern");
+    let own = module_of(&source.path).unwrap_or_default();
+    let code = source.program();
+    path.captures_iter(&code)
+        .filter_map(|found| found.get(1).or(found.get(2)))
+        .map(|found| found.as_str().to_owned())
+        .filter(|name| name != own)
+        .collect()
+}
+
+/// What `source` uses and may not.
+fn breaches(rows: &[Row], source: &Source) -> Vec<String> {
+    let Some(module) = module_of(&source.path) else {
+        return Vec::new();
+    };
+    let row = rows.iter().find(|row| row.module == module);
+    let forbidden = used(source).into_iter().filter(|name| {
+        // `use crate::{a, b}` hides edges from whoever reads the line.
+        row.is_none_or(|row| !row.may_use.contains(name))
+    });
+    forbidden
+        .map(|name| format!("{}: `{module}` may not use `{name}`", source.path))
+        .collect()
+}
+
+/// The rows that use a row below them, which would make a circle possible.
+fn edges_down(rows: &[Row]) -> Vec<String> {
+    let mut above = BTreeSet::from([RMCP]);
+    let mut down = Vec::new();
+    for row in rows {
+        let bad = row.may_use.iter().filter(|n| !above.contains(n.as_str()));
+        down.extend(bad.map(|name| format!("`{}` uses `{name}`", row.module)));
+        above.insert(&row.module);
+    }
+    down
+}
+
+fn architecture() -> Vec<Row> {
+    table(&read("ARCHITECTURE.md"))
+}
+
+const EXAMPLE: &str = "\
+| module | owns | may use |
+| --- | --- | --- |
+| `low` | things | — |
+| `middle` | more | `low`, `rmcp` |
+| `high` | all | all above |
+
+| other | table |
+";
+
+#[test]
+fn a_table_is_read() {
+    let row = |module: &str, may_use: &[&str], all_above| Row {
+        module: module.to_owned(),
+        may_use: may_use.iter().map(|name| (*name).to_owned()).collect(),
+        all_above,
+    };
+    let expected = [
+        row("low", &[], false),
+        row("middle", &["low", "rmcp"], false),
+        row("high", &["low", "middle"], true),
+    ];
+    assert_eq!(table(EXAMPLE), expected);
+}
+
+#[test]
+fn a_forbidden_edge_is_found() {
+    let rows = table(EXAMPLE);
+    let found = |path: &str, text: &str| breaches(&rows, &Source::new(path, text)).len();
+    assert_eq!(found("src/middle.rs", "use crate::low::A;"), 0);
+    assert_eq!(found("src/middle/a.rs", "use crate::middle::b::B;"), 0);
+    assert_eq!(found("src/middle.rs", "use crate::high::A;"), 1);
+    assert_eq!(found("src/low/a.rs", "fn f() { crate::middle::g() }"), 1);
+    assert_eq!(found("src/low.rs", "/// [`crate::high`]\nfn f() {}"), 0);
+    assert_eq!(found("src/low.rs", "use rmcp::model::Tool;"), 1);
+    assert_eq!(found("src/high.rs", "use crate::{low, middle};"), 1);
+    assert_eq!(found("src/unknown.rs", "use crate::low::A;"), 1);
+    let tests = "#[cfg(test)]\nmod tests { use crate::high::A; }";
+    assert_eq!(found("src/low.rs", tests), 0);
+}
+
+#[test]
+fn an_edge_down_is_found() {
+    assert_eq!(edges_down(&table(EXAMPLE)), [""; 0]);
+    let circle = EXAMPLE.replace("| things | — |", "| things | `high` |");
+    assert_eq!(edges_down(&table(&circle)), ["`low` uses `high`"]);
+}
+
+#[test]
+fn modules_use_only_what_the_table_allows() {
+    let rows = architecture();
+    let found: Vec<String> = program()
+        .iter()
+        .flat_map(|source| breaches(&rows, source))
+        .collect();
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn the_table_has_every_module_and_no_other() {
+    let module = Regex::new(r"(?m)^pub mod (\w+);").expect("a pattern");
+    let library = read("src/lib.rs");
+    let declared: BTreeSet<&str> = module
+        .captures_iter(&library)
+        .map(|found| found.get(1).expect("a name").as_str())
+        .collect();
+    let rows = architecture();
+    let listed: BTreeSet<&str> = rows.iter().map(|row| row.module.as_str()).collect();
+    assert_eq!(listed, declared);
+    assert_eq!(
+        listed.len(),
+        rows.len(),
+        "a module stands in the table twice"
+    );
+}
+
+#[test]
+fn edges_point_up_the_table_only() {
+    assert_eq!(edges_down(&architecture()), [""; 0]);
+}
+
+#[test]
+fn every_edge_in_the_table_is_used() {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in program() {
+        if let Some(module) = module_of(&source.path) {
+            let edges = all.entry(module.to_owned()).or_default();
+            edges.extend(used(&source));
+        }
+    }
+    for row in architecture().iter().filter(|row| !row.all_above) {
+        let used = all.remove(&row.module).unwrap_or_default();
+        assert_eq!(row.may_use, used, "the edges of `{}`", row.module);
+    }
+}
+
+/// The names that a file takes from `backend`.
+fn taken_from_backend(code: &str) -> BTreeSet<String> {
+    let path = Regex::new(r"\bbackend\s*::\s*(?:(\w+)|\{([^}]*)\})").expect("a pattern");
+    let names = path
+        .captures_iter(code)
+        .filter_map(|found| found.get(1).or(found.get(2)))
+        .flat_map(|names| names.as_str().split(','));
+    names
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+#[test]
+fn only_the_gateway_holds_backends() {
+    let caught = taken_from_backend("use crate::backend::{self, Pool};\nbackend::Live::new()");
+    assert!(caught.contains("Pool") && caught.contains("Live"));
+    for source in program() {
+        if !matches!(module_of(&source.path), Some("exposure" | "frontend")) {
+            continue;
+        }
+        for name in taken_from_backend(&source.program()) {
+            assert!(
+                matches!(name.as_str(), "self" | "Outcome" | "Error"),
+                "{}: `backend::{name}`: an answer and an error are all that is seen of a backend",
+                source.path
+            );
+        }
+    }
+}
+
+#[test]
+fn the_executable_is_the_command_line_and_nothing_else() {
+    let path = Regex::new(r"\bmcp_workbench::(\w+)").expect("a pattern");
+    let main = read("src/main.rs");
+    let used: Vec<&str> = path
+        .captures_iter(&main)
+        .map(|found| found.get(1).expect("a name").as_str())
+        .collect();
+    assert_eq!(used, ["cli"]);
+}
+
+/// The tests that a document names: names in quotes after the word `test` or `tests`.
+fn named_tests(document: &str) -> Vec<String> {
+    let group = Regex::new(r"\btests?((?:[\s,]+(?:and\s+)?`\w+`)+)").expect("a pattern");
+    let name = Regex::new(r"`(\w+)`").expect("a pattern");
+    group
+        .captures_iter(document)
+        .flat_map(|found| {
+            let names = found.get(1).map_or("", |names| names.as_str());
+            name.captures_iter(names)
+                .map(|found| found[1].to_owned())
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn named_tests_exist() {
+    let example = "as (test `a_b`) and (tests `c`,\n`d`, lint `e`); `f` is no test.";
+    assert_eq!(named_tests(example), ["a_b", "c", "d"]);
+    let sources: String = ["src", "tests"]
+        .iter()
+        .flat_map(|folder| files(folder, "rs"))
+        .map(|source| source.text)
+        .collect();
+    let named = named_tests(&read("ARCHITECTURE.md"));
+    assert!(named.len() > 20, "{named:?}");
+    for name in named {
+        let is_there = sources.contains(&format!("fn {name}("));
+        assert!(is_there, "there is no test `{name}`");
+    }
+}

@@ -1,0 +1,361 @@
+//! What may stand where in the sources.
+
+use pretty_assertions::assert_eq;
+use regex::Regex;
+
+use crate::tidy::text::{Source, files, program, repository, split};
+
+/// The most lines of one file; half of it and a little more is the aim.
+const MOST_LINES: usize = 800;
+
+/// Something that may stand in certain files only.
+struct Rule<'a> {
+    /// What it looks like in code.
+    pattern: &'a str,
+    /// The files, or folders with `/` at the end, where it may stand.
+    only_in: &'a [&'a str],
+    /// Code that breaks the rule elsewhere.
+    breaks: &'a [&'a str],
+    /// Code that looks like it and does not.
+    keeps: &'a [&'a str],
+}
+
+impl Rule<'_> {
+    /// The lines of a program's file that break the rule.
+    fn breaches(&self, source: &Source) -> Vec<String> {
+        let is_allowed = self.only_in.iter().any(|place| {
+            source.path == *place || (place.ends_with('/') && source.path.starts_with(place))
+        });
+        if is_allowed {
+            return Vec::new();
+        }
+        let pattern = Regex::new(self.pattern).expect("a pattern");
+        let code = source.program();
+        let lines = code.lines().enumerate();
+        lines
+            .filter(|(_, line)| pattern.is_match(line))
+            .map(|(index, line)| format!("{}:{}: {}", source.path, index + 1, line.trim()))
+            .collect()
+    }
+
+    /// Shows that the rule catches what breaks it, then holds the program to it.
+    #[track_caller]
+    fn check(&self) {
+        self.check_in(&program());
+    }
+
+    #[track_caller]
+    fn check_in(&self, sources: &[Source]) {
+        for text in self.breaks {
+            let found = self.breaches(&Source::new("src/elsewhere.rs", text));
+            assert!(!found.is_empty(), "the rule does not see `{text}`");
+        }
+        for text in self.keeps {
+            let found = self.breaches(&Source::new("src/elsewhere.rs", text));
+            assert_eq!(found, [""; 0], "the rule sees too much");
+        }
+        for place in self.only_in {
+            let exists = repository().join(place).exists();
+            assert!(exists, "{place} is excepted and does not exist");
+        }
+        let found: Vec<String> = sources.iter().flat_map(|s| self.breaches(s)).collect();
+        assert_eq!(found, [""; 0]);
+    }
+}
+
+#[test]
+fn only_the_command_line_prints() {
+    Rule {
+        pattern: r"\be?print(ln)?!|\bio::std(out|err)\b|(^|[^.\w])std(out|err)\(\)",
+        // In stdio mode standard output is the protocol, and the wire is who speaks it.
+        only_in: &["src/cli.rs", "src/cli/", "src/wire/stdio.rs"],
+        breaks: &[
+            "println!()",
+            "eprint!(\"{x}\")",
+            "std::io::stdout().lock()",
+            "tokio::io::stderr()",
+            "let out = stdout();",
+        ],
+        keeps: &[
+            "// println!()",
+            "writeln!(f, \"println!\")",
+            "builder.stderr(Stdio::null())",
+        ],
+    }
+    .check();
+}
+
+#[test]
+fn only_the_launcher_starts_processes() {
+    Rule {
+        pattern: r"\bCommand::new\b|\bprocess::Command\b",
+        only_in: &["src/backend/launch.rs"],
+        breaks: &[
+            "std::process::Command::new(\"sh\")",
+            "use tokio::process::Command;",
+        ],
+        keeps: &["enum Command {", "actor::Command::Ensure(reply)"],
+    }
+    .check();
+}
+
+#[test]
+fn only_one_file_reads_the_environment() {
+    Rule {
+        pattern: r"\benv::(vars?(_os)?|home_dir|temp_dir|set_var|remove_var)\b|\bstd::env::\{",
+        only_in: &["src/config/env.rs"],
+        breaks: &[
+            "std::env::var(\"HOME\")",
+            "env::vars_os()",
+            "use std::env::{self, var};",
+            "std::env::home_dir()",
+        ],
+        keeps: &[
+            "env!(\"CARGO_PKG_NAME\")",
+            "use crate::config::env::{EnvSource, ProcessEnv};",
+        ],
+    }
+    .check();
+}
+
+#[test]
+fn nobody_writes_the_environment() {
+    Rule {
+        pattern: r"\b(set_var|remove_var|set_current_dir)\b",
+        only_in: &[],
+        breaks: &[
+            "unsafe { std::env::set_var(\"A\", \"b\") }",
+            "env::set_current_dir(folder)",
+        ],
+        keeps: &[".current_dir(cwd)"],
+    }
+    .check();
+}
+
+#[test]
+fn only_the_command_line_asks_where_it_runs() {
+    Rule {
+        pattern: r"\benv::(current_dir|current_exe|args(_os)?)\b",
+        only_in: &["src/cli.rs", "src/cli/"],
+        breaks: &[
+            "std::env::current_dir()",
+            "env::current_exe().ok()",
+            "std::env::args()",
+        ],
+        keeps: &[".current_dir(cwd)"],
+    }
+    .check();
+}
+
+#[test]
+fn only_the_launcher_is_unsafe() {
+    Rule {
+        pattern: r"\bunsafe\b",
+        only_in: &["src/backend/launch.rs"],
+        breaks: &["unsafe { f() }", "unsafe fn f() {}"],
+        keeps: &["#[expect(unsafe_code)]", "// unsafe"],
+    }
+    .check();
+}
+
+/// The modules that only compute.
+fn pure() -> Vec<Source> {
+    let mut sources = program();
+    sources.retain(|source| {
+        ["config", "catalog", "policy", "toolbox", "name", "raw"]
+            .iter()
+            .any(|module| {
+                source.path == format!("src/{module}.rs")
+                    || source.path.starts_with(&format!("src/{module}/"))
+            })
+    });
+    sources
+}
+
+#[test]
+fn the_pure_modules_do_not_wait() {
+    Rule {
+        pattern: r"\basync\b|\.await\b|\btokio\b|\bthread::|\bsleep\(",
+        only_in: &[],
+        breaks: &[
+            "async fn f() {}",
+            "f().await",
+            "use tokio::sync::watch;",
+            "std::thread::spawn",
+        ],
+        keeps: &["// async", "let asynchronous = 1;"],
+    }
+    .check_in(&pure());
+}
+
+#[test]
+fn the_pure_modules_do_no_io() {
+    Rule {
+        pattern: concat!(
+            r"\bfs::|\bFile::|\bstd::(io|net|process|fs)\b",
+            r"|\.(exists|is_dir|is_file|is_symlink|metadata|read_dir|canonicalize)\(",
+        ),
+        // Reading the file, and nothing else in it.
+        only_in: &["src/config/file.rs"],
+        breaks: &[
+            "std::fs::read(path)",
+            "use std::fs;",
+            "File::open(path)",
+            "std::net::TcpStream::connect(a)",
+            "folder.is_dir()",
+        ],
+        keeps: &["use std::path::Path;", "// std::fs"],
+    }
+    .check_in(&pure());
+}
+
+#[test]
+fn nothing_reaches_past_its_own_children() {
+    Rule {
+        pattern: r"\bsuper::",
+        only_in: &[],
+        breaks: &["use super::Thing;", "super::f()"],
+        keeps: &[
+            "pub(super) fn f() {}",
+            "#[cfg(test)] mod tests { use super::*; }",
+        ],
+    }
+    .check();
+}
+
+#[test]
+fn imports_name_what_they_take() {
+    Rule {
+        pattern: r"::\s*\*|\buse\s[^;]*\*",
+        only_in: &[],
+        breaks: &["use crate::name::*;", "pub use std::{fmt, io::*};"],
+        keeps: &[
+            "let x = a * b;",
+            "use std::fmt;",
+            "let y = *x;",
+            "f(Kind::A, *b)",
+        ],
+    }
+    .check();
+}
+
+/// Marks of unfinished work: macros in code, words in comments.
+fn unfinished(source: &Source) -> Vec<String> {
+    let macros = Regex::new(r"\b(todo|dbg|unimplemented)!|#\[ignore\b").expect("a pattern");
+    let words = Regex::new(r"\b(TODO|FIXME|XXX|HACK)\b|(?i)\bfixme\b").expect("a pattern");
+    let parts = split(&source.text);
+    let lines = parts.code.lines().zip(parts.comments.lines()).enumerate();
+    lines
+        .filter(|(_, (code, comment))| macros.is_match(code) || words.is_match(comment))
+        .map(|(index, _)| format!("{}:{}", source.path, index + 1))
+        .collect()
+}
+
+/// Everything that is written in Rust here.
+fn everything() -> Vec<Source> {
+    ["src", "tests", "testing", "benches"]
+        .iter()
+        .flat_map(|folder| files(folder, "rs"))
+        .collect()
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    let found = |text: &str| unfinished(&Source::new("src/x.rs", text)).len();
+    for text in [
+        "todo!()",
+        "dbg!(x)",
+        "#[ignore = \"slow\"]",
+        "// TODO: more",
+        "/* fixme */",
+    ] {
+        assert_eq!(found(text), 1, "{text}");
+    }
+    for text in ["\"todo!\"", "// what is left to do", "let todo = 1;"] {
+        assert_eq!(found(text), 0, "{text}");
+    }
+    let found: Vec<String> = everything().iter().flat_map(unfinished).collect();
+    assert_eq!(found, [""; 0]);
+}
+
+/// The lines of a test that sleep with no comment on them or right above them that says why.
+fn sleeps(source: &Source) -> Vec<String> {
+    let sleep = Regex::new(r"(^|[^.\w])sleep\(").expect("a pattern");
+    let parts = split(&source.text);
+    let comments: Vec<&str> = parts.comments.lines().collect();
+    let says_why = |index: usize| {
+        let above = index.checked_sub(1).and_then(|above| comments.get(above));
+        let beside = comments.get(index);
+        [above, beside]
+            .into_iter()
+            .flatten()
+            .any(|comment| comment.contains("//"))
+    };
+    let lines = parts.code.lines().enumerate();
+    lines
+        .filter(|(index, line)| sleep.is_match(line) && !says_why(*index))
+        .map(|(index, line)| format!("{}:{}: {}", source.path, index + 1, line.trim()))
+        .collect()
+}
+
+#[test]
+fn a_test_that_sleeps_says_why() {
+    let found = |text: &str| sleeps(&Source::new("tests/it/x.rs", text)).len();
+    assert_eq!(found("thread::sleep(A);"), 1);
+    assert_eq!(found("// Why.\n\nsleep(A).await;"), 1);
+    assert_eq!(found("// Why.\nsleep(A).await;"), 0);
+    assert_eq!(found("sleep(A); // why"), 0);
+    let mut tests = everything();
+    tests.retain(Source::is_test);
+    let found: Vec<String> = tests.iter().flat_map(sleeps).collect();
+    assert_eq!(found, [""; 0]);
+}
+
+/// Whether a file begins with what it owns.
+fn says_what_it_owns(source: &Source) -> bool {
+    source.text.starts_with("//! ")
+}
+
+#[test]
+fn every_file_says_what_it_owns() {
+    assert!(!says_what_it_owns(&Source::new(
+        "a.rs",
+        "use std::fmt;\n//! Late."
+    )));
+    assert!(says_what_it_owns(&Source::new(
+        "a.rs",
+        "//! It owns this.\n"
+    )));
+    let mut sources = program();
+    sources.extend(files("tests", "rs"));
+    sources.extend(files("testing", "rs"));
+    let found: Vec<String> = sources
+        .into_iter()
+        .filter(|source| !says_what_it_owns(source))
+        .map(|source| source.path)
+        .collect();
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn no_file_is_longer_than_800_lines() {
+    let is_long = |source: &Source| source.text.lines().count() > MOST_LINES;
+    assert!(is_long(&Source::new("a.rs", &"\n".repeat(MOST_LINES + 1))));
+    assert!(!is_long(&Source::new("a.rs", &"\n".repeat(MOST_LINES))));
+    let found: Vec<String> = program()
+        .into_iter()
+        .filter(is_long)
+        .map(|source| source.path)
+        .collect();
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn modules_stand_in_files_of_their_own_name() {
+    let found: Vec<String> = everything()
+        .into_iter()
+        .map(|source| source.path)
+        .filter(|path| path.ends_with("/mod.rs"))
+        .collect();
+    assert_eq!(found, [""; 0]);
+}
