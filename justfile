@@ -1,0 +1,31 @@
+# A menu of what one does here; `scripts/test.sh` runs everything that must pass.
+
+# List what there is.
+default:
+    @just --list
+
+# Format and lints.
+check:
+    cargo fmt --check
+    cargo clippy --all-targets -- -D warnings
+
+# Tests, all or those whose name has a word in it.
+test *args:
+    cargo nextest run {{ args }}
+
+# Take over new snapshots, expectations and the schema; the second run shows that they hold.
+accept:
+    INSTA_UPDATE=always UPDATE_EXPECT=1 cargo nextest run --no-fail-fast || true
+    cargo nextest run
+
+# Run the program, such as `just run demo`.
+run *args:
+    cargo run --release -- {{ args }}
+
+# Measure the stdio path.
+bench *args:
+    cargo bench --bench stdio -- {{ args }}
+
+# What CI runs.
+ci:
+    .ci/run

@@ -1,0 +1,332 @@
+//! What is written beside the code, against the code: README, changelog, examples, lock files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use mcp_workbench::config;
+use pretty_assertions::assert_eq;
+use regex::Regex;
+use serde_json::Value;
+
+use crate::tidy::text::{Source, files, read, repository};
+
+/// What stands under the heading `heading`, up to the next one of its level or above.
+fn section<'a>(document: &'a str, heading: &str) -> &'a str {
+    let level = heading.chars().take_while(|c| *c == '#').count();
+    let mut is_code = false;
+    let mut start = None;
+    let mut at = 0;
+    for line in document.split_inclusive('\n') {
+        is_code ^= line.starts_with("```");
+        let hashes = line.chars().take_while(|c| *c == '#').count();
+        match start {
+            None if line.trim_end() == heading => start = Some(at + line.len()),
+            Some(start) if !is_code && (1..=level).contains(&hashes) => {
+                return &document[start..at];
+            }
+            _ => {}
+        }
+        at += line.len();
+    }
+    start.map_or("", |start| &document[start..])
+}
+
+/// The rows of the tables in a text, without heads: the cells, without the quotes around them.
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    let is_rule = |line: &str| line.starts_with("| ---");
+    let lines: Vec<&str> = text.lines().collect();
+    let body = lines.iter().enumerate().filter(|(index, line)| {
+        let is_head = lines.get(index + 1).is_some_and(|next| is_rule(next));
+        line.starts_with("| ") && !is_rule(line) && !is_head
+    });
+    body.map(|(_, line)| {
+        let cells = line.trim().trim_matches('|').split(" | ");
+        cells.map(|cell| cell.trim().trim_matches('`')).collect()
+    })
+    .collect()
+}
+
+/// The contents of the fenced blocks of one language.
+fn fences<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let opening = format!("```{language}\n");
+    let mut rest = document;
+    while let Some(start) = rest.find(&opening) {
+        let body = &rest[start + opening.len()..];
+        let end = body.find("\n```").expect("an end of the block");
+        found.push(&body[..=end]);
+        rest = &body[end..];
+    }
+    found
+}
+
+#[test]
+fn documents_are_read_as_they_are_meant() {
+    let text =
+        "# A\nx\n## B\n| k | v |\n| --- | --- |\n| `a` | 1 |\n```sh\n# no heading\n```\n## C\ny\n";
+    assert_eq!(rows(section(text, "## B")), [["a", "1"]]);
+    assert!(section(text, "## B").contains("# no heading"));
+    assert_eq!(section(text, "## C"), "y\n");
+    assert_eq!(section(text, "## D"), "");
+    assert_eq!(fences(text, "sh"), ["# no heading\n"]);
+    assert_eq!(fences(text, "jsonc"), [""; 0]);
+}
+
+#[test]
+fn the_documents_are_there() {
+    for path in [
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "README.md",
+        "justfile",
+        "schemas/workbench-config.schema.json",
+        "scripts/test.sh",
+        "workbench-config.json",
+    ] {
+        assert!(!read(path).trim().is_empty(), "{path} is empty");
+    }
+}
+
+/// What is wrong with a changelog.
+fn changelog_faults(text: &str) -> Vec<&'static str> {
+    let unreleased = section(text, "## [Unreleased]");
+    let mut faults = Vec::new();
+    if !text
+        .lines()
+        .any(|line| line.trim_end() == "## [Unreleased]")
+    {
+        faults.push("there is no `## [Unreleased]`");
+    }
+    let headings = unreleased.lines().filter_map(|l| l.strip_prefix("### "));
+    for heading in headings {
+        let kinds = [
+            "Added",
+            "Changed",
+            "Deprecated",
+            "Removed",
+            "Fixed",
+            "Security",
+        ];
+        if !kinds.contains(&heading) {
+            faults.push("a heading is none of Keep a Changelog's");
+        }
+    }
+    let entries = unreleased.lines().filter(|line| line.starts_with("- "));
+    if entries.into_iter().any(|line| !line.ends_with('.')) {
+        faults.push("an entry is not one sentence on one line");
+    }
+    faults
+}
+
+#[test]
+fn the_changelog_has_what_is_not_released() {
+    assert_eq!(changelog_faults("# Changelog\n").len(), 1);
+    assert_eq!(
+        changelog_faults("## [Unreleased]\n### News\n- No stop\n").len(),
+        2
+    );
+    assert_eq!(
+        changelog_faults("## [Unreleased]\n### Added\n- A thing.\n"),
+        [""; 0]
+    );
+    assert_eq!(changelog_faults(&read("CHANGELOG.md")), [""; 0]);
+}
+
+/// An environment for the examples: a home, and nothing else but what the clients pass on.
+fn environment() -> BTreeMap<String, String> {
+    [("HOME", "/home/me"), ("PWD", "/home/me/project")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+}
+
+/// What is wrong with a configuration: errors, warnings, and what the schema says of it.
+fn config_faults(text: &str) -> Vec<String> {
+    let loaded = config::parse(text, Path::new("it"), Path::new("/project"), &environment());
+    let mut faults = match loaded {
+        Ok(loaded) => loaded.report().map(|report| report.to_string()),
+        Err(report) => Some(report.to_string()),
+    }
+    .into_iter()
+    .collect::<Vec<_>>();
+    let tree = jsonc_parser::parse_to_ast(
+        text,
+        &jsonc_parser::CollectOptions::default(),
+        &jsonc_parser::ParseOptions::default(),
+    );
+    let value = tree.map(|tree| tree.value.map_or(Value::Null, Value::from));
+    match value {
+        Ok(value) => {
+            let validator = jsonschema::validator_for(&config::schema()).expect("a schema");
+            let errors = validator.iter_errors(&value);
+            faults
+                .extend(errors.map(|error| format!("schema: {}: {error}", error.instance_path())));
+        }
+        Err(error) => faults.push(error.to_string()),
+    }
+    faults
+}
+
+#[test]
+fn a_faulty_configuration_is_found() {
+    let good = r#"{"mcpServers": {"a": {"command": "a"}}} // fine"#;
+    assert_eq!(config_faults(good), [""; 0]);
+    for bad in [
+        "{}",
+        r#"{"mcpServers": {"a": {"command": "a"}}, "toolMod": "proxy"}"#,
+        r#"{"mcpServers": {"a": {"command": "a", "toolfilters": []}}}"#,
+        r#"{"mcpServers": {"a": {"command": "${NOWHERE}"}}}"#,
+        r#"{"mcpServers": {"a": {"command": "a", "callTimeoutMs": 0}}}"#,
+    ] {
+        assert_ne!(config_faults(bad), [""; 0], "{bad}");
+    }
+}
+
+#[test]
+fn every_configuration_that_we_show_is_a_good_one() {
+    let mut shown = files("examples", "json");
+    shown.push(Source::new(
+        "workbench-config.json",
+        &read("workbench-config.json"),
+    ));
+    let readme = read("README.md");
+    let in_readme = fences(&readme, "jsonc");
+    assert!(in_readme.len() >= 3, "the README shows configurations");
+    let in_readme = in_readme.into_iter().enumerate();
+    shown.extend(in_readme.map(|(n, text)| Source::new(&format!("README.md, {}", n + 1), text)));
+    for source in shown {
+        assert_eq!(config_faults(&source.text), [""; 0], "{}", source.path);
+    }
+}
+
+#[test]
+fn every_configuration_leads_editors_to_the_schema() {
+    let schema = Regex::new(r#""\$schema":\s*"([^"]+)""#).expect("a pattern");
+    let mut shown = files("examples", "json");
+    shown.push(Source::new(
+        "workbench-config.json",
+        &read("workbench-config.json"),
+    ));
+    for Source { path, text } in shown {
+        let named = schema.captures(&text).expect("a `$schema`");
+        let folder = repository().join(&path);
+        let file = folder.parent().expect("a folder").join(&named[1]);
+        assert!(file.is_file(), "{path} names {}", file.display());
+    }
+}
+
+#[test]
+fn other_json_in_the_readme_is_json() {
+    let readme = read("README.md");
+    let blocks = fences(&readme, "json");
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let parsed = serde_json::from_str::<Value>(block);
+        assert!(parsed.is_ok(), "{block}{parsed:?}");
+    }
+}
+
+/// How a table of keys differs from an object of the schema: by keys, and by defaults.
+fn key_faults(table: &[Vec<&str>], schema: &Value) -> Vec<String> {
+    let properties = schema["properties"].as_object().expect("properties");
+    let described: BTreeSet<&str> = table.iter().map(|row| row[0]).collect();
+    let known: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
+    let differ = described.symmetric_difference(&known);
+    let mut faults: Vec<String> = differ.map(|key| format!("`{key}`")).collect();
+    for row in table {
+        let default = match properties.get(row[0]).and_then(|key| key.get("default")) {
+            Some(Value::String(word)) => word.clone(),
+            Some(other) => other.to_string(),
+            None => continue,
+        };
+        if row[1] != default {
+            faults.push(format!(
+                "`{}` is {default} by default, not {}",
+                row[0], row[1]
+            ));
+        }
+    }
+    faults
+}
+
+#[test]
+fn the_readme_describes_every_key_with_its_default() {
+    let example = serde_json::json!({"properties": {"a": {"default": 1}, "b": {}}});
+    assert_eq!(
+        key_faults(&[vec!["a", "1"], vec!["b", "x"]], &example),
+        [""; 0]
+    );
+    assert_eq!(
+        key_faults(&[vec!["a", "2"], vec!["c", "x"]], &example).len(),
+        3
+    );
+
+    let readme = read("README.md");
+    let schema = config::schema();
+    for (heading, pointer) in [
+        ("### Top level", ""),
+        ("### `limits`", "/properties/limits"),
+        ("### A toolbox", "/definitions/Toolbox"),
+        ("### A server", "/definitions/Server"),
+    ] {
+        let object = schema.pointer(pointer).expect("an object of the schema");
+        let faults = key_faults(&rows(section(&readme, heading)), object);
+        assert_eq!(faults, [""; 0], "{heading}");
+    }
+}
+
+#[test]
+fn the_readme_names_every_variable_that_servers_get() {
+    let list = Regex::new(r"(?s)const PASSED_ON: &\[&str\] = &\[(.*?)\];").expect("a pattern");
+    let name = Regex::new(r#""(\w+)""#).expect("a pattern");
+    let launch = read("src/backend/launch.rs");
+    let list = &list.captures(&launch).expect("the list")[1];
+    let passed_on: BTreeSet<&str> = name
+        .captures_iter(list)
+        .map(|found| found.get(1).expect("a name").as_str())
+        .collect();
+    let readme = read("README.md");
+    let text = section(&readme, "### What servers get as their environment");
+    let quoted = Regex::new("`([A-Z_]+)`").expect("a pattern");
+    let named: BTreeSet<&str> = quoted
+        .captures_iter(text)
+        .map(|found| found.get(1).expect("a name").as_str())
+        .collect();
+    assert!(passed_on.len() > 10);
+    assert_eq!(named, passed_on);
+}
+
+/// The lines of a lock file that say where to download from.
+fn addresses(path: &str, text: &str) -> Vec<String> {
+    // Cargo writes this for the public registry, whatever mirror it asks.
+    let cargo = "source = \"registry+https://github.com/rust-lang/";
+    let address =
+        Regex::new(r#""resolved":|^source = |--(extra-)?index-url|(file|git\+)\w*:/|@ https?:"#)
+            .expect("a pattern");
+    let lines = text.lines().map(str::trim).enumerate();
+    lines
+        .filter(|(_, line)| !line.starts_with(cargo) && address.is_match(line))
+        .map(|(index, line)| format!("{path}:{}: {line}", index + 1))
+        .collect()
+}
+
+#[test]
+fn lock_files_say_what_and_not_where_from() {
+    for bad in [
+        r#"source = "registry+https://mirror.example/index""#,
+        r#""resolved": "https://registry.example/a.tgz","#,
+        "--index-url https://mirror.example/simple",
+        "a @ https://mirror.example/a.whl",
+    ] {
+        assert_eq!(addresses("a", bad).len(), 1, "{bad}");
+    }
+    for path in [
+        "Cargo.lock",
+        "tests/servers/package-lock.json",
+        "tests/servers/requirements.txt",
+    ] {
+        let text = read(path);
+        assert!(text.lines().count() > 5, "{path}");
+        assert_eq!(addresses(path, &text), [""; 0]);
+    }
+}
