@@ -8,6 +8,7 @@ use pretty_assertions::assert_eq;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::support::Bench;
 use crate::tidy::text::{Source, files, read, repository};
 
 /// What stands under the heading `heading`, up to the next one of its level or above.
@@ -329,4 +330,28 @@ fn lock_files_say_what_and_not_where_from() {
         assert!(text.lines().count() > 5, "{path}");
         assert_eq!(addresses(path, &text), [""; 0]);
     }
+}
+
+/// The commands that `--help` lists, but for `help` itself.
+fn commands(help: &str) -> BTreeSet<&str> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = lines.take_while(|line| !line.trim().is_empty());
+    // What a long description goes on with stands further in.
+    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect()
+}
+
+#[test]
+fn the_readme_lists_the_commands_that_help_lists() {
+    let example = "Usage: x\n\nCommands:\n  a     Does a\n          and more\n  help  Helps\n\nOptions:\n  -b  B\n";
+    assert_eq!(commands(example), BTreeSet::from(["a"]));
+
+    let help = Bench::new().run_bare(["--help"]);
+    let readme = read("README.md");
+    let described = rows(section(&readme, "## Commands"));
+    let described: BTreeSet<&str> = described.iter().map(|row| row[0]).collect();
+    assert_eq!(described, commands(&help.stdout));
 }
