@@ -132,9 +132,14 @@ impl Backend {
         loop {
             let live = self.ready().await?;
             // A link that is being put to rest takes no more calls; the next one does.
-            if let Some(_use) = live.begin_use() {
-                return live.call(permit, call).await;
+            let Some(_use) = live.begin_use() else {
+                continue;
+            };
+            if let Some(outcome) = live.call(permit, call).await? {
+                return Ok(outcome);
             }
+            // It died before it got the call, so the next one may have it.
+            live.cause_of_death().await;
         }
     }
 

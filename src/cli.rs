@@ -214,8 +214,15 @@ fn with_gateway<T>(config: Config, work: impl AsyncFnOnce(&Gateway) -> T) -> Res
 fn pool_options() -> PoolOptions {
     PoolOptions {
         environment: ChildEnvironment::new(ProcessEnv.vars()),
-        program: std::env::current_exe().ok(),
+        program: own_program(),
     }
+}
+
+/// Our own executable, even when its file has been replaced while we run.
+fn own_program() -> Option<PathBuf> {
+    let running = PathBuf::from("/proc/self/exe");
+    let file = std::env::current_exe().ok().filter(|path| path.exists());
+    file.or_else(|| running.exists().then_some(running))
 }
 
 /// Runs a future on a runtime of this thread alone: it needs the fewest system calls, and the

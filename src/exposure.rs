@@ -124,7 +124,11 @@ impl Exposure {
                     Err(problem) => Reply::plain(answer::error(&problem)),
                 }
             }
-            name => self.use_name(name, request.arguments, request.origin).await,
+            name => {
+                let arguments = meta::unquoted(request.arguments);
+                self.use_name(name, arguments.as_ref(), request.origin)
+                    .await
+            }
         }
     }
 

@@ -337,12 +337,10 @@ impl Gateway {
                 ))));
             }
         };
-        let permit = self
-            .policy
-            .decide(tool)
-            .map_err(|_| self.unknown_tool(tool))?;
         let mut view = self.snapshot().view(&tool.toolbox);
-        if view.tool(tool.server.as_str(), &tool.tool).is_none() {
+        if view.tool(tool.server.as_str(), &tool.tool).is_none()
+            && self.snapshot().version(backend.id()) == 0
+        {
             listed(backend, self.snapshots())
                 .await
                 .map_err(server_error)?;
@@ -351,6 +349,11 @@ impl Gateway {
         let shown = view
             .tool(tool.server.as_str(), &tool.tool)
             .ok_or_else(|| self.unknown_tool(tool))?;
+        // The view shows nothing that policy denies; so denied and missing look alike.
+        let permit = self
+            .policy
+            .decide(tool)
+            .map_err(|_| self.unknown_tool(tool))?;
         shown
             .definition
             .check_arguments(arguments)
@@ -368,30 +371,41 @@ impl Gateway {
         backend.call(&permit, call).await.map_err(server_error)
     }
 
-    /// The tool that a registered name means. A name of a toolbox that nobody has opened is found
-    /// by starting the server that may have it.
+    /// The tool that a registered name means. A name of a server that has never been listed is
+    /// found by starting the servers that may have it.
     pub async fn resolve(&self, name: &str) -> Result<ToolId, CallError> {
         if let Some(tool) = self.snapshot().resolve(name) {
             return Ok(tool.clone());
         }
-        for (toolbox, servers) in &self.members {
-            for (server, member) in servers {
-                let Member::Backend { backend, .. } = member else {
+        let mut failure = None;
+        for toolbox in &self.config.toolboxes {
+            let servers = toolbox.servers.iter().map(|server| &server.name);
+            for server in servers.filter(|server| name::may_belong_to(name, &toolbox.name, server))
+            {
+                let Some(Member::Backend { backend, .. }) = self.member(&toolbox.name, server)
+                else {
                     continue;
                 };
-                if !name::may_belong_to(name, toolbox, server) {
+                if self.snapshot().version(backend.id()) > 0 {
                     continue;
                 }
-                listed(backend, self.snapshots())
-                    .await
-                    .map_err(|error| CallError::Server {
-                        server: server.clone(),
-                        error,
-                    })?;
-                if let Some(tool) = self.snapshot().resolve(name) {
-                    return Ok(tool.clone());
+                match listed(backend, self.snapshots()).await {
+                    Ok(()) => {
+                        if let Some(tool) = self.snapshot().resolve(name) {
+                            return Ok(tool.clone());
+                        }
+                    }
+                    Err(error) => {
+                        failure = failure.or(Some(CallError::Server {
+                            server: server.clone(),
+                            error,
+                        }));
+                    }
                 }
             }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
         }
         let snapshot = self.snapshot();
         let names = snapshot.names().map(name::ExposedName::as_str);

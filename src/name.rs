@@ -102,12 +102,12 @@ impl ExposedName {
 /// worth opening the toolbox to find out.
 pub fn may_belong_to(name: &str, toolbox: &ToolboxName, server: &ServerName) -> bool {
     let prefix = sanitize(&format!("{toolbox}{SEPARATOR}{server}{SEPARATOR}"));
-    let readable = name
-        .len()
-        .checked_sub(HASH_DIGITS + 1)
-        .and_then(|end| name.get(..end))
-        .unwrap_or_default();
-    name.starts_with(&prefix) || (!readable.is_empty() && prefix.starts_with(readable))
+    // A name that was cut may hold less than the whole prefix, but ends in its hash.
+    let readable = name.rsplit_once('_').filter(|(readable, hash)| {
+        let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        !readable.is_empty() && hash.len() == HASH_DIGITS && hash.chars().all(is_hex)
+    });
+    name.starts_with(&prefix) || readable.is_some_and(|(readable, _)| prefix.starts_with(readable))
 }
 
 /// Every name an agent may call, and which tool each one means.

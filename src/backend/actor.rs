@@ -416,7 +416,14 @@ async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, At
     )
     .map_err(Attempt::Failed)?;
     process.guard_with(&context.guard);
-    let stderr = StderrTail::new(&spec.launch);
+    let environment = context.environment.for_launch(&spec.launch);
+    let inherited = environment.filter_map(|(key, value)| key.to_str().zip(value.to_str()));
+    let own = spec
+        .launch
+        .env
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()));
+    let stderr = StderrTail::new(inherited.chain(own));
     let drain = context
         .tasks
         .spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));

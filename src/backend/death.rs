@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::AsyncRead;
 
-use crate::config::StdioLaunch;
 use crate::wire::line::{Line, LineReader};
 
 /// How many lines are kept.
 const KEPT_LINES: usize = 8;
 /// How many bytes of one line are kept.
 const KEPT_BYTES: usize = 300;
+/// A shorter value is no secret, and would blot out half of every line.
+const MIN_SECRET: usize = 6;
 /// A longer line is logged in part only.
 const MAX_LINE: usize = 16 * 1024;
 
@@ -24,30 +25,18 @@ pub struct StderrTail {
 }
 
 impl StderrTail {
-    /// An empty tail that blots out what the launch's environment says is secret.
-    pub fn new(launch: &StdioLaunch) -> Self {
-        let is_secret = |key: &str| {
-            let key = key.to_ascii_uppercase();
-            [
-                "KEY",
-                "TOKEN",
-                "SECRET",
-                "PASS",
-                "CREDENTIAL",
-                "AUTH",
-                "PWD",
-            ]
-            .iter()
-            .any(|word| key.contains(word))
-        };
-        let secrets = launch
-            .env
-            .iter()
-            .filter(|(key, value)| is_secret(key) && value.len() >= 4)
-            .map(|(_, value)| value.clone());
+    /// An empty tail that blots out the values of secret variables of this environment.
+    pub fn new<'a>(environment: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut secrets: Vec<_> = environment
+            .into_iter()
+            .filter(|(key, value)| value.len() >= MIN_SECRET && is_secret(key))
+            .map(|(_, value)| value.to_owned())
+            .collect();
+        // A secret may be part of another; the whole one goes first.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self {
             lines: Arc::default(),
-            secrets: secrets.collect(),
+            secrets: secrets.into(),
         }
     }
 
@@ -93,6 +82,24 @@ impl StderrTail {
             .collect::<Vec<_>>()
             .join("\n")
     }
+}
+
+/// Whether a variable of this name is likely to hold a secret.
+fn is_secret(name: &str) -> bool {
+    const MARKS: [&str; 7] = [
+        "KEY",
+        "TOKEN",
+        "SECRET",
+        "PASSWORD",
+        "PASSWD",
+        "PASSPHRASE",
+        "CREDENTIAL",
+    ];
+    let name = name.to_ascii_uppercase();
+    MARKS.iter().any(|mark| name.contains(mark))
+        || name
+            .split('_')
+            .any(|word| matches!(word, "PASS" | "PWD" | "AUTH" | "BEARER") && name != "PWD")
 }
 
 /// Says how a process ended, with the last lines of its standard error.

@@ -192,7 +192,7 @@ pub(crate) async fn ask(
     meta: &[(String, Raw)],
 ) -> Result<Raw, String> {
     let ended = |error| match error {
-        RequestError::Closed => "it ended".to_owned(),
+        RequestError::NotSent | RequestError::Closed => "it ended".to_owned(),
         RequestError::Oversized(length) => format!("its answer had {length} bytes"),
     };
     let mut request = link

@@ -73,7 +73,7 @@ impl ChildEnvironment {
         }
     }
 
-    fn for_launch<'a>(
+    pub(crate) fn for_launch<'a>(
         &'a self,
         launch: &'a StdioLaunch,
     ) -> impl Iterator<Item = (&'a OsString, &'a OsString)> {

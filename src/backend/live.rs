@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::backend::{Error, Listed, Outcome};
 use crate::policy::Permit;
@@ -120,38 +120,37 @@ impl Live {
         })
     }
 
-    /// Calls the permitted tool and waits for its answer. Dropping the future cancels the call at
-    /// the server.
-    pub(crate) async fn call(&self, permit: &Permit, call: Call<'_>) -> Result<Outcome, Error> {
+    /// Calls the permitted tool and waits for its answer; `None` when the server was gone before
+    /// anything was sent to it. Dropping the future cancels the call at the server.
+    pub(crate) async fn call(
+        &self,
+        permit: &Permit,
+        call: Call<'_>,
+    ) -> Result<Option<Outcome>, Error> {
         let name = Raw::encode(&permit.tool().tool);
         let mut params = vec![("name", &name)];
         params.extend(call.arguments.map(|arguments| ("arguments", arguments)));
         let meta: Vec<_> = call.meta.iter().chain(&self.0.meta).cloned().collect();
-        let request = self
-            .0
-            .link
-            .request("tools/call", &params, &meta, true)
-            .await;
-        let mut request = match request {
-            Ok(request) => request,
-            Err(error) => return Err(self.failure(error).await),
-        };
         let mut deadline = Instant::now() + call.timeout;
+        let request = self.0.link.request("tools/call", &params, &meta, true);
+        let mut request = match timeout_at(deadline, request).await {
+            Ok(Ok(request)) => request,
+            Ok(Err(RequestError::NotSent)) => return Ok(None),
+            Ok(Err(error)) => return Err(self.failure(error).await),
+            Err(_) => return Err(Error::TimedOut(call.timeout)),
+        };
         loop {
-            tokio::select! {
-                biased;
-                step = request.next() => match step {
-                    Step::Progress(params) => {
-                        deadline = Instant::now() + call.timeout;
-                        if let Some(progress) = call.progress {
-                            // An agent that is gone takes no progress; its call ends elsewhere.
-                            let _ = progress.send(params).await;
-                        }
+            match timeout_at(deadline, request.next()).await {
+                Ok(Step::Progress(params)) => {
+                    deadline = Instant::now() + call.timeout;
+                    if let Some(progress) = call.progress {
+                        // An agent that is gone takes no progress; its call ends elsewhere.
+                        let _ = progress.send(params).await;
                     }
-                    Step::Done(Ok(outcome)) => return Ok(outcome),
-                    Step::Done(Err(error)) => return Err(self.failure(error).await),
-                },
-                () = sleep_until(deadline) => return Err(Error::TimedOut(call.timeout)),
+                }
+                Ok(Step::Done(Ok(outcome))) => return Ok(Some(outcome)),
+                Ok(Step::Done(Err(error))) => return Err(self.failure(error).await),
+                Err(_) => return Err(Error::TimedOut(call.timeout)),
             }
         }
     }
@@ -159,16 +158,21 @@ impl Live {
     async fn failure(&self, error: RequestError) -> Error {
         match error {
             RequestError::Oversized(length) => Error::Oversized(length),
-            RequestError::Closed => {
-                let mut death = self.0.death.clone();
-                let known = death.wait_for(Option::is_some);
-                let cause = match tokio::time::timeout(POST_MORTEM, known).await {
-                    Ok(Ok(cause)) => cause.clone(),
-                    _ => None,
-                };
-                Error::Died(cause.unwrap_or_else(|| "it closed its output".into()))
+            RequestError::NotSent | RequestError::Closed => {
+                Error::Died(self.cause_of_death().await)
             }
         }
+    }
+
+    /// Waits until the server has been buried, and says what it died of.
+    pub(crate) async fn cause_of_death(&self) -> Arc<str> {
+        let mut death = self.0.death.clone();
+        let known = death.wait_for(Option::is_some);
+        let cause = match timeout(POST_MORTEM, known).await {
+            Ok(Ok(cause)) => cause.clone(),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        cause.unwrap_or_else(|| "it closed its output".into())
     }
 }
 

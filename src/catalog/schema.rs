@@ -38,9 +38,9 @@ impl fmt::Display for Mismatch {
             expected,
         } = self;
         if property.is_empty() {
-            write!(f, "{problem}; schema: {expected}")
+            write!(f, "the whole of it {problem}; schema: {expected}")
         } else {
-            write!(f, "`{property}`: {problem}; schema: {expected}")
+            write!(f, "`{property}` {problem}; schema: {expected}")
         }
     }
 }

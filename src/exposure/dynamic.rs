@@ -32,7 +32,7 @@ pub(crate) fn opened(toolbox: &ToolboxConfig, opened: &Opened, max: usize) -> Ou
     let tools: Vec<_> = opened.view.tools.iter().collect();
     let mut header = listing::header(toolbox, opened);
     header.insert("tools_registered".to_owned(), tools.len().into());
-    let listing = listing::in_one_way(&tools, &[&described, &named], max);
+    let listing = listing::in_one_way(&tools, &[&described, &named], listing::room(max, &header));
     if listing.left_out > 0 {
         header.insert("tools_left_out_here".to_owned(), listing.left_out.into());
     }

@@ -10,8 +10,10 @@ use crate::gateway::{FailedServer, Opened};
 use crate::raw::Raw;
 use crate::toolbox::ViewTool;
 
-/// How long the reason for one failed server may be in an answer, in characters.
+/// How long the reason for one failed server may be in an answer, in characters, and what all
+/// reasons together may take.
 const MAX_REASON: usize = 1000;
+const MAX_REASONS: usize = 8000;
 
 /// A way to write one tool, on one line.
 pub(crate) type Line<'a> = &'a dyn Fn(&ViewTool) -> Raw;
@@ -80,6 +82,8 @@ pub(crate) fn best_first(tools: &[&ViewTool], ways: &[Line<'_>], max: usize) -> 
     listing
 }
 
+/// What the punctuation and a remark on what was left out take.
+const REMARK: usize = 250;
 /// What stands between two lines.
 const SEPARATOR: usize = ",\n".len();
 
@@ -118,6 +122,7 @@ impl Listing {
 
 /// What every answer to an opening begins with.
 pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Value> {
+    let max = MAX_REASON.min(MAX_REASONS / 2 / opened.failed.len().max(1));
     let failed = opened.failed.iter().map(
         |FailedServer {
              server,
@@ -126,8 +131,8 @@ pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Va
          }| {
             json!({
                 "server": server.as_str(),
-                "reason": cut(reason, MAX_REASON),
-                "hint": cut(hint, MAX_REASON),
+                "reason": cut(reason, max),
+                "hint": cut(hint, max),
             })
         },
     );
@@ -140,6 +145,15 @@ pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Va
     header.insert("servers_connected".to_owned(), opened.connected.into());
     header.insert("failed_servers".to_owned(), failed.collect());
     header
+}
+
+/// What of `max` bytes an answer with this header leaves for its tools.
+pub(crate) fn room(max: usize, header: &Map<String, Value>) -> usize {
+    let header: usize = header
+        .iter()
+        .map(|(key, value)| key.len() + value.to_string().len())
+        .sum();
+    max.saturating_sub(header + REMARK)
 }
 
 /// The end of a long text is where the cause stands, so its beginning is cut.

@@ -234,7 +234,7 @@ fn only_server(config: &Config, toolbox: &str, tool: &str) -> Option<ToolId> {
 
 /// Arguments as an object: what is missing or `null` is none, and a string that holds an object
 /// is that object.
-fn unquoted(arguments: Option<&Raw>) -> Option<Raw> {
+pub(crate) fn unquoted(arguments: Option<&Raw>) -> Option<Raw> {
     let arguments = arguments?;
     if arguments.as_bytes().first() != Some(&b'"') {
         return (arguments.as_bytes() != b"null").then(|| arguments.clone());

@@ -36,13 +36,14 @@ pub(crate) fn opened(
         Ok(tools) => tools,
         Err(problem) => return answer::error(&problem),
     };
+    let mut header = listing::header(toolbox, opened);
+    let max = listing::room(max, &header);
     let ways: [Line<'_>; 3] = [&ViewTool::located, &signature, &bare_signature];
     let listing = match (wanted.detail, &wanted.tools) {
         (Some(Detail::Signatures), _) => listing::in_one_way(&tools, &ways[1..], max),
         (Some(Detail::Full), _) | (None, Some(_)) => listing::best_first(&tools, &ways[..2], max),
         (None, None) => listing::in_one_way(&tools, &ways, max),
     };
-    let mut header = listing::header(toolbox, opened);
     if listing.left_out > 0 {
         header.insert("tools_left_out".to_owned(), listing.left_out.into());
     }

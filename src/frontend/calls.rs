@@ -97,7 +97,9 @@ async fn list(session: &Session, params: Option<Raw>, reply: agent::Reply) -> Re
     }
     let result = raw::object(members.iter().map(|(key, value)| (*key, value)));
     reply.result(fit_result(result, meta.is_modern)).await?;
-    session.has_listed(version);
+    if !meta.is_modern {
+        session.has_listed(version);
+    }
     Ok(())
 }
 

@@ -107,7 +107,9 @@ impl Writer {
             let view = View::new(toolbox, listing, &self.policy, limit);
             next.views.insert(toolbox.name.clone(), Arc::new(view));
         }
-        for tool in next.views.values().flat_map(|view| &view.tools) {
+        let toolboxes = self.config.toolboxes.iter();
+        let views = toolboxes.filter_map(|toolbox| next.views.get(&toolbox.name));
+        for tool in views.flat_map(|view| &view.tools) {
             next.names.insert(tool.name.clone(), tool.id.clone());
         }
         next

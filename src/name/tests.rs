@@ -106,6 +106,10 @@ fn a_name_tells_which_server_may_have_it() {
     assert!(!may_belong_to("dev__other__read_file", &dev, &files));
     assert!(!may_belong_to("read_file", &dev, &files));
     assert!(!may_belong_to("", &dev, &files));
+    assert!(
+        !may_belong_to("dev_something", &dev, &files),
+        "an invented name"
+    );
 
     let long = ToolboxName::new("b".repeat(60));
     let cut = ExposedName::registered(

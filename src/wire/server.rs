@@ -38,7 +38,9 @@ const PROGRESS_QUEUE: usize = 1024;
 /// Why a request got no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestError {
-    /// The server is gone.
+    /// The server was gone before anything was sent.
+    NotSent,
+    /// The server is gone, and may have got the request.
     Closed,
     /// The answer was longer than one message may be; it had this many bytes.
     Oversized(usize),
@@ -117,7 +119,7 @@ impl Link {
         };
         self.0
             .with_waiting(|table| table.as_mut().map(|table| table.insert(id, waiting)))
-            .ok_or(RequestError::Closed)?;
+            .ok_or(RequestError::NotSent)?;
         let request = Request {
             link: self.clone(),
             id,
@@ -306,10 +308,12 @@ fn deliver_progress(shared: &Shared, params: Raw, server: &str) {
         progress_token: serde_json::Value,
     }
 
+    // Some servers give a number back as a string.
+    let number = |token: serde_json::Value| token.as_u64().or_else(|| token.as_str()?.parse().ok());
     let Some(token) = params
         .parse::<Progress>()
         .ok()
-        .and_then(|p| p.progress_token.as_u64())
+        .and_then(|p| number(p.progress_token))
     else {
         tracing::debug!(server, "progress without a token of ours");
         return;

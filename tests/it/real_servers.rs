@@ -516,7 +516,7 @@ fn arguments_that_do_not_fit_are_refused_before_the_server_sees_them() {
         let refused = way.call(&agent, server.name, "get-sum", json!({ "a": "one" }));
         let text = refused.response.text();
         assert!(refused.response.is_tool_error());
-        assert!(text.contains("`a`: is a string"), "{text}");
-        assert!(text.contains("`b`: is required and missing"), "{text}");
+        assert!(text.contains("`a` is a string"), "{text}");
+        assert!(text.contains("`b` is required and missing"), "{text}");
     }
 }

@@ -1,34 +1,28 @@
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use pretty_assertions::assert_eq;
 
 use super::*;
 
 fn tail(env: &[(&str, &str)]) -> StderrTail {
-    StderrTail::new(&StdioLaunch {
-        command: "x".to_owned(),
-        args: Vec::new(),
-        env: env
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect::<BTreeMap<_, _>>(),
-        cwd: PathBuf::from("/"),
-        inherit_env: false,
-    })
+    StderrTail::new(env.iter().copied())
 }
 
 #[tokio::test]
 async fn the_last_lines_are_kept_without_secrets() {
-    let tail = tail(&[("API_KEY", "hunter22"), ("MODE", "fast"), ("TOKEN", "x")]);
+    let tail = tail(&[
+        ("API_KEY", "hunter22"),
+        ("OLD_API_KEY", "hunter2"),
+        ("MODE", "reading"),
+        ("TOKEN", "x"),
+        ("PWD", "/folder"),
+    ]);
     let lines: Vec<_> = (1..=20)
-        .map(|n| format!("line {n} hunter22 fast x"))
+        .map(|n| format!("line {n} hunter22 reading x /folder"))
         .collect();
     let text = lines.join("\n");
     tail.clone().drain(text.as_bytes(), "test".to_owned()).await;
     let kept = tail.text();
     assert_eq!(kept.lines().count(), KEPT_LINES);
-    assert_eq!(kept.lines().last(), Some("line 20 *** fast x"));
+    assert_eq!(kept.lines().last(), Some("line 20 *** reading x /folder"));
 }
 
 #[tokio::test]

@@ -34,26 +34,26 @@ fn a_mismatch_says_which_property_and_what_it_should_be() {
     assert_eq!(check(&json!({"path": "a", "mode": "text"})), "fits");
     assert_eq!(
         check(&json!({})),
-        r#"`path`: is required and missing; schema: {"type":"string","description":"Where"}"#
+        r#"`path` is required and missing; schema: {"type":"string","description":"Where"}"#
     );
     assert_eq!(
         check(&json!({"path": 1, "head": "x"})),
-        "`path`: is a number; schema: {\"type\":\"string\",\"description\":\"Where\"}\n\
-         `head`: is a string; schema: {\"type\":\"number\"}"
+        "`path` is a number; schema: {\"type\":\"string\",\"description\":\"Where\"}\n\
+         `head` is a string; schema: {\"type\":\"number\"}"
     );
     assert_eq!(
         check(&json!({"path": "a", "pth": 1})),
-        "`pth`: is not a property of this tool; schema: one of `path`, `head`, `mode`, `edits`"
+        "`pth` is not a property of this tool; schema: one of `path`, `head`, `mode`, `edits`"
     );
     assert_eq!(
         check(&json!({"path": "a", "edits": [{}]})),
-        r#"`edits.0.old`: is required and missing; schema: {"type":"string"}"#
+        r#"`edits.0.old` is required and missing; schema: {"type":"string"}"#
     );
     assert_eq!(
         check(&json!({"path": "a", "mode": "x"})),
-        r#"`mode`: it is not one of "text" or "binary"; schema: {"enum":["text","binary"]}"#
+        r#"`mode` it is not one of "text" or "binary"; schema: {"enum":["text","binary"]}"#
     );
-    assert!(check(&json!("text")).starts_with("is a string; schema: {"));
+    assert!(check(&json!("text")).starts_with("the whole of it is a string; schema: {"));
 }
 
 #[test]

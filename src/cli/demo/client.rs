@@ -35,7 +35,7 @@ impl Client {
         let program = options.program.as_deref();
         let (process, streams) = launch::spawn(launch, &options.environment, program)
             .map_err(|failure| failure.reason)?;
-        let stderr = StderrTail::new(launch);
+        let stderr = StderrTail::new([]);
         let drain = tasks.spawn(stderr.clone().drain(streams.stderr, "demo".to_owned()));
         let max = Limits::default().max_message_bytes;
         let (link, transport) = server::connect(streams.stdout, streams.stdin, max, "demo", tasks);
