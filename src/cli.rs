@@ -44,9 +44,23 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench                                   Serve the toolboxes of ./workbench-config.json
-  mcp-workbench demo                              See what an agent sees
-  mcp-workbench check --connect                   Start every server and report on it";
+  mcp-workbench demo                  See what an agent sees
+  mcp-workbench import ~/.claude.json Take over the servers of a client
+  mcp-workbench check --connect       Start every server and report on it
+  mcp-workbench                       Serve; this is what a client is to start";
+
+const SERVE: &str = "\
+Examples:
+  mcp-workbench serve --config ~/workbench-config.json
+  claude mcp add workbench -- mcp-workbench serve --config ~/workbench-config.json";
+
+const SCHEMA: &str = "\
+Examples:
+  mcp-workbench schema > workbench-config.schema.json";
+
+const BUILTIN: &str = "\
+Examples:
+  \"clock\": { \"command\": \"mcp-workbench\", \"args\": [\"builtin\", \"clock\"] }";
 
 const COMPLETIONS: &str = "\
 Examples:
@@ -57,7 +71,7 @@ Examples:
 #[derive(Debug, Args)]
 struct Global {
     #[arg(
-        help = "The configuration file [env: WORKBENCH_CONFIG] [default: ./workbench-config.json]",
+        help = "Configuration [env: WORKBENCH_CONFIG] [default: ./workbench-config.json]",
         long,
         short,
         global = true,
@@ -66,7 +80,7 @@ struct Global {
     )]
     config: Option<PathBuf>,
     #[arg(
-        help = "How much is logged: off, error, warn, info, debug or trace [env: WORKBENCH_LOG_LEVEL]",
+        help = "Log: off, error, warn, info, debug or trace [env: WORKBENCH_LOG_LEVEL]",
         long,
         global = true,
         env = "WORKBENCH_LOG_LEVEL",
@@ -93,6 +107,7 @@ struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the toolboxes to an agent over stdio (the default)
+    #[command(after_help = SERVE)]
     Serve,
     #[command(visible_alias = "doctor")]
     Check(check::Args),
@@ -101,6 +116,7 @@ enum Command {
     Import(import::Args),
     Demo(demo::Args),
     /// Print the JSON Schema of the configuration file
+    #[command(after_help = SCHEMA)]
     Schema,
     /// Print completions for a shell
     #[command(after_help = COMPLETIONS)]
@@ -109,6 +125,7 @@ enum Command {
         shell: Shell,
     },
     /// Run one of the small servers that the executable carries
+    #[command(after_help = BUILTIN)]
     Builtin {
         /// Which one
         server: Builtin,

@@ -1,5 +1,7 @@
 //! `check`: whether the configuration can be used, and its servers be started.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::cli::error::Error;
@@ -118,7 +120,7 @@ fn configured(config: &Config) -> Vec<Row> {
         match &server.launch {
             Launch::Stdio(launch) => {
                 row.status = Status::Configured;
-                row.command = Some(launch.command.clone());
+                row.command = Some(program(&launch.command));
             }
             Launch::Unsupported { reason, hint } => {
                 row.status = Status::Unsupported;
@@ -137,6 +139,12 @@ fn configured(config: &Config) -> Vec<Row> {
                 .map(move |server| of(toolbox, server))
         })
         .collect()
+}
+
+/// A command without the folder it is in.
+fn program(command: &str) -> String {
+    let name = Path::new(command).file_name();
+    name.map_or(command.into(), OsStr::to_string_lossy).into()
 }
 
 /// Starts every server; what came of each, and why those that failed did.

@@ -27,7 +27,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A file that has servers in it (several can be given)
+    /// A file that has servers in it (can be repeated)
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Put all servers into this toolbox [default: a toolbox for each file]
@@ -92,7 +92,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
 fn read(shown: &Path, path: &Path) -> Result<Source, Error> {
     let text = fs::read_to_string(path).map_err(|error| {
         let error = Error::usage(format!("cannot read `{}`", shown.display()), &error);
-        error.hint("nothing was written")
+        error.hint("correct the path; nothing was written")
     })?;
     Ok(Source {
         file: shown.display().to_string(),

@@ -81,19 +81,19 @@ async fn list(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
         None => gateway.config().toolboxes.iter().collect(),
     };
     let starts = servers::start(gateway, &toolboxes).await;
+    let has_listed = starts.is_empty() || starts.iter().any(|start| start.failure.is_none());
     let snapshot = gateway.snapshot();
     let views: Vec<_> = toolboxes.iter().map(|t| snapshot.view(&t.name)).collect();
     let tools: Vec<&ViewTool> = views.iter().flat_map(|view| &view.tools).collect();
     if args.json {
         print::json(&in_json(&tools, &starts))?;
-    } else if !toolboxes.is_empty() {
+    } else if !toolboxes.is_empty() && has_listed {
         print::data(&in_words(&tools, &toolboxes))?;
     }
     let failures = starts.iter().filter_map(Start::explanation);
     for failure in failures {
         print::note(&format!("warning: {failure}"));
     }
-    let has_listed = starts.is_empty() || starts.iter().any(|start| start.failure.is_none());
     Ok(if has_listed {
         ExitCode::SUCCESS
     } else {

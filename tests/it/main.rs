@@ -10,6 +10,12 @@
     reason = "a JSON literal as an argument reads best without `&`"
 )]
 
+mod cli_call;
+mod cli_check;
+mod cli_demo;
+mod cli_help;
+mod cli_import;
+mod cli_list;
 mod fakes;
 mod real;
 mod real_servers;

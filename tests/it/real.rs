@@ -73,7 +73,7 @@ fn sdk_clients_call_through() {
 fn run(sdk: Sdk, mode: &str, script: Value) -> Vec<Value> {
     let mut client = sdk_client(sdk, mode, ["tb", "srv", "add"], json!({ "a": 1 }));
     client.arg(fake_path()).arg(script.to_string());
-    let seen = finish(client).json_lines();
+    let seen = finish(client, "").json_lines();
     let events: Vec<&Value> = seen.iter().map(|line| &line["event"]).collect();
     assert_eq!(
         events,

@@ -243,7 +243,7 @@ fn run_git(repository: &Path, args: &[&str]) {
     git.args(args)
         .current_dir(repository)
         .envs(author.map(|(name, value)| (name, value.as_str().unwrap())));
-    let output = finish(git);
+    let output = finish(git, "");
     assert_eq!(output.code, Some(0), "{output:#?}");
 }
 

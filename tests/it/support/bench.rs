@@ -117,13 +117,26 @@ impl Bench {
             self.write_config();
             command.arg("--config").arg(self.config_path());
         }
-        finish(command)
+        finish(command, "")
+    }
+
+    /// Like [`Self::run`], with this text on the command's standard input.
+    pub(crate) fn run_with_input<'a>(
+        &self,
+        args: impl IntoIterator<Item = &'a str>,
+        input: &str,
+    ) -> Output {
+        self.write_config();
+        let args: Vec<&str> = args.into_iter().collect();
+        let mut command = self.command(&args);
+        command.arg("--config").arg(self.config_path());
+        finish(command, input)
     }
 
     /// Runs a command with exactly these arguments and without a configuration.
     pub(crate) fn run_bare<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Output {
         let args: Vec<&str> = args.into_iter().collect();
-        finish(self.command(&args))
+        finish(self.command(&args), "")
     }
 
     /// Starts the gateway and returns an agent on its stdio.
@@ -166,7 +179,7 @@ impl Bench {
             .arg(env!("CARGO_BIN_EXE_mcp-workbench"))
             .args(["serve", "--config"])
             .arg(self.config_path());
-        finish(self.equip(client)).json_lines()
+        finish(self.equip(client), "").json_lines()
     }
 
     /// Snapshot settings that hide this test's folder, pids, ports, times and versions.

@@ -1,6 +1,8 @@
 //! Processes: run to the end, or by pid: who was started, who is alive, who is gone.
 
+use std::fmt;
 use std::fs::read_to_string;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
@@ -108,16 +110,36 @@ impl Output {
     }
 }
 
-/// Runs a command to its end.
+impl fmt::Display for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            code,
+            stdout,
+            stderr,
+        } = self;
+        let code = code.map_or("none".to_owned(), |code| code.to_string());
+        write!(f, "--- code {code}\n{stdout}")?;
+        if stderr.is_empty() {
+            return Ok(());
+        }
+        write!(f, "--- stderr\n{stderr}")
+    }
+}
+
+/// Runs a command to its end, with this text as its input, which must fit into a pipe.
 #[track_caller]
-pub(crate) fn finish(mut command: Command) -> Output {
-    let child = command
-        .stdin(Stdio::null())
+pub(crate) fn finish(mut command: Command, input: &str) -> Output {
+    let mut child = command
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
     let pid = child.id();
+    let mut stdin = child.stdin.take().expect("piped");
+    // A command that reads no input may have left already.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
     let (done, finished) = channel();
     thread::spawn(move || done.send(child.wait_with_output()));
     let output = finished.recv_timeout(DEADLINE).unwrap_or_else(|_| {

@@ -1,0 +1,90 @@
+//! `call`: one call, and what can become of it.
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::support::{Bench, fake};
+
+const RESULT: &str = concat!(
+    r#"{"content":[{"type":"text","text":"a\nb"},"#,
+    r#"{"type":"image","mimeType":"image/png","data":"AAAA"}],  "x":1.50}"#
+);
+
+fn bench() -> Bench {
+    let strict = json!({
+        "name": "strict",
+        "inputSchema": {
+            "type": "object",
+            "properties": { "count": { "type": "integer" } },
+            "required": ["count"],
+        },
+    });
+    let script = json!({
+        "tools": ["echo", "exact", "fails", "error", "crash", strict],
+        "behavior": {
+            "exact": { "result": { "raw": RESULT } },
+            "fails": { "tool_error": { "text": "out of cheese" } },
+            "error": { "error": { "code": -32602, "message": "no such cheese" } },
+            "crash": { "crash": { "stderr": ["out of memory"], "code": 3 } },
+        },
+    });
+    Bench::new().server("dev", "fake", fake(script)).server(
+        "dev",
+        "gone",
+        json!({ "command": "no-such-program" }),
+    )
+}
+
+#[test]
+fn texts_are_printed_and_the_rest_described() {
+    insta::assert_snapshot!(bench().run(["call", "dev", "fake", "exact"]));
+}
+
+#[test]
+fn json_is_the_result_byte_for_byte() {
+    let output = bench().run(["call", "dev", "fake", "exact", "--json"]);
+    assert_eq!(output.code, Some(0));
+    assert_eq!(output.stdout, format!("{RESULT}\n"));
+}
+
+#[test]
+fn arguments_are_passed_on_byte_for_byte() {
+    let arguments = r#"{"b": 1.0,  "a": [1e2]}"#;
+    let output = bench().run(["call", "dev", "fake", "echo", arguments]);
+    assert_eq!(output.stdout, format!("{arguments}\n"));
+}
+
+#[test]
+fn arguments_come_from_standard_input() {
+    let output = bench().run_with_input(["call", "dev", "fake", "echo", "-"], "{\"a\": 1}\n");
+    assert_eq!(output.stdout, "{\"a\": 1}\n");
+}
+
+#[test]
+fn failures_are_explained() {
+    let bench = bench();
+    let calls: [&[&str]; 10] = [
+        &["call", "dev", "fake", "fails"],
+        &["call", "dev", "fake", "error"],
+        &["call", "dev", "fake", "crash"],
+        &["call", "dev", "fake", "strict", r#"{"count": "two"}"#],
+        &["call", "dev", "fake", "ecko"],
+        &["call", "dev", "fak", "echo"],
+        &["call", "deev", "fake", "echo"],
+        &["call", "dev", "gone", "echo"],
+        &["call", "dev", "fake", "echo", "{"],
+        &["call", "dev", "fake", "echo", "[]"],
+    ];
+    let outputs = calls.map(|call| {
+        let output = bench.run(call.iter().copied());
+        format!("$ mcp-workbench {}\n{output}", call.join(" "))
+    });
+    insta::assert_snapshot!(outputs.join("\n"));
+}
+
+#[test]
+fn a_failed_tool_is_a_failure_in_json_too() {
+    let output = bench().run(["call", "dev", "fake", "fails", "--json"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(1), ""));
+    assert!(output.stdout.contains(r#""isError":true"#));
+}

@@ -1,0 +1,147 @@
+//! `check`: with and without starting anything.
+
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::process::{Started, wait_gone};
+use crate::support::{Agent, Bench, fake};
+
+/// A toolbox with a server of every kind there is.
+fn mixed() -> Bench {
+    Bench::new()
+        .server(
+            "dev",
+            "calc",
+            fake(json!({ "tools": ["add", "sub", "echo"] })),
+        )
+        .server("dev", "off", json!({ "command": "x", "disabled": true }))
+        .server("web", "remote", json!({ "url": "https://example.org/mcp" }))
+        .server(
+            "web",
+            "broken",
+            fake(json!({ "failStart": { "code": 3, "stderr": ["no token", "giving up"] } })),
+        )
+}
+
+#[test]
+fn a_good_configuration_is_summed_up() {
+    let bench = Bench::new()
+        .server("dev", "calc", fake(json!({ "pidFile": "/nonexistent" })))
+        .server("dev", "notes", json!({ "command": "npx" }))
+        .server("web", "fetch", json!({ "command": "uvx" }));
+    bench
+        .settings()
+        .bind(|| insta::assert_snapshot!(bench.run(["check"])));
+}
+
+#[test]
+fn doubts_and_disabled_servers_are_reported() {
+    let bench = mixed();
+    bench
+        .settings()
+        .bind(|| insta::assert_snapshot!(bench.run(["check"])));
+}
+
+#[test]
+fn errors_are_reported_all_at_once() {
+    let bench = Bench::new()
+        .server("dev", "calc", json!({ "comand": "x" }))
+        .set("toolMod", json!("dynamic"));
+    let output = bench.run(["doctor"]);
+    assert_eq!(output.code, Some(2));
+    bench.settings().bind(|| insta::assert_snapshot!(output));
+}
+
+#[test]
+fn errors_come_as_json_too() {
+    let bench = Bench::new().set("toolMode", json!("dynamo"));
+    let output = bench.run(["check", "--json"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(2), ""));
+    bench.settings().bind(|| insta::assert_snapshot!(output));
+}
+
+#[test]
+fn no_configuration_is_explained() {
+    let bench = Bench::new();
+    let output = bench.run_bare(["check"]);
+    assert_eq!(output.code, Some(2));
+    bench.settings().bind(|| insta::assert_snapshot!(output));
+}
+
+#[test]
+fn a_variable_names_the_configuration() {
+    let bench = Bench::new()
+        .server("dev", "calc", json!({ "command": "x" }))
+        .env("WORKBENCH_CONFIG", "workbench.json");
+    bench.write_config();
+    let output = bench.run_bare(["check"]);
+    assert_eq!(output.code, Some(0), "{output}");
+}
+
+#[test]
+fn with_every_server_disabled_there_is_nothing_to_serve() {
+    let bench = Bench::new().server("dev", "off", json!({ "command": "x", "disabled": true }));
+    bench
+        .settings()
+        .bind(|| insta::assert_snapshot!(bench.run(["check"])));
+}
+
+#[test]
+fn servers_that_fail_do_not_spoil_the_others() {
+    let bench = mixed();
+    let output = bench.run(["check", "--connect"]);
+    assert_eq!(output.code, Some(1));
+    let mut settings = bench.settings();
+    settings.add_filter(r" +\d+  (started|failed)", "  [MS]  $1");
+    settings.bind(|| insta::assert_snapshot!(output));
+}
+
+#[test]
+fn a_connection_report_comes_as_json() {
+    let bench = mixed();
+    let output = bench.run(["check", "--connect", "--json"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(1), ""));
+    let mut settings = bench.settings();
+    settings.add_filter(r#""start_ms": \d+"#, r#""start_ms": [MS]"#);
+    settings.bind(|| insta::assert_snapshot!(output.stdout));
+}
+
+#[test]
+fn nothing_is_left_running() {
+    let bench = Bench::new();
+    let pids = bench.path_text("pids");
+    let script = json!({ "tools": ["add"], "pidFile": pids, "grandchild": true });
+    let bench = bench.server("dev", "calc", fake(script));
+    let output = bench.run(["check", "--connect"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let started = Started::read(&pids).all();
+    assert_eq!(started.len(), 2);
+    wait_gone(&started, Duration::from_secs(2));
+}
+
+#[test]
+fn an_interrupted_check_leaves_nothing_running() {
+    let bench = Bench::new();
+    let pids = bench.path_text("pids");
+    let script = json!({
+        "pidFile": pids,
+        "hangOnInitialize": true,
+        "noise": { "stderr": ["I hang"] },
+    });
+    let bench = bench.server("dev", "calc", fake(script));
+    bench.write_config();
+    let config = bench.config_path();
+    let args = ["check", "--connect", "--log-level", "debug", "--config"];
+    let check = Agent::spawn(
+        env!("CARGO_BIN_EXE_mcp-workbench"),
+        args.into_iter().chain(config.to_str()),
+    );
+    check.wait_stderr("I hang");
+    check.signal(Signal::INT);
+    check.wait_stderr("error: interrupted by SIGINT");
+    assert_eq!(check.wait_exit(Duration::from_secs(5)).code(), Some(1));
+    wait_gone(&Started::read(&pids).all(), Duration::from_secs(2));
+}
