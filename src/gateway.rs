@@ -5,6 +5,7 @@
 //! snapshot. Servers are started by [`Gateway::open`] and by [`Gateway::call`], whichever comes
 //! first, and a call starts no server but its own.
 
+mod opening;
 mod snapshot;
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::backend::{self, Backend, Call, Listed, Outcome, Pool, PoolOptions, Spec};
 use crate::catalog::schema::Mismatch;
 use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
+use crate::gateway::opening::Progress;
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 use crate::policy::Policy;
 use crate::raw::Raw;
@@ -240,7 +242,7 @@ impl Gateway {
         tokio::pin!(patience);
         let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut report = OpenProgress::new(toolbox, origin);
+        let mut report = Progress::new(toolbox, origin);
         loop {
             tokio::select! {
                 started = starting.join_next() => match started {
@@ -477,59 +479,5 @@ fn failed(server: &ServerName, error: &backend::Error) -> FailedServer {
         server: server.clone(),
         reason: error.to_string(),
         hint,
-    }
-}
-
-/// Tells the agent how far an opening is, with a number that only rises.
-struct OpenProgress<'a> {
-    toolbox: &'a ToolboxConfig,
-    origin: Origin<'a>,
-    last: f64,
-}
-
-impl<'a> OpenProgress<'a> {
-    fn new(toolbox: &'a ToolboxConfig, origin: Origin<'a>) -> Self {
-        Self {
-            toolbox,
-            origin,
-            last: 0.0,
-        }
-    }
-
-    async fn send(&mut self, outcomes: &[Option<Result<(), FailedServer>>]) {
-        let Some(progress) = self.origin.progress else {
-            return;
-        };
-        let done = outcomes.iter().flatten().count();
-        let waiting: Vec<_> = self
-            .toolbox
-            .servers
-            .iter()
-            .zip(outcomes)
-            .filter(|(_, outcome)| outcome.is_none())
-            .map(|(server, _)| format!("`{}`", server.name))
-            .collect();
-        if waiting.is_empty() {
-            return;
-        }
-        // A heartbeat that finds nothing new moves half the way to the next server.
-        let done_so_far = u32::try_from(done).map_or(0.0, f64::from);
-        self.last = if self.last < done_so_far {
-            done_so_far
-        } else {
-            f64::midpoint(self.last, done_so_far + 1.0)
-        };
-        let message = format!(
-            "toolbox `{}`: waiting for {}",
-            self.toolbox.name,
-            waiting.join(", ")
-        );
-        let params = serde_json::json!({
-            "progress": self.last,
-            "total": outcomes.len(),
-            "message": message,
-        });
-        // An agent that is gone takes no progress; the opening goes on for the others.
-        let _ = progress.send(Raw::encode(&params)).await;
     }
 }
