@@ -5,10 +5,14 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::catalog::shorten;
 use crate::cli::progress::Spinner;
 use crate::config::ToolboxConfig;
 use crate::gateway::{FailedServer, Gateway};
 use crate::name::{ServerName, ToolboxName};
+
+/// The longest line of progress, in characters.
+const SPINNER: usize = 70;
 
 /// A server that was asked to start.
 pub(crate) struct Start {
@@ -64,7 +68,10 @@ pub(crate) async fn start(gateway: &Gateway, toolboxes: &[&ToolboxConfig]) -> Ve
     let mut starts = Vec::new();
     loop {
         let left: Vec<&str> = waiting.iter().flatten().map(String::as_str).collect();
-        spinner.say(format!("waiting for {}", left.join(", ")));
+        spinner.say(shorten(
+            &format!("waiting for {}", left.join(", ")),
+            SPINNER,
+        ));
         match starting.join_next().await {
             None => break,
             Some(Ok((index, start))) => {
