@@ -44,10 +44,10 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench demo                  See what an agent sees
-  mcp-workbench import ~/.claude.json Take over the servers of a client
-  mcp-workbench check --connect       Start every server and report on it
-  mcp-workbench                       Serve; this is what a client is to start";
+  mcp-workbench demo                    See what an agent sees
+  mcp-workbench import ~/.claude.json   Take over the servers of a client
+  mcp-workbench check --connect         Start every server and report on it
+  mcp-workbench                         Serve; this is what a client is to start";
 
 const SERVE: &str = "\
 Examples:

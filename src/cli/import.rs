@@ -13,6 +13,8 @@ use crate::config::env::ProcessEnv;
 use crate::config::import::{Added, Grade, Grouping, ImportPlan, Options, Source, plan};
 use crate::config::{self, Location};
 
+mod json;
+
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench import ~/.claude.json
@@ -39,6 +41,9 @@ pub(crate) struct Args {
     /// Print the configuration instead of writing it
     #[arg(long)]
     dry_run: bool,
+    /// Print JSON: what was added, and what there is to say
+    #[arg(long)]
+    json: bool,
 }
 
 /// Imports; fails where nothing could be carried over.
@@ -66,9 +71,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let planned = plan(existing.as_ref(), &sources, &options);
     let planned = planned.map_err(|report| Error::config(config::LoadError::Invalid(report)))?;
 
-    if args.dry_run {
-        print::data(&planned.text.trim_end())?;
-    } else if !planned.added.is_empty() {
+    if !args.dry_run && !planned.added.is_empty() {
         let model = if existing.is_some() {
             vec![target.path.as_path()]
         } else {
@@ -77,7 +80,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         write(&target, &planned.text, &model)?;
     }
     let report = report(&planned, &target, existing.is_some(), args.dry_run);
-    if args.dry_run {
+    if args.json {
+        print::json(&json::Import::new(&planned, &target, args.dry_run))?;
+    } else if args.dry_run {
+        print::data(&planned.text.trim_end())?;
         print::note(&report);
     } else {
         print::data(&report)?;

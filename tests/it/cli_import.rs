@@ -112,3 +112,12 @@ fn what_was_imported_is_served() {
     let output = bench.run_bare(["call", "math", "calc", "add", "{}"]);
     assert_eq!(output.stdout, "{}\n");
 }
+
+#[test]
+fn an_import_is_told_as_json() {
+    let bench = Bench::new().file(".claude.json", CLIENT);
+    let output = bench.run_bare(["import", ".claude.json", "--json"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    assert!(bench.path("workbench-config.json").exists());
+    insta::assert_snapshot!(output.stdout);
+}

@@ -1,0 +1,73 @@
+//! What came of an import, for those who read JSON.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::config::Location;
+use crate::config::import::{self, ImportFinding, ImportPlan};
+
+/// The whole import.
+#[derive(Serialize)]
+pub(super) struct Import<'a> {
+    file: &'a Path,
+    /// Whether the file was written.
+    written: bool,
+    added: Vec<Added<'a>>,
+    findings: Vec<Finding<'a>>,
+    /// What would have been written, where nothing was to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Added<'a> {
+    toolbox: &'a str,
+    server: &'a str,
+    from: &'a str,
+    carried_over: &'static str,
+}
+
+#[derive(Serialize)]
+struct Finding<'a> {
+    carried_over: &'static str,
+    file: &'a str,
+    path: &'a str,
+    line: Option<usize>,
+    column: Option<usize>,
+    message: &'a str,
+    hint: Option<&'a str>,
+}
+
+impl<'a> Import<'a> {
+    pub(super) fn new(planned: &'a ImportPlan, target: &'a Location, is_dry: bool) -> Self {
+        Self {
+            file: &target.shown,
+            written: !is_dry && !planned.added.is_empty(),
+            added: planned.added.iter().map(added).collect(),
+            findings: planned.findings.iter().map(finding).collect(),
+            text: is_dry.then_some(&planned.text),
+        }
+    }
+}
+
+fn added(added: &import::Added) -> Added<'_> {
+    Added {
+        toolbox: &added.toolbox,
+        server: &added.server,
+        from: &added.file,
+        carried_over: added.grade.as_str(),
+    }
+}
+
+fn finding(finding: &ImportFinding) -> Finding<'_> {
+    Finding {
+        carried_over: finding.grade.as_str(),
+        file: &finding.file,
+        path: &finding.path,
+        line: finding.position.map(|(line, _)| line),
+        column: finding.position.map(|(_, column)| column),
+        message: &finding.message,
+        hint: finding.hint.as_deref(),
+    }
+}
