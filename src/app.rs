@@ -25,13 +25,8 @@ pub async fn serve_stdio(config: Config, options: PoolOptions) -> std::io::Resul
     let mut signals = Signals::listen()?;
     let gateway = Arc::new(Gateway::new(Arc::new(config), options, &tasks));
     let (input, output) = stdio::streams();
-    let agent = frontend::serve(
-        Exposure::new(Arc::clone(&gateway)),
-        input,
-        output,
-        &tasks,
-        &shutdown,
-    );
+    let agent =
+        frontend::serve(Exposure::new(Arc::clone(&gateway)), input, output, &tasks, &shutdown);
     tokio::select! {
         () = agent => tracing::info!("the agent has left"),
         signal = signals.next() => tracing::info!(signal, "shutting down"),

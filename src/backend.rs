@@ -119,10 +119,7 @@ impl Backend {
             return Ok(live.clone());
         }
         let (reply, answer) = tokio::sync::oneshot::channel();
-        self.commands
-            .send(actor::Command::Ensure(reply))
-            .await
-            .map_err(|_| Error::ShuttingDown)?;
+        self.commands.send(actor::Command::Ensure(reply)).await.map_err(|_| Error::ShuttingDown)?;
         answer.await.map_err(|_| Error::ShuttingDown)?
     }
 

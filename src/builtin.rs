@@ -105,9 +105,7 @@ impl<T: Toolset> ServerHandler for Server<T> {
         request: CallToolRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> impl Future<Output = Result<CallToolResponse, ErrorData>> + Send + '_ {
-        let outcome = self
-            .0
-            .call(&request.name, request.arguments.unwrap_or_default());
+        let outcome = self.0.call(&request.name, request.arguments.unwrap_or_default());
         ready(match outcome {
             Some(Ok(result)) => Ok(result.into()),
             // The model can read a result and do better; of an error it sees nothing.

@@ -65,10 +65,7 @@ impl ToolDefinition {
         }
         Ok(Self {
             name: head.name,
-            description: head
-                .description
-                .or(head.title)
-                .filter(|text| !text.trim().is_empty()),
+            description: head.description.or(head.title).filter(|text| !text.trim().is_empty()),
             schema: Raw::encode(&head.input_schema),
             raw,
             check: OnceLock::new(),
@@ -82,9 +79,7 @@ impl ToolDefinition {
 
     /// Checks arguments against the tool's schema; `None` stands for no arguments at all.
     pub fn check_arguments(&self, arguments: Option<&Raw>) -> Result<(), Vec<schema::Mismatch>> {
-        self.check
-            .get_or_init(|| ArgumentCheck::new(&self.schema))
-            .check(&self.schema, arguments)
+        self.check.get_or_init(|| ArgumentCheck::new(&self.schema)).check(&self.schema, arguments)
     }
 
     /// The tool as `name(required: type, optional?: type)`.
@@ -116,18 +111,11 @@ impl Listing {
                 Err(problem) => problem,
             };
             let name = entry.members().and_then(|members| {
-                members
-                    .iter()
-                    .find(|(key, _)| key == "name")?
-                    .1
-                    .parse::<String>()
-                    .ok()
+                members.iter().find(|(key, _)| key == "name")?.1.parse::<String>().ok()
             });
             bad.push(BadTool {
-                what: name.map_or_else(
-                    || format!("entry {}", index + 1),
-                    |name| format!("`{name}`"),
-                ),
+                what: name
+                    .map_or_else(|| format!("entry {}", index + 1), |name| format!("`{name}`")),
                 why: problem,
             });
         }
@@ -143,16 +131,9 @@ impl Listing {
 /// The first sentence of a text, or its first paragraph where that ends sooner, with its white
 /// space folded, in at most 200 characters.
 pub fn first_sentence(text: &str) -> String {
-    let mut lines = text
-        .lines()
-        .map(str::trim)
-        .skip_while(|line| line.is_empty());
+    let mut lines = text.lines().map(str::trim).skip_while(|line| line.is_empty());
     let paragraph: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
-    let folded = paragraph
-        .join(" ")
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let folded = paragraph.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
     let end = folded
         .match_indices(['.', '!', '?'])
         .map(|(at, mark)| at + mark.len())
@@ -190,9 +171,5 @@ pub fn shorten(text: &str, max: usize) -> String {
         short.push_str(word);
     }
     let kept = short.trim_end().trim_end_matches([',', ';', ':', '.']);
-    if kept.is_empty() {
-        String::new()
-    } else {
-        format!("{kept}…")
-    }
+    if kept.is_empty() { String::new() } else { format!("{kept}…") }
 }

@@ -214,10 +214,7 @@ impl Global {
             let file = PathBuf::from("the embedded configuration");
             config::parse(EMBEDDED_CONFIG, &file, &folder, &ProcessEnv).map_err(LoadError::Invalid)
         } else {
-            config::load(
-                &config::locate(self.config.clone(), &ProcessEnv, &folder),
-                &ProcessEnv,
-            )
+            config::load(&config::locate(self.config.clone(), &ProcessEnv, &folder), &ProcessEnv)
         })
     }
 }
@@ -229,10 +226,7 @@ fn with_gateway<T>(config: Config, work: impl AsyncFnOnce(&Gateway) -> T) -> Res
 
 /// What servers are started with: our environment and our executable.
 fn pool_options() -> PoolOptions {
-    PoolOptions {
-        environment: ChildEnvironment::new(ProcessEnv.vars()),
-        program: own_program(),
-    }
+    PoolOptions { environment: ChildEnvironment::new(ProcessEnv.vars()), program: own_program() }
 }
 
 /// Our own executable, even when its file has been replaced while we run.

@@ -49,9 +49,7 @@ pub struct Config {
 impl Config {
     /// The toolbox called `name`.
     pub fn toolbox(&self, name: &str) -> Option<&ToolboxConfig> {
-        self.toolboxes
-            .iter()
-            .find(|toolbox| toolbox.name.as_str() == name)
+        self.toolboxes.iter().find(|toolbox| toolbox.name.as_str() == name)
     }
 }
 
@@ -107,9 +105,7 @@ pub struct ToolboxConfig {
 impl ToolboxConfig {
     /// The server called `name`.
     pub fn server(&self, name: &str) -> Option<&ServerConfig> {
-        self.servers
-            .iter()
-            .find(|server| server.name.as_str() == name)
+        self.servers.iter().find(|server| server.name.as_str() == name)
     }
 }
 

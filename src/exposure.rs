@@ -57,11 +57,7 @@ pub struct Reply {
 
 impl Reply {
     fn plain(outcome: Outcome) -> Self {
-        Self {
-            outcome,
-            opened: None,
-            awaits_relisting: false,
-        }
+        Self { outcome, opened: None, awaits_relisting: false }
     }
 }
 
@@ -107,27 +103,18 @@ impl Exposure {
             meta::OPEN_TOOLBOX => self.open(request).await,
             meta::USE_TOOL => {
                 match meta::UseTool::parse(request.arguments, self.gateway.config()) {
-                    Ok(meta::UseTool {
-                        target: meta::Target::Tool(tool),
-                        arguments,
-                    }) => {
-                        self.use_tool(&tool, arguments.as_ref(), request.origin)
-                            .await
+                    Ok(meta::UseTool { target: meta::Target::Tool(tool), arguments }) => {
+                        self.use_tool(&tool, arguments.as_ref(), request.origin).await
                     }
-                    Ok(meta::UseTool {
-                        target: meta::Target::Registered(name),
-                        arguments,
-                    }) => {
-                        self.use_name(&name, arguments.as_ref(), request.origin)
-                            .await
+                    Ok(meta::UseTool { target: meta::Target::Registered(name), arguments }) => {
+                        self.use_name(&name, arguments.as_ref(), request.origin).await
                     }
                     Err(problem) => Reply::plain(answer::error(&problem)),
                 }
             }
             name => {
                 let arguments = meta::unquoted(request.arguments);
-                self.use_name(name, arguments.as_ref(), request.origin)
-                    .await
+                self.use_name(name, arguments.as_ref(), request.origin).await
             }
         }
     }
@@ -170,11 +157,7 @@ impl Exposure {
             }
             Err(error) => return Reply::plain(answer::call_error(&error)),
         };
-        Reply {
-            outcome,
-            opened: Some(tool.toolbox.clone()),
-            awaits_relisting: false,
-        }
+        Reply { outcome, opened: Some(tool.toolbox.clone()), awaits_relisting: false }
     }
 
     fn mode(&self, surface: Surface) -> ToolMode {

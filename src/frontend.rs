@@ -40,11 +40,7 @@ pub async fn serve<R, W>(
     let ended = CancellationToken::new();
     let _end = ended.clone().drop_guard();
     let watching = Arc::clone(&session);
-    tasks.spawn(
-        ended
-            .clone()
-            .run_until_cancelled_owned(async move { watching.watch().await }),
-    );
+    tasks.spawn(ended.clone().run_until_cancelled_owned(async move { watching.watch().await }));
     let handler = Handler::new(Arc::clone(&session), ended.clone());
     let protocol = rmcp::service::serve_server_with_ct(handler, transport, ended.clone());
     let protocol = tasks.spawn(ended.clone().run_until_cancelled_owned(async move {

@@ -50,10 +50,7 @@ pub struct Gateway {
 
 /// A server as one toolbox has it.
 enum Member {
-    Backend {
-        backend: Backend,
-        call_timeout: Duration,
-    },
+    Backend { backend: Backend, call_timeout: Duration },
     Unsupported(Arc<backend::StartFailure>),
 }
 
@@ -152,10 +149,7 @@ impl Gateway {
                     max_message_bytes: config.limits.max_message_bytes,
                 };
                 let backend = pool.backend(spec, server.shared);
-                Member::Backend {
-                    backend,
-                    call_timeout: server.call_timeout,
-                }
+                Member::Backend { backend, call_timeout: server.call_timeout }
             }
             Launch::Unsupported { reason, hint } => {
                 Member::Unsupported(Arc::new(backend::StartFailure {
@@ -169,9 +163,7 @@ impl Gateway {
             .iter()
             .map(|toolbox| {
                 let servers = toolbox.servers.iter();
-                let members = servers
-                    .map(|s| (s.name.clone(), member(toolbox, s)))
-                    .collect();
+                let members = servers.map(|s| (s.name.clone(), member(toolbox, s))).collect();
                 (toolbox.name.clone(), members)
             })
             .collect();
@@ -187,13 +179,7 @@ impl Gateway {
             snapshot::Writer::new(Arc::clone(&config), Arc::clone(&policy), sources.collect());
         let (publish, snapshot) = watch::channel(Arc::new(Snapshot::default()));
         tasks.spawn(writer.run(changes, publish));
-        Self {
-            config,
-            policy,
-            pool,
-            members,
-            snapshot,
-        }
+        Self { config, policy, pool, members, snapshot }
     }
 
     /// The configuration that is being served.
@@ -213,17 +199,10 @@ impl Gateway {
 
     /// The toolbox called `name`.
     pub fn toolbox(&self, name: &str) -> Result<&ToolboxConfig, CallError> {
-        self.config
-            .toolbox(name)
-            .ok_or_else(|| CallError::UnknownToolbox {
-                wanted: name.to_owned(),
-                known: self
-                    .config
-                    .toolboxes
-                    .iter()
-                    .map(|t| t.name.to_string())
-                    .collect(),
-            })
+        self.config.toolbox(name).ok_or_else(|| CallError::UnknownToolbox {
+            wanted: name.to_owned(),
+            known: self.config.toolboxes.iter().map(|t| t.name.to_string()).collect(),
+        })
     }
 
     /// Starts a toolbox's servers, all at once, each only if it is not running.
@@ -256,11 +235,8 @@ impl Gateway {
             }
             report.send(&outcomes).await;
         }
-        let mut opened = Opened {
-            view: self.snapshot().view(&toolbox.name),
-            connected: 0,
-            failed: Vec::new(),
-        };
+        let mut opened =
+            Opened { view: self.snapshot().view(&toolbox.name), connected: 0, failed: Vec::new() };
         for (server, outcome) in toolbox.servers.iter().zip(outcomes) {
             match outcome {
                 Some(Ok(())) => opened.connected += 1,
@@ -287,12 +263,10 @@ impl Gateway {
             Some(Member::Unsupported(failure)) => {
                 Err(backend::Error::StartFailed(Arc::clone(failure)))
             }
-            None => Err(backend::Error::StartFailed(Arc::new(
-                backend::StartFailure {
-                    reason: format!("toolbox `{toolbox}` has no such server"),
-                    hint: "correct the name".to_owned(),
-                },
-            ))),
+            None => Err(backend::Error::StartFailed(Arc::new(backend::StartFailure {
+                reason: format!("toolbox `{toolbox}` has no such server"),
+                hint: "correct the name".to_owned(),
+            }))),
         };
         let (server, snapshots) = (server.clone(), self.snapshots());
         async move {
@@ -314,62 +288,35 @@ impl Gateway {
     ) -> Result<Outcome, CallError> {
         let toolbox = self.toolbox(tool.toolbox.as_str())?;
         let member =
-            self.member(&tool.toolbox, &tool.server)
-                .ok_or_else(|| CallError::UnknownServer {
-                    toolbox: tool.toolbox.clone(),
-                    wanted: tool.server.to_string(),
-                    known: toolbox
-                        .servers
-                        .iter()
-                        .map(|server| server.name.to_string())
-                        .collect(),
-                })?;
-        let server_error = |error| CallError::Server {
-            server: tool.server.clone(),
-            error,
-        };
+            self.member(&tool.toolbox, &tool.server).ok_or_else(|| CallError::UnknownServer {
+                toolbox: tool.toolbox.clone(),
+                wanted: tool.server.to_string(),
+                known: toolbox.servers.iter().map(|server| server.name.to_string()).collect(),
+            })?;
+        let server_error = |error| CallError::Server { server: tool.server.clone(), error };
         let (backend, timeout) = match member {
-            Member::Backend {
-                backend,
-                call_timeout,
-            } => (backend, *call_timeout),
+            Member::Backend { backend, call_timeout } => (backend, *call_timeout),
             Member::Unsupported(failure) => {
-                return Err(server_error(backend::Error::StartFailed(Arc::clone(
-                    failure,
-                ))));
+                return Err(server_error(backend::Error::StartFailed(Arc::clone(failure))));
             }
         };
         let mut view = self.snapshot().view(&tool.toolbox);
         if view.tool(tool.server.as_str(), &tool.tool).is_none()
             && self.snapshot().version(backend.id()) == 0
         {
-            listed(backend, self.snapshots())
-                .await
-                .map_err(server_error)?;
+            listed(backend, self.snapshots()).await.map_err(server_error)?;
             view = self.snapshot().view(&tool.toolbox);
         }
-        let shown = view
-            .tool(tool.server.as_str(), &tool.tool)
-            .ok_or_else(|| self.unknown_tool(tool))?;
+        let shown =
+            view.tool(tool.server.as_str(), &tool.tool).ok_or_else(|| self.unknown_tool(tool))?;
         // The view shows nothing that policy denies; so denied and missing look alike.
-        let permit = self
-            .policy
-            .decide(tool)
-            .map_err(|_| self.unknown_tool(tool))?;
+        let permit = self.policy.decide(tool).map_err(|_| self.unknown_tool(tool))?;
         shown
             .definition
             .check_arguments(arguments)
-            .map_err(|mismatches| CallError::BadArguments {
-                tool: tool.clone(),
-                mismatches,
-            })?;
+            .map_err(|mismatches| CallError::BadArguments { tool: tool.clone(), mismatches })?;
         let Origin { meta, progress } = origin;
-        let call = Call {
-            arguments,
-            meta,
-            progress,
-            timeout,
-        };
+        let call = Call { arguments, meta, progress, timeout };
         backend.call(&permit, call).await.map_err(server_error)
     }
 
@@ -398,10 +345,8 @@ impl Gateway {
                         }
                     }
                     Err(error) => {
-                        failure = failure.or(Some(CallError::Server {
-                            server: server.clone(),
-                            error,
-                        }));
+                        failure =
+                            failure.or(Some(CallError::Server { server: server.clone(), error }));
                     }
                 }
             }
@@ -437,19 +382,13 @@ impl Gateway {
     /// Says the same of a tool that is forbidden and of one that does not exist.
     fn unknown_tool(&self, tool: &ToolId) -> CallError {
         let view = self.snapshot().view(&tool.toolbox);
-        let of_server = view
-            .tools
-            .iter()
-            .filter(|shown| shown.id.server == tool.server);
+        let of_server = view.tools.iter().filter(|shown| shown.id.server == tool.server);
         let names: Vec<_> = of_server.map(|shown| shown.id.tool.as_str()).collect();
         let mut nearest = name::nearest(&tool.tool, names.iter().copied(), OFFERED);
         if nearest.is_empty() {
             nearest = names.into_iter().take(OFFERED).collect();
         }
-        CallError::UnknownTool {
-            wanted: tool.to_string(),
-            nearest: to_strings(nearest),
-        }
+        CallError::UnknownTool { wanted: tool.to_string(), nearest: to_strings(nearest) }
     }
 }
 
@@ -475,9 +414,5 @@ fn failed(server: &ServerName, error: &backend::Error) -> FailedServer {
         backend::Error::StartFailed(failure) => failure.hint.clone(),
         _ => "open the toolbox again".to_owned(),
     };
-    FailedServer {
-        server: server.clone(),
-        reason: error.to_string(),
-        hint,
-    }
+    FailedServer { server: server.clone(), reason: error.to_string(), hint }
 }

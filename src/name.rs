@@ -156,9 +156,7 @@ fn is_legal_char(c: char) -> bool {
 }
 
 fn sanitize(name: &str) -> String {
-    name.chars()
-        .map(|c| if is_legal_char(c) { c } else { '_' })
-        .collect()
+    name.chars().map(|c| if is_legal_char(c) { c } else { '_' }).collect()
 }
 
 fn is_legal(part: &str) -> bool {
@@ -179,10 +177,8 @@ fn short_hash(parts: &[&str]) -> String {
         hasher.update([0]);
     }
     let digest = hasher.finalize();
-    let short = digest
-        .iter()
-        .take(HASH_DIGITS / 2)
-        .fold(0_u32, |n, byte| n << 8 | u32::from(*byte));
+    let short =
+        digest.iter().take(HASH_DIGITS / 2).fold(0_u32, |n, byte| n << 8 | u32::from(*byte));
     format!("{short:0HASH_DIGITS$x}")
 }
 
@@ -207,9 +203,5 @@ pub fn nearest<'a>(
         })
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
-    scored
-        .into_iter()
-        .take(limit)
-        .map(|(_, name)| name)
-        .collect()
+    scored.into_iter().take(limit).map(|(_, name)| name).collect()
 }

@@ -43,18 +43,12 @@ impl Policy {
                 .collect();
             (toolbox.name.clone(), filters)
         });
-        Self {
-            filters: filters.collect(),
-        }
+        Self { filters: filters.collect() }
     }
 
     /// Decides on one tool of one server in one toolbox.
     pub fn decide(&self, tool: &ToolId) -> Result<Permit, Denial> {
-        match self
-            .filters
-            .get(&tool.toolbox)
-            .and_then(|servers| servers.get(&tool.server))
-        {
+        match self.filters.get(&tool.toolbox).and_then(|servers| servers.get(&tool.server)) {
             Some(filter) if filter.allows(&tool.tool) => Ok(Permit { tool: tool.clone() }),
             _ => Err(Denial),
         }
@@ -72,15 +66,10 @@ pub struct ToolFilter {
 impl ToolFilter {
     /// Compiles patterns. One that is no valid glob matches just the tool that has it as its name.
     pub fn new(patterns: &[String]) -> Self {
-        let (never, only): (Vec<&str>, Vec<&str>) = patterns
-            .iter()
-            .map(String::as_str)
-            .partition(|pattern| pattern.starts_with('!'));
+        let (never, only): (Vec<&str>, Vec<&str>) =
+            patterns.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
         let never = never.into_iter().map(|pattern| &pattern[1..]);
-        Self {
-            only: (!only.is_empty()).then(|| globs(only.into_iter())),
-            never: globs(never),
-        }
+        Self { only: (!only.is_empty()).then(|| globs(only.into_iter())), never: globs(never) }
     }
 
     /// Whether a tool of this name passes.

@@ -106,9 +106,11 @@ impl Raw {
         if !members.iter().any(|(name, _)| name == key) {
             return self.with_first(&[(key, value)]);
         }
-        Some(object(members.iter().map(|(name, old)| {
-            (name.as_str(), if name == key { value } else { old })
-        })))
+        Some(object(
+            members
+                .iter()
+                .map(|(name, old)| (name.as_str(), if name == key { value } else { old })),
+        ))
     }
 
     /// The object without member `key`; the same text when it has none.
@@ -118,10 +120,7 @@ impl Raw {
             return Some(self.clone());
         }
         Some(object(
-            members
-                .iter()
-                .filter(|(name, _)| name != key)
-                .map(|(name, raw)| (name.as_str(), raw)),
+            members.iter().filter(|(name, _)| name != key).map(|(name, raw)| (name.as_str(), raw)),
         ))
     }
 }

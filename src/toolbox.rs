@@ -63,9 +63,7 @@ impl View {
 
     /// The tool called `tool` of `server`.
     pub fn tool(&self, server: &str, tool: &str) -> Option<&ViewTool> {
-        self.tools
-            .iter()
-            .find(|t| t.id.server.as_str() == server && t.id.tool == tool)
+        self.tools.iter().find(|t| t.id.server.as_str() == server && t.id.tool == tool)
     }
 
     /// Whether both show the same tools with the same definitions.
@@ -83,12 +81,7 @@ impl View {
 impl ViewTool {
     /// A tool as its server defines it, under `name`.
     pub fn new(name: ExposedName, id: ToolId, definition: Arc<ToolDefinition>) -> Self {
-        Self {
-            id,
-            name,
-            definition,
-            registered: OnceLock::new(),
-        }
+        Self { id, name, definition, registered: OnceLock::new() }
     }
 
     /// The server's definition with the registered name in place of its own, otherwise untouched.
@@ -96,8 +89,7 @@ impl ViewTool {
         self.registered.get_or_init(|| {
             let name = Raw::encode(&self.name.as_str());
             let raw = &self.definition.raw;
-            raw.with_member("name", &name)
-                .unwrap_or_else(|| raw.clone())
+            raw.with_member("name", &name).unwrap_or_else(|| raw.clone())
         })
     }
 
@@ -106,7 +98,6 @@ impl ViewTool {
         let toolbox = Raw::encode(&self.id.toolbox.as_str());
         let server = Raw::encode(&self.id.server.as_str());
         let raw = &self.definition.raw;
-        raw.with_first(&[("toolbox", &toolbox), ("server", &server)])
-            .unwrap_or_else(|| raw.clone())
+        raw.with_first(&[("toolbox", &toolbox), ("server", &server)]).unwrap_or_else(|| raw.clone())
     }
 }

@@ -57,10 +57,7 @@ pub(crate) struct Actor {
 /// Which part of its life the server is in.
 enum State {
     Stopped,
-    Starting {
-        start: JoinHandle<Result<Started, StartFailure>>,
-        waiting: Vec<Waiter>,
-    },
+    Starting { start: JoinHandle<Result<Started, StartFailure>>, waiting: Vec<Waiter> },
     Running(Box<Running>),
 }
 
@@ -103,11 +100,7 @@ impl Restarts {
             .with_jitter()
             .without_max_times()
             .build();
-        Self {
-            pauses,
-            failures: 0,
-            not_before: None,
-        }
+        Self { pauses, failures: 0, not_before: None }
     }
 
     /// The first failure is followed by a new start at once, later ones by a pause.
@@ -141,10 +134,7 @@ impl Actor {
                         State::Starting { start, waiting: vec![waiter] }
                     }
                 },
-                State::Starting {
-                    mut start,
-                    mut waiting,
-                } => tokio::select! {
+                State::Starting { mut start, mut waiting } => tokio::select! {
                     () = shutdown.cancelled() => State::Starting { start, waiting },
                     Some(Command::Ensure(waiter)) = self.commands.recv() => {
                         waiting.push(waiter);
@@ -209,10 +199,7 @@ impl Actor {
     /// Makes a started server known: first to the snapshot, then to those who wait for it.
     async fn publish(&self, mut started: Started, version: u64) -> Running {
         let listing = std::mem::take(&mut started.listing);
-        let first = Listed {
-            version,
-            listing: Arc::new(listing),
-        };
+        let first = Listed { version, listing: Arc::new(listing) };
         self.report(first.clone()).await;
         let (listed, listed_receiver) = watch::channel(first);
         let (death, death_receiver) = watch::channel(None);
@@ -229,26 +216,12 @@ impl Actor {
             tools = live.listed().listing.tools.len(),
             "the server is ready"
         );
-        Running {
-            started,
-            live,
-            since: Instant::now(),
-            listed,
-            death,
-            relisting: None,
-        }
+        Running { started, live, since: Instant::now(), listed, death, relisting: None }
     }
 
     async fn report(&self, listed: Listed) {
         // Refused only when the gateway is gone, and then nobody needs to know.
-        let _ = self
-            .context
-            .events
-            .send(ListingChanged {
-                backend: self.id,
-                listed,
-            })
-            .await;
+        let _ = self.context.events.send(ListingChanged { backend: self.id, listed }).await;
     }
 
     /// Waits for the next thing that happens to a running server, and deals with it.
@@ -361,14 +334,7 @@ impl StartFailure {
 impl Started {
     /// Ends the server and says how it ended.
     async fn end(self) -> String {
-        let Self {
-            process,
-            session,
-            link,
-            stderr,
-            drain,
-            ..
-        } = self;
+        let Self { process, session, link, stderr, drain, .. } = self;
         link.close_input().await;
         drop(session);
         let status = process.end().await;
@@ -409,24 +375,15 @@ enum Attempt {
 }
 
 async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, Attempt> {
-    let (mut process, streams) = launch::spawn(
-        &spec.launch,
-        &context.environment,
-        context.program.as_deref(),
-    )
-    .map_err(Attempt::Failed)?;
+    let (mut process, streams) =
+        launch::spawn(&spec.launch, &context.environment, context.program.as_deref())
+            .map_err(Attempt::Failed)?;
     process.guard_with(&context.guard);
     let environment = context.environment.for_launch(&spec.launch);
     let inherited = environment.filter_map(|(key, value)| key.to_str().zip(value.to_str()));
-    let own = spec
-        .launch
-        .env
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.as_str()));
+    let own = spec.launch.env.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let stderr = StderrTail::new(inherited.chain(own));
-    let drain = context
-        .tasks
-        .spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));
+    let drain = context.tasks.spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));
     let (link, transport) = wire::server::connect(
         streams.stdout,
         streams.stdin,
@@ -434,9 +391,7 @@ async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, At
         &spec.label,
         &context.tasks,
     );
-    let ears = Ears {
-        tools_changed: Arc::new(Notify::new()),
-    };
+    let ears = Ears { tools_changed: Arc::new(Notify::new()) };
     let tools_changed = Arc::clone(&ears.tools_changed);
     let words = first_words(transport, ears, era, &link, spec, &context.tasks);
     let failure = match timeout(spec.startup_timeout, words).await {
@@ -464,12 +419,7 @@ async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, At
     let status = process.end().await;
     // A child of the server may hold its standard error open.
     let _ = timeout(LAST_WORDS, drain).await;
-    Err(explain(
-        failure,
-        has_ended.then(|| death::describe(status, &stderr)),
-        spec,
-        &stderr,
-    ))
+    Err(explain(failure, has_ended.then(|| death::describe(status, &stderr)), spec, &stderr))
 }
 
 /// Why the first words came to nothing.
@@ -488,25 +438,17 @@ async fn first_words(
     tasks: &TaskTracker,
 ) -> Result<(Session, Listing), Words> {
     let tools_changed = Arc::clone(&ears.tools_changed);
-    let session = handshake::begin(transport, ears, era)
-        .await
-        .map_err(|error| match *error {
-            ClientInitializeError::JsonRpcError(error) => {
-                Words::Refused(error.message.into_owned())
-            }
-            error => Words::Confused(error.to_string()),
-        })?;
+    let session = handshake::begin(transport, ears, era).await.map_err(|error| match *error {
+        ClientInitializeError::JsonRpcError(error) => Words::Refused(error.message.into_owned()),
+        error => Words::Confused(error.to_string()),
+    })?;
     if !session.has_tools {
         return Ok((session, Listing::default()));
     }
-    let listing = handshake::list_tools(link, &session.meta, &spec.label)
-        .await
-        .map_err(Words::Confused)?;
+    let listing =
+        handshake::list_tools(link, &session.meta, &spec.label).await.map_err(Words::Confused)?;
     if era == Era::Modern {
-        tasks.spawn(handshake::hear_changes(
-            session.service.peer().clone(),
-            tools_changed,
-        ));
+        tasks.spawn(handshake::hear_changes(session.service.peer().clone(), tools_changed));
     }
     Ok((session, listing))
 }

@@ -34,10 +34,7 @@ impl StderrTail {
             .collect();
         // A secret may be part of another; the whole one goes first.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self {
-            lines: Arc::default(),
-            secrets: secrets.into(),
-        }
+        Self { lines: Arc::default(), secrets: secrets.into() }
     }
 
     /// Logs and keeps every line of `stream` until it ends.
@@ -57,15 +54,11 @@ impl StderrTail {
     }
 
     fn without_secrets(&self, text: &str) -> String {
-        self.secrets
-            .iter()
-            .fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
     }
 
     fn push(&self, text: &str) {
-        let end = (0..=KEPT_BYTES.min(text.len()))
-            .rev()
-            .find(|at| text.is_char_boundary(*at));
+        let end = (0..=KEPT_BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() == KEPT_LINES {
             lines.pop_front();
@@ -76,25 +69,14 @@ impl StderrTail {
     /// The lines that were kept, oldest first, each on a line of its own.
     pub fn text(&self) -> String {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines
-            .iter()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join("\n")
+        lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 }
 
 /// Whether a variable of this name is likely to hold a secret.
 fn is_secret(name: &str) -> bool {
-    const MARKS: [&str; 7] = [
-        "KEY",
-        "TOKEN",
-        "SECRET",
-        "PASSWORD",
-        "PASSWD",
-        "PASSPHRASE",
-        "CREDENTIAL",
-    ];
+    const MARKS: [&str; 7] =
+        ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"];
     let name = name.to_ascii_uppercase();
     MARKS.iter().any(|mark| name.contains(mark))
         || name

@@ -23,10 +23,7 @@ pub(crate) struct Guard {
 
 impl Guard {
     pub(crate) fn new(program: Option<PathBuf>) -> Self {
-        Self {
-            program,
-            input: Mutex::new(None),
-        }
+        Self { program, input: Mutex::new(None) }
     }
 
     /// From now on the group is ended when we are killed.

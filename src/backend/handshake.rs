@@ -83,32 +83,18 @@ pub(crate) async fn begin(
         ),
     };
     // The handshake's future is large, and few run at once.
-    let service = Box::pin(ears.serve_with_lifecycle(transport, mode))
-        .await
-        .map_err(Box::new)?;
-    let has_tools = service
-        .peer()
-        .peer_info()
-        .is_some_and(|server| server.capabilities.tools.is_some());
-    Ok(Session {
-        service,
-        meta,
-        has_tools,
-    })
+    let service = Box::pin(ears.serve_with_lifecycle(transport, mode)).await.map_err(Box::new)?;
+    let has_tools =
+        service.peer().peer_info().is_some_and(|server| server.capabilities.tools.is_some());
+    Ok(Session { service, meta, has_tools })
 }
 
 /// What a modern request says of its client (2026-07-28, basic/index, `_meta`).
 fn modern_meta() -> Vec<(String, Raw)> {
     [
-        (
-            "protocolVersion",
-            Raw::encode(&ProtocolVersion::V_2026_07_28),
-        ),
+        ("protocolVersion", Raw::encode(&ProtocolVersion::V_2026_07_28)),
         ("clientInfo", Raw::encode(&implementation())),
-        (
-            "clientCapabilities",
-            Raw::encode(&ClientCapabilities::default()),
-        ),
+        ("clientCapabilities", Raw::encode(&ClientCapabilities::default())),
     ]
     .map(|(key, value)| (format!("io.modelcontextprotocol/{key}"), value))
     .into()
@@ -155,18 +141,11 @@ pub(crate) async fn list_tools(
         let text: Bytes = result.into_bytes();
         let page: Page<'_> = serde_json::from_slice(&text)
             .map_err(|error| format!("its tool list is not one: {error}"))?;
-        entries.extend(
-            page.tools
-                .into_iter()
-                .map(|tool| Raw::slice_of(&text, tool)),
-        );
+        entries.extend(page.tools.into_iter().map(|tool| Raw::slice_of(&text, tool)));
         match page.next_cursor {
             None => break,
             Some(next) if !seen.insert(next.clone()) => {
-                tracing::warn!(
-                    server = label,
-                    "the pages of the tool list repeat themselves"
-                );
+                tracing::warn!(server = label, "the pages of the tool list repeat themselves");
                 break;
             }
             Some(next) => cursor = Some(next),
@@ -174,12 +153,7 @@ pub(crate) async fn list_tools(
     }
     let (listing, bad) = Listing::from_tools(entries);
     for tool in bad {
-        tracing::warn!(
-            server = label,
-            "a tool was left out: {}: {}",
-            tool.what,
-            tool.why
-        );
+        tracing::warn!(server = label, "a tool was left out: {}: {}", tool.what, tool.why);
     }
     Ok(listing)
 }
@@ -195,19 +169,13 @@ pub(crate) async fn ask(
         RequestError::NotSent | RequestError::Closed => "it ended".to_owned(),
         RequestError::Oversized(length) => format!("its answer had {length} bytes"),
     };
-    let mut request = link
-        .request(method, params, meta, false)
-        .await
-        .map_err(ended)?;
+    let mut request = link.request(method, params, meta, false).await.map_err(ended)?;
     loop {
         match request.next().await {
             Step::Progress(_) => {}
             Step::Done(Ok(Outcome::Result(result))) => return Ok(result),
             Step::Done(Ok(Outcome::Error(error))) => {
-                return Err(format!(
-                    "it answered `{method}` with the error {}",
-                    error.as_str()
-                ));
+                return Err(format!("it answered `{method}` with the error {}", error.as_str()));
             }
             Step::Done(Err(error)) => return Err(ended(error)),
         }

@@ -68,9 +68,7 @@ pub struct ChildEnvironment {
 impl ChildEnvironment {
     /// Takes the whole environment; what of it a child gets depends on its launch.
     pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        Self {
-            all: all.into_iter().collect(),
-        }
+        Self { all: all.into_iter().collect() }
     }
 
     pub(crate) fn for_launch<'a>(
@@ -78,10 +76,9 @@ impl ChildEnvironment {
         launch: &'a StdioLaunch,
     ) -> impl Iterator<Item = (&'a OsString, &'a OsString)> {
         let is_passed_on = |key: &OsString| {
-            PASSED_ON.iter().any(|name| {
-                key.to_str()
-                    .is_some_and(|key| key.eq_ignore_ascii_case(name))
-            })
+            PASSED_ON
+                .iter()
+                .any(|name| key.to_str().is_some_and(|key| key.eq_ignore_ascii_case(name)))
         };
         self.all
             .iter()
@@ -111,13 +108,7 @@ pub(crate) fn spawn(
     environment: &ChildEnvironment,
     ourselves: Option<&Path>,
 ) -> Result<(Process, Streams), StartFailure> {
-    let StdioLaunch {
-        command,
-        args,
-        env,
-        cwd,
-        inherit_env: _,
-    } = launch;
+    let StdioLaunch { command, args, env, cwd, inherit_env: _ } = launch;
     if !cwd.is_dir() {
         return Err(StartFailure {
             reason: format!("its folder `{}` does not exist", cwd.display()),
@@ -127,10 +118,7 @@ pub(crate) fn spawn(
     }
     let ourselves = ourselves.filter(|_| command == env!("CARGO_PKG_NAME"));
     let program = ourselves.map_or(command.as_ref(), Path::as_os_str);
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that spawns servers"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the one place that spawns servers")]
     let mut builder = tokio::process::Command::new(program);
     builder
         .args(args)
@@ -145,9 +133,7 @@ pub(crate) fn spawn(
     #[cfg(unix)]
     builder.process_group(0);
     die_with_us(&mut builder);
-    let mut child = builder
-        .spawn()
-        .map_err(|error| spawn_failure(command, &error))?;
+    let mut child = builder.spawn().map_err(|error| spawn_failure(command, &error))?;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
         return Err(StartFailure {
@@ -155,19 +141,8 @@ pub(crate) fn spawn(
             hint: "this is a defect of the workbench; please report it".to_owned(),
         });
     };
-    let process = Process {
-        group: child.id(),
-        child,
-        guard: None,
-    };
-    Ok((
-        process,
-        Streams {
-            stdin,
-            stdout,
-            stderr,
-        },
-    ))
+    let process = Process { group: child.id(), child, guard: None };
+    Ok((process, Streams { stdin, stdout, stderr }))
 }
 
 fn spawn_failure(command: &str, error: &io::Error) -> StartFailure {
@@ -202,16 +177,9 @@ fn die_with_us(builder: &mut tokio::process::Command) {
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // We may have died before the signal was set.
-        if getppid() == Some(parent) {
-            Ok(())
-        } else {
-            Err(io::Error::from_raw_os_error(3))
-        }
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(3)) }
     };
-    #[expect(
-        unsafe_code,
-        reason = "the closure makes two system calls and allocates nothing"
-    )]
+    #[expect(unsafe_code, reason = "the closure makes two system calls and allocates nothing")]
     // SAFETY: between fork and exec only async-signal-safe functions may run; prctl and getppid
     // are, and nothing here allocates or takes a lock.
     unsafe {
@@ -317,21 +285,11 @@ fn signal_group(_: u32, _: Ending) {}
 
 /// Starts the guard (see `guard`), in a group of its own so that it outlives us.
 pub(crate) fn spawn_guard(program: &Path) -> io::Result<std::process::ChildStdin> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that spawns processes"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the one place that spawns processes")]
     let mut builder = std::process::Command::new(program);
-    builder
-        .arg("guard")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    builder.arg("guard").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut builder, 0);
     let mut child = builder.spawn()?;
-    child
-        .stdin
-        .take()
-        .ok_or_else(|| io::Error::other("the guard has no input"))
+    child.stdin.take().ok_or_else(|| io::Error::other("the guard has no input"))
 }

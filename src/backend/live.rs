@@ -61,26 +61,9 @@ pub(crate) struct Parts {
 
 impl Live {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts {
-            link,
-            pid,
-            meta,
-            listed,
-            death,
-        } = parts;
-        let usage = Usage {
-            running: 0,
-            since: Instant::now(),
-            is_closing: false,
-        };
-        Self(Arc::new(Inner {
-            link,
-            pid,
-            meta,
-            listed,
-            death,
-            usage: Mutex::new(usage),
-        }))
+        let Parts { link, pid, meta, listed, death } = parts;
+        let usage = Usage { running: 0, since: Instant::now(), is_closing: false };
+        Self(Arc::new(Inner { link, pid, meta, listed, death, usage: Mutex::new(usage) }))
     }
 
     /// The server's process id.

@@ -57,10 +57,7 @@ struct Backends {
 impl Pool {
     /// An empty pool that reports changed listings to `events`.
     pub fn new(options: PoolOptions, events: mpsc::Sender<ListingChanged>) -> Self {
-        let PoolOptions {
-            environment,
-            program,
-        } = options;
+        let PoolOptions { environment, program } = options;
         let context = Context {
             environment,
             guard: Arc::new(Guard::new(program.clone())),
@@ -69,10 +66,7 @@ impl Pool {
             shutdown: CancellationToken::new(),
             events,
         };
-        Self {
-            context: Arc::new(context),
-            backends: Mutex::default(),
-        }
+        Self { context: Arc::new(context), backends: Mutex::default() }
     }
 
     /// The backend for a server: the one there is for an equal launch when it may be shared, else
@@ -95,11 +89,7 @@ impl Pool {
             status,
         };
         self.context.tasks.spawn(actor.run());
-        let backend = Backend {
-            id,
-            commands,
-            status: status_receiver,
-        };
+        let backend = Backend { id, commands, status: status_receiver };
         if is_shared {
             backends.shared.insert(launch, backend.clone());
         }

@@ -119,10 +119,7 @@ impl Clock {
                 Some(to) => parse_time("to", &to)?,
             };
             let between = end - start;
-            Ok(Elapsed {
-                seconds: between.num_seconds(),
-                text: in_words(between),
-            })
+            Ok(Elapsed { seconds: between.num_seconds(), text: in_words(between) })
         })
     }
 }

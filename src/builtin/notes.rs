@@ -44,11 +44,7 @@ impl Toolset for Notes {
                 "Lists the titles of all notes",
                 reading("List notes"),
             ),
-            tool::<Title, Note>(
-                "read_note",
-                "Returns the text of one note",
-                reading("Read note"),
-            ),
+            tool::<Title, Note>("read_note", "Returns the text of one note", reading("Read note")),
             tool::<Query, Matches>(
                 "search_notes",
                 "Finds notes whose title or text contains a phrase, whatever its case",
@@ -133,9 +129,7 @@ struct Match {
 
 impl Titles {
     fn of(notes: &BTreeMap<String, String>) -> Self {
-        Self {
-            titles: notes.keys().cloned().collect(),
-        }
+        Self { titles: notes.keys().cloned().collect() }
     }
 }
 
@@ -170,14 +164,10 @@ impl Notes {
         let notes = self.lock();
         let matches = notes.iter().filter_map(|(title, text)| {
             let line = text.lines().find(|line| contains(line));
-            (line.is_some() || contains(title)).then(|| Match {
-                title: title.clone(),
-                line: line.map(str::to_owned),
-            })
+            (line.is_some() || contains(title))
+                .then(|| Match { title: title.clone(), line: line.map(str::to_owned) })
         });
-        Matches {
-            matches: matches.collect(),
-        }
+        Matches { matches: matches.collect() }
     }
 
     fn delete(&self, Title { title }: &Title) -> Result<Titles, String> {

@@ -75,19 +75,14 @@ async fn they_say_who_they_are() {
         let server = info.server_info.as_ref().unwrap();
         assert_eq!(server.name, name);
         assert_eq!(server.version, env!("CARGO_PKG_VERSION"));
-        assert!(
-            info.instructions
-                .as_ref()
-                .is_some_and(|text| text.len() < 300)
-        );
+        assert!(info.instructions.as_ref().is_some_and(|text| text.len() < 300));
     }
 }
 
 #[tokio::test]
 async fn they_serve_the_modern_era_too() {
-    let modern = ClientLifecycleMode::Discover {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-    };
+    let modern =
+        ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
     let client = Client::connect_as(Notes::default(), modern).await;
     let info = client.0.peer().peer_info().unwrap();
     assert_eq!(info.protocol_version, ProtocolVersion::V_2026_07_28);
@@ -116,12 +111,7 @@ async fn every_tool_is_described_in_full() {
             let reads = !["add_note", "delete_note"].contains(&tool.name.as_ref());
             assert_eq!(annotations.read_only_hint, Some(reads), "{}", tool.name);
             let deletes = tool.name == "delete_note";
-            assert_eq!(
-                annotations.destructive_hint == Some(true),
-                deletes,
-                "{}",
-                tool.name
-            );
+            assert_eq!(annotations.destructive_hint == Some(true), deletes, "{}", tool.name);
         }
     }
 }

@@ -32,11 +32,7 @@ pub struct Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            property,
-            problem,
-            expected,
-        } = self;
+        let Self { property, problem, expected } = self;
         if property.is_empty() {
             write!(f, "the whole of it {problem}; schema: {expected}")
         } else {
@@ -52,11 +48,7 @@ impl ArgumentCheck {
             .parse::<Value>()
             .map_err(|error| error.to_string())
             .and_then(|schema| jsonschema::validator_for(&schema).map_err(|e| e.to_string()));
-        Self(
-            compiled
-                .inspect_err(|error| tracing::debug!(error, "an unusable schema"))
-                .ok(),
-        )
+        Self(compiled.inspect_err(|error| tracing::debug!(error, "an unusable schema")).ok())
     }
 
     /// Checks arguments against `schema`, which must be the one that was compiled; no arguments
@@ -83,33 +75,17 @@ impl ArgumentCheck {
             .take(MAX_REPORTED)
             .map(|error| mismatch(&error, &schema))
             .collect();
-        if mismatches.is_empty() {
-            Ok(())
-        } else {
-            Err(mismatches)
-        }
+        if mismatches.is_empty() { Ok(()) } else { Err(mismatches) }
     }
 }
 
 fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
-    let at = error
-        .instance_path()
-        .as_str()
-        .trim_start_matches('/')
-        .replace('/', ".");
+    let at = error.instance_path().as_str().trim_start_matches('/').replace('/', ".");
     let within = |name: &str| {
-        if at.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{at}.{name}")
-        }
+        if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
     };
     // The schema that holds the keyword which failed.
-    let holder = error
-        .schema_path()
-        .as_str()
-        .rsplit_once('/')
-        .map_or("", |(holder, _)| holder);
+    let holder = error.schema_path().as_str().rsplit_once('/').map_or("", |(holder, _)| holder);
     let holder = schema.pointer(holder).unwrap_or(schema);
     let known = holder.get("properties").and_then(Value::as_object);
     match error.kind() {
@@ -123,11 +99,7 @@ fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
         }
         ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => Mismatch {
-            property: unexpected
-                .iter()
-                .map(|name| within(name))
-                .collect::<Vec<_>>()
-                .join("`, `"),
+            property: unexpected.iter().map(|name| within(name)).collect::<Vec<_>>().join("`, `"),
             problem: "is not a property of this tool".to_owned(),
             expected: known.map_or_else(
                 || quote(holder),
@@ -169,10 +141,7 @@ fn cut(text: &str) -> String {
     if text.len() <= MAX_QUOTED {
         return text.to_owned();
     }
-    let end = (0..=MAX_QUOTED)
-        .rev()
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or_default();
+    let end = (0..=MAX_QUOTED).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
     format!("{}…", &text[..end])
 }
 
@@ -200,10 +169,7 @@ fn parameters(schema: &Value, depth: usize) -> String {
     first
         .into_iter()
         .map(|(name, schema)| format!("{name}: {}", type_of(schema, depth)))
-        .chain(
-            then.into_iter()
-                .map(|(name, s)| format!("{name}?: {}", type_of(s, depth))),
-        )
+        .chain(then.into_iter().map(|(name, s)| format!("{name}?: {}", type_of(s, depth))))
         .collect::<Vec<_>>()
         .join(", ")
 }
@@ -217,27 +183,17 @@ fn type_of(schema: &Value, depth: usize) -> String {
     }
     for key in ["anyOf", "oneOf"] {
         if let Some(options) = schema.get(key).and_then(Value::as_array) {
-            return choice(
-                options.iter().map(|option| type_of(option, depth)),
-                options.len(),
-            );
+            return choice(options.iter().map(|option| type_of(option, depth)), options.len());
         }
     }
     match schema.get("type") {
-        Some(Value::Array(types)) => choice(
-            types.iter().map(|t| t.as_str().unwrap_or("any").to_owned()),
-            types.len(),
-        ),
+        Some(Value::Array(types)) => {
+            choice(types.iter().map(|t| t.as_str().unwrap_or("any").to_owned()), types.len())
+        }
         Some(Value::String(name)) => match name.as_str() {
             "array" => {
-                let item = schema
-                    .get("items")
-                    .map_or("any".to_owned(), |s| type_of(s, depth));
-                if item.contains(" | ") {
-                    format!("({item})[]")
-                } else {
-                    format!("{item}[]")
-                }
+                let item = schema.get("items").map_or("any".to_owned(), |s| type_of(s, depth));
+                if item.contains(" | ") { format!("({item})[]") } else { format!("{item}[]") }
             }
             "object" if depth < MAX_DEPTH && schema.get("properties").is_some() => {
                 format!("{{{}}}", parameters(schema, depth + 1))

@@ -21,40 +21,24 @@ fn one_bad_tool_costs_that_tool() {
         listing.tool("good").unwrap().raw.as_str(),
         r#"{"name":"good","inputSchema":{},"later":{"x":1.0}}"#
     );
-    let bad: Vec<_> = bad
-        .iter()
-        .map(|bad| format!("{}: {}", bad.what, bad.why))
-        .collect();
+    let bad: Vec<_> = bad.iter().map(|bad| format!("{}: {}", bad.what, bad.why)).collect();
     assert_eq!(bad[0], "`broken`: `inputSchema` is not an object");
-    assert!(
-        bad[1].starts_with("entry 3: missing field `name`"),
-        "{}",
-        bad[1]
-    );
+    assert!(bad[1].starts_with("entry 3: missing field `name`"), "{}", bad[1]);
     assert!(bad[2].starts_with("entry 4: "), "{}", bad[2]);
     assert_eq!(bad[3], "`good`: it is listed twice");
 }
 
 #[test]
 fn a_first_sentence_ends_where_a_reader_would_end_it() {
-    assert_eq!(
-        first_sentence("Reads a file. Use it often."),
-        "Reads a file."
-    );
-    assert_eq!(
-        first_sentence("\nReads\n  a file\n\nArgs: more"),
-        "Reads a file"
-    );
+    assert_eq!(first_sentence("Reads a file. Use it often."), "Reads a file.");
+    assert_eq!(first_sentence("\nReads\n  a file\n\nArgs: more"), "Reads a file");
     assert_eq!(first_sentence("Does thing 3. More"), "Does thing 3.");
     assert_eq!(first_sentence("Asks J. Doe. More"), "Asks J. Doe.");
     assert_eq!(
         first_sentence("Reads files, e.g. a.txt, i.e. text. Then"),
         "Reads files, e.g. a.txt, i.e. text."
     );
-    assert_eq!(
-        first_sentence("Version 2.5 of it! Yes"),
-        "Version 2.5 of it!"
-    );
+    assert_eq!(first_sentence("Version 2.5 of it! Yes"), "Version 2.5 of it!");
     assert_eq!(first_sentence(""), "");
 }
 

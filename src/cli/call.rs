@@ -60,9 +60,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         server: ServerName::new(&args.server),
         tool: args.tool.clone(),
     };
-    let outcome = with_gateway(config, async |gateway| {
-        call(gateway, &tool, arguments.as_ref()).await
-    })?;
+    let outcome =
+        with_gateway(config, async |gateway| call(gateway, &tool, arguments.as_ref()).await)?;
     match outcome.map_err(|error| explain(&error))? {
         Outcome::Result(result) => report(&tool, &result, args.json),
         Outcome::Error(error) => Err(protocol_error(&tool, &error)),
@@ -96,10 +95,7 @@ async fn call(
     arguments: Option<&Raw>,
 ) -> Result<Outcome, CallError> {
     let (progress, mut progressed) = mpsc::channel::<Raw>(PROGRESS);
-    let origin = Origin {
-        meta: &[],
-        progress: Some(&progress),
-    };
+    let origin = Origin { meta: &[], progress: Some(&progress) };
     let spinner = Spinner::new(format!("calling {tool}"));
     let calling = gateway.call(tool, arguments, origin);
     tokio::pin!(calling);
@@ -117,11 +113,7 @@ fn report(tool: &ToolId, result: &Raw, is_json: bool) -> Result<ExitCode, Error>
     let content = Content::read(result);
     if is_json {
         print::bytes(result.as_bytes())?;
-        return Ok(if content.is_error {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        });
+        return Ok(if content.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     if content.is_error {
         let message = format!("the tool `{tool}` failed");
@@ -142,11 +134,8 @@ fn protocol_error(tool: &ToolId, error: &Raw) -> Error {
         Ok(Parts { code, message }) => format!("{message} (code {code})"),
         Err(_) => error.as_str().into_owned(),
     };
-    Error::failed(format!(
-        "server `{}` refused the call of `{}`",
-        tool.server, tool.tool
-    ))
-    .because(&cause)
+    Error::failed(format!("server `{}` refused the call of `{}`", tool.server, tool.tool))
+        .because(&cause)
 }
 
 /// Why a call did not reach its tool, and what to do: for a person, who has other commands than an
@@ -179,17 +168,13 @@ pub(crate) fn explain(error: &CallError) -> Error {
             let causes = mismatches.iter().map(ToString::to_string);
             causes
                 .fold(failed, |error, cause| error.because(&cause))
-                .hint(format!(
-                    "`mcp-workbench list {} --json` has the schema",
-                    tool.toolbox
-                ))
+                .hint(format!("`mcp-workbench list {} --json` has the schema", tool.toolbox))
         }
-        CallError::Server {
-            server,
-            error: backend::Error::StartFailed(failure),
-        } => Error::failed(format!("server `{server}` could not be started"))
-            .because(&failure.reason)
-            .hint(&failure.hint),
+        CallError::Server { server, error: backend::Error::StartFailed(failure) } => {
+            Error::failed(format!("server `{server}` could not be started"))
+                .because(&failure.reason)
+                .hint(&failure.hint)
+        }
         CallError::Server { .. } => {
             let text = exposure::explain(error);
             let (message, rest) = text.split_once('\n').unwrap_or((&text, ""));

@@ -55,31 +55,19 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     } else {
         global.load()?
     };
-    let Loaded {
-        config,
-        disabled,
-        warnings,
-        file,
-    } = loaded;
+    let Loaded { config, disabled, warnings, file } = loaded;
     let mode = config.mode.as_str();
     let head = format!(
         "`{file}` can be used: {} with {}, mode `{mode}`",
         count(config.toolboxes.len(), "toolbox"),
-        count(
-            config.toolboxes.iter().map(|t| t.servers.len()).sum(),
-            "server"
-        ),
+        count(config.toolboxes.iter().map(|t| t.servers.len()).sum(), "server"),
     );
     let (mut servers, failures) = if args.connect {
         with_gateway(config, connect)?
     } else {
         (configured(&config), Vec::new())
     };
-    servers.extend(
-        disabled
-            .iter()
-            .map(|(toolbox, server)| Row::new(toolbox, server)),
-    );
+    servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
     let has_failed = !failures.is_empty();
     if args.json {
         print::json(&Report {
@@ -91,10 +79,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         })?;
     } else {
         let mut sections = vec![head];
-        if servers
-            .iter()
-            .all(|server| server.status == Status::Disabled)
-        {
+        if servers.iter().all(|server| server.status == Status::Disabled) {
             sections.push("every server is disabled: there is nothing to serve".to_owned());
         }
         if args.connect {
@@ -106,11 +91,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         sections.extend(failures);
         print::data(&sections.join("\n\n"))?;
     }
-    Ok(if has_failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The servers as they are configured.
@@ -132,12 +113,7 @@ fn configured(config: &Config) -> Vec<Row> {
     };
     let toolboxes = config.toolboxes.iter();
     toolboxes
-        .flat_map(|toolbox| {
-            toolbox
-                .servers
-                .iter()
-                .map(move |server| of(toolbox, server))
-        })
+        .flat_map(|toolbox| toolbox.servers.iter().map(move |server| of(toolbox, server)))
         .collect()
 }
 
@@ -173,19 +149,14 @@ async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>) {
             }
         }
     }
-    (
-        servers,
-        starts.iter().filter_map(Start::explanation).collect(),
-    )
+    (servers, starts.iter().filter_map(Start::explanation).collect())
 }
 
 /// How many tools of a server an agent can see, and how large their definitions are.
 fn shown(snapshot: &Snapshot, toolbox: &ToolboxName, server: &ServerName) -> (usize, Size) {
     let view = snapshot.view(toolbox);
     let tools = view.tools.iter().filter(|tool| tool.id.server == *server);
-    let sizes: Vec<_> = tools
-        .map(|tool| Size::of(tool.definition.raw.len()))
-        .collect();
+    let sizes: Vec<_> = tools.map(|tool| Size::of(tool.definition.raw.len())).collect();
     (sizes.len(), sizes.into_iter().sum())
 }
 
@@ -233,20 +204,13 @@ fn started_table(servers: &[Row]) -> Table {
 }
 
 fn summary(servers: &[Row]) -> String {
-    let started = servers
-        .iter()
-        .filter(|server| server.status == Status::Started);
-    let wanted = servers
-        .iter()
-        .filter(|server| server.status != Status::Disabled);
+    let started = servers.iter().filter(|server| server.status == Status::Started);
+    let wanted = servers.iter().filter(|server| server.status != Status::Disabled);
     format!(
         "{} of {} started: {} in {}",
         number(started.clone().count()),
         count(wanted.count(), "server"),
-        count(
-            started.clone().filter_map(|server| server.tools).sum(),
-            "tool"
-        ),
+        count(started.clone().filter_map(|server| server.tools).sum(), "tool"),
         started.filter_map(|server| server.size).sum::<Size>(),
     )
 }

@@ -61,15 +61,14 @@ pub(crate) fn run() -> Result<ExitCode, Error> {
     let shown = async { timeout(PATIENCE, show(&options)).await };
     match block_on(app::until_signal(shown))?.map_err(Error::internal)? {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),
-        Ok(Err(problem)) => Err(Error::failed("the demo came to an early end")
-            .because(&problem)
-            .hint(
+        Ok(Err(problem)) => {
+            Err(Error::failed("the demo came to an early end").because(&problem).hint(
                 "`mcp-workbench serve --embedded-config --log-level debug` serves the same by hand",
-            )),
-        Err(_) => Err(Error::failed(format!(
-            "the demo was not over after {} s",
-            PATIENCE.as_secs()
-        ))),
+            ))
+        }
+        Err(_) => {
+            Err(Error::failed(format!("the demo was not over after {} s", PATIENCE.as_secs())))
+        }
     }
 }
 
@@ -100,10 +99,7 @@ fn launch(args: &[&str]) -> Result<StdioLaunch, String> {
 }
 
 async fn look(client: &Client) -> Result<Seen, String> {
-    Ok(Seen {
-        tools: client.tools().await?,
-        instructions: client.instructions(),
-    })
+    Ok(Seen { tools: client.tools().await?, instructions: client.instructions() })
 }
 
 /// The conversation, and the bill.
@@ -130,22 +126,10 @@ async fn converse(client: &Client, alone: &[Seen]) -> Result<(), String> {
     let (after, answer) = open(client, &out).await?;
 
     out.step("It uses the new tools, as if they had always been there")?;
-    call(
-        client,
-        &out,
-        "desk__clock__now",
-        json!({"offset": "+02:00"}),
-    )
-    .await?;
+    call(client, &out, "desk__clock__now", json!({"offset": "+02:00"})).await?;
     let note = json!({"title": "Idea", "text": "Open a toolbox only when it is wanted"});
     call(client, &out, "desk__notes__add_note", note).await?;
-    call(
-        client,
-        &out,
-        "desk__notes__read_note",
-        json!({"title": "Idea"}),
-    )
-    .await?;
+    call(client, &out, "desk__notes__read_note", json!({"title": "Idea"})).await?;
 
     out.step("The bill: what the model has to read before its first word")?;
     transcript::table(&bill(alone, &before, &after))?;

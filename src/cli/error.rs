@@ -29,30 +29,17 @@ impl Error {
 
     /// The command line asks for what cannot be.
     pub(crate) fn usage(message: String, cause: &impl StdError) -> Self {
-        Self {
-            kind: Kind::Usage,
-            message,
-            causes: vec![cause.to_string()],
-            hint: None,
-        }
+        Self { kind: Kind::Usage, message, causes: vec![cause.to_string()], hint: None }
     }
 
     /// The command line asks for what cannot be, with nothing behind it.
     pub(crate) fn wrong(message: impl Into<String>) -> Self {
-        Self {
-            kind: Kind::Usage,
-            ..Self::failed(message)
-        }
+        Self { kind: Kind::Usage, ..Self::failed(message) }
     }
 
     /// What was asked for was tried and failed.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self {
-            kind: Kind::Failed,
-            message: message.into(),
-            causes: Vec::new(),
-            hint: None,
-        }
+        Self { kind: Kind::Failed, message: message.into(), causes: Vec::new(), hint: None }
     }
 
     /// The same with a cause, which may have several lines.
@@ -79,12 +66,7 @@ impl Error {
             causes.push(cause.to_string());
             source = cause.source();
         }
-        Self {
-            kind,
-            message: error.to_string(),
-            causes,
-            hint: None,
-        }
+        Self { kind, message: error.to_string(), causes, hint: None }
     }
 
     /// The status to leave with: 2 for usage and configuration, 1 for the rest.

@@ -50,24 +50,13 @@ pub(crate) struct Args {
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let folder = std::env::current_dir().map_err(Error::internal)?;
     let target = config::locate(global.config.clone(), &ProcessEnv, &folder);
-    let sources = args
-        .files
-        .iter()
-        .map(|file| read(file, file))
-        .collect::<Result<Vec<_>, _>>()?;
+    let sources = args.files.iter().map(|file| read(file, file)).collect::<Result<Vec<_>, _>>()?;
     let existing = match target.path.try_exists() {
         Ok(false) => None,
         Ok(true) | Err(_) => Some(read(&target.shown, &target.path)?),
     };
-    let grouping = if args.per_server {
-        Grouping::Server
-    } else {
-        Grouping::File
-    };
-    let options = Options {
-        grouping,
-        toolbox: args.toolbox.clone(),
-    };
+    let grouping = if args.per_server { Grouping::Server } else { Grouping::File };
+    let options = Options { grouping, toolbox: args.toolbox.clone() };
     let planned = plan(existing.as_ref(), &sources, &options);
     let planned = planned.map_err(|report| Error::config(config::LoadError::Invalid(report)))?;
 
@@ -88,11 +77,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     } else {
         print::data(&report)?;
     }
-    Ok(if nothing_came_of_it(&planned) {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if nothing_came_of_it(&planned) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn read(shown: &Path, path: &Path) -> Result<Source, Error> {
@@ -100,20 +85,13 @@ fn read(shown: &Path, path: &Path) -> Result<Source, Error> {
         let error = Error::usage(format!("cannot read `{}`", shown.display()), &error);
         error.hint("correct the path; nothing was written")
     })?;
-    Ok(Source {
-        file: shown.display().to_string(),
-        text,
-    })
+    Ok(Source { file: shown.display().to_string(), text })
 }
 
 /// Whether nothing was added and nothing was there already.
 fn nothing_came_of_it(planned: &ImportPlan) -> bool {
     let is_there = |grade| grade == Grade::Exact;
-    planned.added.is_empty()
-        && !planned
-            .findings
-            .iter()
-            .any(|finding| is_there(finding.grade))
+    planned.added.is_empty() && !planned.findings.iter().any(|finding| is_there(finding.grade))
 }
 
 fn report(planned: &ImportPlan, target: &Location, is_extended: bool, is_dry: bool) -> String {

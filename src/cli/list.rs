@@ -94,11 +94,7 @@ async fn list(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     for failure in failures {
         print::note(&format!("warning: {failure}"));
     }
-    Ok(if has_listed {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if has_listed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn size(tool: &ViewTool) -> Size {
@@ -130,11 +126,7 @@ fn in_words(tools: &[&ViewTool], toolboxes: &[&ToolboxConfig]) -> String {
     };
     let total: Size = tools.iter().map(|tool| size(tool)).sum();
     let summary = format!("{} in {place}: {total}", count(tools.len(), "tool"));
-    if tools.is_empty() {
-        summary
-    } else {
-        format!("{table}\n\n{summary}")
-    }
+    if tools.is_empty() { summary } else { format!("{table}\n\n{summary}") }
 }
 
 fn in_json<'a>(tools: &[&'a ViewTool], starts: &'a [Start]) -> Listed<'a> {

@@ -16,11 +16,7 @@ use crate::cli::error::Error;
 /// for than `info`.
 pub(crate) fn start(global: &Global, default: LevelFilter) -> Result<(), Error> {
     let level = global.log_level.unwrap_or(default);
-    let rmcp = if level > LevelFilter::INFO {
-        level
-    } else {
-        level.min(LevelFilter::WARN)
-    };
+    let rmcp = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::WARN) };
     let mut filter = Targets::new().with_default(level).with_target("rmcp", rmcp);
     if global.log_level.is_none() && default < LevelFilter::INFO {
         // The commands that start servers say themselves which failed.
@@ -30,24 +26,14 @@ pub(crate) fn start(global: &Global, default: LevelFilter) -> Result<(), Error> 
     match &global.log_file {
         None => {
             let is_terminal = io::stderr().is_terminal();
-            registry
-                .with(layer().with_writer(io::stderr).with_ansi(is_terminal))
-                .init();
+            registry.with(layer().with_writer(io::stderr).with_ansi(is_terminal)).init();
         }
         Some(path) => {
-            let file = OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path)
-                .map_err(|error| {
-                    Error::usage(
-                        format!("cannot write the log to `{}`", path.display()),
-                        &error,
-                    )
+            let file =
+                OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
+                    Error::usage(format!("cannot write the log to `{}`", path.display()), &error)
                 })?;
-            registry
-                .with(layer().with_writer(Mutex::new(file)).with_ansi(false))
-                .init();
+            registry.with(layer().with_writer(Mutex::new(file)).with_ansi(false)).init();
         }
     }
     Ok(())

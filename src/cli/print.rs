@@ -54,9 +54,7 @@ impl Paint {
     pub(crate) fn new() -> Self {
         let is_set = |name| ProcessEnv.get(name).is_some_and(|value| !value.is_empty());
         let is_dumb = ProcessEnv.get("TERM").is_none_or(|term| term == "dumb");
-        Self {
-            is_on: io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb,
-        }
+        Self { is_on: io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb }
     }
 
     /// A heading.
@@ -80,10 +78,6 @@ impl Paint {
     }
 
     fn with(self, style: Style, text: &str) -> String {
-        if self.is_on {
-            format!("{style}{text}{style:#}")
-        } else {
-            text.to_owned()
-        }
+        if self.is_on { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 }

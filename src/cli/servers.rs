@@ -26,11 +26,7 @@ pub(crate) struct Start {
 impl Start {
     /// Why it failed and what to do, with everything after the first line indented.
     pub(crate) fn explanation(&self) -> Option<String> {
-        let FailedServer {
-            server: _,
-            reason,
-            hint,
-        } = self.failure.as_ref()?;
+        let FailedServer { server: _, reason, hint } = self.failure.as_ref()?;
         Some(format!(
             "`{}/{}` could not be started: {}\n  hint: {}",
             self.toolbox,
@@ -54,12 +50,7 @@ pub(crate) async fn start(gateway: &Gateway, toolboxes: &[&ToolboxConfig]) -> Ve
             let began = Instant::now();
             starting.spawn(async move {
                 let failure = start.await.err();
-                let start = Start {
-                    toolbox,
-                    server,
-                    took: began.elapsed(),
-                    failure,
-                };
+                let start = Start { toolbox, server, took: began.elapsed(), failure };
                 (index, start)
             });
         }
@@ -68,10 +59,7 @@ pub(crate) async fn start(gateway: &Gateway, toolboxes: &[&ToolboxConfig]) -> Ve
     let mut starts = Vec::new();
     loop {
         let left: Vec<&str> = waiting.iter().flatten().map(String::as_str).collect();
-        spinner.say(shorten(
-            &format!("waiting for {}", left.join(", ")),
-            SPINNER,
-        ));
+        spinner.say(shorten(&format!("waiting for {}", left.join(", ")), SPINNER));
         match starting.join_next().await {
             None => break,
             Some(Ok((index, start))) => {

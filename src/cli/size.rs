@@ -42,12 +42,7 @@ impl Sum for Size {
 
 impl std::fmt::Display for Size {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}, about {}",
-            count(self.bytes, "byte"),
-            count(self.tokens(), "token")
-        )
+        write!(f, "{}, about {}", count(self.bytes, "byte"), count(self.tokens(), "token"))
     }
 }
 
@@ -60,10 +55,7 @@ impl Serialize for Size {
             estimated_tokens: usize,
         }
 
-        let members = Members {
-            bytes: self.bytes,
-            estimated_tokens: self.tokens(),
-        };
+        let members = Members { bytes: self.bytes, estimated_tokens: self.tokens() };
         members.serialize(serializer)
     }
 }
@@ -96,9 +88,6 @@ mod tests {
     #[test]
     fn a_size_reads_well() {
         assert_eq!(Size::of(1).to_string(), "1 byte, about 0 tokens");
-        assert_eq!(
-            Size::of(12_345).to_string(),
-            "12,345 bytes, about 2,743 tokens"
-        );
+        assert_eq!(Size::of(12_345).to_string(), "12,345 bytes, about 2,743 tokens");
     }
 }

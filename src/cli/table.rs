@@ -35,10 +35,7 @@ impl Table {
                 Align::Right => CellAlignment::Right,
             });
         }
-        Self {
-            inner,
-            paint: Paint::new(),
-        }
+        Self { inner, paint: Paint::new() }
     }
 
     /// Adds a row.

@@ -41,19 +41,10 @@ pub(super) fn disabled(raw: &RawConfig) -> Vec<(ToolboxName, ServerName)> {
 
 /// Checks a whole configuration; where something is wrong, the reader has noted it.
 pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_>) -> Config {
-    let RawConfig {
-        schema: _,
-        tool_mode,
-        max_tool_name_length,
-        limits,
-        toolboxes,
-        mcp_servers,
-    } = raw;
-    let max_tool_name_length = bounded(
-        max_tool_name_length,
-        MIN_NAME_LIMIT as u64..=limits::MAX_NAME_LIMIT,
-        reader,
-    );
+    let RawConfig { schema: _, tool_mode, max_tool_name_length, limits, toolboxes, mcp_servers } =
+        raw;
+    let max_tool_name_length =
+        bounded(max_tool_name_length, MIN_NAME_LIMIT as u64..=limits::MAX_NAME_LIMIT, reader);
     let mut checked = Config {
         mode: tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked()),
         max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
@@ -92,18 +83,12 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
     }
     // The two blocks may stand in either order in the file.
     sections.sort_by_key(|(offset, _)| *offset);
-    checked.toolboxes = sections
-        .into_iter()
-        .filter_map(|(_, toolbox)| toolbox)
-        .collect();
+    checked.toolboxes = sections.into_iter().filter_map(|(_, toolbox)| toolbox).collect();
     checked
 }
 
 fn check_limits(raw: RawLimits, reader: &mut Reader<'_>) -> Limits {
-    let RawLimits {
-        max_listing_bytes,
-        max_message_bytes,
-    } = raw;
+    let RawLimits { max_listing_bytes, max_message_bytes } = raw;
     let (least, most) = limits::LISTING_BYTES;
     let max_listing_bytes = bounded(max_listing_bytes, least..=most, reader);
     let (least, most) = limits::MESSAGE_BYTES;
@@ -120,10 +105,7 @@ fn toolbox(
     places: &Places<'_>,
     reader: &mut Reader<'_>,
 ) -> Option<ToolboxConfig> {
-    let RawToolbox {
-        description,
-        mcp_servers,
-    } = raw;
+    let RawToolbox { description, mcp_servers } = raw;
     check_name(name, "toolbox", reader);
     let (description, spot) = match description {
         Some(text) => (text.value.trim().to_owned(), text.spot),
@@ -147,11 +129,7 @@ fn toolbox(
         reader.warn(&name.spot, "left out: all its servers are disabled", None);
         return None;
     }
-    Some(ToolboxConfig {
-        name: ToolboxName::new(&name.value),
-        description,
-        servers,
-    })
+    Some(ToolboxConfig { name: ToolboxName::new(&name.value), description, servers })
 }
 
 /// Checks the servers of one toolbox; none if one of them is wrong, so that "all are disabled" is

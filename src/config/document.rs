@@ -24,9 +24,7 @@ impl Spot {
     /// The spot of what stands under `key`, at `offset`.
     pub(super) fn key(&self, key: &str, offset: usize) -> Self {
         let plain = !key.is_empty()
-            && key
-                .chars()
-                .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'));
+            && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'));
         let path = match (plain, self.path.is_empty()) {
             (true, true) => key.to_owned(),
             (true, false) => format!("{}.{key}", self.path),
@@ -37,10 +35,7 @@ impl Spot {
 
     /// The spot of element `index`, at `offset`.
     pub(super) fn index(&self, index: usize, offset: usize) -> Self {
-        Self {
-            path: format!("{}[{index}]", self.path),
-            offset,
-        }
+        Self { path: format!("{}[{index}]", self.path), offset }
     }
 }
 
@@ -54,10 +49,7 @@ pub(super) struct Node<'a> {
 impl<'a> Node<'a> {
     /// The whole document as a node.
     pub(super) fn root(value: &'a Value<'a>) -> Self {
-        let spot = Spot {
-            path: String::new(),
-            offset: value.start(),
-        };
+        let spot = Spot { path: String::new(), offset: value.start() };
         Self { spot, value }
     }
 
@@ -72,9 +64,7 @@ impl<'a> Node<'a> {
     /// The node of one property of this object.
     pub(super) fn child(&self, property: &'a ObjectProp<'a>) -> Self {
         Self {
-            spot: self
-                .spot
-                .key(property.name.as_str(), property.value.start()),
+            spot: self.spot.key(property.name.as_str(), property.value.start()),
             value: &property.value,
         }
     }
@@ -151,10 +141,9 @@ fn syntax_error(error: &ParseError) -> Finding {
             Some("write strings and keys in double quotes"),
         ),
         Kind::UnexpectedTokenInObject => ("expected a key or `}`".to_owned(), None),
-        Kind::UnexpectedWord | Kind::UnexpectedToken => (
-            "expected a value".to_owned(),
-            Some("write strings in double quotes"),
-        ),
+        Kind::UnexpectedWord | Kind::UnexpectedToken => {
+            ("expected a value".to_owned(), Some("write strings in double quotes"))
+        }
         Kind::String(ParseStringErrorKind::InvalidEscape) => (
             "expected an escape such as `\\n` after a backslash".to_owned(),
             Some("write `\\\\` for a backslash itself, or `/` in paths"),
@@ -220,10 +209,7 @@ pub(super) fn duplicates(root: &Node<'_>) -> Vec<(Spot, usize)> {
             Value::Array(array) => {
                 let containers = array.elements.iter().enumerate();
                 open.extend(containers.filter(|(_, value)| is_container(value)).map(
-                    |(index, value)| Node {
-                        spot: node.spot.index(index, value.start()),
-                        value,
-                    },
+                    |(index, value)| Node { spot: node.spot.index(index, value.start()), value },
                 ));
             }
             Value::StringLit(_)
@@ -251,11 +237,7 @@ pub(super) fn positions(text: &str, offsets: &[usize]) -> Vec<(usize, usize)> {
         if wanted.peek().is_none() {
             break;
         }
-        (line, column) = if c == '\n' {
-            (line + 1, 1)
-        } else {
-            (line, column + 1)
-        };
+        (line, column) = if c == '\n' { (line + 1, 1) } else { (line, column + 1) };
     }
     positions.resize(offsets.len(), (line, column));
     positions

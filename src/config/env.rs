@@ -17,9 +17,7 @@ pub trait EnvSource {
 
     /// The home folder of the user, which `~` stands for.
     fn home(&self) -> Option<PathBuf> {
-        self.get("HOME")
-            .filter(|home| !home.is_empty())
-            .map(PathBuf::from)
+        self.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
     }
 }
 
@@ -29,18 +27,12 @@ pub struct ProcessEnv;
 
 impl EnvSource for ProcessEnv {
     /// A value that is not UTF-8 keeps what can be read of it: text is all a config can hold.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that reads the environment"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     fn get(&self, name: &str) -> Option<String> {
         std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that reads the environment"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     fn vars(&self) -> Vec<(OsString, OsString)> {
         std::env::vars_os().collect()
     }
@@ -56,8 +48,6 @@ impl EnvSource for BTreeMap<String, String> {
     }
 
     fn vars(&self) -> Vec<(OsString, OsString)> {
-        self.iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect()
+        self.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 }

@@ -67,10 +67,7 @@ pub(super) fn foreign(text: &str) -> Vec<Foreign<'_>> {
                 "workspaceFolder" | "workspaceRoot" | "cwd" => Meaning::Folder,
                 _ => Meaning::Nothing,
             };
-            Foreign {
-                text: found.get(0).map_or("", |whole| whole.as_str()),
-                meaning,
-            }
+            Foreign { text: found.get(0).map_or("", |whole| whole.as_str()), meaning }
         })
         .collect()
 }

@@ -58,11 +58,7 @@ pub fn locate(explicit: Option<PathBuf>, env: &dyn EnvSource, cwd: &Path) -> Loc
         (_, _) => shown.clone(),
     };
     let path = cwd.join(expanded);
-    Location {
-        shown,
-        path: std::path::absolute(&path).unwrap_or(path),
-        chosen_by,
-    }
+    Location { shown, path: std::path::absolute(&path).unwrap_or(path), chosen_by }
 }
 
 /// A configuration that can be used.
@@ -81,10 +77,8 @@ pub struct Loaded {
 impl Loaded {
     /// The warnings as a text to be read; none if there are none.
     pub fn report(&self) -> Option<Report> {
-        (!self.warnings.is_empty()).then(|| Report {
-            file: self.file.clone(),
-            findings: self.warnings.clone(),
-        })
+        (!self.warnings.is_empty())
+            .then(|| Report { file: self.file.clone(), findings: self.warnings.clone() })
     }
 }
 
@@ -111,10 +105,7 @@ pub enum LoadError {
 
 /// Reads and checks the configuration file.
 pub fn load(location: &Location, env: &dyn EnvSource) -> Result<Loaded, LoadError> {
-    let unreadable = |reason: String| LoadError::Unreadable {
-        location: location.clone(),
-        reason,
-    };
+    let unreadable = |reason: String| LoadError::Unreadable { location: location.clone(), reason };
     let bytes = std::fs::read(&location.path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => LoadError::Missing(location.clone()),
         io::ErrorKind::IsADirectory => unreadable("it is a folder, not a file".to_owned()),
@@ -136,32 +127,20 @@ pub fn parse(
 ) -> Result<Loaded, Report> {
     let text = document::without_mark(text);
     let file = file.display().to_string();
-    let invalid = |findings| Report {
-        file: file.clone(),
-        findings,
-    };
+    let invalid = |findings| Report { file: file.clone(), findings };
     let tree = document::parse(text).map_err(|finding| invalid(vec![finding]))?;
     let root = Node::root(&tree);
     let mut reader = Reader::new(Some(env));
     note_duplicates(text, &root, &mut reader);
     let places = Places { folder, env };
-    let config = raw::object(&root, &mut reader, RawConfig::read).map(|raw| {
-        (
-            check::disabled(&raw),
-            check::config(raw, &places, &mut reader),
-        )
-    });
+    let config = raw::object(&root, &mut reader, RawConfig::read)
+        .map(|raw| (check::disabled(&raw), check::config(raw, &places, &mut reader)));
     let findings = reader.into_findings(text);
-    let errors = findings
-        .iter()
-        .any(|finding| finding.severity == Severity::Error);
+    let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
     match config {
-        Some((disabled, config)) if !errors => Ok(Loaded {
-            config,
-            disabled,
-            warnings: findings,
-            file,
-        }),
+        Some((disabled, config)) if !errors => {
+            Ok(Loaded { config, disabled, warnings: findings, file })
+        }
         Some(_) | None => Err(invalid(findings)),
     }
 }

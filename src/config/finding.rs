@@ -56,9 +56,7 @@ impl Report {
     }
 
     fn of(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
-        self.findings
-            .iter()
-            .filter(move |finding| finding.severity == severity)
+        self.findings.iter().filter(move |finding| finding.severity == severity)
     }
 
     fn section(&self, f: &mut fmt::Formatter<'_>, severity: Severity) -> fmt::Result {

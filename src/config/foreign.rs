@@ -33,10 +33,7 @@ impl Foreign {
         enabled: Option<Located<bool>>,
         call_timeout: Option<&Located<u64>>,
     ) -> Self {
-        let mut foreign = Self {
-            enabled,
-            ..Self::default()
-        };
+        let mut foreign = Self { enabled, ..Self::default() };
         let mut ignored: Vec<Located<String>> = Vec::new();
         let known = fields.known().to_vec();
         for entry in fields.take_all(|_| true) {
@@ -61,9 +58,7 @@ impl Foreign {
                     foreign.include = reader.strings(&node);
                 }
                 "excludeTools" | "disabled_tools" | "disabledTools" => {
-                    foreign
-                        .exclude
-                        .extend(reader.strings(&node).unwrap_or_default());
+                    foreign.exclude.extend(reader.strings(&node).unwrap_or_default());
                 }
                 "envFile" => reader.warn(
                     &key.spot,
@@ -80,10 +75,7 @@ impl Foreign {
             let keys: Vec<&str> = ignored.iter().map(|key| key.value.as_str()).collect();
             let verb = if keys.len() == 1 { "has" } else { "have" };
             let message = format!("ignored: {} {verb} no meaning here", listed(&keys, "and"));
-            let spot = Spot {
-                path: fields.spot().path.clone(),
-                offset: first.spot.offset,
-            };
+            let spot = Spot { path: fields.spot().path.clone(), offset: first.spot.offset };
             reader.warn(&spot, message, None);
         }
         foreign

@@ -150,9 +150,5 @@ pub fn plan(
         }
     }
     let (text, added) = merge.finish()?;
-    Ok(ImportPlan {
-        text,
-        added,
-        findings,
-    })
+    Ok(ImportPlan { text, added, findings })
 }

@@ -182,18 +182,12 @@ impl RawConfig {
     pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
         Self {
             schema: fields.take("$schema").and_then(|node| reader.string(&node)),
-            tool_mode: fields
-                .take("toolMode")
-                .and_then(|node| RawToolMode::read(&node, reader)),
+            tool_mode: fields.take("toolMode").and_then(|node| RawToolMode::read(&node, reader)),
             max_tool_name_length: fields
                 .take("maxToolNameLength")
                 .and_then(|node| reader.number(&node)),
-            limits: fields
-                .take("limits")
-                .and_then(|node| object(&node, reader, RawLimits::read)),
-            toolboxes: fields
-                .take("toolboxes")
-                .map(|node| named(&node, reader, RawToolbox::read)),
+            limits: fields.take("limits").and_then(|node| object(&node, reader, RawLimits::read)),
+            toolboxes: fields.take("toolboxes").map(|node| named(&node, reader, RawToolbox::read)),
             mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
         }
     }
@@ -224,22 +218,15 @@ impl RawToolMode {
             );
             return None;
         };
-        Some(Located {
-            value: *mode,
-            spot: word.spot,
-        })
+        Some(Located { value: *mode, spot: word.spot })
     }
 }
 
 impl RawLimits {
     pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
         Self {
-            max_listing_bytes: fields
-                .take("maxListingBytes")
-                .and_then(|node| reader.number(&node)),
-            max_message_bytes: fields
-                .take("maxMessageBytes")
-                .and_then(|node| reader.number(&node)),
+            max_listing_bytes: fields.take("maxListingBytes").and_then(|node| reader.number(&node)),
+            max_message_bytes: fields.take("maxMessageBytes").and_then(|node| reader.number(&node)),
         }
     }
 }
@@ -247,9 +234,7 @@ impl RawLimits {
 impl RawToolbox {
     pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
         Self {
-            description: fields
-                .take("description")
-                .and_then(|node| reader.string(&node)),
+            description: fields.take("description").and_then(|node| reader.string(&node)),
             mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
         }
     }
@@ -265,44 +250,28 @@ impl RawServer {
 
     /// Reads one server block; in one that is switched off, variables need not be set.
     pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
-        let disabled = fields
-            .take("disabled")
-            .and_then(|node| reader.boolean(&node));
+        let disabled = fields.take("disabled").and_then(|node| reader.boolean(&node));
         let enabled = fields
             .take_all(|key| key == "enabled")
             .pop()
             .and_then(|entry| reader.boolean(&entry.node));
         let off = disabled.as_ref().is_some_and(|disabled| disabled.value)
             || enabled.as_ref().is_some_and(|enabled| !enabled.value);
-        let call_timeout_ms = fields
-            .take("callTimeoutMs")
-            .and_then(|node| reader.number(&node));
+        let call_timeout_ms = fields.take("callTimeoutMs").and_then(|node| reader.number(&node));
         reader.switched(off, |reader| Self {
-            command: fields
-                .take("command")
-                .and_then(|node| command(&node, reader)),
+            command: fields.take("command").and_then(|node| command(&node, reader)),
             args: fields.take("args").and_then(|node| reader.strings(&node)),
             env: fields.take("env").map(|node| environment(&node, reader)),
             cwd: fields.take("cwd").and_then(|node| reader.string(&node)),
-            tool_filters: fields
-                .take("toolFilters")
-                .and_then(|node| reader.strings(&node)),
-            transport: fields
-                .take("transport")
-                .and_then(|node| reader.string(&node)),
-            description: fields
-                .take("description")
-                .and_then(|node| reader.string(&node)),
+            tool_filters: fields.take("toolFilters").and_then(|node| reader.strings(&node)),
+            transport: fields.take("transport").and_then(|node| reader.string(&node)),
+            description: fields.take("description").and_then(|node| reader.string(&node)),
             disabled,
             startup_timeout_ms: fields
                 .take("startupTimeoutMs")
                 .and_then(|node| reader.number(&node)),
-            idle_timeout_ms: fields
-                .take("idleTimeoutMs")
-                .and_then(|node| reader.number(&node)),
-            inherit_env: fields
-                .take("inheritEnv")
-                .and_then(|node| reader.boolean(&node)),
+            idle_timeout_ms: fields.take("idleTimeoutMs").and_then(|node| reader.number(&node)),
+            inherit_env: fields.take("inheritEnv").and_then(|node| reader.boolean(&node)),
             shared: fields.take("shared").and_then(|node| reader.boolean(&node)),
             foreign: Foreign::read(fields, reader, enabled, call_timeout_ms.as_ref()),
             call_timeout_ms,
@@ -323,9 +292,7 @@ fn named<T>(
     reader: &mut Reader<'_>,
     read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,
 ) -> Entries<T> {
-    entries(node, reader, |entry, reader| {
-        object(&entry.node, reader, &read)
-    })
+    entries(node, reader, |entry, reader| object(&entry.node, reader, &read))
 }
 
 fn entries<T>(
@@ -386,10 +353,7 @@ fn command(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<Vec<Strin
     } else {
         vec![reader.string(node)?.value]
     };
-    Some(Located {
-        value,
-        spot: node.spot.clone(),
-    })
+    Some(Located { value, spot: node.spot.clone() })
 }
 
 /// Reads environment variables; a number or boolean is taken as it is written.

@@ -34,12 +34,7 @@ pub(super) struct Reader<'e> {
 
 impl<'e> Reader<'e> {
     pub(super) fn new(env: Option<&'e dyn EnvSource>) -> Self {
-        Self {
-            env,
-            off: false,
-            found: Vec::new(),
-            wrong: BTreeSet::new(),
-        }
+        Self { env, off: false, found: Vec::new(), wrong: BTreeSet::new() }
     }
 
     /// Reads with `read`; when `off`, variables that are not set stay as they are written.
@@ -65,13 +60,7 @@ impl<'e> Reader<'e> {
     }
 
     fn note(&mut self, severity: Severity, spot: &Spot, message: String, hint: Option<String>) {
-        let finding = Finding {
-            severity,
-            path: spot.path.clone(),
-            position: None,
-            message,
-            hint,
-        };
+        let finding = Finding { severity, path: spot.path.clone(), position: None, message, hint };
         self.found.push((spot.offset, finding));
     }
 
@@ -91,10 +80,7 @@ impl<'e> Reader<'e> {
         self.found
             .into_iter()
             .zip(positions)
-            .map(|((_, finding), position)| Finding {
-                position: Some(position),
-                ..finding
-            })
+            .map(|((_, finding), position)| Finding { position: Some(position), ..finding })
             .collect()
     }
 
@@ -115,11 +101,7 @@ impl<'e> Reader<'e> {
                 node: node.child(property),
             })
             .collect();
-        Some(Fields {
-            spot: node.spot.clone(),
-            entries,
-            known: Vec::new(),
-        })
+        Some(Fields { spot: node.spot.clone(), entries, known: Vec::new() })
     }
 
     /// The node as an object whose keys are the user's own names; variables in them are expanded.
@@ -130,9 +112,7 @@ impl<'e> Reader<'e> {
             let written = std::mem::take(&mut entry.key.value);
             entry.key.value = self.expanded(&written, &entry.key.spot);
             let clash = entry.key.value != written
-                && entries
-                    .iter()
-                    .any(|earlier| earlier.key.value == entry.key.value);
+                && entries.iter().any(|earlier| earlier.key.value == entry.key.value);
             if clash {
                 self.error(
                     &entry.key.spot,
@@ -158,10 +138,7 @@ impl<'e> Reader<'e> {
             self.error(&node.spot, "a string may not contain a NUL character", None);
             return None;
         }
-        Some(Located {
-            value,
-            spot: node.spot.clone(),
-        })
+        Some(Located { value, spot: node.spot.clone() })
     }
 
     /// The node as an array of strings.
@@ -186,10 +163,7 @@ impl<'e> Reader<'e> {
             self.mismatch(node, "`true` or `false`", None);
             return None;
         };
-        Some(Located {
-            value: literal.value,
-            spot: node.spot.clone(),
-        })
+        Some(Located { value: literal.value, spot: node.spot.clone() })
     }
 
     /// The node as a whole number that is not negative.
@@ -203,18 +177,12 @@ impl<'e> Reader<'e> {
         let Some(value) = whole_number(literal.value) else {
             self.error(
                 &node.spot,
-                format!(
-                    "expected a whole number from 0 up, found `{}`",
-                    shortened(literal.value)
-                ),
+                format!("expected a whole number from 0 up, found `{}`", shortened(literal.value)),
                 None,
             );
             return None;
         };
-        Some(Located {
-            value,
-            spot: node.spot.clone(),
-        })
+        Some(Located { value, spot: node.spot.clone() })
     }
 
     /// Notes that a value is of another kind than it should be.
@@ -253,11 +221,7 @@ impl<'e> Reader<'e> {
                 }
                 Meaning::Nothing => "write the value itself, or a `${VARIABLE}`".to_owned(),
             };
-            self.warn(
-                spot,
-                format!("`{}` is left as it is", placeholder.text),
-                Some(hint),
-            );
+            self.warn(spot, format!("`{}` is left as it is", placeholder.text), Some(hint));
         }
         value.into_owned()
     }
@@ -301,9 +265,7 @@ impl<'a> Fields<'a> {
 
     /// Takes every entry for which `wanted` holds.
     pub(super) fn take_all(&mut self, wanted: impl Fn(&str) -> bool) -> Vec<Entry<'a>> {
-        self.entries
-            .extract_if(.., |entry| wanted(&entry.key.value))
-            .collect()
+        self.entries.extract_if(.., |entry| wanted(&entry.key.value)).collect()
     }
 
     /// Every key asked for so far.
@@ -334,10 +296,7 @@ pub(super) fn did_you_mean(wanted: &str, known: &[&str]) -> Option<String> {
 
 /// The names in backticks: `a`, `b` or `c`.
 pub(super) fn listed(names: &[impl AsRef<str>], word: &str) -> String {
-    let quoted: Vec<String> = names
-        .iter()
-        .map(|name| format!("`{}`", name.as_ref()))
-        .collect();
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{}`", name.as_ref())).collect();
     match quoted.as_slice() {
         [] => String::new(),
         [only] => only.clone(),

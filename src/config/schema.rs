@@ -25,9 +25,7 @@ pub fn schema_text() -> String {
 fn tidy(schema: &mut Schema) {
     schema.remove("format");
     if let Some(Value::String(description)) = schema.get_mut("description") {
-        let paragraphs = description
-            .split("\n\n")
-            .map(|text| text.replace('\n', " "));
+        let paragraphs = description.split("\n\n").map(|text| text.replace('\n', " "));
         *description = paragraphs.collect::<Vec<_>>().join("\n\n");
     }
 }

@@ -49,15 +49,7 @@ pub(super) fn check(
         shared,
         foreign,
     } = raw;
-    let Foreign {
-        enabled: _,
-        kind,
-        remote,
-        timeout_ms,
-        environment,
-        include,
-        exclude,
-    } = foreign;
+    let Foreign { enabled: _, kind, remote, timeout_ms, environment, include, exclude } = foreign;
 
     check_filters(tool_filters.as_deref().unwrap_or_default(), reader);
     if let (Some(_), Some(first)) = (&tool_filters, include.iter().flatten().next()) {
@@ -86,11 +78,7 @@ pub(super) fn check(
     let way = Way { kind, remote };
     let launch = if let Some((reason, hint)) = way.unsupported(command.is_some(), name, reader) {
         let hint = hint.to_owned();
-        reader.warn(
-            &name.spot,
-            format!("not available: {reason}"),
-            Some(hint.clone()),
-        );
+        reader.warn(&name.spot, format!("not available: {reason}"), Some(hint.clone()));
         Launch::Unsupported { reason, hint }
     } else {
         let Some(command) = command else {
@@ -108,9 +96,7 @@ pub(super) fn check(
             command,
             args: all_args,
             // Of a variable in both, `env` is the one that was meant for this program.
-            env: pairs(environment)
-                .chain(pairs(env.unwrap_or_default()))
-                .collect(),
+            env: pairs(environment).chain(pairs(env.unwrap_or_default())).collect(),
             cwd: match cwd {
                 Some(cwd) => absolute(places.folder, &with_home(&cwd.value, places)),
                 None => places.folder.to_owned(),
@@ -195,11 +181,7 @@ fn program(
     let mut words = value.into_iter();
     let Some(program) = words.next().filter(|program| !program.trim().is_empty()) else {
         let hint = "write the program that starts the server, such as `npx`";
-        reader.error(
-            &spot,
-            "expected a program, found nothing",
-            Some(hint.into()),
-        );
+        reader.error(&spot, "expected a program, found nothing", Some(hint.into()));
         return None;
     };
     let is_path = |program: &str| program.contains(std::path::is_separator);
@@ -212,9 +194,7 @@ fn program(
     }
     let program = with_home(&program, places);
     let program = if is_path(&program) {
-        absolute(places.folder, &program)
-            .to_string_lossy()
-            .into_owned()
+        absolute(places.folder, &program).to_string_lossy().into_owned()
     } else {
         program
     };
@@ -250,17 +230,12 @@ pub(super) fn filters(
         }
         (None, None) => Vec::new(),
     };
-    let hidden = exclude
-        .into_iter()
-        .map(|filter| format!("!{}", filter.value));
+    let hidden = exclude.into_iter().map(|filter| format!("!{}", filter.value));
     shown.into_iter().chain(hidden).collect()
 }
 
 fn pairs(entries: Entries<String>) -> impl Iterator<Item = (String, String)> {
-    entries
-        .0
-        .into_iter()
-        .map(|(name, value)| (name.value, value))
+    entries.0.into_iter().map(|(name, value)| (name.value, value))
 }
 
 fn with_home(path: &str, places: &Places<'_>) -> String {

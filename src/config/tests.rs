@@ -21,10 +21,7 @@ mod variables;
 
 /// An environment with nothing in it but these.
 fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect()
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 fn read(text: &str, env: &dyn EnvSource) -> Result<Loaded, Report> {
@@ -34,18 +31,13 @@ fn read(text: &str, env: &dyn EnvSource) -> Result<Loaded, Report> {
 /// The configuration of a text that has no errors.
 fn config(text: &str) -> Config {
     let env = env(&[("HOME", "/home/me"), ("SET", "value")]);
-    read(text, &env)
-        .unwrap_or_else(|report| panic!("{report}"))
-        .config
+    read(text, &env).unwrap_or_else(|report| panic!("{report}")).config
 }
 
 /// Everything found in a text, as it is shown.
 fn findings(text: &str) -> String {
     match read(text, &env(&[("HOME", "/home/me"), ("SET", "value")])) {
-        Ok(loaded) => loaded
-            .report()
-            .map(|report| report.to_string())
-            .unwrap_or_default(),
+        Ok(loaded) => loaded.report().map(|report| report.to_string()).unwrap_or_default(),
         Err(report) => report.to_string(),
     }
 }
@@ -58,10 +50,7 @@ fn json_files(folder: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(repository().join(folder))
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "json")
-        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     files.sort();
     assert!(!files.is_empty(), "no cases in {folder}");
@@ -71,14 +60,8 @@ fn json_files(folder: &str) -> Vec<PathBuf> {
 /// Compares with the file beside `case`; no file is the same as an empty one.
 fn check_beside(case: &Path, extension: &str, actual: &str) {
     let expectation = case.with_extension(extension);
-    let actual = if actual.is_empty() {
-        String::new()
-    } else {
-        format!("{actual}\n")
-    };
-    let update = crate::config::env::ProcessEnv
-        .get("UPDATE_EXPECT")
-        .is_some();
+    let actual = if actual.is_empty() { String::new() } else { format!("{actual}\n") };
+    let update = crate::config::env::ProcessEnv.get("UPDATE_EXPECT").is_some();
     if update && actual.is_empty() {
         _ = fs::remove_file(&expectation);
     } else if update {
@@ -91,12 +74,7 @@ fn check_beside(case: &Path, extension: &str, actual: &str) {
 fn case(path: &Path) -> Result<Loaded, Report> {
     let text = fs::read_to_string(path).unwrap();
     let name = Path::new(path.file_name().unwrap());
-    parse(
-        &text,
-        name,
-        Path::new("/project"),
-        &env(&[("SET", "value"), ("EMPTY", "")]),
-    )
+    parse(&text, name, Path::new("/project"), &env(&[("SET", "value"), ("EMPTY", "")]))
 }
 
 #[test]

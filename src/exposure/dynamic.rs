@@ -42,9 +42,7 @@ pub(crate) fn opened(toolbox: &ToolboxConfig, opened: &Opened, max: usize) -> Ou
     if let Ok(structured) = RawValue::from_string(listing.compact(&header)) {
         members.push(("structuredContent", Raw::encode(&structured)));
     }
-    Outcome::Result(raw::object(
-        members.iter().map(|(key, value)| (*key, value)),
-    ))
+    Outcome::Result(raw::object(members.iter().map(|(key, value)| (*key, value))))
 }
 
 fn described(tool: &ViewTool) -> Raw {

@@ -36,10 +36,7 @@ pub(crate) fn instructions(config: &Config, mode: ToolMode) -> String {
     });
     let names_only = std::iter::once(format!("{head}\n{usage}"));
     let pointer = std::iter::once_with(|| format!("{}\n{usage}", pointer(config, FIRST_GLANCE)));
-    first_that_fits(
-        MAX_INSTRUCTIONS,
-        with_descriptions.chain(names_only).chain(pointer),
-    )
+    first_that_fits(MAX_INSTRUCTIONS, with_descriptions.chain(names_only).chain(pointer))
 }
 
 /// The same in short, for the description of `open_toolbox`: clients of the modern revision may
@@ -54,35 +51,21 @@ pub(crate) fn description(config: &Config, mode: ToolMode) -> String {
         }
     };
     let with_descriptions = STEPS.iter().map(|max| {
-        let lines: Vec<_> = config
-            .toolboxes
-            .iter()
-            .map(|toolbox| brief(toolbox, *max))
-            .collect();
+        let lines: Vec<_> = config.toolboxes.iter().map(|toolbox| brief(toolbox, *max)).collect();
         format!("{purpose} Toolboxes:{}", lines.concat())
     });
     let names_only = std::iter::once(format!("{purpose} {}", head(config)));
     let count = std::iter::once_with(|| {
-        format!(
-            "{purpose} There are {} toolboxes; see `toolbox`.",
-            config.toolboxes.len()
-        )
+        format!("{purpose} There are {} toolboxes; see `toolbox`.", config.toolboxes.len())
     });
-    first_that_fits(
-        MAX_DESCRIPTION,
-        with_descriptions.chain(names_only).chain(count),
-    )
+    first_that_fits(MAX_DESCRIPTION, with_descriptions.chain(names_only).chain(count))
 }
 
 fn head(config: &Config) -> String {
     if config.toolboxes.is_empty() {
         return "No toolboxes are configured.".to_owned();
     }
-    let names: Vec<_> = config
-        .toolboxes
-        .iter()
-        .map(|toolbox| toolbox.name.as_str())
-        .collect();
+    let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
     format!("Toolboxes: {}.", names.join(", "))
 }
 
@@ -107,19 +90,11 @@ fn line(toolbox: &ToolboxConfig, max: usize) -> String {
         1 => "1 server".to_owned(),
         count => format!("{count} servers"),
     };
-    format!(
-        "\n{} ({servers}): {}",
-        toolbox.name,
-        shorten(&fold(&toolbox.description), max)
-    )
+    format!("\n{} ({servers}): {}", toolbox.name, shorten(&fold(&toolbox.description), max))
 }
 
 fn brief(toolbox: &ToolboxConfig, max: usize) -> String {
-    format!(
-        "\n- {}: {}",
-        toolbox.name,
-        shorten(&fold(&toolbox.description), max)
-    )
+    format!("\n- {}: {}", toolbox.name, shorten(&fold(&toolbox.description), max))
 }
 
 /// A description on one line.

@@ -31,18 +31,10 @@ pub(crate) struct Listing {
 /// Writes all tools in the first of `ways` in which they fit into `max` bytes; where even the
 /// last one is too long, as many of them as fit.
 pub(crate) fn in_one_way(tools: &[&ViewTool], ways: &[Line<'_>], max: usize) -> Listing {
-    let mut listing = Listing {
-        step: 0,
-        lines: Vec::new(),
-        left_out: 0,
-    };
+    let mut listing = Listing { step: 0, lines: Vec::new(), left_out: 0 };
     for (step, way) in ways.iter().enumerate() {
         let lines: Vec<_> = tools.iter().map(|tool| way(tool)).collect();
-        listing = Listing {
-            step,
-            lines,
-            left_out: 0,
-        };
+        listing = Listing { step, lines, left_out: 0 };
         if listing.len() <= max {
             return listing;
         }
@@ -123,25 +115,16 @@ impl Listing {
 /// What every answer to an opening begins with.
 pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Value> {
     let max = MAX_REASON.min(MAX_REASONS / 2 / opened.failed.len().max(1));
-    let failed = opened.failed.iter().map(
-        |FailedServer {
-             server,
-             reason,
-             hint,
-         }| {
-            json!({
-                "server": server.as_str(),
-                "reason": cut(reason, max),
-                "hint": cut(hint, max),
-            })
-        },
-    );
+    let failed = opened.failed.iter().map(|FailedServer { server, reason, hint }| {
+        json!({
+            "server": server.as_str(),
+            "reason": cut(reason, max),
+            "hint": cut(hint, max),
+        })
+    });
     let mut header = Map::new();
     header.insert("toolbox".to_owned(), toolbox.name.as_str().into());
-    header.insert(
-        "description".to_owned(),
-        cut(&toolbox.description, MAX_REASON).into(),
-    );
+    header.insert("description".to_owned(), cut(&toolbox.description, MAX_REASON).into());
     header.insert("servers_connected".to_owned(), opened.connected.into());
     header.insert("failed_servers".to_owned(), failed.collect());
     header
@@ -149,10 +132,7 @@ pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Va
 
 /// What of `max` bytes an answer with this header leaves for its tools.
 pub(crate) fn room(max: usize, header: &Map<String, Value>) -> usize {
-    let header: usize = header
-        .iter()
-        .map(|(key, value)| key.len() + value.to_string().len())
-        .sum();
+    let header: usize = header.iter().map(|(key, value)| key.len() + value.to_string().len()).sum();
     max.saturating_sub(header + REMARK)
 }
 

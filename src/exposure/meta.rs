@@ -16,11 +16,7 @@ pub(crate) const USE_TOOL: &str = "use_tool";
 
 /// The definition of `open_toolbox`.
 pub(crate) fn open_toolbox(config: &Config, mode: ToolMode) -> Raw {
-    let names: Vec<_> = config
-        .toolboxes
-        .iter()
-        .map(|toolbox| toolbox.name.as_str())
-        .collect();
+    let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
     let mut properties = json!({
         "toolbox": {"type": "string", "description": "The toolbox to open"},
     });
@@ -116,15 +112,13 @@ pub(crate) struct OpenToolbox {
 impl OpenToolbox {
     pub(crate) fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
         let arguments = unquoted(arguments);
-        arguments
-            .map_or_else(|| serde_json::from_str("{}"), |text| text.parse())
-            .map_err(|error| {
-                format!(
-                    "open_toolbox cannot read its arguments: {error}. Expected {{\"toolbox\": \
+        arguments.map_or_else(|| serde_json::from_str("{}"), |text| text.parse()).map_err(|error| {
+            format!(
+                "open_toolbox cannot read its arguments: {error}. Expected {{\"toolbox\": \
                  \"<name>\"}}, and where wanted \"tools\": [\"<name>\", …] and \"detail\": \
                  \"full\" or \"signatures\"."
-                )
-            })
+            )
+        })
     }
 }
 
@@ -189,25 +183,15 @@ impl UseTool {
             (None, _) => Target::Registered(tool),
         };
         let arguments = fields.arguments.map(|raw| Raw::encode(&raw));
-        Ok(Self {
-            target,
-            arguments: unquoted(arguments.as_ref()),
-        })
+        Ok(Self { target, arguments: unquoted(arguments.as_ref()) })
     }
 }
 
 fn identity(object: &Value) -> (Option<String>, Option<String>, Option<String>) {
     let text = |keys: &[&str]| {
-        keys.iter()
-            .find_map(|key| object.get(key))
-            .and_then(Value::as_str)
-            .map(str::to_owned)
+        keys.iter().find_map(|key| object.get(key)).and_then(Value::as_str).map(str::to_owned)
     };
-    (
-        text(&["toolbox"]),
-        text(&["server"]),
-        text(&["tool", "name"]),
-    )
+    (text(&["toolbox"]), text(&["server"]), text(&["tool", "name"]))
 }
 
 /// A tool named without its server, in a toolbox where there is only one to ask, or by its

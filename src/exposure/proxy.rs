@@ -19,10 +19,7 @@ const OFFERED: usize = 5;
 
 /// `open_toolbox` and `use_tool`, always.
 pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
-    vec![
-        meta::open_toolbox(gateway.config(), ToolMode::Proxy),
-        meta::use_tool(),
-    ]
+    vec![meta::open_toolbox(gateway.config(), ToolMode::Proxy), meta::use_tool()]
 }
 
 /// The definitions of the tools that were asked for, whole where they fit.
@@ -83,10 +80,7 @@ fn chosen<'a>(opened: &'a Opened, wanted: Option<&[String]>) -> Result<Vec<&'a V
             return Err(format!("the toolbox has no tool `{name}`. {hint}"));
         }
     }
-    Ok(all
-        .iter()
-        .filter(|tool| wanted.iter().any(|name| is_called(tool, name)))
-        .collect())
+    Ok(all.iter().filter(|tool| wanted.iter().any(|name| is_called(tool, name))).collect())
 }
 
 fn signature(tool: &ViewTool) -> Raw {

@@ -26,11 +26,7 @@ const PROGRESS_QUEUE: usize = 64;
 /// Answers one request of the relay lane; returns when the answer is written, or at once when
 /// the agent cancels the request.
 pub(crate) async fn answer(session: Arc<Session>, request: agent::Request) {
-    let agent::Request {
-        method,
-        params,
-        reply,
-    } = request;
+    let agent::Request { method, params, reply } = request;
     let is_list = method == "tools/list";
     let outcome = if is_list {
         list(&session, params, reply).await
@@ -65,19 +61,13 @@ fn parse(params: Option<Raw>) -> Result<Parsed, Raw> {
         Params::default()
     } else {
         serde_json::from_slice(&bytes).map_err(|error| {
-            error_object(
-                INVALID_PARAMS,
-                &format!("the parameters cannot be read: {error}"),
-                None,
-            )
+            error_object(INVALID_PARAMS, &format!("the parameters cannot be read: {error}"), None)
         })?
     };
     let meta = params.meta.map(|meta| Raw::slice_of(&bytes, meta));
     Ok(Parsed {
         name: params.name.map(Cow::into_owned),
-        arguments: params
-            .arguments
-            .map(|arguments| Raw::slice_of(&bytes, arguments)),
+        arguments: params.arguments.map(|arguments| Raw::slice_of(&bytes, arguments)),
         meta: RequestMeta::read(meta.as_ref())?,
     })
 }
@@ -104,18 +94,12 @@ async fn list(session: &Session, params: Option<Raw>, reply: agent::Reply) -> Re
 }
 
 async fn call(session: &Session, params: Option<Raw>, reply: agent::Reply) -> Result<(), Closed> {
-    let Parsed {
-        name,
-        arguments,
-        meta,
-    } = match parse(params) {
+    let Parsed { name, arguments, meta } = match parse(params) {
         Ok(parsed) => parsed,
         Err(error) => return reply.error(error).await,
     };
     let Some(name) = name else {
-        return reply
-            .error(error_object(INVALID_PARAMS, "`name` is missing", None))
-            .await;
+        return reply.error(error_object(INVALID_PARAMS, "`name` is missing", None)).await;
     };
     let (progress, mut progressed) = mpsc::channel(PROGRESS_QUEUE);
     let request = Request {
@@ -128,11 +112,7 @@ async fn call(session: &Session, params: Option<Raw>, reply: agent::Reply) -> Re
         surface: meta.surface(),
     };
     let work = async {
-        let Reply {
-            outcome,
-            opened,
-            awaits_relisting,
-        } = session.exposure().call(request).await;
+        let Reply { outcome, opened, awaits_relisting } = session.exposure().call(request).await;
         if let Some(toolbox) = opened
             && !meta.is_modern
         {
@@ -176,9 +156,7 @@ fn harmless(error: Raw) -> Raw {
     }
 
     match error.parse::<Code>() {
-        Ok(Code {
-            code: -32601 | -32022..=-32020,
-        }) => error_object(
+        Ok(Code { code: -32601 | -32022..=-32020 }) => error_object(
             INTERNAL_ERROR,
             "the server answered with an error of the protocol",
             Some(&raw::object([("error", &error)])),

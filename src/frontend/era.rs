@@ -14,13 +14,8 @@ const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 
 const PREFIX: &str = "io.modelcontextprotocol/";
 /// What a request says of its client; never passed on, for the next hop says its own.
-const RESERVED: [&str; 5] = [
-    "protocolVersion",
-    "clientInfo",
-    "clientCapabilities",
-    "logLevel",
-    "subscriptionId",
-];
+const RESERVED: [&str; 5] =
+    ["protocolVersion", "clientInfo", "clientCapabilities", "logLevel", "subscriptionId"];
 
 /// The `_meta` of a request, sorted by who it is for.
 #[derive(Debug)]
@@ -36,20 +31,14 @@ pub(crate) struct RequestMeta {
 impl RequestMeta {
     /// Reads a request's `_meta`; an error is the error object to answer with.
     pub(crate) fn read(meta: Option<&Raw>) -> Result<Self, Raw> {
-        let mut read = Self {
-            is_modern: false,
-            progress_token: None,
-            passed_on: Vec::new(),
-        };
+        let mut read = Self { is_modern: false, progress_token: None, passed_on: Vec::new() };
         let mut says_capabilities = false;
         let members = meta.map(|meta| {
             meta.members()
                 .ok_or_else(|| error_object(INVALID_PARAMS, "`_meta` is not an object", None))
         });
         for (key, value) in members.transpose()?.unwrap_or_default() {
-            let reserved = key
-                .strip_prefix(PREFIX)
-                .filter(|key| RESERVED.contains(key));
+            let reserved = key.strip_prefix(PREFIX).filter(|key| RESERVED.contains(key));
             match (reserved, key.as_str()) {
                 (Some("protocolVersion"), _) => read.is_modern = is_modern(&value)?,
                 (Some("clientCapabilities"), _) => says_capabilities = true,
@@ -67,11 +56,7 @@ impl RequestMeta {
 
     /// What the request's form allows of tool lists.
     pub(crate) fn surface(&self) -> Surface {
-        if self.is_modern {
-            Surface::Constant
-        } else {
-            Surface::Changing
-        }
+        if self.is_modern { Surface::Constant } else { Surface::Changing }
     }
 }
 
@@ -98,14 +83,8 @@ pub(crate) fn fit_result(result: Raw, is_modern: bool) -> Raw {
     let mentions = memchr::memmem::find(result.as_bytes(), MEMBER.as_bytes()).is_some();
     let fitted = if is_modern {
         let says = mentions
-            && result
-                .members()
-                .is_some_and(|members| members.iter().any(|(key, _)| key == MEMBER));
-        if says {
-            None
-        } else {
-            result.with_first(&[(MEMBER, &Raw::encode(&"complete"))])
-        }
+            && result.members().is_some_and(|members| members.iter().any(|(key, _)| key == MEMBER));
+        if says { None } else { result.with_first(&[(MEMBER, &Raw::encode(&"complete"))]) }
     } else if mentions {
         result.without_member(MEMBER)
     } else {

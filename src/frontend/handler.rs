@@ -25,10 +25,8 @@ impl Handler {
     }
 
     fn config(&self, surface: Surface) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_tool_list_changed()
-            .build();
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
         ServerConfig::new(capabilities)
             .with_server_info(
                 Implementation::new("mcp-workbench", env!("CARGO_PKG_VERSION"))

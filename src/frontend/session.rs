@@ -46,10 +46,8 @@ impl State {
         let mut has_changed = false;
         for toolbox in &self.opened {
             let view = snapshot.view(toolbox);
-            let is_same = self
-                .shown
-                .get(toolbox)
-                .is_some_and(|shown| shown.shows_the_same_as(&view));
+            let is_same =
+                self.shown.get(toolbox).is_some_and(|shown| shown.shows_the_same_as(&view));
             if !is_same {
                 has_changed |= !view.tools.is_empty() || self.shown.contains_key(toolbox);
                 self.shown.insert(toolbox.clone(), view);
@@ -63,12 +61,7 @@ impl State {
 impl Session {
     pub(crate) fn new(exposure: Exposure, notifier: Notifier) -> Self {
         let (listed, _) = watch::channel(0);
-        Self {
-            exposure,
-            notifier,
-            state: Mutex::default(),
-            listed,
-        }
+        Self { exposure, notifier, state: Mutex::default(), listed }
     }
 
     pub(crate) fn exposure(&self) -> &Exposure {
@@ -103,11 +96,7 @@ impl Session {
         let snapshot = self.exposure.gateway().snapshot();
         let (has_changed, version, ignores_changes) = self.state(|state| {
             state.opened.insert(toolbox);
-            (
-                state.update(&snapshot),
-                state.version,
-                state.ignores_changes,
-            )
+            (state.update(&snapshot), state.version, state.ignores_changes)
         });
         if has_changed {
             self.tell().await;
@@ -119,10 +108,7 @@ impl Session {
         if *listed.borrow() >= version {
             return;
         }
-        if timeout(RELISTING, listed.wait_for(|listed| *listed >= version))
-            .await
-            .is_ok()
-        {
+        if timeout(RELISTING, listed.wait_for(|listed| *listed >= version)).await.is_ok() {
             sleep(SETTLING).await;
         } else {
             tracing::info!("the agent does not list again when its tools change");
@@ -143,12 +129,7 @@ impl Session {
     }
 
     async fn tell(&self) {
-        if self
-            .notifier
-            .notify("notifications/tools/list_changed", None)
-            .await
-            .is_err()
-        {
+        if self.notifier.notify("notifications/tools/list_changed", None).await.is_err() {
             tracing::debug!("the agent is gone");
         }
     }

@@ -13,11 +13,7 @@ pub(crate) struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     pub(crate) fn new(toolbox: &'a ToolboxConfig, origin: Origin<'a>) -> Self {
-        Self {
-            toolbox,
-            origin,
-            last: 0.0,
-        }
+        Self { toolbox, origin, last: 0.0 }
     }
 
     /// Says which servers are still waited for.
@@ -44,11 +40,8 @@ impl<'a> Progress<'a> {
         } else {
             f64::midpoint(self.last, done_so_far + 1.0)
         };
-        let message = format!(
-            "toolbox `{}`: waiting for {}",
-            self.toolbox.name,
-            waiting.join(", ")
-        );
+        let message =
+            format!("toolbox `{}`: waiting for {}", self.toolbox.name, waiting.join(", "));
         let params = serde_json::json!({
             "progress": self.last,
             "total": outcomes.len(),

@@ -57,12 +57,7 @@ impl Writer {
         policy: Arc<Policy>,
         sources: HashMap<(ToolboxName, ServerName), BackendId>,
     ) -> Self {
-        Self {
-            config,
-            policy,
-            sources,
-            listings: HashMap::new(),
-        }
+        Self { config, policy, sources, listings: HashMap::new() }
     }
 
     /// Publishes a new snapshot for every change, until nobody can change anything any more.
@@ -90,15 +85,9 @@ impl Writer {
         let limit = self.config.max_tool_name_length;
         for toolbox in &self.config.toolboxes {
             let source = |server: &ServerName| {
-                self.sources
-                    .get(&(toolbox.name.clone(), server.clone()))
-                    .copied()
+                self.sources.get(&(toolbox.name.clone(), server.clone())).copied()
             };
-            if toolbox
-                .servers
-                .iter()
-                .all(|server| source(&server.name) != Some(changed))
-            {
+            if toolbox.servers.iter().all(|server| source(&server.name) != Some(changed)) {
                 continue;
             }
             let listing = |server: &ServerName| -> Option<&Listing> {

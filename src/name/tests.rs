@@ -11,31 +11,20 @@ fn id(toolbox: &str, server: &str, tool: &str) -> ToolId {
 }
 
 fn registered(toolbox: &str, server: &str, tool: &str) -> String {
-    ExposedName::registered(&id(toolbox, server, tool), 48)
-        .as_str()
-        .to_owned()
+    ExposedName::registered(&id(toolbox, server, tool), 48).as_str().to_owned()
 }
 
 #[test]
 fn a_plain_identity_keeps_its_plain_name() {
-    assert_eq!(
-        registered("dev", "files", "read_file"),
-        "dev__files__read_file"
-    );
-    assert_eq!(
-        registered("dev", "git-hub", "_private"),
-        "dev__git-hub___private"
-    );
+    assert_eq!(registered("dev", "files", "read_file"), "dev__files__read_file");
+    assert_eq!(registered("dev", "git-hub", "_private"), "dev__git-hub___private");
     assert_eq!(registered("dev", "files", "a__b"), "dev__files__a__b");
 }
 
 #[test]
 fn a_name_at_the_limit_is_plain_and_one_beyond_is_hashed() {
     let tool = "t".repeat(48 - "dev__files__".len());
-    assert_eq!(
-        registered("dev", "files", &tool),
-        format!("dev__files__{tool}")
-    );
+    assert_eq!(registered("dev", "files", &tool), format!("dev__files__{tool}"));
 
     let longer = registered("dev", "files", &format!("{tool}t"));
     assert_eq!(longer.len(), 48);
@@ -52,10 +41,8 @@ fn names_that_could_be_read_two_ways_never_meet() {
         id("a_", "_b", "c__d"),
         id("a", "__b", "c__d"),
     ];
-    let names: std::collections::HashSet<_> = same_text
-        .iter()
-        .map(|id| ExposedName::registered(id, 48))
-        .collect();
+    let names: std::collections::HashSet<_> =
+        same_text.iter().map(|id| ExposedName::registered(id, 48)).collect();
     assert_eq!(names.len(), same_text.len());
 }
 
@@ -68,11 +55,7 @@ fn names_that_differ_only_in_forbidden_characters_never_meet() {
             .collect();
     assert_eq!(names.len(), 6);
     assert!(names.contains("dev__api__get_x"));
-    assert!(
-        names
-            .iter()
-            .all(|name| name.len() <= 48 && name.chars().all(is_legal_char))
-    );
+    assert!(names.iter().all(|name| name.len() <= 48 && name.chars().all(is_legal_char)));
 }
 
 #[test]
@@ -98,27 +81,15 @@ fn a_table_resolves_what_it_was_given_and_nothing_else() {
 fn a_name_tells_which_server_may_have_it() {
     let (dev, files) = (ToolboxName::new("dev"), ServerName::new("files"));
     assert!(may_belong_to("dev__files__read_file", &dev, &files));
-    assert!(may_belong_to(
-        &registered("dev", "files", &"x".repeat(90)),
-        &dev,
-        &files
-    ));
+    assert!(may_belong_to(&registered("dev", "files", &"x".repeat(90)), &dev, &files));
     assert!(!may_belong_to("dev__other__read_file", &dev, &files));
     assert!(!may_belong_to("read_file", &dev, &files));
     assert!(!may_belong_to("", &dev, &files));
-    assert!(
-        !may_belong_to("dev_something", &dev, &files),
-        "an invented name"
-    );
+    assert!(!may_belong_to("dev_something", &dev, &files), "an invented name");
 
     let long = ToolboxName::new("b".repeat(60));
-    let cut = ExposedName::registered(
-        &ToolId {
-            toolbox: long.clone(),
-            ..id("", "files", "x")
-        },
-        48,
-    );
+    let cut =
+        ExposedName::registered(&ToolId { toolbox: long.clone(), ..id("", "files", "x") }, 48);
     assert!(may_belong_to(cut.as_str(), &long, &files));
 }
 

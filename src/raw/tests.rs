@@ -25,18 +25,9 @@ fn members_keep_their_order_and_spelling() {
 #[test]
 fn a_member_is_put_first() {
     let value = raw("2.50");
-    assert_eq!(
-        raw(r#"{"a":1}"#).with_first(&[("z", &value)]),
-        Some(raw(r#"{"z":2.50,"a":1}"#))
-    );
-    assert_eq!(
-        raw("{}").with_first(&[("z", &value)]),
-        Some(raw(r#"{"z":2.50}"#))
-    );
-    assert_eq!(
-        raw("{ }").with_first(&[("z", &value)]),
-        Some(raw(r#"{"z":2.50 }"#))
-    );
+    assert_eq!(raw(r#"{"a":1}"#).with_first(&[("z", &value)]), Some(raw(r#"{"z":2.50,"a":1}"#)));
+    assert_eq!(raw("{}").with_first(&[("z", &value)]), Some(raw(r#"{"z":2.50}"#)));
+    assert_eq!(raw("{ }").with_first(&[("z", &value)]), Some(raw(r#"{"z":2.50 }"#)));
     assert_eq!(raw("[]").with_first(&[("z", &value)]), None);
 }
 
@@ -59,8 +50,5 @@ fn a_member_is_taken_out() {
         raw(r#"{"resultType":"complete","x":1e9}"#).without_member("resultType"),
         Some(raw(r#"{"x":1e9}"#))
     );
-    assert_eq!(
-        raw(r#"{ "x":1 }"#).without_member("y"),
-        Some(raw(r#"{ "x":1 }"#))
-    );
+    assert_eq!(raw(r#"{ "x":1 }"#).without_member("y"), Some(raw(r#"{ "x":1 }"#)));
 }

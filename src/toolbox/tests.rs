@@ -56,12 +56,7 @@ fn view(filters: &[&str]) -> View {
 
 #[test]
 fn a_view_shows_what_is_listed_and_allowed() {
-    let names = |view: &View| {
-        view.tools
-            .iter()
-            .map(|t| t.name.to_string())
-            .collect::<Vec<_>>()
-    };
+    let names = |view: &View| view.tools.iter().map(|t| t.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(&view(&[])), ["dev__files__read", "dev__files__write"]);
     assert_eq!(names(&view(&["!w*"])), ["dev__files__read"]);
     assert!(view(&["!w*"]).tool("files", "write").is_none());

@@ -74,10 +74,7 @@ where
     tasks.spawn(reading.run(LineReader::new(reader, max)));
     (
         Requests { requests },
-        AgentTransport {
-            writer: writer.clone(),
-            messages,
-        },
+        AgentTransport { writer: writer.clone(), messages },
         Notifier { writer },
     )
 }
@@ -142,9 +139,7 @@ impl Reply {
         if self.cancelled.is_cancelled() {
             return Ok(());
         }
-        self.writer
-            .send(answer(self.id.clone(), member, value))
-            .await
+        self.writer.send(answer(self.id.clone(), member, value)).await
     }
 }
 
@@ -152,11 +147,7 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if !self.is_answered && !self.cancelled.is_cancelled() {
             let error = error_object(INTERNAL_ERROR, "an internal error; the log has more", None);
-            if self
-                .writer
-                .try_send(answer(self.id.clone(), "error", error))
-                .is_err()
-            {
+            if self.writer.try_send(answer(self.id.clone(), "error", error)).is_err() {
                 tracing::debug!("a request ends unanswered");
             }
         }
@@ -178,11 +169,9 @@ fn notification(method: &str, params: Option<Raw>) -> Vec<Bytes> {
     let head = format!(r#"{{"jsonrpc":"2.0","method":"{method}""#);
     match params {
         None => vec![Bytes::from(head + "}")],
-        Some(params) => vec![
-            Bytes::from(head + r#","params":"#),
-            params.into_bytes(),
-            Bytes::from_static(b"}"),
-        ],
+        Some(params) => {
+            vec![Bytes::from(head + r#","params":"#), params.into_bytes(), Bytes::from_static(b"}")]
+        }
     }
 }
 
@@ -269,14 +258,7 @@ impl Reading {
                     is_answered: false,
                 };
                 // Refused only while shutting down, when nobody reads answers any more.
-                let _ = self
-                    .to_relay
-                    .send(Request {
-                        method,
-                        params,
-                        reply,
-                    })
-                    .await;
+                let _ = self.to_relay.send(Request { method, params, reply }).await;
                 Ok(())
             }
             Message::Notification { method, params }

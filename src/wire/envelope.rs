@@ -12,11 +12,7 @@ use crate::raw::Raw;
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Wants an answer.
-    Request {
-        id: Raw,
-        method: String,
-        params: Option<Raw>,
-    },
+    Request { id: Raw, method: String, params: Option<Raw> },
     /// Wants none.
     Notification { method: String, params: Option<Raw> },
     /// Answers a request of ours.
@@ -70,23 +66,18 @@ impl Message {
         let raw = |value: &RawValue| Raw::slice_of(line, value);
         let params = members.params.map(raw);
         match (members.method, members.id, members.result, members.error) {
-            (Some(method), Some(id), _, _) => Ok(Self::Request {
-                id: raw(id),
-                method: method.into_owned(),
-                params,
-            }),
-            (Some(method), None, _, _) => Ok(Self::Notification {
-                method: method.into_owned(),
-                params,
-            }),
-            (None, Some(id), _, Some(error)) => Ok(Self::Answer {
-                id: raw(id),
-                outcome: Outcome::Error(raw(error)),
-            }),
-            (None, Some(id), Some(result), None) => Ok(Self::Answer {
-                id: raw(id),
-                outcome: Outcome::Result(raw(result)),
-            }),
+            (Some(method), Some(id), _, _) => {
+                Ok(Self::Request { id: raw(id), method: method.into_owned(), params })
+            }
+            (Some(method), None, _, _) => {
+                Ok(Self::Notification { method: method.into_owned(), params })
+            }
+            (None, Some(id), _, Some(error)) => {
+                Ok(Self::Answer { id: raw(id), outcome: Outcome::Error(raw(error)) })
+            }
+            (None, Some(id), Some(result), None) => {
+                Ok(Self::Answer { id: raw(id), outcome: Outcome::Result(raw(result)) })
+            }
             (None, _, _, _) => Err(Malformed::NoMessage),
         }
     }
@@ -98,20 +89,12 @@ impl Message {
 pub(crate) fn id_at_edges(head: &[u8], tail: &[u8]) -> Option<Raw> {
     [head, tail].into_iter().find_map(|edge| {
         let text = String::from_utf8_lossy(edge);
-        let at = if edge.as_ptr() == head.as_ptr() {
-            text.find("\"id\"")
-        } else {
-            text.rfind("\"id\"")
-        };
-        let value = text[at? + "\"id\"".len()..]
-            .trim_start()
-            .strip_prefix(':')?
-            .trim_start();
+        let at =
+            if edge.as_ptr() == head.as_ptr() { text.find("\"id\"") } else { text.rfind("\"id\"") };
+        let value = text[at? + "\"id\"".len()..].trim_start().strip_prefix(':')?.trim_start();
         let end = match value.strip_prefix('"') {
             Some(inner) => inner.find('"')? + 2,
-            None => value
-                .find(|c: char| !c.is_ascii_digit() && c != '-')
-                .unwrap_or(value.len()),
+            None => value.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(value.len()),
         };
         let id: serde_json::Value = serde_json::from_str(&value[..end]).ok()?;
         Some(Raw::encode(&id))

@@ -47,8 +47,7 @@ struct Oversized {
 impl Oversized {
     fn skip(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
-        self.tail
-            .extend_from_slice(&bytes[bytes.len().saturating_sub(KEPT_EDGE)..]);
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(KEPT_EDGE)..]);
         let surplus = self.tail.len().saturating_sub(KEPT_EDGE);
         self.tail.drain(..surplus);
     }
@@ -56,13 +55,7 @@ impl Oversized {
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(crate) fn new(reader: R, max: usize) -> Self {
-        Self {
-            reader,
-            buffer: BytesMut::new(),
-            scanned: 0,
-            max,
-            oversized: None,
-        }
+        Self { reader, buffer: BytesMut::new(), scanned: 0, max, oversized: None }
     }
 
     /// The next line that is not blank; `None` at the end of input. A last line without a line
@@ -116,11 +109,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 }
                 _ => {
                     let head = self.buffer[..KEPT_EDGE.min(self.buffer.len())].to_vec();
-                    self.oversized = Some(Oversized {
-                        head,
-                        tail: Vec::new(),
-                        length: 0,
-                    });
+                    self.oversized = Some(Oversized { head, tail: Vec::new(), length: 0 });
                     self.scanned = 0;
                 }
             }

@@ -90,12 +90,7 @@ where
         closed: CancellationToken::new(),
     });
     let (to_rmcp, messages) = mpsc::channel(QUEUE);
-    tasks.spawn(read(
-        LineReader::new(reader, max),
-        Arc::clone(&shared),
-        to_rmcp,
-        label.to_owned(),
-    ));
+    tasks.spawn(read(LineReader::new(reader, max), Arc::clone(&shared), to_rmcp, label.to_owned()));
     let link = Link(shared);
     (link.clone(), ServerTransport { link, messages })
 }
@@ -113,19 +108,11 @@ impl Link {
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         let (progress, progressed) = mpsc::channel(if wants_progress { PROGRESS_QUEUE } else { 1 });
-        let waiting = Waiting {
-            answer,
-            progress: wants_progress.then_some(progress),
-        };
+        let waiting = Waiting { answer, progress: wants_progress.then_some(progress) };
         self.0
             .with_waiting(|table| table.as_mut().map(|table| table.insert(id, waiting)))
             .ok_or(RequestError::NotSent)?;
-        let request = Request {
-            link: self.clone(),
-            id,
-            answered,
-            progressed,
-        };
+        let request = Request { link: self.clone(), id, answered, progressed };
 
         let token = wants_progress.then(|| Raw::encode(&id));
         let meta: Vec<_> = meta
@@ -136,21 +123,14 @@ impl Link {
         let meta = (!meta.is_empty()).then(|| raw::object(meta));
         let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"#);
         let mut parts = vec![Bytes::from(head)];
-        let members = params
-            .iter()
-            .copied()
-            .chain(meta.iter().map(|meta| ("_meta", meta)));
+        let members = params.iter().copied().chain(meta.iter().map(|meta| ("_meta", meta)));
         for (index, (key, value)) in members.enumerate() {
             let comma = if index == 0 { "" } else { "," };
             parts.push(Bytes::from(format!("{comma}\"{key}\":")));
             parts.push(value.clone().into_bytes());
         }
         parts.push(Bytes::from_static(b"}}"));
-        self.0
-            .writer
-            .send(parts)
-            .await
-            .map_err(|Closed| RequestError::Closed)?;
+        self.0.writer.send(parts).await.map_err(|Closed| RequestError::Closed)?;
         Ok(request)
     }
 
@@ -229,11 +209,7 @@ async fn read<R: AsyncRead + Unpin>(
         let line = match line {
             Line::Message(line) => line,
             Line::Oversized { head, tail, length } => {
-                tracing::warn!(
-                    server,
-                    length,
-                    "a message was too long and has been dropped"
-                );
+                tracing::warn!(server, length, "a message was too long and has been dropped");
                 let waiting =
                     envelope::id_at_edges(&head, &tail).and_then(|id| take_waiting(&shared, &id));
                 if let Some(waiting) = waiting {
@@ -252,10 +228,9 @@ async fn read<R: AsyncRead + Unpin>(
                     tracing::debug!(server, ?id, "an answer that nobody waits for");
                 }
             }
-            Ok(Message::Notification {
-                method,
-                params: Some(params),
-            }) if method == "notifications/progress" => {
+            Ok(Message::Notification { method, params: Some(params) })
+                if method == "notifications/progress" =>
+            {
                 deliver_progress(&shared, params, &server);
             }
             Ok(_) => match serde_json::from_slice(&line) {
@@ -285,11 +260,7 @@ fn excerpt(line: &Bytes) -> String {
 }
 
 fn relay_id(id: &Raw) -> Option<u64> {
-    std::str::from_utf8(id.as_bytes())
-        .ok()?
-        .parse()
-        .ok()
-        .filter(|id| *id >= FIRST_ID)
+    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok().filter(|id| *id >= FIRST_ID)
 }
 
 fn is_relay_id(id: &Raw) -> bool {
@@ -310,11 +281,7 @@ fn deliver_progress(shared: &Shared, params: Raw, server: &str) {
 
     // Some servers give a number back as a string.
     let number = |token: serde_json::Value| token.as_u64().or_else(|| token.as_str()?.parse().ok());
-    let Some(token) = params
-        .parse::<Progress>()
-        .ok()
-        .and_then(|p| number(p.progress_token))
-    else {
+    let Some(token) = params.parse::<Progress>().ok().and_then(|p| number(p.progress_token)) else {
         tracing::debug!(server, "progress without a token of ours");
         return;
     };

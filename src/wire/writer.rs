@@ -20,10 +20,7 @@ const COPIED: usize = 16 * 1024;
 pub struct Closed;
 
 enum Job {
-    Message {
-        parts: Vec<Bytes>,
-        written: oneshot::Sender<()>,
-    },
+    Message { parts: Vec<Bytes>, written: oneshot::Sender<()> },
     Close,
 }
 
@@ -48,19 +45,14 @@ impl Writer {
     /// Writes one message, given in parts, and a line end; returns once it is written.
     pub(crate) async fn send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
         let (written, done) = oneshot::channel();
-        self.jobs
-            .send(Job::Message { parts, written })
-            .await
-            .map_err(|_| Closed)?;
+        self.jobs.send(Job::Message { parts, written }).await.map_err(|_| Closed)?;
         done.await.map_err(|_| Closed)
     }
 
     /// Queues one message if there is room, for use where nothing can wait.
     pub(crate) fn try_send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
         let (written, _) = oneshot::channel();
-        self.jobs
-            .try_send(Job::Message { parts, written })
-            .map_err(|_| Closed)
+        self.jobs.try_send(Job::Message { parts, written }).map_err(|_| Closed)
     }
 
     /// Closes the stream after what is queued. What is sent later is refused.

@@ -18,11 +18,7 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The behaviors by name, with their parameters.
 #[derive(Debug, Deserialize)]
-#[serde(
-    tag = "act",
-    rename_all = "snake_case",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "act", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub(crate) enum Act {
     /// Returns the arguments exactly as they were sent, as text and as `structuredContent`.
     Echo,
@@ -144,10 +140,7 @@ impl Call {
             Act::Echo => Some(Ok(self.echo())),
             Act::Request => self.text(self.params.get()),
             Act::Result { raw } => Some(Ok(raw)),
-            Act::Sleep {
-                ms,
-                progress_every_ms,
-            } => self.sleep(ms, progress_every_ms, server),
+            Act::Sleep { ms, progress_every_ms } => self.sleep(ms, progress_every_ms, server),
             Act::Progress { count } => {
                 for step in 1..=count {
                     self.progress(server, step, count);
@@ -187,9 +180,7 @@ impl Call {
             }
             Act::Shrink { tools } => {
                 let gone = |entry: &Value| {
-                    tools
-                        .iter()
-                        .any(|name| entry["name"].as_str() == Some(name.as_str()))
+                    tools.iter().any(|name| entry["name"].as_str() == Some(name.as_str()))
                 };
                 server.change_tools(|list| list.retain(|entry| !gone(entry)));
                 self.text("shrunk")
@@ -207,11 +198,7 @@ impl Call {
     fn echo(&self) -> String {
         let arguments = self.arguments.get();
         let text = Value::from(arguments);
-        let era = if self.modern {
-            r#","resultType":"complete""#
-        } else {
-            ""
-        };
+        let era = if self.modern { r#","resultType":"complete""# } else { "" };
         format!(
             r#"{{"content":[{{"type":"text","text":{text}}}],"structuredContent":{arguments}{era}}}"#
         )
@@ -279,10 +266,7 @@ impl Call {
         }))
     }
 
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "every behavior ends in an `Option<Answer>`"
-    )]
+    #[expect(clippy::unnecessary_wraps, reason = "every behavior ends in an `Option<Answer>`")]
     fn value(&self, mut result: Value) -> Option<Answer> {
         if self.modern {
             result["resultType"] = "complete".into();

@@ -12,10 +12,7 @@ use crate::wire::RpcError;
 /// The parsed argument; the table in the crate's documentation explains the keys.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one independent key of the script"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one independent key of the script")]
 pub(crate) struct Script {
     pub(crate) name: String,
     pub(crate) version: String,
@@ -96,9 +93,7 @@ impl Script {
             Some(Value::Object(entry)) if entry.len() == 1 => match entry.iter().next() {
                 Some((kind, Value::Object(parameters))) => (kind.as_str(), parameters.clone()),
                 _ => {
-                    return Err(format!(
-                        "behavior of `{tool}`: parameters must be an object"
-                    ));
+                    return Err(format!("behavior of `{tool}`: parameters must be an object"));
                 }
             },
             Some(_) => {
@@ -137,11 +132,7 @@ pub(crate) fn tool(entry: &Value) -> Value {
 /// A tool that is called like a behavior behaves so; every other tool is an echo.
 fn default_kind(tool: &str) -> &str {
     let named = json!({ "act": tool });
-    if serde_json::from_value::<Act>(named).is_ok() {
-        tool
-    } else {
-        "echo"
-    }
+    if serde_json::from_value::<Act>(named).is_ok() { tool } else { "echo" }
 }
 
 /// `failStart`.

@@ -107,9 +107,7 @@ impl Server {
 
     fn request(self: &Arc<Self>, method: &str, id: &str, params: Params, raw: Box<RawValue>) {
         let protocol = self.script.protocol;
-        let carries_era = params
-            .meta
-            .contains_key("io.modelcontextprotocol/protocolVersion");
+        let carries_era = params.meta.contains_key("io.modelcontextprotocol/protocolVersion");
         let modern = carries_era && protocol != Protocol::Legacy;
         let answer = match method {
             "initialize" if self.script.hang_on_initialize => return,
@@ -130,10 +128,7 @@ impl Server {
             "subscriptions/listen" if modern => return self.listen(id, &params),
             _ => match self.script.answers.get(method) {
                 Some(answer) => Ok(answer.to_string()),
-                None => Err(RpcError::new(
-                    METHOD_NOT_FOUND,
-                    format!("Method not found: {method}"),
-                )),
+                None => Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))),
             },
         };
         self.output.answer(id, &answer);
@@ -150,11 +145,7 @@ impl Server {
                 ..RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version")
             });
         }
-        let version = if LEGACY.contains(&wanted) {
-            wanted
-        } else {
-            LEGACY[3]
-        };
+        let version = if LEGACY.contains(&wanted) { wanted } else { LEGACY[3] };
         Ok(without_nulls(json!({
             "protocolVersion": version,
             "capabilities": self.script.capabilities(),
@@ -269,11 +260,7 @@ impl Server {
     fn listen(&self, id: &str, params: &Params) {
         let id: Value = serde_json::from_str(id).unwrap_or_default();
         let wants_tools = params.notifications["toolsListChanged"] == true;
-        let accepted = if wants_tools {
-            json!({ "toolsListChanged": true })
-        } else {
-            json!({})
-        };
+        let accepted = if wants_tools { json!({ "toolsListChanged": true }) } else { json!({}) };
         self.output.notify(
             "notifications/subscriptions/acknowledged",
             &json!({ "_meta": subscription(&id), "notifications": accepted }),
@@ -290,8 +277,7 @@ impl Server {
             self.output.notify(LIST_CHANGED, &Value::Null);
         }
         for id in self.listeners.lock().unwrap().iter() {
-            self.output
-                .notify(LIST_CHANGED, &json!({ "_meta": subscription(id) }));
+            self.output.notify(LIST_CHANGED, &json!({ "_meta": subscription(id) }));
         }
     }
 

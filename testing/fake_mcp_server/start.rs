@@ -61,10 +61,7 @@ fn trap(text: &str) {
     exit(2);
 }
 
-#[expect(
-    clippy::zombie_processes,
-    reason = "grandchildren are left behind on purpose"
-)]
+#[expect(clippy::zombie_processes, reason = "grandchildren are left behind on purpose")]
 fn grandchildren(script: &Script) -> Vec<u32> {
     let (trap, stdout) = match script.grandchild {
         Grandchild::Flag(false) => return Vec::new(),

@@ -36,11 +36,7 @@ impl Default for RpcError {
 
 impl RpcError {
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            data: None,
-        }
+        Self { code, message: message.into(), data: None }
     }
 }
 
@@ -54,13 +50,10 @@ pub(crate) struct Output(Mutex<()>);
 impl Output {
     pub(crate) fn answer(&self, id: &str, answer: &Answer) {
         match answer {
-            Ok(result) => self.line(&format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#
-            )),
-            Err(error) => self.line(&format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"error":{}}}"#,
-                json!(error)
-            )),
+            Ok(result) => self.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)),
+            Err(error) => {
+                self.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{}}}"#, json!(error)))
+            }
         }
     }
 

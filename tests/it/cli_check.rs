@@ -12,11 +12,7 @@ use crate::support::{Agent, Bench, fake};
 /// A toolbox with a server of every kind there is.
 fn mixed() -> Bench {
     Bench::new()
-        .server(
-            "dev",
-            "calc",
-            fake(json!({ "tools": ["add", "sub", "echo"] })),
-        )
+        .server("dev", "calc", fake(json!({ "tools": ["add", "sub", "echo"] })))
         .server("dev", "off", json!({ "command": "x", "disabled": true }))
         .server("web", "remote", json!({ "url": "https://example.org/mcp" }))
         .server(
@@ -32,17 +28,13 @@ fn a_good_configuration_is_summed_up() {
         .server("dev", "calc", fake(json!({ "pidFile": "/nonexistent" })))
         .server("dev", "notes", json!({ "command": "npx" }))
         .server("web", "fetch", json!({ "command": "uvx" }));
-    bench
-        .settings()
-        .bind(|| insta::assert_snapshot!(bench.run(["check"])));
+    bench.settings().bind(|| insta::assert_snapshot!(bench.run(["check"])));
 }
 
 #[test]
 fn doubts_and_disabled_servers_are_reported() {
     let bench = mixed();
-    bench
-        .settings()
-        .bind(|| insta::assert_snapshot!(bench.run(["check"])));
+    bench.settings().bind(|| insta::assert_snapshot!(bench.run(["check"])));
 }
 
 #[test]
@@ -84,9 +76,7 @@ fn a_variable_names_the_configuration() {
 #[test]
 fn with_every_server_disabled_there_is_nothing_to_serve() {
     let bench = Bench::new().server("dev", "off", json!({ "command": "x", "disabled": true }));
-    bench
-        .settings()
-        .bind(|| insta::assert_snapshot!(bench.run(["check"])));
+    bench.settings().bind(|| insta::assert_snapshot!(bench.run(["check"])));
 }
 
 #[test]
@@ -135,10 +125,8 @@ fn an_interrupted_check_leaves_nothing_running() {
     bench.write_config();
     let config = bench.config_path();
     let args = ["check", "--connect", "--log-level", "debug", "--config"];
-    let check = Agent::spawn(
-        env!("CARGO_BIN_EXE_mcp-workbench"),
-        args.into_iter().chain(config.to_str()),
-    );
+    let check =
+        Agent::spawn(env!("CARGO_BIN_EXE_mcp-workbench"), args.into_iter().chain(config.to_str()));
     check.wait_stderr("I hang");
     check.signal(Signal::INT);
     check.wait_stderr("error: interrupted by SIGINT");

@@ -20,16 +20,10 @@ fn every_command_has_help() {
         "builtin",
     ];
     for command in commands {
-        let args = [command, "--help"]
-            .into_iter()
-            .filter(|arg| !arg.is_empty());
+        let args = [command, "--help"].into_iter().filter(|arg| !arg.is_empty());
         let output = bench.run_bare(args);
         assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
-        let name = if command.is_empty() {
-            "program"
-        } else {
-            command
-        };
+        let name = if command.is_empty() { "program" } else { command };
         insta::assert_snapshot!(format!("help_{name}"), output.stdout);
     }
 }
@@ -45,10 +39,7 @@ fn short_help_fits_one_screen() {
 fn the_schema_is_the_one_in_the_file() {
     let output = Bench::new().run_bare(["schema"]);
     assert_eq!(output.code, Some(0));
-    assert_eq!(
-        output.stdout,
-        include_str!("../../schemas/workbench-config.schema.json")
-    );
+    assert_eq!(output.stdout, include_str!("../../schemas/workbench-config.schema.json"));
 }
 
 #[test]

@@ -40,11 +40,7 @@ fn a_new_configuration_is_written() {
     let bench = Bench::new().file(".claude.json", CLIENT);
     fs::set_permissions(bench.path(".claude.json"), Permissions::from_mode(0o600)).unwrap();
     let output = bench.run_bare(["import", ".claude.json"]);
-    assert_eq!(
-        mode(&bench, "workbench-config.json"),
-        0o600,
-        "it holds the same secrets"
-    );
+    assert_eq!(mode(&bench, "workbench-config.json"), 0o600, "it holds the same secrets");
     let written = text(&bench, "workbench-config.json");
     insta::assert_snapshot!(format!("{output}\n--- workbench-config.json\n{written}"));
     assert_eq!(bench.run_bare(["check"]).code, Some(0));
@@ -52,19 +48,10 @@ fn a_new_configuration_is_written() {
 
 #[test]
 fn a_configuration_is_extended() {
-    let bench = Bench::new()
-        .file(".claude.json", CLIENT)
-        .file("my.json", EXISTING);
+    let bench = Bench::new().file(".claude.json", CLIENT).file("my.json", EXISTING);
     fs::set_permissions(bench.path("my.json"), Permissions::from_mode(0o640)).unwrap();
     std::os::unix::fs::symlink("my.json", bench.path("link.json")).unwrap();
-    let args = [
-        "import",
-        ".claude.json",
-        "--toolbox",
-        "dev",
-        "--config",
-        "link.json",
-    ];
+    let args = ["import", ".claude.json", "--toolbox", "dev", "--config", "link.json"];
     let output = bench.run_bare(args);
     assert_eq!(mode(&bench, "my.json"), 0o640);
     assert!(bench.path("link.json").is_symlink());
@@ -88,9 +75,7 @@ fn a_dry_run_writes_nothing() {
 
 #[test]
 fn what_cannot_be_read_is_refused() {
-    let bench = Bench::new()
-        .file(".claude.json", CLIENT)
-        .file("empty.json", "{}");
+    let bench = Bench::new().file(".claude.json", CLIENT).file("empty.json", "{}");
     bench.write("workbench-config.json", "{ \"toolboxes\": ");
     let runs: [&[&str]; 3] = [
         &["import", ".claude.json", "missing.json"],

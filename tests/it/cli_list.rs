@@ -24,17 +24,13 @@ fn two_toolboxes() -> Bench {
 #[test]
 fn every_toolbox_is_listed() {
     let bench = two_toolboxes();
-    bench
-        .settings()
-        .bind(|| insta::assert_snapshot!(bench.run(["list"])));
+    bench.settings().bind(|| insta::assert_snapshot!(bench.run(["list"])));
 }
 
 #[test]
 fn one_toolbox_is_listed() {
     let bench = two_toolboxes();
-    bench
-        .settings()
-        .bind(|| insta::assert_snapshot!(bench.run(["list", "web"])));
+    bench.settings().bind(|| insta::assert_snapshot!(bench.run(["list", "web"])));
 }
 
 #[test]
@@ -43,10 +39,7 @@ fn definitions_come_as_json() {
     let output = bench.run(["list", "dev", "--json"]);
     let listed: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(listed["tools"].as_array().unwrap().len(), 3);
-    assert!(
-        output.stdout.contains(r#""x-own":1.5"#),
-        "the definition is the server's own"
-    );
+    assert!(output.stdout.contains(r#""x-own":1.5"#), "the definition is the server's own");
     insta::assert_snapshot!(output);
 }
 

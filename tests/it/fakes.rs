@@ -76,11 +76,7 @@ fn a_list_comes_in_pages() {
 #[test]
 fn a_repeated_cursor_never_ends() {
     let agent = connect(json!({ "tools": ["a"], "repeatCursor": true }));
-    for params in [
-        json!({}),
-        json!({ "cursor": "again" }),
-        json!({ "cursor": "again" }),
-    ] {
+    for params in [json!({}), json!({ "cursor": "again" }), json!({ "cursor": "again" })] {
         let page = agent.request("tools/list", params).ok();
         assert_eq!(page["nextCursor"], "again");
     }
@@ -111,11 +107,8 @@ fn progress_comes_in_order_and_before_the_answer() {
     let agent = connect(json!({ "tools": ["progress"] }));
     let id = agent.send_call("progress", json!({ "count": 200 }));
     agent.wait(&id);
-    let steps: Vec<u64> = agent
-        .progress(&id)
-        .iter()
-        .map(|params| params["progress"].as_u64().unwrap())
-        .collect();
+    let steps: Vec<u64> =
+        agent.progress(&id).iter().map(|params| params["progress"].as_u64().unwrap()).collect();
     assert_eq!(steps, (1..=200).collect::<Vec<_>>());
 }
 
@@ -192,13 +185,7 @@ fn errors_are_either_protocol_or_result() {
 #[test]
 fn a_huge_answer_is_one_line() {
     let agent = connect(json!({ "tools": ["huge"] }));
-    assert_eq!(
-        agent
-            .call("huge", json!({ "bytes": 2_000_000 }))
-            .text()
-            .len(),
-        2_000_000
-    );
+    assert_eq!(agent.call("huge", json!({ "bytes": 2_000_000 })).text().len(), 2_000_000);
 }
 
 #[test]
@@ -209,10 +196,7 @@ fn a_grandchild_outlives_its_server_and_shows_in_the_pid_file() {
     let said = agent.call("pid", json!({})).structured();
     let started = Started::read(&pids);
     assert_eq!(started.servers, [agent.pid()]);
-    assert_eq!(
-        said,
-        json!({ "pid": agent.pid(), "grandchildren": started.grandchildren })
-    );
+    assert_eq!(said, json!({ "pid": agent.pid(), "grandchildren": started.grandchildren }));
     agent.close_stdin();
     agent.wait_exit(SOON);
     assert!(alive(started.grandchildren[0]));
@@ -224,10 +208,7 @@ fn a_grandchild_outlives_its_server_and_shows_in_the_pid_file() {
 fn a_stubborn_server_wants_to_be_killed() {
     let agent = connect(json!({ "tools": ["pid"], "stubborn": true }));
     agent.signal(Signal::TERM);
-    assert_eq!(
-        agent.call("pid", json!({})).structured()["pid"],
-        agent.pid()
-    );
+    assert_eq!(agent.call("pid", json!({})).structured()["pid"], agent.pid());
     agent.close_stdin();
     assert!(alive(agent.pid()));
     agent.kill();
@@ -267,10 +248,7 @@ fn it_ends_after_the_scripted_number_of_calls() {
 
 #[test]
 fn a_typing_error_in_a_script_ends_it_at_once() {
-    for script in [
-        json!({ "tolls": [] }),
-        json!({ "behavior": { "a": "ecko" } }),
-    ] {
+    for script in [json!({ "tolls": [] }), json!({ "behavior": { "a": "ecko" } })] {
         let agent = start(script.clone());
         assert_eq!(agent.wait_exit(SOON).code(), Some(2));
     }
@@ -282,17 +260,11 @@ fn a_modern_server_refuses_the_handshake_and_takes_modern_requests() {
     let agent = start(script.clone());
     let refused = agent.request("initialize", json!({ "protocolVersion": "2025-11-25" }));
     assert_eq!(refused.error()["code"], -32022);
-    assert_eq!(
-        agent.request("tools/list", json!({})).error()["code"],
-        -32602
-    );
+    assert_eq!(agent.request("tools/list", json!({})).error()["code"], -32602);
     let agent = agent.modern();
     let discovered = agent.request("server/discover", json!({})).ok();
     assert_eq!(discovered["supportedVersions"], json!(["2026-07-28"]));
-    assert_eq!(
-        agent.call("echo", json!({ "a": 1 })).ok()["resultType"],
-        "complete"
-    );
+    assert_eq!(agent.call("echo", json!({ "a": 1 })).ok()["resultType"], "complete");
     let asked = agent.call("ask", json!({ "method": "roots/list" })).ok();
     assert_eq!(asked["inputRequests"]["ask"]["method"], "roots/list");
     let filter = json!({ "notifications": { "toolsListChanged": true } });
@@ -300,20 +272,14 @@ fn a_modern_server_refuses_the_handshake_and_takes_modern_requests() {
     agent.next_notification("notifications/subscriptions/acknowledged");
     agent.call("grow", json!({ "tools": ["more"] }));
     let change = agent.next_notification("notifications/tools/list_changed");
-    assert_eq!(
-        change["_meta"]["io.modelcontextprotocol/subscriptionId"],
-        listen.0
-    );
+    assert_eq!(change["_meta"]["io.modelcontextprotocol/subscriptionId"], listen.0);
     assert_eq!(agent.tool_names(), ["echo", "ask", "grow", "more"]);
 }
 
 #[test]
 fn old_servers_hate_discovery() {
     let agent = start(json!({}));
-    assert_eq!(
-        agent.request("server/discover", json!({})).error()["code"],
-        -32601
-    );
+    assert_eq!(agent.request("server/discover", json!({})).error()["code"], -32601);
     let agent = start(json!({ "dieOnDiscover": true }));
     agent.send_request("server/discover", json!({}));
     assert_eq!(agent.wait_exit(SOON).code(), Some(1));
@@ -327,14 +293,8 @@ fn old_servers_hate_discovery() {
 fn the_environment_is_what_the_harness_gives() {
     let agent = connect(json!({ "tools": ["env", "cwd", "args"] }));
     let env = agent.call("env", json!({})).structured();
-    assert_eq!(
-        env.as_object().unwrap().keys().collect::<Vec<_>>(),
-        ["PATH"]
-    );
-    assert_eq!(
-        agent.call("cwd", json!({})).text(),
-        env!("CARGO_MANIFEST_DIR")
-    );
+    assert_eq!(env.as_object().unwrap().keys().collect::<Vec<_>>(), ["PATH"]);
+    assert_eq!(agent.call("cwd", json!({})).text(), env!("CARGO_MANIFEST_DIR"));
     let args = agent.call("args", json!({})).structured();
     assert_eq!(args["args"][0], fake_path());
 }

@@ -26,10 +26,7 @@ fn npm_servers_start() {
 
 #[test]
 fn pypi_servers_start() {
-    assert_eq!(
-        tool_count(pypi("mcp-server-time"), &["--local-timezone", "UTC"]),
-        2
-    );
+    assert_eq!(tool_count(pypi("mcp-server-time"), &["--local-timezone", "UTC"]), 2);
     assert_eq!(tool_count(pypi("mcp-server-git"), &[]), 12);
 }
 
@@ -41,16 +38,8 @@ fn sdk_clients_follow_a_growing_list() {
     });
     for sdk in Sdk::ALL {
         let seen = run(sdk, "dynamic", script.clone());
-        assert_eq!(
-            seen[3]["names"],
-            json!(["open_toolbox", "tb__srv__add"]),
-            "{sdk:?}"
-        );
-        assert_eq!(
-            seen[4]["result"]["structuredContent"],
-            json!({ "a": 1 }),
-            "{sdk:?}"
-        );
+        assert_eq!(seen[3]["names"], json!(["open_toolbox", "tb__srv__add"]), "{sdk:?}");
+        assert_eq!(seen[4]["result"]["structuredContent"], json!({ "a": 1 }), "{sdk:?}");
     }
 }
 
@@ -75,16 +64,6 @@ fn run(sdk: Sdk, mode: &str, script: Value) -> Vec<Value> {
     client.arg(fake_path()).arg(script.to_string());
     let seen = finish(client, "").json_lines();
     let events: Vec<&Value> = seen.iter().map(|line| &line["event"]).collect();
-    assert_eq!(
-        events,
-        [
-            "connected",
-            "tools",
-            "opened",
-            "tools_after",
-            "called",
-            "closed"
-        ]
-    );
+    assert_eq!(events, ["connected", "tools", "opened", "tools_after", "called", "closed"]);
     seen
 }

@@ -38,10 +38,7 @@ fn everything(_: &Bench) -> Real {
             "env": { "OF_THE_ENTRY": "is passed on" },
         }),
         calls: vec![
-            (
-                "echo",
-                json!({ "message": "größer 🧰 \u{2028}\u{0} \\ \"" }),
-            ),
+            ("echo", json!({ "message": "größer 🧰 \u{2028}\u{0} \\ \"" })),
             ("echo", json!({ "message": "long ".repeat(100_000) })),
             ("get-annotated-message", message("error", true)),
             ("get-annotated-message", message("success", false)),
@@ -56,18 +53,12 @@ fn everything(_: &Bench) -> Real {
             ("get-tiny-image", json!({})),
             ("gzip-file-as-resource", gzip("resource")),
             ("gzip-file-as-resource", gzip("resourceLink")),
-            (
-                "gzip-file-as-resource",
-                json!({ "data": "ftp://nowhere/file" }),
-            ),
+            ("gzip-file-as-resource", json!({ "data": "ftp://nowhere/file" })),
             ("toggle-simulated-logging", json!({})),
             ("toggle-simulated-logging", json!({})),
             ("toggle-subscriber-updates", json!({})),
             ("toggle-subscriber-updates", json!({})),
-            (
-                "trigger-long-running-operation",
-                json!({ "duration": 0.2, "steps": 4 }),
-            ),
+            ("trigger-long-running-operation", json!({ "duration": 0.2, "steps": 4 })),
             // It asks for a task, which neither we nor the direct client offer.
             ("simulate-research-query", json!({ "topic": "tools" })),
         ],
@@ -100,15 +91,9 @@ fn filesystem(bench: &Bench) -> Real {
             ("read_media_file", at("dot.png")),
             ("read_text_file", at("large.txt")),
             ("get_file_info", at("hello.txt")),
-            (
-                "write_file",
-                write("new.txt", "größer\r\n\t\"quoted\" \u{1F9F0}"),
-            ),
+            ("write_file", write("new.txt", "größer\r\n\t\"quoted\" \u{1F9F0}")),
             ("read_text_file", at("new.txt")),
-            (
-                "write_file",
-                write("big.txt", &"0123456789".repeat(100_000)),
-            ),
+            ("write_file", write("big.txt", &"0123456789".repeat(100_000))),
             ("read_text_file", at("big.txt")),
             (
                 "edit_file",
@@ -138,10 +123,7 @@ fn memory(bench: &Bench) -> Real {
         }),
         calls: vec![
             ("read_graph", json!({})),
-            (
-                "create_entities",
-                json!({ "entities": [entity("a"), entity("ü")] }),
-            ),
+            ("create_entities", json!({ "entities": [entity("a"), entity("ü")] })),
             (
                 "create_relations",
                 json!({ "relations": [{ "from": "a", "to": "ü", "relationType": "knows" }] }),
@@ -170,10 +152,7 @@ fn time(_: &Bench) -> Real {
             ("get_current_time", json!({ "timezone": "Nowhere/Town" })),
         ],
         // The time, and the day where a test runs into midnight.
-        unstable: &[
-            r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d",
-            r"(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day",
-        ],
+        unstable: &[r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", r"(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"],
     }
 }
 
@@ -261,11 +240,7 @@ impl Way {
 
     /// Starts a gateway in this mode and opens the toolbox; the text of the answer comes along.
     fn open(self, bench: &Bench, servers: &[&Real]) -> (Agent, String) {
-        let mode = if self == Self::Dynamic {
-            "dynamic"
-        } else {
-            "proxy"
-        };
+        let mode = if self == Self::Dynamic { "dynamic" } else { "proxy" };
         let bench = servers.iter().fold(bench.clone(), |bench, server| {
             bench.server(TOOLBOX, server.name, server.entry.clone())
         });
@@ -294,10 +269,7 @@ impl Way {
             params["progressToken"] = "of the call".into();
             params
         });
-        Answer {
-            progress: progress.collect(),
-            response,
-        }
+        Answer { progress: progress.collect(), response }
     }
 }
 
@@ -321,9 +293,7 @@ impl Answer {
 /// Makes all calls of a server, in order, from the same beginning.
 fn answers(way: Way, agent: &Agent, server: &Real) -> Vec<Answer> {
     let calls = server.calls.iter();
-    calls
-        .map(|(tool, arguments)| way.call(agent, server.name, tool, arguments.clone()))
-        .collect()
+    calls.map(|(tool, arguments)| way.call(agent, server.name, tool, arguments.clone())).collect()
 }
 
 #[track_caller]
@@ -403,9 +373,7 @@ fn assert_tools(way: Way, agent: &Agent, opened: &str, servers: &[(&Real, &[Stri
     let all = |wanted: fn(&str, &str) -> String| -> Vec<String> {
         let of_server = |(server, definitions): &(&Real, &[String])| {
             let definitions = definitions.iter();
-            definitions
-                .map(|definition| wanted(server.name, definition))
-                .collect::<Vec<_>>()
+            definitions.map(|definition| wanted(server.name, definition)).collect::<Vec<_>>()
         };
         servers.iter().flat_map(of_server).collect()
     };
@@ -465,9 +433,8 @@ fn one_toolbox_holds_them_all() {
         (definitions, answer)
     });
     let pairs = servers.iter().zip(&direct);
-    let listed: Vec<_> = pairs
-        .map(|(server, (definitions, _))| (server, definitions.as_slice()))
-        .collect();
+    let listed: Vec<_> =
+        pairs.map(|(server, (definitions, _))| (server, definitions.as_slice())).collect();
     let counts = listed.iter().map(|(_, definitions)| definitions.len());
     assert_eq!(counts.collect::<Vec<_>>(), [13, 14, 9, 2, 12]);
     for way in Way::THROUGH {
@@ -499,11 +466,7 @@ fn what_a_server_offers_for_a_capability_of_the_client_is_not_there() {
         assert!(more.iter().any(|tool| tool == name), "{more:?}");
         let refused = way.call(&agent, server.name, name, json!({})).response;
         assert!(refused.is_tool_error());
-        assert!(
-            refused.text().contains("there is no tool"),
-            "{}",
-            refused.text()
-        );
+        assert!(refused.text().contains("there is no tool"), "{}", refused.text());
     }
 }
 

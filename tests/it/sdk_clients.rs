@@ -26,16 +26,8 @@ fn bench(mode: &str) -> Bench {
     });
     Bench::new()
         .set("toolMode", mode.into())
-        .server(
-            "math",
-            "calc",
-            fake(json!({ "tools": [definition, "count"] })),
-        )
-        .server(
-            "idle",
-            "never",
-            json!({ "command": "no-such-program-anywhere" }),
-        )
+        .server("math", "calc", fake(json!({ "tools": [definition, "count"] })))
+        .server("idle", "never", json!({ "command": "no-such-program-anywhere" }))
 }
 
 fn run(sdk: Sdk, mode: &str) -> Seen {
@@ -76,11 +68,7 @@ fn every_client_gets_the_registered_tools_in_dynamic_mode() {
 fn every_client_calls_through_in_proxy_mode() {
     for sdk in Sdk::ALL {
         let seen = run(sdk, "proxy");
-        let expected = if sdk.probes() {
-            "2026-07-28"
-        } else {
-            "2025-11-25"
-        };
+        let expected = if sdk.probes() { "2026-07-28" } else { "2025-11-25" };
         assert_eq!(seen.event("connected")["protocol"], expected, "{sdk:?}");
         let tools = json!(["open_toolbox", "use_tool"]);
         assert_eq!(seen.event("tools")["names"], tools);
@@ -91,9 +79,7 @@ fn every_client_calls_through_in_proxy_mode() {
 
 fn reach_a_real_server(mode: &str) {
     let everything = json!({ "command": npm("mcp-server-everything"), "args": ["stdio"] });
-    let bench = Bench::new()
-        .set("toolMode", mode.into())
-        .server("box", "everything", everything);
+    let bench = Bench::new().set("toolMode", mode.into()).server("box", "everything", everything);
     for sdk in Sdk::ALL {
         let path = ["box", "everything", "get-structured-content"];
         let seen = Seen(bench.sdk(sdk, mode, path, json!({ "location": "Chicago" })));

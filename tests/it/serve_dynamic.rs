@@ -27,10 +27,7 @@ fn text(result: &Value) -> String {
 fn open_json(agent: &Agent, toolbox: &str) -> Value {
     let result = agent.open(toolbox).ok();
     let inside: Value = serde_json::from_str(&text(&result)).unwrap();
-    assert_eq!(
-        inside, result["structuredContent"],
-        "both forms say the same"
-    );
+    assert_eq!(inside, result["structuredContent"], "both forms say the same");
     inside
 }
 
@@ -40,18 +37,9 @@ fn an_agent_starts_with_one_tool_and_gets_the_others_by_opening() {
     let agent = bench.agent().relisting();
     let hello = agent.initialize();
     let instructions = hello["instructions"].as_str().unwrap();
-    assert!(
-        instructions.starts_with("Toolboxes: math, other."),
-        "{instructions}"
-    );
-    assert!(
-        instructions.contains("math (1 server): Adding and echoing"),
-        "{instructions}"
-    );
-    assert_eq!(
-        hello["capabilities"],
-        json!({"tools": {"listChanged": true}})
-    );
+    assert!(instructions.starts_with("Toolboxes: math, other."), "{instructions}");
+    assert!(instructions.contains("math (1 server): Adding and echoing"), "{instructions}");
+    assert_eq!(hello["capabilities"], json!({"tools": {"listChanged": true}}));
     assert_eq!(agent.tool_names(), ["open_toolbox"]);
 
     let opened = open_json(&agent, "math");
@@ -133,12 +121,7 @@ fn a_valid_name_works_before_its_toolbox_was_opened() {
     agent.initialize();
     let result = agent.call("other__misc__echo", json!({"x": 1})).ok();
     assert_eq!(result["structuredContent"], json!({"x": 1}));
-    assert!(
-        agent
-            .wait_relists(1)
-            .contains(&"other__misc__pid".to_owned()),
-        "and opens it"
-    );
+    assert!(agent.wait_relists(1).contains(&"other__misc__pid".to_owned()), "and opens it");
 }
 
 #[test]
@@ -173,35 +156,20 @@ fn a_server_that_fails_does_not_spoil_the_rest_and_is_tried_again() {
                 "failTimes": {"n": 1, "counterFile": counter},
             })),
         )
-        .server(
-            "box",
-            "missing",
-            json!({"command": "no-such-program-anywhere"}),
-        );
+        .server("box", "missing", json!({"command": "no-such-program-anywhere"}));
     let pid_file = bench.path_text("pids");
-    let bench = bench.server(
-        "box",
-        "steady",
-        fake(json!({"tools": ["pid"], "pidFile": pid_file})),
-    );
+    let bench = bench.server("box", "steady", fake(json!({"tools": ["pid"], "pidFile": pid_file})));
     let agent = bench.agent().relisting();
     agent.initialize();
 
     let first = open_json(&agent, "box");
     assert_eq!(first["servers_connected"], 2);
     assert_eq!(first["tools_registered"], 2);
-    let failed: Vec<_> = first["failed_servers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|f| f["server"].clone())
-        .collect();
+    let failed: Vec<_> =
+        first["failed_servers"].as_array().unwrap().iter().map(|f| f["server"].clone()).collect();
     assert_eq!(failed, ["flaky", "missing"]);
     let missing = &first["failed_servers"][1];
-    assert_eq!(
-        missing["reason"],
-        "the command `no-such-program-anywhere` was not found on PATH"
-    );
+    assert_eq!(missing["reason"], "the command `no-such-program-anywhere` was not found on PATH");
     assert!(missing["hint"].as_str().unwrap().starts_with("install it"));
 
     let second = open_json(&agent, "box");
@@ -219,17 +187,10 @@ fn filters_decide_what_is_registered_and_what_can_be_called() {
     let agent = bench.agent().relisting();
     agent.initialize();
     agent.open("box");
-    assert_eq!(
-        agent.tool_names(),
-        ["open_toolbox", "box__files__read_a", "box__files__list"]
-    );
+    assert_eq!(agent.tool_names(), ["open_toolbox", "box__files__read_a", "box__files__list"]);
     let hidden = text(&agent.call("box__files__write_a", json!({})).ok());
     let absent = text(&agent.call("box__files__write_x", json!({})).ok());
-    assert_eq!(
-        hidden.replace("write_a", "write_x"),
-        absent,
-        "they look the same"
-    );
+    assert_eq!(hidden.replace("write_a", "write_x"), absent, "they look the same");
 }
 
 #[test]
@@ -253,11 +214,7 @@ fn names_stay_within_the_limit_and_apart() {
     assert_eq!(unique.len(), 8, "{names:?}");
     for name in &names[1..] {
         assert!(name.len() <= 48, "{name}");
-        assert!(
-            name.chars()
-                .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)),
-            "{name}"
-        );
+        assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)), "{name}");
         let result = agent.call(name, json!({"called": name})).ok();
         assert_eq!(result["structuredContent"]["called"], json!(name));
     }
@@ -271,26 +228,16 @@ fn a_server_that_changes_its_tools_is_listed_again_and_the_client_told() {
     agent.initialize();
     agent.open("box");
     agent.wait_relists(1);
-    agent
-        .call("box__srv__grow", json!({"tools": ["fresh"]}))
-        .ok();
-    assert_eq!(
-        agent.wait_relists(2),
-        ["open_toolbox", "box__srv__grow", "box__srv__fresh"]
-    );
+    agent.call("box__srv__grow", json!({"tools": ["fresh"]})).ok();
+    assert_eq!(agent.wait_relists(2), ["open_toolbox", "box__srv__grow", "box__srv__fresh"]);
     agent.call("box__srv__fresh", json!({})).ok();
 }
 
 #[test]
 fn every_page_of_a_list_is_read_even_when_the_pages_repeat() {
     let names: Vec<_> = (0..25).map(|n| format!("t{n}")).collect();
-    let bench = Bench::new()
-        .server(
-            "box",
-            "paged",
-            fake(json!({"tools": names, "pageSize": 10})),
-        )
-        .server(
+    let bench =
+        Bench::new().server("box", "paged", fake(json!({"tools": names, "pageSize": 10}))).server(
             "loop",
             "endless",
             fake(json!({"tools": names, "pageSize": 10, "repeatCursor": true})),
@@ -303,13 +250,11 @@ fn every_page_of_a_list_is_read_even_when_the_pages_repeat() {
 
 #[test]
 fn progress_says_what_an_opening_waits_for() {
-    let bench = Bench::new()
-        .server("box", "fast", fake(json!({"tools": ["echo"]})))
-        .server(
-            "box",
-            "slow",
-            fake(json!({"tools": ["count"], "startDelayMs": 400})),
-        );
+    let bench = Bench::new().server("box", "fast", fake(json!({"tools": ["echo"]}))).server(
+        "box",
+        "slow",
+        fake(json!({"tools": ["count"], "startDelayMs": 400})),
+    );
     let agent = bench.agent().relisting();
     agent.initialize();
     let id = agent.send_request(

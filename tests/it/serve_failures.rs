@@ -34,9 +34,8 @@ fn ten_openings_at_once_start_each_server_once() {
     two["shared"] = json!(false);
     let bench = bench.server("box", "one", one).server("box", "two", two);
     let agent = agent(&bench);
-    let ids: Vec<_> = (0..10)
-        .map(|_| agent.send_call("open_toolbox", json!({"toolbox": "box"})))
-        .collect();
+    let ids: Vec<_> =
+        (0..10).map(|_| agent.send_call("open_toolbox", json!({"toolbox": "box"}))).collect();
     for id in &ids {
         assert_eq!(agent.wait(id).structured()["servers_connected"], 2);
     }
@@ -82,29 +81,12 @@ fn a_death_fails_the_calls_in_it_alone_and_the_next_call_starts_it_again() {
     let crash = agent.call("box__mortal__crash", json!({}));
     assert!(crash.is_tool_error());
     insta::assert_snapshot!(crash.text());
-    assert!(
-        agent
-            .wait(&lost)
-            .text()
-            .starts_with("server `mortal`: the server ended")
-    );
+    assert!(agent.wait(&lost).text().starts_with("server `mortal`: the server ended"));
     assert!(!agent.wait(&healthy).is_tool_error());
 
-    assert!(
-        agent.tool_names().contains(&"box__mortal__echo".to_owned()),
-        "its tools stay"
-    );
-    assert_eq!(
-        agent
-            .call("box__mortal__echo", json!({"x": 1}))
-            .structured(),
-        json!({"x": 1})
-    );
-    assert_eq!(
-        starts(&bench).len(),
-        2,
-        "one start, one new start, and no call was repeated"
-    );
+    assert!(agent.tool_names().contains(&"box__mortal__echo".to_owned()), "its tools stay");
+    assert_eq!(agent.call("box__mortal__echo", json!({"x": 1})).structured(), json!({"x": 1}));
+    assert_eq!(starts(&bench).len(), 2, "one start, one new start, and no call was repeated");
 }
 
 #[test]
@@ -121,55 +103,39 @@ fn a_server_that_keeps_dying_is_started_once_for_each_call() {
 
 #[test]
 fn rubbish_repeated_answers_and_huge_lines_harm_nobody() {
-    let bench = Bench::new()
-        .set("limits", json!({"maxMessageBytes": 1_000_000}))
-        .server("box", "odd", fake(json!({
+    let bench = Bench::new().set("limits", json!({"maxMessageBytes": 1_000_000})).server(
+        "box",
+        "odd",
+        fake(json!({
             "tools": ["garbage", "twice", "huge", "echo", "count"],
             "noise": {"stdout": ["Starting up...", "{\"half\":", "[]"], "stderr": ["warming up"]},
-        })));
+        })),
+    );
     let agent = agent(&bench);
     agent.open("box");
-    agent
-        .call("box__odd__garbage", json!({"bytes": 100_000}))
-        .ok();
+    agent.call("box__odd__garbage", json!({"bytes": 100_000})).ok();
     agent.call("box__odd__twice", json!({})).ok();
     let huge = agent.call("box__odd__huge", json!({"bytes": 2_000_000}));
     assert!(huge.is_tool_error());
-    assert!(
-        huge.text()
-            .contains("more than `limits.maxMessageBytes` allows"),
-        "{}",
-        huge.text()
-    );
-    assert!(
-        !agent
-            .call("box__odd__huge", json!({"bytes": 900_000}))
-            .is_tool_error()
-    );
-    assert_eq!(
-        agent.call("box__odd__echo", json!({"x": 1})).structured(),
-        json!({"x": 1})
-    );
+    assert!(huge.text().contains("more than `limits.maxMessageBytes` allows"), "{}", huge.text());
+    assert!(!agent.call("box__odd__huge", json!({"bytes": 900_000})).is_tool_error());
+    assert_eq!(agent.call("box__odd__echo", json!({"x": 1})).structured(), json!({"x": 1}));
     agent.wait_stderr("warming up");
 }
 
 #[test]
 fn a_line_of_64_mib_is_refused_by_default_and_harms_nobody() {
-    let bench = Bench::new()
-        .server("box", "odd", fake(json!({"tools": ["huge", "echo"]})))
-        .server("box", "calm", fake(json!({"tools": ["echo"]})));
+    let bench = Bench::new().server("box", "odd", fake(json!({"tools": ["huge", "echo"]}))).server(
+        "box",
+        "calm",
+        fake(json!({"tools": ["echo"]})),
+    );
     let agent = agent(&bench);
     agent.open("box");
     let huge = agent.send_call("box__odd__huge", json!({"bytes": 64 * 1024 * 1024 + 1000}));
-    assert_eq!(
-        agent.call("box__calm__echo", json!({"x": 1})).structured(),
-        json!({"x": 1})
-    );
+    assert_eq!(agent.call("box__calm__echo", json!({"x": 1})).structured(), json!({"x": 1}));
     assert!(agent.wait(&huge).is_tool_error());
-    assert_eq!(
-        agent.call("box__odd__echo", json!({"x": 1})).structured(),
-        json!({"x": 1})
-    );
+    assert_eq!(agent.call("box__odd__echo", json!({"x": 1})).structured(), json!({"x": 1}));
 }
 
 #[test]
@@ -185,10 +151,7 @@ fn an_endless_start_is_given_up_and_holds_up_nobody() {
     );
     let agent = agent(&bench);
     let opening = agent.send_call("open_toolbox", json!({"toolbox": "box"}));
-    assert!(
-        !agent.call("box__good__echo", json!({})).is_tool_error(),
-        "needs only its own server"
-    );
+    assert!(!agent.call("box__good__echo", json!({})).is_tool_error(), "needs only its own server");
     let opened = agent.wait(&opening).structured();
     assert_eq!(opened["servers_connected"], 1);
     let failed = &opened["failed_servers"][0];
@@ -207,18 +170,11 @@ fn a_call_without_answer_or_progress_is_cancelled_at_the_server() {
     assert!(never.is_tool_error());
     insta::assert_snapshot!(never.text());
     // Progress keeps a call alive that takes longer than its timeout.
-    let slow = agent.send_call(
-        "box__slow__sleep",
-        json!({"ms": 900, "progressEveryMs": 100}),
-    );
+    let slow = agent.send_call("box__slow__sleep", json!({"ms": 900, "progressEveryMs": 100}));
     assert!(!agent.wait(&slow).is_tool_error());
     assert!(agent.progress(&slow).len() >= 7);
     let count = agent.call("box__slow__count", json!({})).structured();
-    assert_eq!(
-        count["cancelled"].as_array().map(Vec::len),
-        Some(1),
-        "{count}"
-    );
+    assert_eq!(count["cancelled"].as_array().map(Vec::len), Some(1), "{count}");
 }
 
 #[test]
@@ -226,19 +182,12 @@ fn an_agent_that_cancels_gets_no_answer_and_the_server_is_told() {
     let bench = Bench::new().server("box", "slow", fake(json!({"tools": ["sleep", "count"]})));
     let agent = agent(&bench);
     agent.open("box");
-    let id = agent.send_call(
-        "box__slow__sleep",
-        json!({"ms": 60_000, "progressEveryMs": 20}),
-    );
+    let id = agent.send_call("box__slow__sleep", json!({"ms": 60_000, "progressEveryMs": 20}));
     agent.next_notification("notifications/progress");
     agent.cancel(&id);
     // The cancellation was written before the next call, and the server reads in order.
     let count = agent.call("box__slow__count", json!({})).structured();
-    assert_eq!(
-        count["cancelled"].as_array().map(Vec::len),
-        Some(1),
-        "{count}"
-    );
+    assert_eq!(count["cancelled"].as_array().map(Vec::len), Some(1), "{count}");
     assert!(agent.answered(&id).is_none());
 }
 
@@ -247,12 +196,10 @@ fn a_hundred_calls_at_once_are_each_answered_with_their_own() {
     let bench = Bench::new().server("box", "srv", fake(json!({"tools": ["echo", "sleep"]})));
     let agent = agent(&bench);
     agent.open("box");
-    let ids: Vec<_> = (0..100)
-        .map(|n| agent.send_call("box__srv__sleep", json!({"ms": 100, "n": n})))
-        .collect();
-    let echoes: Vec<_> = (0..100)
-        .map(|n| agent.send_call("box__srv__echo", json!({"n": n})))
-        .collect();
+    let ids: Vec<_> =
+        (0..100).map(|n| agent.send_call("box__srv__sleep", json!({"ms": 100, "n": n}))).collect();
+    let echoes: Vec<_> =
+        (0..100).map(|n| agent.send_call("box__srv__echo", json!({"n": n}))).collect();
     for (n, id) in echoes.iter().enumerate() {
         assert_eq!(agent.wait(id).structured(), json!({"n": n}));
     }
@@ -278,14 +225,8 @@ fn a_server_of_the_modern_era_alone_is_served_to_an_agent_of_the_older() {
     assert_eq!(result["structuredContent"], json!({"x": 1}));
     assert!(result.get("resultType").is_none(), "{result}");
     agent.wait_relists(1);
-    agent
-        .call("box__new__grow", json!({"tools": ["fresh"]}))
-        .ok();
-    assert!(
-        agent
-            .wait_relists(2)
-            .contains(&"box__new__fresh".to_owned())
-    );
+    agent.call("box__new__grow", json!({"tools": ["fresh"]})).ok();
+    assert!(agent.wait_relists(2).contains(&"box__new__fresh".to_owned()));
 }
 
 #[test]
@@ -338,10 +279,7 @@ fn children_get_a_small_environment_unless_they_inherit() {
     };
     let own = env("box__own__env");
     assert_eq!(own["MINE"], "yes");
-    assert_eq!(
-        own["GREETING"], "hi ${MINE}",
-        "a value is not expanded again"
-    );
+    assert_eq!(own["GREETING"], "hi ${MINE}", "a value is not expanded again");
     assert!(own.get("PATH").is_some());
     assert!(own.get("SECRET_OF_OURS").is_none(), "{own}");
     assert_eq!(env("box__all__env")["SECRET_OF_OURS"], "s3cret");
@@ -358,9 +296,6 @@ fn an_idle_server_is_stopped_and_comes_back_when_it_is_needed() {
     let agent = agent(&bench);
     agent.open("box");
     wait_gone(&starts(&bench), SOON);
-    assert_eq!(
-        agent.call("box__srv__echo", json!({"x": 1})).structured(),
-        json!({"x": 1})
-    );
+    assert_eq!(agent.call("box__srv__echo", json!({"x": 1})).structured(), json!({"x": 1}));
     assert_eq!(starts(&bench).len(), 2);
 }

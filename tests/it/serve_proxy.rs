@@ -42,11 +42,7 @@ fn opening_returns_whole_definitions_one_a_line() {
         ]
     );
     serde_json::from_str::<Value>(&text).expect("all of it is one JSON text");
-    assert_eq!(
-        agent.tool_names(),
-        ["open_toolbox", "use_tool"],
-        "the list is constant"
-    );
+    assert_eq!(agent.tool_names(), ["open_toolbox", "use_tool"], "the list is constant");
     assert!(agent.notifications().is_empty());
 }
 
@@ -65,29 +61,16 @@ fn use_tool_understands_every_way_models_write_it() {
         (json!({"tool": tool, "arguments": null}), json!({})),
         (json!({"tool": tool, "arguments": ""}), json!({})),
         (json!({"tool": tool}), json!({})),
-        (
-            json!({"tool": "math__calc__echo", "arguments": x}),
-            x.clone(),
-        ),
+        (json!({"tool": "math__calc__echo", "arguments": x}), x.clone()),
         (
             json!({"toolbox_name": "math", "tool_name": "math__calc__echo", "arguments": x}),
             x.clone(),
         ),
-        (
-            json!({"toolbox_name": "math", "tool_name": "calc__echo", "arguments": x}),
-            x.clone(),
-        ),
-        (
-            json!({"toolbox_name": "math", "tool_name": "echo", "arguments": x}),
-            x.clone(),
-        ),
+        (json!({"toolbox_name": "math", "tool_name": "calc__echo", "arguments": x}), x.clone()),
+        (json!({"toolbox_name": "math", "tool_name": "echo", "arguments": x}), x.clone()),
     ] {
         let response = agent.call("use_tool", arguments.clone());
-        assert!(
-            !response.is_tool_error(),
-            "{arguments}: {}",
-            response.text()
-        );
+        assert!(!response.is_tool_error(), "{arguments}: {}", response.text());
         let echoed = response.ok()["structuredContent"].clone();
         let echoed = if echoed.is_null() { json!({}) } else { echoed };
         assert_eq!(echoed, expected, "{arguments}");
@@ -158,19 +141,14 @@ fn a_large_toolbox_steps_down_to_signatures_and_details_are_for_the_asking() {
     assert_eq!(full["tools"][1]["name"], "tool_4");
     assert!(full.get("more").is_none());
 
-    let response = agent.call(
-        "open_toolbox",
-        json!({"toolbox": "big", "tools": ["tol_3"]}),
-    );
+    let response = agent.call("open_toolbox", json!({"toolbox": "big", "tools": ["tol_3"]}));
     assert!(response.is_tool_error());
     assert!(response.text().contains("`tool_3`"), "{}", response.text());
 }
 
 #[test]
 fn even_the_shortest_list_is_bounded_and_says_what_it_left_out() {
-    let tools: Vec<_> = (0..500)
-        .map(|n| format!("a_tool_with_a_rather_long_name_{n}"))
-        .collect();
+    let tools: Vec<_> = (0..500).map(|n| format!("a_tool_with_a_rather_long_name_{n}")).collect();
     let bench = Bench::new()
         .set("toolMode", json!("proxy"))
         .set("limits", json!({"maxListingBytes": 4000}))
@@ -189,11 +167,7 @@ fn a_modern_request_gets_a_constant_list_in_dynamic_mode_too() {
     let bench = bench().set("toolMode", json!("dynamic"));
     let agent = bench.agent().modern();
     let probe = agent.request("server/discover", json!({}));
-    assert_eq!(
-        probe.error()["code"],
-        -32601,
-        "dynamic does not offer the modern revision"
-    );
+    assert_eq!(probe.error()["code"], -32601, "dynamic does not offer the modern revision");
     assert_eq!(agent.tool_names(), ["open_toolbox", "use_tool"]);
     let opened = agent.open("math");
     assert!(opened.text().contains(r#""inputSchema""#));
@@ -210,18 +184,8 @@ fn proxy_serves_both_eras_on_one_pipe() {
     let bench = bench();
     let agent = bench.agent().modern();
     let discovered = agent.request("server/discover", json!({})).ok();
-    assert!(
-        discovered["supportedVersions"]
-            .as_array()
-            .unwrap()
-            .contains(&json!("2026-07-28"))
-    );
-    assert!(
-        discovered["instructions"]
-            .as_str()
-            .unwrap()
-            .starts_with("Toolboxes: math.")
-    );
+    assert!(discovered["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")));
+    assert!(discovered["instructions"].as_str().unwrap().starts_with("Toolboxes: math."));
     let list = agent.request("tools/list", json!({})).ok();
     assert_eq!(list["ttlMs"], 0);
     assert_eq!(list["resultType"], "complete");
@@ -244,13 +208,7 @@ fn a_request_of_an_unknown_revision_is_refused_with_the_known_ones() {
         json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2031-01-01", "io.modelcontextprotocol/clientCapabilities": {}}}),
     );
     assert_eq!(response.error()["code"], -32022);
-    assert!(
-        response.error()["data"]["supported"]
-            .as_array()
-            .unwrap()
-            .len()
-            >= 5
-    );
+    assert!(response.error()["data"]["supported"].as_array().unwrap().len() >= 5);
 }
 
 #[test]
@@ -258,10 +216,8 @@ fn a_subscription_does_not_hold_up_the_end() {
     let bench = bench();
     let agent = bench.agent().modern();
     agent.request("server/discover", json!({})).ok();
-    agent.send_request(
-        "subscriptions/listen",
-        json!({"notifications": {"toolsListChanged": true}}),
-    );
+    agent
+        .send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     agent.next_notification("notifications/subscriptions/acknowledged");
     agent.close_stdin();
     let status = agent.wait_exit(std::time::Duration::from_secs(2));

@@ -5,15 +5,9 @@ async fn a_server_that_keeps_dying_is_started_less_and_less_eagerly() {
     let mut restarts = Restarts::new();
     let mut pause = || {
         restarts.failed();
-        restarts
-            .not_before
-            .map_or(Duration::ZERO, |then| then - Instant::now())
+        restarts.not_before.map_or(Duration::ZERO, |then| then - Instant::now())
     };
-    assert_eq!(
-        pause(),
-        Duration::ZERO,
-        "the first failure is followed by a start at once"
-    );
+    assert_eq!(pause(), Duration::ZERO, "the first failure is followed by a start at once");
     let mut last = Duration::ZERO;
     for _ in 0..4 {
         let next = pause();
@@ -21,9 +15,6 @@ async fn a_server_that_keeps_dying_is_started_less_and_less_eagerly() {
         last = next;
     }
     for _ in 0..20 {
-        assert!(
-            pause() <= 2 * LONGEST_PAUSE,
-            "jitter and all, it stays bounded"
-        );
+        assert!(pause() <= 2 * LONGEST_PAUSE, "jitter and all, it stays bounded");
     }
 }

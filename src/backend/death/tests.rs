@@ -15,9 +15,7 @@ async fn the_last_lines_are_kept_without_secrets() {
         ("TOKEN", "x"),
         ("PWD", "/folder"),
     ]);
-    let lines: Vec<_> = (1..=20)
-        .map(|n| format!("line {n} hunter22 reading x /folder"))
-        .collect();
+    let lines: Vec<_> = (1..=20).map(|n| format!("line {n} hunter22 reading x /folder")).collect();
     let text = lines.join("\n");
     tail.clone().drain(text.as_bytes(), "test".to_owned()).await;
     let kept = tail.text();
@@ -28,23 +26,16 @@ async fn the_last_lines_are_kept_without_secrets() {
 #[tokio::test]
 async fn a_long_line_is_cut_between_characters() {
     let tail = tail(&[]);
-    tail.clone()
-        .drain("ä".repeat(400).as_bytes(), "test".to_owned())
-        .await;
+    tail.clone().drain("ä".repeat(400).as_bytes(), "test".to_owned()).await;
     assert_eq!(tail.text(), "ä".repeat(150));
-    tail.clone()
-        .drain("x".repeat(MAX_LINE + 9).as_bytes(), "test".to_owned())
-        .await;
+    tail.clone().drain("x".repeat(MAX_LINE + 9).as_bytes(), "test".to_owned()).await;
     assert!(tail.text().lines().last().unwrap().starts_with("xxx"));
 }
 
 #[test]
 fn a_death_says_how_and_with_which_last_words() {
     let tail = tail(&[]);
-    assert_eq!(
-        describe(None, &tail),
-        "it closed its output, nothing on its standard error"
-    );
+    assert_eq!(describe(None, &tail), "it closed its output, nothing on its standard error");
     tail.push("no such database");
     assert_eq!(
         describe(None, &tail),

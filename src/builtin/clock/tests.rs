@@ -33,15 +33,9 @@ async fn now_is_at_an_offset_and_in_a_format() {
             "formatted": "29.07.2026",
         })
     );
-    let west = stopped()
-        .await
-        .structured("now", json!({ "offset": "-05:30" }))
-        .await;
+    let west = stopped().await.structured("now", json!({ "offset": "-05:30" })).await;
     assert_eq!(west["time"], "2026-07-28T18:00:00-05:30");
-    let zulu = stopped()
-        .await
-        .structured("now", json!({ "offset": "Z" }))
-        .await;
+    let zulu = stopped().await.structured("now", json!({ "offset": "Z" })).await;
     assert_eq!(zulu["time"], "2026-07-28T23:30:00Z");
 }
 
@@ -80,10 +74,7 @@ async fn elapsed_is_between_two_times() {
 
 #[tokio::test]
 async fn elapsed_wants_rfc_3339() {
-    let message = stopped()
-        .await
-        .failure("elapsed", json!({ "from": "yesterday" }))
-        .await;
+    let message = stopped().await.failure("elapsed", json!({ "from": "yesterday" })).await;
     assert!(
         message.starts_with("`from` must be a time like `2026-07-28T09:30:00Z`, not `yesterday`"),
         "{message}"

@@ -21,9 +21,7 @@ async fn notes_are_kept_by_title() {
         json!({ "titles": ["plan", "shopping"] })
     );
     assert_eq!(
-        client
-            .structured("read_note", json!({ "title": "plan" }))
-            .await,
+        client.structured("read_note", json!({ "title": "plan" })).await,
         json!({ "title": "plan", "text": "write tests" })
     );
 }
@@ -32,15 +30,11 @@ async fn notes_are_kept_by_title() {
 async fn notes_are_found_by_phrase() {
     let client = with_two_notes().await;
     assert_eq!(
-        client
-            .structured("search_notes", json!({ "query": "milk" }))
-            .await,
+        client.structured("search_notes", json!({ "query": "milk" })).await,
         json!({ "matches": [{ "title": "shopping", "line": "Milk, two liters" }] })
     );
     assert_eq!(
-        client
-            .structured("search_notes", json!({ "query": "PLAN" }))
-            .await,
+        client.structured("search_notes", json!({ "query": "PLAN" })).await,
         json!({ "matches": [{ "title": "plan" }] })
     );
 }
@@ -49,9 +43,7 @@ async fn notes_are_found_by_phrase() {
 async fn a_deleted_note_is_gone() {
     let client = with_two_notes().await;
     assert_eq!(
-        client
-            .structured("delete_note", json!({ "title": "plan" }))
-            .await,
+        client.structured("delete_note", json!({ "title": "plan" })).await,
         json!({ "titles": ["shopping"] })
     );
     for tool in ["read_note", "delete_note"] {
@@ -66,22 +58,16 @@ async fn a_deleted_note_is_gone() {
 async fn a_note_is_never_overwritten_and_never_too_long() {
     let client = with_two_notes().await;
     assert_eq!(
-        client
-            .failure("add_note", json!({ "title": "plan", "text": "" }))
-            .await,
+        client.failure("add_note", json!({ "title": "plan", "text": "" })).await,
         "there is a note `plan` already"
     );
     assert_eq!(
-        client
-            .failure("add_note", json!({ "title": "", "text": "" }))
-            .await,
+        client.failure("add_note", json!({ "title": "", "text": "" })).await,
         "a title has 1 to 200 bytes"
     );
     let long = "x".repeat(100_001);
     assert_eq!(
-        client
-            .failure("add_note", json!({ "title": "long", "text": long }))
-            .await,
+        client.failure("add_note", json!({ "title": "long", "text": long })).await,
         "a text has at most 100000 bytes"
     );
 }

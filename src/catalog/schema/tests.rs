@@ -21,11 +21,9 @@ fn check(arguments: &Value) -> String {
     let schema = schema();
     match ArgumentCheck::new(&schema).check(&schema, Some(&Raw::encode(arguments))) {
         Ok(()) => "fits".to_owned(),
-        Err(mismatches) => mismatches
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("\n"),
+        Err(mismatches) => {
+            mismatches.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        }
     }
 }
 
@@ -64,11 +62,7 @@ fn no_arguments_count_as_an_empty_object() {
 
 #[test]
 fn a_schema_that_is_not_valid_checks_nothing() {
-    for bad in [
-        json!({"type": 7}),
-        json!({"$ref": "http://example.invalid/x.json"}),
-        json!(3),
-    ] {
+    for bad in [json!({"type": 7}), json!({"$ref": "http://example.invalid/x.json"}), json!(3)] {
         let bad = Raw::encode(&bad);
         assert_eq!(ArgumentCheck::new(&bad).check(&bad, None), Ok(()));
     }
@@ -78,11 +72,7 @@ fn a_schema_that_is_not_valid_checks_nothing() {
 fn numbers_we_cannot_hold_are_for_the_server_to_judge() {
     let schema = Raw::encode(&json!({"properties": {"n": {"type": "integer"}}}));
     let check = ArgumentCheck::new(&schema);
-    for text in [
-        r#"{"n":1e999}"#,
-        r#"{"n":123456789012345678901234567890}"#,
-        r#"{"n":1.0}"#,
-    ] {
+    for text in [r#"{"n":1e999}"#, r#"{"n":123456789012345678901234567890}"#, r#"{"n":1.0}"#] {
         let arguments =
             Raw::encode(&serde_json::value::RawValue::from_string(text.to_owned()).unwrap());
         assert_eq!(check.check(&schema, Some(&arguments)), Ok(()), "{text}");
@@ -95,10 +85,7 @@ fn a_signature_says_in_a_line_what_the_schema_does() {
         signature("read", &schema()),
         r#"read(path: string, head?: number, mode?: "text" | "binary", edits?: {old: string}[])"#
     );
-    assert_eq!(
-        signature("now", &Raw::encode(&json!({"type": "object"}))),
-        "now()"
-    );
+    assert_eq!(signature("now", &Raw::encode(&json!({"type": "object"}))), "now()");
     assert_eq!(
         signature(
             "x",

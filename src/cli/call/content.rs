@@ -26,10 +26,7 @@ impl Content {
     /// Reads a result. What has no content at all is shown as it is.
     pub(crate) fn read(result: &Raw) -> Self {
         let Ok(members) = result.parse::<Members>() else {
-            return Self {
-                text: result.as_str().into_owned(),
-                is_error: false,
-            };
+            return Self { text: result.as_str().into_owned(), is_error: false };
         };
         let blocks: Vec<String> = members.content.iter().map(block).collect();
         let text = match (blocks.is_empty(), members.structured_content) {
@@ -37,10 +34,7 @@ impl Content {
             (true, None) => "[nothing]".to_owned(),
             (false, _) => blocks.join("\n"),
         };
-        Self {
-            text,
-            is_error: members.is_error,
-        }
+        Self { text, is_error: members.is_error }
     }
 }
 
@@ -49,10 +43,9 @@ fn block(block: &Value) -> String {
     let text = |key: &str| block[key].as_str();
     match text("type") {
         Some("text") => text("text").unwrap_or_default().to_owned(),
-        Some("image" | "audio") => described([
-            text("mimeType").map(str::to_owned),
-            text("data").map(decoded),
-        ]),
+        Some("image" | "audio") => {
+            described([text("mimeType").map(str::to_owned), text("data").map(decoded)])
+        }
         Some("resource") => {
             let resource = &block["resource"];
             let text = |key: &str| resource[key].as_str();
@@ -98,15 +91,8 @@ pub(super) fn progress(params: &Raw) -> String {
     }
 
     match params.parse::<Notice>() {
-        Ok(Notice {
-            message: Some(message),
-            ..
-        }) => message,
-        Ok(Notice {
-            progress,
-            total: Some(total),
-            ..
-        }) => format!("{progress} of {total}"),
+        Ok(Notice { message: Some(message), .. }) => message,
+        Ok(Notice { progress, total: Some(total), .. }) => format!("{progress} of {total}"),
         Ok(Notice { progress, .. }) => progress.to_string(),
         Err(_) => String::new(),
     }

@@ -40,36 +40,23 @@ impl Client {
         let max = Limits::default().max_message_bytes;
         let (link, transport) = server::connect(streams.stdout, streams.stdin, max, "demo", tasks);
         let tools_changed = Arc::new(Notify::new());
-        let ears = Ears {
-            tools_changed: Arc::clone(&tools_changed),
-        };
+        let ears = Ears { tools_changed: Arc::clone(&tools_changed) };
         let session = handshake::begin(transport, ears, Era::Legacy)
             .await
             .map_err(|error| format!("{error}\n{}", stderr.text()))?;
-        Ok(Self {
-            process,
-            link,
-            session,
-            tools_changed,
-            stderr,
-            drain,
-        })
+        Ok(Self { process, link, session, tools_changed, stderr, drain })
     }
 
     /// What the server says of itself to every client.
     pub(super) fn instructions(&self) -> String {
         let server = self.session.service.peer().peer_info();
-        server
-            .and_then(|server| server.instructions.clone())
-            .unwrap_or_default()
+        server.and_then(|server| server.instructions.clone()).unwrap_or_default()
     }
 
     /// The server's tools.
     pub(super) async fn tools(&self) -> Result<Vec<Arc<ToolDefinition>>, String> {
         let listing = handshake::list_tools(&self.link, &self.session.meta, "demo").await;
-        listing
-            .map(|listing| listing.tools)
-            .map_err(|e| self.explain(&e))
+        listing.map(|listing| listing.tools).map_err(|e| self.explain(&e))
     }
 
     /// The result of a call.

@@ -23,10 +23,7 @@ type Printed = Result<(), String>;
 
 impl Transcript {
     pub(super) fn new() -> Self {
-        Self {
-            paint: Paint::new(),
-            steps: Cell::new(0),
-        }
+        Self { paint: Paint::new(), steps: Cell::new(0) }
     }
 
     /// The beginning.
@@ -40,9 +37,7 @@ impl Transcript {
     pub(super) fn step(&self, heading: &str) -> Printed {
         self.steps.set(self.steps.get() + 1);
         say("")?;
-        say(&self
-            .paint
-            .heading(&format!("{}. {heading}", self.steps.get())))?;
+        say(&self.paint.heading(&format!("{}. {heading}", self.steps.get())))?;
         say("")
     }
 

@@ -76,31 +76,17 @@ impl Block {
             shared,
             foreign,
         } = raw;
-        let Foreign {
-            enabled,
-            kind: _,
-            remote: _,
-            timeout_ms,
-            environment,
-            include,
-            exclude,
-        } = foreign;
-        let mut rewrite = Rewrite {
-            dialect,
-            remarks: Vec::new(),
-        };
+        let Foreign { enabled, kind: _, remote: _, timeout_ms, environment, include, exclude } =
+            foreign;
+        let mut rewrite = Rewrite { dialect, remarks: Vec::new() };
         let mut command = command?.value.into_iter();
-        let program = command
-            .next()
-            .filter(|program| !program.trim().is_empty())?;
+        let program = command.next().filter(|program| !program.trim().is_empty())?;
         let args = command.chain(args.into_iter().flatten().map(|arg| arg.value));
         let launch = BlockLaunch {
             command: rewrite.text(&program),
             args: args.map(|arg| rewrite.text(&arg)).collect(),
             env: rewrite.env([environment, env.unwrap_or_default()]),
-            cwd: cwd
-                .map(|cwd| rewrite.text(&cwd.value))
-                .or_else(|| dialect.folder.clone()),
+            cwd: cwd.map(|cwd| rewrite.text(&cwd.value)).or_else(|| dialect.folder.clone()),
         };
         let mut remarks = rewrite.remarks;
         remarks.extend(relative_paths(&launch));
@@ -121,24 +107,14 @@ impl Block {
             ("inheritEnv", inherit_env.map(boolean)),
             ("shared", shared.map(boolean)),
         ];
-        let rest = rest
-            .into_iter()
-            .filter_map(|(key, value)| Some((key, value?)));
-        let block = Self {
-            launch,
-            rest: rest.collect(),
-        };
+        let rest = rest.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        let block = Self { launch, rest: rest.collect() };
         Some((block, remarks))
     }
 
     /// The block as a value to be written.
     pub(super) fn into_value(self) -> CstInputValue {
-        let BlockLaunch {
-            command,
-            args,
-            env,
-            cwd,
-        } = self.launch;
+        let BlockLaunch { command, args, env, cwd } = self.launch;
         let mut pairs = vec![("command".to_owned(), command.into())];
         if !args.is_empty() {
             pairs.push(("args".to_owned(), args.into()));
@@ -193,11 +169,7 @@ impl Rewrite<'_> {
                 written = written.replace(found, &format!("${{{name}}}"));
             }
             if let Some((message, hint)) = remark {
-                self.remarks.push(Remark {
-                    grade: Grade::Manual,
-                    message,
-                    hint: Some(hint),
-                });
+                self.remarks.push(Remark { grade: Grade::Manual, message, hint: Some(hint) });
             }
         }
         if self.dialect.bare_variables {
@@ -214,11 +186,7 @@ fn relative_paths(launch: &BlockLaunch) -> Option<Remark> {
     let is_relative = |text: &&String| {
         matches!(text.as_str(), "." | "..") || text.starts_with("./") || text.starts_with("../")
     };
-    let words = launch
-        .args
-        .iter()
-        .chain([&launch.command])
-        .chain(&launch.cwd);
+    let words = launch.args.iter().chain([&launch.command]).chain(&launch.cwd);
     let relative: Vec<&String> = words.filter(is_relative).collect();
     let folder_is_known = launch.cwd.as_ref().is_some_and(|cwd| cwd.starts_with('/'));
     if relative.is_empty() || folder_is_known {
@@ -247,8 +215,6 @@ fn plain_secrets(launch: &BlockLaunch) -> Option<Remark> {
     Some(Remark {
         grade: Grade::Manual,
         message: format!("the file holds a plain secret in {}", listed(&names, "and")),
-        hint: Some(format!(
-            "write `\"{first}\": \"${{{first}}}\"` and set the variable"
-        )),
+        hint: Some(format!("write `\"{first}\": \"${{{first}}}\"` and set the variable")),
     })
 }

@@ -27,11 +27,7 @@ pub(super) fn extend(existing: &Source, additions: Vec<Addition>) -> Result<Stri
                     .ok_or_else(|| refused("mcpServers"))?
                     .append(&name, block.into_value());
             }
-            Addition::ToToolbox {
-                toolbox,
-                name,
-                block,
-            } => {
+            Addition::ToToolbox { toolbox, name, block } => {
                 let servers = object_in(&object, "toolboxes")
                     .and_then(|toolboxes| toolboxes.object_value(&toolbox))
                     .and_then(|toolbox| object_in(&toolbox, "mcpServers"));
@@ -58,10 +54,7 @@ fn object_in(object: &CstObject, key: &str) -> Option<CstObject> {
 /// What is wrong with the text of a configuration that is to be extended, if anything is.
 pub(super) fn check(existing: &Source) -> Result<(), Report> {
     let text = document::without_mark(&existing.text);
-    let refuse = |finding| Report {
-        file: existing.file.clone(),
-        findings: vec![finding],
-    };
+    let refuse = |finding| Report { file: existing.file.clone(), findings: vec![finding] };
     let tree = document::parse(text).map_err(refuse)?;
     if tree.as_object().is_none() {
         return Err(not_extendable(existing, ""));

@@ -13,11 +13,7 @@ pub(super) enum Addition {
     /// A toolbox, with no servers yet.
     Toolbox { name: String, description: String },
     /// A server in a toolbox that is there.
-    ToToolbox {
-        toolbox: String,
-        name: String,
-        block: Block,
-    },
+    ToToolbox { toolbox: String, name: String, block: Block },
     /// A server under the top-level `mcpServers`.
     Server { name: String, block: Block },
 }
@@ -57,11 +53,7 @@ impl<'a> Merge<'a> {
 
     /// Adds the servers of a group that are not there yet.
     pub(super) fn add(&mut self, group: Group, findings: &mut Vec<ImportFinding>) {
-        let Group {
-            name,
-            description,
-            servers,
-        } = group;
+        let Group { name, description, servers } = group;
         let wanted = self.options.toolbox.clone().unwrap_or(name);
         let by_server = self.options.toolbox.is_none() && self.options.grouping == Grouping::Server;
         // Its name may turn out to be taken, so the toolbox is looked for once.
@@ -130,15 +122,8 @@ impl<'a> Merge<'a> {
                 format!("Servers imported from {client}")
             }
         };
-        self.additions.push(Addition::Toolbox {
-            name: name.clone(),
-            description,
-        });
-        self.toolboxes.push(Toolbox {
-            name,
-            alone: false,
-            servers: Vec::new(),
-        });
+        self.additions.push(Addition::Toolbox { name: name.clone(), description });
+        self.toolboxes.push(Toolbox { name, alone: false, servers: Vec::new() });
         self.toolboxes.len() - 1
     }
 
@@ -179,10 +164,7 @@ impl<'a> Merge<'a> {
             file: found.file,
             grade: found.grade,
         });
-        self.additions.push(Addition::Server {
-            name,
-            block: found.block,
-        });
+        self.additions.push(Addition::Server { name, block: found.block });
     }
 }
 
@@ -224,9 +206,7 @@ fn toolboxes(existing: &Source) -> Vec<Toolbox> {
         toolboxes.push(Toolbox {
             name: name.value,
             alone: false,
-            servers: servers
-                .map(|(name, node)| (name.value, launch(&node)))
-                .collect(),
+            servers: servers.map(|(name, node)| (name.value, launch(&node))).collect(),
         });
     }
     for (name, node) in root.get("mcpServers").iter().flat_map(entries) {

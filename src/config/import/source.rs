@@ -97,16 +97,11 @@ pub(super) fn read(source: &Source) -> (Vec<Group>, Vec<ImportFinding>) {
         findings.push(whole(message, hint, None));
     }
     for place in places {
-        let mut group = Group {
-            name: place.name,
-            description: place.description,
-            servers: Vec::new(),
-        };
+        let mut group =
+            Group { name: place.name, description: place.description, servers: Vec::new() };
         for (name, node) in entries(&place.servers) {
-            let dialect = Dialect {
-                bare_variables: client.bare_variables,
-                folder: place.folder.clone(),
-            };
+            let dialect =
+                Dialect { bare_variables: client.bare_variables, folder: place.folder.clone() };
             match server(source, text, (name, &node), &dialect) {
                 Ok((found, notes)) => {
                     findings.extend(notes);
@@ -135,9 +130,7 @@ fn places<'a>(root: &Node<'a>, client: &Client) -> Vec<Place<'a>> {
     for (name, toolbox) in root.get("toolboxes").iter().flat_map(entries) {
         if let Some(servers) = object(&toolbox, "mcpServers") {
             let description = toolbox.get("description");
-            let written = description
-                .as_ref()
-                .and_then(|node| node.value.as_string_lit());
+            let written = description.as_ref().and_then(|node| node.value.as_string_lit());
             places.push(Place {
                 name: name.value,
                 description: written.map_or(Description::Client(client.title), |text| {
@@ -166,10 +159,7 @@ fn places<'a>(root: &Node<'a>, client: &Client) -> Vec<Place<'a>> {
     for (folder, project) in root.get("projects").iter().flat_map(entries) {
         let servers = object(&project, "mcpServers");
         let servers = servers.filter(|servers| entries(servers).next().is_some());
-        let last = folder
-            .value
-            .rsplit(['/', '\\'])
-            .find(|part| !part.is_empty());
+        let last = folder.value.rsplit(['/', '\\']).find(|part| !part.is_empty());
         places.extend(servers.map(|servers| Place {
             name: format!("{}-{}", client.name, last.unwrap_or("root")),
             description: Description::Client(client.title),
@@ -190,10 +180,7 @@ pub(super) fn entries<'a>(node: &Node<'a>) -> impl Iterator<Item = (Located<Stri
     let node = node.clone();
     properties.into_iter().flatten().map(move |property| {
         let child = node.child(property);
-        let key = Located {
-            value: property.name.as_str().to_owned(),
-            spot: child.spot.clone(),
-        };
+        let key = Located { value: property.name.as_str().to_owned(), spot: child.spot.clone() };
         (key, child)
     })
 }
@@ -221,10 +208,7 @@ fn server(
         if let Some(other @ ("http" | "sse" | "streamable-http")) = transport {
             return Some((format!("transport `{other}` cannot be used"), BRIDGE));
         }
-        let way = Way {
-            kind: raw.foreign.kind.clone(),
-            remote: raw.foreign.remote.clone(),
-        };
+        let way = Way { kind: raw.foreign.kind.clone(), remote: raw.foreign.remote.clone() };
         way.unsupported(raw.command.is_some(), &name, &mut reader)
     });
     if let Some((reason, hint)) = unsupported {
@@ -233,12 +217,8 @@ fn server(
         return Err(vec![note]);
     }
     let findings = reader.into_findings(text);
-    let errors = findings
-        .iter()
-        .any(|finding| finding.severity == Severity::Error);
-    let block = raw
-        .filter(|_| !errors)
-        .and_then(|raw| Block::new(raw, dialect));
+    let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
+    let block = raw.filter(|_| !errors).and_then(|raw| Block::new(raw, dialect));
     let mut notes: Vec<ImportFinding> = findings
         .into_iter()
         .filter(|finding| !errors || finding.severity == Severity::Error)
@@ -269,11 +249,7 @@ fn server(
     notes.extend(remarks.map(|remark| place(remark.grade, remark.message, remark.hint)));
     let found = Found {
         block,
-        grade: notes
-            .iter()
-            .map(|note| note.grade)
-            .max()
-            .unwrap_or(Grade::Exact),
+        grade: notes.iter().map(|note| note.grade).max().unwrap_or(Grade::Exact),
         file: source.file.clone(),
         path: name.spot.path.clone(),
         position,
@@ -292,10 +268,7 @@ fn raw_server(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawServer> {
     let mut raw = RawServer::read(&mut fields, reader);
     raw.command = command.get("path").and_then(|path| {
         let Located { value, spot } = reader.string(&path)?;
-        Some(Located {
-            value: vec![value],
-            spot,
-        })
+        Some(Located { value: vec![value], spot })
     });
     raw.args = command.get("args").and_then(|node| reader.strings(&node));
     let env = command.get("env").filter(|node| !node.is_null());
@@ -317,15 +290,9 @@ impl Client {
     /// The client that keeps its servers in a file of this name.
     fn of(file: &str) -> Self {
         let path = file.replace('\\', "/").to_lowercase();
-        let known = KNOWN
-            .iter()
-            .find(|(marks, _, _)| marks.iter().any(|mark| path.contains(mark)));
+        let known = KNOWN.iter().find(|(marks, _, _)| marks.iter().any(|mark| path.contains(mark)));
         if let Some((_, name, title)) = known {
-            return Self {
-                name: (*name).to_owned(),
-                title,
-                bare_variables: *name == "gemini",
-            };
+            return Self { name: (*name).to_owned(), title, bare_variables: *name == "gemini" };
         }
         let last = file.rsplit(['/', '\\']).next().unwrap_or(file);
         let stem = last.trim_start_matches('.').split('.').next();
@@ -340,26 +307,14 @@ impl Client {
 
 /// What the path of a file contains, the name of its toolbox, and what people call the client.
 const KNOWN: &[(&[&str], &str, &str)] = &[
-    (
-        &["claude_desktop_config"],
-        "claude-desktop",
-        "Claude Desktop",
-    ),
+    (&["claude_desktop_config"], "claude-desktop", "Claude Desktop"),
     (&["cline_mcp_settings"], "cline", "Cline"),
     (&[".roo/", "mcp_settings.json"], "roo", "Roo Code"),
     (&["windsurf", ".codeium"], "windsurf", "Windsurf"),
     (&[".cursor"], "cursor", "Cursor"),
     (&[".gemini"], "gemini", "Gemini CLI"),
     (&["opencode"], "opencode", "opencode"),
-    (
-        &[".claude.json", ".mcp.json", ".claude/"],
-        "claude-code",
-        "Claude Code",
-    ),
+    (&[".claude.json", ".mcp.json", ".claude/"], "claude-code", "Claude Code"),
     (&["zed/"], "zed", "Zed"),
-    (
-        &[".vscode", "code/user", "code - insiders/user"],
-        "vscode",
-        "VS Code",
-    ),
+    (&[".vscode", "code/user", "code - insiders/user"], "vscode", "VS Code"),
 ];

@@ -53,11 +53,7 @@ fn defaults_are_as_documented() {
 fn toolboxes_keep_the_order_of_the_file() {
     let names = |text: &str| -> Vec<String> {
         let config = config(text);
-        config
-            .toolboxes
-            .iter()
-            .map(|t| t.name.to_string())
-            .collect()
+        config.toolboxes.iter().map(|t| t.name.to_string()).collect()
     };
     let dev =
         r#""toolboxes": {"dev": {"description": "d", "mcpServers": {"x": {"command": "x"}}}}"#;
@@ -105,10 +101,7 @@ fn an_opencode_block_is_understood() {
     );
     assert_eq!(launch.command, "npx");
     assert_eq!(launch.args, ["-y", "z"]);
-    assert_eq!(
-        launch.env,
-        [("A".into(), "1".into()), ("B".into(), "2".into())].into()
-    );
+    assert_eq!(launch.env, [("A".into(), "1".into()), ("B".into(), "2".into())].into());
 }
 
 #[test]
@@ -129,10 +122,7 @@ fn nulls_are_as_good_as_absent() {
 
 #[test]
 fn an_idle_timeout_of_zero_means_never() {
-    assert_eq!(
-        server(r#"{"command": "x", "idleTimeoutMs": 0}"#).idle_timeout,
-        None
-    );
+    assert_eq!(server(r#"{"command": "x", "idleTimeoutMs": 0}"#).idle_timeout, None);
     let some = server(r#"{"command": "x", "idleTimeoutMs": 5}"#).idle_timeout;
     assert_eq!(some, Some(Duration::from_millis(5)));
 }
@@ -143,10 +133,7 @@ fn a_timeout_of_another_client_is_read_by_its_size() {
     assert_eq!(timeout(r#""timeout": 60"#), Duration::from_mins(1));
     assert_eq!(timeout(r#""timeout": 30000"#), Duration::from_secs(30));
     assert_eq!(timeout(r#""timeout": 0"#), Duration::from_mins(5));
-    assert_eq!(
-        timeout(r#""timeout": 60, "callTimeoutMs": 7"#),
-        Duration::from_millis(7)
-    );
+    assert_eq!(timeout(r#""timeout": 60, "callTimeoutMs": 7"#), Duration::from_millis(7));
 }
 
 #[test]
@@ -154,10 +141,7 @@ fn filters_of_other_clients_are_put_in_our_words() {
     let filters = |block: &str| server(&format!("{{\"command\": \"x\", {block}}}")).tool_filters;
     assert_eq!(filters(r#""includeTools": ["a", "b"]"#), ["a", "b"]);
     assert_eq!(filters(r#""excludeTools": ["a"]"#), ["!a"]);
-    assert_eq!(
-        filters(r#""enabled_tools": ["a"], "disabled_tools": ["b"]"#),
-        ["a", "!b"]
-    );
+    assert_eq!(filters(r#""enabled_tools": ["a"], "disabled_tools": ["b"]"#), ["a", "!b"]);
     assert_eq!(filters(r#""tools": ["*"]"#), ["*"]);
     assert_eq!(filters(r#""enabled_tools": []"#), ["!*"]);
     assert_eq!(

@@ -10,11 +10,7 @@ use crate::config::{ChosenBy, LoadError, load, locate};
 
 fn located(explicit: Option<&str>, pairs: &[(&str, &str)]) -> (String, String, ChosenBy) {
     let location = locate(explicit.map(PathBuf::from), &env(pairs), Path::new("/here"));
-    (
-        location.shown.display().to_string(),
-        location.path.display().to_string(),
-        location.chosen_by,
-    )
+    (location.shown.display().to_string(), location.path.display().to_string(), location.chosen_by)
 }
 
 fn expected(shown: &str, path: &str, by: ChosenBy) -> (String, String, ChosenBy) {
@@ -28,15 +24,9 @@ fn the_flag_goes_before_the_variable_and_that_before_the_default() {
         located(Some("f.json"), &variable),
         expected("f.json", "/here/f.json", ChosenBy::Flag)
     );
-    assert_eq!(
-        located(None, &variable),
-        expected("v.json", "/here/v.json", ChosenBy::Variable)
-    );
-    let default = expected(
-        "./workbench-config.json",
-        "/here/workbench-config.json",
-        ChosenBy::Default,
-    );
+    assert_eq!(located(None, &variable), expected("v.json", "/here/v.json", ChosenBy::Variable));
+    let default =
+        expected("./workbench-config.json", "/here/workbench-config.json", ChosenBy::Default);
     assert_eq!(located(None, &[]), default);
     assert_eq!(located(None, &[("WORKBENCH_CONFIG", "")]), default);
 }
@@ -44,10 +34,7 @@ fn the_flag_goes_before_the_variable_and_that_before_the_default() {
 #[test]
 fn a_home_is_expanded_where_no_shell_does_it() {
     let pairs = [("WORKBENCH_CONFIG", "~/w.json"), ("HOME", "/home/me")];
-    assert_eq!(
-        located(None, &pairs),
-        expected("~/w.json", "/home/me/w.json", ChosenBy::Variable)
-    );
+    assert_eq!(located(None, &pairs), expected("~/w.json", "/home/me/w.json", ChosenBy::Variable));
     assert_eq!(located(Some("/w.json"), &pairs).1, "/w.json");
 }
 
@@ -102,11 +89,8 @@ fn a_folder_is_not_a_file() {
 #[test]
 fn the_folder_of_the_file_is_where_servers_start() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(
-        folder.path().join("w.json"),
-        r#"{"mcpServers": {"a": {"command": "./a"}}}"#,
-    )
-    .unwrap();
+    std::fs::write(folder.path().join("w.json"), r#"{"mcpServers": {"a": {"command": "./a"}}}"#)
+        .unwrap();
     let location = locate(Some("./w.json".into()), &env(&[]), folder.path());
     let loaded = load(&location, &env(&[])).unwrap();
     let crate::config::Launch::Stdio(launch) = &loaded.config.toolboxes[0].servers[0].launch else {

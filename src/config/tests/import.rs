@@ -6,20 +6,12 @@ use crate::config::import::{Grade, Grouping, ImportPlan, Options, Source, plan};
 use crate::config::tests::{env, read};
 
 fn source(file: &str, text: &str) -> Source {
-    Source {
-        file: file.to_owned(),
-        text: text.to_owned(),
-    }
+    Source { file: file.to_owned(), text: text.to_owned() }
 }
 
 fn import(existing: Option<&str>, file: &str, text: &str) -> ImportPlan {
     let existing = existing.map(|text| source("workbench.json", text));
-    plan(
-        existing.as_ref(),
-        &[source(file, text)],
-        &Options::default(),
-    )
-    .unwrap()
+    plan(existing.as_ref(), &[source(file, text)], &Options::default()).unwrap()
 }
 
 /// What was added, and everything there is to say.
@@ -30,21 +22,14 @@ fn said(plan: &ImportPlan) -> Vec<String> {
         .map(|added| format!("+ {}/{} ({})", added.toolbox, added.server, added.grade));
     let findings = plan.findings.iter().map(ToString::to_string);
     let machine = "has a description made by machine";
-    added
-        .chain(findings.filter(|text| !text.contains(machine)))
-        .collect()
+    added.chain(findings.filter(|text| !text.contains(machine))).collect()
 }
 
 /// The servers of a new configuration, as it is written.
 fn written(plan: &ImportPlan) -> serde_json::Value {
     let tree = crate::config::document::parse(&plan.text).unwrap();
     let value = serde_json::Value::from(tree);
-    let toolbox = value["toolboxes"]
-        .as_object()
-        .unwrap()
-        .values()
-        .next()
-        .unwrap();
+    let toolbox = value["toolboxes"].as_object().unwrap().values().next().unwrap();
     toolbox["mcpServers"].clone()
 }
 
@@ -135,15 +120,8 @@ fn claude_code_has_servers_for_each_project() {
         r#"{"numStartups": 3, "mcpServers": {"a": {"type": "stdio", "command": "a", "args": [], "env": {}}},
             "projects": {"/projects/site": {"mcpServers": {"b": {"command": "b", "args": ["."]}}}, "/projects/none": {"mcpServers": {}}}}"#,
     );
-    assert_eq!(
-        said(&plan),
-        ["+ claude-code/a (exact)", "+ claude-code-site/b (exact)"]
-    );
-    assert!(
-        plan.text.contains(r#""cwd": "/projects/site""#),
-        "{}",
-        plan.text
-    );
+    assert_eq!(said(&plan), ["+ claude-code/a (exact)", "+ claude-code-site/b (exact)"]);
+    assert!(plan.text.contains(r#""cwd": "/projects/site""#), "{}", plan.text);
 }
 
 #[test]
@@ -229,10 +207,7 @@ fn zed_may_have_an_object_for_a_command() {
         serde_json::json!({"a": {"command": "a", "args": ["1"]}, "b": {"command": "b", "args": ["2"]}})
     );
     let said = said(&plan).join("\n");
-    assert!(
-        said.contains("context_servers.c: not carried over: it has no `command`"),
-        "{said}"
-    );
+    assert!(said.contains("context_servers.c: not carried over: it has no `command`"), "{said}");
 }
 
 #[test]
@@ -279,37 +254,19 @@ fn every_known_file_has_a_name_for_its_toolbox() {
 #[test]
 fn sources_may_share_a_toolbox_or_be_split() {
     let sources = [
-        source(
-            "a.json",
-            r#"{"mcpServers": {"x": {"command": "1"}, "y": {"command": "2"}}}"#,
-        ),
-        source(
-            "b.json",
-            r#"{"mcpServers": {"x": {"command": "3"}, "y": {"command": "2"}}}"#,
-        ),
+        source("a.json", r#"{"mcpServers": {"x": {"command": "1"}, "y": {"command": "2"}}}"#),
+        source("b.json", r#"{"mcpServers": {"x": {"command": "3"}, "y": {"command": "2"}}}"#),
     ];
-    let one = Options {
-        toolbox: Some("all".to_owned()),
-        ..Options::default()
-    };
+    let one = Options { toolbox: Some("all".to_owned()), ..Options::default() };
     let plan_one = plan(None, &sources, &one).unwrap();
-    assert_eq!(
-        said(&plan_one)[..3],
-        ["+ all/x (exact)", "+ all/y (exact)", "+ all/x-2 (exact)"]
-    );
-    let split = Options {
-        grouping: Grouping::Server,
-        ..Options::default()
-    };
+    assert_eq!(said(&plan_one)[..3], ["+ all/x (exact)", "+ all/y (exact)", "+ all/x-2 (exact)"]);
+    let split = Options { grouping: Grouping::Server, ..Options::default() };
     let existing = source(
         "w.json",
         r#"{"toolboxes": {"x": {"description": "d", "mcpServers": {"z": {"command": "z"}}}}}"#,
     );
     let plan_split = plan(Some(&existing), &sources, &split).unwrap();
-    assert_eq!(
-        said(&plan_split)[..3],
-        ["+ x-2/x-2 (exact)", "+ y/y (exact)", "+ x-3/x-3 (exact)"]
-    );
+    assert_eq!(said(&plan_split)[..3], ["+ x-2/x-2 (exact)", "+ y/y (exact)", "+ x-3/x-3 (exact)"]);
     read(&plan_split.text, &env(&[])).unwrap();
 }
 
@@ -320,10 +277,7 @@ fn a_toolbox_does_not_take_the_name_of_a_server() {
         ".cursor/mcp.json",
         r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#,
     );
-    assert_eq!(
-        said(&plan),
-        ["+ cursor-2/a (exact)", "+ cursor-2/b (exact)"]
-    );
+    assert_eq!(said(&plan), ["+ cursor-2/a (exact)", "+ cursor-2/b (exact)"]);
     read(&plan.text, &env(&[])).unwrap();
 }
 
@@ -346,31 +300,11 @@ fn what_cannot_be_read_is_reported_and_left_out() {
         ("x.json", "", "found an empty file"),
         ("x.json", "[]", "no servers in it"),
         ("x.json", r#"{"mcpServers": []}"#, "no servers in it"),
-        (
-            "x.json",
-            r#"{"mcpServers": {"a": 1}}"#,
-            "expected an object, found a number",
-        ),
-        (
-            "x.json",
-            r#"{"mcpServers": {"a": {}}}"#,
-            "it has no `command`",
-        ),
-        (
-            "x.json",
-            r#"{"mcpServers": {"a": {"command": 1}}}"#,
-            "expected a string",
-        ),
-        (
-            "x.json",
-            r#"{"mcpServers": {"a": {"command": {"path": 1}}}}"#,
-            "expected a string",
-        ),
-        (
-            "x.json",
-            r#"{"mcpServers": {"a": {"url": "https://x"}}}"#,
-            "servers over HTTP",
-        ),
+        ("x.json", r#"{"mcpServers": {"a": 1}}"#, "expected an object, found a number"),
+        ("x.json", r#"{"mcpServers": {"a": {}}}"#, "it has no `command`"),
+        ("x.json", r#"{"mcpServers": {"a": {"command": 1}}}"#, "expected a string"),
+        ("x.json", r#"{"mcpServers": {"a": {"command": {"path": 1}}}}"#, "expected a string"),
+        ("x.json", r#"{"mcpServers": {"a": {"url": "https://x"}}}"#, "servers over HTTP"),
         (
             "x.json",
             r#"{"mcpServers": {"a": {"transport": "sse", "command": "x"}}}"#,
@@ -401,12 +335,7 @@ fn a_configuration_that_cannot_be_extended_is_refused() {
         let existing = source("w.json", existing);
         let from = source("x.json", r#"{"mcpServers": {"a": {"command": "a"}}}"#);
         let report = plan(Some(&existing), &[from], &Options::default()).unwrap_err();
-        assert!(
-            report
-                .to_string()
-                .starts_with("error: 1 problem in `w.json`"),
-            "{report}"
-        );
+        assert!(report.to_string().starts_with("error: 1 problem in `w.json`"), "{report}");
     }
 }
 
@@ -419,10 +348,7 @@ fn secrets_are_not_repeated() {
     );
     let shown = said(&plan).join("\n");
     assert!(shown.contains("API_KEY"), "{shown}");
-    assert!(
-        !shown.contains("hunter2") && !shown.contains("4711"),
-        "{shown}"
-    );
+    assert!(!shown.contains("hunter2") && !shown.contains("4711"), "{shown}");
 }
 
 #[test]
@@ -433,16 +359,8 @@ fn whatever_is_imported_comes_back() {
         for text in [whole[..end].to_owned(), [&whole[..end], "}"].concat()] {
             let file = source("x.json", &text);
             let other = source("y.json", whole);
-            _ = plan(
-                Some(&file),
-                std::slice::from_ref(&other),
-                &Options::default(),
-            );
-            _ = plan(
-                Some(&other),
-                std::slice::from_ref(&file),
-                &Options::default(),
-            );
+            _ = plan(Some(&file), std::slice::from_ref(&other), &Options::default());
+            _ = plan(Some(&other), std::slice::from_ref(&file), &Options::default());
         }
     }
     let deep = source("x.json", &"{\"mcpServers\":".repeat(100_000));

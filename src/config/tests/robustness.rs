@@ -89,10 +89,7 @@ fn a_mark_before_the_text_is_skipped() {
 fn huge_numbers_are_refused() {
     let number = "9".repeat(100_000);
     let shown = survives(&format!("{{\"maxToolNameLength\": {number}}}"));
-    assert!(
-        shown.contains("found `999999999999999999999999…`"),
-        "{shown}"
-    );
+    assert!(shown.contains("found `999999999999999999999999…`"), "{shown}");
 }
 
 #[test]
@@ -103,9 +100,5 @@ fn thousands_of_findings_stay_readable() {
     }
     text.push_str("}}");
     let shown = survives(&text);
-    assert!(
-        shown.ends_with("… and 39950 more"),
-        "{}",
-        &shown[shown.len() - 100..]
-    );
+    assert!(shown.ends_with("… and 39950 more"), "{}", &shown[shown.len() - 100..]);
 }

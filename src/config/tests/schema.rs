@@ -82,18 +82,9 @@ fn every_property_is_described() {
 fn only_server_blocks_are_open() {
     let schema = schema();
     assert_eq!(schema["additionalProperties"], false);
-    assert_eq!(
-        schema["properties"]["limits"]["additionalProperties"],
-        false
-    );
-    assert_eq!(
-        schema["definitions"]["Toolbox"]["additionalProperties"],
-        false
-    );
-    assert_eq!(
-        schema["definitions"]["Server"].get("additionalProperties"),
-        None
-    );
+    assert_eq!(schema["properties"]["limits"]["additionalProperties"], false);
+    assert_eq!(schema["definitions"]["Toolbox"]["additionalProperties"], false);
+    assert_eq!(schema["definitions"]["Server"].get("additionalProperties"), None);
 }
 
 #[test]

@@ -7,13 +7,7 @@ use crate::config::expand::expand;
 use crate::config::tests::{config, env, findings, read};
 
 fn check(input: &str, expected: &str) {
-    let env = env(&[
-        ("A", "a"),
-        ("B_2", "${A}"),
-        ("EMPTY", ""),
-        ("_X", "x"),
-        ("lower", "no"),
-    ]);
+    let env = env(&[("A", "a"), ("B_2", "${A}"), ("EMPTY", ""), ("_X", "x"), ("lower", "no")]);
     let (expanded, unset) = expand(input, &env);
     let unset = unset.join(",");
     assert_eq!(format!("{expanded}|{unset}"), expected, "{input}");
@@ -41,10 +35,7 @@ fn a_value_is_not_looked_at_again() {
 
 #[test]
 fn unset_variables_are_named_once() {
-    check(
-        "${NONE}/${NONE}/${OTHER}",
-        "${NONE}/${NONE}/${OTHER}|NONE,OTHER",
-    );
+    check("${NONE}/${NONE}/${OTHER}", "${NONE}/${NONE}/${OTHER}|NONE,OTHER");
 }
 
 #[test]
@@ -121,8 +112,5 @@ fn secrets_are_not_repeated() {
     let text = r#"{"mcpServers": {"a": {"command": "a",
         "env": {"T": "${TOKEN}", "U": "hunter2 ${input:x} ${NONE}", "V": ["hunter2"], "W": 4711}}}}"#;
     let shown = read(text, &env).unwrap_err().to_string();
-    assert!(
-        !shown.contains("hunter2") && !shown.contains("4711"),
-        "{shown}"
-    );
+    assert!(!shown.contains("hunter2") && !shown.contains("4711"), "{shown}");
 }

@@ -7,23 +7,18 @@ use crate::name::{ServerName, ToolboxName};
 fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
     let server = ServerConfig {
         name: ServerName::new("srv"),
-        launch: Launch::Unsupported {
-            reason: String::new(),
-            hint: String::new(),
-        },
+        launch: Launch::Unsupported { reason: String::new(), hint: String::new() },
         tool_filters: Vec::new(),
         startup_timeout: std::time::Duration::ZERO,
         call_timeout: std::time::Duration::ZERO,
         idle_timeout: None,
         shared: true,
     };
-    let toolboxes = toolboxes
-        .into_iter()
-        .map(|(name, description)| ToolboxConfig {
-            name: ToolboxName::new(name),
-            description,
-            servers: vec![server.clone(), server.clone()],
-        });
+    let toolboxes = toolboxes.into_iter().map(|(name, description)| ToolboxConfig {
+        name: ToolboxName::new(name),
+        description,
+        servers: vec![server.clone(), server.clone()],
+    });
     Config {
         mode: ToolMode::Dynamic,
         max_tool_name_length: 48,
@@ -59,10 +54,7 @@ fn instructions_step_down_and_never_pass_their_budget() {
                 assert!(text.contains("open_toolbox"), "{count} × {words}");
                 let words = ["described", "described…", "toolbox-", "toolboxes"];
                 let is_whole = |word: &str| !word.starts_with("descr") || words.contains(&word);
-                assert!(
-                    text.split_whitespace().all(is_whole),
-                    "a word was cut: {text}"
-                );
+                assert!(text.split_whitespace().all(is_whole), "a word was cut: {text}");
                 let text = description(&config, mode);
                 assert!(text.len() <= 1024, "{count} × {words:?}: {}", text.len());
             }
@@ -76,11 +68,7 @@ fn all_names_come_within_the_first_glance_where_they_fit() {
     let text = instructions(&config, ToolMode::Proxy);
     let glance: String = text.chars().take(FIRST_GLANCE).collect();
     for toolbox in &config.toolboxes {
-        assert!(
-            glance.contains(toolbox.name.as_str()),
-            "{} is not in {glance}",
-            toolbox.name
-        );
+        assert!(glance.contains(toolbox.name.as_str()), "{} is not in {glance}", toolbox.name);
     }
 }
 

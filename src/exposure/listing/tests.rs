@@ -52,21 +52,11 @@ fn what_was_asked_for_is_whole_as_far_as_there_is_room() {
 
 #[test]
 fn an_answer_is_one_json_object_with_a_tool_on_each_line() {
-    let listing = Listing {
-        step: 0,
-        lines: vec![Raw::encode(&1), Raw::encode(&2)],
-        left_out: 0,
-    };
+    let listing = Listing { step: 0, lines: vec![Raw::encode(&1), Raw::encode(&2)], left_out: 0 };
     let header = json!({"toolbox": "box"});
     let header = header.as_object().unwrap();
-    assert_eq!(
-        listing.text(header),
-        "{\"toolbox\":\"box\",\"tools\":[\n1,\n2\n]}"
-    );
-    assert_eq!(
-        listing.compact(header),
-        r#"{"toolbox":"box","tools":[1,2]}"#
-    );
+    assert_eq!(listing.text(header), "{\"toolbox\":\"box\",\"tools\":[\n1,\n2\n]}");
+    assert_eq!(listing.compact(header), r#"{"toolbox":"box","tools":[1,2]}"#);
 }
 
 #[test]

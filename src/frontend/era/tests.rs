@@ -58,9 +58,5 @@ fn a_result_gets_the_form_of_the_era_and_keeps_the_rest() {
     let inside = Raw::encode(&json!({"content": [{"text": "resultType"}]}));
     assert_eq!(fit_result(inside.clone(), false), inside);
     let text = fit_result(inside, true);
-    assert!(
-        text.as_str()
-            .starts_with(r#"{"resultType":"complete","content""#),
-        "{text:?}"
-    );
+    assert!(text.as_str().starts_with(r#"{"resultType":"complete","content""#), "{text:?}");
 }

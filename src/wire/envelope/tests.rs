@@ -23,14 +23,8 @@ fn each_kind_of_message_is_told_apart() {
         parse(r#"{"result": {"n":1e400},"id":7}"#),
         r#"Answer { id: 7, outcome: Result({"n":1e400}) }"#
     );
-    assert_eq!(
-        parse(r#"{"id":7,"result":null}"#),
-        "Answer { id: 7, outcome: Result(null) }"
-    );
-    assert_eq!(
-        parse(r#"{"id":7,"error":{}}"#),
-        "Answer { id: 7, outcome: Error({}) }"
-    );
+    assert_eq!(parse(r#"{"id":7,"result":null}"#), "Answer { id: 7, outcome: Result(null) }");
+    assert_eq!(parse(r#"{"id":7,"error":{}}"#), "Answer { id: 7, outcome: Error({}) }");
 }
 
 #[test]
@@ -46,10 +40,7 @@ fn what_is_no_message_is_refused() {
 #[test]
 fn an_id_is_found_at_either_edge() {
     let id = |head: &str, tail: &str| id_at_edges(head.as_bytes(), tail.as_bytes());
-    assert_eq!(
-        id(r#"{"jsonrpc":"2.0","id":17,"result":"aaa"#, "aaa"),
-        Some(Raw::encode(&17))
-    );
+    assert_eq!(id(r#"{"jsonrpc":"2.0","id":17,"result":"aaa"#, "aaa"), Some(Raw::encode(&17)));
     assert_eq!(
         id(r#"{"result":"aaa"#, r#"aaa"},"jsonrpc":"2.0","id": "x7"}"#),
         Some(Raw::encode(&"x7"))

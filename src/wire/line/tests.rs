@@ -43,29 +43,17 @@ async fn a_line_at_the_limit_passes_and_one_beyond_does_not() {
     let text = "x".repeat(20);
     assert_eq!(
         lines(20, &[format!("{text}\n{text}y\nlast\n").as_bytes()]).await,
-        [
-            text.clone(),
-            format!("oversized 21: {text}y..{text}y"),
-            "last".to_owned()
-        ]
+        [text.clone(), format!("oversized 21: {text}y..{text}y"), "last".to_owned()]
     );
 }
 
 #[tokio::test]
 async fn an_oversized_line_is_measured_and_only_its_edges_are_kept() {
-    let long = format!(
-        "{}{}{}",
-        "a".repeat(600),
-        "b".repeat(90_000),
-        "c".repeat(600)
-    );
+    let long = format!("{}{}{}", "a".repeat(600), "b".repeat(90_000), "c".repeat(600));
     let found = lines(1000, &[long.as_bytes(), b"\nnext"]).await;
     assert_eq!(
         found,
-        [
-            format!("oversized 91200: {}..{}", "a".repeat(512), "c".repeat(512)),
-            "next".to_owned()
-        ]
+        [format!("oversized 91200: {}..{}", "a".repeat(512), "c".repeat(512)), "next".to_owned()]
     );
 }
 
@@ -87,8 +75,6 @@ async fn a_cancelled_read_loses_nothing() {
         () = tokio::task::yield_now() => {}
     }
     writer.write_all(b"lf\n").await.unwrap();
-    let Some(Line::Message(line)) = lines.next().await else {
-        panic!("no line")
-    };
+    let Some(Line::Message(line)) = lines.next().await else { panic!("no line") };
     assert_eq!(&line[..], b"half");
 }

@@ -17,10 +17,7 @@ impl Server {
     }
 
     async fn says(&mut self, line: &str) {
-        self.output
-            .write_all(format!("{line}\n").as_bytes())
-            .await
-            .unwrap();
+        self.output.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 }
 
@@ -29,14 +26,7 @@ fn link(max: usize) -> (Link, ServerTransport, Server) {
     let (reader, writer) = tokio::io::split(ours);
     let (link, transport) = connect(reader, writer, max, "test", &TaskTracker::new());
     let (reader, output) = tokio::io::split(theirs);
-    (
-        link,
-        transport,
-        Server {
-            input: BufReader::new(reader).lines(),
-            output,
-        },
-    )
+    (link, transport, Server { input: BufReader::new(reader).lines(), output })
 }
 
 fn done(step: Step) -> Result<Outcome, RequestError> {
@@ -55,26 +45,17 @@ async fn arguments_and_results_pass_byte_for_byte() {
     let (link, _transport, mut server) = link(1 << 20);
     let (name, arguments) = (raw(r#""add""#), raw(r#"{"a":1.0,"b": 1e3}"#));
     let mut request = link
-        .request(
-            "tools/call",
-            &[("name", &name), ("arguments", &arguments)],
-            &[],
-            false,
-        )
+        .request("tools/call", &[("name", &name), ("arguments", &arguments)], &[], false)
         .await
         .unwrap();
     assert_eq!(
         server.reads().await,
         r#"{"jsonrpc":"2.0","id":1000000000,"method":"tools/call","params":{"name":"add","arguments":{"a":1.0,"b": 1e3}}}"#
     );
-    server
-        .says(r#"{"result":{"sum":123456789012345678901234567890.0},"id":1000000000}"#)
-        .await;
+    server.says(r#"{"result":{"sum":123456789012345678901234567890.0},"id":1000000000}"#).await;
     assert_eq!(
         done(request.next().await),
-        Ok(Outcome::Result(raw(
-            r#"{"sum":123456789012345678901234567890.0}"#
-        )))
+        Ok(Outcome::Result(raw(r#"{"sum":123456789012345678901234567890.0}"#)))
     );
 }
 
@@ -100,10 +81,7 @@ async fn progress_comes_in_order_and_before_the_answer() {
         let Step::Progress(params) = request.next().await else {
             panic!("answer before progress {n}")
         };
-        assert!(
-            params.as_str().ends_with(&format!(r#""progress":{n}}}"#)),
-            "{params:?}"
-        );
+        assert!(params.as_str().ends_with(&format!(r#""progress":{n}}}"#)), "{params:?}");
     }
     assert_eq!(done(request.next().await), Ok(Outcome::Result(raw("{}"))));
 }
@@ -128,9 +106,7 @@ async fn rubbish_and_repeated_answers_harm_nobody() {
     server.says("\u{1F980} [1,2").await;
     assert_eq!(done(first.next().await), Ok(Outcome::Result(raw("1"))));
     let mut second = link.request("x", &[], &[], false).await.unwrap();
-    server
-        .says(r#"{"id":1000000001,"error":{"code":-32050,"data":[1.50]}}"#)
-        .await;
+    server.says(r#"{"id":1000000001,"error":{"code":-32050,"data":[1.50]}}"#).await;
     assert_eq!(
         done(second.next().await),
         Ok(Outcome::Error(raw(r#"{"code":-32050,"data":[1.50]}"#)))
@@ -142,18 +118,10 @@ async fn an_answer_that_is_too_long_fails_its_request_alone() {
     let (link, _transport, mut server) = link(1000);
     let mut big = link.request("x", &[], &[], false).await.unwrap();
     let mut small = link.request("x", &[], &[], false).await.unwrap();
-    server
-        .says(&format!(
-            r#"{{"result":"{}","id":1000000000}}"#,
-            "x".repeat(5000)
-        ))
-        .await;
+    server.says(&format!(r#"{{"result":"{}","id":1000000000}}"#, "x".repeat(5000))).await;
     server.says(r#"{"id":1000000001,"result":"ok"}"#).await;
     assert_eq!(done(big.next().await), Err(RequestError::Oversized(5029)));
-    assert_eq!(
-        done(small.next().await),
-        Ok(Outcome::Result(raw(r#""ok""#)))
-    );
+    assert_eq!(done(small.next().await), Ok(Outcome::Result(raw(r#""ok""#))));
 }
 
 #[tokio::test]

@@ -90,11 +90,7 @@ impl Agent {
                 link.update(|inbox| inbox.status = Some(status));
             }
         });
-        Self {
-            pid,
-            link,
-            dir: None,
-        }
+        Self { pid, link, dir: None }
     }
 
     /// Keeps the folder as long as the agent.
@@ -127,25 +123,19 @@ impl Agent {
             "io.modelcontextprotocol/clientCapabilities": capabilities,
             "io.modelcontextprotocol/clientInfo": { "name": "test-agent", "version": "1.0.0" },
         });
-        self.link
-            .update(|inbox| inbox.meta = meta.as_object().cloned());
+        self.link.update(|inbox| inbox.meta = meta.as_object().cloned());
         self
     }
 
     /// Answers the server's requests of `method` with this result.
     pub(crate) fn answering(self, method: &str, result: Value) -> Self {
-        self.link.update(|inbox| {
-            inbox
-                .replies
-                .insert(method.to_owned(), Reply::Result(result))
-        });
+        self.link.update(|inbox| inbox.replies.insert(method.to_owned(), Reply::Result(result)));
         self
     }
 
     /// Leaves the server's requests of `method` for [`Self::next_request`] and [`Self::respond`].
     pub(crate) fn holding(self, method: &str) -> Self {
-        self.link
-            .update(|inbox| inbox.replies.insert(method.to_owned(), Reply::Hold));
+        self.link.update(|inbox| inbox.replies.insert(method.to_owned(), Reply::Hold));
         self
     }
 
@@ -202,8 +192,7 @@ impl Agent {
 
     /// Sends a notification; null stands for no parameters.
     pub(crate) fn notify(&self, method: &str, params: Value) {
-        self.link
-            .send(&inbox::message(None, method, params).to_string());
+        self.link.send(&inbox::message(None, method, params).to_string());
     }
 
     /// Cancels a request.
@@ -278,19 +267,13 @@ impl Agent {
                 && message["params"]["progressToken"] == id.0
         };
         let all = self.notifications().into_iter();
-        all.filter(of_call)
-            .map(|message| message["params"].clone())
-            .collect()
+        all.filter(of_call).map(|message| message["params"].clone()).collect()
     }
 
     /// What a relisting agent got so far, one list of names per `list_changed`.
     pub(crate) fn relists(&self) -> Vec<Vec<String>> {
         let relists = self.link.inbox().relists.clone();
-        relists
-            .unwrap_or_default()
-            .iter()
-            .map(|tools| names(tools))
-            .collect()
+        relists.unwrap_or_default().iter().map(|tools| names(tools)).collect()
     }
 
     /// Waits until a relisting agent has listed `count` times; the names of the last list.

@@ -31,11 +31,7 @@ impl Bench {
     pub(crate) fn new() -> Self {
         let dir = TempDir::with_prefix("workbench-").expect("a temporary folder");
         fs::create_dir(dir.path().join("home")).expect("an empty home");
-        Self {
-            dir: Arc::new(dir),
-            config: json!({}),
-            env: Vec::new(),
-        }
+        Self { dir: Arc::new(dir), config: json!({}), env: Vec::new() }
     }
 
     /// Adds a toolbox, or changes its description.
@@ -158,9 +154,7 @@ impl Bench {
         let args = entry["args"].as_array().into_iter().flatten().map(text);
         let env = entry["env"].as_object().into_iter().flatten();
         let mut server = self.equip(command(&text(&entry["command"])));
-        server
-            .args(args)
-            .envs(env.map(|(name, value)| (name, text(value))));
+        server.args(args).envs(env.map(|(name, value)| (name, text(value))));
         Agent::start(server).keeping(Arc::clone(&self.dir))
     }
 

@@ -65,10 +65,7 @@ pub(crate) fn wait_gone(pids: &[u32], within: Duration) {
         if left.is_empty() {
             return;
         }
-        assert!(
-            Instant::now() < end,
-            "still alive after {within:?}: {left:?}"
-        );
+        assert!(Instant::now() < end, "still alive after {within:?}: {left:?}");
         // Nothing tells of the end of a process that is no child of ours.
         sleep(Duration::from_millis(5));
     }
@@ -104,19 +101,13 @@ impl Output {
     pub(crate) fn json_lines(&self) -> Vec<Value> {
         assert_eq!(self.code, Some(0), "{self:#?}");
         let lines = self.stdout.lines();
-        lines
-            .map(|line| serde_json::from_str(line).expect("JSON"))
-            .collect()
+        lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 }
 
 impl fmt::Display for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            code,
-            stdout,
-            stderr,
-        } = self;
+        let Self { code, stdout, stderr } = self;
         let code = code.map_or("none".to_owned(), |code| code.to_string());
         write!(f, "--- code {code}\n{stdout}")?;
         if stderr.is_empty() {
@@ -148,9 +139,5 @@ pub(crate) fn finish(mut command: Command, input: &str) -> Output {
     });
     let output = output.expect("the program's output");
     let text = |bytes| String::from_utf8(bytes).expect("output in UTF-8");
-    Output {
-        code: output.status.code(),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    }
+    Output { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }

@@ -21,12 +21,8 @@ pub(crate) enum Sdk {
 }
 
 impl Sdk {
-    pub(crate) const ALL: [Self; 4] = [
-        Self::TypeScript,
-        Self::TypeScript2,
-        Self::TypeScript2Auto,
-        Self::Python,
-    ];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::TypeScript, Self::TypeScript2, Self::TypeScript2Auto, Self::Python];
 
     /// Whether it asks for the modern era before it falls back to `initialize`.
     pub(crate) fn probes(self) -> bool {
@@ -55,9 +51,7 @@ pub(crate) fn entry(command: &str, args: &[&str]) -> Value {
 #[track_caller]
 pub(crate) fn sdk_client(sdk: Sdk, mode: &str, path: [&str; 3], arguments: Value) -> Command {
     let typescript = |package: &str, sdk: &str| {
-        installed(&format!(
-            "node/node_modules/@modelcontextprotocol/{package}"
-        ));
+        installed(&format!("node/node_modules/@modelcontextprotocol/{package}"));
         let mut node = command("node");
         node.arg(manifest_dir().join("tests/clients/typescript.mjs"));
         node.arg(sdk);
@@ -73,21 +67,14 @@ pub(crate) fn sdk_client(sdk: Sdk, mode: &str, path: [&str; 3], arguments: Value
             python
         }
     };
-    client
-        .arg(mode)
-        .args(path)
-        .args([&arguments.to_string(), "--"]);
+    client.arg(mode).args(path).args([&arguments.to_string(), "--"]);
     client
 }
 
 #[track_caller]
 fn installed(path: &str) -> String {
     let path = manifest_dir().join(".test-env").join(path);
-    assert!(
-        path.exists(),
-        "{} is missing: run scripts/test.sh --setup",
-        path.display()
-    );
+    assert!(path.exists(), "{} is missing: run scripts/test.sh --setup", path.display());
     path.to_string_lossy().into_owned()
 }
 

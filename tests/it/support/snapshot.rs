@@ -6,10 +6,7 @@ use insta::Settings;
 
 /// Patterns and their stand-ins, in the order they are applied.
 const FILTERS: [(&str, &str); 5] = [
-    (
-        r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?",
-        "[TIME]",
-    ),
+    (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?", "[TIME]"),
     (r"\b\d+(\.\d+)?(ns|µs|ms|s)\b", "[DURATION]"),
     (r"(127\.0\.0\.1|localhost|\[::1\]):\d+", "$1:[PORT]"),
     (r"\b(pid[ =:]+)\d+", "$1[PID]"),
@@ -19,10 +16,7 @@ const FILTERS: [(&str, &str); 5] = [
 /// Snapshot settings for a test that lives in `dir`.
 pub(crate) fn settings(dir: &Path) -> Settings {
     let mut settings = Settings::clone_current();
-    for path in [
-        dir.to_string_lossy(),
-        dir.canonicalize().unwrap_or_default().to_string_lossy(),
-    ] {
+    for path in [dir.to_string_lossy(), dir.canonicalize().unwrap_or_default().to_string_lossy()] {
         if !path.is_empty() {
             settings.add_filter(&regex::escape(&path), "[DIR]");
         }

@@ -93,22 +93,12 @@ fn the_documents_are_there() {
 fn changelog_faults(text: &str) -> Vec<&'static str> {
     let unreleased = section(text, "## [Unreleased]");
     let mut faults = Vec::new();
-    if !text
-        .lines()
-        .any(|line| line.trim_end() == "## [Unreleased]")
-    {
+    if !text.lines().any(|line| line.trim_end() == "## [Unreleased]") {
         faults.push("there is no `## [Unreleased]`");
     }
     let headings = unreleased.lines().filter_map(|l| l.strip_prefix("### "));
     for heading in headings {
-        let kinds = [
-            "Added",
-            "Changed",
-            "Deprecated",
-            "Removed",
-            "Fixed",
-            "Security",
-        ];
+        let kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"];
         if !kinds.contains(&heading) {
             faults.push("a heading is none of Keep a Changelog's");
         }
@@ -123,14 +113,8 @@ fn changelog_faults(text: &str) -> Vec<&'static str> {
 #[test]
 fn the_changelog_has_what_is_not_released() {
     assert_eq!(changelog_faults("# Changelog\n").len(), 1);
-    assert_eq!(
-        changelog_faults("## [Unreleased]\n### News\n- No stop\n").len(),
-        2
-    );
-    assert_eq!(
-        changelog_faults("## [Unreleased]\n### Added\n- A thing.\n"),
-        [""; 0]
-    );
+    assert_eq!(changelog_faults("## [Unreleased]\n### News\n- No stop\n").len(), 2);
+    assert_eq!(changelog_faults("## [Unreleased]\n### Added\n- A thing.\n"), [""; 0]);
     assert_eq!(changelog_faults(&read("CHANGELOG.md")), [""; 0]);
 }
 
@@ -186,10 +170,7 @@ fn a_faulty_configuration_is_found() {
 #[test]
 fn every_configuration_that_we_show_is_a_good_one() {
     let mut shown = files("examples", "json");
-    shown.push(Source::new(
-        "workbench-config.json",
-        &read("workbench-config.json"),
-    ));
+    shown.push(Source::new("workbench-config.json", &read("workbench-config.json")));
     let readme = read("README.md");
     let in_readme = fences(&readme, "jsonc");
     assert!(in_readme.len() >= 3, "the README shows configurations");
@@ -204,10 +185,7 @@ fn every_configuration_that_we_show_is_a_good_one() {
 fn every_configuration_leads_editors_to_the_schema() {
     let schema = Regex::new(r#""\$schema":\s*"([^"]+)""#).expect("a pattern");
     let mut shown = files("examples", "json");
-    shown.push(Source::new(
-        "workbench-config.json",
-        &read("workbench-config.json"),
-    ));
+    shown.push(Source::new("workbench-config.json", &read("workbench-config.json")));
     for Source { path, text } in shown {
         let named = schema.captures(&text).expect("a `$schema`");
         let folder = repository().join(&path);
@@ -241,10 +219,7 @@ fn key_faults(table: &[Vec<&str>], schema: &Value) -> Vec<String> {
             None => continue,
         };
         if row[1] != default {
-            faults.push(format!(
-                "`{}` is {default} by default, not {}",
-                row[0], row[1]
-            ));
+            faults.push(format!("`{}` is {default} by default, not {}", row[0], row[1]));
         }
     }
     faults
@@ -253,14 +228,8 @@ fn key_faults(table: &[Vec<&str>], schema: &Value) -> Vec<String> {
 #[test]
 fn the_readme_describes_every_key_with_its_default() {
     let example = serde_json::json!({"properties": {"a": {"default": 1}, "b": {}}});
-    assert_eq!(
-        key_faults(&[vec!["a", "1"], vec!["b", "x"]], &example),
-        [""; 0]
-    );
-    assert_eq!(
-        key_faults(&[vec!["a", "2"], vec!["c", "x"]], &example).len(),
-        3
-    );
+    assert_eq!(key_faults(&[vec!["a", "1"], vec!["b", "x"]], &example), [""; 0]);
+    assert_eq!(key_faults(&[vec!["a", "2"], vec!["c", "x"]], &example).len(), 3);
 
     let readme = read("README.md");
     let schema = config::schema();
@@ -282,17 +251,13 @@ fn the_readme_names_every_variable_that_servers_get() {
     let name = Regex::new(r#""(\w+)""#).expect("a pattern");
     let launch = read("src/backend/launch.rs");
     let list = &list.captures(&launch).expect("the list")[1];
-    let passed_on: BTreeSet<&str> = name
-        .captures_iter(list)
-        .map(|found| found.get(1).expect("a name").as_str())
-        .collect();
+    let passed_on: BTreeSet<&str> =
+        name.captures_iter(list).map(|found| found.get(1).expect("a name").as_str()).collect();
     let readme = read("README.md");
     let text = section(&readme, "### What servers get as their environment");
     let quoted = Regex::new("`([A-Z_]+)`").expect("a pattern");
-    let named: BTreeSet<&str> = quoted
-        .captures_iter(text)
-        .map(|found| found.get(1).expect("a name").as_str())
-        .collect();
+    let named: BTreeSet<&str> =
+        quoted.captures_iter(text).map(|found| found.get(1).expect("a name").as_str()).collect();
     assert!(passed_on.len() > 10);
     assert_eq!(named, passed_on);
 }
@@ -321,11 +286,8 @@ fn lock_files_say_what_and_not_where_from() {
     ] {
         assert_eq!(addresses("a", bad).len(), 1, "{bad}");
     }
-    for path in [
-        "Cargo.lock",
-        "tests/servers/package-lock.json",
-        "tests/servers/requirements.txt",
-    ] {
+    for path in ["Cargo.lock", "tests/servers/package-lock.json", "tests/servers/requirements.txt"]
+    {
         let text = read(path);
         assert!(text.lines().count() > 5, "{path}");
         assert_eq!(addresses(path, &text), [""; 0]);
@@ -338,10 +300,7 @@ fn commands(help: &str) -> BTreeSet<&str> {
     let listed = lines.take_while(|line| !line.trim().is_empty());
     // What a long description goes on with stands further in.
     let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    names
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help")
-        .collect()
+    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
 }
 
 #[test]

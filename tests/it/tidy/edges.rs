@@ -34,18 +34,12 @@ fn table(document: &str) -> Vec<Row> {
         let (first, last) = (cells[0], cells[cells.len() - 1]);
         let module = first.trim_matches('`').to_owned();
         let all_above = last.contains(ALL_ABOVE);
-        let mut may_use: BTreeSet<String> = quoted
-            .captures_iter(last)
-            .map(|found| found[1].to_owned())
-            .collect();
+        let mut may_use: BTreeSet<String> =
+            quoted.captures_iter(last).map(|found| found[1].to_owned()).collect();
         if all_above {
             may_use.extend(rows.iter().map(|row| row.module.clone()));
         }
-        rows.push(Row {
-            module,
-            may_use,
-            all_above,
-        });
+        rows.push(Row { module, may_use, all_above });
     }
     rows
 }
@@ -79,9 +73,7 @@ fn breaches(rows: &[Row], source: &Source) -> Vec<String> {
         // `use crate::{a, b}` hides edges from whoever reads the line.
         row.is_none_or(|row| !row.may_use.contains(name))
     });
-    forbidden
-        .map(|name| format!("{}: `{module}` may not use `{name}`", source.path))
-        .collect()
+    forbidden.map(|name| format!("{}: `{module}` may not use `{name}`", source.path)).collect()
 }
 
 /// The rows that use a row below them, which would make a circle possible.
@@ -151,10 +143,7 @@ fn an_edge_down_is_found() {
 #[test]
 fn modules_use_only_what_the_table_allows() {
     let rows = architecture();
-    let found: Vec<String> = program()
-        .iter()
-        .flat_map(|source| breaches(&rows, source))
-        .collect();
+    let found: Vec<String> = program().iter().flat_map(|source| breaches(&rows, source)).collect();
     assert_eq!(found, [""; 0]);
 }
 
@@ -169,11 +158,7 @@ fn the_table_has_every_module_and_no_other() {
     let rows = architecture();
     let listed: BTreeSet<&str> = rows.iter().map(|row| row.module.as_str()).collect();
     assert_eq!(listed, declared);
-    assert_eq!(
-        listed.len(),
-        rows.len(),
-        "a module stands in the table twice"
-    );
+    assert_eq!(listed.len(), rows.len(), "a module stands in the table twice");
 }
 
 #[test]
@@ -203,10 +188,7 @@ fn taken_from_backend(code: &str) -> BTreeSet<String> {
         .captures_iter(code)
         .filter_map(|found| found.get(1).or(found.get(2)))
         .flat_map(|names| names.as_str().split(','));
-    names
-        .map(|name| name.trim().to_owned())
-        .filter(|name| !name.is_empty())
-        .collect()
+    names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
 }
 
 #[test]
@@ -231,10 +213,8 @@ fn only_the_gateway_holds_backends() {
 fn the_executable_is_the_command_line_and_nothing_else() {
     let path = Regex::new(r"\bmcp_workbench::(\w+)").expect("a pattern");
     let main = read("src/main.rs");
-    let used: Vec<&str> = path
-        .captures_iter(&main)
-        .map(|found| found.get(1).expect("a name").as_str())
-        .collect();
+    let used: Vec<&str> =
+        path.captures_iter(&main).map(|found| found.get(1).expect("a name").as_str()).collect();
     assert_eq!(used, ["cli"]);
 }
 
@@ -246,9 +226,7 @@ fn named_tests(document: &str) -> Vec<String> {
         .captures_iter(document)
         .flat_map(|found| {
             let names = found.get(1).map_or("", |names| names.as_str());
-            name.captures_iter(names)
-                .map(|found| found[1].to_owned())
-                .collect::<Vec<_>>()
+            name.captures_iter(names).map(|found| found[1].to_owned()).collect::<Vec<_>>()
         })
         .collect()
 }

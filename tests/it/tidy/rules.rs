@@ -76,11 +76,7 @@ fn only_the_command_line_prints() {
             "tokio::io::stderr()",
             "let out = stdout();",
         ],
-        keeps: &[
-            "// println!()",
-            "writeln!(f, \"println!\")",
-            "builder.stderr(Stdio::null())",
-        ],
+        keeps: &["// println!()", "writeln!(f, \"println!\")", "builder.stderr(Stdio::null())"],
     }
     .check();
 }
@@ -90,10 +86,7 @@ fn only_the_launcher_starts_processes() {
     Rule {
         pattern: r"\bCommand::new\b|\bprocess::Command\b",
         only_in: &["src/backend/launch.rs"],
-        breaks: &[
-            "std::process::Command::new(\"sh\")",
-            "use tokio::process::Command;",
-        ],
+        breaks: &["std::process::Command::new(\"sh\")", "use tokio::process::Command;"],
         keeps: &["enum Command {", "actor::Command::Ensure(reply)"],
     }
     .check();
@@ -110,10 +103,7 @@ fn only_one_file_reads_the_environment() {
             "use std::env::{self, var};",
             "std::env::home_dir()",
         ],
-        keeps: &[
-            "env!(\"CARGO_PKG_NAME\")",
-            "use crate::config::env::{EnvSource, ProcessEnv};",
-        ],
+        keeps: &["env!(\"CARGO_PKG_NAME\")", "use crate::config::env::{EnvSource, ProcessEnv};"],
     }
     .check();
 }
@@ -123,10 +113,7 @@ fn nobody_writes_the_environment() {
     Rule {
         pattern: r"\b(set_var|remove_var|set_current_dir)\b",
         only_in: &[],
-        breaks: &[
-            "unsafe { std::env::set_var(\"A\", \"b\") }",
-            "env::set_current_dir(folder)",
-        ],
+        breaks: &["unsafe { std::env::set_var(\"A\", \"b\") }", "env::set_current_dir(folder)"],
         keeps: &[".current_dir(cwd)"],
     }
     .check();
@@ -137,11 +124,7 @@ fn only_the_command_line_asks_where_it_runs() {
     Rule {
         pattern: r"\benv::(current_dir|current_exe|args(_os)?)\b",
         only_in: &["src/cli.rs", "src/cli/"],
-        breaks: &[
-            "std::env::current_dir()",
-            "env::current_exe().ok()",
-            "std::env::args()",
-        ],
+        breaks: &["std::env::current_dir()", "env::current_exe().ok()", "std::env::args()"],
         keeps: &[".current_dir(cwd)"],
     }
     .check();
@@ -162,12 +145,10 @@ fn only_the_launcher_is_unsafe() {
 fn pure() -> Vec<Source> {
     let mut sources = program();
     sources.retain(|source| {
-        ["config", "catalog", "policy", "toolbox", "name", "raw"]
-            .iter()
-            .any(|module| {
-                source.path == format!("src/{module}.rs")
-                    || source.path.starts_with(&format!("src/{module}/"))
-            })
+        ["config", "catalog", "policy", "toolbox", "name", "raw"].iter().any(|module| {
+            source.path == format!("src/{module}.rs")
+                || source.path.starts_with(&format!("src/{module}/"))
+        })
     });
     sources
 }
@@ -177,12 +158,7 @@ fn the_pure_modules_do_not_wait() {
     Rule {
         pattern: r"\basync\b|\.await\b|\btokio\b|\bthread::|\bsleep\(",
         only_in: &[],
-        breaks: &[
-            "async fn f() {}",
-            "f().await",
-            "use tokio::sync::watch;",
-            "std::thread::spawn",
-        ],
+        breaks: &["async fn f() {}", "f().await", "use tokio::sync::watch;", "std::thread::spawn"],
         keeps: &["// async", "let asynchronous = 1;"],
     }
     .check_in(&pure());
@@ -215,10 +191,7 @@ fn nothing_reaches_past_its_own_children() {
         pattern: r"\bsuper::",
         only_in: &[],
         breaks: &["use super::Thing;", "super::f()"],
-        keeps: &[
-            "pub(super) fn f() {}",
-            "#[cfg(test)] mod tests { use super::*; }",
-        ],
+        keeps: &["pub(super) fn f() {}", "#[cfg(test)] mod tests { use super::*; }"],
     }
     .check();
 }
@@ -229,12 +202,7 @@ fn imports_name_what_they_take() {
         pattern: r"::\s*\*|\buse\s[^;]*\*",
         only_in: &[],
         breaks: &["use crate::name::*;", "pub use std::{fmt, io::*};"],
-        keeps: &[
-            "let x = a * b;",
-            "use std::fmt;",
-            "let y = *x;",
-            "f(Kind::A, *b)",
-        ],
+        keeps: &["let x = a * b;", "use std::fmt;", "let y = *x;", "f(Kind::A, *b)"],
     }
     .check();
 }
@@ -253,22 +221,13 @@ fn unfinished(source: &Source) -> Vec<String> {
 
 /// Everything that is written in Rust here.
 fn everything() -> Vec<Source> {
-    ["src", "tests", "testing", "benches"]
-        .iter()
-        .flat_map(|folder| files(folder, "rs"))
-        .collect()
+    ["src", "tests", "testing", "benches"].iter().flat_map(|folder| files(folder, "rs")).collect()
 }
 
 #[test]
 fn nothing_is_left_unfinished() {
     let found = |text: &str| unfinished(&Source::new("src/x.rs", text)).len();
-    for text in [
-        "todo!()",
-        "dbg!(x)",
-        "#[ignore = \"slow\"]",
-        "// TODO: more",
-        "/* fixme */",
-    ] {
+    for text in ["todo!()", "dbg!(x)", "#[ignore = \"slow\"]", "// TODO: more", "/* fixme */"] {
         assert_eq!(found(text), 1, "{text}");
     }
     for text in ["\"todo!\"", "// what is left to do", "let todo = 1;"] {
@@ -286,10 +245,7 @@ fn sleeps(source: &Source) -> Vec<String> {
     let says_why = |index: usize| {
         let above = index.checked_sub(1).and_then(|above| comments.get(above));
         let beside = comments.get(index);
-        [above, beside]
-            .into_iter()
-            .flatten()
-            .any(|comment| comment.contains("//"))
+        [above, beside].into_iter().flatten().any(|comment| comment.contains("//"))
     };
     let lines = parts.code.lines().enumerate();
     lines
@@ -318,14 +274,8 @@ fn says_what_it_owns(source: &Source) -> bool {
 
 #[test]
 fn every_file_says_what_it_owns() {
-    assert!(!says_what_it_owns(&Source::new(
-        "a.rs",
-        "use std::fmt;\n//! Late."
-    )));
-    assert!(says_what_it_owns(&Source::new(
-        "a.rs",
-        "//! It owns this.\n"
-    )));
+    assert!(!says_what_it_owns(&Source::new("a.rs", "use std::fmt;\n//! Late.")));
+    assert!(says_what_it_owns(&Source::new("a.rs", "//! It owns this.\n")));
     let mut sources = program();
     sources.extend(files("tests", "rs"));
     sources.extend(files("testing", "rs"));
@@ -342,11 +292,8 @@ fn no_file_is_longer_than_800_lines() {
     let is_long = |source: &Source| source.text.lines().count() > MOST_LINES;
     assert!(is_long(&Source::new("a.rs", &"\n".repeat(MOST_LINES + 1))));
     assert!(!is_long(&Source::new("a.rs", &"\n".repeat(MOST_LINES))));
-    let found: Vec<String> = program()
-        .into_iter()
-        .filter(is_long)
-        .map(|source| source.path)
-        .collect();
+    let found: Vec<String> =
+        program().into_iter().filter(is_long).map(|source| source.path).collect();
     assert_eq!(found, [""; 0]);
 }
 

@@ -14,10 +14,7 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn new(path: &str, text: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        }
+        Self { path: path.to_owned(), text: text.to_owned() }
     }
 
     /// Whether all of it is tests.
@@ -53,9 +50,7 @@ pub(super) fn files(folder: &str, extension: &str) -> Vec<Source> {
         let path = path.strip_prefix(repository()).expect("a file in it");
         path.to_string_lossy().replace('\\', "/")
     });
-    relative
-        .map(|path| Source::new(&path, &read(&path)))
-        .collect()
+    relative.map(|path| Source::new(&path, &read(&path))).collect()
 }
 
 fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
@@ -107,10 +102,9 @@ pub(super) fn split(text: &str) -> Split {
             ('r', '"' | '#') if !is_word(index.checked_sub(1).map_or('\0', at)) => {
                 (raw_end(&chars, index).unwrap_or(index + 1), Part::Quoted)
             }
-            ('b', 'r') if !is_word(index.checked_sub(1).map_or('\0', at)) => (
-                raw_end(&chars, index + 1).unwrap_or(index + 1),
-                Part::Quoted,
-            ),
+            ('b', 'r') if !is_word(index.checked_sub(1).map_or('\0', at)) => {
+                (raw_end(&chars, index + 1).unwrap_or(index + 1), Part::Quoted)
+            }
             _ => (index + 1, Part::Code),
         };
         let end = end.min(chars.len());
@@ -129,10 +123,7 @@ pub(super) fn split(text: &str) -> Split {
             })
             .collect()
     };
-    Split {
-        code: only(Part::Code),
-        comments: only(Part::Comment),
-    }
+    Split { code: only(Part::Code), comments: only(Part::Comment) }
 }
 
 fn is_word(c: char) -> bool {
@@ -184,13 +175,9 @@ fn raw_end(chars: &[char], start: usize) -> Option<usize> {
     if chars.get(open) != Some(&'"') {
         return None;
     }
-    let closing: Vec<char> = std::iter::once('"')
-        .chain(std::iter::repeat_n('#', hashes))
-        .collect();
+    let closing: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
     let rest = &chars[open + 1..];
-    let length = rest
-        .windows(closing.len())
-        .position(|window| window == closing)?;
+    let length = rest.windows(closing.len()).position(|window| window == closing)?;
     Some(open + 1 + length + closing.len())
 }
 
@@ -206,10 +193,8 @@ pub(super) fn without_tests(code: &str) -> String {
             depth == 0
         });
         let end = length.map_or(left.len(), |length| found.end() + length + 1);
-        let blank: String = left[found.start()..end]
-            .chars()
-            .map(|c| if c == '\n' { '\n' } else { ' ' })
-            .collect();
+        let blank: String =
+            left[found.start()..end].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
         left.replace_range(found.start()..end, &blank);
     }
     left
@@ -224,11 +209,7 @@ fn code_is_told_from_comments_and_quotes() {
     assert_eq!(words(&comments), "/* b /* c */ d */ // f");
     assert_eq!(code.lines().count(), text.lines().count());
     let lifetimes = "fn r<'a>(x: &'a str) -> r#type<'a> { break 'b'; }";
-    assert_eq!(
-        split(lifetimes).code,
-        lifetimes.replace("'b'", "   "),
-        "lifetimes are no quotes"
-    );
+    assert_eq!(split(lifetimes).code, lifetimes.replace("'b'", "   "), "lifetimes are no quotes");
 }
 
 #[test]

@@ -123,9 +123,7 @@ enum Answer {
 /// The next message of `method` that was not taken yet.
 fn take(messages: &[Value], taken: &mut BTreeMap<String, usize>, method: &str) -> Option<Value> {
     let count = taken.entry(method.to_owned()).or_default();
-    let mut of_method = messages
-        .iter()
-        .filter(|message| message["method"] == method);
+    let mut of_method = messages.iter().filter(|message| message["method"] == method);
     let message = of_method.nth(*count)?.clone();
     *count += 1;
     Some(message)

@@ -22,10 +22,7 @@ impl Response {
             }
             _ => return None,
         };
-        Some(Self {
-            line: line.to_owned(),
-            outcome,
-        })
+        Some(Self { line: line.to_owned(), outcome })
     }
 
     /// The result.
@@ -63,10 +60,7 @@ impl Response {
     pub(crate) fn text(&self) -> String {
         let result = self.ok();
         let blocks = result["content"].as_array().expect("a tool's result");
-        let texts: Vec<&str> = blocks
-            .iter()
-            .filter_map(|block| block["text"].as_str())
-            .collect();
+        let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
         texts.join("\n")
     }
 
