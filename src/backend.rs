@@ -13,14 +13,19 @@ pub(crate) mod handshake;
 pub(crate) mod launch;
 mod live;
 mod pool;
+mod start;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use crate::backend::guard::Guard;
 use crate::catalog::Listing;
 use crate::config::StdioLaunch;
 use crate::policy::Permit;
@@ -28,7 +33,7 @@ use crate::policy::Permit;
 pub use crate::backend::death::StderrTail;
 pub use crate::backend::launch::ChildEnvironment;
 pub use crate::backend::live::{Call, Live};
-pub use crate::backend::pool::{BackendId, Pool, PoolOptions};
+pub use crate::backend::pool::{Pool, PoolOptions};
 pub use crate::wire::server::Outcome;
 
 /// What one backend is made of.
@@ -97,6 +102,20 @@ pub struct Listed {
     pub version: u64,
     /// What the server has.
     pub listing: Arc<Listing>,
+}
+
+/// Identifies a backend among those of its pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BackendId(usize);
+
+/// What the actors of a pool share.
+pub(crate) struct Context {
+    pub(crate) environment: ChildEnvironment,
+    pub(crate) program: Option<PathBuf>,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) events: mpsc::Sender<ListingChanged>,
 }
 
 /// A handle to one backend; clones are handles to the same one.

@@ -12,15 +12,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::actor::{Actor, Status};
 use crate::backend::guard::Guard;
-use crate::backend::{Backend, ChildEnvironment, ListingChanged, Spec};
+use crate::backend::{Backend, BackendId, ChildEnvironment, Context, ListingChanged, Spec};
 use crate::config::StdioLaunch;
 
 /// How long the end of all servers may take.
 const SHUTDOWN: Duration = Duration::from_millis(1800);
-
-/// Identifies a backend among those of its pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BackendId(usize);
 
 /// What all backends of a pool have in common.
 #[derive(Clone, Debug, Default)]
@@ -30,16 +26,6 @@ pub struct PoolOptions {
     /// Our own executable, which `mcp-workbench` means as a command, and which becomes the guard
     /// when it is run as `guard`; `None`: the command is looked for on `PATH`, and no guard.
     pub program: Option<PathBuf>,
-}
-
-/// What the actors of a pool share.
-pub(crate) struct Context {
-    pub(crate) environment: ChildEnvironment,
-    pub(crate) program: Option<PathBuf>,
-    pub(crate) guard: Arc<Guard>,
-    pub(crate) tasks: TaskTracker,
-    pub(crate) shutdown: CancellationToken,
-    pub(crate) events: mpsc::Sender<ListingChanged>,
 }
 
 /// All backends. Nothing is started by making one.

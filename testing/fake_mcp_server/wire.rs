@@ -52,7 +52,7 @@ impl Output {
         match answer {
             Ok(result) => self.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)),
             Err(error) => {
-                self.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{}}}"#, json!(error)))
+                self.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{}}}"#, json!(error)));
             }
         }
     }
