@@ -1,1 +1,387 @@
-fn main() {}
+//! What the gateway costs over stdio: a table, not a test.
+//!
+//! `cargo bench --bench stdio`. Calls are made directly, through a relay that only copies lines,
+//! and through the gateway in both spellings, all in turn within one run, so that their ratios
+//! hold on a machine that does other things as well. Under `taskset -c 0` everything shares one
+//! processor, which shows the pure path.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::exit,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+#[path = "stdio/client.rs"]
+mod client;
+#[path = "stdio/relay.rs"]
+mod relay;
+
+use client::{Call, Client};
+
+const TOOLBOXES: usize = 10;
+const SERVERS: usize = 5;
+/// How long the slow server takes to start.
+const SLOW: Duration = Duration::from_secs(3);
+/// The first argument that makes this program the relay.
+const RELAY: &str = "--relay";
+/// How many starts are timed.
+const STARTS: usize = 40;
+/// How many first calls are timed, in each way.
+const FIRST_CALLS: usize = 10;
+/// How often the ways take turns.
+const ROUNDS: usize = 20;
+/// The sizes of calls, and how many of them a turn has.
+const SIZES: [(&str, usize, usize); 3] = [
+    ("100 B", 100, 300),
+    ("10 KB", 10_000, 100),
+    ("1 MB", 1_000_000, 4),
+];
+const IN_FLIGHT: u32 = 32;
+/// How many calls a turn has when many are in flight.
+const BURST: u32 = 5_000;
+const BURSTS: usize = 10;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|arg| arg == RELAY) {
+        relay::run(server(&args[1]));
+        return;
+    }
+    let folder = TempDir::new().expect("a temporary folder");
+    let slow = Gateway::new(folder.path(), "slow.json", Some(SLOW));
+    let fast = Gateway::new(folder.path(), "fast.json", None);
+
+    println!("{} servers configured\n", TOOLBOXES * SERVERS);
+    println!("{:<52}{:>12}{:>12}{:>12}", "ms", "median", "min", "max");
+    print_times("start until `initialize` is answered", &starts(&slow));
+    for (name, call) in spellings(SIZES[0].1) {
+        let title = format!("first call, cold, by {name}");
+        print_times(&title, &first_calls(&slow, &call, false));
+        print_times(
+            &format!(
+                "  while open_toolbox waits {} s for another",
+                SLOW.as_secs()
+            ),
+            &first_calls(&slow, &call, true),
+        );
+    }
+    let mut ways = Ways::start(&fast);
+    print_latencies(&mut ways);
+    print_throughput(&mut ways);
+    print_memory(&fast, &ways.clients[2]);
+}
+
+fn print_memory(gateway: &Gateway, used: &Client) {
+    println!("\n{:<52}{:>12}{:>12}", "MB", "peak RSS", "PSS");
+    let mut idle = gateway.agent();
+    idle.request("tools/list", "{}");
+    Memory::of(&idle).print("at rest, no server started");
+    for toolbox in 0..TOOLBOXES {
+        let toolbox = json!({ "toolbox": format!("box{toolbox}") });
+        idle.call(&Call::new("open_toolbox", &toolbox.to_string()));
+    }
+    Memory::of(&idle).print("all servers started, 10 tools each");
+    Memory::of(used).print("after the calls above");
+}
+
+/// A configuration with many servers.
+struct Gateway {
+    config: PathBuf,
+}
+
+impl Gateway {
+    /// All servers are lean; with `slow`, the second one of the first toolbox takes so long.
+    fn new(folder: &Path, file: &str, slow: Option<Duration>) -> Self {
+        let mut toolboxes = Map::new();
+        for toolbox in 0..TOOLBOXES {
+            let mut servers = Map::new();
+            for server in 0..SERVERS {
+                let delay = slow.filter(|_| (toolbox, server) == (0, 1));
+                let delay = delay.unwrap_or_default().as_millis();
+                let entry = json!({
+                    "command": env!("CARGO_BIN_EXE_fake-mcp-server"),
+                    "args": [script(delay)],
+                });
+                servers.insert(format!("srv{server}"), entry);
+            }
+            let entry = json!({ "description": "Tools to measure with", "mcpServers": servers });
+            toolboxes.insert(format!("box{toolbox}"), entry);
+        }
+        let config = folder.join(file);
+        let text = json!({ "toolMode": "dynamic", "toolboxes": toolboxes }).to_string();
+        fs::write(&config, text).expect("a file in the folder");
+        Self { config }
+    }
+
+    fn start(&self) -> Client {
+        let mut command = bare(env!("CARGO_BIN_EXE_mcp-workbench"));
+        command.arg("serve").arg("--config").arg(&self.config);
+        Client::start(command)
+    }
+
+    /// Starts it and shakes hands.
+    fn agent(&self) -> Client {
+        let mut agent = self.start();
+        agent.initialize();
+        agent
+    }
+}
+
+/// The script of a lean server with ten tools of an ordinary size.
+fn script(start_delay_ms: u128) -> String {
+    let tool = |number: usize| {
+        json!({
+            "name": format!("echo{number}"),
+            "description": "Says again what it is told. ".repeat(20),
+            "inputSchema": {
+                "type": "object",
+                "properties": { "text": { "type": "string", "description": "What to say again" } },
+                "required": ["text"],
+            },
+        })
+    };
+    let tools: Vec<Value> = (0..10).map(tool).collect();
+    json!({ "lean": true, "startDelayMs": start_delay_ms, "tools": tools }).to_string()
+}
+
+/// The server by itself.
+fn server(script: &str) -> Command {
+    let mut command = bare(env!("CARGO_BIN_EXE_fake-mcp-server"));
+    command.arg(script);
+    command
+}
+
+/// A command that inherits nothing but the search path.
+fn bare(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear();
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    command
+}
+
+/// Arguments of about this size.
+fn arguments(size: usize) -> String {
+    json!({ "text": "x".repeat(size.saturating_sub(11)) }).to_string()
+}
+
+/// A call of the first server's tool through the gateway, in both spellings.
+fn spellings(size: usize) -> [(&'static str, Call); 2] {
+    let arguments = arguments(size);
+    let tool = r#"{"toolbox":"box0","server":"srv0","tool":"echo0"}"#;
+    let wrapped = format!(r#"{{"tool":{tool},"arguments":{arguments}}}"#);
+    [
+        (
+            "registered name",
+            Call::new("box0__srv0__echo0", &arguments),
+        ),
+        ("use_tool", Call::new("use_tool", &wrapped)),
+    ]
+}
+
+fn starts(gateway: &Gateway) -> Vec<Duration> {
+    let time = |_| {
+        let start = Instant::now();
+        let _agent = gateway.agent();
+        start.elapsed()
+    };
+    (0..STARTS).map(time).collect()
+}
+
+/// Times the first call of a session, whose server has not been started.
+fn first_calls(gateway: &Gateway, call: &Call, while_opening: bool) -> Vec<Duration> {
+    let time = |_| {
+        let mut agent = gateway.agent();
+        if while_opening {
+            agent.send(&Call::new("open_toolbox", r#"{"toolbox":"box0"}"#));
+        }
+        let start = Instant::now();
+        agent.call(call);
+        let elapsed = start.elapsed();
+        assert_echoed(&agent);
+        elapsed
+    };
+    (0..FIRST_CALLS).map(time).collect()
+}
+
+fn assert_echoed(client: &Client) {
+    let answer = client.answer();
+    assert!(answer.contains("structuredContent"), "{answer}");
+}
+
+/// Who is called: each way names a client and has its own spelling of a call.
+struct Ways {
+    clients: [Client; 3],
+}
+
+impl Ways {
+    const NAMES: [&str; 4] = ["direct", "relay", "registered name", "use_tool"];
+    const CLIENTS: [usize; 4] = [0, 1, 2, 2];
+
+    fn start(gateway: &Gateway) -> Self {
+        let this = std::env::current_exe().expect("a running program has a path");
+        let mut relay = bare(&this.to_string_lossy());
+        relay.args([RELAY, &script(0)]);
+        let mut clients = [
+            Client::start(server(&script(0))),
+            Client::start(relay),
+            gateway.start(),
+        ];
+        clients.iter_mut().for_each(Client::initialize);
+        Self { clients }
+    }
+
+    fn calls(size: usize) -> [Call; 4] {
+        let own = || Call::new("echo0", &arguments(size));
+        let [(_, registered), (_, use_tool)] = spellings(size);
+        [own(), own(), registered, use_tool]
+    }
+
+    /// Lets the ways take turns; returns what `turn` measured of each, all turns together, sorted.
+    fn measure(
+        &mut self,
+        size: usize,
+        rounds: usize,
+        turn: impl Fn(&mut Client, &Call) -> Vec<Duration>,
+    ) -> [Vec<Duration>; 4] {
+        let calls = Self::calls(size);
+        let mut measured = [const { Vec::new() }; 4];
+        for (way, call) in calls.iter().enumerate() {
+            let client = &mut self.clients[Self::CLIENTS[way]];
+            turn(client, call);
+            assert_echoed(client);
+        }
+        for _ in 0..rounds {
+            for (way, call) in calls.iter().enumerate() {
+                measured[way].extend(turn(&mut self.clients[Self::CLIENTS[way]], call));
+            }
+        }
+        for times in &mut measured {
+            times.sort_unstable();
+        }
+        measured
+    }
+}
+
+/// Prints what single calls take, in every way.
+fn print_latencies(ways: &mut Ways) {
+    for (name, size, count) in SIZES {
+        let times = ways.measure(size, ROUNDS, |client, call| {
+            let time = |_| {
+                let start = Instant::now();
+                client.call(call);
+                start.elapsed()
+            };
+            (0..count).map(time).collect()
+        });
+        println!(
+            "\n{:<28}{:>12}{:>12}{:>12}{:>12}{:>12}",
+            format!("µs, one call of {name}"),
+            "p50",
+            "p99",
+            "added",
+            "x direct",
+            "x relay"
+        );
+        let medians = times.each_ref().map(|times| micros(quantile(times, 50)));
+        for (way, times) in times.iter().enumerate() {
+            let p50 = medians[way];
+            println!(
+                "{:<28}{p50:>12.1}{:>12.1}{:>12.1}{:>12.2}{:>12.2}",
+                Ways::NAMES[way],
+                micros(quantile(times, 99)),
+                p50 - medians[0],
+                p50 / medians[0],
+                p50 / medians[1],
+            );
+        }
+    }
+}
+
+/// Prints how many calls get through when many are in flight.
+fn print_throughput(ways: &mut Ways) {
+    let (name, size, _) = SIZES[0];
+    let times = ways.measure(size, BURSTS, |client, call| vec![burst(client, call)]);
+    println!(
+        "\n{:<28}{:>12}{:>12}",
+        format!("{IN_FLIGHT} in flight, {name}"),
+        "calls/s",
+        "relay ÷"
+    );
+    let calls = f64::from(BURST);
+    let rates = times.map(|times| calls / quantile(&times, 50).as_secs_f64());
+    for (way, rate) in rates.iter().enumerate() {
+        let name = Ways::NAMES[way];
+        println!("{name:<28}{rate:>12.0}{:>12.2}", rates[1] / rate);
+    }
+}
+
+/// Makes many calls with always as many in flight.
+fn burst(client: &mut Client, call: &Call) -> Duration {
+    let start = Instant::now();
+    for _ in 0..IN_FLIGHT {
+        client.send(call);
+    }
+    for answered in 1..=BURST {
+        client.receive();
+        if answered + IN_FLIGHT <= BURST {
+            client.send(call);
+        }
+    }
+    start.elapsed()
+}
+
+/// What `/proc` says of a process, in MB.
+struct Memory {
+    peak: f64,
+    proportional: f64,
+}
+
+impl Memory {
+    fn of(client: &Client) -> Self {
+        let read = |file: &str, key: &str| {
+            let text = fs::read_to_string(format!("/proc/{}/{file}", client.pid()));
+            let text = text.unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            let number = line.and_then(|line| line.split_whitespace().next());
+            number
+                .and_then(|kb| kb.parse::<f64>().ok())
+                .unwrap_or(f64::NAN)
+                / 1024.0
+        };
+        Self {
+            peak: read("status", "VmHWM:"),
+            proportional: read("smaps_rollup", "Pss:"),
+        }
+    }
+
+    fn print(&self, name: &str) {
+        println!("{name:<52}{:>12.1}{:>12.1}", self.peak, self.proportional);
+    }
+}
+
+fn print_times(name: &str, times: &[Duration]) {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    let [median, min, max] = [50, 0, 100].map(|percent| micros(quantile(&times, percent)) / 1000.0);
+    println!("{name:<52}{median:>12.1}{min:>12.1}{max:>12.1}");
+}
+
+/// The value that `percent` of the sorted times do not exceed.
+fn quantile(sorted: &[Duration], percent: usize) -> Duration {
+    sorted[(sorted.len() - 1) * percent / 100]
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}

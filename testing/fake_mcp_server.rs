@@ -23,6 +23,7 @@
 //! | `stubborn` | ignores SIGTERM and the end of its input |
 //! | `exitAfterCalls` | exits with 0 when this many calls are answered |
 //! | `protocol` | `"legacy"` (default, `initialize`), `"modern"` (2026-07-28 only) or `"dual"` |
+//! | `lean` | echoes every call at once and as fast as it can, for measurements: `{content: [], structuredContent: <arguments>}`; no behaviors |
 //! | `dieOnDiscover`, `silentOnDiscover` | what old servers do when `server/discover` comes |
 //!
 //! The behaviors and their parameters are the variants of [`behavior::Act`]. A parameter may stand
@@ -39,7 +40,7 @@
     reason = "a program for tests: it spawns, reads its environment and dies as its script says"
 )]
 
-use std::io::{BufRead, stdin};
+use std::io::{BufRead, BufReader, stdin};
 use std::process::exit;
 use std::sync::Arc;
 use std::thread;
@@ -59,6 +60,8 @@ mod wire;
 use script::Script;
 use server::Server;
 
+/// As much as a pipe holds.
+const INPUT_BUFFER: usize = 64 * 1024;
 /// How long a process lives that refuses to end.
 const STUBBORN_LIFE: Duration = Duration::from_mins(2);
 
@@ -71,9 +74,14 @@ fn main() {
     let grandchildren = start::start(&script, &text);
     let stubborn = script.stubborn;
     let server = Arc::new(Server::new(script, grandchildren));
-    for line in stdin().lock().split(b'\n') {
-        let Ok(line) = line else { break };
-        server.receive(&line);
+    let mut input = BufReader::with_capacity(INPUT_BUFFER, stdin().lock());
+    let mut line = Vec::new();
+    while input
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|read| read > 0)
+    {
+        server.receive(line.strip_suffix(b"\n").unwrap_or(&line));
+        line.clear();
     }
     if stubborn {
         thread::sleep(STUBBORN_LIFE);

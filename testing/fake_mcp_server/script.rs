@@ -35,6 +35,7 @@ pub(crate) struct Script {
     pub(crate) stubborn: bool,
     pub(crate) exit_after_calls: Option<usize>,
     pub(crate) protocol: Protocol,
+    pub(crate) lean: bool,
     pub(crate) die_on_discover: bool,
     pub(crate) silent_on_discover: bool,
 }
@@ -63,6 +64,7 @@ impl Default for Script {
             stubborn: false,
             exit_after_calls: None,
             protocol: Protocol::Legacy,
+            lean: false,
             die_on_discover: false,
             silent_on_discover: false,
         }

@@ -66,15 +66,15 @@ impl Output {
         self.line(&message.to_string());
     }
 
-    /// Writes a line; when nobody reads any more there is nothing left to do.
     pub(crate) fn line(&self, line: &str) {
+        self.bytes(format!("{line}\n").as_bytes());
+    }
+
+    /// Writes a line with its end; when nobody reads any more there is nothing left to do.
+    pub(crate) fn bytes(&self, line: &[u8]) {
         let _writing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = stdout().lock();
-        let written = out
-            .write_all(line.as_bytes())
-            .and_then(|()| out.write_all(b"\n"))
-            .and_then(|()| out.flush());
-        if written.is_err() {
+        if out.write_all(line).and_then(|()| out.flush()).is_err() {
             exit(0);
         }
     }

@@ -1,0 +1,121 @@
+//! A client on a child's pipes that costs as little as it can.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// As much as a pipe holds.
+const BUFFER: usize = 64 * 1024;
+
+/// The client side of one child; dropping it kills the child.
+pub(crate) struct Client {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    line: Vec<u8>,
+    last_id: u64,
+}
+
+/// A call of a tool as it is sent, but for its id.
+pub(crate) struct Call(String);
+
+impl Call {
+    pub(crate) fn new(tool: &str, arguments: &str) -> Self {
+        Self(format!(
+            "\"name\":\"{tool}\",\"arguments\":{arguments}}}}}\n"
+        ))
+    }
+}
+
+impl Client {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let stdin = child.stdin.take().expect("piped");
+        let stdout = child.stdout.take().expect("piped");
+        Self {
+            child,
+            stdin,
+            stdout: BufReader::with_capacity(BUFFER, stdout),
+            line: Vec::new(),
+            last_id: 0,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Shakes hands.
+    pub(crate) fn initialize(&mut self) {
+        self.request(
+            "initialize",
+            r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}"#,
+        );
+        self.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(crate) fn request(&mut self, method: &str, params: &str) {
+        self.last_id += 1;
+        let id = self.last_id;
+        let line = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}\n"
+        );
+        self.write(line.as_bytes());
+        while self.receive() != id {}
+    }
+
+    /// Sends a call; returns its id. The id is its progress token too, as with real clients.
+    pub(crate) fn send(&mut self, call: &Call) -> u64 {
+        self.last_id += 1;
+        let id = self.last_id;
+        let mut line = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\
+             \"params\":{{\"_meta\":{{\"progressToken\":{id}}},"
+        );
+        line.push_str(&call.0);
+        self.write(line.as_bytes());
+        id
+    }
+
+    /// Waits for the next answer; returns its id. [`Self::answer`] has its line.
+    pub(crate) fn receive(&mut self) -> u64 {
+        const HEAD: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
+        loop {
+            self.line.clear();
+            let read = self.stdout.read_until(b'\n', &mut self.line);
+            assert!(read.expect("a pipe can be read") > 0, "the child has ended");
+            if let Some(rest) = self.line.strip_prefix(HEAD) {
+                let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
+                return digits.fold(0, |id, digit| id * 10 + u64::from(digit - b'0'));
+            }
+        }
+    }
+
+    /// Makes a call and waits for its answer.
+    pub(crate) fn call(&mut self, call: &Call) {
+        let id = self.send(call);
+        while self.receive() != id {}
+    }
+
+    /// The last answer.
+    pub(crate) fn answer(&self) -> String {
+        String::from_utf8_lossy(&self.line).into_owned()
+    }
+
+    fn write(&mut self, line: &[u8]) {
+        self.stdin.write_all(line).expect("the child reads");
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // A child that has ended by itself cannot be killed, and that is all right.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
