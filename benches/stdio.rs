@@ -57,8 +57,9 @@ fn main() {
         return;
     }
     let folder = TempDir::new().expect("a temporary folder");
-    let slow = Gateway::new(folder.path(), "slow.json", Some(SLOW));
-    let fast = Gateway::new(folder.path(), "fast.json", None);
+    let lean = Script::new(folder.path(), Duration::ZERO);
+    let slow = Gateway::new(folder.path(), &lean, &Script::new(folder.path(), SLOW));
+    let fast = Gateway::new(folder.path(), &lean, &lean);
 
     println!("{} servers configured\n", TOOLBOXES * SERVERS);
     println!("{:<52}{:>12}{:>12}{:>12}", "ms", "median", "min", "max");
@@ -74,7 +75,7 @@ fn main() {
             &first_calls(&slow, &call, true),
         );
     }
-    let mut ways = Ways::start(&fast);
+    let mut ways = Ways::start(&fast, &lean);
     print_latencies(&mut ways);
     print_throughput(&mut ways);
     print_memory(&fast, &ways.clients[2]);
@@ -93,30 +94,66 @@ fn print_memory(gateway: &Gateway, used: &Client) {
     Memory::of(used).print("after the calls above");
 }
 
+/// A file that makes a lean server with ten tools of an ordinary size.
+struct Script {
+    argument: String,
+    name: String,
+}
+
+impl Script {
+    fn new(folder: &Path, start_delay: Duration) -> Self {
+        let tool = |number: usize| {
+            let property = json!({ "type": "string", "description": "What to say again" });
+            json!({
+                "name": format!("echo{number}"),
+                "description": "Says again what it is told. ".repeat(20),
+                "inputSchema": {
+                    "type": "object",
+                    "properties": { "text": property },
+                    "required": ["text"],
+                },
+            })
+        };
+        let tools: Vec<Value> = (0..10).map(tool).collect();
+        let delay = u64::try_from(start_delay.as_millis()).unwrap_or(u64::MAX);
+        let script = json!({ "lean": true, "startDelayMs": delay, "tools": tools });
+        let name = format!("starts-in-{delay}-ms");
+        let path = folder.join(format!("{name}.script.json"));
+        fs::write(&path, script.to_string()).expect("a file in the folder");
+        let argument = format!("@{}", path.display());
+        Self { argument, name }
+    }
+
+    /// The server by itself.
+    fn server(&self) -> Command {
+        server(&self.argument)
+    }
+}
+
 /// A configuration with many servers.
 struct Gateway {
     config: PathBuf,
 }
 
 impl Gateway {
-    /// All servers are lean; with `slow`, the second one of the first toolbox takes so long.
-    fn new(folder: &Path, file: &str, slow: Option<Duration>) -> Self {
+    /// Every server has the first script, but the second one of the first toolbox has the other.
+    fn new(folder: &Path, script: &Script, other: &Script) -> Self {
         let mut toolboxes = Map::new();
         for toolbox in 0..TOOLBOXES {
             let mut servers = Map::new();
             for server in 0..SERVERS {
-                let delay = slow.filter(|_| (toolbox, server) == (0, 1));
-                let delay = delay.unwrap_or_default().as_millis();
+                let is_other = (toolbox, server) == (0, 1);
+                let script = if is_other { other } else { script };
                 let entry = json!({
                     "command": env!("CARGO_BIN_EXE_fake-mcp-server"),
-                    "args": [script(delay)],
+                    "args": [script.argument],
                 });
                 servers.insert(format!("srv{server}"), entry);
             }
             let entry = json!({ "description": "Tools to measure with", "mcpServers": servers });
             toolboxes.insert(format!("box{toolbox}"), entry);
         }
-        let config = folder.join(file);
+        let config = folder.join(format!("{}.json", other.name));
         let text = json!({ "toolMode": "dynamic", "toolboxes": toolboxes }).to_string();
         fs::write(&config, text).expect("a file in the folder");
         Self { config }
@@ -136,27 +173,10 @@ impl Gateway {
     }
 }
 
-/// The script of a lean server with ten tools of an ordinary size.
-fn script(start_delay_ms: u128) -> String {
-    let tool = |number: usize| {
-        json!({
-            "name": format!("echo{number}"),
-            "description": "Says again what it is told. ".repeat(20),
-            "inputSchema": {
-                "type": "object",
-                "properties": { "text": { "type": "string", "description": "What to say again" } },
-                "required": ["text"],
-            },
-        })
-    };
-    let tools: Vec<Value> = (0..10).map(tool).collect();
-    json!({ "lean": true, "startDelayMs": start_delay_ms, "tools": tools }).to_string()
-}
-
-/// The server by itself.
-fn server(script: &str) -> Command {
+/// The server with this argument.
+fn server(argument: &str) -> Command {
     let mut command = bare(env!("CARGO_BIN_EXE_fake-mcp-server"));
-    command.arg(script);
+    command.arg(argument);
     command
 }
 
@@ -228,12 +248,12 @@ impl Ways {
     const NAMES: [&str; 4] = ["direct", "relay", "registered name", "use_tool"];
     const CLIENTS: [usize; 4] = [0, 1, 2, 2];
 
-    fn start(gateway: &Gateway) -> Self {
+    fn start(gateway: &Gateway, script: &Script) -> Self {
         let this = std::env::current_exe().expect("a running program has a path");
         let mut relay = bare(&this.to_string_lossy());
-        relay.args([RELAY, &script(0)]);
+        relay.args([RELAY, &script.argument]);
         let mut clients = [
-            Client::start(server(&script(0))),
+            Client::start(script.server()),
             Client::start(relay),
             gateway.start(),
         ];

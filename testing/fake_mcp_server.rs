@@ -1,7 +1,8 @@
 //! A scripted MCP server over stdio, for tests and benchmarks.
 //!
 //! It misbehaves on demand, so it is written on plain threads and blocking IO, not on an SDK.
-//! Its one argument is a JSON script; every key is optional, unknown keys are refused.
+//! Its one argument is a JSON script, or `@` and the path of one; every key is optional, unknown
+//! keys are refused.
 //!
 //! | key | meaning |
 //! |---|---|
@@ -67,7 +68,7 @@ const STUBBORN_LIFE: Duration = Duration::from_mins(2);
 
 fn main() {
     let text = std::env::args().nth(1).unwrap_or_else(|| "{}".to_owned());
-    let script = Script::parse(&text).unwrap_or_else(|error| {
+    let script = Script::read(&text).unwrap_or_else(|error| {
         eprintln!("fake-mcp-server: {error}");
         exit(2);
     });

@@ -1,6 +1,7 @@
 //! The script: what the fake's argument may say.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -72,8 +73,19 @@ impl Default for Script {
 }
 
 impl Script {
-    /// Reads the argument, and tries every behavior, so that a typing error shows at the start.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads the argument, which may name a file.
+    pub(crate) fn read(argument: &str) -> Result<Self, String> {
+        match argument.strip_prefix('@') {
+            None => Self::parse(argument),
+            Some(path) => {
+                let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+                Self::parse(&text)
+            }
+        }
+    }
+
+    /// Reads a script, and tries every behavior, so that a typing error shows at the start.
+    fn parse(text: &str) -> Result<Self, String> {
         let script: Self =
             serde_json::from_str(text).map_err(|error| format!("bad script: {error}"))?;
         for tool in script.behavior.keys() {
