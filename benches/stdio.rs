@@ -61,6 +61,8 @@ fn main() {
     let slow = Gateway::new(folder.path(), &lean, &Script::new(folder.path(), SLOW));
     let fast = Gateway::new(folder.path(), &lean, &lean);
 
+    // Memory first: a second gateway would share the pages of the program.
+    let mut memory = memory_of_servers(&fast);
     println!("{} servers configured\n", TOOLBOXES * SERVERS);
     println!("{:<52}{:>12}{:>12}{:>12}", "ms", "median", "min", "max");
     print_times("start until `initialize` is answered", &starts(&slow));
@@ -78,20 +80,29 @@ fn main() {
     let mut ways = Ways::start(&fast, &lean);
     print_latencies(&mut ways);
     print_throughput(&mut ways);
-    print_memory(&fast, &ways.clients[2]);
+    memory.push(("after the calls above", Memory::of(&ways.clients[2])));
+    println!("\n{:<52}{:>12}{:>12}{:>12}", "MB", "peak RSS", "PSS", "own");
+    for (name, memory) in memory {
+        println!(
+            "{name:<52}{:>12.1}{:>12.1}{:>12.1}",
+            memory.peak, memory.proportional, memory.own
+        );
+    }
 }
 
-fn print_memory(gateway: &Gateway, used: &Client) {
-    println!("\n{:<52}{:>12}{:>12}", "MB", "peak RSS", "PSS");
-    let mut idle = gateway.agent();
-    idle.request("tools/list", "{}");
-    Memory::of(&idle).print("at rest, no server started");
+/// What a gateway needs before its servers run, and when all of them do.
+fn memory_of_servers(gateway: &Gateway) -> Vec<(&'static str, Memory)> {
+    let mut agent = gateway.agent();
+    agent.request("tools/list", "{}");
+    let at_rest = Memory::of(&agent);
     for toolbox in 0..TOOLBOXES {
         let toolbox = json!({ "toolbox": format!("box{toolbox}") });
-        idle.call(&Call::new("open_toolbox", &toolbox.to_string()));
+        agent.call(&Call::new("open_toolbox", &toolbox.to_string()));
     }
-    Memory::of(&idle).print("all servers started, 10 tools each");
-    Memory::of(used).print("after the calls above");
+    vec![
+        ("at rest, no server started", at_rest),
+        ("all servers started, 10 tools each", Memory::of(&agent)),
+    ]
 }
 
 /// A file that makes a lean server with ten tools of an ordinary size.
@@ -365,6 +376,8 @@ fn burst(client: &mut Client, call: &Call) -> Duration {
 struct Memory {
     peak: f64,
     proportional: f64,
+    /// Without the pages of the program's file, which the system can drop at any time.
+    own: f64,
 }
 
 impl Memory {
@@ -382,11 +395,8 @@ impl Memory {
         Self {
             peak: read("status", "VmHWM:"),
             proportional: read("smaps_rollup", "Pss:"),
+            own: read("smaps_rollup", "Pss_Anon:"),
         }
-    }
-
-    fn print(&self, name: &str) {
-        println!("{name:<52}{:>12.1}{:>12.1}", self.peak, self.proportional);
     }
 }
 
