@@ -40,11 +40,8 @@ const FIRST_CALLS: usize = 10;
 /// How often the ways take turns.
 const ROUNDS: usize = 20;
 /// The sizes of calls, and how many of them a turn has.
-const SIZES: [(&str, usize, usize); 3] = [
-    ("100 B", 100, 300),
-    ("10 KB", 10_000, 100),
-    ("1 MB", 1_000_000, 4),
-];
+const SIZES: [(&str, usize, usize); 3] =
+    [("100 B", 100, 300), ("10 KB", 10_000, 100), ("1 MB", 1_000_000, 4)];
 const IN_FLIGHT: u32 = 32;
 /// How many calls a turn has when many are in flight.
 const BURST: u32 = 5_000;
@@ -70,10 +67,7 @@ fn main() {
         let title = format!("first call, cold, by {name}");
         print_times(&title, &first_calls(&slow, &call, false));
         print_times(
-            &format!(
-                "  while open_toolbox waits {} s for another",
-                SLOW.as_secs()
-            ),
+            &format!("  while open_toolbox waits {} s for another", SLOW.as_secs()),
             &first_calls(&slow, &call, true),
         );
     }
@@ -212,10 +206,7 @@ fn spellings(size: usize) -> [(&'static str, Call); 2] {
     let tool = r#"{"toolbox":"box0","server":"srv0","tool":"echo0"}"#;
     let wrapped = format!(r#"{{"tool":{tool},"arguments":{arguments}}}"#);
     [
-        (
-            "registered name",
-            Call::new("box0__srv0__echo0", &arguments),
-        ),
+        ("registered name", Call::new("box0__srv0__echo0", &arguments)),
         ("use_tool", Call::new("use_tool", &wrapped)),
     ]
 }
@@ -263,11 +254,7 @@ impl Ways {
         let this = std::env::current_exe().expect("a running program has a path");
         let mut relay = bare(&this.to_string_lossy());
         relay.args([RELAY, &script.argument]);
-        let mut clients = [
-            Client::start(script.server()),
-            Client::start(relay),
-            gateway.start(),
-        ];
+        let mut clients = [Client::start(script.server()), Client::start(relay), gateway.start()];
         clients.iter_mut().for_each(Client::initialize);
         Self { clients }
     }
@@ -387,10 +374,7 @@ impl Memory {
             let text = text.unwrap_or_default();
             let line = text.lines().find_map(|line| line.strip_prefix(key));
             let number = line.and_then(|line| line.split_whitespace().next());
-            number
-                .and_then(|kb| kb.parse::<f64>().ok())
-                .unwrap_or(f64::NAN)
-                / 1024.0
+            number.and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1024.0
         };
         Self {
             peak: read("status", "VmHWM:"),

@@ -77,10 +77,7 @@ fn main() {
     let server = Arc::new(Server::new(script, grandchildren));
     let mut input = BufReader::with_capacity(INPUT_BUFFER, stdin().lock());
     let mut line = Vec::new();
-    while input
-        .read_until(b'\n', &mut line)
-        .is_ok_and(|read| read > 0)
-    {
+    while input.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
         server.receive(line.strip_suffix(b"\n").unwrap_or(&line));
         line.clear();
     }

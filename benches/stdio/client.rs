@@ -20,9 +20,7 @@ pub(crate) struct Call(String);
 
 impl Call {
     pub(crate) fn new(tool: &str, arguments: &str) -> Self {
-        Self(format!(
-            "\"name\":\"{tool}\",\"arguments\":{arguments}}}}}\n"
-        ))
+        Self(format!("\"name\":\"{tool}\",\"arguments\":{arguments}}}}}\n"))
     }
 }
 

@@ -9,11 +9,8 @@ const BUFFER: usize = 64 * 1024;
 
 /// Stands between our standard streams and a server until either of them ends.
 pub(crate) fn run(mut server: Command) {
-    let mut child = server
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the server starts");
+    let mut child =
+        server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the server starts");
     let to_server = child.stdin.take().expect("piped");
     let from_server = child.stdout.take().expect("piped");
     thread::spawn(move || {
