@@ -35,7 +35,7 @@ pub async fn serve<R, W>(
 {
     let max = exposure.gateway().config().limits.max_message_bytes;
     let (mut requests, transport, notifier) = wire::agent::connect(reader, writer, max, tasks);
-    let session = Arc::new(Session::new(exposure, notifier));
+    let session = Arc::new(Session::new(exposure, notifier, tasks.clone()));
     // Dropped on return, which ends what belongs to this session.
     let ended = CancellationToken::new();
     let _end = ended.clone().drop_guard();

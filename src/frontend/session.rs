@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tokio_util::task::TaskTracker;
 
 use crate::exposure::Exposure;
-use crate::gateway::Snapshot;
+use crate::gateway::{Origin, Snapshot};
 use crate::name::ToolboxName;
 use crate::toolbox::View;
 use crate::wire::agent::Notifier;
@@ -24,6 +25,7 @@ const DEBOUNCE: Duration = Duration::from_millis(50);
 pub(crate) struct Session {
     exposure: Exposure,
     notifier: Notifier,
+    tasks: TaskTracker,
     state: Mutex<State>,
     /// The newest state of the list that the agent has been given.
     listed: watch::Sender<u64>,
@@ -59,9 +61,9 @@ impl State {
 }
 
 impl Session {
-    pub(crate) fn new(exposure: Exposure, notifier: Notifier) -> Self {
+    pub(crate) fn new(exposure: Exposure, notifier: Notifier, tasks: TaskTracker) -> Self {
         let (listed, _) = watch::channel(0);
-        Self { exposure, notifier, state: Mutex::default(), listed }
+        Self { exposure, notifier, tasks, state: Mutex::default(), listed }
     }
 
     pub(crate) fn exposure(&self) -> &Exposure {
@@ -88,16 +90,20 @@ impl Session {
 
     /// Opens a toolbox for this agent and tells it where that changes its list. With `waits`, it
     /// returns once the agent has listed its tools again, so that it can use them in its next
-    /// step; an agent that lets the time go by is not waited for again.
+    /// step; an agent that lets the time go by is not waited for again. Without, the toolbox is
+    /// opened by a call of one of its tools, and its other servers start behind that.
     pub(crate) async fn open(&self, toolbox: ToolboxName, waits: bool) {
         if !self.exposure.changes_lists() {
             return;
         }
         let snapshot = self.exposure.gateway().snapshot();
-        let (has_changed, version, ignores_changes) = self.state(|state| {
-            state.opened.insert(toolbox);
-            (state.update(&snapshot), state.version, state.ignores_changes)
+        let (is_new, has_changed, version, ignores_changes) = self.state(|state| {
+            let is_new = state.opened.insert(toolbox.clone());
+            (is_new, state.update(&snapshot), state.version, state.ignores_changes)
         });
+        if is_new && !waits {
+            self.start_behind(toolbox);
+        }
         if has_changed {
             self.tell().await;
         }
@@ -114,6 +120,17 @@ impl Session {
             tracing::info!("the agent does not list again when its tools change");
             self.state(|state| state.ignores_changes = true);
         }
+    }
+
+    /// Starts what of a toolbox is not running yet. The agent is told as each server is listed.
+    fn start_behind(&self, toolbox: ToolboxName) {
+        let gateway = Arc::clone(self.exposure.gateway());
+        self.tasks.spawn(async move {
+            if let Ok(toolbox) = gateway.toolbox(toolbox.as_str()) {
+                // Those that fail are reported when the toolbox is opened in words.
+                gateway.open(toolbox, Origin::default()).await;
+            }
+        });
     }
 
     /// Tells the agent of changes in opened toolboxes, as servers change what they have.

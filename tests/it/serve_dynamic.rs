@@ -115,13 +115,17 @@ fn a_definition_is_served_as_the_server_wrote_it() {
 }
 
 #[test]
-fn a_valid_name_works_before_its_toolbox_was_opened() {
-    let bench = bench();
+fn a_valid_name_works_before_its_toolbox_was_opened_and_opens_it() {
+    let bench =
+        bench().server("other", "slow", fake(json!({"tools": ["add"], "startDelayMs": 300})));
     let agent = bench.agent().relisting();
     agent.initialize();
     let result = agent.call("other__misc__echo", json!({"x": 1})).ok();
     assert_eq!(result["structuredContent"], json!({"x": 1}));
-    assert!(agent.wait_relists(1).contains(&"other__misc__pid".to_owned()), "and opens it");
+    let after_the_call = agent.wait_relists(1);
+    assert!(after_the_call.contains(&"other__misc__pid".to_owned()));
+    assert!(!after_the_call.contains(&"other__slow__add".to_owned()), "nobody waited for it");
+    assert!(agent.wait_relists(2).contains(&"other__slow__add".to_owned()));
 }
 
 #[test]
