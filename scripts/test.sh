@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks everything: format, lints, tests. `scripts/test.sh --setup` only gets what tests need.
 #
-# Wants Rust, Node >= 20 and Python >= 3.11. The real servers and SDK clients that tests talk to
+# Wants Rust, Node >= 20, Python >= 3.11 and git. The real servers and SDK clients that tests talk to
 # go into `.test-env/`, and are installed again only when the files that pin them change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -30,9 +30,10 @@ checksum() {
 }
 
 check_tools() {
-    command -v cargo >/dev/null || fail "cargo is not installed"
-    command -v npm >/dev/null || fail "npm is not installed"
-    command -v python3 >/dev/null || fail "python3 is not installed"
+    local tool
+    for tool in cargo git npm python3; do
+        command -v "$tool" >/dev/null || fail "$tool is not installed"
+    done
     node -e 'process.exit(process.versions.node.split(".")[0] >= 20 ? 0 : 1)' ||
         fail "Node is older than 20"
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
