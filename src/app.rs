@@ -19,21 +19,31 @@ use crate::wire::stdio;
 /// # Errors
 ///
 /// When the operating system lets us hear no signals.
-pub async fn serve_stdio(config: Config, options: PoolOptions) -> std::io::Result<()> {
+pub async fn serve_stdio(config: Config, options: PoolOptions) -> Result<(), Stopped> {
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
-    let mut signals = Signals::listen()?;
     let gateway = Arc::new(Gateway::new(Arc::new(config), options, &tasks));
-    let (input, output) = stdio::streams();
-    let agent =
-        frontend::serve(Exposure::new(Arc::clone(&gateway)), input, output, &tasks, &shutdown);
-    tokio::select! {
-        () = agent => tracing::info!("the agent has left"),
-        signal = signals.next() => tracing::info!(signal, "shutting down"),
+    // In a task of its own: each time the main future of a runtime is woken costs a system call.
+    let agent = tasks.spawn({
+        let exposure = Exposure::new(Arc::clone(&gateway));
+        let (tasks, shutdown) = (tasks.clone(), shutdown.clone());
+        async move {
+            let (input, output) = stdio::streams();
+            frontend::serve(exposure, input, output, &tasks, &shutdown).await;
+        }
+    });
+    let ended = until_signal(agent).await;
+    match &ended {
+        Ok(Ok(())) => tracing::info!("the agent has left"),
+        Ok(Err(error)) => tracing::error!(%error, "the session was lost"),
+        Err(stopped) => tracing::info!("{stopped}"),
     }
     shutdown.cancel();
     gateway.shut_down().await;
-    Ok(())
+    match ended {
+        Ok(_) | Err(Stopped::Signal(_)) => Ok(()),
+        Err(deaf @ Stopped::Deaf(_)) => Err(deaf),
+    }
 }
 
 /// Why work was not done to its end.

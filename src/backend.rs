@@ -7,6 +7,7 @@
 //! [`Live`] link while there is one. [`Pool`] gives entries with equal launches one backend.
 
 mod actor;
+mod deadline;
 mod death;
 pub mod guard;
 pub(crate) mod handshake;
@@ -25,6 +26,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::backend::deadline::Deadlines;
 use crate::backend::guard::Guard;
 use crate::catalog::Listing;
 use crate::config::StdioLaunch;
@@ -114,6 +116,7 @@ pub(crate) struct Context {
     pub(crate) program: Option<PathBuf>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) tasks: TaskTracker,
+    pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) events: mpsc::Sender<ListingChanged>,
 }

@@ -10,8 +10,10 @@ mod handler;
 mod session;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,9 +22,13 @@ use crate::frontend::handler::Handler;
 use crate::frontend::session::Session;
 use crate::wire;
 
+/// How long calls may still take that are running when the agent's output ends.
+const LAST_ANSWERS: Duration = Duration::from_millis(300);
+
 /// Serves one agent over its streams until its output ends or `shutdown` is cancelled.
 ///
-/// Calls that are still running then are given up; their servers are the gateway's business.
+/// Calls that are still running then are given up, after 300 ms in the first case; their servers
+/// are the gateway's business.
 pub async fn serve<R, W>(
     exposure: Exposure,
     reader: R,
@@ -42,7 +48,7 @@ pub async fn serve<R, W>(
     let watching = Arc::clone(&session);
     tasks.spawn(ended.clone().run_until_cancelled_owned(async move { watching.watch().await }));
     let handler = Handler::new(Arc::clone(&session), ended.clone());
-    let protocol = rmcp::service::serve_server_with_ct(handler, transport, ended.clone());
+    let protocol = rmcp::service::serve_server_with_ct(handler, transport, ended.child_token());
     let protocol = tasks.spawn(ended.clone().run_until_cancelled_owned(async move {
         match protocol.await {
             Ok(service) => {
@@ -54,17 +60,36 @@ pub async fn serve<R, W>(
         }
     }));
     tokio::pin!(protocol);
-    loop {
+    let calls = TaskTracker::new();
+    let take = |request| {
+        // Boxed, for a call in all its cases is large, and would be copied on its way to its task.
+        let call = Box::pin(calls::answer(Arc::clone(&session), request));
+        calls.spawn(ended.clone().run_until_cancelled_owned(call));
+    };
+    let has_protocol = loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
             request = requests.next() => match request {
-                Some(request) => {
-                    let call = calls::answer(Arc::clone(&session), request);
-                    tasks.spawn(ended.clone().run_until_cancelled_owned(call));
-                }
-                None => return,
+                Some(request) => take(request),
+                None => break true,
             },
-            _ = &mut protocol => return,
+            _ = &mut protocol => break false,
         }
+    };
+    while let Some(request) = requests.next_that_is_here() {
+        take(request);
+    }
+    // An agent that closes its side right after its last request still reads the answers.
+    calls.close();
+    let answered = async {
+        calls.wait().await;
+        if has_protocol {
+            // How it ended has been logged.
+            let _ = protocol.await;
+        }
+    };
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        _ = timeout(LAST_ANSWERS, answered) => {}
     }
 }

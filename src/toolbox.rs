@@ -1,5 +1,6 @@
 //! Toolboxes: what of the catalog one toolbox shows, and under which names.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::catalog::{Listing, ToolDefinition};
@@ -16,6 +17,8 @@ mod tests;
 pub struct View {
     /// In the order of the configuration, then of each server's own list.
     pub tools: Vec<ViewTool>,
+    /// Where each tool stands in that order.
+    places: HashMap<ServerName, HashMap<String, usize>>,
 }
 
 /// One tool as a toolbox shows it.
@@ -41,7 +44,7 @@ impl View {
         policy: &Policy,
         name_limit: usize,
     ) -> Self {
-        let mut tools = Vec::new();
+        let mut view = Self::default();
         for server in &toolbox.servers {
             let Some(listing) = listing(&server.name) else {
                 continue;
@@ -54,16 +57,18 @@ impl View {
                 };
                 if policy.decide(&id).is_ok() {
                     let name = ExposedName::registered(&id, name_limit);
-                    tools.push(ViewTool::new(name, id, Arc::clone(definition)));
+                    let places = view.places.entry(id.server.clone()).or_default();
+                    places.insert(id.tool.clone(), view.tools.len());
+                    view.tools.push(ViewTool::new(name, id, Arc::clone(definition)));
                 }
             }
         }
-        Self { tools }
+        view
     }
 
     /// The tool called `tool` of `server`.
     pub fn tool(&self, server: &str, tool: &str) -> Option<&ViewTool> {
-        self.tools.iter().find(|t| t.id.server.as_str() == server && t.id.tool == tool)
+        self.tools.get(*self.places.get(server)?.get(tool)?)
     }
 
     /// Whether both show the same tools with the same definitions.

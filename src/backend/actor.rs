@@ -192,6 +192,7 @@ impl Actor {
             meta: started.session.meta.clone(),
             listed: listed_receiver,
             death: death_receiver,
+            deadlines: Arc::clone(&self.context.deadlines),
         });
         self.status.send_replace(Status::Ready(live.clone()));
         tracing::info!(

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
+use crate::backend::deadline::Deadlines;
 use crate::backend::{Error, Listed, Outcome};
 use crate::policy::Permit;
 use crate::raw::Raw;
@@ -39,6 +40,7 @@ struct Inner {
     listed: watch::Receiver<Listed>,
     /// What the server died of, once that is known.
     death: watch::Receiver<Option<Arc<str>>>,
+    deadlines: Arc<Deadlines>,
     usage: Mutex<Usage>,
 }
 
@@ -57,13 +59,22 @@ pub(crate) struct Parts {
     pub(crate) meta: Vec<(String, Raw)>,
     pub(crate) listed: watch::Receiver<Listed>,
     pub(crate) death: watch::Receiver<Option<Arc<str>>>,
+    pub(crate) deadlines: Arc<Deadlines>,
 }
 
 impl Live {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { link, pid, meta, listed, death } = parts;
+        let Parts { link, pid, meta, listed, death, deadlines } = parts;
         let usage = Usage { running: 0, since: Instant::now(), is_closing: false };
-        Self(Arc::new(Inner { link, pid, meta, listed, death, usage: Mutex::new(usage) }))
+        Self(Arc::new(Inner {
+            link,
+            pid,
+            meta,
+            listed,
+            death,
+            deadlines,
+            usage: Mutex::new(usage),
+        }))
     }
 
     /// The server's process id.
@@ -114,26 +125,34 @@ impl Live {
         let mut params = vec![("name", &name)];
         params.extend(call.arguments.map(|arguments| ("arguments", arguments)));
         let meta: Vec<_> = call.meta.iter().chain(&self.0.meta).cloned().collect();
-        let mut deadline = Instant::now() + call.timeout;
+        let mut deadline = self.0.deadlines.add(Instant::now() + call.timeout);
         let request = self.0.link.request("tools/call", &params, &meta, true);
-        let mut request = match timeout_at(deadline, request).await {
-            Ok(Ok(request)) => request,
-            Ok(Err(RequestError::NotSent)) => return Ok(None),
-            Ok(Err(error)) => return Err(self.failure(error).await),
-            Err(_) => return Err(Error::TimedOut(call.timeout)),
+        let request = tokio::select! {
+            biased;
+            request = request => request,
+            () = deadline.passed() => return Err(Error::TimedOut(call.timeout)),
+        };
+        let mut request = match request {
+            Ok(request) => request,
+            Err(RequestError::NotSent) => return Ok(None),
+            Err(error) => return Err(self.failure(error).await),
         };
         loop {
-            match timeout_at(deadline, request.next()).await {
-                Ok(Step::Progress(params)) => {
-                    deadline = Instant::now() + call.timeout;
+            let step = tokio::select! {
+                biased;
+                step = request.next() => step,
+                () = deadline.passed() => return Err(Error::TimedOut(call.timeout)),
+            };
+            match step {
+                Step::Progress(params) => {
+                    deadline.move_to(Instant::now() + call.timeout);
                     if let Some(progress) = call.progress {
                         // An agent that is gone takes no progress; its call ends elsewhere.
                         let _ = progress.send(params).await;
                     }
                 }
-                Ok(Step::Done(Ok(outcome))) => return Ok(Some(outcome)),
-                Ok(Step::Done(Err(error))) => return Err(self.failure(error).await),
-                Err(_) => return Err(Error::TimedOut(call.timeout)),
+                Step::Done(Ok(outcome)) => return Ok(Some(outcome)),
+                Step::Done(Err(error)) => return Err(self.failure(error).await),
             }
         }
     }

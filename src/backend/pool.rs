@@ -16,7 +16,7 @@ use crate::backend::{Backend, BackendId, ChildEnvironment, Context, ListingChang
 use crate::config::StdioLaunch;
 
 /// How long the end of all servers may take.
-const SHUTDOWN: Duration = Duration::from_millis(1800);
+const SHUTDOWN: Duration = Duration::from_millis(1600);
 
 /// What all backends of a pool have in common.
 #[derive(Clone, Debug, Default)]
@@ -49,9 +49,14 @@ impl Pool {
             guard: Arc::new(Guard::new(program.clone())),
             program,
             tasks: TaskTracker::new(),
+            deadlines: Arc::default(),
             shutdown: CancellationToken::new(),
             events,
         };
+        let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
+        context
+            .tasks
+            .spawn(shutdown.run_until_cancelled_owned(async move { deadlines.run().await }));
         Self { context: Arc::new(context), backends: Mutex::default() }
     }
 
@@ -82,7 +87,7 @@ impl Pool {
         backend
     }
 
-    /// Ends every server, all at once, and returns when nothing of them is left, after 1.8 s at
+    /// Ends every server, all at once, and returns when nothing of them is left, after 1.6 s at
     /// the latest: what has left its server's process group can hold its streams, but not us.
     pub async fn shut_down(&self) {
         self.context.shutdown.cancel();

@@ -145,7 +145,7 @@ impl UseTool {
     /// arguments}`; arguments may be missing, `null`, or an object written as a string.
     pub(crate) fn parse(arguments: Option<&Raw>, config: &Config) -> Result<Self, String> {
         #[derive(Deserialize)]
-        struct Fields {
+        struct Fields<'a> {
             #[serde(default)]
             tool: Option<Value>,
             #[serde(default, alias = "toolbox")]
@@ -154,12 +154,14 @@ impl UseTool {
             server_name: Option<String>,
             #[serde(default, alias = "name")]
             tool_name: Option<String>,
-            #[serde(default)]
-            arguments: Option<Box<RawValue>>,
+            #[serde(borrow, default)]
+            arguments: Option<&'a RawValue>,
         }
 
         let text = unquoted(arguments).ok_or_else(|| expected("no arguments were given"))?;
-        let fields: Fields = text.parse().map_err(|error| expected(&error.to_string()))?;
+        let text = text.into_bytes();
+        let fields: Fields<'_> =
+            serde_json::from_slice(&text).map_err(|error| expected(&error.to_string()))?;
         let (toolbox, server, tool) = match fields.tool {
             None | Some(Value::Null) => (fields.toolbox_name, fields.server_name, fields.tool_name),
             Some(Value::String(name)) => match serde_json::from_str::<Value>(&name) {
@@ -182,7 +184,7 @@ impl UseTool {
             }
             (None, _) => Target::Registered(tool),
         };
-        let arguments = fields.arguments.map(|raw| Raw::encode(&raw));
+        let arguments = fields.arguments.map(|raw| Raw::slice_of(&text, raw));
         Ok(Self { target, arguments: unquoted(arguments.as_ref()) })
     }
 }

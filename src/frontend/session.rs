@@ -48,8 +48,10 @@ impl State {
         let mut has_changed = false;
         for toolbox in &self.opened {
             let view = snapshot.view(toolbox);
-            let is_same =
-                self.shown.get(toolbox).is_some_and(|shown| shown.shows_the_same_as(&view));
+            let is_same = self
+                .shown
+                .get(toolbox)
+                .is_some_and(|shown| Arc::ptr_eq(shown, &view) || shown.shows_the_same_as(&view));
             if !is_same {
                 has_changed |= !view.tools.is_empty() || self.shown.contains_key(toolbox);
                 self.shown.insert(toolbox.clone(), view);

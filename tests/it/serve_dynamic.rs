@@ -279,3 +279,14 @@ fn progress_says_what_an_opening_waits_for() {
         ]
     );
 }
+
+#[test]
+fn a_call_does_not_depend_on_other_servers_of_its_toolbox() {
+    let bench = Bench::new()
+        .server("dev", "git", fake(json!({"tools": ["git_log"]})))
+        .server("dev", "git2", fake(json!({"tools": ["x"], "hangOnInitialize": true})))
+        .server("dev", "github", json!({"command": "no-such-program"}));
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    assert!(!agent.call("dev__git__git_log", json!({})).is_tool_error());
+}

@@ -117,3 +117,20 @@ fn without_an_agent_that_ever_said_a_word() {
     agent.close_stdin();
     assert_eq!(agent.wait_exit(GONE).code(), Some(0));
 }
+
+#[test]
+fn after_the_answers_to_what_was_asked_last() {
+    let bench = Bench::new().server("box", "srv", fake(json!({"tools": ["echo"]})));
+    let lines = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
+        }}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}),
+        json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "box__srv__echo"}}),
+    ];
+    let output = bench.run_with_input(["serve"], &lines.map(|line| format!("{line}\n")).concat());
+    let mut ids: Vec<_> =
+        output.json_lines().iter().filter_map(|line| line["id"].as_u64()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [1, 2, 3]);
+}
