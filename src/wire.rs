@@ -8,6 +8,8 @@
 pub mod agent;
 mod envelope;
 pub(crate) mod line;
+#[cfg(test)]
+mod properties;
 pub mod server;
 pub mod stdio;
 mod writer;
