@@ -18,6 +18,8 @@ mod tests;
 pub struct Listing {
     /// Its tools in its order, each name once.
     pub tools: Vec<Arc<ToolDefinition>>,
+    /// How it wants to be used, in its own words (MCP, basic/lifecycle, `instructions`).
+    pub instructions: Option<String>,
 }
 
 /// One tool as its server defines it.

@@ -17,6 +17,8 @@ mod tests;
 pub struct View {
     /// In the order of the configuration, then of each server's own list.
     pub tools: Vec<ViewTool>,
+    /// How servers want to be used, in their own words; in the order of the configuration.
+    pub instructions: Vec<(ServerName, String)>,
     /// Where each tool stands in that order.
     places: HashMap<ServerName, HashMap<String, usize>>,
 }
@@ -49,6 +51,8 @@ impl View {
             let Some(listing) = listing(&server.name) else {
                 continue;
             };
+            let instructions = listing.instructions.iter().filter(|text| !text.trim().is_empty());
+            view.instructions.extend(instructions.map(|text| (server.name.clone(), text.clone())));
             for definition in &listing.tools {
                 let id = ToolId {
                     toolbox: toolbox.name.clone(),

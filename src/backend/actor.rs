@@ -227,10 +227,14 @@ impl Actor {
             () = running.started.tools_changed.notified(), if running.relisting.is_none() => {
                 let link = running.started.link.clone();
                 let meta = running.started.session.meta.clone();
-                let label = self.spec.label.clone();
+                let instructions = running.started.session.instructions.clone();
+                let spec = Arc::clone(&self.spec);
                 running.relisting = Some(self.context.tasks.spawn(async move {
                     sleep(DEBOUNCE).await;
-                    handshake::list_tools(&link, &meta, &label).await
+                    let listing = handshake::list_tools(&link, &meta, &spec.label);
+                    let listing = timeout(spec.startup_timeout, listing).await;
+                    let listing = listing.map_err(|_| "it does not answer".to_owned())?;
+                    listing.map(|listing| Listing { instructions, ..listing })
                 }));
                 Next::Stay
             }

@@ -65,6 +65,7 @@ pub(crate) struct Session {
     /// What every request of the relay lane must carry in `_meta`.
     pub(crate) meta: Vec<(String, Raw)>,
     pub(crate) has_tools: bool,
+    pub(crate) instructions: Option<String>,
 }
 
 /// Begins a session in the given era.
@@ -84,9 +85,10 @@ pub(crate) async fn begin(
     };
     // The handshake's future is large, and few run at once.
     let service = Box::pin(ears.serve_with_lifecycle(transport, mode)).await.map_err(Box::new)?;
-    let has_tools =
-        service.peer().peer_info().is_some_and(|server| server.capabilities.tools.is_some());
-    Ok(Session { service, meta, has_tools })
+    let server = service.peer().peer_info();
+    let has_tools = server.as_ref().is_some_and(|server| server.capabilities.tools.is_some());
+    let instructions = server.and_then(|server| server.instructions.clone());
+    Ok(Session { service, meta, has_tools, instructions })
 }
 
 /// What a modern request says of its client (2026-07-28, basic/index, `_meta`).

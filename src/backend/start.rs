@@ -144,12 +144,13 @@ async fn first_words(
         ClientInitializeError::JsonRpcError(error) => Words::Refused(error.message.into_owned()),
         error => Words::Confused(error.to_string()),
     })?;
-    if !session.has_tools {
-        return Ok((session, Listing::default()));
-    }
-    let listing =
-        handshake::list_tools(link, &session.meta, &spec.label).await.map_err(Words::Confused)?;
-    if era == Era::Modern {
+    let mut listing = if session.has_tools {
+        handshake::list_tools(link, &session.meta, &spec.label).await.map_err(Words::Confused)?
+    } else {
+        Listing::default()
+    };
+    listing.instructions.clone_from(&session.instructions);
+    if era == Era::Modern && session.has_tools {
         tasks.spawn(handshake::hear_changes(session.service.peer().clone(), tools_changed));
     }
     Ok((session, listing))

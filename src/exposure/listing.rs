@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::catalog::shorten;
 use crate::config::ToolboxConfig;
 use crate::gateway::{FailedServer, Opened};
 use crate::raw::Raw;
@@ -14,6 +15,8 @@ use crate::toolbox::ViewTool;
 /// reasons together may take.
 const MAX_REASON: usize = 1000;
 const MAX_REASONS: usize = 8000;
+/// How long the servers' own instructions may be in an answer, all together, in characters.
+const MAX_INSTRUCTIONS: usize = 4000;
 
 /// A way to write one tool, on one line.
 pub(crate) type Line<'a> = &'a dyn Fn(&ViewTool) -> Raw;
@@ -127,6 +130,14 @@ pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Va
     header.insert("description".to_owned(), cut(&toolbox.description, MAX_REASON).into());
     header.insert("servers_connected".to_owned(), opened.connected.into());
     header.insert("failed_servers".to_owned(), failed.collect());
+    let servers = &opened.view.instructions;
+    if !servers.is_empty() {
+        let max = MAX_INSTRUCTIONS / servers.len();
+        let texts = servers
+            .iter()
+            .map(|(server, text)| (server.to_string(), Value::from(shorten(text.trim(), max))));
+        header.insert("server_instructions".to_owned(), Value::Object(texts.collect()));
+    }
     header
 }
 

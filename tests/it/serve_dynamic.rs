@@ -290,3 +290,20 @@ fn a_call_does_not_depend_on_other_servers_of_its_toolbox() {
     agent.initialize();
     assert!(!agent.call("dev__git__git_log", json!({})).is_tool_error());
 }
+
+#[test]
+fn the_servers_own_instructions_come_with_their_toolbox() {
+    let long = format!("Ask first. {}", "Then ask again. ".repeat(400));
+    let bench = Bench::new()
+        .server("box", "wordy", fake(json!({"tools": ["echo"], "instructions": long})))
+        .server("box", "terse", fake(json!({"tools": ["count"], "instructions": "Count on me."})))
+        .server("box", "silent", fake(json!({"tools": ["pid"]})));
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    let instructions = &open_json(&agent, "box")["server_instructions"];
+    assert_eq!(instructions["terse"], "Count on me.");
+    let wordy = instructions["wordy"].as_str().unwrap();
+    assert!(wordy.starts_with("Ask first. Then ask again.") && wordy.ends_with('…'), "{wordy}");
+    assert!(wordy.chars().count() <= 2000);
+    assert_eq!(instructions.get("silent"), None);
+}
