@@ -91,3 +91,5 @@ heading "tests"
 cargo nextest run
 heading "documentation tests"
 cargo test --doc
+heading "the README's first command"
+cargo run --release --quiet -- demo | tail -n 20
