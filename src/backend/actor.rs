@@ -20,8 +20,8 @@ const DEBOUNCE: Duration = Duration::from_millis(50);
 const STABLE: Duration = Duration::from_secs(30);
 /// The first pause before starting a server again that keeps dying; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest such pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// The longest such pause: a call waits for it, and so does the agent.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long what a server still wrote before it ended may take to be read.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 

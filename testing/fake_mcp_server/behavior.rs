@@ -60,6 +60,11 @@ pub(crate) enum Act {
         #[serde(default = "hundred")]
         bytes: u64,
     },
+    /// Answers a byte at a time, `ms` apart, and writes nothing else meanwhile.
+    Trickle {
+        #[serde(default = "one")]
+        ms: u64,
+    },
     /// Answers with this JSON-RPC error.
     Error {
         #[serde(flatten)]
@@ -117,6 +122,10 @@ fn hundred() -> u64 {
     100
 }
 
+fn one() -> u64 {
+    1
+}
+
 fn ping() -> String {
     "ping".to_owned()
 }
@@ -163,6 +172,11 @@ impl Call {
                 self.text("second")
             }
             Act::Huge { bytes } => self.text(&letters(bytes)),
+            Act::Trickle { ms } => {
+                let answer = self.text("slow")?;
+                server.output.trickle(&self.id, &answer, Duration::from_millis(ms));
+                None
+            }
             Act::Error { error } => Some(Err(error)),
             Act::ToolError { text } => self.value(json!({
                 "content": [{ "type": "text", "text": text }],

@@ -3,6 +3,8 @@
 use std::io::{Write, stdout};
 use std::process::exit;
 use std::sync::{Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -43,17 +45,32 @@ impl RpcError {
 /// What answers a request: the exact text of a result, or an error.
 pub(crate) type Answer = Result<String, RpcError>;
 
+fn line(id: &str, answer: &Answer) -> String {
+    match answer {
+        Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
+        Err(error) => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{}}}"#, json!(error)),
+    }
+}
+
 /// Our stdout, one line at a time.
 #[derive(Default)]
 pub(crate) struct Output(Mutex<()>);
 
 impl Output {
     pub(crate) fn answer(&self, id: &str, answer: &Answer) {
-        match answer {
-            Ok(result) => self.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)),
-            Err(error) => {
-                self.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{}}}"#, json!(error)));
+        self.line(&line(id, answer));
+    }
+
+    /// Answers a byte at a time.
+    pub(crate) fn trickle(&self, id: &str, answer: &Answer, pause: Duration) {
+        let _turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for byte in line(id, answer).bytes().chain([b'\n']) {
+            let mut out = stdout().lock();
+            if out.write_all(&[byte]).and_then(|()| out.flush()).is_err() {
+                exit(0);
             }
+            // What this behavior is for.
+            sleep(pause);
         }
     }
 

@@ -10,6 +10,7 @@
     reason = "a JSON literal as an argument reads best without `&`"
 )]
 
+mod chaos;
 mod cli_call;
 mod cli_check;
 mod cli_demo;

@@ -17,7 +17,7 @@ pub(crate) mod process;
 pub(crate) mod real;
 pub(crate) mod snapshot;
 
-pub(crate) use agent::Agent;
+pub(crate) use agent::{Agent, RequestId};
 pub(crate) use bench::{Bench, fake};
 
 /// How long a test waits for anything.
