@@ -31,26 +31,28 @@ pub enum Output {
 ///
 /// When called outside of a Tokio runtime with IO enabled.
 pub fn streams() -> (Input, Output) {
+    // Both or neither: `stdio_pipes` reads what is left to it by blocking, which a stream that was
+    // made non-blocking for nothing would answer with an error.
     #[cfg(unix)]
+    if is_socket(&io::stdin())
+        && is_socket(&io::stdout())
+        && let (Some(input), Some(output)) = (socket(&io::stdin()), socket(&io::stdout()))
     {
-        let input = socket(&io::stdin());
-        let output = socket(&io::stdout());
-        if let (Some(input), Some(output)) = (input, output) {
-            return (Input::Socket(input), Output::Socket(output));
-        }
+        return (Input::Socket(input), Output::Socket(output));
     }
     let (input, output) = stdio_pipes();
     (Input::Other(input), Output::Other(output))
 }
 
-/// The stream as a non-blocking socket, when it is one that nothing else in this process uses.
+#[cfg(unix)]
+fn is_socket(stream: &impl std::os::fd::AsFd) -> bool {
+    rustix::fs::fstat(stream)
+        .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_socket())
+}
+
+/// The socket that the stream is, made non-blocking.
 #[cfg(unix)]
 fn socket(stream: &impl std::os::fd::AsFd) -> Option<tokio::net::UnixStream> {
-    let is_socket = rustix::fs::fstat(stream)
-        .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_socket());
-    if !is_socket {
-        return None;
-    }
     let copy = stream.as_fd().try_clone_to_owned().ok()?;
     let socket = std::os::unix::net::UnixStream::from(copy);
     // The flag is shared with the original descriptor, which nobody else uses in stdio mode.

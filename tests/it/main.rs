@@ -24,6 +24,7 @@ mod sdk_clients;
 mod serve_dynamic;
 mod serve_failures;
 mod serve_proxy;
+mod serve_stdio;
 mod shutdown;
 mod support;
 mod tidy;
