@@ -168,7 +168,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Builtin { .. }
         | Command::Guard => LevelFilter::WARN,
     };
-    logging::start(&global, default_level)?;
+    let _log = logging::start(&global, default_level)?;
     match command {
         Command::Serve => serve::run(&global),
         Command::Check(args) => check::run(&global, &args),

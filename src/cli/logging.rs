@@ -1,5 +1,7 @@
 //! The log: what the program does, to standard error or a file, never to standard output.
 
+mod lossy;
+
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
 use std::sync::Mutex;
@@ -11,10 +13,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::Global;
 use crate::cli::error::Error;
+use crate::cli::logging::lossy::{Flush, Lossy};
 
-/// Starts the log. The protocol library only gets to say what goes wrong, unless more is asked
+/// Starts the log, which is whole once the result is dropped. A client may not read our standard
+/// error; what it then misses holds up neither us nor our servers. The protocol library only gets to say what goes wrong, unless more is asked
 /// for than `info`.
-pub(crate) fn start(global: &Global, default: LevelFilter) -> Result<(), Error> {
+pub(crate) fn start(global: &Global, default: LevelFilter) -> Result<Option<Flush>, Error> {
     let level = global.log_level.unwrap_or(default);
     let rmcp = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::WARN) };
     let mut filter = Targets::new().with_default(level).with_target("rmcp", rmcp);
@@ -26,7 +30,10 @@ pub(crate) fn start(global: &Global, default: LevelFilter) -> Result<(), Error> 
     match &global.log_file {
         None => {
             let is_terminal = io::stderr().is_terminal();
-            registry.with(layer().with_writer(io::stderr).with_ansi(is_terminal)).init();
+            let (log, flush) = Lossy::start(io::stderr()).map_err(Error::internal)?;
+            let log = move || log.clone();
+            registry.with(layer().with_writer(log).with_ansi(is_terminal)).init();
+            Ok(Some(flush))
         }
         Some(path) => {
             let file =
@@ -34,7 +41,7 @@ pub(crate) fn start(global: &Global, default: LevelFilter) -> Result<(), Error> 
                     Error::usage(format!("cannot write the log to `{}`", path.display()), &error)
                 })?;
             registry.with(layer().with_writer(Mutex::new(file)).with_ansi(false)).init();
+            Ok(None)
         }
     }
-    Ok(())
 }

@@ -1,14 +1,18 @@
 //! Whatever a client gives us as standard streams, and whatever it does not read of them.
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::command;
+use crate::support::{Agent, Bench, command, fake};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-workbench");
 
@@ -30,4 +34,26 @@ fn input_from_a_socket_and_output_to_a_pipe() {
     }
     drop(ours);
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_client_that_does_not_read_the_log_is_served_and_can_end_us() {
+    let bench = Bench::new();
+    // More than a pipe holds.
+    let noise: Vec<_> = (0..2000).map(|n| format!("this is line {n} of a long log")).collect();
+    let script = json!({"tools": ["echo"], "noise": {"stderr": noise}});
+    let bench = bench.server("box", "noisy", fake(script));
+    bench.write_config();
+    let log = bench.path("log");
+    mknodat(CWD, &log, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let _unread = OpenOptions::new().read(true).write(true).open(&log).unwrap();
+    let mut shell = command("sh");
+    shell.args(["-c", r#"exec "$@" 2>log"#, "sh", PROGRAM, "serve", "--config"]);
+    shell.arg(bench.config_path()).current_dir(bench.dir());
+    let agent = Agent::start(shell);
+    agent.initialize();
+    let answer = agent.call("box__noisy__echo", json!({"text": "hello"}));
+    assert!(!answer.is_tool_error());
+    agent.signal(Signal::TERM);
+    assert_eq!(agent.wait_exit(Duration::from_secs(2)).code(), Some(0));
 }
