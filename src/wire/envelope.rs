@@ -85,20 +85,54 @@ impl Message {
 
 /// Looks for the `"id"` member of a message of which only the edges are left, as raw text.
 ///
-/// Servers write it within the first or the last few bytes; what stands deeper is not looked for.
+/// Some write it before what is long, some at the very end. An `"id"` within the parameters or the
+/// result is not the message's own, and taken for it would answer somebody else's request.
 pub(crate) fn id_at_edges(head: &[u8], tail: &[u8]) -> Option<Raw> {
-    [head, tail].into_iter().find_map(|edge| {
-        let text = String::from_utf8_lossy(edge);
-        let at =
-            if edge.as_ptr() == head.as_ptr() { text.find("\"id\"") } else { text.rfind("\"id\"") };
-        let value = text[at? + "\"id\"".len()..].trim_start().strip_prefix(':')?.trim_start();
-        let end = match value.strip_prefix('"') {
-            Some(inner) => inner.find('"')? + 2,
-            None => value.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(value.len()),
-        };
-        let id: serde_json::Value = serde_json::from_str(&value[..end]).ok()?;
-        Some(Raw::encode(&id))
-    })
+    id_in_head(&String::from_utf8_lossy(head))
+        .or_else(|| id_in_tail(&String::from_utf8_lossy(tail)))
+}
+
+/// The value of the first `"id"` that is a member of the outermost object.
+fn id_in_head(head: &str) -> Option<Raw> {
+    let (mut depth, mut is_quoted, mut is_escaped) = (0_usize, false, false);
+    for (at, c) in head.char_indices() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' if !is_quoted && depth == 1 => {
+                if let Some((id, _)) = id_at(&head[at..]) {
+                    return Some(id);
+                }
+                is_quoted = true;
+            }
+            '"' => is_quoted = !is_quoted,
+            '{' | '[' if !is_quoted => depth += 1,
+            '}' | ']' if !is_quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The value of the last `"id"`, if nothing but the end of the outermost object follows it, or
+/// members that hold no objects and lists.
+fn id_in_tail(tail: &str) -> Option<Raw> {
+    let (id, rest) = id_at(&tail[tail.rfind("\"id\"")?..])?;
+    let rest = rest.trim_end().strip_suffix('}')?;
+    (!rest.contains(['{', '}', '[', ']'])).then_some(id)
+}
+
+/// The value of an `"id"` that the text begins with, and what follows it.
+fn id_at(text: &str) -> Option<(Raw, &str)> {
+    let value = text.strip_prefix("\"id\"")?.trim_start().strip_prefix(':')?.trim_start();
+    let end = match value.strip_prefix('"') {
+        Some(inner) => inner.find('"')? + 2,
+        // A number that nothing follows may have been cut.
+        None => value.find(|c: char| !c.is_ascii_digit() && c != '-')?,
+    };
+    let (id, rest) = value.split_at(end);
+    let id: serde_json::Value = serde_json::from_str(id).ok()?;
+    Some((Raw::encode(&id), rest))
 }
 
 #[cfg(test)]

@@ -48,3 +48,22 @@ fn an_id_is_found_at_either_edge() {
     assert_eq!(id(r#"{"result":"aaa"#, r#"aaa","id":"#), None);
     assert_eq!(id("rubbish", "rubbish"), None);
 }
+
+#[test]
+fn an_id_inside_is_not_the_one_of_the_message() {
+    let id = |head: &str, tail: &str| id_at_edges(head.as_bytes(), tail.as_bytes());
+    assert_eq!(
+        id(r#"{"params":{"id":1,"text":"}}\"id\":2"#, r#"aaa"}},"jsonrpc":"2.0","id":9}"#),
+        Some(Raw::encode(&9))
+    );
+    assert_eq!(
+        id(r#"{"params":[{"id":1}],"id":9,"result":"aaa"#, r#"aaa","id":1}"#),
+        Some(Raw::encode(&9))
+    );
+    assert_eq!(id(r#"{"result":{"text":"aaa"#, r#"aaa","id":1}}"#), None);
+    assert_eq!(id(r#"{"result":{"text":"aaa"#, r#"aaa","id":1},"jsonrpc":"2.0"}"#), None);
+    assert_eq!(
+        id(r#"{"result":{"text":"aaa"#, r#"aaa"},"id":9,"jsonrpc":"2.0"} "#),
+        Some(Raw::encode(&9))
+    );
+}
