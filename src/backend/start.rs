@@ -35,12 +35,20 @@ impl Started {
     /// Ends the server and says how it ended.
     pub(crate) async fn end(self) -> String {
         let Self { process, session, link, stderr, drain, .. } = self;
-        link.close_input().await;
+        link.close_input();
         drop(session);
         let status = process.end().await;
-        // A child of the server may hold its standard error open.
-        let _ = timeout(LAST_WORDS, drain).await;
+        // A child of the server that has left its group may hold its output open.
+        link.close();
+        hear_out(drain).await;
         death::describe(status, &stderr)
+    }
+}
+
+/// Waits for the last lines of standard error, which a child of the server may hold open.
+async fn hear_out(mut drain: JoinHandle<()>) {
+    if timeout(LAST_WORDS, &mut drain).await.is_err() {
+        drain.abort();
     }
 }
 
@@ -117,10 +125,10 @@ async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, At
         // A server that ends may be noticed first by what can no longer be written to it.
         Words::Confused(_) => timeout(LAST_WORDS, link.closed()).await.is_ok(),
     };
-    link.close_input().await;
+    link.close_input();
     let status = process.end().await;
-    // A child of the server may hold its standard error open.
-    let _ = timeout(LAST_WORDS, drain).await;
+    link.close();
+    hear_out(drain).await;
     Err(explain(failure, has_ended.then(|| death::describe(status, &stderr)), spec, &stderr))
 }
 

@@ -63,6 +63,11 @@ impl Shared {
     fn with_waiting<T>(&self, f: impl FnOnce(&mut Option<HashMap<u64, Waiting>>) -> T) -> T {
         f(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
+
+    fn close(&self) {
+        self.with_waiting(Option::take);
+        self.closed.cancel();
+    }
 }
 
 /// A cloneable handle to the link.
@@ -90,7 +95,12 @@ where
         closed: CancellationToken::new(),
     });
     let (to_rmcp, messages) = mpsc::channel(QUEUE);
-    tasks.spawn(read(LineReader::new(reader, max), Arc::clone(&shared), to_rmcp, label.to_owned()));
+    let (reading, label) = (Arc::clone(&shared), label.to_owned());
+    tasks.spawn(async move {
+        let lines = LineReader::new(reader, max);
+        reading.closed.run_until_cancelled(read(lines, &reading, to_rmcp, label)).await;
+        reading.close();
+    });
     let link = Link(shared);
     (link.clone(), ServerTransport { link, messages })
 }
@@ -134,19 +144,26 @@ impl Link {
         Ok(request)
     }
 
-    /// Resolves when the server's output has ended.
+    /// Resolves when the server's output has ended, or the link.
     pub async fn closed(&self) {
         self.0.closed.cancelled().await;
     }
 
-    /// Whether the server's output has ended.
+    /// Whether the server's output has ended, or the link.
     pub fn is_closed(&self) -> bool {
         self.0.closed.is_cancelled()
     }
 
-    /// Ends the server's input, which asks it to leave.
-    pub async fn close_input(&self) {
-        self.0.writer.close().await;
+    /// Ends the server's input, which asks it to leave. A server that has let so much wait that
+    /// there is no room for the end is not told.
+    pub fn close_input(&self) {
+        self.0.writer.close();
+    }
+
+    /// Ends the link, though something else may still hold the server's output open: what waits
+    /// for an answer fails at once.
+    pub fn close(&self) {
+        self.0.close();
     }
 }
 
@@ -201,7 +218,7 @@ impl Drop for Request {
 
 async fn read<R: AsyncRead + Unpin>(
     mut lines: LineReader<R>,
-    shared: Arc<Shared>,
+    shared: &Shared,
     to_rmcp: mpsc::Sender<RxJsonRpcMessage<RoleClient>>,
     server: String,
 ) {
@@ -211,7 +228,7 @@ async fn read<R: AsyncRead + Unpin>(
             Line::Oversized { head, tail, length } => {
                 tracing::warn!(server, length, "a message was too long and has been dropped");
                 let waiting =
-                    envelope::id_at_edges(&head, &tail).and_then(|id| take_waiting(&shared, &id));
+                    envelope::id_at_edges(&head, &tail).and_then(|id| take_waiting(shared, &id));
                 if let Some(waiting) = waiting {
                     // Whoever asked may have given up in the meantime.
                     let _ = waiting.answer.send(Err(RequestError::Oversized(length)));
@@ -221,7 +238,7 @@ async fn read<R: AsyncRead + Unpin>(
         };
         match Message::parse(&line) {
             Ok(Message::Answer { id, outcome }) if is_relay_id(&id) => {
-                if let Some(waiting) = take_waiting(&shared, &id) {
+                if let Some(waiting) = take_waiting(shared, &id) {
                     // Whoever asked may have given up in the meantime.
                     let _ = waiting.answer.send(Ok(outcome));
                 } else {
@@ -231,7 +248,7 @@ async fn read<R: AsyncRead + Unpin>(
             Ok(Message::Notification { method, params: Some(params) })
                 if method == "notifications/progress" =>
             {
-                deliver_progress(&shared, params, &server);
+                deliver_progress(shared, params, &server);
             }
             Ok(_) => match serde_json::from_slice(&line) {
                 Ok(message) => {
@@ -251,8 +268,6 @@ async fn read<R: AsyncRead + Unpin>(
             }
         }
     }
-    shared.with_waiting(Option::take);
-    shared.closed.cancel();
 }
 
 fn excerpt(line: &Bytes) -> String {
@@ -316,7 +331,7 @@ impl Transport<RoleClient> for ServerTransport {
     }
 
     async fn close(&mut self) -> Result<(), Closed> {
-        self.link.close_input().await;
+        self.link.close_input();
         Ok(())
     }
 }

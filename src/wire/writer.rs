@@ -55,10 +55,11 @@ impl Writer {
         self.jobs.try_send(Job::Message { parts, written }).map_err(|_| Closed)
     }
 
-    /// Closes the stream after what is queued. What is sent later is refused.
-    pub(crate) async fn close(&self) {
-        // An error means that it is closed already.
-        let _ = self.jobs.send(Job::Close).await;
+    /// Closes the stream after what is queued, if there is room in the queue. What is sent later
+    /// is refused.
+    pub(crate) fn close(&self) {
+        // Otherwise it is closed already, or its reader does not read, and waiting would be in vain.
+        let _ = self.jobs.try_send(Job::Close);
     }
 }
 

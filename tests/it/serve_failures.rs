@@ -1,6 +1,6 @@
 //! Servers that fail, in every way they can, harm nobody else.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -87,6 +87,29 @@ fn a_death_fails_the_calls_in_it_alone_and_the_next_call_starts_it_again() {
     assert!(agent.tool_names().contains(&"box__mortal__echo".to_owned()), "its tools stay");
     assert_eq!(agent.call("box__mortal__echo", json!({"x": 1})).structured(), json!({"x": 1}));
     assert_eq!(starts(&bench).len(), 2, "one start, one new start, and no call was repeated");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_death_fails_its_calls_though_a_runaway_child_holds_the_output_open() {
+    let bench = Bench::new();
+    let mut entry = fake(json!({
+        "tools": ["sleep", "crash"],
+        "behavior": {"crash": {"crash": {"code": 3}}},
+    }));
+    let program = entry["command"].take();
+    let script = entry["args"][0].take();
+    // What leaves the process group is not ended with it.
+    entry["args"] = json!(["-c", r#"setsid sleep 10 & exec "$0" "$1""#, program, script]);
+    entry["command"] = json!("sh");
+    let bench = bench.server("box", "mortal", entry);
+    let agent = agent(&bench);
+    agent.open("box");
+    let lost = agent.send_call("box__mortal__sleep", json!({"ms": 60_000}));
+    let began = Instant::now();
+    assert!(agent.call("box__mortal__crash", json!({})).is_tool_error());
+    assert!(agent.wait(&lost).text().contains("ended while the call was running"));
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
 #[test]

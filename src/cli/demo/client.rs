@@ -79,7 +79,7 @@ impl Client {
 
     /// Ends the session and the server.
     pub(super) async fn end(self) {
-        self.link.close_input().await;
+        self.link.close_input();
         drop(self.session);
         self.process.end().await;
         self.drain.abort();

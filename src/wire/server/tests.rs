@@ -149,3 +149,13 @@ async fn the_end_of_output_fails_what_waits_and_what_comes_later() {
     link.closed().await;
     assert!(link.request("x", &[], &[], false).await.is_err());
 }
+
+#[tokio::test]
+async fn closing_the_link_fails_what_waits_though_the_output_stays_open() {
+    let (link, _transport, _server) = link(1 << 20);
+    let mut request = link.request("x", &[], &[], false).await.unwrap();
+    link.close();
+    assert_eq!(done(request.next().await), Err(RequestError::Closed));
+    link.closed().await;
+    assert!(link.request("x", &[], &[], false).await.is_err());
+}
