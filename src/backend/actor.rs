@@ -20,7 +20,7 @@ const DEBOUNCE: Duration = Duration::from_millis(50);
 const STABLE: Duration = Duration::from_secs(30);
 /// The first pause before starting a server again that keeps dying; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest such pause: a call waits for it, and so does the agent.
+/// The longest such pause, jitter included: a call waits for it, and so does the agent.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long what a server still wrote before it ended may take to be read.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -79,7 +79,8 @@ impl Restarts {
     fn new() -> Self {
         let pauses = ExponentialBuilder::new()
             .with_min_delay(FIRST_PAUSE)
-            .with_max_delay(LONGEST_PAUSE)
+            // Jitter makes a pause up to twice as long.
+            .with_max_delay(LONGEST_PAUSE / 2)
             .with_jitter()
             .without_max_times()
             .build();
