@@ -161,12 +161,4 @@ impl Backend {
             live.cause_of_death().await;
         }
     }
-
-    /// The process id of the running server.
-    pub fn pid(&self) -> Option<u32> {
-        match &*self.status.borrow() {
-            actor::Status::Ready(live) => live.pid(),
-            actor::Status::Stopped => None,
-        }
-    }
 }

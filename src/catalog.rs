@@ -74,11 +74,6 @@ impl ToolDefinition {
         })
     }
 
-    /// The schema of its arguments, as the server wrote it.
-    pub fn schema(&self) -> &Raw {
-        &self.schema
-    }
-
     /// Checks arguments against the tool's schema; `None` stands for no arguments at all.
     pub fn check_arguments(&self, arguments: Option<&Raw>) -> Result<(), Vec<schema::Mismatch>> {
         self.check.get_or_init(|| ArgumentCheck::new(&self.schema)).check(&self.schema, arguments)

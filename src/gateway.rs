@@ -367,14 +367,6 @@ impl Gateway {
         self.pool.shut_down().await;
     }
 
-    /// The process id of a server that is running.
-    pub fn pid(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<u32> {
-        match self.member(toolbox, server)? {
-            Member::Backend { backend, .. } => backend.pid(),
-            Member::Unsupported(_) => None,
-        }
-    }
-
     fn member(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Member> {
         self.members.get(toolbox)?.get(server)
     }

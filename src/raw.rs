@@ -63,12 +63,6 @@ impl Raw {
         serde_json::from_slice(&self.0)
     }
 
-    /// Copies the value out of the message it is part of, so that the rest can be freed.
-    #[must_use]
-    pub fn detached(&self) -> Self {
-        Self(Bytes::copy_from_slice(&self.0))
-    }
-
     /// The members of an object in their order, or `None` when the value is not an object.
     pub fn members(&self) -> Option<Vec<(String, Raw)>> {
         let Members(members) = serde_json::from_slice(&self.0).ok()?;

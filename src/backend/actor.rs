@@ -189,7 +189,6 @@ impl Actor {
         let (death, death_receiver) = watch::channel(None);
         let live = Live::new(Parts {
             link: started.link.clone(),
-            pid: started.process.pid(),
             meta: started.session.meta.clone(),
             listed: listed_receiver,
             death: death_receiver,

@@ -191,11 +191,6 @@ fn die_with_us(builder: &mut tokio::process::Command) {
 fn die_with_us(_: &mut tokio::process::Command) {}
 
 impl Process {
-    /// The child's process id, which is also its group's.
-    pub(crate) fn pid(&self) -> Option<u32> {
-        self.group
-    }
-
     /// Has the guard end the group when we are killed.
     pub(crate) fn guard_with(&mut self, guard: &Arc<Guard>) {
         if let Some(group) = self.group {

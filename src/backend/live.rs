@@ -34,7 +34,6 @@ pub struct Live(Arc<Inner>);
 
 struct Inner {
     link: Link,
-    pid: Option<u32>,
     /// What every request to this server carries in `_meta`, by the revision it speaks.
     meta: Vec<(String, Raw)>,
     listed: watch::Receiver<Listed>,
@@ -55,7 +54,6 @@ struct Usage {
 /// What a link is made of.
 pub(crate) struct Parts {
     pub(crate) link: Link,
-    pub(crate) pid: Option<u32>,
     pub(crate) meta: Vec<(String, Raw)>,
     pub(crate) listed: watch::Receiver<Listed>,
     pub(crate) death: watch::Receiver<Option<Arc<str>>>,
@@ -64,22 +62,9 @@ pub(crate) struct Parts {
 
 impl Live {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { link, pid, meta, listed, death, deadlines } = parts;
+        let Parts { link, meta, listed, death, deadlines } = parts;
         let usage = Usage { running: 0, since: Instant::now(), is_closing: false };
-        Self(Arc::new(Inner {
-            link,
-            pid,
-            meta,
-            listed,
-            death,
-            deadlines,
-            usage: Mutex::new(usage),
-        }))
-    }
-
-    /// The server's process id.
-    pub fn pid(&self) -> Option<u32> {
-        self.0.pid
+        Self(Arc::new(Inner { link, meta, listed, death, deadlines, usage: Mutex::new(usage) }))
     }
 
     /// What the server last said it has.
