@@ -106,7 +106,8 @@ pub struct Request {
     pub reply: Reply,
 }
 
-/// The way back for one request. Dropping it unanswered, as a panic does, answers with an error.
+/// The way back for one request. Dropping it unanswered, as a panic or the end of the session
+/// does, answers with an error.
 pub struct Reply {
     id: Raw,
     writer: Writer,
@@ -151,7 +152,8 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if !self.is_answered && !self.cancelled.is_cancelled() {
-            let error = error_object(INTERNAL_ERROR, "an internal error; the log has more", None);
+            let message = "given up: the workbench is ending, or has failed and its log says why";
+            let error = error_object(INTERNAL_ERROR, message, None);
             if self.writer.try_send(answer(self.id.clone(), "error", error)).is_err() {
                 tracing::debug!("a request ends unanswered");
             }
