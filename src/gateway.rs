@@ -66,7 +66,7 @@ pub struct Origin<'a> {
 /// What came of opening a toolbox.
 #[derive(Debug)]
 pub struct Opened {
-    /// Its tools, those of the servers that could be started.
+    /// Its tools: those of every server that has ever been listed, whether or not it runs now.
     pub view: Arc<View>,
     /// How many servers are running.
     pub connected: usize,
@@ -331,9 +331,15 @@ impl Gateway {
             let servers = toolbox.servers.iter().map(|server| &server.name);
             for server in servers.filter(|server| name::may_belong_to(name, &toolbox.name, server))
             {
-                let Some(Member::Backend { backend, .. }) = self.member(&toolbox.name, server)
-                else {
-                    continue;
+                let server_error = |error| CallError::Server { server: server.clone(), error };
+                let backend = match self.member(&toolbox.name, server) {
+                    Some(Member::Backend { backend, .. }) => backend,
+                    Some(Member::Unsupported(why)) => {
+                        let error = backend::Error::StartFailed(Arc::clone(why));
+                        failure = failure.or(Some(server_error(error)));
+                        continue;
+                    }
+                    None => continue,
                 };
                 if self.snapshot().version(backend.id()) > 0 {
                     continue;
@@ -345,8 +351,7 @@ impl Gateway {
                         }
                     }
                     Err(error) => {
-                        failure =
-                            failure.or(Some(CallError::Server { server: server.clone(), error }));
+                        failure = failure.or(Some(server_error(error)));
                     }
                 }
             }

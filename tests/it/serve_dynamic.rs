@@ -147,6 +147,16 @@ fn what_cannot_be_called_is_explained() {
 }
 
 #[test]
+fn a_name_of_a_server_that_cannot_be_started_says_so() {
+    let bench = bench().server("far", "remote", json!({"url": "https://example.com/mcp"}));
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    let answer = agent.call("far__remote__fetch", json!({}));
+    assert!(answer.is_tool_error());
+    assert!(answer.text().starts_with("server `remote` could not be started: "), "{answer:?}");
+}
+
+#[test]
 fn a_server_that_fails_does_not_spoil_the_rest_and_is_tried_again() {
     let bench = Bench::new();
     let counter = bench.path_text("counter");
