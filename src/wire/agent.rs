@@ -207,7 +207,7 @@ struct Reading {
     in_flight: InFlight,
     to_relay: mpsc::Sender<Request>,
     to_rmcp: mpsc::Sender<RxJsonRpcMessage<RoleServer>>,
-    /// Whether `rmcp` has seen a request; a notification before that ends its session.
+    /// Whether `rmcp` has seen a request; anything else before that ends its session.
     has_started: bool,
 }
 
@@ -275,6 +275,10 @@ impl Reading {
             }
             Message::Notification { method, .. } if !self.has_started => {
                 tracing::debug!(method, "a notification before the first request");
+                Ok(())
+            }
+            Message::Answer { id, .. } if !self.has_started => {
+                tracing::debug!(?id, "an answer before the first request");
                 Ok(())
             }
             Message::Request { id, .. } => {

@@ -64,9 +64,10 @@ async fn a_call_that_is_lost_is_answered_with_an_error() {
 }
 
 #[tokio::test]
-async fn everything_else_goes_to_rmcp_but_an_early_notification() {
+async fn everything_else_goes_to_rmcp_but_what_comes_before_the_first_request() {
     let (_requests, mut transport, mut agent) = link(1 << 20);
     agent.says(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    agent.says(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).await;
     agent.says(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await;
     let message = transport.receive().await.unwrap();
     assert!(format!("{message:?}").contains("Ping"), "{message:?}");
