@@ -64,6 +64,10 @@ fn parse(params: Option<Raw>) -> Result<Parsed, Raw> {
             error_object(INVALID_PARAMS, &format!("the parameters cannot be read: {error}"), None)
         })?
     };
+    // serde also takes an array for a struct.
+    if bytes.first() == Some(&b'[') {
+        return Err(error_object(INVALID_PARAMS, "the parameters are not an object", None));
+    }
     let meta = params.meta.map(|meta| Raw::slice_of(&bytes, meta));
     Ok(Parsed {
         name: params.name.map(Cow::into_owned),
@@ -171,6 +175,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn parameters_are_an_object() {
+        assert!(parse(Some(Raw::encode(&json!({"name": "x"})))).is_ok());
+        assert!(parse(Some(Raw::encode(&json!(["x"])))).is_err());
+        assert!(parse(Some(Raw::encode(&json!("x")))).is_err());
+    }
 
     #[test]
     fn errors_pass_as_they_are_but_for_those_of_the_connection() {
