@@ -29,8 +29,11 @@ impl StderrTail {
     pub fn new<'a>(environment: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut secrets: Vec<_> = environment
             .into_iter()
-            .filter(|(key, value)| value.len() >= MIN_SECRET && is_secret(key))
-            .map(|(_, value)| value.to_owned())
+            .flat_map(|(key, value)| if is_secret(key) { value } else { password(value) }.lines())
+            // A secret of several lines is written in as many.
+            .map(str::trim)
+            .filter(|line| line.len() >= MIN_SECRET)
+            .map(str::to_owned)
             .collect();
         // A secret may be part of another; the whole one goes first.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -73,6 +76,14 @@ impl StderrTail {
     }
 }
 
+/// The password in an address such as `postgres://user:password@host`; empty where there is none.
+fn password(value: &str) -> &str {
+    let authority = value.split_once("://").map_or("", |(_, rest)| rest);
+    let end = authority.find(['/', '?', '#']).unwrap_or(authority.len());
+    let user = authority[..end].rsplit_once('@').map_or("", |(user, _)| user);
+    user.split_once(':').map_or("", |(_, password)| password)
+}
+
 /// Whether a variable of this name is likely to hold a secret.
 fn is_secret(name: &str) -> bool {
     const MARKS: [&str; 7] =
@@ -81,7 +92,7 @@ fn is_secret(name: &str) -> bool {
     MARKS.iter().any(|mark| name.contains(mark))
         || name
             .split('_')
-            .any(|word| matches!(word, "PASS" | "PWD" | "AUTH" | "BEARER") && name != "PWD")
+            .any(|word| matches!(word, "PASS" | "PWD" | "PAT" | "AUTH" | "BEARER") && name != "PWD")
 }
 
 /// Says how a process ended, with the last lines of its standard error.

@@ -24,6 +24,19 @@ async fn the_last_lines_are_kept_without_secrets() {
 }
 
 #[tokio::test]
+async fn secrets_of_several_lines_and_in_addresses_are_blotted_out() {
+    let tail = tail(&[
+        ("PRIVATE_KEY", "--BEGIN--\nabcdefgh\r\nijklmnop\n"),
+        ("GH_PAT", "ghp_123456"),
+        ("DATABASE_URL", "postgres://user:p@ss:word@host:5432/db?x=@y"),
+        ("HOME_URL", "http://host:8080/user:name@x"),
+    ]);
+    let text = "abcdefgh\nijklmnop ghp_123456\npostgres://user:p@ss:word@host 8080/user:name@x";
+    tail.clone().drain(text.as_bytes(), "test".to_owned()).await;
+    assert_eq!(tail.text(), "***\n*** ***\npostgres://user:***@host 8080/user:name@x");
+}
+
+#[tokio::test]
 async fn a_long_line_is_cut_between_characters() {
     let tail = tail(&[]);
     tail.clone().drain("ä".repeat(400).as_bytes(), "test".to_owned()).await;
