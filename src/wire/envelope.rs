@@ -85,54 +85,51 @@ impl Message {
 
 /// Looks for the `"id"` member of a message of which only the edges are left, as raw text.
 ///
-/// Some write it before what is long, some at the very end. An `"id"` within the parameters or the
-/// result is not the message's own, and taken for it would answer somebody else's request.
+/// It is a member of the message itself, among its first or its last few bytes; what is called so
+/// within its parameters or its result is something else.
 pub(crate) fn id_at_edges(head: &[u8], tail: &[u8]) -> Option<Raw> {
-    id_in_head(&String::from_utf8_lossy(head))
-        .or_else(|| id_in_tail(&String::from_utf8_lossy(tail)))
+    let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
+    let mut members = depths(&head, 0).filter(|(_, depth)| *depth == 1);
+    let at_head = members.find_map(|(at, _)| Some(id_member(head.get(at..)?)?.0));
+    at_head.or_else(|| {
+        let tail = tail.trim_end();
+        tail.rmatch_indices(ID).find_map(|(at, _)| {
+            let (id, rest) = id_member(&tail[at..])?;
+            let end = depths(rest, 1).find(|(_, depth)| *depth == 0)?.0;
+            (end + 1 == rest.len()).then_some(id)
+        })
+    })
 }
 
-/// The value of the first `"id"` that is a member of the outermost object.
-fn id_in_head(head: &str) -> Option<Raw> {
-    let (mut depth, mut is_quoted, mut is_escaped) = (0_usize, false, false);
-    for (at, c) in head.char_indices() {
-        match c {
+const ID: &str = "\"id\"";
+
+/// The value of the `"id"` member that `text` begins with, and what follows it.
+fn id_member(text: &str) -> Option<(Raw, &str)> {
+    let value = text.strip_prefix(ID)?.trim_start().strip_prefix(':')?;
+    let mut values = serde_json::Deserializer::from_str(value).into_iter::<serde_json::Value>();
+    let id = values.next()?.ok()?;
+    let rest = &value[values.byte_offset()..];
+    // What ends with the text may have been cut.
+    let is_whole = !rest.is_empty() && (id.is_string() || id.is_number());
+    is_whole.then(|| (Raw::encode(&id), rest))
+}
+
+/// How deep in objects and arrays the bytes of `text` lie that are not within strings, when it
+/// begins at `depth`. Of a string there is its first quote.
+fn depths(text: &str, mut depth: i32) -> impl Iterator<Item = (usize, i32)> {
+    let (mut is_string, mut is_escaped) = (false, false);
+    text.bytes().enumerate().filter_map(move |(at, byte)| {
+        let was_string = is_string;
+        match byte {
             _ if is_escaped => is_escaped = false,
-            '\\' if is_quoted => is_escaped = true,
-            '"' if !is_quoted && depth == 1 => {
-                if let Some((id, _)) = id_at(&head[at..]) {
-                    return Some(id);
-                }
-                is_quoted = true;
-            }
-            '"' => is_quoted = !is_quoted,
-            '{' | '[' if !is_quoted => depth += 1,
-            '}' | ']' if !is_quoted => depth = depth.saturating_sub(1),
+            b'\\' if is_string => is_escaped = true,
+            b'"' => is_string = !is_string,
+            b'{' | b'[' if !is_string => depth += 1,
+            b'}' | b']' if !is_string => depth -= 1,
             _ => {}
         }
-    }
-    None
-}
-
-/// The value of the last `"id"`, if nothing but the end of the outermost object follows it, or
-/// members that hold no objects and lists.
-fn id_in_tail(tail: &str) -> Option<Raw> {
-    let (id, rest) = id_at(&tail[tail.rfind("\"id\"")?..])?;
-    let rest = rest.trim_end().strip_suffix('}')?;
-    (!rest.contains(['{', '}', '[', ']'])).then_some(id)
-}
-
-/// The value of an `"id"` that the text begins with, and what follows it.
-fn id_at(text: &str) -> Option<(Raw, &str)> {
-    let value = text.strip_prefix("\"id\"")?.trim_start().strip_prefix(':')?.trim_start();
-    let end = match value.strip_prefix('"') {
-        Some(inner) => inner.find('"')? + 2,
-        // A number that nothing follows may have been cut.
-        None => value.find(|c: char| !c.is_ascii_digit() && c != '-')?,
-    };
-    let (id, rest) = value.split_at(end);
-    let id: serde_json::Value = serde_json::from_str(id).ok()?;
-    Some((Raw::encode(&id), rest))
+        (!was_string).then_some((at, depth))
+    })
 }
 
 #[cfg(test)]

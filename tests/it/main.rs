@@ -26,5 +26,6 @@ mod serve_failures;
 mod serve_proxy;
 mod serve_stdio;
 mod shutdown;
+mod stdio;
 mod support;
 mod tidy;

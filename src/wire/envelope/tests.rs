@@ -67,3 +67,15 @@ fn an_id_inside_is_not_the_one_of_the_message() {
         Some(Raw::encode(&9))
     );
 }
+
+#[test]
+fn an_id_within_what_a_message_carries_is_not_its_own() {
+    let id = |head: &str, tail: &str| id_at_edges(head.as_bytes(), tail.as_bytes());
+    let (head, tail) = (r#"{"params":{"id":"doc"},"x":"{\"id\":1","y":["#, r#"1]},"id":12}"#);
+    assert_eq!(id(head, tail), Some(Raw::encode(&12)));
+    assert_eq!(id(head, r#"},"id":12,"jsonrpc":"2.0"} "#), Some(Raw::encode(&12)));
+    assert_eq!(id(head, r#"{"id":5}],"method":"m"}"#), None);
+    assert_eq!(id(head, r#"{"a":{"id":5}}"#), None);
+    assert_eq!(id(r#"{"params":{"id":5},"id":"a\"b","#, ""), Some(Raw::encode(&"a\"b")));
+    assert_eq!(id(r#"{"jsonrpc":"2.0","id":12"#, ""), None);
+}
