@@ -20,11 +20,12 @@
 //! | `failTimes` | `{n, counterFile}`: the first `n` starts fail, counted in the file |
 //! | `noise` | `{stdout?: [lines], stderr?: [lines]}` at start |
 //! | `pidFile` | appends `server <pid>` at every start, and `grandchild <pid>` |
-//! | `grandchild` | `true`, `"stubborn"` (ignores SIGTERM) or `"holding"` (keeps our stdout open): a child that sleeps in our process group |
+//! | `grandchild` | `true`, `"stubborn"` (ignores SIGTERM) or `"holding"` (keeps our stdout open): a child that sleeps in our process group; `"detached"`: holding, in a group of its own |
 //! | `stubborn` | ignores SIGTERM and the end of its input |
 //! | `exitAfterCalls` | exits with 0 when this many calls are answered |
 //! | `protocol` | `"legacy"` (default, `initialize`), `"modern"` (2026-07-28 only) or `"dual"` |
 //! | `lean` | echoes every call at once and as fast as it can, for measurements: `{content: [], structuredContent: <arguments>}`; no behaviors |
+//! | `dieOnList` | exits with 3 instead of answering `tools/list` |
 //! | `dieOnDiscover`, `silentOnDiscover` | what old servers do when `server/discover` comes |
 //!
 //! The behaviors and their parameters are the variants of [`behavior::Act`]. A parameter may stand

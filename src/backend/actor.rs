@@ -215,6 +215,7 @@ impl Actor {
         tokio::select! {
             () = shutdown.cancelled() => Next::Stay,
             () = running.started.link.closed() => Next::Died,
+            () = running.started.link.input_closed() => Next::Died,
             () = running.started.process.left() => {
                 // What it still wrote is read first; a child of it may hold its output open.
                 let _ = timeout(LAST_WORDS, running.started.link.closed()).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rmcp::service::ClientInitializeError;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::TaskTracker;
 
 use crate::backend::death::{self, StderrTail};
@@ -104,7 +104,21 @@ async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, At
     let ears = Ears { tools_changed: Arc::new(Notify::new()) };
     let tools_changed = Arc::clone(&ears.tools_changed);
     let words = first_words(transport, ears, era, &link, spec, &context.tasks);
-    let failure = match timeout(spec.startup_timeout, words).await {
+    let words = timeout(spec.startup_timeout, words);
+    let left = async {
+        process.left().await;
+        // What it still wrote is read first; a child of it may hold its output open.
+        sleep(LAST_WORDS).await;
+    };
+    let words = tokio::select! {
+        biased;
+        words = words => words,
+        () = left => {
+            link.close();
+            Ok(Err(Words::Silence))
+        }
+    };
+    let failure = match words {
         Ok(Ok((session, listing))) => {
             return Ok(Started {
                 process,

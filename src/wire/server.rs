@@ -154,6 +154,11 @@ impl Link {
         self.0.closed.is_cancelled()
     }
 
+    /// Resolves when the server takes nothing any more, or its input has been ended.
+    pub async fn input_closed(&self) {
+        self.0.writer.closed().await;
+    }
+
     /// Ends the server's input, which asks it to leave. A server that has let so much wait that
     /// there is no room for the end is not told.
     pub fn close_input(&self) {

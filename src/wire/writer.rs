@@ -4,7 +4,9 @@
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How many messages may wait to be written before senders wait too.
@@ -28,6 +30,7 @@ enum Job {
 #[derive(Clone)]
 pub(crate) struct Writer {
     jobs: mpsc::Sender<Job>,
+    given_up: CancellationToken,
 }
 
 impl Writer {
@@ -38,8 +41,15 @@ impl Writer {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let (jobs, waiting) = mpsc::channel(QUEUE);
-        tasks.spawn(write_all(stream, waiting));
-        Self { jobs }
+        let given_up = CancellationToken::new();
+        let until = given_up.clone();
+        tasks.spawn(async move {
+            let mut stream = stream;
+            until.run_until_cancelled(write_all(&mut stream, waiting)).await;
+            // The stream is closed by dropping it, which cannot fail in a way that matters here.
+            let _ = stream.shutdown().await;
+        });
+        Self { jobs, given_up }
     }
 
     /// Writes one message, given in parts, and a line end; returns once it is written.
@@ -55,15 +65,21 @@ impl Writer {
         self.jobs.try_send(Job::Message { parts, written }).map_err(|_| Closed)
     }
 
-    /// Closes the stream after what is queued, if there is room in the queue. What is sent later
-    /// is refused.
+    /// Resolves when nothing can be sent any more.
+    pub(crate) async fn closed(&self) {
+        self.jobs.closed().await;
+    }
+
+    /// Closes the stream after what is queued. What is sent later is refused. Where the queue is
+    /// full, the other side does not read, and what is queued is given up.
     pub(crate) fn close(&self) {
-        // Otherwise it is closed already, or its reader does not read, and waiting would be in vain.
-        let _ = self.jobs.try_send(Job::Close);
+        if let Err(TrySendError::Full(_)) = self.jobs.try_send(Job::Close) {
+            self.given_up.cancel();
+        }
     }
 }
 
-async fn write_all<W: AsyncWrite + Unpin>(mut stream: W, mut waiting: mpsc::Receiver<Job>) {
+async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: mpsc::Receiver<Job>) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut copied = Vec::new();
     let mut closing = false;
@@ -77,7 +93,7 @@ async fn write_all<W: AsyncWrite + Unpin>(mut stream: W, mut waiting: mpsc::Rece
             for part in parts {
                 if part.len() <= COPIED {
                     copied.extend_from_slice(&part);
-                } else if flush(&mut stream, &mut copied).await.is_err()
+                } else if flush(stream, &mut copied).await.is_err()
                     || stream.write_all(&part).await.is_err()
                 {
                     return;
@@ -86,7 +102,7 @@ async fn write_all<W: AsyncWrite + Unpin>(mut stream: W, mut waiting: mpsc::Rece
             copied.push(b'\n');
             done.push(written);
         }
-        if flush(&mut stream, &mut copied).await.is_err() || stream.flush().await.is_err() {
+        if flush(stream, &mut copied).await.is_err() || stream.flush().await.is_err() {
             return;
         }
         for written in done {
@@ -94,8 +110,6 @@ async fn write_all<W: AsyncWrite + Unpin>(mut stream: W, mut waiting: mpsc::Rece
             let _ = written.send(());
         }
     }
-    // The stream is closed by dropping it, which cannot fail in a way that matters here.
-    let _ = stream.shutdown().await;
 }
 
 async fn flush<W: AsyncWrite + Unpin>(stream: &mut W, copied: &mut Vec<u8>) -> std::io::Result<()> {

@@ -37,6 +37,7 @@ pub(crate) struct Script {
     pub(crate) exit_after_calls: Option<usize>,
     pub(crate) protocol: Protocol,
     pub(crate) lean: bool,
+    pub(crate) die_on_list: bool,
     pub(crate) die_on_discover: bool,
     pub(crate) silent_on_discover: bool,
 }
@@ -66,6 +67,7 @@ impl Default for Script {
             exit_after_calls: None,
             protocol: Protocol::Legacy,
             lean: false,
+            die_on_list: false,
             die_on_discover: false,
             silent_on_discover: false,
         }
@@ -193,6 +195,7 @@ pub(crate) enum Grandchild {
 pub(crate) enum GrandchildKind {
     Stubborn,
     Holding,
+    Detached,
 }
 
 /// `protocol`: which eras it serves.

@@ -125,6 +125,7 @@ impl Server {
                 "the request has no protocol version in its `_meta`",
             )),
             "ping" if !modern => Ok("{}".to_owned()),
+            "tools/list" if self.script.die_on_list => exit(3),
             "tools/list" => {
                 thread::sleep(Duration::from_millis(self.script.list_delay_ms));
                 self.list(params.cursor.as_deref(), modern)

@@ -63,13 +63,18 @@ fn trap(text: &str) {
 
 #[expect(clippy::zombie_processes, reason = "grandchildren are left behind on purpose")]
 fn grandchildren(script: &Script) -> Vec<u32> {
-    let (trap, stdout) = match script.grandchild {
+    let (trap, stdout, group) = match script.grandchild {
         Grandchild::Flag(false) => return Vec::new(),
-        Grandchild::Flag(true) => ("", Stdio::null()),
-        Grandchild::Kind(GrandchildKind::Stubborn) => (r#"trap "" TERM; "#, Stdio::null()),
-        Grandchild::Kind(GrandchildKind::Holding) => ("", Stdio::inherit()),
+        Grandchild::Flag(true) => ("", Stdio::null(), None),
+        Grandchild::Kind(GrandchildKind::Stubborn) => (r#"trap "" TERM; "#, Stdio::null(), None),
+        Grandchild::Kind(GrandchildKind::Holding) => ("", Stdio::inherit(), None),
+        Grandchild::Kind(GrandchildKind::Detached) => ("", Stdio::inherit(), Some(0)),
     };
-    let child = Command::new("sh")
+    let mut command = Command::new("sh");
+    if let Some(group) = group {
+        command.process_group(group);
+    }
+    let child = command
         .arg("-c")
         .arg(format!("{trap}exec sleep {}", STUBBORN_LIFE.as_secs()))
         .stdin(Stdio::null())

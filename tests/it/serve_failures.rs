@@ -1,11 +1,14 @@
 //! Servers that fail, in every way they can, harm nobody else.
 
+use std::fs::File;
 use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
+use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::process::{Started, wait_gone};
+use crate::support::process::{Started, fake_path, signal, wait_gone};
 use crate::support::{Agent, Bench, fake};
 
 const SOON: Duration = Duration::from_secs(5);
@@ -110,6 +113,63 @@ fn a_death_fails_its_calls_though_a_runaway_child_holds_the_output_open() {
     assert!(agent.call("box__mortal__crash", json!({})).is_tool_error());
     assert!(agent.wait(&lost).text().contains("ended while the call was running"));
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_death_is_noticed_though_what_the_server_started_holds_its_streams() {
+    let bench = Bench::new();
+    let script = json!({"tools": ["crash", "echo"], "grandchild": "detached"});
+    let entry = with_pids(&bench, script);
+    let mut failing =
+        with_pids(&bench, json!({"tools": ["never"], "dieOnList": true, "grandchild": "detached"}));
+    failing["env"] = json!({"OTHER": "launch"});
+    let bench = bench.server("box", "srv", entry).server("bad", "srv", failing);
+    let agent = agent(&bench);
+    let lost = agent.call("box__srv__crash", json!({"code": 3}));
+    assert!(lost.text().contains("exit status: 3"), "{}", lost.text());
+    assert!(!agent.call("box__srv__echo", json!({})).is_tool_error());
+    let opened = agent.open("bad").structured();
+    let reason = opened["failed_servers"][0]["reason"].to_string();
+    assert!(reason.contains("it ended before it was ready"), "{reason}");
+    for pid in Started::read(bench.path("pids")).grandchildren {
+        signal(pid, Signal::KILL);
+    }
+}
+
+#[test]
+fn a_server_that_takes_nothing_any_more_is_started_again() {
+    let bench = Bench::new();
+    let script =
+        json!({"tools": ["echo"], "listDelayMs": 1500, "pidFile": bench.path_text("pids")});
+    // Reads what is said until the tools are listed, and closes its input while it lists them.
+    let deaf = r#"
+        listen() { for _ in 1 2 3; do IFS= read -r line; printf '%s\n' "$line"; done; }
+        exec 3<&0 </dev/null
+        { listen <&3; exec 3<&-; exec sleep 20; } | "$0" "$1" 3<&- &
+        exec 3<&-; wait"#;
+    let args = json!(["-c", deaf, fake_path(), script.to_string()]);
+    let bench = bench.server("box", "deaf", json!({"command": "sh", "args": args}));
+    let agent = agent(&bench);
+    for starts_so_far in 1..=2 {
+        let lost = agent.call("box__deaf__echo", json!({}));
+        assert!(lost.text().contains("the server ended while"), "{}", lost.text());
+        assert_eq!(starts(&bench).len(), starts_so_far);
+    }
+}
+
+#[test]
+fn a_log_that_nobody_reads_stops_nothing() {
+    let noise: Vec<_> = (0..1000).map(|n| format!("{n:090}")).collect();
+    let script = json!({"tools": ["echo"], "noise": {"stderr": noise}});
+    let bench = Bench::new().server("box", "srv", fake(script));
+    let log = bench.path("log");
+    mkfifoat(CWD, &log, Mode::RUSR | Mode::WUSR).unwrap();
+    let _nobody_reads = File::options().read(true).write(true).open(&log).unwrap();
+    let agent = bench.agent_with(["--log-file", &bench.path_text("log")]);
+    agent.initialize();
+    assert!(!agent.call("box__srv__echo", json!({})).is_tool_error());
+    agent.signal(Signal::TERM);
+    assert_eq!(agent.wait_exit(Duration::from_secs(2)).code(), Some(0));
 }
 
 #[test]

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use pretty_assertions::assert_eq;
 use tokio::io::{
     AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
@@ -158,4 +160,18 @@ async fn closing_the_link_fails_what_waits_though_the_output_stays_open() {
     assert_eq!(done(request.next().await), Err(RequestError::Closed));
     link.closed().await;
     assert!(link.request("x", &[], &[], false).await.is_err());
+}
+
+#[tokio::test]
+async fn the_input_of_a_server_that_does_not_read_is_closed_all_the_same() {
+    let (link, _transport, mut server) = link(1 << 20);
+    let long = Raw::encode(&"x".repeat(1000));
+    let params = [("long", &long)];
+    for _ in 0..1000 {
+        // Waits for ever once the pipe and the queue are full.
+        let request = link.request("x", &params, &[], false);
+        let _ = tokio::time::timeout(Duration::ZERO, request).await;
+    }
+    link.close_input();
+    while server.input.next_line().await.unwrap().is_some() {}
 }
