@@ -145,6 +145,11 @@ impl Backend {
         answer.await.map_err(|_| Error::ShuttingDown)?
     }
 
+    /// Whether the server is running.
+    pub fn is_running(&self) -> bool {
+        matches!(&*self.status.borrow(), actor::Status::Ready(_))
+    }
+
     /// Calls the permitted tool. A call that was sent is never sent again. Dropping the future
     /// cancels the call at the server.
     pub async fn call(&self, permit: &Permit, call: Call<'_>) -> Result<Outcome, Error> {

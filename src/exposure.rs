@@ -143,7 +143,7 @@ impl Exposure {
     }
 
     async fn use_name(&self, name: &str, arguments: Option<&Raw>, origin: Origin<'_>) -> Reply {
-        match self.gateway.resolve(name).await {
+        match self.gateway.resolve(name, origin).await {
             Ok(tool) => self.use_tool(&tool, arguments, origin).await,
             Err(error) => Reply::plain(answer::call_error(&error)),
         }

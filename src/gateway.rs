@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::backend::{self, Backend, Call, Listed, Outcome, Pool, PoolOptions, Spec};
 use crate::catalog::schema::Mismatch;
 use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
-use crate::gateway::opening::Progress;
+use crate::gateway::opening::{HEARTBEAT, Progress, while_starting};
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 use crate::policy::Policy;
 use crate::raw::Raw;
@@ -32,8 +32,6 @@ pub use crate::gateway::snapshot::Snapshot;
 /// How long the opening of a toolbox waits for its servers; what is slower goes on by itself.
 /// Clients give up after 60 s.
 const OPEN_PATIENCE: Duration = Duration::from_secs(45);
-/// How often an opening that takes long says that it is still at it.
-const HEARTBEAT: Duration = Duration::from_secs(5);
 /// How many changed listings may wait to be published.
 const EVENTS: usize = 64;
 /// The most names that an error offers.
@@ -304,7 +302,8 @@ impl Gateway {
         if view.tool(tool.server.as_str(), &tool.tool).is_none()
             && self.snapshot().version(backend.id()) == 0
         {
-            listed(backend, self.snapshots()).await.map_err(server_error)?;
+            let started = listed(backend, self.snapshots());
+            while_starting(&tool.server, origin, started).await.map_err(server_error)?;
             view = self.snapshot().view(&tool.toolbox);
         }
         let shown =
@@ -315,6 +314,9 @@ impl Gateway {
             .definition
             .check_arguments(arguments)
             .map_err(|mismatches| CallError::BadArguments { tool: tool.clone(), mismatches })?;
+        if !backend.is_running() {
+            while_starting(&tool.server, origin, backend.ready()).await.map_err(server_error)?;
+        }
         let Origin { meta, progress } = origin;
         let call = Call { arguments, meta, progress, timeout };
         backend.call(&permit, call).await.map_err(server_error)
@@ -322,7 +324,7 @@ impl Gateway {
 
     /// The tool that a registered name means. A name of a server that has never been listed is
     /// found by starting the servers that may have it.
-    pub async fn resolve(&self, name: &str) -> Result<ToolId, CallError> {
+    pub async fn resolve(&self, name: &str, origin: Origin<'_>) -> Result<ToolId, CallError> {
         if let Some(tool) = self.snapshot().resolve(name) {
             return Ok(tool.clone());
         }
@@ -344,7 +346,8 @@ impl Gateway {
                 if self.snapshot().version(backend.id()) > 0 {
                     continue;
                 }
-                match listed(backend, self.snapshots()).await {
+                let started = listed(backend, self.snapshots());
+                match while_starting(server, origin, started).await {
                     Ok(()) => {
                         if let Some(tool) = self.snapshot().resolve(name) {
                             return Ok(tool.clone());

@@ -7,9 +7,6 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use crate::config::Config;
 use crate::name::{ServerName, ToolId, ToolboxName};
 
-#[cfg(test)]
-mod tests;
-
 /// Proof that policy allowed one tool. A backend calls nothing without it.
 #[derive(Debug)]
 pub struct Permit {
@@ -69,7 +66,12 @@ impl ToolFilter {
         let (never, only): (Vec<&str>, Vec<&str>) =
             patterns.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
         let never = never.into_iter().map(|pattern| &pattern[1..]);
-        Self { only: (!only.is_empty()).then(|| globs(only.into_iter())), never: globs(never) }
+        let only = (!only.is_empty()).then(|| globs(only.into_iter())).transpose();
+        match (only, globs(never)) {
+            (Ok(only), Ok(never)) => Self { only, never },
+            // Rules that cannot be compiled, for being too many, let nothing pass.
+            _ => Self { only: Some(GlobSet::empty()), never: GlobSet::empty() },
+        }
     }
 
     /// Whether a tool of this name passes.
@@ -78,13 +80,13 @@ impl ToolFilter {
     }
 }
 
-fn globs<'a>(patterns: impl Iterator<Item = &'a str>) -> GlobSet {
+fn globs<'a>(patterns: impl Iterator<Item = &'a str>) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        let glob = Glob::new(pattern).or_else(|_| Glob::new(&globset::escape(pattern)));
-        if let Ok(glob) = glob {
-            set.add(glob);
-        }
+        set.add(Glob::new(pattern).or_else(|_| Glob::new(&globset::escape(pattern)))?);
     }
-    set.build().unwrap_or_else(|_| GlobSet::empty())
+    set.build()
 }
+
+#[cfg(test)]
+mod tests;

@@ -158,6 +158,9 @@ impl Actor {
                         }
                         Next::Idle => {
                             tracing::info!(server = self.spec.label, "stopped, having been idle");
+                            if running.since.elapsed() >= STABLE {
+                                restarts = Restarts::new();
+                            }
                             running.started.end().await;
                             State::Stopped
                         }

@@ -153,6 +153,9 @@ pub(crate) async fn list_tools(
             Some(next) => cursor = Some(next),
         }
     }
+    if seen.len() == MAX_PAGES {
+        tracing::warn!(server = label, "only the first {MAX_PAGES} pages of its tools were read");
+    }
     let (listing, bad) = Listing::from_tools(entries);
     for tool in bad {
         tracing::warn!(server = label, "a tool was left out: {}: {}", tool.what, tool.why);

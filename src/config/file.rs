@@ -3,7 +3,7 @@
 //! The one file of this module that touches the disk; [`parse`] is the same without it.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
@@ -106,7 +106,7 @@ pub enum LoadError {
 /// Reads and checks the configuration file.
 pub fn load(location: &Location, env: &dyn EnvSource) -> Result<Loaded, LoadError> {
     let unreadable = |reason: String| LoadError::Unreadable { location: location.clone(), reason };
-    let bytes = std::fs::read(&location.path).map_err(|error| match error.kind() {
+    let bytes = read(&location.path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => LoadError::Missing(location.clone()),
         io::ErrorKind::IsADirectory => unreadable("it is a folder, not a file".to_owned()),
         _ => unreadable(error.to_string()),
@@ -114,6 +114,18 @@ pub fn load(location: &Location, env: &dyn EnvSource) -> Result<Loaded, LoadErro
     let text = text(&bytes).map_err(unreadable)?;
     let folder = location.path.parent().unwrap_or(Path::new("/"));
     parse(text, &location.shown, folder, env).map_err(LoadError::Invalid)
+}
+
+/// The most bytes of a configuration; one that is read from a device might have no end.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(read).is_ok_and(|read| read > MAX_BYTES) {
+        return Err(io::Error::other("it has more than 16 MiB, and is no configuration"));
+    }
+    Ok(bytes)
 }
 
 /// Checks the text of a configuration `file` that stands in `folder`, an absolute path.

@@ -38,8 +38,8 @@ struct State {
     shown: HashMap<ToolboxName, Arc<View>>,
     /// Counts the states of the agent's list.
     version: u64,
-    /// Whether the agent has let a change of its list go by.
-    ignores_changes: bool,
+    /// The state of the list that the agent was waited for in vain to list, if there is one.
+    ignored: Option<u64>,
 }
 
 impl State {
@@ -88,11 +88,13 @@ impl Session {
             *listed = version.max(*listed);
             is_newer
         });
+        // One that was merely slow is waited for again.
+        self.state(|state| state.ignored = state.ignored.filter(|ignored| *ignored > version));
     }
 
     /// Opens a toolbox for this agent and tells it where that changes its list. With `waits`, it
     /// returns once the agent has listed its tools again, so that it can use them in its next
-    /// step; an agent that lets the time go by is not waited for again. Without, the toolbox is
+    /// step; an agent that lets the time go by is not waited for again until it lists after all. Without, the toolbox is
     /// opened by a call of one of its tools, and its other servers start behind that.
     pub(crate) async fn open(&self, toolbox: ToolboxName, waits: bool) {
         if !self.exposure.changes_lists() {
@@ -101,7 +103,7 @@ impl Session {
         let snapshot = self.exposure.gateway().snapshot();
         let (is_new, has_changed, version, ignores_changes) = self.state(|state| {
             let is_new = state.opened.insert(toolbox.clone());
-            (is_new, state.update(&snapshot), state.version, state.ignores_changes)
+            (is_new, state.update(&snapshot), state.version, state.ignored.is_some())
         });
         if is_new && !waits {
             self.start_behind(toolbox);
@@ -120,7 +122,7 @@ impl Session {
             sleep(SETTLING).await;
         } else {
             tracing::info!("the agent does not list again when its tools change");
-            self.state(|state| state.ignores_changes = true);
+            self.state(|state| state.ignored = Some(version));
         }
     }
 

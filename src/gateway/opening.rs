@@ -1,8 +1,44 @@
-//! What an agent is told while a toolbox is being opened.
+//! What an agent is told while servers start, for it may give up what it hears nothing of.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::config::ToolboxConfig;
 use crate::gateway::{FailedServer, Origin};
+use crate::name::ServerName;
 use crate::raw::Raw;
+
+/// How often what takes long says that it is still at it.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// Waits for `work`, which starts a server, and tells the agent so every 5 s.
+pub(crate) async fn while_starting<T>(
+    server: &ServerName,
+    origin: Origin<'_>,
+    work: impl Future<Output = T>,
+) -> T {
+    let Some(progress) = origin.progress else { return work.await };
+    tokio::pin!(work);
+    let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut beats = 0_u32;
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            _ = heartbeat.tick() => {}
+        }
+        beats += 1;
+        // The call's own progress is yet to come under the same token, and may only rise.
+        let params = serde_json::json!({
+            "progress": f64::from(beats) * f64::EPSILON,
+            "message": format!("waiting for server `{server}` to start"),
+        });
+        // An agent that is gone takes no progress; its call ends elsewhere.
+        let _ = progress.send(Raw::encode(&params)).await;
+    }
+}
 
 /// Tells the agent how far an opening is, with a number that only rises.
 pub(crate) struct Progress<'a> {
@@ -51,3 +87,6 @@ impl<'a> Progress<'a> {
         let _ = progress.send(Raw::encode(&params)).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

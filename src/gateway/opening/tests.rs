@@ -1,0 +1,36 @@
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_takes_long_is_spoken_of_with_a_number_that_rises() {
+    let (progress, mut told) = mpsc::channel(8);
+    let origin = Origin { progress: Some(&progress), ..Origin::default() };
+    let server = ServerName::new("slow");
+    let work = async {
+        // Time is paused here, and goes on by itself when everybody waits.
+        sleep(Duration::from_secs(12)).await;
+        "done"
+    };
+    assert_eq!(while_starting(&server, origin, work).await, "done");
+    let mut last = 0.0;
+    for _ in 0..2 {
+        let params: Value = told.try_recv().unwrap().parse().unwrap();
+        assert_eq!(params["message"], "waiting for server `slow` to start");
+        let progress = params["progress"].as_f64().unwrap();
+        assert!(progress > last && progress < 0.001, "{progress}");
+        last = progress;
+    }
+    assert!(told.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_takes_no_time_is_not_spoken_of() {
+    let (progress, mut told) = mpsc::channel(8);
+    let origin = Origin { progress: Some(&progress), ..Origin::default() };
+    while_starting(&ServerName::new("fast"), origin, async {}).await;
+    assert!(told.try_recv().is_err());
+}
