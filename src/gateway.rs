@@ -15,13 +15,13 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
+use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{self, Backend, Call, Listed, Outcome, Pool, PoolOptions, Spec};
 use crate::catalog::schema::Mismatch;
 use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
-use crate::gateway::opening::{HEARTBEAT, Progress, while_starting};
+use crate::gateway::opening::{Progress, heartbeat, while_starting};
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 use crate::policy::Policy;
 use crate::raw::Raw;
@@ -217,8 +217,7 @@ impl Gateway {
         }
         let patience = sleep(OPEN_PATIENCE);
         tokio::pin!(patience);
-        let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heartbeat = heartbeat();
         let mut report = Progress::new(toolbox, origin);
         loop {
             tokio::select! {

@@ -146,21 +146,19 @@ impl Actor {
                     }
                 },
                 State::Running(mut running) => {
-                    match self.accompany(&mut running, &mut versions).await {
+                    let next = self.accompany(&mut running, &mut versions).await;
+                    if running.since.elapsed() >= STABLE {
+                        restarts = Restarts::new();
+                    }
+                    match next {
                         Next::Stay => State::Running(running),
                         Next::Died => {
-                            if running.since.elapsed() >= STABLE {
-                                restarts = Restarts::new();
-                            }
                             restarts.failed();
                             self.bury(*running).await;
                             State::Stopped
                         }
                         Next::Idle => {
                             tracing::info!(server = self.spec.label, "stopped, having been idle");
-                            if running.since.elapsed() >= STABLE {
-                                restarts = Restarts::new();
-                            }
                             running.started.end().await;
                             State::Stopped
                         }

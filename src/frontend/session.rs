@@ -94,8 +94,9 @@ impl Session {
 
     /// Opens a toolbox for this agent and tells it where that changes its list. With `waits`, it
     /// returns once the agent has listed its tools again, so that it can use them in its next
-    /// step; an agent that lets the time go by is not waited for again until it lists after all. Without, the toolbox is
-    /// opened by a call of one of its tools, and its other servers start behind that.
+    /// step; an agent that lets the time go by is not waited for again until it lists after all.
+    /// Without, the toolbox is opened by a call of one of its tools, and its other servers start
+    /// behind that.
     pub(crate) async fn open(&self, toolbox: ToolboxName, waits: bool) {
         if !self.exposure.changes_lists() {
             return;

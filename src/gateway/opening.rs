@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::config::ToolboxConfig;
 use crate::gateway::{FailedServer, Origin};
@@ -10,7 +10,14 @@ use crate::name::ServerName;
 use crate::raw::Raw;
 
 /// How often what takes long says that it is still at it.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// Ticks when it is time to say so, first after a whole interval.
+pub(crate) fn heartbeat() -> Interval {
+    let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    heartbeat
+}
 
 /// Waits for `work`, which starts a server, and tells the agent so every 5 s.
 pub(crate) async fn while_starting<T>(
@@ -20,8 +27,7 @@ pub(crate) async fn while_starting<T>(
 ) -> T {
     let Some(progress) = origin.progress else { return work.await };
     tokio::pin!(work);
-    let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
-    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut heartbeat = heartbeat();
     let mut beats = 0_u32;
     loop {
         tokio::select! {
