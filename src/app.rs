@@ -8,9 +8,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::PoolOptions;
 use crate::config::Config;
-use crate::exposure::Exposure;
-use crate::frontend;
-use crate::gateway::Gateway;
+use crate::frontend::{self, Host};
+use crate::gateway::{Gateway, Gateways};
 use crate::wire::stdio;
 
 /// Serves one agent on standard input and output, until the input ends or a signal comes.
@@ -22,14 +21,14 @@ use crate::wire::stdio;
 pub async fn serve_stdio(config: Config, options: PoolOptions) -> Result<(), Stopped> {
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
-    let gateway = Arc::new(Gateway::new(Arc::new(config), options, &tasks));
+    let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
+    let host = Host::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
     // In a task of its own: each time the main future of a runtime is woken costs a system call.
     let agent = tasks.spawn({
-        let exposure = Exposure::new(Arc::clone(&gateway));
         let (tasks, shutdown) = (tasks.clone(), shutdown.clone());
         async move {
             let (input, output) = stdio::streams();
-            frontend::serve(exposure, input, output, &tasks, &shutdown).await;
+            frontend::serve(&host, input, output, &tasks, &shutdown).await;
         }
     });
     let ended = until_signal(agent).await;
@@ -39,10 +38,10 @@ pub async fn serve_stdio(config: Config, options: PoolOptions) -> Result<(), Sto
         Err(stopped) => tracing::info!("{stopped}"),
     }
     shutdown.cancel();
-    gateway.shut_down().await;
+    gateways.shut_down().await;
     match ended {
         Ok(_) | Err(Stopped::Signal(_)) => Ok(()),
-        Err(deaf @ Stopped::Deaf(_)) => Err(deaf),
+        Err(stopped) => Err(stopped),
     }
 }
 
@@ -55,6 +54,9 @@ pub enum Stopped {
     /// Work is not begun where it could not be stopped.
     #[error("the operating system lets us hear no signals")]
     Deaf(#[source] std::io::Error),
+    /// What agents are told to come back with could be guessed.
+    #[error("the operating system has no random numbers")]
+    NoRandomNumbers(#[source] getrandom::Error),
 }
 
 /// Does `work` with the servers of a configuration. Returns when every server is gone, be the work
@@ -65,9 +67,10 @@ pub async fn with_gateway<T>(
     work: impl AsyncFnOnce(&Gateway) -> T,
 ) -> Result<T, Stopped> {
     let tasks = TaskTracker::new();
-    let gateway = Gateway::new(Arc::new(config), options, &tasks);
+    let gateways = Gateways::new(Arc::new(config), options, &tasks);
+    let gateway = gateways.for_capabilities(None);
     let done = until_signal(work(&gateway)).await;
-    gateway.shut_down().await;
+    gateways.shut_down().await;
     done
 }
 

@@ -7,14 +7,18 @@
 //! [`Live`] link while there is one. [`Pool`] gives entries with equal launches one backend.
 
 mod actor;
+mod agent;
 mod deadline;
 mod death;
 pub mod guard;
 pub(crate) mod handshake;
 pub(crate) mod launch;
+mod listen;
+pub(crate) mod lists;
 mod live;
 mod pool;
 mod start;
+mod switchboard;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -28,11 +32,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::deadline::Deadlines;
 use crate::backend::guard::Guard;
+use crate::backend::switchboard::{Entry, Switchboard};
 use crate::catalog::Listing;
-use crate::config::StdioLaunch;
-use crate::policy::Permit;
+use crate::config::{Protocol, StdioLaunch};
+use crate::policy::{Admission, Permit};
+use crate::raw::{self, Raw};
 
+pub use crate::backend::agent::{AgentId, Event, LogLevel, Presence, Question};
 pub use crate::backend::death::StderrTail;
+pub use crate::backend::handshake::Era;
 pub use crate::backend::launch::ChildEnvironment;
 pub use crate::backend::live::{Call, Live};
 pub use crate::backend::pool::{Pool, PoolOptions};
@@ -43,8 +51,16 @@ pub use crate::wire::server::Outcome;
 pub struct Spec {
     /// Names it in logs and messages: `server` in the toolbox that asked first.
     pub label: String,
+    /// What it is called in messages to agents.
+    pub server: String,
     /// Its process.
     pub launch: StdioLaunch,
+    /// Which revisions it is spoken to in.
+    pub protocol: Protocol,
+    /// What it is told that its client can do.
+    pub capabilities: Raw,
+    /// Whether it may ask for the agent's roots.
+    pub has_roots: bool,
     /// How long it may take from its start to its tool list.
     pub startup_timeout: Duration,
     /// How long it may be unused before it is stopped.
@@ -118,15 +134,15 @@ pub(crate) struct Context {
     pub(crate) tasks: TaskTracker,
     pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) shutdown: CancellationToken,
-    pub(crate) events: mpsc::Sender<ListingChanged>,
 }
 
-/// A handle to one backend; clones are handles to the same one.
+/// A handle to one backend; clones are handles to the same one. With the last one the server ends.
 #[derive(Clone)]
 pub struct Backend {
     id: BackendId,
     commands: mpsc::Sender<actor::Command>,
     status: watch::Receiver<actor::Status>,
+    board: Arc<Switchboard>,
 }
 
 impl Backend {
@@ -137,33 +153,157 @@ impl Backend {
 
     /// The link to the running server, which is started when it is not running.
     pub async fn ready(&self) -> Result<Live, Error> {
-        if let actor::Status::Ready(live) = &*self.status.borrow() {
-            return Ok(live.clone());
+        if let Some(live) = self.running() {
+            return Ok(live);
         }
         let (reply, answer) = tokio::sync::oneshot::channel();
         self.commands.send(actor::Command::Ensure(reply)).await.map_err(|_| Error::ShuttingDown)?;
         answer.await.map_err(|_| Error::ShuttingDown)?
     }
 
-    /// Whether the server is running.
-    pub fn is_running(&self) -> bool {
-        matches!(&*self.status.borrow(), actor::Status::Ready(_))
+    /// The link to the server, while it is running.
+    pub fn running(&self) -> Option<Live> {
+        match &*self.status.borrow() {
+            actor::Status::Ready(live) => Some(live.clone()),
+            actor::Status::Stopped => None,
+        }
+    }
+
+    /// Enters a request of an agent, so that what the server asks finds its way; the request's
+    /// place lasts until the result is dropped.
+    pub fn enter(
+        &self,
+        agent: &Presence,
+        log: LogLevel,
+        events: Option<&mpsc::Sender<Event>>,
+    ) -> Seat {
+        self.board.attach(agent);
+        Seat(self.board.enter(agent.id, log, events))
+    }
+
+    /// Lets the server reach an agent outside of its requests too.
+    pub fn attach(&self, agent: &Presence) {
+        self.board.attach(agent);
+    }
+
+    /// Forgets an agent that has left.
+    pub fn detach(&self, agent: AgentId) {
+        self.board.detach(agent);
+    }
+
+    /// Whether the server asks questions, so that it can have only one agent.
+    pub fn asks(&self) -> bool {
+        self.board.asks()
     }
 
     /// Calls the permitted tool. A call that was sent is never sent again. Dropping the future
     /// cancels the call at the server.
-    pub async fn call(&self, permit: &Permit, call: Call<'_>) -> Result<Outcome, Error> {
+    pub async fn call(
+        &self,
+        permit: &Permit,
+        call: Call<'_>,
+        seat: &Seat,
+    ) -> Result<Outcome, Error> {
+        let name = Raw::encode(&permit.tool().tool);
+        self.send("tools/call", Some(("name", &name)), call, seat).await
+    }
+
+    /// Makes any other request, under the same conditions. A tool cannot be called in this way.
+    pub async fn request(
+        &self,
+        _: &Admission,
+        method: &str,
+        call: Call<'_>,
+        seat: &Seat,
+    ) -> Result<Outcome, Error> {
+        debug_assert_ne!(method, "tools/call", "a tool needs a permit");
+        self.send(method, None, call, seat).await
+    }
+
+    async fn send(
+        &self,
+        method: &str,
+        first: Option<(&str, &Raw)>,
+        call: Call<'_>,
+        Seat(entry): &Seat,
+    ) -> Result<Outcome, Error> {
         loop {
             let live = self.ready().await?;
             // A link that is being put to rest takes no more calls; the next one does.
             let Some(_use) = live.begin_use() else {
                 continue;
             };
-            if let Some(outcome) = live.call(permit, call).await? {
+            if let Some(outcome) = live.request(method, first, call, entry).await? {
                 return Ok(outcome);
             }
             // It died before it got the call, so the next one may have it.
             live.cause_of_death().await;
         }
     }
+
+    /// Hears of changes of a resource, for an agent who knows it as `as_known`.
+    pub async fn subscribe(
+        &self,
+        _: &Admission,
+        agent: &Presence,
+        uri: &str,
+        as_known: &str,
+    ) -> Result<Outcome, Error> {
+        self.board.attach(agent);
+        let is_first = self.board.subscribe(agent.id, uri, as_known);
+        let live = self.ready().await?;
+        if is_first {
+            let answer = self.tell_of_subscription(&live, "resources/subscribe", uri).await;
+            if let Err(Outcome::Error(error)) = answer {
+                self.board.unsubscribe(agent.id, uri);
+                return Ok(Outcome::Error(error));
+            }
+        }
+        Ok(Outcome::Result(raw::object([])))
+    }
+
+    /// Takes that back.
+    pub async fn unsubscribe(&self, agent: &Presence, uri: &str) {
+        if self.board.unsubscribe(agent.id, uri)
+            && let Some(live) = self.running()
+        {
+            // There is nothing to be done about a server that does not take it.
+            let _ = self.tell_of_subscription(&live, "resources/unsubscribe", uri).await;
+        }
+    }
+
+    async fn tell_of_subscription(
+        &self,
+        live: &Live,
+        method: &str,
+        uri: &str,
+    ) -> Result<(), Outcome> {
+        match live.era() {
+            Era::Legacy => {
+                let uri = Raw::encode(&uri);
+                live.outcome(method, &[("uri", &uri)]).await
+            }
+            Era::Modern => {
+                self.board.subscriptions_changed.notify_one();
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells the running server what its agents want to hear of its log.
+    pub async fn pass_on_log_level(&self) {
+        if let Some(live) = self.running() {
+            live.pass_on_log_level(&self.board).await;
+        }
+    }
+
+    /// Tells the running server something that concerns no request.
+    pub fn notify(&self, method: &str, params: Option<Raw>) {
+        if let Some(live) = self.running() {
+            live.notify(method, params);
+        }
+    }
 }
+
+/// The place of a running request among those that a server may mean.
+pub struct Seat(Entry);

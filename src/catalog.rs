@@ -1,5 +1,6 @@
 //! The catalog: what servers said they have, immutable, each definition as the bytes it came in.
 
+mod definition;
 pub mod schema;
 
 use std::sync::{Arc, OnceLock};
@@ -10,16 +11,46 @@ use serde_json::value::RawValue;
 use crate::catalog::schema::ArgumentCheck;
 use crate::raw::Raw;
 
+pub use crate::catalog::definition::{BadEntry, Definition, Prompt, Resource, Template};
+
 #[cfg(test)]
 mod tests;
 
-/// What one server last said it has.
+/// What one server last said it has; everything in its order, each name once.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// Its tools in its order, each name once.
+    /// Its tools.
     pub tools: Vec<Arc<ToolDefinition>>,
+    /// Its resources.
+    pub resources: Vec<Arc<Resource>>,
+    /// Its resource templates.
+    pub templates: Vec<Arc<Template>>,
+    /// Its prompts.
+    pub prompts: Vec<Arc<Prompt>>,
+    /// What it can do.
+    pub abilities: Abilities,
     /// How it wants to be used, in its own words (MCP, basic/lifecycle, `instructions`).
     pub instructions: Option<String>,
+}
+
+/// What a server can do (MCP, `ServerCapabilities`); each as it said it, if it can.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct Abilities {
+    /// It has tools.
+    pub tools: Option<Raw>,
+    /// It has resources, and perhaps templates of them.
+    pub resources: Option<Raw>,
+    /// It has prompts.
+    pub prompts: Option<Raw>,
+    /// It completes arguments.
+    pub completions: Option<Raw>,
+    /// It logs to its client.
+    pub logging: Option<Raw>,
+    /// It runs calls as tasks (2025-11-25).
+    pub tasks: Option<Raw>,
+    /// What it speaks beyond the protocol, by name (2026-07-28).
+    pub extensions: Option<Raw>,
 }
 
 /// One tool as its server defines it.
@@ -35,18 +66,18 @@ pub struct ToolDefinition {
     check: OnceLock<ArgumentCheck>,
 }
 
-/// What was wrong with an entry of a server's tool list. Only that entry is lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadTool {
-    /// Its name where it has one, else its place in the list.
-    pub what: String,
-    /// What is wrong with it.
-    pub why: String,
-}
+impl Definition for ToolDefinition {
+    const METHOD: &'static str = "tools/list";
+    const MEMBER: &'static str = "tools";
+    const WORD: &'static str = "tool";
+    const KEY: &'static str = "name";
 
-impl ToolDefinition {
+    fn key(&self) -> &str {
+        &self.name
+    }
+
     /// Reads one entry of a `tools/list` result (MCP, server/tools).
-    pub fn parse(raw: Raw) -> Result<Self, String> {
+    fn parse(raw: Raw) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Head {
             name: String,
@@ -73,7 +104,9 @@ impl ToolDefinition {
             check: OnceLock::new(),
         })
     }
+}
 
+impl ToolDefinition {
     /// Checks arguments against the tool's schema; `None` stands for no arguments at all.
     pub fn check_arguments(&self, arguments: Option<&Raw>) -> Result<(), Vec<schema::Mismatch>> {
         self.check.get_or_init(|| ArgumentCheck::new(&self.schema)).check(&self.schema, arguments)
@@ -87,41 +120,6 @@ impl ToolDefinition {
     /// The first sentence of the description, on one line.
     pub fn summary(&self) -> Option<String> {
         self.description.as_deref().map(first_sentence)
-    }
-}
-
-impl Listing {
-    /// Reads the entries of all pages of a tool list. Entries that are malformed, or repeat a
-    /// name, are left out and reported.
-    pub fn from_tools(entries: impl IntoIterator<Item = Raw>) -> (Self, Vec<BadTool>) {
-        let mut listing = Self::default();
-        let mut bad = Vec::new();
-        let mut names = std::collections::HashSet::new();
-        for (index, entry) in entries.into_iter().enumerate() {
-            let problem = match ToolDefinition::parse(entry.clone()) {
-                Ok(tool) if names.contains(&tool.name) => "it is listed twice".to_owned(),
-                Ok(tool) => {
-                    names.insert(tool.name.clone());
-                    listing.tools.push(Arc::new(tool));
-                    continue;
-                }
-                Err(problem) => problem,
-            };
-            let name = entry.members().and_then(|members| {
-                members.iter().find(|(key, _)| key == "name")?.1.parse::<String>().ok()
-            });
-            bad.push(BadTool {
-                what: name
-                    .map_or_else(|| format!("entry {}", index + 1), |name| format!("`{name}`")),
-                why: problem,
-            });
-        }
-        (listing, bad)
-    }
-
-    /// The tool called `name`.
-    pub fn tool(&self, name: &str) -> Option<&Arc<ToolDefinition>> {
-        self.tools.iter().find(|tool| tool.name == name)
     }
 }
 

@@ -61,6 +61,8 @@ pub enum ToolMode {
     Dynamic,
     /// Opening a toolbox returns its tools' definitions; `use_tool` calls them.
     Proxy,
+    /// Everything is there from the start, under its own name where that is unambiguous.
+    Direct,
 }
 
 impl ToolMode {
@@ -69,6 +71,7 @@ impl ToolMode {
         match self {
             Self::Dynamic => "dynamic",
             Self::Proxy => "proxy",
+            Self::Direct => "direct",
         }
     }
 }
@@ -126,6 +129,34 @@ pub struct ServerConfig {
     pub idle_timeout: Option<Duration>,
     /// Whether entries with the same launch share one process.
     pub shared: bool,
+    /// Which revisions of MCP it is spoken to in.
+    pub protocol: Protocol,
+    /// Whether it is told the agent's roots.
+    pub roots: bool,
+}
+
+/// Which revisions of MCP a server is spoken to in (`protocol`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Whichever it turns out to speak.
+    #[default]
+    Auto,
+    /// 2024-11-05 to 2025-11-25, which begin with `initialize`.
+    Legacy,
+    /// 2026-07-28, where every request says of itself what it needs.
+    Modern,
+}
+
+impl Protocol {
+    /// The setting that the file calls `word`.
+    fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "auto" => Some(Self::Auto),
+            "legacy" => Some(Self::Legacy),
+            "modern" => Some(Self::Modern),
+            _ => None,
+        }
+    }
 }
 
 /// How a server is reached.

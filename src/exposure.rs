@@ -6,11 +6,13 @@
 
 mod answer;
 mod budget;
+mod direct;
 mod dynamic;
 mod guidance;
 mod listing;
 mod meta;
 mod proxy;
+pub(crate) mod uris;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use std::sync::Arc;
 use crate::backend::Outcome;
 use crate::config::ToolMode;
 use crate::gateway::{CallError, Gateway, Origin};
-use crate::name::{ToolId, ToolboxName};
+use crate::name::{Place, ToolId, ToolboxName};
 use crate::raw::Raw;
 
 pub(crate) use crate::exposure::answer::explain;
@@ -39,6 +41,8 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// Its arguments, untouched.
     pub arguments: Option<&'a Raw>,
+    /// What else its parameters have, less `_meta`.
+    pub rest: &'a [(String, Raw)],
     /// Where the call comes from.
     pub origin: Origin<'a>,
     /// What the agent's session allows.
@@ -93,28 +97,60 @@ impl Exposure {
         match self.mode(surface) {
             ToolMode::Dynamic => dynamic::tools(&self.gateway, opened),
             ToolMode::Proxy => proxy::tools(&self.gateway),
+            ToolMode::Direct => direct::tools(&self.gateway),
         }
+    }
+
+    /// The toolboxes whose resources and prompts an agent sees, which has opened these.
+    pub fn shown(&self, surface: Surface, opened: &BTreeSet<ToolboxName>) -> Vec<ToolboxName> {
+        let toolboxes = self.gateway.config().toolboxes.iter().map(|toolbox| &toolbox.name);
+        let is_shown = |toolbox: &&ToolboxName| match (self.gateway.config().mode, surface) {
+            (ToolMode::Direct, _) => true,
+            (ToolMode::Dynamic | ToolMode::Proxy, Surface::Changing) => opened.contains(*toolbox),
+            // A list must not change as a side effect of a request, so there is nothing in it.
+            (ToolMode::Dynamic | ToolMode::Proxy, Surface::Constant) => false,
+        };
+        toolboxes.filter(is_shown).cloned().collect()
+    }
+
+    /// Whether the tools of those toolboxes are in the agent's list too.
+    pub fn shows_tools(&self, surface: Surface) -> bool {
+        self.mode(surface) != ToolMode::Proxy
+    }
+
+    /// Whether everything is shown from the start, and so has to be started first.
+    pub fn is_direct(&self) -> bool {
+        self.gateway.config().mode == ToolMode::Direct
     }
 
     /// Does what a call means. `open_toolbox`, `use_tool` and every registered name are
     /// understood in every mode, whether or not they are listed.
     pub async fn call(&self, request: Request<'_>) -> Reply {
+        if self.is_direct() {
+            self.gateway.start_all(request.origin.agent).await;
+            if let Some(tool) =
+                direct::resolve(&self.gateway, &self.gateway.snapshot(), request.name)
+            {
+                let reply = self.use_tool(&tool, request.arguments, &request).await;
+                return Reply::plain(reply.outcome);
+            }
+        }
         match request.name {
             meta::OPEN_TOOLBOX => self.open(request).await,
             meta::USE_TOOL => {
                 match meta::UseTool::parse(request.arguments, self.gateway.config()) {
                     Ok(meta::UseTool { target: meta::Target::Tool(tool), arguments }) => {
-                        self.use_tool(&tool, arguments.as_ref(), request.origin).await
+                        self.use_tool(&tool, arguments.as_ref(), &request).await
                     }
                     Ok(meta::UseTool { target: meta::Target::Registered(name), arguments }) => {
-                        self.use_name(&name, arguments.as_ref(), request.origin).await
+                        self.use_name(&name, arguments.as_ref(), &request).await
                     }
                     Err(problem) => Reply::plain(answer::error(&problem)),
                 }
             }
             name => {
                 let arguments = meta::unquoted(request.arguments);
-                self.use_name(name, arguments.as_ref(), request.origin).await
+                self.use_name(name, arguments.as_ref(), &request).await
             }
         }
     }
@@ -133,7 +169,7 @@ impl Exposure {
         let mode = self.mode(request.surface);
         let outcome = match mode {
             ToolMode::Dynamic => dynamic::opened(toolbox, &opened, max),
-            ToolMode::Proxy => proxy::opened(toolbox, &opened, &wanted, max),
+            ToolMode::Proxy | ToolMode::Direct => proxy::opened(toolbox, &opened, &wanted, max),
         };
         Reply {
             outcome,
@@ -142,16 +178,28 @@ impl Exposure {
         }
     }
 
-    async fn use_name(&self, name: &str, arguments: Option<&Raw>, origin: Origin<'_>) -> Reply {
-        match self.gateway.resolve(name, origin).await {
-            Ok(tool) => self.use_tool(&tool, arguments, origin).await,
+    async fn use_name(&self, name: &str, arguments: Option<&Raw>, request: &Request<'_>) -> Reply {
+        let snapshot = self.gateway.snapshot();
+        if snapshot.resolve(name).is_none() && !snapshot.tools().is_ambiguous(name) {
+            // What a server's tools say of each other, they say by their own names.
+            if let Some(tool) = direct::resolve(&self.gateway, &snapshot, name) {
+                return self.use_tool(&tool, arguments, request).await;
+            }
+        }
+        match self.gateway.resolve(name, request.origin).await {
+            Ok(tool) => self.use_tool(&tool, arguments, request).await,
             Err(error) => Reply::plain(answer::call_error(&error)),
         }
     }
 
-    async fn use_tool(&self, tool: &ToolId, arguments: Option<&Raw>, origin: Origin<'_>) -> Reply {
-        let outcome = match self.gateway.call(tool, arguments, origin).await {
-            Ok(outcome) => outcome,
+    async fn use_tool(
+        &self,
+        tool: &ToolId,
+        arguments: Option<&Raw>,
+        request: &Request<'_>,
+    ) -> Reply {
+        let outcome = match self.gateway.call(tool, arguments, request.rest, request.origin).await {
+            Ok(outcome) => uris::in_result(&self.gateway.snapshot(), &place(tool), outcome),
             Err(error @ (CallError::BadArguments { .. } | CallError::Server { .. })) => {
                 answer::call_error(&error)
             }
@@ -164,6 +212,11 @@ impl Exposure {
         match (self.gateway.config().mode, surface) {
             (ToolMode::Dynamic, Surface::Changing) => ToolMode::Dynamic,
             (ToolMode::Dynamic, Surface::Constant) | (ToolMode::Proxy, _) => ToolMode::Proxy,
+            (ToolMode::Direct, _) => ToolMode::Direct,
         }
     }
+}
+
+fn place(tool: &ToolId) -> Place {
+    Place { toolbox: tool.toolbox.clone(), server: tool.server.clone() }
 }

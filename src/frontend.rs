@@ -1,15 +1,26 @@
 //! The frontend: serves agents. It owns sessions, eras, and what goes back to an agent unasked.
 //!
-//! *Theory of operation.* The wire splits an agent's messages in two. Lists and calls of tools
-//! come here as raw text ([`calls`]), each in a task of its own; `rmcp` handles the rest through
-//! [`handler`]. What both need to know of the agent is its [`session`].
+//! *Theory of operation.* Every request comes here as raw text and is answered in a task of its
+//! own ([`dispatch`]). What ends here is answered here ([`handshake`], [`lists`],
+//! [`subscriptions`]); the rest is passed on through the gateway ([`calls`], [`things`],
+//! [`extensions`]) and accompanied: what the server says meanwhile goes to the agent. What is known
+//! of the agent is its [`session`].
 
 mod calls;
+mod dispatch;
 mod era;
-mod handler;
+mod extensions;
+mod handshake;
+mod lists;
+mod parked;
+mod resolve;
 mod session;
+mod shown;
+mod subscriptions;
+mod things;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,20 +28,58 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::exposure::Exposure;
-use crate::frontend::handler::Handler;
+use crate::frontend::parked::AllParked;
 use crate::frontend::session::Session;
+use crate::gateway::Gateways;
 use crate::wire;
+use crate::wire::incoming::Incoming;
 
 /// How long calls may still take that are running when the agent's output ends.
 const LAST_ANSWERS: Duration = Duration::from_millis(300);
+
+/// What all sessions have in common; clones are the same.
+#[derive(Clone)]
+pub struct Host {
+    gateways: Arc<Gateways>,
+    parked: Arc<AllParked>,
+    tickets: Arc<AtomicU64>,
+    tasks: TaskTracker,
+}
+
+impl Host {
+    /// Serves agents from these gateways; what belongs to sessions runs on `tasks`.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system has no random numbers.
+    pub fn new(gateways: Arc<Gateways>, tasks: &TaskTracker) -> Result<Self, getrandom::Error> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key)?;
+        Ok(Self {
+            gateways,
+            parked: Arc::new(AllParked::new(key)),
+            tickets: Arc::default(),
+            tasks: tasks.clone(),
+        })
+    }
+
+    /// How long the names of tools and prompts may be, in bytes.
+    fn max_name_length(&self) -> usize {
+        self.gateways.config().max_tool_name_length
+    }
+
+    /// A number that was not given before.
+    fn next_ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+}
 
 /// Serves one agent over its streams until its output ends or `shutdown` is cancelled.
 ///
 /// Calls that are still running then are given up, after 300 ms in the first case; their servers
 /// are the gateway's business.
 pub async fn serve<R, W>(
-    exposure: Exposure,
+    host: &Host,
     reader: R,
     writer: W,
     tasks: &TaskTracker,
@@ -39,57 +88,41 @@ pub async fn serve<R, W>(
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let max = exposure.gateway().config().limits.max_message_bytes;
-    let (mut requests, transport, notifier) = wire::agent::connect(reader, writer, max, tasks);
-    let session = Arc::new(Session::new(exposure, notifier, tasks.clone()));
+    let max = host.gateways.config().limits.max_message_bytes;
+    let (mut messages, notifier) = wire::agent::connect(reader, writer, max, tasks);
+    let session = Session::new(host, Some(notifier));
     // Dropped on return, which ends what belongs to this session.
     let ended = CancellationToken::new();
     let _end = ended.clone().drop_guard();
-    let watching = Arc::clone(&session);
-    tasks.spawn(ended.clone().run_until_cancelled_owned(async move { watching.watch().await }));
-    let handler = Handler::new(Arc::clone(&session), ended.clone());
-    let protocol = rmcp::service::serve_server_with_ct(handler, transport, ended.child_token());
-    let protocol = tasks.spawn(ended.clone().run_until_cancelled_owned(async move {
-        match protocol.await {
-            Ok(service) => {
-                if let Err(error) = service.waiting().await {
-                    tracing::error!(%error, "the session was lost");
-                }
-            }
-            Err(error) => tracing::warn!(%error, "the session could not begin"),
-        }
-    }));
-    tokio::pin!(protocol);
     let calls = TaskTracker::new();
-    let take = |request| {
-        // Boxed, for a call in all its cases is large, and would be copied on its way to its task.
-        let call = Box::pin(calls::answer(Arc::clone(&session), request));
-        calls.spawn(ended.clone().run_until_cancelled_owned(call));
-    };
-    let has_protocol = loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            request = requests.next() => match request {
-                Some(request) => take(request),
-                None => break true,
-            },
-            _ = &mut protocol => break false,
+    loop {
+        let incoming = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => {
+                session.end();
+                return;
+            }
+            incoming = messages.next() => incoming,
+        };
+        match incoming {
+            None => break,
+            Some(Incoming::Notification { method, params }) => {
+                session.hears(&method, params.as_ref());
+            }
+            Some(Incoming::Request(request)) => {
+                let answer = dispatch::answer(Arc::clone(&session), request);
+                // Boxed, for a call in all its cases is large, and would be copied on its way.
+                calls.spawn(ended.clone().run_until_cancelled_owned(Box::pin(answer)));
+            }
         }
-    };
-    while let Some(request) = requests.next_that_is_here() {
-        take(request);
     }
-    // An agent that closes its side right after its last request still reads the answers.
+    // An agent that closes its side right after its last request still reads the answers; what
+    // only waits for changes ends now.
     calls.close();
-    let answered = async {
-        calls.wait().await;
-        if has_protocol {
-            // How it ended has been logged.
-            let _ = protocol.await;
-        }
-    };
+    session.stop_listening();
     tokio::select! {
         () = shutdown.cancelled() => {}
-        _ = timeout(LAST_ANSWERS, answered) => {}
+        _ = timeout(LAST_ANSWERS, calls.wait()) => {}
     }
+    session.end();
 }

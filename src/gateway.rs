@@ -5,60 +5,157 @@
 //! snapshot. Servers are started by [`Gateway::open`] and by [`Gateway::call`], whichever comes
 //! first, and a call starts no server but its own.
 
+mod bridge;
+mod members;
 mod opening;
+mod origin;
 mod snapshot;
+mod tasks;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use thiserror::Error;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{self, Backend, Call, Listed, Outcome, Pool, PoolOptions, Spec};
+use crate::backend::{self, Backend, Listed, Outcome, Pool, PoolOptions, Seat, Spec};
 use crate::catalog::schema::Mismatch;
 use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
+use crate::gateway::bridge::InputRequired;
+use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat, while_starting};
-use crate::name::{self, ServerName, ToolId, ToolboxName};
-use crate::policy::Policy;
-use crate::raw::Raw;
+use crate::gateway::tasks::Tasks;
+use crate::name::{self, Place, ServerName, ToolId, ToolboxName};
+use crate::policy::{Admission, Permit, Policy};
+use crate::raw::{self, Raw};
 use crate::toolbox::View;
 
+pub use crate::backend::{AgentId, Event, LogLevel, Presence, Question};
+pub use crate::gateway::origin::Origin;
 pub use crate::gateway::snapshot::Snapshot;
 
 /// How long the opening of a toolbox waits for its servers; what is slower goes on by itself.
 /// Clients give up after 60 s.
 const OPEN_PATIENCE: Duration = Duration::from_secs(45);
+/// How long everything that starts of itself is waited for.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+/// How many kinds of agents there may be, by what they say that they can do.
+const MAX_GATEWAYS: usize = 64;
 /// How many changed listings may wait to be published.
 const EVENTS: usize = 64;
 /// The most names that an error offers.
 const OFFERED: usize = 5;
 
-/// Everything behind the agents: configuration, policy, servers, and what they have.
+/// What all gateways have in common: the configuration, the policy, and the servers' processes.
+///
+/// Servers behave by what their client can do (MCP, `ClientCapabilities`), so agents that can do
+/// different things look at them through different gateways.
+pub struct Gateways {
+    config: Arc<Config>,
+    policy: Arc<Policy>,
+    pool: Arc<Pool>,
+    tasks: TaskTracker,
+    made: Mutex<HashMap<Bytes, Arc<Gateway>>>,
+}
+
+impl Gateways {
+    /// Nothing is started yet. The gateways' own tasks run on `tasks` until this is dropped.
+    pub fn new(config: Arc<Config>, options: PoolOptions, tasks: &TaskTracker) -> Self {
+        Self {
+            policy: Arc::new(Policy::new(&config)),
+            config,
+            pool: Arc::new(Pool::new(options)),
+            tasks: tasks.clone(),
+            made: Mutex::default(),
+        }
+    }
+
+    /// The configuration that is being served.
+    pub fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// The gateway for agents that say this of what they can do; `None`: nothing.
+    pub fn for_capabilities(&self, capabilities: Option<&Raw>) -> Arc<Gateway> {
+        let none = || raw::object([]);
+        let mut capabilities = capabilities.cloned().unwrap_or_else(none);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.len() >= MAX_GATEWAYS && !made.contains_key(capabilities.as_bytes()) {
+            capabilities = none();
+        }
+        let key = Bytes::copy_from_slice(capabilities.as_bytes());
+        Arc::clone(made.entry(key).or_insert_with(|| {
+            Arc::new(Gateway::new(
+                Arc::clone(&self.config),
+                Arc::clone(&self.policy),
+                Arc::clone(&self.pool),
+                &capabilities,
+                &self.tasks,
+            ))
+        }))
+    }
+
+    /// Forgets an agent that has left.
+    pub fn leave(&self, agent: AgentId) {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        for gateway in made.values() {
+            for member in gateway.servers() {
+                member.leave(agent);
+            }
+        }
+    }
+
+    /// Ends every server; returns when nothing of them is left, after 2 s at the latest.
+    pub async fn shut_down(&self) {
+        self.pool.shut_down().await;
+    }
+}
+
+/// Everything behind the agents that can do the same: policy, servers, and what they have.
 pub struct Gateway {
     config: Arc<Config>,
     policy: Arc<Policy>,
-    pool: Pool,
-    members: HashMap<ToolboxName, HashMap<ServerName, Member>>,
+    pool: Arc<Pool>,
+    members: HashMap<Place, Member>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
+    tasks: Tasks,
+    has_started_all: OnceCell<()>,
 }
 
-/// A server as one toolbox has it.
-enum Member {
-    Backend { backend: Backend, call_timeout: Duration },
-    Unsupported(Arc<backend::StartFailure>),
+/// What is sent to a server.
+#[derive(Clone, Copy)]
+enum Sending<'a> {
+    Call { permit: &'a Permit, arguments: Option<&'a Raw>, rest: &'a [(String, Raw)] },
+    Other { admission: &'a Admission, method: &'a str, params: &'a [(String, Raw)] },
 }
 
-/// Where a call comes from, and what goes back there while it runs.
-#[derive(Clone, Copy, Default)]
-pub struct Origin<'a> {
-    /// What of the agent's `_meta` goes on to the server.
-    pub meta: &'a [(String, Raw)],
-    /// Where the `params` of progress notifications go; their token is not the agent's.
-    pub progress: Option<&'a mpsc::Sender<Raw>>,
+impl Sending<'_> {
+    /// Sends it with these members added to its parameters.
+    async fn send(
+        self,
+        backend: &Backend,
+        added: &[(String, Raw)],
+        origin: Origin<'_>,
+        timeout: Duration,
+        seat: &Seat,
+    ) -> Result<Outcome, backend::Error> {
+        match self {
+            Self::Call { permit, arguments, rest } => {
+                let arguments = arguments.map(|arguments| ("arguments", arguments));
+                let params: Vec<_> = arguments.into_iter().chain(members(rest, added)).collect();
+                backend.call(permit, origin.call(&params, timeout), seat).await
+            }
+            Self::Other { admission, method, params } => {
+                let params: Vec<_> = members(params, added).collect();
+                backend.request(admission, method, origin.call(&params, timeout), seat).await
+            }
+        }
+    }
 }
 
 /// What came of opening a toolbox.
@@ -120,6 +217,14 @@ pub enum CallError {
         /// In which ways.
         mismatches: Vec<Mismatch>,
     },
+    /// There is no such prompt or resource, or the agent may not know of it.
+    #[error("there is no {what} `{wanted}`")]
+    UnknownThing {
+        /// What kind of thing.
+        what: &'static str,
+        /// The name that was asked for.
+        wanted: String,
+    },
     /// The server could not answer.
     #[error("server `{server}`: {error}")]
     Server {
@@ -131,23 +236,33 @@ pub enum CallError {
 }
 
 impl Gateway {
-    /// Builds the gateway; nothing is started yet. Its own task runs on `tasks` until the gateway
-    /// is dropped.
-    pub fn new(config: Arc<Config>, options: PoolOptions, tasks: &TaskTracker) -> Self {
+    fn new(
+        config: Arc<Config>,
+        policy: Arc<Policy>,
+        pool: Arc<Pool>,
+        capabilities: &Raw,
+        tasks: &TaskTracker,
+    ) -> Self {
         let (events, changes) = mpsc::channel(EVENTS);
-        let pool = Pool::new(options, events);
-        let policy = Arc::new(Policy::new(&config));
+        let without_roots =
+            capabilities.without_member("roots").unwrap_or_else(|| capabilities.clone());
+        let has_roots = without_roots != *capabilities;
         let member = |toolbox: &ToolboxConfig, server: &ServerConfig| match &server.launch {
             Launch::Stdio(launch) => {
-                let spec = Spec {
+                let has_roots = has_roots && server.roots;
+                let spec = Arc::new(Spec {
                     label: format!("{}/{}", toolbox.name, server.name),
+                    server: server.name.to_string(),
                     launch: launch.clone(),
+                    protocol: server.protocol,
+                    capabilities: if has_roots { capabilities } else { &without_roots }.clone(),
+                    has_roots,
                     startup_timeout: server.startup_timeout,
                     idle_timeout: server.idle_timeout,
                     max_message_bytes: config.limits.max_message_bytes,
-                };
-                let backend = pool.backend(spec, server.shared);
-                Member::Backend { backend, call_timeout: server.call_timeout }
+                });
+                let backend = pool.backend(Arc::clone(&spec), server.shared, events.clone());
+                Member::Server(Box::new(Server::new(backend, spec, server.call_timeout)))
             }
             Launch::Unsupported { reason, hint } => {
                 Member::Unsupported(Arc::new(backend::StartFailure {
@@ -156,28 +271,26 @@ impl Gateway {
                 }))
             }
         };
-        let members: HashMap<_, HashMap<_, _>> = config
-            .toolboxes
-            .iter()
-            .map(|toolbox| {
-                let servers = toolbox.servers.iter();
-                let members = servers.map(|s| (s.name.clone(), member(toolbox, s))).collect();
-                (toolbox.name.clone(), members)
-            })
+        let members: HashMap<_, _> = places(&config)
+            .map(|(toolbox, server)| (place(&toolbox.name, &server.name), member(toolbox, server)))
             .collect();
-        let sources = members.iter().flat_map(|(toolbox, servers)| {
-            servers.iter().filter_map(|(server, member)| match member {
-                Member::Backend { backend, .. } => {
-                    Some(((toolbox.clone(), server.clone()), backend.id()))
-                }
-                Member::Unsupported(_) => None,
-            })
+        let sources = members.iter().filter_map(|(place, member)| match member {
+            Member::Server(server) => Some((place.clone(), server.shared.id())),
+            Member::Unsupported(_) => None,
         });
         let writer =
             snapshot::Writer::new(Arc::clone(&config), Arc::clone(&policy), sources.collect());
         let (publish, snapshot) = watch::channel(Arc::new(Snapshot::default()));
         tasks.spawn(writer.run(changes, publish));
-        Self { config, policy, pool, members, snapshot }
+        Self {
+            config,
+            policy,
+            pool,
+            members,
+            snapshot,
+            tasks: Tasks::default(),
+            has_started_all: OnceCell::new(),
+        }
     }
 
     /// The configuration that is being served.
@@ -212,7 +325,7 @@ impl Gateway {
         let mut outcomes: Vec<Option<Result<(), FailedServer>>> = Vec::new();
         for (index, server) in toolbox.servers.iter().enumerate() {
             outcomes.push(None);
-            let start = self.start(&toolbox.name, &server.name);
+            let start = self.start(&toolbox.name, &server.name, origin.agent);
             starting.spawn(async move { (index, start.await) });
         }
         let patience = sleep(OPEN_PATIENCE);
@@ -248,15 +361,36 @@ impl Gateway {
         opened
     }
 
+    /// Starts every server, if that has not been tried yet, and waits for those that are ready
+    /// within 10 s; the others go on by themselves.
+    pub async fn start_all(&self, agent: &Presence) {
+        let start = async {
+            let mut starting = JoinSet::new();
+            for (toolbox, server) in places(&self.config) {
+                starting.spawn(self.start(&toolbox.name, &server.name, agent));
+            }
+            let all = async { while starting.join_next().await.is_some() {} };
+            if timeout(START_PATIENCE, all).await.is_err() {
+                tracing::info!("not all servers were ready after {} s", START_PATIENCE.as_secs());
+            }
+            starting.detach_all();
+        };
+        self.has_started_all.get_or_init(|| start).await;
+    }
+
     /// Starts one server of a toolbox, if it is not running, and waits until the snapshot shows
     /// what it has. Dropping the future stops the waiting, not the server.
     pub fn start(
         &self,
         toolbox: &ToolboxName,
         server: &ServerName,
+        agent: &Presence,
     ) -> impl Future<Output = Result<(), FailedServer>> + Send + use<> {
         let backend = match self.member(toolbox, server) {
-            Some(Member::Backend { backend, .. }) => Ok(backend.clone()),
+            Some(Member::Server(server)) => {
+                server.shared.attach(agent);
+                Ok(server.shared.clone())
+            }
             Some(Member::Unsupported(failure)) => {
                 Err(backend::Error::StartFailed(Arc::clone(failure)))
             }
@@ -277,32 +411,26 @@ impl Gateway {
 
     /// Calls a tool, starting its server if need be. The answer is the server's own, untouched,
     /// be it a result or an error of the protocol. Dropping the future cancels the call.
+    ///
+    /// `rest` is what the parameters have besides the name, the arguments and `_meta`.
     pub async fn call(
         &self,
         tool: &ToolId,
         arguments: Option<&Raw>,
+        rest: &[(String, Raw)],
         origin: Origin<'_>,
     ) -> Result<Outcome, CallError> {
-        let toolbox = self.toolbox(tool.toolbox.as_str())?;
-        let member =
-            self.member(&tool.toolbox, &tool.server).ok_or_else(|| CallError::UnknownServer {
-                toolbox: tool.toolbox.clone(),
-                wanted: tool.server.to_string(),
-                known: toolbox.servers.iter().map(|server| server.name.to_string()).collect(),
-            })?;
-        let server_error = |error| CallError::Server { server: tool.server.clone(), error };
-        let (backend, timeout) = match member {
-            Member::Backend { backend, call_timeout } => (backend, *call_timeout),
-            Member::Unsupported(failure) => {
-                return Err(server_error(backend::Error::StartFailed(Arc::clone(failure))));
-            }
-        };
+        let at = place(&tool.toolbox, &tool.server);
+        let server = self.server(&at)?;
         let mut view = self.snapshot().view(&tool.toolbox);
         if view.tool(tool.server.as_str(), &tool.tool).is_none()
-            && self.snapshot().version(backend.id()) == 0
+            && self.snapshot().version(server.shared.id()) == 0
         {
-            let started = listed(backend, self.snapshots());
-            while_starting(&tool.server, origin, started).await.map_err(server_error)?;
+            server.shared.attach(origin.agent);
+            let started = listed(&server.shared, self.snapshots());
+            while_starting(&tool.server, origin, started)
+                .await
+                .map_err(|error| server_error(&at, error))?;
             view = self.snapshot().view(&tool.toolbox);
         }
         let shown =
@@ -313,12 +441,157 @@ impl Gateway {
             .definition
             .check_arguments(arguments)
             .map_err(|mismatches| CallError::BadArguments { tool: tool.clone(), mismatches })?;
-        if !backend.is_running() {
-            while_starting(&tool.server, origin, backend.ready()).await.map_err(server_error)?;
+        let sending = Sending::Call { permit: &permit, arguments, rest };
+        let outcome = self.pass(&at, server, origin, sending).await?;
+        Ok(self.tasks.learn(at, outcome))
+    }
+
+    /// Makes any other request of one server, starting it if need be, with these members of
+    /// `params`; everything else as for [`Gateway::call`].
+    pub async fn request(
+        &self,
+        at: &Place,
+        method: &str,
+        params: &[(String, Raw)],
+        origin: Origin<'_>,
+    ) -> Result<Outcome, CallError> {
+        let server = self.server(at)?;
+        let admission = self.admit(at)?;
+        let sending = Sending::Other { admission: &admission, method, params };
+        self.pass(at, server, origin, sending).await
+    }
+
+    /// Makes a request through the agent's own connection, again for as long as the server wants
+    /// to know more of an agent that has to be asked.
+    async fn pass(
+        &self,
+        at: &Place,
+        server: &Server,
+        origin: Origin<'_>,
+        sending: Sending<'_>,
+    ) -> Result<Outcome, CallError> {
+        let backend = server.backend(origin.agent, &self.pool);
+        let seat = backend.enter(origin.agent, origin.log, origin.events);
+        let failed = |error| server_error(at, error);
+        if backend.running().is_none() {
+            while_starting(&at.server, origin, backend.ready()).await.map_err(failed)?;
         }
-        let Origin { meta, progress } = origin;
-        let call = Call { arguments, meta, progress, timeout };
-        backend.call(&permit, call).await.map_err(server_error)
+        let mut added = Vec::new();
+        for _ in 0..bridge::MAX_ROUNDS {
+            let sent = sending.send(&backend, &added, origin, server.call_timeout, &seat);
+            let outcome = sent.await.map_err(failed)?;
+            if origin.is_modern {
+                return Ok(outcome);
+            }
+            let Some(wanted) = InputRequired::read(&outcome) else { return Ok(outcome) };
+            added = match wanted.resolve(origin.events).await {
+                Ok(added) => added,
+                Err(outcome) => return Ok(outcome),
+            };
+        }
+        Ok(bridge::too_many_rounds())
+    }
+
+    /// Hears of changes of a resource for an agent, which knows it as `as_known`.
+    pub async fn subscribe(
+        &self,
+        at: &Place,
+        uri: &str,
+        as_known: &str,
+        agent: &Presence,
+    ) -> Result<Outcome, CallError> {
+        let (server, admission) = (self.server(at)?, self.admit(at)?);
+        let backend = server.backend(agent, &self.pool);
+        let subscribed = backend.subscribe(&admission, agent, uri, as_known).await;
+        subscribed.map_err(|error| server_error(at, error))
+    }
+
+    /// Takes that back.
+    pub async fn unsubscribe(
+        &self,
+        at: &Place,
+        uri: &str,
+        agent: &Presence,
+    ) -> Result<(), CallError> {
+        self.server(at)?.used_by(agent.id).unsubscribe(agent, uri).await;
+        Ok(())
+    }
+
+    /// Tells the servers that an agent uses what it now wants to hear of their logs.
+    pub async fn pass_on_log_level(&self, agent: &Presence) {
+        for server in self.servers() {
+            server.used_by(agent.id).pass_on_log_level().await;
+        }
+    }
+
+    /// Tells the servers that know the agent's roots that those have changed.
+    pub fn pass_on_changed_roots(&self, agent: &Presence) {
+        for (place, member) in &self.members {
+            let wants_roots = self
+                .config
+                .toolbox(place.toolbox.as_str())
+                .and_then(|toolbox| toolbox.server(place.server.as_str()))
+                .is_some_and(|server| server.roots);
+            if let (true, Member::Server(server)) = (wants_roots, member) {
+                let backend = server.used_by(agent.id);
+                backend.notify("notifications/roots/list_changed", None);
+            }
+        }
+    }
+
+    /// Lets a server reach an agent outside of its requests.
+    pub fn attach(&self, at: &Place, agent: &Presence) {
+        if let Some(Member::Server(server)) = self.members.get(at) {
+            server.used_by(agent.id).attach(agent);
+        }
+    }
+
+    /// The server that runs a task.
+    pub fn task(&self, id: &str) -> Option<Place> {
+        self.tasks.find(id)
+    }
+
+    /// The servers that are running, in the order of the configuration.
+    pub fn running(&self) -> Vec<Place> {
+        let places = places(&self.config).map(|(t, s)| place(&t.name, &s.name));
+        places
+            .filter(|place| match self.members.get(place) {
+                Some(Member::Server(server)) => server.shared.running().is_some(),
+                Some(Member::Unsupported(_)) | None => false,
+            })
+            .collect()
+    }
+
+    fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.members.values().filter_map(|member| match member {
+            Member::Server(server) => Some(&**server),
+            Member::Unsupported(_) => None,
+        })
+    }
+
+    fn server(&self, at: &Place) -> Result<&Server, CallError> {
+        match self.members.get(at) {
+            Some(Member::Server(server)) => Ok(server),
+            Some(Member::Unsupported(failure)) => {
+                Err(server_error(at, backend::Error::StartFailed(Arc::clone(failure))))
+            }
+            None => {
+                let toolbox = self.toolbox(at.toolbox.as_str())?;
+                Err(CallError::UnknownServer {
+                    toolbox: at.toolbox.clone(),
+                    wanted: at.server.to_string(),
+                    known: toolbox.servers.iter().map(|server| server.name.to_string()).collect(),
+                })
+            }
+        }
+    }
+
+    fn admit(&self, at: &Place) -> Result<Admission, CallError> {
+        self.policy.admit(&at.toolbox, &at.server).map_err(|_| CallError::UnknownServer {
+            toolbox: at.toolbox.clone(),
+            wanted: at.server.to_string(),
+            known: Vec::new(),
+        })
     }
 
     /// The tool that a registered name means. A name of a server that has never been listed is
@@ -334,7 +607,10 @@ impl Gateway {
             {
                 let server_error = |error| CallError::Server { server: server.clone(), error };
                 let backend = match self.member(&toolbox.name, server) {
-                    Some(Member::Backend { backend, .. }) => backend,
+                    Some(Member::Server(server)) => {
+                        server.shared.attach(origin.agent);
+                        &server.shared
+                    }
                     Some(Member::Unsupported(why)) => {
                         let error = backend::Error::StartFailed(Arc::clone(why));
                         failure = failure.or(Some(server_error(error)));
@@ -369,13 +645,8 @@ impl Gateway {
         })
     }
 
-    /// Ends every server; returns when nothing of them is left, after 2 s at the latest.
-    pub async fn shut_down(&self) {
-        self.pool.shut_down().await;
-    }
-
     fn member(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Member> {
-        self.members.get(toolbox)?.get(server)
+        self.members.get(&place(toolbox, server))
     }
 
     /// Says the same of a tool that is forbidden and of one that does not exist.
@@ -389,6 +660,28 @@ impl Gateway {
         }
         CallError::UnknownTool { wanted: tool.to_string(), nearest: to_strings(nearest) }
     }
+}
+
+fn place(toolbox: &ToolboxName, server: &ServerName) -> Place {
+    Place { toolbox: toolbox.clone(), server: server.clone() }
+}
+
+fn places(config: &Config) -> impl Iterator<Item = (&ToolboxConfig, &ServerConfig)> {
+    let toolboxes = config.toolboxes.iter();
+    toolboxes.flat_map(|toolbox| toolbox.servers.iter().map(move |server| (toolbox, server)))
+}
+
+fn server_error(at: &Place, error: backend::Error) -> CallError {
+    CallError::Server { server: at.server.clone(), error }
+}
+
+/// The members of `params` with those of `added` in place of their namesakes.
+fn members<'a>(
+    params: &'a [(String, Raw)],
+    added: &'a [(String, Raw)],
+) -> impl Iterator<Item = (&'a str, &'a Raw)> {
+    let kept = params.iter().filter(|(key, _)| added.iter().all(|(other, _)| other != key));
+    kept.chain(added).map(|(key, value)| (key.as_str(), value))
 }
 
 fn to_strings(names: Vec<&str>) -> Vec<String> {

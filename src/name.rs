@@ -9,6 +9,10 @@ use std::hash::Hash;
 
 use sha2::{Digest, Sha256};
 
+mod unique;
+
+pub use crate::name::unique::{Place, Thing, UniqueNames, uri_prefix};
+
 #[cfg(test)]
 mod tests;
 

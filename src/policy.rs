@@ -20,6 +20,10 @@ impl Permit {
     }
 }
 
+/// Proof that policy let a request to one server of a toolbox through that calls no tool.
+#[derive(Debug)]
+pub struct Admission(());
+
 /// Policy said no. What an agent is told must be what it is told of a tool that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial;
@@ -41,6 +45,14 @@ impl Policy {
             (toolbox.name.clone(), filters)
         });
         Self { filters: filters.collect() }
+    }
+
+    /// Decides on what a server of a toolbox has besides tools: its resources and prompts.
+    pub fn admit(&self, toolbox: &ToolboxName, server: &ServerName) -> Result<Admission, Denial> {
+        match self.filters.get(toolbox).and_then(|servers| servers.get(server)) {
+            Some(_) => Ok(Admission(())),
+            None => Err(Denial),
+        }
     }
 
     /// Decides on one tool of one server in one toolbox.

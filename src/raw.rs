@@ -8,7 +8,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use serde::de::{self, Deserialize, DeserializeOwned, MapAccess, Visitor};
-use serde::{Deserializer, Serialize};
+use serde::{Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 #[cfg(test)]
@@ -72,6 +72,17 @@ impl Raw {
                 .map(|(key, value)| (key.into_owned(), Self::slice_of(&self.0, value)))
                 .collect(),
         )
+    }
+
+    /// The first member called `key` of an object.
+    pub fn member(&self, key: &str) -> Option<Raw> {
+        self.members()?.into_iter().find_map(|(name, value)| (name == key).then_some(value))
+    }
+
+    /// The items of an array in their order, or `None` when the value is not an array.
+    pub fn items(&self) -> Option<Vec<Raw>> {
+        let items: Vec<&RawValue> = serde_json::from_slice(&self.0).ok()?;
+        Some(items.into_iter().map(|item| Self::slice_of(&self.0, item)).collect())
     }
 
     /// The object with `members` put before its own; `None` when the value is not an object.
@@ -149,6 +160,20 @@ fn push_member(text: &mut Vec<u8>, key: &str, value: &Raw) {
     text.extend_from_slice(Raw::encode(&key).as_bytes());
     text.push(b':');
     text.extend_from_slice(value.as_bytes());
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer)
+            .map(|raw| Self(String::from(Box::<str>::from(raw)).into()))
+    }
+}
+
+impl Serialize for Raw {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_slice(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
 }
 
 impl fmt::Debug for Raw {

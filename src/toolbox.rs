@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::catalog::{Listing, ToolDefinition};
+use crate::catalog::{Abilities, Listing, Prompt, Resource, Template, ToolDefinition};
 use crate::config::ToolboxConfig;
 use crate::name::{ExposedName, ServerName, ToolId};
 use crate::policy::Policy;
@@ -12,15 +12,33 @@ use crate::raw::Raw;
 #[cfg(test)]
 mod tests;
 
-/// The tools of one toolbox, as far as its servers have been listed; immutable.
+/// What one toolbox shows, as far as its servers have been listed; immutable. Everything is in the
+/// order of the configuration, then of each server's own list.
 #[derive(Debug, Default)]
 pub struct View {
-    /// In the order of the configuration, then of each server's own list.
+    /// Its tools.
     pub tools: Vec<ViewTool>,
+    /// Its resources.
+    pub resources: Vec<Shown<Resource>>,
+    /// Its resource templates.
+    pub templates: Vec<Shown<Template>>,
+    /// Its prompts.
+    pub prompts: Vec<Shown<Prompt>>,
+    /// What its servers can do.
+    pub abilities: Vec<(ServerName, Abilities)>,
     /// How servers want to be used, in their own words; in the order of the configuration.
     pub instructions: Vec<(ServerName, String)>,
     /// Where each tool stands in that order.
     places: HashMap<ServerName, HashMap<String, usize>>,
+}
+
+/// One thing besides tools that a toolbox shows.
+#[derive(Debug)]
+pub struct Shown<D> {
+    /// The server that has it.
+    pub server: ServerName,
+    /// What its server says of it.
+    pub definition: Arc<D>,
 }
 
 /// One tool as a toolbox shows it.
@@ -53,6 +71,12 @@ impl View {
             };
             let instructions = listing.instructions.iter().filter(|text| !text.trim().is_empty());
             view.instructions.extend(instructions.map(|text| (server.name.clone(), text.clone())));
+            if policy.admit(&toolbox.name, &server.name).is_ok() {
+                view.abilities.push((server.name.clone(), listing.abilities.clone()));
+                view.resources.extend(shown(&server.name, &listing.resources));
+                view.templates.extend(shown(&server.name, &listing.templates));
+                view.prompts.extend(shown(&server.name, &listing.prompts));
+            }
             for definition in &listing.tools {
                 let id = ToolId {
                     toolbox: toolbox.name.clone(),
@@ -75,8 +99,19 @@ impl View {
         self.tools.get(*self.places.get(server)?.get(tool)?)
     }
 
+    /// Whether both show the same resources, templates included.
+    pub fn has_the_resources_of(&self, other: &Self) -> bool {
+        are_the_same(&self.resources, &other.resources)
+            && are_the_same(&self.templates, &other.templates)
+    }
+
+    /// Whether both show the same prompts.
+    pub fn has_the_prompts_of(&self, other: &Self) -> bool {
+        are_the_same(&self.prompts, &other.prompts)
+    }
+
     /// Whether both show the same tools with the same definitions.
-    pub fn shows_the_same_as(&self, other: &Self) -> bool {
+    pub fn has_the_tools_of(&self, other: &Self) -> bool {
         let pairs = self.tools.iter().zip(&other.tools);
         self.tools.len() == other.tools.len()
             && pairs.into_iter().all(|(a, b)| {
@@ -85,6 +120,20 @@ impl View {
                         || a.definition.raw == b.definition.raw)
             })
     }
+}
+
+fn shown<D>(server: &ServerName, definitions: &[Arc<D>]) -> impl Iterator<Item = Shown<D>> {
+    definitions
+        .iter()
+        .map(|definition| Shown { server: server.clone(), definition: Arc::clone(definition) })
+}
+
+fn are_the_same<D: PartialEq>(some: &[Shown<D>], others: &[Shown<D>]) -> bool {
+    some.len() == others.len()
+        && some.iter().zip(others).all(|(a, b)| {
+            a.server == b.server
+                && (Arc::ptr_eq(&a.definition, &b.definition) || a.definition == b.definition)
+        })
 }
 
 impl ViewTool {

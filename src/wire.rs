@@ -1,17 +1,22 @@
 //! The wire: between bytes and messages, on the agents' side and on the servers' side alike.
 //!
-//! Every line is read once. What belongs to the relay lane (calls and their answers) leaves it as
-//! raw JSON text; everything else goes on to `rmcp` through the two transports here. The wire
+//! Every line is read once, and what is inside a message leaves it as raw JSON text. The wire
 //! bounds messages, keeps progress in order, notices the end of input first, and drops answers
-//! that nobody waits for. What the messages mean is decided by `frontend` and `backend`.
+//! that nobody waits for. [`peer`] is one connection, [`incoming`] and [`outgoing`] its two
+//! directions; [`agent`] and [`server`] put a connection on two streams. What the messages mean is
+//! decided by `frontend` and `backend`.
 
 pub mod agent;
 mod envelope;
+pub mod incoming;
 pub(crate) mod line;
+pub mod outgoing;
+pub mod peer;
 #[cfg(test)]
 mod properties;
 pub mod server;
 pub mod stdio;
-mod writer;
+pub mod writer;
 
+pub use crate::wire::envelope::{Malformed, Outcome};
 pub use crate::wire::writer::Closed;

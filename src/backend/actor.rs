@@ -8,13 +8,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::backend::handshake::{self, Era};
+use crate::backend::handshake::Era;
+use crate::backend::lists;
 use crate::backend::live::Parts;
 use crate::backend::start::{Started, start};
+use crate::backend::switchboard::Switchboard;
 use crate::backend::{BackendId, Context, Error, Listed, ListingChanged, Live, Spec, StartFailure};
 use crate::catalog::Listing;
+use crate::raw::Raw;
 
-/// Changes of a tool list within this time are read together.
+/// Changes of lists within this time are read together.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// A server that lived this long did not die of its start.
 const STABLE: Duration = Duration::from_secs(30);
@@ -47,6 +50,8 @@ pub(crate) struct Actor {
     pub(crate) context: Arc<Context>,
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) status: watch::Sender<Status>,
+    pub(crate) board: Arc<Switchboard>,
+    pub(crate) events: mpsc::Sender<ListingChanged>,
 }
 
 /// Which part of its life the server is in.
@@ -64,8 +69,8 @@ struct Running {
     since: Instant,
     listed: watch::Sender<Listed>,
     death: watch::Sender<Option<Arc<str>>>,
-    /// A new reading of the tool list, while there is one.
-    relisting: Option<JoinHandle<Result<Listing, String>>>,
+    /// A new reading of its lists, while there is one.
+    relisting: Option<JoinHandle<Result<Option<Listing>, String>>>,
 }
 
 /// How often the server has died, and when it may be started again.
@@ -104,14 +109,16 @@ impl Actor {
         let mut versions = 0;
         let mut era = Era::Legacy;
         let shutdown = self.context.shutdown.clone();
-        while !shutdown.is_cancelled() {
+        while !shutdown.is_cancelled() && self.is_wanted() {
             state = match state {
                 State::Stopped => tokio::select! {
                     () = shutdown.cancelled() => State::Stopped,
-                    Some(Command::Ensure(waiter)) = self.commands.recv() => {
+                    command = self.commands.recv() => {
+                        let Some(Command::Ensure(waiter)) = command else { break };
                         let start = self.context.tasks.spawn(start(
                             Arc::clone(&self.spec),
                             Arc::clone(&self.context),
+                            Arc::clone(&self.board),
                             era,
                             restarts.not_before.take(),
                         ));
@@ -127,7 +134,7 @@ impl Actor {
                     result = &mut start => {
                         match result.unwrap_or_else(|_| Err(StartFailure::internal())) {
                             Ok(started) => {
-                                era = started.era;
+                                era = started.greeting.era;
                                 versions += 1;
                                 let running = self.publish(started, versions).await;
                                 answer(waiting, &Ok(running.live.clone()));
@@ -181,21 +188,26 @@ impl Actor {
         }
     }
 
+    /// Whether anybody can still ask for the server.
+    fn is_wanted(&self) -> bool {
+        !self.commands.is_closed() || !self.commands.is_empty()
+    }
+
     /// Makes a started server known: first to the snapshot, then to those who wait for it.
-    async fn publish(&self, mut started: Started, version: u64) -> Running {
-        let listing = std::mem::take(&mut started.listing);
-        let first = Listed { version, listing: Arc::new(listing) };
+    async fn publish(&self, started: Started, version: u64) -> Running {
+        let first = Listed { version, listing: Arc::clone(&started.listing) };
         self.report(first.clone()).await;
         let (listed, listed_receiver) = watch::channel(first);
         let (death, death_receiver) = watch::channel(None);
         let live = Live::new(Parts {
             link: started.link.clone(),
-            meta: started.session.meta.clone(),
+            greeting: Arc::clone(&started.greeting),
             listed: listed_receiver,
             death: death_receiver,
             deadlines: Arc::clone(&self.context.deadlines),
         });
         self.status.send_replace(Status::Ready(live.clone()));
+        self.restore(live.clone());
         tracing::info!(
             server = self.spec.label,
             tools = live.listed().listing.tools.len(),
@@ -204,15 +216,31 @@ impl Actor {
         Running { started, live, since: Instant::now(), listed, death, relisting: None }
     }
 
+    /// Tells a server what its agents asked of the one before it.
+    fn restore(&self, live: Live) {
+        let board = Arc::clone(&self.board);
+        self.context.tasks.spawn(async move {
+            live.pass_on_log_level(&board).await;
+            if live.era() == Era::Legacy {
+                for uri in board.subscriptions() {
+                    let uri = Raw::encode(&uri);
+                    // One that it no longer has changes no more.
+                    let _ = live.outcome("resources/subscribe", &[("uri", &uri)]).await;
+                }
+            }
+        });
+    }
+
     async fn report(&self, listed: Listed) {
         // Refused only when the gateway is gone, and then nobody needs to know.
-        let _ = self.context.events.send(ListingChanged { backend: self.id, listed }).await;
+        let _ = self.events.send(ListingChanged { backend: self.id, listed }).await;
     }
 
     /// Waits for the next thing that happens to a running server, and deals with it.
     async fn accompany(&mut self, running: &mut Running, versions: &mut u64) -> Next {
         let shutdown = self.context.shutdown.clone();
-        let idle = idle_deadline(&running.live, self.spec.idle_timeout);
+        let is_wanted = !self.board.subscriptions().is_empty();
+        let idle = idle_deadline(&running.live, self.spec.idle_timeout.filter(|_| !is_wanted));
         tokio::select! {
             () = shutdown.cancelled() => Next::Stay,
             () = running.started.link.closed() => Next::Died,
@@ -222,28 +250,34 @@ impl Actor {
                 let _ = timeout(LAST_WORDS, running.started.link.closed()).await;
                 Next::Died
             }
-            Some(Command::Ensure(waiter)) = self.commands.recv() => {
+            command = self.commands.recv() => {
+                // Without a handle left, nobody can use the server any more.
+                let Some(Command::Ensure(waiter)) = command else { return Next::Stay };
                 answer(vec![waiter], &Ok(running.live.clone()));
                 Next::Stay
             }
-            () = running.started.tools_changed.notified(), if running.relisting.is_none() => {
+            () = self.board.lists_changed.notified(), if running.relisting.is_none() => {
                 let link = running.started.link.clone();
-                let meta = running.started.session.meta.clone();
-                let instructions = running.started.session.instructions.clone();
-                let spec = Arc::clone(&self.spec);
+                let greeting = Arc::clone(&running.started.greeting);
+                let last = running.live.listed().listing;
+                let (spec, board) = (Arc::clone(&self.spec), Arc::clone(&self.board));
                 running.relisting = Some(self.context.tasks.spawn(async move {
                     sleep(DEBOUNCE).await;
-                    let listing = handshake::list_tools(&link, &meta, &spec.label);
+                    let kinds = board.take_changed();
+                    if kinds.is_empty() {
+                        return Ok(None);
+                    }
+                    let listing = lists::read(&link, &greeting, &last, kinds, &spec.label);
                     let listing = timeout(spec.startup_timeout, listing).await;
-                    let listing = listing.map_err(|_| "it does not answer".to_owned())?;
-                    listing.map(|listing| Listing { instructions, ..listing })
+                    listing.map_err(|_| "it does not answer".to_owned())?.map(Some)
                 }));
                 Next::Stay
             }
             listing = join(&mut running.relisting) => {
                 running.relisting = None;
                 match listing {
-                    Ok(Ok(listing)) => {
+                    Ok(Ok(None)) | Err(_) => {}
+                    Ok(Ok(Some(listing))) => {
                         *versions += 1;
                         let next = Listed { version: *versions, listing: Arc::new(listing) };
                         running.listed.send_replace(next.clone());
@@ -251,9 +285,8 @@ impl Actor {
                     }
                     Ok(Err(reason)) => {
                         let server = &self.spec.label;
-                        tracing::warn!(server, "its changed tools could not be listed: {reason}");
+                        tracing::warn!(server, "its changed lists could not be read: {reason}");
                     }
-                    Err(_) => {}
                 }
                 Next::Stay
             }

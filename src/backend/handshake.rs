@@ -1,188 +1,201 @@
-//! The first words with a server: the protocol era, and its tool list.
+//! The first words with a server: which revisions it speaks, and what it says of itself.
+//!
+//! A server of the older revisions is greeted with `initialize`, one of 2026-07-28 with
+//! `server/discover`. Which it is shows in its answers alone: there are servers that refuse what
+//! they do not know, servers that end, and servers that stay silent. So one greeting is sent; when
+//! it is refused, or nothing has come for a while, the other one is sent too, and the first that is
+//! answered with a result counts. Whatever comes later is dropped by the wire.
 
-use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use rmcp::model::{
-    ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, SubscriptionFilter,
-};
-use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext, Peer,
-    RunningService,
-};
-use rmcp::{ClientHandler, RoleClient};
+use rmcp::model::{Implementation, ProtocolVersion};
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
-use crate::catalog::Listing;
+use crate::catalog::Abilities;
+use crate::config::Protocol;
 use crate::raw::Raw;
-use crate::wire::server::{Link, Outcome, RequestError, ServerTransport, Step};
+use crate::wire::server::{Link, Outcome, Pending, RequestError};
 
-/// The most pages of a tool list that are read.
-const MAX_PAGES: usize = 1000;
-/// The pause before listening to a modern server again that ended the last subscription.
-const RELISTEN: Duration = Duration::from_secs(1);
+/// How long a refused greeting waits for a server that may be about to end because of it.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Which revisions of the protocol a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Era {
+pub enum Era {
     /// 2024-11-05 to 2025-11-25: a session begins with `initialize`.
     Legacy,
     /// 2026-07-28: every request says of itself what it needs.
     Modern,
 }
 
-/// Hears what a server says unasked.
-#[derive(Clone)]
-pub(crate) struct Ears {
-    /// Told when the server's tools have changed.
-    pub(crate) tools_changed: Arc<Notify>,
+impl Era {
+    /// The other one.
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Legacy => Self::Modern,
+            Self::Modern => Self::Legacy,
+        }
+    }
+
+    fn method(self) -> &'static str {
+        match self {
+            Self::Legacy => "initialize",
+            Self::Modern => "server/discover",
+        }
+    }
 }
 
-impl ClientHandler for Ears {
-    fn get_info(&self) -> ClientConfig {
-        // The newest revision with a handshake: some servers refuse a newer one outright.
-        ClientConfig::new(ClientCapabilities::default(), implementation())
-            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+/// What a server said of itself.
+#[derive(Debug)]
+pub(crate) struct Greeting {
+    pub(crate) era: Era,
+    pub(crate) abilities: Abilities,
+    pub(crate) instructions: Option<String>,
+    /// What every request to it must carry in `_meta`.
+    pub(crate) meta: Vec<(String, Raw)>,
+}
+
+/// Why a greeting came to nothing.
+#[derive(Debug)]
+pub(crate) enum Unwelcome {
+    /// The server answered that it does not speak this way.
+    Refused(String),
+    /// It answered something else.
+    Confused(String),
+    /// The link ended.
+    Ended,
+}
+
+/// Greets a server. `first` is the era to try first where `protocol` leaves the choice; the other
+/// one follows when that is refused, or when nothing has come for `patience`.
+pub(crate) async fn begin(
+    link: &Link,
+    protocol: Protocol,
+    first: Era,
+    capabilities: &Raw,
+    patience: Duration,
+) -> Result<Greeting, Unwelcome> {
+    let (first, second) = match protocol {
+        Protocol::Auto => (first, Some(first.other())),
+        Protocol::Legacy => (Era::Legacy, None),
+        Protocol::Modern => (Era::Modern, None),
+    };
+    let mut asked = greet(link, first, capabilities).await?;
+    let Some(second) = second else {
+        return read(link, first, asked.done().await, capabilities);
+    };
+    let refusal = match timeout(patience, asked.done()).await {
+        Ok(answer) => match read(link, first, answer, capabilities) {
+            Err(Unwelcome::Refused(refusal)) => Some(refusal),
+            read => return read,
+        },
+        Err(_) => None,
+    };
+    // One that ends of what it does not know is not asked again.
+    if timeout(LAST_WORDS, link.closed()).await.is_ok() {
+        return Err(refusal.map_or(Unwelcome::Ended, Unwelcome::Refused));
+    }
+    let mut also_asked = greet(link, second, capabilities).await?;
+    if let Some(refusal) = refusal {
+        return match read(link, second, also_asked.done().await, capabilities) {
+            // What the first answer said is about the era that servers commonly speak.
+            Err(Unwelcome::Refused(_)) => Err(Unwelcome::Refused(refusal)),
+            read => read,
+        };
+    }
+    let (mut has_first, mut has_second) = (false, false);
+    loop {
+        let (era, answer) = tokio::select! {
+            answer = asked.done(), if !has_first => { has_first = true; (first, answer) }
+            answer = also_asked.done(), if !has_second => { has_second = true; (second, answer) }
+        };
+        match read(link, era, answer, capabilities) {
+            Err(Unwelcome::Refused(_)) if !(has_first && has_second) => {}
+            read => {
+                // A handshake is not cancelled, only no longer waited for.
+                asked.forget();
+                also_asked.forget();
+                return read;
+            }
+        }
+    }
+}
+
+async fn greet(link: &Link, era: Era, capabilities: &Raw) -> Result<Pending, Unwelcome> {
+    let sent = match era {
+        Era::Legacy => {
+            // The newest revision with a handshake: some servers refuse a newer one outright.
+            let version = Raw::encode(&ProtocolVersion::LATEST_WITH_INITIALIZE);
+            let ourselves = Raw::encode(&implementation());
+            let params = [
+                ("protocolVersion", &version),
+                ("capabilities", capabilities),
+                ("clientInfo", &ourselves),
+            ];
+            link.request(era.method(), &params, &[], false).await
+        }
+        Era::Modern => link.request(era.method(), &[], &modern_meta(capabilities), false).await,
+    };
+    sent.map_err(|_| Unwelcome::Ended)
+}
+
+fn read(
+    link: &Link,
+    era: Era,
+    answer: Result<Outcome, RequestError>,
+    capabilities: &Raw,
+) -> Result<Greeting, Unwelcome> {
+    #[derive(Deserialize)]
+    struct Said {
+        #[serde(default)]
+        capabilities: Abilities,
+        #[serde(default)]
+        instructions: Option<String>,
     }
 
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.tools_changed.notify_one();
+    let result = match answer {
+        Ok(Outcome::Result(result)) => result,
+        Ok(Outcome::Error(error)) => return Err(Unwelcome::Refused(message(&error))),
+        Err(RequestError::Oversized(length)) => {
+            return Err(Unwelcome::Confused(format!("its greeting had {length} bytes")));
+        }
+        Err(RequestError::NotSent | RequestError::Closed) => return Err(Unwelcome::Ended),
+    };
+    let said: Said = result.parse().map_err(|error| {
+        Unwelcome::Confused(format!("its answer to `{}` is not one: {error}", era.method()))
+    })?;
+    let meta = match era {
+        Era::Legacy => {
+            link.notify("notifications/initialized", None);
+            Vec::new()
+        }
+        Era::Modern => modern_meta(capabilities),
+    };
+    Ok(Greeting { era, abilities: said.capabilities, instructions: said.instructions, meta })
+}
+
+/// The message of an error object, or all of it.
+pub(crate) fn message(error: &Raw) -> String {
+    #[derive(Deserialize)]
+    struct Message {
+        message: String,
     }
+
+    error.parse::<Message>().map_or_else(|_| error.as_str().into_owned(), |error| error.message)
 }
 
 fn implementation() -> Implementation {
     Implementation::new("mcp-workbench", env!("CARGO_PKG_VERSION")).with_title("MCP Workbench")
 }
 
-/// A session that has begun; it ends when this is dropped.
-pub(crate) struct Session {
-    pub(crate) service: RunningService<RoleClient, Ears>,
-    /// What every request of the relay lane must carry in `_meta`.
-    pub(crate) meta: Vec<(String, Raw)>,
-    pub(crate) has_tools: bool,
-    pub(crate) instructions: Option<String>,
-}
-
-/// Begins a session in the given era.
-pub(crate) async fn begin(
-    transport: ServerTransport,
-    ears: Ears,
-    era: Era,
-) -> Result<Session, Box<ClientInitializeError>> {
-    let (mode, meta) = match era {
-        Era::Legacy => (ClientLifecycleMode::Initialize, Vec::new()),
-        Era::Modern => (
-            ClientLifecycleMode::Discover {
-                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-            },
-            modern_meta(),
-        ),
-    };
-    // The handshake's future is large, and few run at once.
-    let service = Box::pin(ears.serve_with_lifecycle(transport, mode)).await.map_err(Box::new)?;
-    let server = service.peer().peer_info();
-    let has_tools = server.as_ref().is_some_and(|server| server.capabilities.tools.is_some());
-    let instructions = server.and_then(|server| server.instructions.clone());
-    Ok(Session { service, meta, has_tools, instructions })
-}
-
 /// What a modern request says of its client (2026-07-28, basic/index, `_meta`).
-fn modern_meta() -> Vec<(String, Raw)> {
+pub(crate) fn modern_meta(capabilities: &Raw) -> Vec<(String, Raw)> {
     [
         ("protocolVersion", Raw::encode(&ProtocolVersion::V_2026_07_28)),
         ("clientInfo", Raw::encode(&implementation())),
-        ("clientCapabilities", Raw::encode(&ClientCapabilities::default())),
+        ("clientCapabilities", capabilities.clone()),
     ]
     .map(|(key, value)| (format!("io.modelcontextprotocol/{key}"), value))
     .into()
-}
-
-/// Hears a modern server out on changes of its tools, for as long as it lives.
-pub(crate) async fn hear_changes(peer: Peer<RoleClient>, tools_changed: Arc<Notify>) {
-    let wanted = SubscriptionFilter::builder().tools_list_changed().build();
-    while let Ok(mut subscription) = peer.listen(wanted.clone()).await {
-        // What changed before we listened would otherwise be lost.
-        tools_changed.notify_one();
-        while let Ok(Some(_)) = subscription.next().await {
-            tools_changed.notify_one();
-        }
-        if peer.is_transport_closed() {
-            return;
-        }
-        sleep(RELISTEN).await;
-    }
-}
-
-/// Reads a server's whole tool list. Entries that are malformed are left out with a warning.
-pub(crate) async fn list_tools(
-    link: &Link,
-    meta: &[(String, Raw)],
-    label: &str,
-) -> Result<Listing, String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Page<'a> {
-        #[serde(borrow)]
-        tools: Vec<&'a RawValue>,
-        #[serde(default)]
-        next_cursor: Option<String>,
-    }
-
-    let mut entries = Vec::new();
-    let mut seen = HashSet::new();
-    let mut cursor: Option<String> = None;
-    for _ in 0..MAX_PAGES {
-        let encoded = cursor.as_ref().map(Raw::encode);
-        let params: Vec<_> = encoded.iter().map(|cursor| ("cursor", cursor)).collect();
-        let result = ask(link, "tools/list", &params, meta).await?;
-        let text: Bytes = result.into_bytes();
-        let page: Page<'_> = serde_json::from_slice(&text)
-            .map_err(|error| format!("its tool list is not one: {error}"))?;
-        entries.extend(page.tools.into_iter().map(|tool| Raw::slice_of(&text, tool)));
-        match page.next_cursor {
-            None => break,
-            Some(next) if !seen.insert(next.clone()) => {
-                tracing::warn!(server = label, "the pages of the tool list repeat themselves");
-                break;
-            }
-            Some(next) => cursor = Some(next),
-        }
-    }
-    if seen.len() == MAX_PAGES {
-        tracing::warn!(server = label, "only the first {MAX_PAGES} pages of its tools were read");
-    }
-    let (listing, bad) = Listing::from_tools(entries);
-    for tool in bad {
-        tracing::warn!(server = label, "a tool was left out: {}: {}", tool.what, tool.why);
-    }
-    Ok(listing)
-}
-
-/// Makes one request and waits for its result; an error says what there was instead.
-pub(crate) async fn ask(
-    link: &Link,
-    method: &str,
-    params: &[(&str, &Raw)],
-    meta: &[(String, Raw)],
-) -> Result<Raw, String> {
-    let ended = |error| match error {
-        RequestError::NotSent | RequestError::Closed => "it ended".to_owned(),
-        RequestError::Oversized(length) => format!("its answer had {length} bytes"),
-    };
-    let mut request = link.request(method, params, meta, false).await.map_err(ended)?;
-    loop {
-        match request.next().await {
-            Step::Progress(_) => {}
-            Step::Done(Ok(Outcome::Result(result))) => return Ok(result),
-            Step::Done(Ok(Outcome::Error(error))) => {
-                return Err(format!("it answered `{method}` with the error {}", error.as_str()));
-            }
-            Step::Done(Err(error)) => return Err(ended(error)),
-        }
-    }
 }

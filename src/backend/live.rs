@@ -6,24 +6,32 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
+use crate::backend::agent::{Event, LogLevel};
 use crate::backend::deadline::Deadlines;
+use crate::backend::handshake::{Era, Greeting};
+use crate::backend::switchboard::{Entry, Switchboard};
 use crate::backend::{Error, Listed, Outcome};
-use crate::policy::Permit;
 use crate::raw::Raw;
+use crate::wire::incoming::error_object;
 use crate::wire::server::{Link, RequestError, Step};
 
 /// How long a call waits to be told what its server died of.
 const POST_MORTEM: Duration = Duration::from_secs(2);
 
-/// One call of one tool.
-#[derive(Clone, Copy, Debug)]
+/// JSON-RPC: something went wrong behind us.
+const INTERNAL_ERROR: i64 = -32603;
+
+/// One request that is passed on to a server.
+#[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// The arguments as the agent wrote them.
-    pub arguments: Option<&'a Raw>,
+    /// The members of its `params`, less `_meta`, and less a tool's name.
+    pub params: &'a [(&'a str, &'a Raw)],
     /// What of the agent's `_meta` goes on to the server.
     pub meta: &'a [(String, Raw)],
-    /// Where the `params` of the server's progress notifications go.
-    pub progress: Option<&'a mpsc::Sender<Raw>>,
+    /// What of the server's log is wanted in it.
+    pub log: LogLevel,
+    /// Where the server's progress goes.
+    pub events: Option<&'a mpsc::Sender<Event>>,
     /// How long the server may neither answer nor show progress.
     pub timeout: Duration,
 }
@@ -34,8 +42,7 @@ pub struct Live(Arc<Inner>);
 
 struct Inner {
     link: Link,
-    /// What every request to this server carries in `_meta`, by the revision it speaks.
-    meta: Vec<(String, Raw)>,
+    greeting: Arc<Greeting>,
     listed: watch::Receiver<Listed>,
     /// What the server died of, once that is known.
     death: watch::Receiver<Option<Arc<str>>>,
@@ -54,7 +61,7 @@ struct Usage {
 /// What a link is made of.
 pub(crate) struct Parts {
     pub(crate) link: Link,
-    pub(crate) meta: Vec<(String, Raw)>,
+    pub(crate) greeting: Arc<Greeting>,
     pub(crate) listed: watch::Receiver<Listed>,
     pub(crate) death: watch::Receiver<Option<Arc<str>>>,
     pub(crate) deadlines: Arc<Deadlines>,
@@ -62,9 +69,9 @@ pub(crate) struct Parts {
 
 impl Live {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { link, meta, listed, death, deadlines } = parts;
+        let Parts { link, greeting, listed, death, deadlines } = parts;
         let usage = Usage { running: 0, since: Instant::now(), is_closing: false };
-        Self(Arc::new(Inner { link, meta, listed, death, deadlines, usage: Mutex::new(usage) }))
+        Self(Arc::new(Inner { link, greeting, listed, death, deadlines, usage: Mutex::new(usage) }))
     }
 
     /// What the server last said it has.
@@ -99,19 +106,62 @@ impl Live {
         })
     }
 
-    /// Calls the permitted tool and waits for its answer; `None` when the server was gone before
-    /// anything was sent to it. Dropping the future cancels the call at the server.
-    pub(crate) async fn call(
+    /// Which revisions the server speaks.
+    pub fn era(&self) -> Era {
+        self.0.greeting.era
+    }
+
+    /// Asks something of the server and passes its result over; an error is what else there was.
+    pub(crate) async fn outcome(
         &self,
-        permit: &Permit,
+        method: &str,
+        params: &[(&str, &Raw)],
+    ) -> Result<(), Outcome> {
+        let answer = match self.0.link.request(method, params, &[], false).await {
+            Ok(mut asked) => asked.done().await,
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(Outcome::Result(_)) => Ok(()),
+            Ok(error @ Outcome::Error(_)) => Err(error),
+            Err(_) => Err(Outcome::Error(error_object(INTERNAL_ERROR, "the server ended", None))),
+        }
+    }
+
+    /// Asks a legacy server for what its agents want to hear of its log.
+    pub(crate) async fn pass_on_log_level(&self, board: &Switchboard) {
+        if self.era() == Era::Legacy
+            && self.0.greeting.abilities.logging.is_some()
+            && let Some(level) = board.wanted_log()
+            && self.outcome("logging/setLevel", &[("level", &level)]).await.is_err()
+        {
+            tracing::debug!("a server does not take the log level");
+        }
+    }
+
+    /// Tells the server something.
+    pub(crate) fn notify(&self, method: &str, params: Option<Raw>) {
+        self.0.link.notify(method, params);
+    }
+
+    /// Makes a request and waits for its answer; `None` when the server was gone before anything
+    /// was sent to it. Dropping the future cancels the request at the server.
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        first: Option<(&str, &Raw)>,
         call: Call<'_>,
+        entry: &Entry,
     ) -> Result<Option<Outcome>, Error> {
-        let name = Raw::encode(&permit.tool().tool);
-        let mut params = vec![("name", &name)];
-        params.extend(call.arguments.map(|arguments| ("arguments", arguments)));
-        let meta: Vec<_> = call.meta.iter().chain(&self.0.meta).cloned().collect();
+        let params: Vec<_> = first.into_iter().chain(call.params.iter().copied()).collect();
+        let mut meta: Vec<_> = call.meta.iter().chain(&self.0.greeting.meta).cloned().collect();
+        if self.era() == Era::Modern
+            && let Some(level) = call.log.wanted()
+        {
+            meta.push(("io.modelcontextprotocol/logLevel".to_owned(), level.encode()));
+        }
         let mut deadline = self.0.deadlines.add(Instant::now() + call.timeout);
-        let request = self.0.link.request("tools/call", &params, &meta, true);
+        let request = self.0.link.request(method, &params, &meta, true);
         let request = tokio::select! {
             biased;
             request = request => request,
@@ -126,14 +176,21 @@ impl Live {
             let step = tokio::select! {
                 biased;
                 step = request.next() => step,
-                () = deadline.passed() => return Err(Error::TimedOut(call.timeout)),
+                () = deadline.passed() => {
+                    // A person who is asked something may take their time.
+                    match entry.patient_since().map(|since| since + call.timeout) {
+                        Some(until) if until > Instant::now() => deadline.move_to(until),
+                        _ => return Err(Error::TimedOut(call.timeout)),
+                    }
+                    continue;
+                }
             };
             match step {
                 Step::Progress(params) => {
                     deadline.move_to(Instant::now() + call.timeout);
-                    if let Some(progress) = call.progress {
+                    if let Some(events) = call.events {
                         // An agent that is gone takes no progress; its call ends elsewhere.
-                        let _ = progress.send(params).await;
+                        let _ = events.send(Event::Progress(params)).await;
                     }
                 }
                 Step::Done(Ok(outcome)) => return Ok(Some(outcome)),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -12,8 +13,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::actor::{Actor, Status};
 use crate::backend::guard::Guard;
+use crate::backend::switchboard::Switchboard;
 use crate::backend::{Backend, BackendId, ChildEnvironment, Context, ListingChanged, Spec};
-use crate::config::StdioLaunch;
+use crate::config::{Protocol, StdioLaunch};
 
 /// How long the end of all servers may take.
 const SHUTDOWN: Duration = Duration::from_millis(1600);
@@ -36,13 +38,21 @@ pub struct Pool {
 
 #[derive(Default)]
 struct Backends {
-    shared: HashMap<StdioLaunch, Backend>,
+    shared: HashMap<Key, Backend>,
     count: usize,
 }
 
+/// What two entries must have in common to share a process.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    launch: StdioLaunch,
+    protocol: Protocol,
+    capabilities: Bytes,
+}
+
 impl Pool {
-    /// An empty pool that reports changed listings to `events`.
-    pub fn new(options: PoolOptions, events: mpsc::Sender<ListingChanged>) -> Self {
+    /// An empty pool.
+    pub fn new(options: PoolOptions) -> Self {
         let PoolOptions { environment, program } = options;
         let context = Context {
             environment,
@@ -51,7 +61,6 @@ impl Pool {
             tasks: TaskTracker::new(),
             deadlines: Arc::default(),
             shutdown: CancellationToken::new(),
-            events,
         };
         let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
         context
@@ -61,28 +70,41 @@ impl Pool {
     }
 
     /// The backend for a server: the one there is for an equal launch when it may be shared, else
-    /// a new one. Of entries that share, the first one's timeouts hold.
-    pub fn backend(&self, spec: Spec, is_shared: bool) -> Backend {
+    /// a new one, which reports its listings to `events`. Of entries that share, the first one's
+    /// timeouts hold.
+    pub fn backend(
+        &self,
+        spec: Arc<Spec>,
+        is_shared: bool,
+        events: mpsc::Sender<ListingChanged>,
+    ) -> Backend {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_shared && let Some(backend) = backends.shared.get(&spec.launch) {
+        let key = Key {
+            launch: spec.launch.clone(),
+            protocol: spec.protocol,
+            capabilities: spec.capabilities.clone().into_bytes(),
+        };
+        if is_shared && let Some(backend) = backends.shared.get(&key) {
             return backend.clone();
         }
         let id = BackendId(backends.count);
         backends.count += 1;
         let (commands, commands_receiver) = mpsc::channel(64);
         let (status, status_receiver) = watch::channel(Status::Stopped);
-        let launch = spec.launch.clone();
+        let board = Arc::new(Switchboard::new(spec.server.clone(), spec.has_roots));
         let actor = Actor {
             id,
-            spec: Arc::new(spec),
+            spec,
             context: Arc::clone(&self.context),
             commands: commands_receiver,
             status,
+            board: Arc::clone(&board),
+            events,
         };
         self.context.tasks.spawn(actor.run());
-        let backend = Backend { id, commands, status: status_receiver };
+        let backend = Backend { id, commands, status: status_receiver, board };
         if is_shared {
-            backends.shared.insert(launch, backend.clone());
+            backends.shared.insert(key, backend.clone());
         }
         backend
     }

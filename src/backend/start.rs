@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::service::ClientInitializeError;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_util::task::TaskTracker;
 
 use crate::backend::death::{self, StderrTail};
-use crate::backend::handshake::{self, Ears, Era, Session};
+use crate::backend::handshake::{self, Era, Greeting, Unwelcome};
 use crate::backend::launch::{self, Process};
-use crate::backend::{Context, Spec, StartFailure};
+use crate::backend::lists::{self, Kinds};
+use crate::backend::switchboard::Switchboard;
+use crate::backend::{Context, Spec, StartFailure, listen};
 use crate::catalog::Listing;
-use crate::wire;
+use crate::config::Protocol;
+use crate::wire::server::{self, Link};
 
 /// How long the last lines of standard error are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -22,21 +22,18 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 /// A server that has been started and listed.
 pub(crate) struct Started {
     pub(crate) process: Process,
-    pub(crate) session: Session,
-    pub(crate) link: wire::server::Link,
+    pub(crate) greeting: Arc<Greeting>,
+    pub(crate) link: Link,
     pub(crate) stderr: StderrTail,
     pub(crate) drain: JoinHandle<()>,
-    pub(crate) tools_changed: Arc<Notify>,
-    pub(crate) listing: Listing,
-    pub(crate) era: Era,
+    pub(crate) listing: Arc<Listing>,
 }
 
 impl Started {
     /// Ends the server and says how it ended.
     pub(crate) async fn end(self) -> String {
-        let Self { process, session, link, stderr, drain, .. } = self;
+        let Self { process, link, stderr, drain, .. } = self;
         link.close_input();
-        drop(session);
         let status = process.end().await;
         // A child of the server that has left its group may hold its output open.
         link.close();
@@ -56,35 +53,51 @@ async fn hear_out(mut drain: JoinHandle<()>) {
 pub(crate) async fn start(
     spec: Arc<Spec>,
     context: Arc<Context>,
+    board: Arc<Switchboard>,
     era: Era,
     not_before: Option<Instant>,
 ) -> Result<Started, StartFailure> {
     if let Some(then) = not_before {
         sleep_until(then).await;
     }
-    let other = match era {
-        Era::Legacy => Era::Modern,
-        Era::Modern => Era::Legacy,
+    let first = match attempt(&spec, &context, &board, spec.protocol, era).await {
+        Ok(started) => return Ok(started),
+        Err(Attempt::Failed(failure)) => return Err(failure),
+        Err(Attempt::Refused(first)) => first,
     };
-    match attempt(&spec, &context, era).await {
-        Err(Attempt::Refused(first)) => match attempt(&spec, &context, other).await {
-            Ok(started) => Ok(started),
-            // What the first attempt said is about the era that servers commonly speak.
-            Err(_) => Err(first),
-        },
-        Err(Attempt::Failed(failure)) => Err(failure),
-        Ok(started) => Ok(started),
+    // One that refuses the first greeting may end of it, or of the second that followed; so each
+    // gets a process that has heard nothing else.
+    let alone = match spec.protocol {
+        Protocol::Auto => [era.other(), era],
+        Protocol::Legacy | Protocol::Modern => return Err(first),
+    };
+    for era in alone {
+        let protocol = match era {
+            Era::Legacy => Protocol::Legacy,
+            Era::Modern => Protocol::Modern,
+        };
+        if let Ok(started) = attempt(&spec, &context, &board, protocol, era).await {
+            return Ok(started);
+        }
     }
+    // What the first attempt said is about the era that servers commonly speak.
+    Err(first)
 }
 
 enum Attempt {
-    /// The server answered that it does not speak this era.
+    /// The server does not take the greeting: it said so, or ended after a second one.
     Refused(StartFailure),
     /// Anything else.
     Failed(StartFailure),
 }
 
-async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, Attempt> {
+async fn attempt(
+    spec: &Spec,
+    context: &Context,
+    board: &Arc<Switchboard>,
+    protocol: Protocol,
+    era: Era,
+) -> Result<Started, Attempt> {
     let (mut process, streams) =
         launch::spawn(&spec.launch, &context.environment, context.program.as_deref())
             .map_err(Attempt::Failed)?;
@@ -94,16 +107,19 @@ async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, At
     let own = spec.launch.env.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let stderr = StderrTail::new(inherited.chain(own));
     let drain = context.tasks.spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));
-    let (link, transport) = wire::server::connect(
+    let hear = {
+        let board = Arc::clone(board);
+        move |incoming| board.hear(incoming)
+    };
+    let link = server::connect(
         streams.stdout,
         streams.stdin,
         spec.max_message_bytes,
         &spec.label,
+        hear,
         &context.tasks,
     );
-    let ears = Ears { tools_changed: Arc::new(Notify::new()) };
-    let tools_changed = Arc::clone(&ears.tools_changed);
-    let words = first_words(transport, ears, era, &link, spec, &context.tasks);
+    let words = first_words(&link, protocol, era, spec, context, board);
     let words = timeout(spec.startup_timeout, words);
     let left = async {
         process.left().await;
@@ -115,29 +131,20 @@ async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, At
         words = words => words,
         () = left => {
             link.close();
-            Ok(Err(Words::Silence))
+            Ok(Err(Unwelcome::Ended))
         }
     };
     let failure = match words {
-        Ok(Ok((session, listing))) => {
-            return Ok(Started {
-                process,
-                session,
-                link,
-                stderr,
-                drain,
-                tools_changed,
-                listing,
-                era,
-            });
+        Ok(Ok((greeting, listing))) => {
+            return Ok(Started { process, greeting, link, stderr, drain, listing });
         }
-        Ok(Err(failure)) => failure,
-        Err(_) => Words::Silence,
+        Ok(Err(failure)) => Some(failure),
+        Err(_) => None,
     };
+    // A server that ends may be noticed first by what can no longer be written to it.
     let has_ended = match failure {
-        Words::Silence | Words::Refused(_) => link.is_closed(),
-        // A server that ends may be noticed first by what can no longer be written to it.
-        Words::Confused(_) => timeout(LAST_WORDS, link.closed()).await.is_ok(),
+        None => link.is_closed(),
+        Some(_) => timeout(LAST_WORDS, link.closed()).await.is_ok(),
     };
     link.close_input();
     let status = process.end().await;
@@ -146,39 +153,37 @@ async fn attempt(spec: &Spec, context: &Context, era: Era) -> Result<Started, At
     Err(explain(failure, has_ended.then(|| death::describe(status, &stderr)), spec, &stderr))
 }
 
-/// Why the first words came to nothing.
-enum Words {
-    Refused(String),
-    Confused(String),
-    Silence,
-}
-
 async fn first_words(
-    transport: wire::server::ServerTransport,
-    ears: Ears,
+    link: &Link,
+    protocol: Protocol,
     era: Era,
-    link: &wire::server::Link,
     spec: &Spec,
-    tasks: &TaskTracker,
-) -> Result<(Session, Listing), Words> {
-    let tools_changed = Arc::clone(&ears.tools_changed);
-    let session = handshake::begin(transport, ears, era).await.map_err(|error| match *error {
-        ClientInitializeError::JsonRpcError(error) => Words::Refused(error.message.into_owned()),
-        error => Words::Confused(error.to_string()),
-    })?;
-    let mut listing = if session.has_tools {
-        handshake::list_tools(link, &session.meta, &spec.label).await.map_err(Words::Confused)?
-    } else {
-        Listing::default()
-    };
-    listing.instructions.clone_from(&session.instructions);
-    if era == Era::Modern && session.has_tools {
-        tasks.spawn(handshake::hear_changes(session.service.peer().clone(), tools_changed));
+    context: &Context,
+    board: &Arc<Switchboard>,
+) -> Result<(Arc<Greeting>, Arc<Listing>), Unwelcome> {
+    let patience = spec.startup_timeout / 2;
+    let greeting = handshake::begin(link, protocol, era, &spec.capabilities, patience).await?;
+    let greeting = Arc::new(greeting);
+    // Lists may change while they are read; so first the server is asked to tell, and what it told
+    // before is forgotten.
+    board.take_changed();
+    if greeting.era == Era::Modern {
+        let listening = listen::listen(link, &greeting, board).await;
+        let (link, board) = (link.clone(), Arc::clone(board));
+        context.tasks.spawn(listen::keep(listening, link, Arc::clone(&greeting), board));
     }
-    Ok((session, listing))
+    let listing = lists::read(link, &greeting, &Listing::default(), Kinds::ALL, &spec.label)
+        .await
+        .map_err(Unwelcome::Confused)?;
+    Ok((greeting, Arc::new(listing)))
 }
 
-fn explain(words: Words, death: Option<String>, spec: &Spec, stderr: &StderrTail) -> Attempt {
+fn explain(
+    words: Option<Unwelcome>,
+    death: Option<String>,
+    spec: &Spec,
+    stderr: &StderrTail,
+) -> Attempt {
     let with_tail = |reason: String| match stderr.text() {
         tail if tail.is_empty() => reason,
         tail => format!("{reason}; the last lines of its standard error:\n{tail}"),
@@ -188,21 +193,25 @@ fn explain(words: Words, death: Option<String>, spec: &Spec, stderr: &StderrTail
             .to_owned()
     };
     if let Some(death) = death {
-        return Attempt::Failed(StartFailure {
+        let failure = StartFailure {
             reason: format!("it ended before it was ready: {death}"),
             hint: run_by_hand(),
-        });
+        };
+        return match words {
+            Some(Unwelcome::Refused(_)) => Attempt::Refused(failure),
+            _ => Attempt::Failed(failure),
+        };
     }
     match words {
-        Words::Refused(message) => Attempt::Refused(StartFailure {
+        Some(Unwelcome::Refused(message)) => Attempt::Refused(StartFailure {
             reason: with_tail(format!("it refused the connection: {message}")),
             hint: run_by_hand(),
         }),
-        Words::Confused(message) => Attempt::Failed(StartFailure {
+        Some(Unwelcome::Confused(message)) => Attempt::Failed(StartFailure {
             reason: with_tail(format!("it does not speak MCP as expected: {message}")),
             hint: run_by_hand(),
         }),
-        Words::Silence => Attempt::Failed(StartFailure {
+        None | Some(Unwelcome::Ended) => Attempt::Failed(StartFailure {
             reason: with_tail(format!(
                 "it was not ready within {} ms",
                 spec.startup_timeout.as_millis()

@@ -5,7 +5,7 @@ use super::*;
 
 #[test]
 fn one_bad_tool_costs_that_tool() {
-    let (listing, bad) = Listing::from_tools(
+    let (tools, bad) = ToolDefinition::read_all(
         [
             json!({"name": "good", "inputSchema": {}, "later": {"x": 1.0}}),
             json!({"name": "broken", "inputSchema": true}),
@@ -16,11 +16,8 @@ fn one_bad_tool_costs_that_tool() {
         .iter()
         .map(Raw::encode),
     );
-    assert_eq!(listing.tools.len(), 1);
-    assert_eq!(
-        listing.tool("good").unwrap().raw.as_str(),
-        r#"{"name":"good","inputSchema":{},"later":{"x":1.0}}"#
-    );
+    assert_eq!(tools.len(), 1);
+    assert_eq!(tools[0].raw.as_str(), r#"{"name":"good","inputSchema":{},"later":{"x":1.0}}"#);
     let bad: Vec<_> = bad.iter().map(|bad| format!("{}: {}", bad.what, bad.why)).collect();
     assert_eq!(bad[0], "`broken`: `inputSchema` is not an object");
     assert!(bad[1].starts_with("entry 3: missing field `name`"), "{}", bad[1]);

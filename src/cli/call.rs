@@ -11,7 +11,7 @@ use crate::cli::error::Error;
 use crate::cli::progress::Spinner;
 use crate::cli::{Global, print, with_gateway};
 use crate::exposure;
-use crate::gateway::{CallError, Gateway, Origin};
+use crate::gateway::{CallError, Event, Gateway, Origin, Presence};
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 use crate::raw::Raw;
 
@@ -27,7 +27,7 @@ Examples:
   mcp-workbench call desk clock now --json | jq .structuredContent";
 
 /// How many notices of progress may wait to be shown.
-const PROGRESS: usize = 64;
+const EVENTS: usize = 64;
 /// The most names that an error offers.
 const OFFERED: usize = 3;
 
@@ -94,17 +94,22 @@ async fn call(
     tool: &ToolId,
     arguments: Option<&Raw>,
 ) -> Result<Outcome, CallError> {
-    let (progress, mut progressed) = mpsc::channel::<Raw>(PROGRESS);
-    let origin = Origin { meta: &[], progress: Some(&progress) };
+    let (sender, mut events) = mpsc::channel(EVENTS);
+    let nobody = Presence::new(None);
+    let origin = Origin { events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
     let spinner = Spinner::new(format!("calling {tool}"));
-    let calling = gateway.call(tool, arguments, origin);
+    let calling = gateway.call(tool, arguments, &[], origin);
     tokio::pin!(calling);
     loop {
         tokio::select! {
             outcome = &mut calling => return outcome,
-            Some(params) = progressed.recv() => {
-                spinner.say(format!("calling {tool}: {}", content::progress(&params)));
-            }
+            Some(event) = events.recv() => match event {
+                Event::Progress(params) => {
+                    spinner.say(format!("calling {tool}: {}", content::progress(&params)));
+                }
+                // Nobody is asked here, and logs are not what was called for.
+                Event::Question(_) | Event::Notice { .. } => {}
+            },
         }
     }
 }
@@ -163,6 +168,7 @@ pub(crate) fn explain(error: &CallError) -> Error {
             "did you mean {}? `mcp-workbench list` shows all",
             list(nearest.iter().take(OFFERED).map(String::as_str))
         )),
+        CallError::UnknownThing { .. } => failed,
         CallError::BadArguments { tool, mismatches } => {
             let failed = Error::failed(format!("{error}, so it was not called"));
             let causes = mismatches.iter().map(ToString::to_string);

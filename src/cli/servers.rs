@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::catalog::shorten;
 use crate::cli::progress::Spinner;
 use crate::config::ToolboxConfig;
-use crate::gateway::{FailedServer, Gateway};
+use crate::gateway::{FailedServer, Gateway, Presence};
 use crate::name::{ServerName, ToolboxName};
 
 /// The longest line of progress, in characters.
@@ -41,12 +41,13 @@ impl Start {
 pub(crate) async fn start(gateway: &Gateway, toolboxes: &[&ToolboxConfig]) -> Vec<Start> {
     let mut starting = JoinSet::new();
     let mut waiting = Vec::new();
+    let nobody = Presence::new(None);
     for toolbox in toolboxes {
         for server in &toolbox.servers {
             let (toolbox, server) = (toolbox.name.clone(), server.name.clone());
             let index = waiting.len();
             waiting.push(Some(format!("{toolbox}/{server}")));
-            let start = gateway.start(&toolbox, &server);
+            let start = gateway.start(&toolbox, &server, &nobody);
             let began = Instant::now();
             starting.spawn(async move {
                 let failure = start.await.err();

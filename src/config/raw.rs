@@ -64,6 +64,9 @@ pub(super) enum RawToolMode {
     /// Opening a toolbox returns its tools' definitions, and `use_tool` calls them. For clients
     /// that do not follow changes of their tool list.
     Proxy,
+    /// The tools of all toolboxes are in the agent's tool list from the start, under their own
+    /// names where those are unambiguous.
+    Direct,
 }
 
 /// Bounds on what passes through.
@@ -159,6 +162,16 @@ pub(super) struct RawServer {
     #[schemars(extend("default" = true))]
     pub(super) shared: Option<Located<bool>>,
 
+    /// Which revisions of MCP the server is spoken to in: `legacy` (2024-11-05 to 2025-11-25),
+    /// `modern` (2026-07-28), or `auto` to find out.
+    #[schemars(extend("enum" = ["auto", "legacy", "modern", null], "default" = "auto"))]
+    pub(super) protocol: Option<Located<String>>,
+
+    /// Whether the server is told the agent's roots when it asks. Some servers let an agent touch
+    /// what its roots name, whatever their arguments say.
+    #[schemars(extend("default" = false))]
+    pub(super) roots: Option<Located<bool>>,
+
     /// What other clients write beside.
     #[schemars(skip)]
     pub(super) foreign: Foreign,
@@ -195,13 +208,14 @@ impl RawConfig {
 
 impl RawToolMode {
     /// Every mode.
-    pub(super) const ALL: [Self; 2] = [Self::Dynamic, Self::Proxy];
+    pub(super) const ALL: [Self; 3] = [Self::Dynamic, Self::Proxy, Self::Direct];
 
     /// What it is checked to.
     pub(super) fn checked(self) -> ToolMode {
         match self {
             Self::Dynamic => ToolMode::Dynamic,
             Self::Proxy => ToolMode::Proxy,
+            Self::Direct => ToolMode::Direct,
         }
     }
 
@@ -273,6 +287,8 @@ impl RawServer {
             idle_timeout_ms: fields.take("idleTimeoutMs").and_then(|node| reader.number(&node)),
             inherit_env: fields.take("inheritEnv").and_then(|node| reader.boolean(&node)),
             shared: fields.take("shared").and_then(|node| reader.boolean(&node)),
+            protocol: fields.take("protocol").and_then(|node| reader.string(&node)),
+            roots: fields.take("roots").and_then(|node| reader.boolean(&node)),
             foreign: Foreign::read(fields, reader, enabled, call_timeout_ms.as_ref()),
             call_timeout_ms,
         })
@@ -325,9 +341,8 @@ fn belongs_elsewhere(key: &str) -> Option<String> {
         "maxListingBytes" | "maxMessageBytes" => "`limits`",
         "description" => "a toolbox, or a server",
         "command" | "args" | "env" | "cwd" | "toolFilters" | "transport" | "disabled"
-        | "startupTimeoutMs" | "callTimeoutMs" | "idleTimeoutMs" | "inheritEnv" | "shared" => {
-            "a server, under `mcpServers`"
-        }
+        | "startupTimeoutMs" | "callTimeoutMs" | "idleTimeoutMs" | "inheritEnv" | "shared"
+        | "protocol" | "roots" => "a server, under `mcpServers`",
         "servers" | "context_servers" | "mcp" => {
             return Some("did you mean `mcpServers`?".to_owned());
         }

@@ -11,8 +11,8 @@ use crate::config::check::{Places, bounded};
 use crate::config::foreign::Foreign;
 use crate::config::limits;
 use crate::config::raw::{Entries, RawServer};
-use crate::config::reader::{Located, Reader};
-use crate::config::{Launch, ServerConfig, StdioLaunch};
+use crate::config::reader::{Located, Reader, did_you_mean};
+use crate::config::{Launch, Protocol, ServerConfig, StdioLaunch};
 use crate::name::ServerName;
 
 /// What came of a server block.
@@ -47,6 +47,8 @@ pub(super) fn check(
         idle_timeout_ms,
         inherit_env,
         shared,
+        protocol,
+        roots,
         foreign,
     } = raw;
     let Foreign { enabled: _, kind, remote, timeout_ms, environment, include, exclude } = foreign;
@@ -63,6 +65,14 @@ pub(super) fn check(
     let startup_timeout = timeout(startup_timeout_ms, 1, reader);
     let call_timeout = timeout(call_timeout_ms.or(timeout_ms), 1, reader);
     let idle_timeout = timeout(idle_timeout_ms, 0, reader);
+    let protocol = protocol.map_or(Protocol::Auto, |word| {
+        Protocol::from_word(&word.value).unwrap_or_else(|| {
+            let message = format!("expected `auto`, `legacy` or `modern`, found `{}`", word.value);
+            let hint = did_you_mean(&word.value, &["auto", "legacy", "modern"]);
+            reader.error(&word.spot, message, hint);
+            Protocol::Auto
+        })
+    });
     if off {
         return Checked::Off;
     }
@@ -114,6 +124,8 @@ pub(super) fn check(
             .unwrap_or(Duration::from_millis(limits::DEFAULT_CALL_TIMEOUT_MS)),
         idle_timeout: idle_timeout.filter(|idle| !idle.is_zero()),
         shared: shared.is_none_or(|shared| shared.value),
+        protocol,
+        roots: roots.is_some_and(|roots| roots.value),
     }))
 }
 

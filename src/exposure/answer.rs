@@ -41,6 +41,7 @@ pub(crate) fn explain(error: &CallError) -> String {
                 offer(nearest)
             )
         }
+        CallError::UnknownThing { .. } => format!("{error}."),
         CallError::BadArguments { mismatches, .. } => {
             let mismatches: Vec<_> = mismatches.iter().map(|m| format!("- {m}")).collect();
             format!(

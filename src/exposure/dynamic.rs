@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::backend::Outcome;
 use crate::config::{ToolMode, ToolboxConfig};
-use crate::exposure::{listing, meta};
+use crate::exposure::{listing, meta, uris};
 use crate::gateway::{Gateway, Opened};
 use crate::name::ToolboxName;
 use crate::raw::{self, Raw};
@@ -22,7 +22,9 @@ pub(crate) fn tools(gateway: &Gateway, opened: &BTreeSet<ToolboxName>) -> Vec<Ra
         .map(|toolbox| snapshot.view(&toolbox.name));
     let mut tools = vec![meta::open_toolbox(gateway.config(), ToolMode::Dynamic)];
     for view in views {
-        tools.extend(view.tools.iter().map(|tool| tool.registered().clone()));
+        tools.extend(
+            view.tools.iter().map(|tool| uris::in_tool(&snapshot, tool, tool.registered())),
+        );
     }
     tools
 }

@@ -25,6 +25,7 @@ pub(crate) fn instructions(config: &Config, mode: ToolMode) -> String {
             "Call open_toolbox to use one: its tools are then in your tool list as \
              <toolbox>__<server>__<tool>."
         }
+        ToolMode::Direct => "Their tools are in your tool list.",
         ToolMode::Proxy => {
             "Call open_toolbox to see the tools of one, then use_tool {\"tool\": {\"toolbox\", \
              \"server\", \"tool\"}, \"arguments\": {…}} to call one of them."
@@ -46,7 +47,7 @@ pub(crate) fn description(config: &Config, mode: ToolMode) -> String {
         ToolMode::Dynamic => {
             "Opens a toolbox: starts its servers and adds their tools to your tool list."
         }
-        ToolMode::Proxy => {
+        ToolMode::Proxy | ToolMode::Direct => {
             "Opens a toolbox: starts its servers and shows their tools, which use_tool calls."
         }
     };

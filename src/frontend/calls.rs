@@ -1,197 +1,199 @@
-//! Lists and calls of tools: from an agent's raw request to its raw answer.
+//! Requests that are passed on: what happens between an agent's request and its answer.
 
-use std::borrow::Cow;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::backend::Outcome;
-use crate::exposure::{Reply, Request};
-use crate::frontend::era::{RequestMeta, fit_result};
+use crate::exposure::{self, Exposure};
+use crate::frontend::dispatch::{Asked, send};
+use crate::frontend::era::{RequestMeta, fit};
 use crate::frontend::session::Session;
-use crate::gateway::Origin;
+use crate::gateway::{Event, Origin, Presence, Question};
 use crate::raw::{self, Raw};
 use crate::wire::Closed;
-use crate::wire::agent::{self, error_object};
+use crate::wire::incoming::Reply;
 
-/// JSON-RPC: the parameters are not what the method takes.
-const INVALID_PARAMS: i64 = -32602;
-/// JSON-RPC: something went wrong behind us.
-const INTERNAL_ERROR: i64 = -32603;
-/// How many progress notifications of one call may wait for the agent to take them.
-const PROGRESS_QUEUE: usize = 64;
+/// JSON-RPC: nobody here knows this method.
+const METHOD_NOT_FOUND: i64 = -32601;
+/// How much of what servers say within one request may wait for the agent to take it.
+const EVENTS: usize = 64;
 
-/// Answers one request of the relay lane; returns when the answer is written, or at once when
-/// the agent cancels the request.
-pub(crate) async fn answer(session: Arc<Session>, request: agent::Request) {
-    let agent::Request { method, params, reply } = request;
-    let is_list = method == "tools/list";
-    let outcome = if is_list {
-        list(&session, params, reply).await
-    } else {
-        call(&session, params, reply).await
+/// What is done to answer a request.
+pub(crate) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// Calls a tool.
+pub(crate) async fn call(session: Arc<Session>, asked: Asked, reply: Reply) {
+    let name = match asked.text("name") {
+        Ok(name) => name,
+        Err(refusal) => return send(reply, refusal).await,
     };
-    if outcome.is_err() {
-        tracing::debug!(method, "the agent left before its answer");
-    }
-}
-
-#[derive(Default, Deserialize)]
-struct Params<'a> {
-    #[serde(borrow, default)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "_meta")]
-    meta: Option<&'a RawValue>,
-}
-
-/// What of a request's `params` we look at; an error is the error object to answer with.
-struct Parsed {
-    name: Option<String>,
-    arguments: Option<Raw>,
-    meta: RequestMeta,
-}
-
-fn parse(params: Option<Raw>) -> Result<Parsed, Raw> {
-    let bytes = params.map(Raw::into_bytes).unwrap_or_default();
-    let params: Params<'_> = if bytes.is_empty() {
-        Params::default()
-    } else {
-        serde_json::from_slice(&bytes).map_err(|error| {
-            error_object(INVALID_PARAMS, &format!("the parameters cannot be read: {error}"), None)
-        })?
-    };
-    // serde also takes an array for a struct.
-    if bytes.first() == Some(&b'[') {
-        return Err(error_object(INVALID_PARAMS, "the parameters are not an object", None));
-    }
-    let meta = params.meta.map(|meta| Raw::slice_of(&bytes, meta));
-    Ok(Parsed {
-        name: params.name.map(Cow::into_owned),
-        arguments: params.arguments.map(|arguments| Raw::slice_of(&bytes, arguments)),
-        meta: RequestMeta::read(meta.as_ref())?,
-    })
-}
-
-async fn list(session: &Session, params: Option<Raw>, reply: agent::Reply) -> Result<(), Closed> {
-    let meta = match parse(params) {
-        Ok(parsed) => parsed.meta,
-        Err(error) => return reply.error(error).await,
-    };
-    let (opened, version) = session.opened();
-    let tools = session.exposure().tools(meta.surface(), &opened);
-    let mut members = vec![("tools", raw::array(&tools))];
-    if meta.is_modern {
-        // Clients of the modern revision would keep the list this long (server/utilities/caching).
-        members.push(("ttlMs", Raw::encode(&0)));
-        members.push(("cacheScope", Raw::encode(&"private")));
-    }
-    let result = raw::object(members.iter().map(|(key, value)| (*key, value)));
-    reply.result(fit_result(result, meta.is_modern)).await?;
-    if !meta.is_modern {
-        session.has_listed(version);
-    }
-    Ok(())
-}
-
-async fn call(session: &Session, params: Option<Raw>, reply: agent::Reply) -> Result<(), Closed> {
-    let Parsed { name, arguments, meta } = match parse(params) {
-        Ok(parsed) => parsed,
-        Err(error) => return reply.error(error).await,
-    };
-    let Some(name) = name else {
-        return reply.error(error_object(INVALID_PARAMS, "`name` is missing", None)).await;
-    };
-    let (progress, mut progressed) = mpsc::channel(PROGRESS_QUEUE);
-    let request = Request {
-        name: &name,
-        arguments: arguments.as_ref(),
-        origin: Origin {
-            meta: &meta.passed_on,
-            progress: meta.progress_token.is_some().then_some(&progress),
-        },
-        surface: meta.surface(),
-    };
-    let work = async {
-        let Reply { outcome, opened, awaits_relisting } = session.exposure().call(request).await;
+    pass(session, asked, reply, move |passed| async move {
+        let Passed { session, exposure, presence, asked, events } = passed;
+        let (mut arguments, mut rest) = (None, Vec::new());
+        for (key, value) in &asked.params {
+            match key.as_str() {
+                "name" => {}
+                "arguments" => arguments = Some(value),
+                _ => rest.push((key.clone(), value.clone())),
+            }
+        }
+        let request = exposure::Request {
+            name: &name,
+            arguments,
+            rest: &rest,
+            origin: origin(&session, &presence, &asked.meta, &events),
+            surface: asked.meta.surface(),
+        };
+        let exposure::Reply { outcome, opened, awaits_relisting } = exposure.call(request).await;
         if let Some(toolbox) = opened
-            && !meta.is_modern
+            && !asked.meta.is_modern
         {
-            session.open(toolbox, awaits_relisting).await;
+            session.open(&exposure, toolbox, awaits_relisting).await;
         }
         outcome
-    };
-    tokio::pin!(work);
-    let outcome = loop {
-        tokio::select! {
-            biased;
-            () = reply.cancelled() => return Ok(()),
-            Some(params) = progressed.recv() => pass_on(&reply, &meta, params).await?,
-            outcome = &mut work => break outcome,
+    })
+    .await;
+}
+
+/// What the work on a request has.
+pub(crate) struct Passed {
+    pub(crate) session: Arc<Session>,
+    pub(crate) exposure: Exposure,
+    pub(crate) presence: Presence,
+    pub(crate) asked: Arc<Asked>,
+    pub(crate) events: mpsc::Sender<Event>,
+}
+
+/// Where a request comes from.
+pub(crate) fn origin<'a>(
+    session: &Session,
+    presence: &'a Presence,
+    meta: &'a RequestMeta,
+    events: &'a mpsc::Sender<Event>,
+) -> Origin<'a> {
+    Origin {
+        agent: presence,
+        is_modern: meta.is_modern,
+        meta: &meta.passed_on,
+        log: session.log(meta),
+        events: Some(events),
+        wants_progress: meta.progress_token.is_some(),
+    }
+}
+
+/// Does the work on a request and answers it; or goes on with work that was waiting for the agent,
+/// when the request brings what it waits for.
+pub(crate) async fn pass<F>(
+    session: Arc<Session>,
+    asked: Asked,
+    reply: Reply,
+    work: impl FnOnce(Passed) -> F,
+) where
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    let asked = Arc::new(asked);
+    let running = match session.host().parked.resume(&asked).await {
+        Some(Ok(running)) => running,
+        Some(Err(refusal)) => return send(reply, refusal).await,
+        None => {
+            let (sender, events) = mpsc::channel(EVENTS);
+            let passed = Passed {
+                session: Arc::clone(&session),
+                exposure: session.exposure(&asked.meta),
+                presence: session.presence(&asked.meta),
+                asked: Arc::clone(&asked),
+                events: sender,
+            };
+            Running { work: Box::pin(work(passed)), events }
         }
     };
-    while let Ok(params) = progressed.try_recv() {
-        pass_on(&reply, &meta, params).await?;
-    }
-    match outcome {
-        Outcome::Result(result) => reply.result(fit_result(result, meta.is_modern)).await,
-        Outcome::Error(error) => reply.error(harmless(error)).await,
+    if running.accompany(&session, &asked, reply).await.is_err() {
+        tracing::debug!(method = asked.method, "the agent left before its answer");
     }
 }
 
-/// Passes a progress notification on under the agent's own token.
-async fn pass_on(reply: &agent::Reply, meta: &RequestMeta, params: Raw) -> Result<(), Closed> {
-    let Some(token) = &meta.progress_token else {
-        return Ok(());
-    };
-    let params = params.with_member("progressToken", token).unwrap_or(params);
-    reply.notify("notifications/progress", params).await
+/// Work on a request, and what servers say meanwhile.
+pub(crate) struct Running {
+    pub(crate) work: Work,
+    pub(crate) events: mpsc::Receiver<Event>,
 }
 
-/// A server's error object as it is, but for codes that speak of the connection: they would make
-/// the agent renegotiate with us what concerns the server alone.
-fn harmless(error: Raw) -> Raw {
-    #[derive(Deserialize)]
-    struct Code {
-        code: i64,
-    }
-
-    match error.parse::<Code>() {
-        Ok(Code { code: -32601 | -32022..=-32020 }) => error_object(
-            INTERNAL_ERROR,
-            "the server answered with an error of the protocol",
-            Some(&raw::object([("error", &error)])),
-        ),
-        _ => error,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn parameters_are_an_object() {
-        assert!(parse(Some(Raw::encode(&json!({"name": "x"})))).is_ok());
-        assert!(parse(Some(Raw::encode(&json!(["x"])))).is_err());
-        assert!(parse(Some(Raw::encode(&json!("x")))).is_err());
-    }
-
-    #[test]
-    fn errors_pass_as_they_are_but_for_those_of_the_connection() {
-        let own = Raw::encode(&json!({"code": -32050, "message": "m", "data": {"x": 1.0}}));
-        assert_eq!(harmless(own.clone()), own);
-        for code in [-32601, -32020, -32021, -32022] {
-            let error = Raw::encode(&json!({"code": code, "message": "m"}));
-            let told = harmless(error).parse::<serde_json::Value>().unwrap();
-            assert_eq!(told["code"], -32603);
-            assert_eq!(told["data"]["error"]["code"], code);
+impl Running {
+    /// Tells the agent what comes while the work is done, and answers with what comes of it.
+    async fn accompany(
+        mut self,
+        session: &Arc<Session>,
+        asked: &Arc<Asked>,
+        reply: Reply,
+    ) -> Result<(), Closed> {
+        let is_modern = asked.meta.is_modern;
+        let mut asking = JoinSet::new();
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                () = reply.cancelled() => return Ok(()),
+                Some(event) = self.events.recv() => match event {
+                    Event::Question(question) if !session.can_answer(&question.method, &asked.meta) => {
+                        let reason = "the agent's client cannot be asked that";
+                        question.decline(METHOD_NOT_FOUND, reason);
+                    }
+                    Event::Question(question) if is_modern => {
+                        let required = session.host().parked.park(session, asked, self, question);
+                        return reply.answer(Outcome::Result(required)).await;
+                    }
+                    Event::Question(question) => ask(session, &reply, question, &mut asking),
+                    event => tell(&reply, &asked.meta, event).await?,
+                },
+                Some(_) = asking.join_next() => {}
+                outcome = &mut self.work => break outcome,
+            }
+        };
+        while let Ok(event) = self.events.try_recv() {
+            tell(&reply, &asked.meta, event).await?;
         }
+        reply.answer(fit(outcome, is_modern)).await
     }
 }
+
+/// Asks a legacy agent something that belongs to its request.
+fn ask(session: &Arc<Session>, reply: &Reply, question: Question, asking: &mut JoinSet<()>) {
+    let (session, asker) = (Arc::clone(session), reply.asker());
+    asking.spawn(async move {
+        let (method, params) = (question.method.clone(), question.params.clone());
+        session.put(question, asker.ask(&method, params)).await;
+    });
+}
+
+async fn tell(reply: &Reply, meta: &RequestMeta, event: Event) -> Result<(), Closed> {
+    match event {
+        Event::Progress(params) => {
+            let Some(token) = &meta.progress_token else { return Ok(()) };
+            let params = params.with_member("progressToken", token).unwrap_or(params);
+            reply.notify("notifications/progress", Some(params)).await
+        }
+        Event::Notice { method, params } => reply.notify(&method, params).await,
+        // The work is done, so nobody waits for the answer.
+        Event::Question(_) => Ok(()),
+    }
+}
+
+/// What a modern agent is answered when a server wants to know something first.
+pub(crate) fn input_required(question: &Question, state: &str) -> Raw {
+    let mut wanted = json!({"method": question.method});
+    let params = question.params.clone().unwrap_or_else(|| Raw::encode(&json!({})));
+    wanted["params"] = json!(null);
+    let request = Raw::encode(&wanted).with_member("params", &params).unwrap_or(params);
+    let requests = raw::object([(QUESTION, &request)]);
+    raw::object([
+        ("resultType", &Raw::encode(&"input_required")),
+        ("inputRequests", &requests),
+        ("requestState", &Raw::encode(&state)),
+    ])
+}
+
+/// The key of the one question that is asked at a time.
+pub(crate) const QUESTION: &str = "question";

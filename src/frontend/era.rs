@@ -3,12 +3,26 @@
 use rmcp::model::ProtocolVersion;
 use serde_json::json;
 
+use crate::backend::Outcome;
 use crate::exposure::Surface;
-use crate::raw::Raw;
-use crate::wire::agent::error_object;
+use crate::gateway::LogLevel;
+use crate::raw::{self, Raw};
+use crate::wire::incoming::error_object;
 
 /// JSON-RPC: the parameters are not what the method takes.
 const INVALID_PARAMS: i64 = -32602;
+/// JSON-RPC: nobody knows this method.
+const METHOD_NOT_FOUND: i64 = -32601;
+/// JSON-RPC: something went wrong behind us.
+const INTERNAL_ERROR: i64 = -32603;
+/// MCP to 2025-11-25: there is no such resource.
+const RESOURCE_NOT_FOUND: i64 = -32002;
+/// MCP 2025-11-25: the user has to go to an address first.
+const URL_ELICITATION_REQUIRED: i64 = -32042;
+/// MCP 2026-07-28: a header says something else than the body.
+const HEADER_MISMATCH: i64 = -32020;
+/// MCP 2026-07-28: the request would need a client that can do more.
+const MISSING_CAPABILITY: i64 = -32021;
 /// MCP 2026-07-28: the request speaks a revision that is not served.
 const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 
@@ -22,6 +36,10 @@ const RESERVED: [&str; 5] =
 pub(crate) struct RequestMeta {
     /// Whether the request is of the modern form (2026-07-28).
     pub(crate) is_modern: bool,
+    /// What it says that its client can do, as written; modern requests only.
+    pub(crate) capabilities: Option<Raw>,
+    /// What it wants to hear of servers' logs; modern requests only.
+    pub(crate) log: Option<LogLevel>,
     /// The token that the agent wants progress under.
     pub(crate) progress_token: Option<Raw>,
     /// What goes on to the server.
@@ -31,8 +49,7 @@ pub(crate) struct RequestMeta {
 impl RequestMeta {
     /// Reads a request's `_meta`; an error is the error object to answer with.
     pub(crate) fn read(meta: Option<&Raw>) -> Result<Self, Raw> {
-        let mut read = Self { is_modern: false, progress_token: None, passed_on: Vec::new() };
-        let mut says_capabilities = false;
+        let mut read = Self::legacy();
         let members = meta.map(|meta| {
             meta.members()
                 .ok_or_else(|| error_object(INVALID_PARAMS, "`_meta` is not an object", None))
@@ -41,17 +58,32 @@ impl RequestMeta {
             let reserved = key.strip_prefix(PREFIX).filter(|key| RESERVED.contains(key));
             match (reserved, key.as_str()) {
                 (Some("protocolVersion"), _) => read.is_modern = is_modern(&value)?,
-                (Some("clientCapabilities"), _) => says_capabilities = true,
+                (Some("clientCapabilities"), _) => read.capabilities = Some(value),
+                (Some("logLevel"), _) => {
+                    read.log =
+                        value.parse().ok().and_then(|word: String| LogLevel::from_word(&word));
+                }
                 (Some(_), _) => {}
                 (None, "progressToken") => read.progress_token = Some(value),
                 (None, _) => read.passed_on.push((key, value)),
             }
         }
-        if read.is_modern && !says_capabilities {
+        if read.is_modern && read.capabilities.is_none() {
             let message = format!("request _meta is missing `{PREFIX}clientCapabilities`");
             return Err(error_object(INVALID_PARAMS, &message, None));
         }
         Ok(read)
+    }
+
+    /// What a request of the older revisions says: nothing.
+    pub(crate) fn legacy() -> Self {
+        Self {
+            is_modern: false,
+            capabilities: None,
+            log: None,
+            progress_token: None,
+            passed_on: Vec::new(),
+        }
     }
 
     /// What the request's form allows of tool lists.
@@ -91,6 +123,39 @@ pub(crate) fn fit_result(result: Raw, is_modern: bool) -> Raw {
         None
     };
     fitted.unwrap_or(result)
+}
+
+/// Gives a server's answer the form of the agent's era.
+pub(crate) fn fit(outcome: Outcome, is_modern: bool) -> Outcome {
+    match outcome {
+        Outcome::Result(result) => Outcome::Result(fit_result(result, is_modern)),
+        Outcome::Error(error) => Outcome::Error(fit_error(error, is_modern)),
+    }
+}
+
+/// A server's error object as it is, but for codes that speak of the connection: they would make
+/// the agent renegotiate with us what concerns the server alone. What a modern agent would have to
+/// be able to do concerns its request, and is told. The older code for a resource that is not
+/// there is put into the newer one.
+fn fit_error(error: Raw, is_modern: bool) -> Raw {
+    #[derive(serde::Deserialize)]
+    struct Code {
+        code: i64,
+    }
+
+    match (error.parse::<Code>().map(|error| error.code), is_modern) {
+        (Ok(MISSING_CAPABILITY), true) => error,
+        (Ok(METHOD_NOT_FOUND | UNSUPPORTED_PROTOCOL_VERSION..=HEADER_MISMATCH), _)
+        | (Ok(URL_ELICITATION_REQUIRED), true) => error_object(
+            INTERNAL_ERROR,
+            "the server answered with an error of the protocol",
+            Some(&raw::object([("error", &error)])),
+        ),
+        (Ok(RESOURCE_NOT_FOUND), true) => {
+            error.with_member("code", &Raw::encode(&INVALID_PARAMS)).unwrap_or(error)
+        }
+        _ => error,
+    }
 }
 
 #[cfg(test)]

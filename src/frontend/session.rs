@@ -1,19 +1,27 @@
 //! What belongs to one agent: the toolboxes it has opened, and what it has been told of them.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
-use tokio_util::task::TaskTracker;
+use tokio_util::sync::CancellationToken;
 
-use crate::exposure::Exposure;
-use crate::gateway::{Origin, Snapshot};
+use crate::exposure::{Exposure, Surface};
+use crate::frontend::Host;
+use crate::frontend::era::RequestMeta;
+use crate::frontend::shown::{Changed, Shown};
+use crate::gateway::{Event, LogLevel, Origin, Presence, Question, Snapshot};
 use crate::name::ToolboxName;
-use crate::toolbox::View;
+use crate::raw::Raw;
 use crate::wire::agent::Notifier;
+use crate::wire::outgoing::{Pending, RequestError};
 
+/// JSON-RPC: nobody here knows this method.
+const METHOD_NOT_FOUND: i64 = -32601;
+/// JSON-RPC: something went wrong here.
+const INTERNAL_ERROR: i64 = -32603;
 /// How long an agent gets to list its tools again. One that does not is not waited for again.
 const RELISTING: Duration = Duration::from_secs(2);
 /// What a client needs after it has the new list before it can use it.
@@ -21,55 +29,209 @@ const SETTLING: Duration = Duration::from_millis(50);
 /// Changes of lists within this time are told together.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
+/// How much may wait for an agent that does not take what it is told.
+const EVENTS: usize = 256;
+
 /// One agent's session.
 pub(crate) struct Session {
-    exposure: Exposure,
-    notifier: Notifier,
-    tasks: TaskTracker,
+    host: Host,
+    /// The agent as servers can reach it.
+    presence: Presence,
+    notifier: Option<Notifier>,
+    /// What a legacy agent said at its `initialize`.
+    introduced: OnceLock<Introduced>,
     state: Mutex<State>,
     /// The newest state of the list that the agent has been given.
     listed: watch::Sender<u64>,
+    /// Cancelled when nothing more is read of the agent.
+    is_leaving: CancellationToken,
+    ended: CancellationToken,
+}
+
+struct Introduced {
+    capabilities: Raw,
+    exposure: Exposure,
 }
 
 #[derive(Default)]
 struct State {
     opened: BTreeSet<ToolboxName>,
-    /// What the agent's list shows of each opened toolbox, or will when it lists again.
-    shown: HashMap<ToolboxName, Arc<View>>,
-    /// Counts the states of the agent's list.
+    /// What the agent is shown, or will be when it lists again.
+    shown: Shown,
+    /// Counts the states of the agent's list of tools.
     version: u64,
     /// The state of the list that the agent was waited for in vain to list, if there is one.
     ignored: Option<u64>,
 }
 
 impl State {
-    /// Brings what is shown up to date and says whether that changed anything.
-    fn update(&mut self, snapshot: &Snapshot) -> bool {
-        let mut has_changed = false;
-        for toolbox in &self.opened {
-            let view = snapshot.view(toolbox);
-            let is_same = self
-                .shown
-                .get(toolbox)
-                .is_some_and(|shown| Arc::ptr_eq(shown, &view) || shown.shows_the_same_as(&view));
-            if !is_same {
-                has_changed |= !view.tools.is_empty() || self.shown.contains_key(toolbox);
-                self.shown.insert(toolbox.clone(), view);
-            }
-        }
-        self.version += u64::from(has_changed);
-        has_changed
+    /// Brings what is shown up to date and says what of it has changed.
+    fn update(&mut self, exposure: &Exposure, snapshot: &Snapshot) -> Changed {
+        let changed = self.shown.update(exposure, Surface::Changing, &self.opened, snapshot);
+        self.version += u64::from(changed.tools);
+        changed
     }
 }
 
 impl Session {
-    pub(crate) fn new(exposure: Exposure, notifier: Notifier, tasks: TaskTracker) -> Self {
-        let (listed, _) = watch::channel(0);
-        Self { exposure, notifier, tasks, state: Mutex::default(), listed }
+    /// A session with an agent; `notifier` is how it can be told what belongs to no request.
+    pub(crate) fn new(host: &Host, notifier: Option<Notifier>) -> Arc<Self> {
+        let (standing, events) = mpsc::channel(EVENTS);
+        let presence = Presence::new(notifier.is_some().then_some(standing));
+        let session = Arc::new(Self {
+            host: host.clone(),
+            presence,
+            notifier,
+            introduced: OnceLock::new(),
+            state: Mutex::default(),
+            listed: watch::channel(0).0,
+            is_leaving: CancellationToken::new(),
+            ended: CancellationToken::new(),
+        });
+        if session.notifier.is_some() {
+            let telling = Arc::clone(&session);
+            session.spawn(async move { telling.tell_events(events).await });
+        }
+        session
     }
 
-    pub(crate) fn exposure(&self) -> &Exposure {
-        &self.exposure
+    /// Runs something for as long as the session lasts.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.host.tasks.spawn(self.ended.clone().run_until_cancelled_owned(work));
+    }
+
+    /// Takes note of what a legacy agent says that it can do.
+    pub(crate) fn introduce(self: &Arc<Self>, capabilities: Raw) {
+        let exposure = Exposure::new(self.host.gateways.for_capabilities(Some(&capabilities)));
+        if self.introduced.set(Introduced { capabilities, exposure }).is_ok() {
+            let watching = Arc::clone(self);
+            self.spawn(async move { watching.watch().await });
+        }
+    }
+
+    /// What stands behind a request of this session.
+    pub(crate) fn exposure(&self, meta: &RequestMeta) -> Exposure {
+        match (meta.is_modern, self.introduced.get()) {
+            (false, Some(introduced)) => introduced.exposure.clone(),
+            (false, None) => Exposure::new(self.host.gateways.for_capabilities(None)),
+            (true, _) => {
+                Exposure::new(self.host.gateways.for_capabilities(meta.capabilities.as_ref()))
+            }
+        }
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The agent as servers can reach it from a request: a modern one is told nothing unasked.
+    pub(crate) fn presence(&self, meta: &RequestMeta) -> Presence {
+        if meta.is_modern { self.presence.within_requests() } else { self.presence.clone() }
+    }
+
+    /// What of servers' logs a request of this session hears.
+    pub(crate) fn log(&self, meta: &RequestMeta) -> LogLevel {
+        if meta.is_modern { meta.log.unwrap_or(LogLevel::NOTHING) } else { self.presence.log() }
+    }
+
+    /// Whether the agent said that it can answer such a question.
+    pub(crate) fn can_answer(&self, method: &str, meta: &RequestMeta) -> bool {
+        let capabilities = if meta.is_modern {
+            meta.capabilities.as_ref()
+        } else {
+            self.introduced.get().map(|introduced| &introduced.capabilities)
+        };
+        let Some((needed @ ("elicitation" | "sampling" | "roots"), _)) = method.split_once('/')
+        else {
+            return true;
+        };
+        capabilities.is_some_and(|capabilities| capabilities.member(needed).is_some())
+    }
+
+    /// Whether the agent said that it speaks anything beyond the protocol.
+    pub(crate) fn speaks_extensions(&self, meta: &RequestMeta) -> bool {
+        let capabilities = if meta.is_modern {
+            meta.capabilities.as_ref()
+        } else {
+            self.introduced.get().map(|introduced| &introduced.capabilities)
+        };
+        let beyond = ["extensions", "experimental"];
+        capabilities.is_some_and(|all| beyond.iter().any(|key| all.member(key).is_some()))
+    }
+
+    /// Takes a notification of the agent.
+    pub(crate) fn hears(&self, method: &str, params: Option<&Raw>) {
+        match (method, self.introduced.get()) {
+            ("notifications/initialized", _) => {}
+            ("notifications/roots/list_changed", Some(introduced)) => {
+                introduced.exposure.gateway().pass_on_changed_roots(&self.presence);
+            }
+            _ => tracing::debug!(method, ?params, "a notification that concerns nobody"),
+        }
+    }
+
+    /// Ends what waits for changes alone, for the agent will soon be gone.
+    pub(crate) fn stop_listening(&self) {
+        self.is_leaving.cancel();
+    }
+
+    /// Ends the session: what was for this agent alone ends with it.
+    pub(crate) fn end(&self) {
+        self.is_leaving.cancel();
+        self.ended.cancel();
+        self.host.gateways.leave(self.presence.id);
+    }
+
+    /// Resolves when the session has ended, or is about to.
+    pub(crate) async fn leaving(&self) {
+        self.is_leaving.cancelled().await;
+    }
+
+    /// Tells the agent what belongs to no request of it.
+    async fn tell_events(self: Arc<Self>, mut events: mpsc::Receiver<Event>) {
+        let Some(notifier) = self.notifier.clone() else { return };
+        while let Some(event) = events.recv().await {
+            match event {
+                // It belongs to a request, and goes with that.
+                Event::Progress(_) => {}
+                Event::Notice { method, params } => {
+                    if notifier.notify(&method, params).await.is_err() {
+                        tracing::debug!(method, "the agent is gone");
+                    }
+                }
+                Event::Question(question) => {
+                    let (session, notifier) = (Arc::clone(&self), notifier.clone());
+                    self.spawn(async move {
+                        let (method, params) = (question.method.clone(), question.params.clone());
+                        let asked = notifier.ask(&method, params);
+                        session.put(question, asked).await;
+                    });
+                }
+            }
+        }
+    }
+
+    /// Puts a question to a legacy agent and gives its answer back.
+    pub(crate) async fn put(
+        &self,
+        mut question: Question,
+        asked: impl Future<Output = Result<Pending, RequestError>>,
+    ) {
+        if !self.can_answer(&question.method, &RequestMeta::legacy()) {
+            question.decline(METHOD_NOT_FOUND, "the agent's client cannot be asked that");
+            return;
+        }
+        let answer = match asked.await {
+            Ok(mut pending) => tokio::select! {
+                answer = pending.done() => answer,
+                () = question.withdrawn() => return,
+            },
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(outcome) => question.answer(outcome).await,
+            Err(_) => question.decline(INTERNAL_ERROR, "the agent's client did not answer"),
+        }
     }
 
     fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
@@ -97,21 +259,20 @@ impl Session {
     /// step; an agent that lets the time go by is not waited for again until it lists after all.
     /// Without, the toolbox is opened by a call of one of its tools, and its other servers start
     /// behind that.
-    pub(crate) async fn open(&self, toolbox: ToolboxName, waits: bool) {
-        if !self.exposure.changes_lists() {
+    pub(crate) async fn open(&self, exposure: &Exposure, toolbox: ToolboxName, waits: bool) {
+        if exposure.is_direct() {
             return;
         }
-        let snapshot = self.exposure.gateway().snapshot();
-        let (is_new, has_changed, version, ignores_changes) = self.state(|state| {
+        let snapshot = exposure.gateway().snapshot();
+        let (is_new, changed, version, ignores_changes) = self.state(|state| {
             let is_new = state.opened.insert(toolbox.clone());
-            (is_new, state.update(&snapshot), state.version, state.ignored.is_some())
+            let changed = state.update(exposure, &snapshot);
+            (is_new, changed, state.version, state.ignored.is_some())
         });
-        if is_new && !waits {
-            self.start_behind(toolbox);
+        if is_new && !waits && exposure.shows_tools(Surface::Changing) {
+            self.start_behind(exposure, toolbox);
         }
-        if has_changed {
-            self.tell().await;
-        }
+        self.tell(changed).await;
         if !waits || ignores_changes {
             return;
         }
@@ -128,31 +289,34 @@ impl Session {
     }
 
     /// Starts what of a toolbox is not running yet. The agent is told as each server is listed.
-    fn start_behind(&self, toolbox: ToolboxName) {
-        let gateway = Arc::clone(self.exposure.gateway());
-        self.tasks.spawn(async move {
+    fn start_behind(&self, exposure: &Exposure, toolbox: ToolboxName) {
+        let (gateway, presence) = (Arc::clone(exposure.gateway()), self.presence.clone());
+        self.host.tasks.spawn(async move {
             if let Ok(toolbox) = gateway.toolbox(toolbox.as_str()) {
                 // Those that fail are reported when the toolbox is opened in words.
-                gateway.open(toolbox, Origin::default()).await;
+                gateway.open(toolbox, Origin::nobody(&presence)).await;
             }
         });
     }
 
-    /// Tells the agent of changes in opened toolboxes, as servers change what they have.
-    pub(crate) async fn watch(&self) {
-        let mut snapshots = self.exposure.gateway().snapshots();
+    /// Tells the agent of changes in what it is shown, as servers change what they have.
+    async fn watch(&self) {
+        let Some(Introduced { exposure, .. }) = self.introduced.get() else { return };
+        let mut snapshots = exposure.gateway().snapshots();
         while snapshots.changed().await.is_ok() {
             sleep(DEBOUNCE).await;
             let snapshot = snapshots.borrow_and_update().clone();
-            if self.state(|state| state.update(&snapshot)) {
-                self.tell().await;
-            }
+            let changed = self.state(|state| state.update(exposure, &snapshot));
+            self.tell(changed).await;
         }
     }
 
-    async fn tell(&self) {
-        if self.notifier.notify("notifications/tools/list_changed", None).await.is_err() {
-            tracing::debug!("the agent is gone");
+    async fn tell(&self, changed: Changed) {
+        let Some(notifier) = &self.notifier else { return };
+        for method in changed.notices() {
+            if notifier.notify(method, None).await.is_err() {
+                tracing::debug!("the agent is gone");
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
+use crate::backend::Event;
 use crate::config::ToolboxConfig;
 use crate::gateway::{FailedServer, Origin};
 use crate::name::ServerName;
@@ -25,7 +26,7 @@ pub(crate) async fn while_starting<T>(
     origin: Origin<'_>,
     work: impl Future<Output = T>,
 ) -> T {
-    let Some(progress) = origin.progress else { return work.await };
+    let Some(events) = origin.progress() else { return work.await };
     tokio::pin!(work);
     let mut heartbeat = heartbeat();
     let mut beats = 0_u32;
@@ -42,7 +43,7 @@ pub(crate) async fn while_starting<T>(
             "message": format!("waiting for server `{server}` to start"),
         });
         // An agent that is gone takes no progress; its call ends elsewhere.
-        let _ = progress.send(Raw::encode(&params)).await;
+        let _ = events.send(Event::Progress(Raw::encode(&params))).await;
     }
 }
 
@@ -60,7 +61,7 @@ impl<'a> Progress<'a> {
 
     /// Says which servers are still waited for.
     pub(crate) async fn send(&mut self, outcomes: &[Option<Result<(), FailedServer>>]) {
-        let Some(progress) = self.origin.progress else {
+        let Some(events) = self.origin.progress() else {
             return;
         };
         let done = outcomes.iter().flatten().count();
@@ -90,7 +91,7 @@ impl<'a> Progress<'a> {
             "message": message,
         });
         // An agent that is gone takes no progress; the opening goes on for the others.
-        let _ = progress.send(Raw::encode(&params)).await;
+        let _ = events.send(Event::Progress(Raw::encode(&params))).await;
     }
 }
 

@@ -8,7 +8,9 @@ use tokio::sync::{mpsc, watch};
 use crate::backend::{BackendId, Listed, ListingChanged};
 use crate::catalog::Listing;
 use crate::config::Config;
-use crate::name::{ExposedName, NameTable, ServerName, ToolId, ToolboxName};
+use crate::name::{
+    self, ExposedName, NameTable, Place, ServerName, Thing, ToolId, ToolboxName, UniqueNames,
+};
 use crate::policy::Policy;
 use crate::toolbox::View;
 
@@ -17,6 +19,11 @@ use crate::toolbox::View;
 pub struct Snapshot {
     views: HashMap<ToolboxName, Arc<View>>,
     names: NameTable,
+    /// Tools by their own names.
+    tools: UniqueNames,
+    prompts: UniqueNames,
+    uris: UniqueNames,
+    templates: UniqueNames,
     versions: HashMap<BackendId, u64>,
 }
 
@@ -29,6 +36,44 @@ impl Snapshot {
     /// The tool that a registered name means.
     pub fn resolve(&self, name: &str) -> Option<&ToolId> {
         self.names.resolve(name)
+    }
+
+    /// Tools by their own names, where those are unambiguous.
+    pub fn tools(&self) -> &UniqueNames {
+        &self.tools
+    }
+
+    /// Prompts by the names that agents know them by.
+    pub fn prompts(&self) -> &UniqueNames {
+        &self.prompts
+    }
+
+    /// Resources by the addresses that agents know them by.
+    pub fn uris(&self) -> &UniqueNames {
+        &self.uris
+    }
+
+    /// Resource templates, likewise.
+    pub fn templates(&self) -> &UniqueNames {
+        &self.templates
+    }
+
+    /// The address that agents know a server's resource by.
+    pub fn exposed_uri(&self, place: &Place, uri: &str) -> String {
+        if self.uris.is_ambiguous(uri) || self.templates.is_ambiguous(uri) {
+            format!("{}{uri}", name::uri_prefix(place))
+        } else {
+            uri.to_owned()
+        }
+    }
+
+    /// The name that agents know a server's prompt by.
+    pub fn exposed_prompt(&self, place: &Place, prompt: &str, limit: usize) -> String {
+        if self.prompts.is_ambiguous(prompt) {
+            full_name(&Thing { place: place.clone(), name: prompt.to_owned() }, limit)
+        } else {
+            prompt.to_owned()
+        }
     }
 
     /// Every registered name, in no order.
@@ -47,7 +92,7 @@ pub(crate) struct Writer {
     config: Arc<Config>,
     policy: Arc<Policy>,
     /// Which backend a toolbox's server is.
-    sources: HashMap<(ToolboxName, ServerName), BackendId>,
+    sources: HashMap<Place, BackendId>,
     listings: HashMap<BackendId, Listed>,
 }
 
@@ -55,7 +100,7 @@ impl Writer {
     pub(crate) fn new(
         config: Arc<Config>,
         policy: Arc<Policy>,
-        sources: HashMap<(ToolboxName, ServerName), BackendId>,
+        sources: HashMap<Place, BackendId>,
     ) -> Self {
         Self { config, policy, sources, listings: HashMap::new() }
     }
@@ -77,15 +122,16 @@ impl Writer {
     fn next(&self, last: &Snapshot, changed: BackendId) -> Snapshot {
         let mut next = Snapshot {
             views: last.views.clone(),
-            names: NameTable::default(),
             versions: last.versions.clone(),
+            ..Snapshot::default()
         };
         let listed = &self.listings[&changed];
         next.versions.insert(changed, listed.version);
         let limit = self.config.max_tool_name_length;
         for toolbox in &self.config.toolboxes {
             let source = |server: &ServerName| {
-                self.sources.get(&(toolbox.name.clone(), server.clone())).copied()
+                let place = Place { toolbox: toolbox.name.clone(), server: server.clone() };
+                self.sources.get(&place).copied()
             };
             if toolbox.servers.iter().all(|server| source(&server.name) != Some(changed)) {
                 continue;
@@ -101,6 +147,54 @@ impl Writer {
         for tool in views.flat_map(|view| &view.tools) {
             next.names.insert(tool.name.clone(), tool.id.clone());
         }
+        self.make_unique(&mut next);
         next
     }
+
+    /// Gives everything that is shown a name that nothing else of its kind has.
+    fn make_unique(&self, next: &mut Snapshot) {
+        let limit = self.config.max_tool_name_length;
+        let views = || {
+            let toolboxes = self.config.toolboxes.iter();
+            toolboxes.filter_map(|t| next.views.get(&t.name).map(|view| (&t.name, view)))
+        };
+        let tools = views().flat_map(|(toolbox, view)| {
+            view.tools.iter().map(|tool| self.thing(toolbox, &tool.id.server, &tool.id.tool))
+        });
+        let tools = UniqueNames::new(tools.flatten(), |thing| full_name(thing, limit));
+        let prompts = views().flat_map(|(toolbox, view)| {
+            view.prompts.iter().map(|p| self.thing(toolbox, &p.server, &p.definition.name))
+        });
+        let prompts = UniqueNames::new(prompts.flatten(), |thing| full_name(thing, limit));
+        let uris = views().flat_map(|(toolbox, view)| {
+            view.resources.iter().map(|r| self.thing(toolbox, &r.server, &r.definition.uri))
+        });
+        let uris = UniqueNames::new(uris.flatten(), full_uri);
+        let templates = views().flat_map(|(toolbox, view)| {
+            view.templates.iter().map(|t| self.thing(toolbox, &t.server, &t.definition.uri))
+        });
+        let templates = UniqueNames::new(templates.flatten(), full_uri);
+        (next.tools, next.prompts, next.uris, next.templates) = (tools, prompts, uris, templates);
+    }
+
+    fn thing(
+        &self,
+        toolbox: &ToolboxName,
+        server: &ServerName,
+        name: &str,
+    ) -> Option<(BackendId, Thing)> {
+        let place = Place { toolbox: toolbox.clone(), server: server.clone() };
+        let source = *self.sources.get(&place)?;
+        Some((source, Thing { place, name: name.to_owned() }))
+    }
+}
+
+fn full_name(thing: &Thing, limit: usize) -> String {
+    let Thing { place: Place { toolbox, server }, name } = thing;
+    let id = ToolId { toolbox: toolbox.clone(), server: server.clone(), tool: name.clone() };
+    ExposedName::registered(&id, limit).to_string()
+}
+
+fn full_uri(thing: &Thing) -> String {
+    format!("{}{}", name::uri_prefix(&thing.place), thing.name)
 }

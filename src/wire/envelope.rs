@@ -49,7 +49,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 
 /// Why a line is not a message.
 #[derive(Debug)]
-pub(crate) enum Malformed {
+pub enum Malformed {
     /// It is not JSON, or nothing like an object.
     NotJson(serde_json::Error),
     /// It is a batch, or an object without a method, a result or an error.

@@ -176,14 +176,14 @@ proptest! {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
             let (reader, writer) = tokio::io::split(ours);
             let tasks = TaskTracker::new();
-            let (link, _transport) = server::connect(reader, writer, 1 << 20, "test", &tasks);
+            let link = server::connect(reader, writer, 1 << 20, "test", |_| {}, &tasks);
             let (_input, mut output) = tokio::io::split(theirs);
             let mut requests = Vec::new();
             for _ in 0..12 {
                 requests.push(link.request("m", &[], &[], false).await.expect("sent"));
             }
             for (at, noise) in order.iter().zip(&noise) {
-                let (id, result) = (1_000_000_000 + at, &results[*at]);
+                let (id, result) = (1 + at, &results[*at]);
                 let lines = format!("{noise}\n{{\"id\":{id},\"result\":{result}}}\n");
                 output.write_all(lines.as_bytes()).await.expect("room");
             }

@@ -22,13 +22,39 @@ const COPIED: usize = 16 * 1024;
 pub struct Closed;
 
 enum Job {
-    Message { parts: Vec<Bytes>, written: oneshot::Sender<()> },
+    Message(Message),
     Close,
+}
+
+/// One message that is to be written.
+pub(crate) struct Message {
+    /// Its text, in parts.
+    pub(crate) parts: Vec<Bytes>,
+    /// Told once it is written.
+    pub(crate) written: oneshot::Sender<()>,
+}
+
+/// What waits to be written, for whoever carries messages in another way than as lines.
+pub(crate) struct Outbox {
+    waiting: mpsc::Receiver<Job>,
+}
+
+impl Outbox {
+    /// The next message; `None` once nothing more can be sent. Loses nothing when cancelled.
+    pub(crate) async fn next(&mut self) -> Option<Message> {
+        match self.waiting.recv().await? {
+            Job::Message(message) => Some(message),
+            Job::Close => {
+                self.waiting.close();
+                None
+            }
+        }
+    }
 }
 
 /// A handle to the task that writes; messages sent through clones keep each sender's order.
 #[derive(Clone)]
-pub(crate) struct Writer {
+pub struct Writer {
     jobs: mpsc::Sender<Job>,
     given_up: CancellationToken,
 }
@@ -52,17 +78,23 @@ impl Writer {
         Self { jobs, given_up }
     }
 
+    /// A writer whose messages come out of an [`Outbox`].
+    pub(crate) fn detached() -> (Self, Outbox) {
+        let (jobs, waiting) = mpsc::channel(QUEUE);
+        (Self { jobs, given_up: CancellationToken::new() }, Outbox { waiting })
+    }
+
     /// Writes one message, given in parts, and a line end; returns once it is written.
     pub(crate) async fn send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
         let (written, done) = oneshot::channel();
-        self.jobs.send(Job::Message { parts, written }).await.map_err(|_| Closed)?;
+        self.jobs.send(Job::Message(Message { parts, written })).await.map_err(|_| Closed)?;
         done.await.map_err(|_| Closed)
     }
 
     /// Queues one message if there is room, for use where nothing can wait.
     pub(crate) fn try_send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
         let (written, _) = oneshot::channel();
-        self.jobs.try_send(Job::Message { parts, written }).map_err(|_| Closed)
+        self.jobs.try_send(Job::Message(Message { parts, written })).map_err(|_| Closed)
     }
 
     /// Resolves when nothing can be sent any more.
@@ -86,7 +118,7 @@ async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: mpsc::Rec
     while !closing && waiting.recv_many(&mut batch, BATCH).await > 0 {
         let mut done = Vec::with_capacity(batch.len());
         for job in batch.drain(..) {
-            let Job::Message { parts, written } = job else {
+            let Job::Message(Message { parts, written }) = job else {
                 closing = true;
                 break;
             };

@@ -45,7 +45,7 @@ fn an_agent_starts_with_one_tool_and_gets_the_others_by_opening() {
     let instructions = hello["instructions"].as_str().unwrap();
     assert!(instructions.starts_with("Toolboxes: math, other."), "{instructions}");
     assert!(instructions.contains("math (1 server): Adding and echoing"), "{instructions}");
-    assert_eq!(hello["capabilities"], json!({"tools": {"listChanged": true}}));
+    assert_eq!(hello["capabilities"]["tools"], json!({"listChanged": true}));
     assert_eq!(agent.tool_names(), ["open_toolbox"]);
 
     let opened = open_json(&agent, "math");

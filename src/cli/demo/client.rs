@@ -1,25 +1,31 @@
 //! The demo's MCP client: one server on stdio, spoken to as an agent's program would.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::handshake::{self, Ears, Era, Session};
+use crate::backend::handshake::{self, Greeting};
 use crate::backend::launch::{self, Process};
-use crate::backend::{PoolOptions, StderrTail};
-use crate::catalog::ToolDefinition;
-use crate::config::{Limits, StdioLaunch};
-use crate::raw::Raw;
+use crate::backend::lists::{self, Kinds};
+use crate::backend::{Era, PoolOptions, StderrTail};
+use crate::catalog::{Listing, ToolDefinition};
+use crate::config::{Limits, Protocol, StdioLaunch};
+use crate::raw::{self, Raw};
+use crate::wire::incoming::Incoming;
 use crate::wire::server::{self, Link};
+
+/// How long the workbench, or a server, may take to greet.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A session with one server.
 pub(super) struct Client {
     process: Process,
     link: Link,
-    session: Session,
+    greeting: Greeting,
     tools_changed: Arc<Notify>,
     stderr: StderrTail,
     drain: JoinHandle<()>,
@@ -38,32 +44,41 @@ impl Client {
         let stderr = StderrTail::new([]);
         let drain = tasks.spawn(stderr.clone().drain(streams.stderr, "demo".to_owned()));
         let max = Limits::default().max_message_bytes;
-        let (link, transport) = server::connect(streams.stdout, streams.stdin, max, "demo", tasks);
         let tools_changed = Arc::new(Notify::new());
-        let ears = Ears { tools_changed: Arc::clone(&tools_changed) };
-        let session = handshake::begin(transport, ears, Era::Legacy)
-            .await
-            .map_err(|error| format!("{error}\n{}", stderr.text()))?;
-        Ok(Self { process, link, session, tools_changed, stderr, drain })
+        let changed = Arc::clone(&tools_changed);
+        let hear = move |incoming| {
+            if let Incoming::Notification { method, .. } = incoming
+                && method == "notifications/tools/list_changed"
+            {
+                changed.notify_one();
+            }
+        };
+        let link = server::connect(streams.stdout, streams.stdin, max, "demo", hear, tasks);
+        let nothing = raw::object([]);
+        let greeting =
+            handshake::begin(&link, Protocol::Legacy, Era::Legacy, &nothing, PATIENCE).await;
+        let greeting = greeting.map_err(|unwelcome| format!("{unwelcome:?}\n{}", stderr.text()))?;
+        Ok(Self { process, link, greeting, tools_changed, stderr, drain })
     }
 
     /// What the server says of itself to every client.
     pub(super) fn instructions(&self) -> String {
-        let server = self.session.service.peer().peer_info();
-        server.and_then(|server| server.instructions.clone()).unwrap_or_default()
+        self.greeting.instructions.clone().unwrap_or_default()
     }
 
     /// The server's tools.
     pub(super) async fn tools(&self) -> Result<Vec<Arc<ToolDefinition>>, String> {
-        let listing = handshake::list_tools(&self.link, &self.session.meta, "demo").await;
-        listing.map(|listing| listing.tools).map_err(|e| self.explain(&e))
+        let kinds = Kinds { tools: true, ..Kinds::default() };
+        let before = Listing::default();
+        let listing = lists::read(&self.link, &self.greeting, &before, kinds, "demo");
+        listing.await.map(|listing| listing.tools).map_err(|e| self.explain(&e))
     }
 
     /// The result of a call.
     pub(super) async fn call(&self, tool: &str, arguments: &Value) -> Result<Raw, String> {
         let (name, arguments) = (Raw::encode(&tool), Raw::encode(arguments));
         let params = [("name", &name), ("arguments", &arguments)];
-        handshake::ask(&self.link, "tools/call", &params, &self.session.meta)
+        lists::ask(&self.link, "tools/call", &params, &self.greeting.meta)
             .await
             .map_err(|error| self.explain(&error))
     }
@@ -80,7 +95,6 @@ impl Client {
     /// Ends the session and the server.
     pub(super) async fn end(self) {
         self.link.close_input();
-        drop(self.session);
         self.process.end().await;
         self.drain.abort();
     }

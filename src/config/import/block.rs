@@ -74,6 +74,8 @@ impl Block {
             idle_timeout_ms,
             inherit_env,
             shared,
+            protocol,
+            roots,
             foreign,
         } = raw;
         let Foreign { enabled, kind: _, remote: _, timeout_ms, environment, include, exclude } =
@@ -106,6 +108,8 @@ impl Block {
             ("idleTimeoutMs", idle_timeout_ms.map(number)),
             ("inheritEnv", inherit_env.map(boolean)),
             ("shared", shared.map(boolean)),
+            ("protocol", protocol.map(|word| word.value.into())),
+            ("roots", roots.map(boolean)),
         ];
         let rest = rest.into_iter().filter_map(|(key, value)| Some((key, value?)));
         let block = Self { launch, rest: rest.collect() };

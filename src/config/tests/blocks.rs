@@ -6,7 +6,7 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 
 use crate::config::tests::{config, findings};
-use crate::config::{Launch, Limits, ServerConfig, StdioLaunch, ToolMode};
+use crate::config::{Launch, Limits, Protocol, ServerConfig, StdioLaunch, ToolMode};
 
 /// The one server of a block, with `/project` as the folder of the file.
 fn server(block: &str) -> ServerConfig {
@@ -45,6 +45,8 @@ fn defaults_are_as_documented() {
             call_timeout: Duration::from_mins(5),
             idle_timeout: None,
             shared: true,
+            protocol: Protocol::Auto,
+            roots: false,
         }]
     );
 }

@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::config::{Launch, Limits, ServerConfig};
+use crate::config::{Launch, Limits, Protocol, ServerConfig};
 use crate::name::{ServerName, ToolboxName};
 
 fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
@@ -13,6 +13,8 @@ fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
         call_timeout: std::time::Duration::ZERO,
         idle_timeout: None,
         shared: true,
+        protocol: Protocol::Auto,
+        roots: false,
     };
     let toolboxes = toolboxes.into_iter().map(|(name, description)| ToolboxConfig {
         name: ToolboxName::new(name),

@@ -2,7 +2,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
-use crate::catalog::ToolDefinition;
+use crate::catalog::{Definition, ToolDefinition};
 use crate::name::{ExposedName, ServerName, ToolId, ToolboxName};
 
 fn lines(count: usize, max: usize) -> (usize, usize, usize) {

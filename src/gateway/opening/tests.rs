@@ -4,11 +4,13 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::*;
+use crate::gateway::Presence;
 
 #[tokio::test(start_paused = true)]
 async fn a_start_that_takes_long_is_spoken_of_with_a_number_that_rises() {
-    let (progress, mut told) = mpsc::channel(8);
-    let origin = Origin { progress: Some(&progress), ..Origin::default() };
+    let (sender, mut told) = mpsc::channel(8);
+    let nobody = Presence::new(None);
+    let origin = Origin { events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
     let server = ServerName::new("slow");
     let work = async {
         // Time is paused here, and goes on by itself when everybody waits.
@@ -18,7 +20,8 @@ async fn a_start_that_takes_long_is_spoken_of_with_a_number_that_rises() {
     assert_eq!(while_starting(&server, origin, work).await, "done");
     let mut last = 0.0;
     for _ in 0..2 {
-        let params: Value = told.try_recv().unwrap().parse().unwrap();
+        let Event::Progress(params) = told.try_recv().unwrap() else { panic!("no progress") };
+        let params: Value = params.parse().unwrap();
         assert_eq!(params["message"], "waiting for server `slow` to start");
         let progress = params["progress"].as_f64().unwrap();
         assert!(progress > last && progress < 0.001, "{progress}");
@@ -29,8 +32,9 @@ async fn a_start_that_takes_long_is_spoken_of_with_a_number_that_rises() {
 
 #[tokio::test(start_paused = true)]
 async fn a_start_that_takes_no_time_is_not_spoken_of() {
-    let (progress, mut told) = mpsc::channel(8);
-    let origin = Origin { progress: Some(&progress), ..Origin::default() };
+    let (sender, mut told) = mpsc::channel(8);
+    let nobody = Presence::new(None);
+    let origin = Origin { events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
     while_starting(&ServerName::new("fast"), origin, async {}).await;
     assert!(told.try_recv().is_err());
 }

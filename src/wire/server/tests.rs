@@ -6,6 +6,7 @@ use tokio::io::{
 };
 
 use super::*;
+use tokio::sync::mpsc;
 
 /// The far end of a link: what a server reads and writes.
 struct Server {
@@ -23,12 +24,14 @@ impl Server {
     }
 }
 
-fn link(max: usize) -> (Link, ServerTransport, Server) {
+fn link(max: usize) -> (Link, mpsc::UnboundedReceiver<Incoming>, Server) {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(ours);
-    let (link, transport) = connect(reader, writer, max, "test", &TaskTracker::new());
+    let (heard, hearing) = mpsc::unbounded_channel();
+    let hear = move |incoming| heard.send(incoming).unwrap();
+    let link = connect(reader, writer, max, "test", hear, &TaskTracker::new());
     let (reader, output) = tokio::io::split(theirs);
-    (link, transport, Server { input: BufReader::new(reader).lines(), output })
+    (link, hearing, Server { input: BufReader::new(reader).lines(), output })
 }
 
 fn done(step: Step) -> Result<Outcome, RequestError> {
@@ -44,7 +47,7 @@ fn raw(text: &str) -> Raw {
 
 #[tokio::test]
 async fn arguments_and_results_pass_byte_for_byte() {
-    let (link, _transport, mut server) = link(1 << 20);
+    let (link, _heard, mut server) = link(1 << 20);
     let (name, arguments) = (raw(r#""add""#), raw(r#"{"a":1.0,"b": 1e3}"#));
     let mut request = link
         .request("tools/call", &[("name", &name), ("arguments", &arguments)], &[], false)
@@ -52,9 +55,9 @@ async fn arguments_and_results_pass_byte_for_byte() {
         .unwrap();
     assert_eq!(
         server.reads().await,
-        r#"{"jsonrpc":"2.0","id":1000000000,"method":"tools/call","params":{"name":"add","arguments":{"a":1.0,"b": 1e3}}}"#
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1.0,"b": 1e3}}}"#
     );
-    server.says(r#"{"result":{"sum":123456789012345678901234567890.0},"id":1000000000}"#).await;
+    server.says(r#"{"result":{"sum":123456789012345678901234567890.0},"id":1}"#).await;
     assert_eq!(
         done(request.next().await),
         Ok(Outcome::Result(raw(r#"{"sum":123456789012345678901234567890.0}"#)))
@@ -63,21 +66,21 @@ async fn arguments_and_results_pass_byte_for_byte() {
 
 #[tokio::test]
 async fn progress_comes_in_order_and_before_the_answer() {
-    let (link, _transport, mut server) = link(1 << 20);
+    let (link, _heard, mut server) = link(1 << 20);
     let meta = [("traceparent".to_owned(), raw(r#""00""#))];
     let mut request = link.request("x", &[], &meta, true).await.unwrap();
     assert_eq!(
         server.reads().await,
-        r#"{"jsonrpc":"2.0","id":1000000000,"method":"x","params":{"_meta":{"traceparent":"00","progressToken":1000000000}}}"#
+        r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"traceparent":"00","progressToken":1}}}"#
     );
     for n in 0..20 {
         server
             .says(&format!(
-                r#"{{"method":"notifications/progress","params":{{"progressToken":1000000000,"progress":{n}}}}}"#
+                r#"{{"method":"notifications/progress","params":{{"progressToken":1,"progress":{n}}}}}"#
             ))
             .await;
     }
-    server.says(r#"{"id":1000000000,"result":{}}"#).await;
+    server.says(r#"{"id":1,"result":{}}"#).await;
     link.closed_or_idle().await;
     for n in 0..20 {
         let Step::Progress(params) = request.next().await else {
@@ -99,16 +102,16 @@ impl Link {
 
 #[tokio::test]
 async fn rubbish_and_repeated_answers_harm_nobody() {
-    let (link, _transport, mut server) = link(1 << 20);
+    let (link, _heard, mut server) = link(1 << 20);
     let mut first = link.request("x", &[], &[], false).await.unwrap();
     server.says("starting up ...").await;
-    server.says(r#"{"id":1000000000,"result":1}"#).await;
-    server.says(r#"{"id":1000000000,"result":2}"#).await;
+    server.says(r#"{"id":1,"result":1}"#).await;
+    server.says(r#"{"id":1,"result":2}"#).await;
     server.says(r#"{"id":1000000099,"result":3}"#).await;
     server.says("\u{1F980} [1,2").await;
     assert_eq!(done(first.next().await), Ok(Outcome::Result(raw("1"))));
     let mut second = link.request("x", &[], &[], false).await.unwrap();
-    server.says(r#"{"id":1000000001,"error":{"code":-32050,"data":[1.50]}}"#).await;
+    server.says(r#"{"id":2,"error":{"code":-32050,"data":[1.50]}}"#).await;
     assert_eq!(
         done(second.next().await),
         Ok(Outcome::Error(raw(r#"{"code":-32050,"data":[1.50]}"#)))
@@ -117,34 +120,34 @@ async fn rubbish_and_repeated_answers_harm_nobody() {
 
 #[tokio::test]
 async fn an_answer_that_is_too_long_fails_its_request_alone() {
-    let (link, _transport, mut server) = link(1000);
+    let (link, _heard, mut server) = link(1000);
     let mut big = link.request("x", &[], &[], false).await.unwrap();
     let mut small = link.request("x", &[], &[], false).await.unwrap();
-    server.says(&format!(r#"{{"result":"{}","id":1000000000}}"#, "x".repeat(5000))).await;
-    server.says(r#"{"id":1000000001,"result":"ok"}"#).await;
-    assert_eq!(done(big.next().await), Err(RequestError::Oversized(5029)));
+    server.says(&format!(r#"{{"result":"{}","id":1}}"#, "x".repeat(5000))).await;
+    server.says(r#"{"id":2,"result":"ok"}"#).await;
+    assert_eq!(done(big.next().await), Err(RequestError::Oversized(5020)));
     assert_eq!(done(small.next().await), Ok(Outcome::Result(raw(r#""ok""#))));
 }
 
 #[tokio::test]
 async fn a_dropped_request_is_cancelled_and_its_late_answer_dropped() {
-    let (link, _transport, mut server) = link(1 << 20);
+    let (link, _heard, mut server) = link(1 << 20);
     let request = link.request("x", &[], &[], false).await.unwrap();
     server.reads().await;
     drop(request);
     assert_eq!(
         server.reads().await,
-        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1000000000}}"#
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#
     );
-    server.says(r#"{"id":1000000000,"result":{}}"#).await;
+    server.says(r#"{"id":1,"result":{}}"#).await;
     let mut next = link.request("x", &[], &[], false).await.unwrap();
-    server.says(r#"{"id":1000000001,"result":{}}"#).await;
+    server.says(r#"{"id":2,"result":{}}"#).await;
     assert!(done(next.next().await).is_ok());
 }
 
 #[tokio::test]
 async fn the_end_of_output_fails_what_waits_and_what_comes_later() {
-    let (link, _transport, server) = link(1 << 20);
+    let (link, _heard, server) = link(1 << 20);
     let mut request = link.request("x", &[], &[], false).await.unwrap();
     drop(server);
     assert_eq!(done(request.next().await), Err(RequestError::Closed));
@@ -154,7 +157,7 @@ async fn the_end_of_output_fails_what_waits_and_what_comes_later() {
 
 #[tokio::test]
 async fn closing_the_link_fails_what_waits_though_the_output_stays_open() {
-    let (link, _transport, _server) = link(1 << 20);
+    let (link, _heard, _server) = link(1 << 20);
     let mut request = link.request("x", &[], &[], false).await.unwrap();
     link.close();
     assert_eq!(done(request.next().await), Err(RequestError::Closed));
@@ -164,7 +167,7 @@ async fn closing_the_link_fails_what_waits_though_the_output_stays_open() {
 
 #[tokio::test]
 async fn the_input_of_a_server_that_does_not_read_is_closed_all_the_same() {
-    let (link, _transport, mut server) = link(1 << 20);
+    let (link, _heard, mut server) = link(1 << 20);
     let long = Raw::encode(&"x".repeat(1000));
     let params = [("long", &long)];
     for _ in 0..1000 {

@@ -1,0 +1,201 @@
+//! Agents as servers can reach them: who they are, and what goes to them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use serde::Deserialize;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::raw::Raw;
+use crate::wire::Outcome;
+use crate::wire::incoming::{Reply, error_object};
+
+/// Tells agents apart; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AgentId(u64);
+
+impl AgentId {
+    /// An agent that was not there before.
+    pub fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// An agent as servers can reach it; clones are the same agent.
+#[derive(Clone, Debug)]
+pub struct Presence {
+    /// Which agent.
+    pub id: AgentId,
+    /// Where what belongs to no request of it goes; `None`: nothing can be told outside of one.
+    pub standing: Option<mpsc::Sender<Event>>,
+    log: Arc<AtomicU8>,
+}
+
+impl Presence {
+    /// A new agent, which has not said what it wants to hear of servers' logs.
+    pub fn new(standing: Option<mpsc::Sender<Event>>) -> Self {
+        let log = Arc::new(AtomicU8::new(LogLevel::UNSAID.0));
+        Self { id: AgentId::next(), standing, log }
+    }
+
+    /// The same agent, which is told nothing outside of its requests.
+    #[must_use]
+    pub fn within_requests(&self) -> Self {
+        Self { standing: None, ..self.clone() }
+    }
+
+    /// What of servers' logs it wants to hear.
+    pub fn log(&self) -> LogLevel {
+        LogLevel(self.log.load(Ordering::Relaxed))
+    }
+
+    /// Sets that.
+    pub fn set_log(&self, level: LogLevel) {
+        self.log.store(level.0, Ordering::Relaxed);
+    }
+}
+
+/// From which severity on log messages are heard (MCP, server/utilities/logging).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogLevel(u8);
+
+const LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+impl LogLevel {
+    /// Nothing was said: everything is heard.
+    pub const UNSAID: Self = Self(u8::MAX);
+    /// Nothing is heard.
+    pub const NOTHING: Self = Self(u8::MAX - 1);
+
+    /// The level called `word`.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let index = LEVELS.iter().position(|level| *level == word)?;
+        u8::try_from(index).ok().map(Self)
+    }
+
+    /// The level of a log message; of one that does not say, the highest.
+    pub(crate) fn of(message: &Raw) -> Self {
+        #[derive(Deserialize)]
+        struct Level {
+            level: String,
+        }
+
+        let level = message.parse::<Level>().ok();
+        level.and_then(|level| Self::from_word(&level.level)).unwrap_or(Self(7))
+    }
+
+    /// Whether a message of `level` is heard.
+    pub(crate) fn hears(self, level: Self) -> bool {
+        self == Self::UNSAID || (self != Self::NOTHING && self <= level)
+    }
+
+    /// The level, where one was said.
+    pub(crate) fn wanted(self) -> Option<Self> {
+        (usize::from(self.0) < LEVELS.len()).then_some(self)
+    }
+
+    /// Its word.
+    pub(crate) fn encode(self) -> Raw {
+        Raw::encode(&LEVELS.get(usize::from(self.0)).copied().unwrap_or("debug"))
+    }
+}
+
+/// What goes to an agent besides the answers to its requests.
+#[derive(Debug)]
+pub enum Event {
+    /// The `params` of a progress notification; their token is not the agent's.
+    Progress(Raw),
+    /// Any other notification.
+    Notice {
+        /// What it says.
+        method: String,
+        /// Its `params`, as written.
+        params: Option<Raw>,
+    },
+    /// Wants an answer.
+    Question(Question),
+}
+
+/// Something a server asks of an agent (elicitation, sampling, roots). Dropping it unanswered
+/// tells the server that there will be no answer.
+pub struct Question {
+    /// What is asked.
+    pub method: String,
+    /// Its `params`, as written.
+    pub params: Option<Raw>,
+    back: Back,
+    when_answered: Option<Box<dyn FnOnce() + Send>>,
+}
+
+enum Back {
+    Server(Reply),
+    Here(oneshot::Sender<Outcome>),
+    Nowhere,
+}
+
+impl std::fmt::Debug for Question {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Question").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+impl Question {
+    pub(crate) fn of_server(method: String, params: Option<Raw>, reply: Reply) -> Self {
+        Self { method, params, back: Back::Server(reply), when_answered: None }
+    }
+
+    /// A question of our own, and where its answer comes.
+    pub fn here(method: String, params: Option<Raw>) -> (Self, oneshot::Receiver<Outcome>) {
+        let (back, answer) = oneshot::channel();
+        (Self { method, params, back: Back::Here(back), when_answered: None }, answer)
+    }
+
+    /// Does something once it is answered, or dropped.
+    pub(crate) fn and_then(mut self, f: impl FnOnce() + Send + 'static) -> Self {
+        self.when_answered = Some(Box::new(f));
+        self
+    }
+
+    /// Answers; returns once the server has been sent the answer.
+    pub async fn answer(mut self, outcome: Outcome) {
+        match std::mem::replace(&mut self.back, Back::Nowhere) {
+            Back::Server(reply) => {
+                if reply.answer(outcome).await.is_err() {
+                    tracing::debug!(method = self.method, "the server is gone that asked");
+                }
+            }
+            // Whoever asked may have given up in the meantime.
+            Back::Here(back) => drop(back.send(outcome)),
+            Back::Nowhere => {}
+        }
+    }
+
+    /// Answers with an error, without waiting.
+    pub fn decline(mut self, code: i64, reason: &str) {
+        let outcome = Outcome::Error(error_object(code, reason, None));
+        match std::mem::replace(&mut self.back, Back::Nowhere) {
+            Back::Server(reply) => reply.answer_later(outcome),
+            Back::Here(back) => drop(back.send(outcome)),
+            Back::Nowhere => {}
+        }
+    }
+
+    /// Resolves when the server no longer wants an answer.
+    pub async fn withdrawn(&mut self) {
+        match &mut self.back {
+            Back::Server(reply) => reply.cancelled().await,
+            Back::Here(back) => back.closed().await,
+            Back::Nowhere => {}
+        }
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        if let Some(f) = self.when_answered.take() {
+            f();
+        }
+    }
+}

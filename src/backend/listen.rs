@@ -1,0 +1,83 @@
+//! Hearing a modern server out: one subscription that holds what is wanted of it.
+//!
+//! What the server tells comes over the link like everything it says unasked; here it is only
+//! asked to tell. When the wanted resources change, the new subscription begins before the old one
+//! ends, so that nothing falls between them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::time::sleep;
+
+use crate::backend::handshake::Greeting;
+use crate::backend::lists::Kinds;
+use crate::backend::switchboard::Switchboard;
+use crate::raw::Raw;
+use crate::wire::server::{Link, Pending};
+
+/// The pause before listening again to a server that ended the last subscription.
+const RELISTEN: Duration = Duration::from_secs(1);
+
+/// Asks the server to tell of its changes; `None` when there is nothing it could tell of.
+pub(crate) async fn listen(
+    link: &Link,
+    greeting: &Greeting,
+    board: &Switchboard,
+) -> Option<Pending> {
+    let abilities = &greeting.abilities;
+    let lists = [
+        ("toolsListChanged", &abilities.tools),
+        ("resourcesListChanged", &abilities.resources),
+        ("promptsListChanged", &abilities.prompts),
+    ];
+    let mut wanted: Map<String, Value> = lists
+        .into_iter()
+        .filter(|(_, ability)| ability.is_some())
+        .map(|(name, _)| (name.to_owned(), true.into()))
+        .collect();
+    let uris = board.subscriptions();
+    if !uris.is_empty() {
+        wanted.insert("resourceSubscriptions".to_owned(), uris.into());
+    }
+    if wanted.is_empty() {
+        return None;
+    }
+    let wanted = Raw::encode(&wanted);
+    let params = [("notifications", &wanted)];
+    link.request("subscriptions/listen", &params, &greeting.meta, false).await.ok()
+}
+
+/// Keeps a subscription going for as long as the link lives.
+pub(crate) async fn keep(
+    mut listening: Option<Pending>,
+    link: Link,
+    greeting: Arc<Greeting>,
+    board: Arc<Switchboard>,
+) {
+    loop {
+        let ended = async {
+            match &mut listening {
+                Some(listening) => drop(listening.done().await),
+                None => std::future::pending().await,
+            }
+        };
+        let has_ended = tokio::select! {
+            () = link.closed() => return,
+            () = board.subscriptions_changed.notified() => false,
+            () = ended => true,
+        };
+        if has_ended {
+            tokio::select! {
+                () = link.closed() => return,
+                () = sleep(RELISTEN) => {}
+            }
+        }
+        let next = listen(&link, &greeting, &board).await;
+        drop(std::mem::replace(&mut listening, next));
+        if has_ended {
+            // What changed while nobody listened would otherwise be lost.
+            board.changed(Kinds::ALL);
+        }
+    }
+}

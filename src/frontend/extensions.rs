@@ -1,0 +1,93 @@
+//! What the protocol has grown beside itself: tasks, and methods that we know nothing of.
+//!
+//! A request about a task goes to the server that runs it. Any other is passed on when the agent
+//! said that it speaks extensions, and only one server may be meant.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::frontend::calls::{Passed, origin, pass as pass_on};
+use crate::frontend::dispatch::{Asked, send, unknown};
+use crate::frontend::session::Session;
+use crate::frontend::{resolve, things};
+use crate::name::Place;
+use crate::wire::incoming::Reply;
+
+/// Passes a request on whose method is none of the protocol's own.
+pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
+    if !is_allowed(&session, &asked) {
+        return send(reply, unknown(&asked.method)).await;
+    }
+    pass_on(session, asked, reply, move |passed| async move {
+        let Passed { session, exposure, presence, asked, events } = &passed;
+        if exposure.is_direct() {
+            exposure.gateway().start_all(presence).await;
+        }
+        let Some(place) = find(&passed) else { return unknown(&asked.method) };
+        let origin = origin(session, presence, &asked.meta, events);
+        let gateway = exposure.gateway();
+        let outcome = gateway.request(&place, &asked.method, &asked.params, origin).await;
+        outcome.unwrap_or_else(|error| things::failed(&error))
+    })
+    .await;
+}
+
+/// Whether the agent may use such a method: an older one that of tasks, which were part of the
+/// protocol for a while; any when it speaks extensions.
+fn is_allowed(session: &Session, asked: &Asked) -> bool {
+    let is_task = asked.method.starts_with("tasks/");
+    (is_task && !asked.meta.is_modern) || session.speaks_extensions(&asked.meta) || {
+        // The server says which capability it misses; without a task it is not asked.
+        is_task && asked.param("taskId").is_some()
+    }
+}
+
+fn find(passed: &Passed) -> Option<Place> {
+    let Passed { exposure, asked, .. } = passed;
+    let gateway = exposure.gateway();
+    if let Ok(task) = asked.text("taskId")
+        && let Some(place) = gateway.task(&task)
+    {
+        return Some(place);
+    }
+    let speaks = candidates(passed);
+    if let Ok(uri) = asked.text("uri") {
+        let owners = resolve::in_snapshot(exposure, &uri);
+        if let Some((place, _)) = owners.into_iter().find(|(place, _)| speaks.contains(place)) {
+            return Some(place);
+        }
+    }
+    match speaks.as_slice() {
+        [only] => Some(only.clone()),
+        _ => None,
+    }
+}
+
+/// The running servers that speak the extension which the method seems to be of; any that speak
+/// one where none seems to.
+fn candidates(passed: &Passed) -> Vec<Place> {
+    let Passed { exposure, asked, .. } = passed;
+    let gateway = exposure.gateway();
+    let snapshot = gateway.snapshot();
+    let family = asked.method.split('/').next().unwrap_or_default();
+    let mut speaking = Vec::new();
+    for place in gateway.running() {
+        let view = snapshot.view(&place.toolbox);
+        let abilities = view.abilities.iter().find(|(server, _)| *server == place.server);
+        let Some((_, abilities)) = abilities else { continue };
+        let spoken: Map<String, Value> = abilities
+            .extensions
+            .as_ref()
+            .and_then(|extensions| extensions.parse().ok())
+            .unwrap_or_default();
+        let is_of_family = spoken.keys().any(|name| name.rsplit('/').next() == Some(family))
+            || (family == "tasks" && abilities.tasks.is_some());
+        if is_of_family || !spoken.is_empty() {
+            speaking.push((is_of_family, place));
+        }
+    }
+    let has_family = speaking.iter().any(|(is_of_family, _)| *is_of_family);
+    let fitting = speaking.into_iter().filter(|(is_of_family, _)| *is_of_family || !has_family);
+    fitting.map(|(_, place)| place).collect()
+}

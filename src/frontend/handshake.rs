@@ -1,0 +1,121 @@
+//! What an agent is told of us before anything else, in either era.
+
+use std::sync::Arc;
+
+use rmcp::model::ProtocolVersion;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::backend::Outcome;
+use crate::exposure::{Exposure, Surface};
+use crate::frontend::dispatch::{Asked, unknown};
+use crate::frontend::session::Session;
+use crate::raw::Raw;
+use crate::wire::incoming::error_object;
+
+/// JSON-RPC: the parameters are not what the method takes.
+const INVALID_PARAMS: i64 = -32602;
+
+/// Begins a session (2025-11-25 and older, basic/lifecycle).
+pub(crate) fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<Outcome, Outcome> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Client {
+        name: String,
+        version: String,
+    }
+
+    let requested = asked.text("protocolVersion")?;
+    let capabilities = asked.param("capabilities").filter(|c| c.members().is_some());
+    let capabilities = capabilities.ok_or_else(|| {
+        let message = "`capabilities` is missing, or is no object";
+        Outcome::Error(error_object(INVALID_PARAMS, message, None))
+    })?;
+    let client: Client =
+        asked.param("clientInfo").and_then(|client| client.parse().ok()).unwrap_or_default();
+    tracing::info!(
+        client = client.name,
+        version = client.version,
+        protocol = requested,
+        "an agent has connected"
+    );
+    session.introduce(capabilities.clone());
+    let known = ProtocolVersion::KNOWN_VERSIONS.iter();
+    let version = known
+        .filter(|version| version.has_initialize())
+        .find(|version| version.as_str() == requested)
+        .unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE);
+    let exposure = session.exposure(&asked.meta);
+    Ok(Outcome::Result(Raw::encode(&json!({
+        "protocolVersion": version,
+        "capabilities": legacy_capabilities(),
+        "serverInfo": ourselves(),
+        "instructions": exposure.instructions(Surface::Changing),
+    }))))
+}
+
+/// Says what we are (2026-07-28, server/discover). Where lists change as toolboxes are opened, the
+/// modern revision would not allow it; so it is not offered, and clients of both eras go on to
+/// `initialize`.
+pub(crate) async fn discover(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
+    let exposure = session.exposure(&asked.meta);
+    if exposure.changes_lists() {
+        return Ok(unknown(&asked.method));
+    }
+    if exposure.is_direct() {
+        exposure.gateway().start_all(&session.presence(&asked.meta)).await;
+    }
+    Ok(Outcome::Result(Raw::encode(&json!({
+        "resultType": "complete",
+        "supportedVersions": ProtocolVersion::KNOWN_VERSIONS,
+        "capabilities": modern_capabilities(&exposure),
+        "instructions": exposure.instructions(Surface::Constant),
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": {"io.modelcontextprotocol/serverInfo": ourselves()},
+    }))))
+}
+
+/// What we are called.
+pub(crate) fn ourselves() -> Value {
+    json!({"name": "mcp-workbench", "title": "MCP Workbench", "version": env!("CARGO_PKG_VERSION")})
+}
+
+/// Everything that servers may have: which of it they do shows when they are started.
+fn legacy_capabilities() -> Value {
+    json!({
+        "tools": {"listChanged": true},
+        "resources": {"listChanged": true, "subscribe": true},
+        "prompts": {"listChanged": true},
+        "completions": {},
+        "logging": {},
+        "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
+    })
+}
+
+/// The same for modern agents, with the extensions that running servers speak.
+fn modern_capabilities(exposure: &Exposure) -> Value {
+    let gateway = exposure.gateway();
+    let snapshot = gateway.snapshot();
+    let toolboxes = exposure.shown(Surface::Constant, &std::collections::BTreeSet::new());
+    let mut extensions = Map::new();
+    for toolbox in toolboxes {
+        for (_, abilities) in &snapshot.view(&toolbox).abilities {
+            let spoken = abilities.extensions.as_ref().and_then(|e| e.parse::<Map<_, _>>().ok());
+            for (name, settings) in spoken.into_iter().flatten() {
+                extensions.entry(name).or_insert(settings);
+            }
+        }
+    }
+    let mut capabilities = json!({
+        "tools": {"listChanged": true},
+        "resources": {"listChanged": true, "subscribe": true},
+        "prompts": {"listChanged": true},
+        "completions": {},
+        "logging": {},
+    });
+    if !extensions.is_empty() {
+        capabilities["extensions"] = extensions.into();
+    }
+    capabilities
+}

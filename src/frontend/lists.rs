@@ -1,0 +1,128 @@
+//! Lists of what there is, each in one page: there are clients that read no second one.
+
+use std::sync::Arc;
+
+use crate::backend::Outcome;
+use crate::exposure::Exposure;
+use crate::frontend::dispatch::{Asked, send};
+use crate::frontend::era::fit_result;
+use crate::frontend::session::Session;
+use crate::gateway::Snapshot;
+use crate::name::{Place, ServerName};
+use crate::raw::{self, Raw};
+use crate::toolbox::View;
+use crate::wire::incoming::Reply;
+
+/// The tools that the agent sees.
+pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
+    let exposure = begin(session, asked).await;
+    let (opened, version) = session.opened();
+    let tools = exposure.tools(asked.meta.surface(), &opened);
+    send(reply, list("tools", &tools, asked)).await;
+    if !asked.meta.is_modern {
+        session.has_listed(version);
+    }
+}
+
+/// The resources of the toolboxes that the agent sees.
+pub(crate) async fn resources(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
+    let resources = of_views(session, asked, |snapshot, view, place| {
+        let resources = view.resources.iter();
+        let resources = resources.map(|r| (&r.server, &r.definition.uri, &r.definition.raw));
+        unique(resources, place, "uri", |at, uri| {
+            (
+                snapshot.uris().resolve(uri).map(|thing| thing.place.clone()),
+                snapshot.exposed_uri(at, uri),
+            )
+        })
+    });
+    Ok(list("resources", &resources.await, asked))
+}
+
+/// The resource templates of the toolboxes that the agent sees.
+pub(crate) async fn templates(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
+    let templates = of_views(session, asked, |snapshot, view, place| {
+        let templates = view.templates.iter();
+        let templates = templates.map(|t| (&t.server, &t.definition.uri, &t.definition.raw));
+        unique(templates, place, "uriTemplate", |at, uri| {
+            (
+                snapshot.templates().resolve(uri).map(|thing| thing.place.clone()),
+                snapshot.exposed_uri(at, uri),
+            )
+        })
+    });
+    Ok(list("resourceTemplates", &templates.await, asked))
+}
+
+/// The prompts of the toolboxes that the agent sees.
+pub(crate) async fn prompts(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
+    let limit = session.host().max_name_length();
+    let prompts = of_views(session, asked, |snapshot, view, place| {
+        let prompts = view.prompts.iter();
+        let prompts = prompts.map(|p| (&p.server, &p.definition.name, &p.definition.raw));
+        unique(prompts, place, "name", |at, name| {
+            (
+                snapshot.prompts().resolve(name).map(|thing| thing.place.clone()),
+                snapshot.exposed_prompt(at, name, limit),
+            )
+        })
+    });
+    Ok(list("prompts", &prompts.await, asked))
+}
+
+/// What a list needs before it can be told: where everything is shown, everything runs.
+async fn begin(session: &Session, asked: &Asked) -> Exposure {
+    let exposure = session.exposure(&asked.meta);
+    if exposure.is_direct() {
+        exposure.gateway().start_all(&session.presence(&asked.meta)).await;
+    }
+    exposure
+}
+
+async fn of_views(
+    session: &Session,
+    asked: &Asked,
+    entries: impl Fn(&Snapshot, &Arc<View>, &dyn Fn(&ServerName) -> Place) -> Vec<Raw>,
+) -> Vec<Raw> {
+    let exposure = begin(session, asked).await;
+    let snapshot = exposure.gateway().snapshot();
+    let (opened, _) = session.opened();
+    let mut all = Vec::new();
+    for toolbox in exposure.shown(asked.meta.surface(), &opened) {
+        let place =
+            |server: &ServerName| Place { toolbox: toolbox.clone(), server: server.clone() };
+        all.extend(entries(&snapshot, &snapshot.view(&toolbox), &place));
+    }
+    all
+}
+
+/// Entries under the names that agents know them by. One server in two toolboxes gives its own
+/// once.
+fn unique<'a>(
+    entries: impl Iterator<Item = (&'a ServerName, &'a String, &'a Raw)>,
+    place: &dyn Fn(&ServerName) -> Place,
+    key: &str,
+    name: impl Fn(&Place, &str) -> (Option<Place>, String),
+) -> Vec<Raw> {
+    let named = entries.filter_map(|(server, own, raw)| {
+        let at = place(server);
+        let (first, exposed) = name(&at, own);
+        if exposed != *own {
+            return raw.with_member(key, &Raw::encode(&exposed));
+        }
+        first.is_none_or(|first| first == at).then(|| raw.clone())
+    });
+    named.collect()
+}
+
+/// The result that has a list, in the form of the agent's era.
+fn list(key: &str, entries: &[Raw], asked: &Asked) -> Outcome {
+    let mut members = vec![(key, raw::array(entries))];
+    if asked.meta.is_modern {
+        // Clients of the modern revision would keep the list this long (server/utilities/caching).
+        members.push(("ttlMs", Raw::encode(&0)));
+        members.push(("cacheScope", Raw::encode(&"private")));
+    }
+    let result = raw::object(members.iter().map(|(key, value)| (*key, value)));
+    Outcome::Result(fit_result(result, asked.meta.is_modern))
+}

@@ -1,0 +1,119 @@
+//! Work that waits for a modern agent to answer a question of a server that asks in the older way.
+//!
+//! The server waits for its answer within the call; the agent is answered that input is required,
+//! with a `requestState` that leads back here, and makes its request again with the answer
+//! (2026-07-28, basic/patterns/mrtr). The state is signed, holds for one request, and expires;
+//! with it the call is cancelled at the server.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{RequestStateCodec, RequestStateError, SealOptions};
+use tokio::time::sleep;
+
+use crate::backend::Outcome;
+use crate::frontend::calls::{QUESTION, Running, input_required};
+use crate::frontend::dispatch::Asked;
+use crate::frontend::session::Session;
+use crate::gateway::Question;
+use crate::raw::Raw;
+use crate::wire::incoming::error_object;
+
+/// How long an agent may take to answer.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// How much work may wait at once; more is given up.
+const MAX_PARKED: usize = 1000;
+/// What tells our states from those of servers, which are passed on.
+const PREFIX: &str = "workbench.";
+/// JSON-RPC: the parameters are not what the method takes.
+const INVALID_PARAMS: i64 = -32602;
+
+/// All work that waits for agents.
+pub(crate) struct AllParked {
+    codec: RequestStateCodec,
+    waiting: Mutex<HashMap<u64, Waiting>>,
+}
+
+struct Waiting {
+    running: Running,
+    question: Question,
+}
+
+impl AllParked {
+    pub(crate) fn new(key: [u8; 32]) -> Self {
+        // The key has the length that is asked for.
+        Self { codec: RequestStateCodec::new_unchecked(key), waiting: Mutex::default() }
+    }
+
+    fn waiting<T>(&self, f: impl FnOnce(&mut HashMap<u64, Waiting>) -> T) -> T {
+        f(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts work aside until the question is answered; the result to answer the agent with.
+    pub(crate) fn park(
+        &self,
+        session: &Session,
+        asked: &Asked,
+        running: Running,
+        question: Question,
+    ) -> Raw {
+        let ticket = session.host().next_ticket();
+        let options = SealOptions::new().ttl(PATIENCE);
+        let binding = binding(asked);
+        let sealed = self
+            .codec
+            .seal_with(ticket.to_string().as_bytes(), &options.associated_data(binding.as_bytes()));
+        let required = input_required(&question, &format!("{PREFIX}{sealed}"));
+        let given_up = self.waiting(|waiting| {
+            let is_full = waiting.len() >= MAX_PARKED;
+            let oldest = waiting.keys().min().copied().filter(|_| is_full);
+            let given_up = oldest.and_then(|oldest| waiting.remove(&oldest));
+            waiting.insert(ticket, Waiting { running, question });
+            given_up
+        });
+        drop(given_up);
+        let parked = Arc::clone(&session.host().parked);
+        session.host().tasks.spawn(async move {
+            sleep(PATIENCE).await;
+            drop(parked.waiting(|waiting| waiting.remove(&ticket)));
+        });
+        required
+    }
+
+    /// The work that a request goes on with; `None` when it is a request of its own, an error when
+    /// what it wants to go on with is not there.
+    pub(crate) async fn resume(&self, asked: &Asked) -> Option<Result<Running, Outcome>> {
+        let state: String = asked.param("requestState")?.parse().ok()?;
+        let sealed = state.strip_prefix(PREFIX)?;
+        Some(self.take(asked, sealed).await)
+    }
+
+    async fn take(&self, asked: &Asked, sealed: &str) -> Result<Running, Outcome> {
+        let refuse = |reason: &str| {
+            Outcome::Error(error_object(INVALID_PARAMS, &format!("`requestState` {reason}"), None))
+        };
+        let opened = self.codec.open_with(sealed, binding(asked).as_bytes());
+        let ticket = opened.map_err(|error| match error {
+            RequestStateError::Expired => refuse("has expired: make the request anew"),
+            _ => refuse("is not what was given for this request"),
+        })?;
+        let ticket = String::from_utf8(ticket).ok().and_then(|ticket| ticket.parse().ok());
+        let answer = asked.param("inputResponses").and_then(|all| all.member(QUESTION));
+        let answer = answer.ok_or_else(|| {
+            let message = format!("`inputResponses` has no `{QUESTION}`");
+            Outcome::Error(error_object(INVALID_PARAMS, &message, None))
+        })?;
+        let waiting = ticket.and_then(|ticket| self.waiting(|waiting| waiting.remove(&ticket)));
+        let Waiting { running, question } = waiting
+            .ok_or_else(|| refuse("was used already, or given up: make the request anew"))?;
+        question.answer(Outcome::Result(answer)).await;
+        Ok(running)
+    }
+}
+
+/// What a state is good for: the same request.
+fn binding(asked: &Asked) -> String {
+    let of = |key| asked.param(key).map(|value| value.as_str().into_owned()).unwrap_or_default();
+    format!("{} {}{}", asked.method, of("name"), of("uri"))
+}

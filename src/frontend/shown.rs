@@ -1,0 +1,59 @@
+//! What an agent has been shown of servers' lists, to tell it of what changes in them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::exposure::{Exposure, Surface};
+use crate::gateway::Snapshot;
+use crate::name::ToolboxName;
+use crate::toolbox::View;
+
+/// Which lists have changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changed {
+    pub(crate) tools: bool,
+    pub(crate) resources: bool,
+    pub(crate) prompts: bool,
+}
+
+impl Changed {
+    /// The notifications that tell of it.
+    pub(crate) fn notices(self) -> impl Iterator<Item = &'static str> {
+        [
+            (self.tools, "notifications/tools/list_changed"),
+            (self.resources, "notifications/resources/list_changed"),
+            (self.prompts, "notifications/prompts/list_changed"),
+        ]
+        .into_iter()
+        .filter_map(|(has_changed, method)| has_changed.then_some(method))
+    }
+}
+
+/// The views that an agent is shown.
+#[derive(Default)]
+pub(crate) struct Shown(HashMap<ToolboxName, Arc<View>>);
+
+impl Shown {
+    /// Brings them up to date and says which lists that changes.
+    pub(crate) fn update(
+        &mut self,
+        exposure: &Exposure,
+        surface: Surface,
+        opened: &BTreeSet<ToolboxName>,
+        snapshot: &Snapshot,
+    ) -> Changed {
+        let mut changed = Changed::default();
+        let shows_tools = exposure.shows_tools(surface);
+        for toolbox in exposure.shown(surface, opened) {
+            let view = snapshot.view(&toolbox);
+            let last = self.0.get(&toolbox).cloned().unwrap_or_default();
+            if !Arc::ptr_eq(&last, &view) {
+                changed.tools |= shows_tools && !last.has_the_tools_of(&view);
+                changed.resources |= !last.has_the_resources_of(&view);
+                changed.prompts |= !last.has_the_prompts_of(&view);
+                self.0.insert(toolbox, view);
+            }
+        }
+        changed
+    }
+}

@@ -1,0 +1,192 @@
+//! What a modern agent hears of changes: a request that stays open (2026-07-28,
+//! basic/patterns/subscriptions).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::backend::Outcome;
+use crate::exposure::{Exposure, Surface};
+use crate::frontend::dispatch::{Asked, send};
+use crate::frontend::handshake::ourselves;
+use crate::frontend::resolve;
+use crate::frontend::session::Session;
+use crate::frontend::shown::{Changed, Shown};
+use crate::gateway::{Event, LogLevel, Presence};
+use crate::raw::{self, Raw};
+use crate::wire::Closed;
+use crate::wire::incoming::{Reply, error_object};
+
+/// JSON-RPC: the parameters are not what the method takes.
+const INVALID_PARAMS: i64 = -32602;
+/// What every message of a subscription says of it.
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// How much may wait for an agent that does not take what it is told.
+const EVENTS: usize = 256;
+/// Changes of lists within this time are told together.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+
+/// What an agent wants to hear of.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Wanted {
+    tools_list_changed: bool,
+    resources_list_changed: bool,
+    prompts_list_changed: bool,
+    resource_subscriptions: Vec<String>,
+    task_ids: Vec<String>,
+}
+
+impl Wanted {
+    /// Those of the changes that are wanted.
+    fn of(&self, changed: Changed) -> Changed {
+        Changed {
+            tools: changed.tools && self.tools_list_changed,
+            resources: changed.resources && self.resources_list_changed,
+            prompts: changed.prompts && self.prompts_list_changed,
+        }
+    }
+
+    fn encode(&self) -> Raw {
+        let mut members = Map::new();
+        let lists = [
+            ("toolsListChanged", self.tools_list_changed),
+            ("resourcesListChanged", self.resources_list_changed),
+            ("promptsListChanged", self.prompts_list_changed),
+        ];
+        members.extend(
+            lists
+                .into_iter()
+                .filter(|(_, is_wanted)| *is_wanted)
+                .map(|(k, v)| (k.to_owned(), v.into())),
+        );
+        for (key, list) in
+            [("resourceSubscriptions", &self.resource_subscriptions), ("taskIds", &self.task_ids)]
+        {
+            if !list.is_empty() {
+                members.insert(key.to_owned(), json!(list));
+            }
+        }
+        Raw::encode(&Value::Object(members))
+    }
+}
+
+/// Tells the agent of what it wants to hear of until it cancels the request, or the session ends.
+pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
+    let wanted = asked.param("notifications").and_then(|wanted| wanted.parse::<Wanted>().ok());
+    let Some(wanted) = wanted else {
+        let message = "`notifications` is missing, or is not what may be listened for";
+        return send(reply, Outcome::Error(error_object(INVALID_PARAMS, message, None))).await;
+    };
+    let exposure = session.exposure(&asked.meta);
+    if exposure.is_direct() {
+        exposure.gateway().start_all(&session.presence(&asked.meta)).await;
+    }
+    let (sender, events) = mpsc::channel(EVENTS);
+    let presence = Presence::new(Some(sender));
+    // Logs belong to the requests that ask for them.
+    presence.set_log(LogLevel::NOTHING);
+    let listening = Listening { session: &session, exposure, presence: &presence, reply: &reply };
+    if listening.run(wanted, events).await.is_err() {
+        tracing::debug!("the agent left while it listened");
+    }
+    session.host().gateways.leave(presence.id);
+    let meta = json!({"io.modelcontextprotocol/serverInfo": ourselves()});
+    let meta = Raw::encode(&meta).with_member(SUBSCRIPTION_ID, reply.id());
+    let complete = Raw::encode(&"complete");
+    let members = [("resultType", Some(&complete)), ("_meta", meta.as_ref())];
+    let members = members.into_iter().filter_map(|(key, value)| Some((key, value?)));
+    let result = raw::object(members);
+    send(reply, Outcome::Result(result)).await;
+}
+
+struct Listening<'a> {
+    session: &'a Session,
+    exposure: Exposure,
+    presence: &'a Presence,
+    reply: &'a Reply,
+}
+
+impl Listening<'_> {
+    async fn run(
+        &self,
+        mut wanted: Wanted,
+        mut events: mpsc::Receiver<Event>,
+    ) -> Result<(), Closed> {
+        // What is shown is looked at before the agent is told that it is heard, so that nothing
+        // falls between.
+        let mut snapshots = self.exposure.gateway().snapshots();
+        let mut shown = Shown::default();
+        let nothing = BTreeSet::new();
+        let surface = Surface::Constant;
+        let snapshot = snapshots.borrow_and_update().clone();
+        shown.update(&self.exposure, surface, &nothing, &snapshot);
+        let uris = std::mem::take(&mut wanted.resource_subscriptions);
+        for uri in uris {
+            if self.subscribe(&uri).await {
+                wanted.resource_subscriptions.push(uri);
+            }
+        }
+        for task in &wanted.task_ids {
+            if let Some(place) = self.exposure.gateway().task(task) {
+                self.exposure.gateway().attach(&place, self.presence);
+            }
+        }
+        let accepted = raw::object([("notifications", &wanted.encode())]);
+        self.tell("notifications/subscriptions/acknowledged", Some(accepted)).await?;
+        loop {
+            tokio::select! {
+                () = self.reply.cancelled() => return Ok(()),
+                () = self.session.leaving() => return Ok(()),
+                changed = snapshots.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    sleep(DEBOUNCE).await;
+                    let snapshot = snapshots.borrow_and_update().clone();
+                    let changed = shown.update(&self.exposure, surface, &nothing, &snapshot);
+                    for method in wanted.of(changed).notices() {
+                        self.tell(method, None).await?;
+                    }
+                }
+                Some(event) = events.recv() => self.pass_on(&wanted, event).await?,
+            }
+        }
+    }
+
+    async fn subscribe(&self, uri: &str) -> bool {
+        let Some((place, own)) = resolve::in_snapshot(&self.exposure, uri).into_iter().next()
+        else {
+            return false;
+        };
+        let subscribed = self.exposure.gateway().subscribe(&place, &own, uri, self.presence).await;
+        matches!(subscribed, Ok(Outcome::Result(_)))
+    }
+
+    async fn pass_on(&self, wanted: &Wanted, event: Event) -> Result<(), Closed> {
+        let Event::Notice { method, params } = event else { return Ok(()) };
+        let is_wanted = match method.as_str() {
+            "notifications/resources/updated" => true,
+            "notifications/tasks" => {
+                let task = params.as_ref().and_then(|params| params.member("taskId"));
+                let task: Option<String> = task.and_then(|task| task.parse().ok());
+                task.is_some_and(|task| wanted.task_ids.contains(&task))
+            }
+            _ => false,
+        };
+        if is_wanted { self.tell(&method, params).await } else { Ok(()) }
+    }
+
+    async fn tell(&self, method: &str, params: Option<Raw>) -> Result<(), Closed> {
+        let params = params.unwrap_or_else(|| raw::object([]));
+        let meta = params.member("_meta").unwrap_or_else(|| raw::object([]));
+        let meta = meta.with_member(SUBSCRIPTION_ID, self.reply.id()).unwrap_or(meta);
+        let params = params.with_member("_meta", &meta).unwrap_or(params);
+        self.reply.notify(method, Some(params)).await
+    }
+}

@@ -1,0 +1,146 @@
+//! Resources, prompts, completions and logs: what servers have besides tools.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::backend::Outcome;
+use crate::exposure::{explain, uris};
+use crate::frontend::calls::{Passed, origin, pass};
+use crate::frontend::dispatch::{Asked, send};
+use crate::frontend::resolve;
+use crate::frontend::session::Session;
+use crate::gateway::{CallError, LogLevel};
+use crate::name::Place;
+use crate::raw::{self, Raw};
+use crate::wire::incoming::{Reply, error_object};
+
+/// JSON-RPC: the parameters are not what the method takes.
+const INVALID_PARAMS: i64 = -32602;
+/// JSON-RPC: something went wrong behind us.
+const INTERNAL_ERROR: i64 = -32603;
+
+/// Reads a resource.
+pub(crate) async fn read(session: Arc<Session>, asked: Asked, reply: Reply) {
+    let uri = match asked.text("uri") {
+        Ok(uri) => uri,
+        Err(refusal) => return send(reply, refusal).await,
+    };
+    pass(session, asked, reply, move |passed| async move {
+        let candidates = resolve::resource(&passed, &uri).await;
+        let mut outcome = resolve::no_resource(&uri, passed.asked.meta.is_modern);
+        for (place, own) in candidates {
+            outcome = forward(&passed, &place, "uri", &own).await;
+            if !resolve::is_missing(&outcome) {
+                return resolve::with_uri(outcome, &own, &uri);
+            }
+        }
+        outcome
+    })
+    .await;
+}
+
+/// Gets a prompt.
+pub(crate) async fn get_prompt(session: Arc<Session>, asked: Asked, reply: Reply) {
+    let name = match asked.text("name") {
+        Ok(name) => name,
+        Err(refusal) => return send(reply, refusal).await,
+    };
+    pass(session, asked, reply, move |passed| async move {
+        match resolve::prompt(&passed, &name).await {
+            Some((place, own)) => {
+                let outcome = forward(&passed, &place, "name", &own).await;
+                uris::in_result(&passed.exposure.gateway().snapshot(), &place, outcome)
+            }
+            None => unknown("prompt", name),
+        }
+    })
+    .await;
+}
+
+/// Completes an argument of a prompt or of a resource template.
+pub(crate) async fn complete(session: Arc<Session>, asked: Asked, reply: Reply) {
+    let Some(reference) = asked.param("ref").cloned() else {
+        let error = error_object(INVALID_PARAMS, "`ref` is missing", None);
+        return send(reply, Outcome::Error(error)).await;
+    };
+    pass(session, asked, reply, move |passed| async move {
+        let text = |key| reference.member(key).and_then(|name| name.parse::<String>().ok());
+        let (key, found) = match (text("name"), text("uri")) {
+            (Some(name), _) => ("name", resolve::prompt(&passed, &name).await),
+            (None, Some(uri)) => ("uri", resolve::template(&passed, &uri).await),
+            (None, None) => ("name", None),
+        };
+        let Some((place, own)) = found else {
+            return unknown("prompt or resource template", reference.as_str().into_owned());
+        };
+        let reference = reference.with_member(key, &Raw::encode(&own)).unwrap_or(reference);
+        forward_with(&passed, &place, "ref", &reference).await
+    })
+    .await;
+}
+
+/// Makes the same request of a server, with the server's own name for what it is about.
+async fn forward(passed: &Passed, place: &Place, key: &str, own: &str) -> Outcome {
+    forward_with(passed, place, key, &Raw::encode(&own)).await
+}
+
+async fn forward_with(passed: &Passed, place: &Place, key: &str, value: &Raw) -> Outcome {
+    let Passed { session, exposure, presence, asked, events } = passed;
+    let params = asked.params.iter().map(|(name, given)| {
+        (name.clone(), if name == key { value.clone() } else { given.clone() })
+    });
+    let params: Vec<_> = params.collect();
+    let origin = origin(session, presence, &asked.meta, events);
+    let outcome = exposure.gateway().request(place, &asked.method, &params, origin).await;
+    outcome.unwrap_or_else(|error| failed(&error))
+}
+
+/// What kept a request from its server, as an error of the protocol.
+pub(crate) fn failed(error: &CallError) -> Outcome {
+    Outcome::Error(error_object(INTERNAL_ERROR, &explain(error), None))
+}
+
+fn unknown(what: &'static str, wanted: String) -> Outcome {
+    let error = CallError::UnknownThing { what, wanted };
+    Outcome::Error(error_object(INVALID_PARAMS, &explain(&error), None))
+}
+
+/// Says what a legacy agent wants to hear of servers' logs.
+pub(crate) async fn set_log_level(
+    session: &Arc<Session>,
+    asked: &Asked,
+) -> Result<Outcome, Outcome> {
+    let word = asked.text("level")?;
+    let level = LogLevel::from_word(&word).ok_or_else(|| {
+        let message = format!("there is no log level `{word}`");
+        Outcome::Error(error_object(INVALID_PARAMS, &message, None))
+    })?;
+    let presence = session.presence(&asked.meta);
+    presence.set_log(level);
+    session.exposure(&asked.meta).gateway().pass_on_log_level(&presence).await;
+    Ok(Outcome::Result(raw::object([])))
+}
+
+/// Hears of changes of a resource.
+pub(crate) async fn subscribe(session: &Arc<Session>, asked: &Asked) -> Result<Outcome, Outcome> {
+    let uri = asked.text("uri")?;
+    let exposure = session.exposure(&asked.meta);
+    let presence = session.presence(&asked.meta);
+    let found = resolve::in_snapshot(&exposure, &uri).into_iter().next();
+    let (place, own) = found.ok_or_else(|| resolve::no_resource(&uri, false))?;
+    let subscribed = exposure.gateway().subscribe(&place, &own, &uri, &presence).await;
+    subscribed.map_err(|error| failed(&error))
+}
+
+/// Takes that back.
+pub(crate) async fn unsubscribe(session: &Arc<Session>, asked: &Asked) -> Result<Outcome, Outcome> {
+    let uri = asked.text("uri")?;
+    let exposure = session.exposure(&asked.meta);
+    let presence = session.presence(&asked.meta);
+    for (place, own) in resolve::in_snapshot(&exposure, &uri) {
+        let gateway = exposure.gateway();
+        gateway.unsubscribe(&place, &own, &presence).await.map_err(|error| failed(&error))?;
+    }
+    Ok(Outcome::Result(Raw::encode(&json!({}))))
+}

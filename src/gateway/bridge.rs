@@ -1,0 +1,87 @@
+//! A server of 2026-07-28 behind an agent of an older revision.
+//!
+//! The server asks by answering that input is required, and wants the request again with the
+//! answers (2026-07-28, basic/patterns/mrtr). The agent is asked in its own way, and what it
+//! answers goes into the request that is made again.
+
+use serde::Deserialize;
+use tokio::sync::mpsc;
+
+use crate::backend::{Event, Outcome, Question};
+use crate::raw::{self, Raw};
+use crate::wire::incoming::error_object;
+
+/// How often a server may ask for one request.
+pub(crate) const MAX_ROUNDS: usize = 10;
+/// JSON-RPC: something went wrong behind us.
+const INTERNAL_ERROR: i64 = -32603;
+
+/// What a server wants to know before it goes on.
+pub(crate) struct InputRequired {
+    requests: Vec<(String, Raw)>,
+    state: Option<Raw>,
+}
+
+impl InputRequired {
+    /// Reads a result that says that input is required; `None` if it is another one.
+    pub(crate) fn read(outcome: &Outcome) -> Option<Self> {
+        let Outcome::Result(result) = outcome else { return None };
+        memchr::memmem::find(result.as_bytes(), b"input_required")?;
+        let (mut kind, mut requests, mut state) = (None, None, None);
+        for (key, value) in result.members()? {
+            match key.as_str() {
+                "resultType" => kind = Some(value),
+                "inputRequests" => requests = value.members(),
+                "requestState" => state = Some(value),
+                _ => {}
+            }
+        }
+        (kind?.as_bytes() == br#""input_required""#)
+            .then_some(Self { requests: requests.unwrap_or_default(), state })
+    }
+
+    /// Asks the agent, and makes of its answers what is to be added to the request; an error is
+    /// what to answer it with.
+    pub(crate) async fn resolve(
+        self,
+        events: Option<&mpsc::Sender<Event>>,
+    ) -> Result<Vec<(String, Raw)>, Outcome> {
+        #[derive(Deserialize)]
+        struct Wanted {
+            method: String,
+            #[serde(default)]
+            params: Option<Raw>,
+        }
+
+        let mut responses = Vec::new();
+        for (key, wanted) in self.requests {
+            let Wanted { method, params } = wanted.parse().map_err(|_| {
+                failed("the server asked for input in a way that nobody understands")
+            })?;
+            let events = events.ok_or_else(|| failed("the server asks, and nobody can answer"))?;
+            let (question, answer) = Question::here(method, params);
+            let unasked = events.send(Event::Question(question)).await.is_err();
+            match answer.await {
+                Ok(Outcome::Result(response)) if !unasked => responses.push((key, response)),
+                Ok(error @ Outcome::Error(_)) => return Err(error),
+                _ => return Err(failed("the agent did not answer what the server asked")),
+            }
+        }
+        let mut added = Vec::new();
+        if !responses.is_empty() {
+            let responses = raw::object(responses.iter().map(|(k, v)| (k.as_str(), v)));
+            added.push(("inputResponses".to_owned(), responses));
+        }
+        added.extend(self.state.map(|state| ("requestState".to_owned(), state)));
+        Ok(added)
+    }
+}
+
+fn failed(reason: &str) -> Outcome {
+    Outcome::Error(error_object(INTERNAL_ERROR, reason, None))
+}
+
+/// The answer when a server never has enough.
+pub(crate) fn too_many_rounds() -> Outcome {
+    failed(&format!("the server asked for input more than {MAX_ROUNDS} times"))
+}

@@ -1,0 +1,79 @@
+//! The servers of toolboxes, and which connection to one belongs to which agent.
+//!
+//! Agents share a server's process. A server that asks its client questions cannot say whom it
+//! means, so each agent has one of its own: the first keeps the one there is.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::backend::{self, AgentId, Backend, ListingChanged, Pool, Presence, Spec};
+
+/// A server as one toolbox has it.
+pub(crate) enum Member {
+    /// It can be started.
+    Server(Box<Server>),
+    /// It can not.
+    Unsupported(Arc<backend::StartFailure>),
+}
+
+/// A server that can be started.
+pub(crate) struct Server {
+    pub(crate) call_timeout: Duration,
+    /// What everybody sees comes from here.
+    pub(crate) shared: Backend,
+    spec: Arc<Spec>,
+    owners: Mutex<Owners>,
+}
+
+#[derive(Default)]
+struct Owners {
+    /// Whose the shared connection is, once it can be only one agent's.
+    shared: Option<AgentId>,
+    others: HashMap<AgentId, Backend>,
+}
+
+impl Server {
+    pub(crate) fn new(shared: Backend, spec: Arc<Spec>, call_timeout: Duration) -> Self {
+        Self { call_timeout, shared, spec, owners: Mutex::default() }
+    }
+
+    fn owners<T>(&self, f: impl FnOnce(&mut Owners) -> T) -> T {
+        f(&mut self.owners.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The connection that an agent uses.
+    pub(crate) fn backend(&self, agent: &Presence, pool: &Pool) -> Backend {
+        if !self.shared.asks() {
+            return self.shared.clone();
+        }
+        self.owners(|owners| {
+            if *owners.shared.get_or_insert(agent.id) == agent.id {
+                return self.shared.clone();
+            }
+            let other = owners.others.entry(agent.id).or_insert_with(|| {
+                // What it lists is what the shared one lists, so nobody needs to hear of it.
+                let (unheard, _) = mpsc::channel::<ListingChanged>(1);
+                pool.backend(Arc::clone(&self.spec), false, unheard)
+            });
+            other.clone()
+        })
+    }
+
+    /// Forgets an agent that has left, and ends what only it used.
+    pub(crate) fn leave(&self, agent: AgentId) {
+        self.shared.detach(agent);
+        self.owners(|owners| {
+            owners.shared = owners.shared.filter(|owner| *owner != agent);
+            owners.others.remove(&agent);
+        });
+    }
+
+    /// Every connection that an agent uses, and only those.
+    pub(crate) fn used_by(&self, agent: AgentId) -> Backend {
+        self.owners(|owners| owners.others.get(&agent).cloned())
+            .unwrap_or_else(|| self.shared.clone())
+    }
+}

@@ -1,0 +1,54 @@
+//! Where a request comes from.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::backend::{Call, Event, LogLevel, Presence};
+use crate::raw::Raw;
+
+/// Where a request comes from, and what goes back there while it runs.
+#[derive(Clone, Copy)]
+pub struct Origin<'a> {
+    /// Whose it is.
+    pub agent: &'a Presence,
+    /// Whether it is of the modern form (2026-07-28), where what the server asks is part of an
+    /// answer.
+    pub is_modern: bool,
+    /// What of its `_meta` goes on to the server.
+    pub meta: &'a [(String, Raw)],
+    /// What of servers' logs is heard while it runs.
+    pub log: LogLevel,
+    /// Where what the server says while it runs goes; `None`: nobody listens, nobody can be asked.
+    pub events: Option<&'a mpsc::Sender<Event>>,
+    /// Whether the agent wants to hear of progress.
+    pub wants_progress: bool,
+}
+
+impl<'a> Origin<'a> {
+    /// Nobody in particular, who hears and is asked nothing.
+    pub fn nobody(agent: &'a Presence) -> Self {
+        Self {
+            agent,
+            is_modern: false,
+            meta: &[],
+            log: LogLevel::NOTHING,
+            events: None,
+            wants_progress: false,
+        }
+    }
+
+    /// A request with these members of `params`.
+    pub(crate) fn call<'b>(
+        &'b self,
+        params: &'b [(&'b str, &'b Raw)],
+        timeout: Duration,
+    ) -> Call<'b> {
+        Call { params, meta: self.meta, log: self.log, events: self.events, timeout }
+    }
+
+    /// Where progress goes, if it is wanted.
+    pub(crate) fn progress(&self) -> Option<&'a mpsc::Sender<Event>> {
+        self.events.filter(|_| self.wants_progress)
+    }
+}

@@ -1,0 +1,126 @@
+//! Things of many servers under names of their own: changed only where two servers have the same.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
+use crate::name::{ServerName, ToolboxName};
+
+/// A server of a toolbox.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The toolbox.
+    pub toolbox: ToolboxName,
+    /// The server.
+    pub server: ServerName,
+}
+
+/// A thing of one server, by the server's own name for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Thing {
+    /// Whose it is.
+    pub place: Place,
+    /// What the server calls it.
+    pub name: String,
+}
+
+/// The names of one kind of things, from every server that has been listed.
+#[derive(Debug, Default)]
+pub struct UniqueNames {
+    things: HashMap<String, Thing>,
+    /// Names that more than one server gives.
+    ambiguous: HashSet<String>,
+}
+
+impl UniqueNames {
+    /// Names things in their order. `source` tells servers apart that are one and the same in
+    /// several toolboxes; `full` makes a name that no other thing has.
+    ///
+    /// Every full name leads to its thing, and every plain one to the first that has it.
+    pub fn new<S: Copy + Eq + Hash>(
+        things: impl IntoIterator<Item = (S, Thing)>,
+        full: impl Fn(&Thing) -> String,
+    ) -> Self {
+        let mut names = Self::default();
+        let mut sources: HashMap<String, S> = HashMap::new();
+        for (source, thing) in things {
+            if *sources.entry(thing.name.clone()).or_insert(source) != source {
+                names.ambiguous.insert(thing.name.clone());
+            }
+            names.things.entry(full(&thing)).or_insert_with(|| thing.clone());
+            names.things.entry(thing.name.clone()).or_insert(thing);
+        }
+        names
+    }
+
+    /// The thing that is called so.
+    pub fn resolve(&self, name: &str) -> Option<&Thing> {
+        self.things.get(name)
+    }
+
+    /// Whether more than one server gives this name.
+    pub fn is_ambiguous(&self, name: &str) -> bool {
+        self.ambiguous.contains(name)
+    }
+
+    /// Whether every server's names are its own.
+    pub fn is_plain(&self) -> bool {
+        self.ambiguous.is_empty()
+    }
+}
+
+/// The scheme of addresses that were made unique.
+const SCHEME: &str = "mcp-workbench://";
+
+/// The beginning of every address of a server's resources that had to be made unique.
+pub fn uri_prefix(place: &Place) -> String {
+    format!("{SCHEME}{}/{}/", encoded(place.toolbox.as_str()), encoded(place.server.as_str()))
+}
+
+/// Percent-encodes what has a meaning in an address, or in a template of one (RFC 3986, 6570).
+fn encoded(name: &str) -> String {
+    use std::fmt::Write;
+
+    let mut text = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn thing(server: &str, name: &str) -> Thing {
+        let place = Place { toolbox: ToolboxName::new("box"), server: ServerName::new(server) };
+        Thing { place, name: name.to_owned() }
+    }
+
+    fn full(thing: &Thing) -> String {
+        format!("{}{}", uri_prefix(&thing.place), thing.name)
+    }
+
+    #[test]
+    fn a_name_is_changed_only_where_two_servers_give_it() {
+        let things = [(1, thing("a", "x")), (1, thing("a", "y")), (2, thing("b c", "y"))];
+        let names = UniqueNames::new(things, full);
+        assert!(!names.is_ambiguous("x"));
+        assert!(names.is_ambiguous("y"));
+        assert_eq!(names.resolve("y").unwrap().place.server.as_str(), "a");
+        let second = names.resolve("mcp-workbench://box/b%20c/y").unwrap();
+        assert_eq!((second.place.server.as_str(), second.name.as_str()), ("b c", "y"));
+    }
+
+    #[test]
+    fn one_server_in_two_toolboxes_gives_a_name_once() {
+        let names = UniqueNames::new([(1, thing("a", "x")), (1, thing("again", "x"))], full);
+        assert!(names.is_plain());
+    }
+}

@@ -1,0 +1,166 @@
+//! What the other side of a connection asks and tells us, and the way back.
+
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use crate::raw::{self, Raw};
+use crate::wire::Closed;
+use crate::wire::envelope::Outcome;
+use crate::wire::outgoing::{Pending, RequestError};
+use crate::wire::peer::Peer;
+use crate::wire::writer::Writer;
+
+/// JSON-RPC: something went wrong here.
+const INTERNAL_ERROR: i64 = -32603;
+
+/// What came in and is to be dealt with.
+pub enum Incoming {
+    /// Wants an answer.
+    Request(Request),
+    /// Wants none.
+    Notification {
+        /// What it says.
+        method: String,
+        /// Its `params`, as written.
+        params: Option<Raw>,
+    },
+}
+
+/// A request of the other side.
+pub struct Request {
+    /// What it asks for.
+    pub method: String,
+    /// Its `params`, as written.
+    pub params: Option<Raw>,
+    /// Where its answer goes.
+    pub reply: Reply,
+}
+
+/// The way back for one request. Dropping it unanswered, as a panic or the end of the session
+/// does, answers with an error.
+pub struct Reply {
+    id: Raw,
+    serial: u64,
+    peer: Peer,
+    outlet: Writer,
+    cancelled: CancellationToken,
+    is_answered: bool,
+}
+
+impl Reply {
+    pub(crate) fn new(
+        id: Raw,
+        serial: u64,
+        peer: Peer,
+        outlet: Writer,
+        cancelled: CancellationToken,
+    ) -> Self {
+        Self { id, serial, peer, outlet, cancelled, is_answered: false }
+    }
+
+    /// The request's id, as written.
+    pub fn id(&self) -> &Raw {
+        &self.id
+    }
+
+    /// Resolves when the other side cancels the request; its answer is then not sent.
+    pub async fn cancelled(&self) {
+        self.cancelled.cancelled().await;
+    }
+
+    /// Is cancelled when the request is; cancelling it cancels the request.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.cancelled
+    }
+
+    /// Sends a notification that belongs to the request, unless it was cancelled.
+    pub async fn notify(&self, method: &str, params: Option<Raw>) -> Result<(), Closed> {
+        if self.cancelled.is_cancelled() {
+            return Ok(());
+        }
+        self.outlet.send(notification(method, params)).await
+    }
+
+    /// What asks the other side something that belongs to the request.
+    pub fn asker(&self) -> Asker {
+        Asker { peer: self.peer.clone(), outlet: self.outlet.clone() }
+    }
+
+    /// Answers; returns once that is written.
+    pub async fn answer(mut self, outcome: Outcome) -> Result<(), Closed> {
+        self.is_answered = true;
+        if self.cancelled.is_cancelled() {
+            return Ok(());
+        }
+        self.outlet.send(answer(self.id.clone(), outcome)).await
+    }
+
+    /// Answers without waiting for that to be written; given up where there is no room for it.
+    pub fn answer_later(mut self, outcome: Outcome) {
+        self.is_answered = true;
+        if !self.cancelled.is_cancelled()
+            && self.outlet.try_send(answer(self.id.clone(), outcome)).is_err()
+        {
+            tracing::debug!("a request ends unanswered");
+        }
+    }
+}
+
+/// Asks the other side what belongs to a request of it.
+pub struct Asker {
+    peer: Peer,
+    outlet: Writer,
+}
+
+impl Asker {
+    /// Asks, and waits until the question is written.
+    pub async fn ask(&self, method: &str, params: Option<Raw>) -> Result<Pending, RequestError> {
+        self.peer.ask(&self.outlet, method, params).await
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.is_answered && !self.cancelled.is_cancelled() {
+            let message = "given up: the workbench is ending, or has failed and its log says why";
+            let error = Outcome::Error(error_object(INTERNAL_ERROR, message, None));
+            if self.outlet.try_send(answer(self.id.clone(), error)).is_err() {
+                tracing::debug!("a request ends unanswered");
+            }
+        }
+        self.peer.forget(&self.id, self.serial);
+    }
+}
+
+/// An answer to the request called `id`.
+pub(crate) fn answer(id: Raw, outcome: Outcome) -> Vec<Bytes> {
+    let (member, value) = match outcome {
+        Outcome::Result(result) => (&br#","result":"#[..], result),
+        Outcome::Error(error) => (&br#","error":"#[..], error),
+    };
+    vec![
+        Bytes::from_static(br#"{"jsonrpc":"2.0","id":"#),
+        id.into_bytes(),
+        Bytes::from_static(member),
+        value.into_bytes(),
+        Bytes::from_static(b"}"),
+    ]
+}
+
+/// A notification.
+pub(crate) fn notification(method: &str, params: Option<Raw>) -> Vec<Bytes> {
+    let head = format!(r#"{{"jsonrpc":"2.0","method":{}"#, Raw::encode(&method).as_str());
+    match params {
+        None => vec![Bytes::from(head + "}")],
+        Some(params) => {
+            vec![Bytes::from(head + r#","params":"#), params.into_bytes(), Bytes::from_static(b"}")]
+        }
+    }
+}
+
+/// An error object of JSON-RPC.
+pub fn error_object(code: i64, message: &str, data: Option<&Raw>) -> Raw {
+    let (code, message) = (Raw::encode(&code), Raw::encode(&message));
+    let members = [("code", &code), ("message", &message)];
+    raw::object(members.into_iter().chain(data.map(|data| ("data", data))))
+}

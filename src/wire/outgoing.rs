@@ -1,0 +1,197 @@
+//! What we ask of the other side of a connection, until it is answered.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+
+use bytes::Bytes;
+
+use crate::raw::{self, Raw};
+use crate::wire::envelope::Outcome;
+use crate::wire::peer::Peer;
+use crate::wire::writer::Writer;
+
+/// How many progress notifications of one request may wait for a slow agent; more are left out.
+const MAX_PROGRESS: usize = 1024;
+
+/// Why a request got no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestError {
+    /// The other side was gone before anything was sent.
+    NotSent,
+    /// The other side is gone, and may have got the request.
+    Closed,
+    /// The answer was longer than one message may be; it had this many bytes.
+    Oversized(usize),
+}
+
+/// What came next for a request.
+#[derive(Debug)]
+pub enum Step {
+    /// The `params` of a progress notification, with our token in them.
+    Progress(Raw),
+    /// The end.
+    Done(Result<Outcome, RequestError>),
+}
+
+/// What has come for a request and was not yet taken.
+#[derive(Default)]
+pub(crate) struct Mailbox(Mutex<Arrived>);
+
+#[derive(Default)]
+struct Arrived {
+    progress: VecDeque<Raw>,
+    answer: Option<Result<Outcome, RequestError>>,
+    waker: Option<Waker>,
+}
+
+impl Mailbox {
+    fn with<T>(&self, f: impl FnOnce(&mut Arrived) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn answer(&self, answer: Result<Outcome, RequestError>) {
+        let waker = self.with(|arrived| {
+            arrived.answer = Some(answer);
+            arrived.waker.take()
+        });
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn progress(&self, params: Raw) {
+        let waker = self.with(|arrived| {
+            if arrived.progress.len() == MAX_PROGRESS {
+                tracing::debug!("progress that nobody takes");
+                return None;
+            }
+            arrived.progress.push_back(params);
+            arrived.waker.take()
+        });
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// A request that waits for its answer. Dropping it cancels it on the other side.
+pub struct Pending {
+    id: u64,
+    mailbox: Arc<Mailbox>,
+    peer: Peer,
+    outlet: Writer,
+}
+
+impl Pending {
+    pub(crate) fn new(id: u64, mailbox: Arc<Mailbox>, peer: Peer, outlet: Writer) -> Self {
+        Self { id, mailbox, peer, outlet }
+    }
+
+    /// The next thing the other side says about this request: progress first, then its answer.
+    /// Loses nothing when it is cancelled; must not be called again after [`Step::Done`].
+    pub async fn next(&mut self) -> Step {
+        poll_fn(|context| {
+            self.mailbox.with(|arrived| {
+                if let Some(progress) = arrived.progress.pop_front() {
+                    return Poll::Ready(Step::Progress(progress));
+                }
+                if let Some(answer) = arrived.answer.take() {
+                    return Poll::Ready(Step::Done(answer));
+                }
+                arrived.waker = Some(context.waker().clone());
+                Poll::Pending
+            })
+        })
+        .await
+    }
+
+    /// Waits no longer, without cancelling the request on the other side.
+    pub fn forget(&mut self) {
+        self.peer.abandon(self.id);
+    }
+
+    /// The answer. Progress is passed over. Loses nothing when it is cancelled.
+    pub async fn done(&mut self) -> Result<Outcome, RequestError> {
+        loop {
+            if let Step::Done(answer) = self.next().await {
+                return answer;
+            }
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.peer.abandon(self.id) {
+            return;
+        }
+        let notice = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{}}}}}"#,
+            self.id
+        );
+        if self.outlet.try_send(vec![Bytes::from(notice)]).is_err() {
+            tracing::debug!(id = self.id, "a cancellation could not be sent");
+        }
+    }
+}
+
+impl Peer {
+    /// Sends a request with `params` as they are.
+    pub async fn ask(
+        &self,
+        outlet: &Writer,
+        method: &str,
+        params: Option<Raw>,
+    ) -> Result<Pending, RequestError> {
+        let pending = self.begin(outlet).ok_or(RequestError::NotSent)?;
+        let mut parts = vec![Bytes::from(head(pending.id, method))];
+        if let Some(params) = params {
+            parts.extend([Bytes::from_static(br#","params":"#), params.into_bytes()]);
+        }
+        parts.push(Bytes::from_static(b"}"));
+        outlet.send(parts).await.map_err(|_| RequestError::Closed)?;
+        Ok(pending)
+    }
+
+    /// Sends a request with these members of `params` and of `params._meta`. Where progress is
+    /// wanted, the request's own id is its progress token.
+    pub async fn request(
+        &self,
+        outlet: &Writer,
+        method: &str,
+        params: &[(&str, &Raw)],
+        meta: &[(String, Raw)],
+        wants_progress: bool,
+    ) -> Result<Pending, RequestError> {
+        let pending = self.begin(outlet).ok_or(RequestError::NotSent)?;
+        let token = wants_progress.then(|| Raw::encode(&pending.id));
+        let meta: Vec<_> = meta
+            .iter()
+            .map(|(key, value)| (key.as_str(), value))
+            .chain(token.iter().map(|token| ("progressToken", token)))
+            .collect();
+        let meta = (!meta.is_empty()).then(|| raw::object(meta));
+        let mut text = head(pending.id, method);
+        text.push_str(r#","params":{"#);
+        let mut parts = Vec::with_capacity(2 * params.len() + 3);
+        let members = params.iter().copied().chain(meta.iter().map(|meta| ("_meta", meta)));
+        for (index, (key, value)) in members.enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            text.push_str(comma);
+            text.push_str(&Raw::encode(&key).as_str());
+            text.push(':');
+            parts.push(Bytes::from(std::mem::take(&mut text)));
+            parts.push(value.clone().into_bytes());
+        }
+        text.push_str("}}");
+        parts.push(Bytes::from(text));
+        outlet.send(parts).await.map_err(|_| RequestError::Closed)?;
+        Ok(pending)
+    }
+}
+
+fn head(id: u64, method: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{}"#, Raw::encode(&method).as_str())
+}

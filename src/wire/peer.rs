@@ -1,0 +1,211 @@
+//! One JSON-RPC connection: what each side has asked of the other and not yet been answered.
+//!
+//! *Theory of operation.* Both sides of the wire are peers that ask, answer and notify. A [`Peer`]
+//! knows the requests that are under way in both directions and nothing of streams: what was read
+//! is given to [`Peer::take`], and what is to be sent goes to a [`Writer`]. Answers and progress
+//! for our requests are delivered to whoever waits for them, in the order in which they were read;
+//! answers that nobody waits for (late, repeated, invented) are dropped. A cancellation reaches
+//! the request it names. Everything else comes out as [`Incoming`], its parameters untouched.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use crate::raw::Raw;
+use crate::wire::envelope::{self, Malformed, Message};
+use crate::wire::incoming::{Incoming, Reply, Request};
+use crate::wire::outgoing::{Mailbox, Pending, RequestError};
+use crate::wire::writer::Writer;
+
+/// A handle to one connection's requests; clones are the same connection.
+#[derive(Clone)]
+pub struct Peer(Arc<Shared>);
+
+struct Shared {
+    /// Requests of the other side that are not answered yet, by the raw text of their ids.
+    incoming: Mutex<HashMap<Bytes, Running>>,
+    /// Requests of ours that wait; `None` once the connection has ended.
+    outgoing: Mutex<Option<HashMap<u64, Arc<Mailbox>>>>,
+    next_id: AtomicU64,
+    next_serial: AtomicU64,
+    closed: CancellationToken,
+}
+
+struct Running {
+    /// Tells apart requests that were wrongly given the same id.
+    serial: u64,
+    cancelled: CancellationToken,
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        Self(Arc::new(Shared {
+            incoming: Mutex::default(),
+            outgoing: Mutex::new(Some(HashMap::new())),
+            next_id: AtomicU64::new(1),
+            next_serial: AtomicU64::new(0),
+            closed: CancellationToken::new(),
+        }))
+    }
+}
+
+impl Peer {
+    /// A connection on which nothing has been said yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn incoming<T>(&self, f: impl FnOnce(&mut HashMap<Bytes, Running>) -> T) -> T {
+        f(&mut self.0.incoming.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn outgoing<T>(&self, f: impl FnOnce(&mut Option<HashMap<u64, Arc<Mailbox>>>) -> T) -> T {
+        f(&mut self.0.outgoing.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes one message that was read. What is left to do comes back; a request's answer, and
+    /// whatever belongs to it, goes to `outlet`.
+    pub fn take(&self, message: &Bytes, outlet: &Writer) -> Result<Option<Incoming>, Malformed> {
+        Ok(match Message::parse(message)? {
+            Message::Request { id, method, params } => {
+                let reply = self.reply(id, outlet.clone());
+                Some(Incoming::Request(Request { method, params, reply }))
+            }
+            Message::Answer { id, outcome } => {
+                if let Some(waiting) = self.take_waiting(&id) {
+                    waiting.answer(Ok(outcome));
+                } else {
+                    tracing::debug!(?id, "an answer that nobody waits for");
+                }
+                None
+            }
+            Message::Notification { method, params } => match method.as_str() {
+                "notifications/cancelled" => {
+                    self.cancel(params.as_ref());
+                    None
+                }
+                "notifications/progress" => {
+                    params.map(|params| self.progress(params)).and_then(|untaken| {
+                        untaken
+                            .map(|params| Incoming::Notification { method, params: Some(params) })
+                    })
+                }
+                _ => Some(Incoming::Notification { method, params }),
+            },
+        })
+    }
+
+    /// Takes note of a message that was too long to be read. Of an answer, whoever waits for it is
+    /// told; of anything else, the id is given back where it can be made out.
+    pub(crate) fn take_oversized(&self, head: &[u8], tail: &[u8], length: usize) -> Option<Raw> {
+        let id = envelope::id_at_edges(head, tail)?;
+        match self.take_waiting(&id) {
+            Some(waiting) => {
+                waiting.answer(Err(RequestError::Oversized(length)));
+                None
+            }
+            None => Some(id),
+        }
+    }
+
+    fn reply(&self, id: Raw, outlet: Writer) -> Reply {
+        let cancelled = CancellationToken::new();
+        let serial = self.0.next_serial.fetch_add(1, Ordering::Relaxed);
+        let running = Running { serial, cancelled: cancelled.clone() };
+        self.incoming(|table| table.insert(Bytes::copy_from_slice(id.as_bytes()), running));
+        Reply::new(id, serial, self.clone(), outlet, cancelled)
+    }
+
+    /// Forgets a request of the other side.
+    pub(crate) fn forget(&self, id: &Raw, serial: u64) {
+        self.incoming(|table| {
+            if table.get(id.as_bytes()).is_some_and(|running| running.serial == serial) {
+                table.remove(id.as_bytes());
+            }
+        });
+    }
+
+    /// Cancels the request of the other side that the notification names, if it is running.
+    fn cancel(&self, params: Option<&Raw>) {
+        #[derive(Deserialize)]
+        struct Cancelled {
+            #[serde(rename = "requestId")]
+            request_id: Box<RawValue>,
+        }
+
+        let Some(cancelled) = params.and_then(|params| params.parse::<Cancelled>().ok()) else {
+            return;
+        };
+        let id = cancelled.request_id.get().as_bytes();
+        if let Some(token) = self.incoming(|table| table.get(id).map(|r| r.cancelled.clone())) {
+            token.cancel();
+        }
+    }
+
+    /// Delivers progress for a request of ours, or gives it back.
+    fn progress(&self, params: Raw) -> Option<Raw> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Progress {
+            progress_token: serde_json::Value,
+        }
+
+        let token = params.parse::<Progress>().ok().map(|progress| progress.progress_token);
+        // Some servers give a number back as a string.
+        let token = token.and_then(|token| token.as_u64().or_else(|| token.as_str()?.parse().ok()));
+        let waiting =
+            token.and_then(|token| self.outgoing(|table| table.as_ref()?.get(&token).cloned()));
+        match waiting {
+            Some(waiting) => {
+                waiting.progress(params);
+                None
+            }
+            None => Some(params),
+        }
+    }
+
+    fn take_waiting(&self, id: &Raw) -> Option<Arc<Mailbox>> {
+        let id = std::str::from_utf8(id.as_bytes()).ok()?;
+        // Some servers give a number back as a string.
+        let id = id.strip_prefix('"').and_then(|id| id.strip_suffix('"')).unwrap_or(id);
+        let id = id.parse().ok()?;
+        self.outgoing(|table| table.as_mut()?.remove(&id))
+    }
+
+    /// Begins a request of ours: its number is in use from here on. `None` once the connection has
+    /// ended.
+    pub(crate) fn begin(&self, outlet: &Writer) -> Option<Pending> {
+        let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
+        let mailbox = Arc::new(Mailbox::default());
+        self.outgoing(|table| table.as_mut().map(|table| table.insert(id, Arc::clone(&mailbox))))?;
+        Some(Pending::new(id, mailbox, self.clone(), outlet.clone()))
+    }
+
+    /// Forgets a request of ours, and says whether it was still waiting.
+    pub(crate) fn abandon(&self, id: u64) -> bool {
+        self.outgoing(|table| table.as_mut().and_then(|table| table.remove(&id)).is_some())
+    }
+
+    /// Ends the connection: what waits for an answer fails at once.
+    pub fn close(&self) {
+        for waiting in self.outgoing(Option::take).into_iter().flatten() {
+            waiting.1.answer(Err(RequestError::Closed));
+        }
+        self.0.closed.cancel();
+    }
+
+    /// Resolves when the connection has ended.
+    pub async fn closed(&self) {
+        self.0.closed.cancelled().await;
+    }
+
+    /// Whether the connection has ended.
+    pub fn is_closed(&self) -> bool {
+        self.0.closed.is_cancelled()
+    }
+}
