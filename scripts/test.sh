@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks everything: format, lints, tests. `scripts/test.sh --setup` only gets what tests need.
+# Checks everything: format, lints, tests, and in CI a minute of fuzzing. `scripts/test.sh --setup`
+# only gets what tests need.
 #
 # Wants Rust, Node >= 20, Python >= 3.11 and git. The real servers and SDK clients that tests talk to
 # go into `.test-env/`, and are installed again only when the files that pin them change.
@@ -93,3 +94,7 @@ heading "documentation tests"
 cargo test --doc
 heading "the README's first command"
 cargo run --release --quiet -- demo | tail -n 20
+if [ "${CI:-}" = true ]; then
+    heading "fuzzing"
+    scripts/fuzz.sh 60
+fi

@@ -12,6 +12,8 @@ use serde::{Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 #[cfg(test)]
+mod fuzzing;
+#[cfg(test)]
 mod tests;
 
 /// One JSON value as the other side wrote it. Cheap to clone; keeps its message's buffer alive.

@@ -8,6 +8,8 @@
 
 pub mod agent;
 mod envelope;
+#[cfg(test)]
+mod fuzzing;
 pub mod incoming;
 pub(crate) mod line;
 pub mod outgoing;

@@ -52,3 +52,38 @@ fn a_member_is_taken_out() {
     );
     assert_eq!(raw(r#"{ "x":1 }"#).without_member("y"), Some(raw(r#"{ "x":1 }"#)));
 }
+
+#[test]
+fn a_member_that_is_repeated_is_set_and_taken_out_wherever_it_stands() {
+    let twice = raw(r#"{"a":1,"b":2,"\u0061":3}"#);
+    let value = raw("1e400");
+    assert_eq!(twice.with_member("a", &value), Some(raw(r#"{"a":1e400,"b":2,"a":1e400}"#)));
+    assert_eq!(twice.without_member("a"), Some(raw(r#"{"b":2}"#)));
+    assert_eq!(
+        twice.with_first(&[("a", &value)]),
+        Some(raw(r#"{"a":1e400,"a":1,"b":2,"\u0061":3}"#))
+    );
+}
+
+#[test]
+fn what_is_deep_or_odd_is_edited_like_anything_else() {
+    let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+    let object = Raw(format!(r#"{{"n":-0,"s":"\udfff\u0000","deep":{deep}}}"#).into());
+    let set = object.with_member("n", &raw("123456789012345678901234567890")).unwrap();
+    assert_eq!(
+        set.as_str(),
+        format!(r#"{{"n":123456789012345678901234567890,"s":"\udfff\u0000","deep":{deep}}}"#)
+    );
+    assert_eq!(object.without_member("deep"), Some(raw(r#"{"n":-0,"s":"\udfff\u0000"}"#)));
+    assert!(Raw(deep.into()).members().is_none());
+}
+
+#[test]
+fn an_object_with_a_key_that_is_no_text_is_not_edited() {
+    let odd = raw(r#"{"\ud800":1}"#);
+    let value = raw("1");
+    assert!(odd.members().is_none());
+    assert_eq!(odd.with_member("a", &value), None);
+    assert_eq!(odd.without_member("a"), None);
+    assert_eq!(odd.with_first(&[("a", &value)]), Some(raw(r#"{"a":1,"\ud800":1}"#)));
+}

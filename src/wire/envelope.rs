@@ -94,6 +94,11 @@ pub(crate) fn id_at_edges(head: &[u8], tail: &[u8]) -> Option<Raw> {
     at_head.or_else(|| {
         let tail = tail.trim_end();
         tail.rmatch_indices(ID).find_map(|(at, _)| {
+            // What stands before a key tells it from the end of one that is longer.
+            let before = tail[..at].bytes().last()?;
+            if !matches!(before, b'{' | b',' | b' ' | b'\t' | b'\r') {
+                return None;
+            }
             let (id, rest) = id_member(&tail[at..])?;
             let end = depths(rest, 1).find(|(_, depth)| *depth == 0)?.0;
             (end + 1 == rest.len()).then_some(id)
@@ -106,12 +111,12 @@ const ID: &str = "\"id\"";
 /// The value of the `"id"` member that `text` begins with, and what follows it.
 fn id_member(text: &str) -> Option<(Raw, &str)> {
     let value = text.strip_prefix(ID)?.trim_start().strip_prefix(':')?;
-    let mut values = serde_json::Deserializer::from_str(value).into_iter::<serde_json::Value>();
+    let mut values = serde_json::Deserializer::from_str(value).into_iter::<&RawValue>();
     let id = values.next()?.ok()?;
     let rest = &value[values.byte_offset()..];
+    let is_id = matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'));
     // What ends with the text may have been cut.
-    let is_whole = !rest.is_empty() && (id.is_string() || id.is_number());
-    is_whole.then(|| (Raw::encode(&id), rest))
+    (is_id && !rest.is_empty()).then(|| (Raw::encode(&id), rest))
 }
 
 /// How deep in objects and arrays the bytes of `text` lie that are not within strings, when it

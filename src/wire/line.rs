@@ -9,10 +9,10 @@ const FIRST_READ: usize = 8 * 1024;
 /// A buffer that one long message made larger than this is given back afterwards.
 const KEPT_BUFFER: usize = 256 * 1024;
 /// How much of the beginning and the end of an oversized line is kept to find its id in.
-const KEPT_EDGE: usize = 512;
+pub(crate) const KEPT_EDGE: usize = 512;
 
 /// What came next on the stream.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A whole line without its line end.
     Message(Bytes),
@@ -38,6 +38,7 @@ pub(crate) struct LineReader<R> {
     oversized: Option<Oversized>,
 }
 
+#[derive(Default)]
 struct Oversized {
     head: Vec<u8>,
     tail: Vec<u8>,
@@ -47,6 +48,8 @@ struct Oversized {
 impl Oversized {
     fn skip(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
+        let missing = KEPT_EDGE - self.head.len();
+        self.head.extend_from_slice(&bytes[..missing.min(bytes.len())]);
         self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(KEPT_EDGE)..]);
         let surplus = self.tail.len().saturating_sub(KEPT_EDGE);
         self.tail.drain(..surplus);
@@ -108,8 +111,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                     return None;
                 }
                 _ => {
-                    let head = self.buffer[..KEPT_EDGE.min(self.buffer.len())].to_vec();
-                    self.oversized = Some(Oversized { head, tail: Vec::new(), length: 0 });
+                    self.oversized = Some(Oversized::default());
                     self.scanned = 0;
                 }
             }

@@ -79,3 +79,71 @@ fn an_id_within_what_a_message_carries_is_not_its_own() {
     assert_eq!(id(r#"{"params":{"id":5},"id":"a\"b","#, ""), Some(Raw::encode(&"a\"b")));
     assert_eq!(id(r#"{"jsonrpc":"2.0","id":12"#, ""), None);
 }
+
+#[test]
+fn an_id_at_an_edge_is_kept_as_it_is_spelled() {
+    let long = "123456789012345678901234567890";
+    for id in [long, "1.0", "1e3", "-0", r#""\u0061\ud800""#] {
+        let found = id_at_edges(format!(r#"{{"id":{id},"params":"aaa"#).as_bytes(), b"");
+        assert_eq!(found.map(|id| id.as_str().into_owned()).as_deref(), Some(id));
+        let found = id_at_edges(b"", format!(r#"aaa","id":{id}}}"#).as_bytes());
+        assert_eq!(found.map(|id| id.as_str().into_owned()).as_deref(), Some(id));
+    }
+}
+
+#[test]
+fn a_key_that_ends_like_an_id_is_none() {
+    assert_eq!(id_at_edges(b"", br#"aaa","\"id":1}"#), None);
+    assert_eq!(id_at_edges(b"", br#""id":1}"#), None, "what stands before it was cut off");
+}
+
+#[test]
+fn depth_is_no_matter() {
+    let deep = |open: &str, close: &str| open.repeat(100_000) + "1" + &close.repeat(100_000);
+    for inside in [deep("[", "]"), deep("{\"id\":", "}"), deep("[{\"\":", "}]")] {
+        let line = Bytes::from(format!(r#"{{"method":"m","id":1,"params":{inside}}}"#));
+        let Ok(Message::Request { params: Some(params), .. }) = Message::parse(&line) else {
+            panic!("no request");
+        };
+        assert_eq!(params.as_bytes(), inside.as_bytes());
+        assert!(params.parse::<serde_json::Value>().is_err());
+        let (head, tail) = (&inside[..512], &inside[inside.len() - 512..]);
+        assert_eq!(id_at_edges(head.as_bytes(), tail.as_bytes()), None);
+        // Also where no member of ours is, and where the message ends too early.
+        let line = Bytes::from(format!(r#"{{"x":{inside},"id":1,"result":{inside}}}"#));
+        assert!(matches!(Message::parse(&line), Ok(Message::Answer { .. })));
+        assert!(Message::parse(&line.slice(..line.len() - 2)).is_err());
+        assert!(Message::parse(&Bytes::from(inside)).is_err());
+    }
+}
+
+#[test]
+fn a_member_that_is_repeated_makes_it_no_message() {
+    for text in [
+        r#"{"id":1,"id":2,"method":"m"}"#,
+        r#"{"id":1,"\u0069d":2,"method":"m"}"#,
+        r#"{"id":1,"result":1,"result":2}"#,
+    ] {
+        assert!(parse(text).starts_with("NotJson"), "{text}");
+    }
+    // What is inside is the other side's, whatever it says twice.
+    assert_eq!(
+        parse(r#"{"method":"m","params":{"a":1,"a":2},"x":1,"x":2}"#),
+        r#"Notification { method: "m", params: Some({"a":1,"a":2}) }"#
+    );
+}
+
+#[test]
+fn what_no_text_can_hold_passes_as_it_is_spelled() {
+    let inside = r#"["\ud800","\udc00\ud800\u0000",-0,1e400,-1.0E-400]"#;
+    assert_eq!(
+        parse(r#"{"id":7,"result":["\ud800","\udc00\ud800\u0000",-0,1e400,-1.0E-400]}"#),
+        format!("Answer {{ id: 7, outcome: Result({inside}) }}")
+    );
+    // A method is text, and nothing in JSON is a NUL or bytes that are not UTF-8.
+    assert!(parse(r#"{"id":7,"method":"\ud800"}"#).starts_with("NotJson"));
+    assert!(parse("{\"id\":7,\"result\":\"\0\"}").starts_with("NotJson"));
+    assert!(parse("\0").starts_with("NotJson"));
+    let line = Bytes::from_static(b"{\"id\":7,\"result\":\"\xff\"}");
+    assert!(matches!(Message::parse(&line), Err(Malformed::NotJson(_))));
+}

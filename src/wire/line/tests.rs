@@ -58,6 +58,13 @@ async fn an_oversized_line_is_measured_and_only_its_edges_are_kept() {
 }
 
 #[tokio::test]
+async fn the_edges_of_an_oversized_line_are_its_own_however_it_comes() {
+    for chunks in [&[&b"123456\nnext"[..]][..], &[b"12345", b"6\nne", b"xt"]] {
+        assert_eq!(lines(4, chunks).await, ["oversized 6: 123456..123456", "next"]);
+    }
+}
+
+#[tokio::test]
 async fn an_oversized_line_that_never_ends_is_reported_at_the_end_of_input() {
     let found = lines(4, &[b"123456"]).await;
     assert_eq!(found.len(), 1);

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Looks for bytes that break the wire: `scripts/fuzz.sh [SECONDS]` shares the time (60) among the
+# targets in `fuzz/`. What is found is written to `fuzz/artifacts/` and fails.
+#
+# Wants cargo-fuzz and a C++ compiler, and a compiler of Rust that can instrument. Stable Rust can,
+# when told that it may; where it cannot, this says so and does not fail. To keep what was learnt:
+#   RUSTC_BOOTSTRAP=1 cargo fuzz run TARGET -- -merge=1 fuzz/corpus/TARGET FOLDER
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+skip() {
+    printf 'NOT FUZZED: %s\n' "$*"
+    exit 0
+}
+
+seconds=${1:-60}
+targets=(wire raw)
+share=$((seconds / ${#targets[@]}))
+finds=$(mktemp -d)
+trap 'rm -rf "$finds"' EXIT
+log=$finds/log
+
+command -v c++ >/dev/null || skip "there is no C++ compiler, which libFuzzer is built with"
+if ! cargo fuzz --version >/dev/null 2>&1; then
+    cargo install cargo-fuzz --locked >"$log" 2>&1 ||
+        skip "cargo-fuzz cannot be installed: $(tail -n 1 "$log")"
+fi
+# What does not even compile has nothing to do with the toolchain.
+cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --lib
+
+export RUSTC_BOOTSTRAP=1
+sanitizer=
+for candidate in address none; do
+    if cargo fuzz build --sanitizer "$candidate" >"$log" 2>&1; then
+        sanitizer=$candidate
+        break
+    fi
+done
+[ -n "$sanitizer" ] || skip "this toolchain cannot instrument: $(grep -m 1 '^error' "$log")"
+
+for target in "${targets[@]}"; do
+    mkdir "$finds/$target"
+    if ! cargo fuzz run --sanitizer "$sanitizer" "$target" "$finds/$target" "fuzz/corpus/$target" -- \
+        -max_total_time="$share" -dict=fuzz/json.dict -timeout=10 >"$log" 2>&1; then
+        tail -n 60 "$log"
+        exit 1
+    fi
+    printf '%s, sanitizer %s: %s\n' "$target" "$sanitizer" "$(grep '^Done' "$log")"
+done

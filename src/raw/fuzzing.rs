@@ -1,0 +1,77 @@
+//! What must hold of the edits of raw JSON text, whatever the text. The fuzz target `raw` (see
+//! `fuzz/`) looks for texts that break it, and a test tries those it has found so far.
+
+use bytes::Bytes;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::raw::{Raw, array, object};
+
+/// Takes the first line as a JSON value, the second as a key and the third as the key's value, and
+/// checks what becomes of the first with each edit.
+pub(crate) fn check(input: &[u8]) {
+    let mut lines = input.splitn(3, |byte| *byte == b'\n');
+    let Some(whole) = lines.next().and_then(raw) else { return };
+    let key = String::from_utf8_lossy(lines.next().unwrap_or_default());
+    let value = lines.next().and_then(raw).unwrap_or_else(|| Raw::encode(&1.0));
+
+    let Some(members) = whole.members() else {
+        // A key that is not text, half of a surrogate pair, is one that we cannot name.
+        let text = whole.as_str();
+        assert!(!text.starts_with('{') || text.contains("\\u") || text.contains("\\U"), "{text}");
+        assert_eq!(whole.with_member(&key, &value), None);
+        assert_eq!(whole.without_member(&key), None);
+        check_json(whole.with_first(&[(&key, &value)]).as_ref());
+        return;
+    };
+    let inside = whole.as_bytes().as_ptr_range();
+    for (_, member) in &members {
+        let member = member.as_bytes().as_ptr_range();
+        assert!(inside.start <= member.start && member.end <= inside.end, "a member was copied");
+    }
+    let same = object(members.iter().map(|(name, value)| (name.as_str(), value)));
+    assert_eq!(same.members().as_ref(), Some(&members));
+    if let (Ok(same), Ok(whole)) = (same.parse::<Value>(), whole.parse::<Value>()) {
+        assert_eq!(same, whole);
+    }
+    check_json(Some(&array([&whole, &value, &same])));
+
+    let others = |edited: &Raw| -> Option<Vec<(String, Raw)>> {
+        let members = edited.members()?.into_iter();
+        Some(members.filter(|(name, _)| *name != key).collect())
+    };
+    let was_there = members.iter().filter(|(name, _)| *name == key).count();
+
+    let first = whole.with_first(&[(&key, &value)]).and_then(|first| first.members());
+    let mut expected = vec![(key.clone().into_owned(), value.clone())];
+    expected.extend(members.clone());
+    assert_eq!(first, Some(expected));
+    assert_eq!(whole.with_first(&[]).as_ref(), Some(&whole));
+
+    let Some(set) = whole.with_member(&key, &value) else { panic!("it is an object") };
+    assert_eq!(others(&set), others(&whole));
+    let own = set.members().unwrap_or_default();
+    let own: Vec<_> = own.iter().filter(|(name, _)| *name == key).collect();
+    assert_eq!(own.len(), was_there.max(1));
+    assert!(own.iter().all(|(_, set)| *set == value));
+
+    let Some(without) = whole.without_member(&key) else { panic!("it is an object") };
+    assert_eq!(without.members(), others(&whole));
+    assert_eq!(without.without_member(&key).as_ref(), Some(&without));
+    assert_eq!(was_there == 0, without == whole);
+}
+
+fn raw(text: &[u8]) -> Option<Raw> {
+    let text = Bytes::copy_from_slice(text);
+    let value: &RawValue = serde_json::from_slice(&text).ok()?;
+    Some(Raw::slice_of(&text, value))
+}
+
+/// An edit leaves JSON behind, if it could be made at all.
+fn check_json(edited: Option<&Raw>) {
+    let is_json = |text: &Raw| serde_json::from_slice::<&RawValue>(text.as_bytes()).is_ok();
+    assert!(edited.is_none_or(is_json), "{edited:?}");
+}
+
+#[cfg(test)]
+mod tests;
