@@ -178,9 +178,13 @@ fn check_refusal(line: &[u8], whole: Option<&Map<String, Value>>, malformed: &Ma
             assert!(!is_complete || !line.trim_ascii_start().starts_with(b"{"), "it is a message");
         }
         Malformed::NotJson(error) => {
+            let line = Bytes::copy_from_slice(line);
+            let members = serde_json::from_slice::<&RawValue>(&line).ok();
+            let members = members.and_then(|value| Raw::slice_of(&line, value).members());
+            let members = members.unwrap_or_default();
             let is_repeated = MEMBERS
                 .iter()
-                .any(|name| error.to_string().starts_with(&format!("duplicate field `{name}`")));
+                .any(|member| members.iter().filter(|(name, _)| name == member).count() > 1);
             let is_odd = whole.get("method").is_some_and(|method| !method.is_string());
             assert!(is_repeated || is_odd, "it is JSON: {error}");
         }

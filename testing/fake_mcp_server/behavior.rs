@@ -53,8 +53,27 @@ pub(crate) enum Act {
         bytes: u64,
         line: Option<String>,
     },
+    /// Writes `bytes` of what is neither text nor lines, and a line end, before the answer.
+    Binary {
+        #[serde(default = "hundred")]
+        bytes: u64,
+    },
     /// Answers twice.
     Twice,
+    /// Answers amid the same id used for everything else, and answers to ids that nobody gave.
+    Ids,
+    /// Writes the first half of the answer and exits.
+    Half,
+    /// Sends `count` `list_changed` as fast as it can, then answers.
+    Storm {
+        #[serde(default = "hundred")]
+        count: u64,
+    },
+    /// Answers when `count` calls of it are waiting, and then all of them.
+    Gather {
+        #[serde(default = "hundred")]
+        count: u64,
+    },
     /// Answers with a text of `bytes`.
     Huge {
         #[serde(default = "hundred")]
@@ -69,6 +88,11 @@ pub(crate) enum Act {
     Error {
         #[serde(flatten)]
         error: RpcError,
+    },
+    /// Answers with exactly the text `raw` as the error, byte for byte.
+    RawError {
+        #[serde(default = "empty_error")]
+        raw: String,
     },
     /// Answers with a result that has `isError`.
     ToolError {
@@ -118,6 +142,10 @@ fn empty_result() -> String {
     r#"{"content":[]}"#.to_owned()
 }
 
+fn empty_error() -> String {
+    r#"{"code":-32000,"message":"scripted error"}"#.to_owned()
+}
+
 fn hundred() -> u64 {
     100
 }
@@ -165,6 +193,43 @@ impl Call {
             Act::Garbage { bytes, line } => {
                 server.output.line(&line.unwrap_or_else(|| letters(bytes)));
                 self.text("after the garbage")
+            }
+            Act::Binary { bytes } => {
+                server.output.bytes(&(0..=u8::MAX).cycle().take(size(bytes)).collect::<Vec<_>>());
+                server.output.line("");
+                self.text("after the bytes")
+            }
+            Act::Ids => {
+                let id = &self.id;
+                let answer = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+                server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
+                for other in ["0", "-1", "1.5", "null", "[]", "18446744073709551616", "\"x\""] {
+                    server.output.line(&answer(other));
+                }
+                server.output.line(&format!("[{}]", answer(id)));
+                server.output.answer(id, &self.text("the answer")?);
+                self.text("another answer")
+            }
+            Act::Half => {
+                let answer = self.text("half")?;
+                server.output.half(&self.id, &answer);
+                exit(0)
+            }
+            Act::Storm { count } => {
+                for _ in 0..count {
+                    server.change_tools(|_| {});
+                }
+                self.text("it is over")
+            }
+            Act::Gather { count } => {
+                server.gather(count);
+                self.text("all are here")
+            }
+            Act::RawError { raw } => {
+                server
+                    .output
+                    .line(&format!(r#"{{"jsonrpc":"2.0","id":{},"error":{raw}}}"#, self.id));
+                None
             }
             Act::Twice => {
                 let first = self.text("first")?;
@@ -290,5 +355,9 @@ impl Call {
 }
 
 fn letters(bytes: u64) -> String {
-    "x".repeat(usize::try_from(bytes).expect("a size that fits in memory"))
+    "x".repeat(size(bytes))
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("a size that fits in memory")
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::process::exit;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -34,6 +34,9 @@ pub(crate) struct Server {
     cancelled: Mutex<Vec<Value>>,
     /// The calls in flight, by the text of their id.
     in_flight: Mutex<HashMap<String, Sender<()>>>,
+    /// How many calls have come to wait for others.
+    gathered: Mutex<u64>,
+    came: Condvar,
     questions: AtomicU64,
     asked: Mutex<HashMap<String, Sender<Value>>>,
     /// The ids of open `subscriptions/listen` requests that want changes of the tool list.
@@ -65,6 +68,8 @@ impl Server {
             answered: AtomicUsize::new(0),
             cancelled: Mutex::default(),
             in_flight: Mutex::default(),
+            gathered: Mutex::default(),
+            came: Condvar::new(),
             questions: AtomicU64::new(0),
             asked: Mutex::default(),
             listeners: Mutex::default(),
@@ -285,6 +290,14 @@ impl Server {
         for id in self.listeners.lock().unwrap().iter() {
             self.output.notify(LIST_CHANGED, &json!({ "_meta": subscription(id) }));
         }
+    }
+
+    /// Returns when as many calls as this have come here.
+    pub(crate) fn gather(&self, count: u64) {
+        let mut gathered = self.gathered.lock().unwrap();
+        *gathered += 1;
+        self.came.notify_all();
+        let _all = self.came.wait_while(gathered, |gathered| *gathered < count).unwrap();
     }
 
     /// Sends a request of ours; the answer comes as `{result}` or `{error}`.

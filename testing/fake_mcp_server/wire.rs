@@ -74,6 +74,12 @@ impl Output {
         }
     }
 
+    /// Writes the first half of an answer.
+    pub(crate) fn half(&self, id: &str, answer: &Answer) {
+        let line = line(id, answer);
+        self.bytes(&line.as_bytes()[..line.len() / 2]);
+    }
+
     pub(crate) fn notify(&self, method: &str, params: &Value) {
         let message = if params.is_null() {
             json!({ "jsonrpc": "2.0", "method": method })
@@ -87,7 +93,7 @@ impl Output {
         self.bytes(format!("{line}\n").as_bytes());
     }
 
-    /// Writes a line with its end; when nobody reads any more there is nothing left to do.
+    /// Writes bytes, such as a line with its end; when nobody reads any more there is nothing left to do.
     pub(crate) fn bytes(&self, line: &[u8]) {
         let _writing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = stdout().lock();

@@ -103,6 +103,58 @@ fn an_answer_can_come_twice() {
 }
 
 #[test]
+fn an_answer_can_come_amid_the_ids_of_others() {
+    let agent = connect(json!({ "tools": ["ids"] })).tolerant();
+    let id = agent.send_call("ids", json!({}));
+    assert_eq!(agent.wait(&id).text(), "the answer");
+    assert_eq!(agent.wait(&id).text(), "another answer");
+    assert_eq!(agent.next_request("ping")["id"], id.0);
+    assert_eq!(agent.violations().len(), 1, "a batch");
+}
+
+#[test]
+fn half_an_answer_can_be_the_last_of_it() {
+    let agent = connect(json!({ "tools": ["half"] })).tolerant();
+    agent.send_call("half", json!({}));
+    assert_eq!(agent.wait_exit(SOON).code(), Some(0));
+    agent.wait_end();
+    assert_eq!(agent.violations().len(), 1);
+    assert!(agent.violations()[0].starts_with(r#"{"jsonrpc":"2.0","id":2,"#));
+}
+
+#[test]
+fn bytes_can_be_anything() {
+    let agent = connect(json!({ "tools": ["binary"] })).tolerant();
+    assert_eq!(agent.call("binary", json!({ "bytes": 1000 })).text(), "after the bytes");
+    assert!(agent.violations().iter().any(|line| line.contains('\0')));
+}
+
+#[test]
+fn a_storm_of_changes_comes_before_the_answer() {
+    let agent = connect(json!({ "tools": ["storm"] }));
+    agent.call("storm", json!({ "count": 300 }));
+    assert_eq!(agent.notifications().len(), 300);
+}
+
+#[test]
+fn calls_can_wait_for_each_other() {
+    let agent = connect(json!({ "tools": ["gather"] }));
+    let first = agent.send_call("gather", json!({ "count": 2 }));
+    agent.request("ping", json!({})).ok();
+    assert!(agent.answered(&first).is_none());
+    agent.call("gather", json!({ "count": 2 })).ok();
+    agent.wait(&first).ok();
+}
+
+#[test]
+fn a_scripted_error_keeps_every_byte() {
+    let agent = connect(json!({ "tools": ["raw_error"] }));
+    let raw = r#"{ "code":-1,"message":"n\u006f","data":1.50}"#;
+    let id = agent.call("raw_error", json!({ "raw": raw })).line;
+    assert!(id.ends_with(&format!(r#""error":{raw}}}"#)), "{id}");
+}
+
+#[test]
 fn progress_comes_in_order_and_before_the_answer() {
     let agent = connect(json!({ "tools": ["progress"] }));
     let id = agent.send_call("progress", json!({ "count": 200 }));

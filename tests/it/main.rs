@@ -1,6 +1,7 @@
 //! The integration tests: one binary, because each further one links the whole program again.
 #![allow(
     clippy::expect_used,
+    clippy::print_stderr,
     clippy::print_stdout,
     clippy::unwrap_used,
     reason = "the whole crate is a test"
@@ -10,6 +11,7 @@
     reason = "a JSON literal as an argument reads best without `&`"
 )]
 
+#[cfg(target_os = "linux")]
 mod chaos;
 mod cli_call;
 mod cli_check;

@@ -320,6 +320,13 @@ impl Agent {
         assert_eq!(found, Some(true), "no `{text}` on stderr");
     }
 
+    /// Waits until this line has come, byte for byte.
+    #[track_caller]
+    pub(crate) fn wait_line(&self, line: &str) {
+        let line = format!("< {line}");
+        self.wait_for(&line, |inbox| inbox.transcript.contains(&line).then_some(()));
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
@@ -333,6 +340,13 @@ impl Agent {
     pub(crate) fn wait_exit(&self, within: Duration) -> ExitStatus {
         let status = self.link.wait(within, |inbox| inbox.status);
         status.unwrap_or_else(|| panic!("still running after {within:?}"))
+    }
+
+    /// Waits until all that the child has said is here.
+    #[track_caller]
+    pub(crate) fn wait_end(&self) {
+        let ended = self.link.wait(DEADLINE, |inbox| inbox.ended.then_some(()));
+        assert!(ended.is_some(), "the output does not end");
     }
 
     pub(crate) fn signal(&self, which: Signal) {

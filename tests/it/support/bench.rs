@@ -142,10 +142,17 @@ impl Bench {
 
     /// Like [`Self::agent`], with further arguments to `serve`.
     pub(crate) fn agent_with<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Agent {
+        let mut command = self.serve();
+        command.args(args);
+        Agent::start(command).keeping(Arc::clone(&self.dir))
+    }
+
+    /// The command that an agent starts, for tests that are an agent themselves.
+    pub(crate) fn serve(&self) -> Command {
         self.write_config();
         let mut command = self.command(&["serve"]);
-        command.arg("--config").arg(self.config_path()).args(args);
-        Agent::start(command).keeping(Arc::clone(&self.dir))
+        command.arg("--config").arg(self.config_path());
+        command
     }
 
     /// An agent on a server itself, started as the gateway would start this entry.

@@ -1,7 +1,7 @@
 //! Processes: run to the end, or by pid: who was started, who is alive, who is gone.
 
 use std::fmt;
-use std::fs::read_to_string;
+use std::fs::{read_dir, read_to_string};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -52,6 +52,24 @@ pub(crate) fn alive(pid: u32) -> bool {
     let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
     state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
+}
+
+/// Everybody whom a process has started, and those they have started, and so on.
+pub(crate) fn descendants(pid: u32) -> Vec<u32> {
+    let entries = read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    };
+    let all: Vec<(u32, u32)> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let mut found = vec![pid];
+    let mut next = 0;
+    while let Some(&above) = found.get(next) {
+        found.extend(all.iter().filter(|(_, parent)| *parent == above).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    found.split_off(1)
 }
 
 /// Waits until none of the processes is alive; panics with those that are.

@@ -25,6 +25,15 @@ impl Response {
         Some(Self { line: line.to_owned(), outcome })
     }
 
+    /// How the request ended, in a word.
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.outcome {
+            Ok(result) if result["isError"] == true => "tool error",
+            Ok(_) => "result",
+            Err(_) => "error",
+        }
+    }
+
     /// The result.
     #[track_caller]
     pub(crate) fn ok(&self) -> Value {
