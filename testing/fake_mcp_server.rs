@@ -12,6 +12,7 @@
 //! | `capabilities` | added to `{"tools": {"listChanged": true}}` |
 //! | `answers` | a result by method, for methods that are not scripted otherwise (`resources/list`) |
 //! | `pageSize`, `repeatCursor` | pages `tools/list`; with `repeatCursor` the cursor never moves |
+//! | `changeOnList` | says that its list has changed right after every answer to `tools/list` |
 //! | `listDelayMs` | waits before it answers `tools/list` |
 //! | `startDelayMs` | waits before it reads its input |
 //! | `hangOnInitialize` | never answers `initialize` |

@@ -11,6 +11,11 @@ const KEPT_BUFFER: usize = 256 * 1024;
 /// How much of the beginning and the end of an oversized line is kept to find its id in.
 pub(crate) const KEPT_EDGE: usize = 512;
 
+/// What a stream that never makes us wait may cost before everybody else has had a turn: a byte
+/// costs 1, a line this much more.
+const TURN: usize = 32 * 1024;
+const LINE_COST: usize = 1024;
+
 /// What came next on the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
@@ -27,13 +32,16 @@ pub(crate) enum Line {
     },
 }
 
-/// Reads lines of at most `max` bytes. Dropping a pending [`LineReader::next`] loses nothing.
+/// Reads lines of at most `max` bytes, and lets others have a turn in between, however much comes.
+/// Dropping a pending [`LineReader::next`] loses nothing.
 pub(crate) struct LineReader<R> {
     reader: R,
     buffer: BytesMut,
     /// How much of the buffer is known to hold no line end.
     scanned: usize,
     max: usize,
+    /// What has been read since everybody else had a turn.
+    spent: usize,
     /// Set while the rest of an oversized line is being skipped.
     oversized: Option<Oversized>,
 }
@@ -58,14 +66,19 @@ impl Oversized {
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(crate) fn new(reader: R, max: usize) -> Self {
-        Self { reader, buffer: BytesMut::new(), scanned: 0, max, oversized: None }
+        Self { reader, buffer: BytesMut::new(), scanned: 0, max, spent: 0, oversized: None }
     }
 
     /// The next line that is not blank; `None` at the end of input. A last line without a line
     /// end counts. An error of the stream is its end.
     pub(crate) async fn next(&mut self) -> Option<Line> {
         loop {
+            if self.spent > TURN {
+                self.spent = 0;
+                tokio::task::yield_now().await;
+            }
             if let Some(line) = self.take_line() {
+                self.spent += LINE_COST;
                 return Some(line);
             }
             if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BUFFER {
@@ -74,7 +87,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.buffer.reserve(FIRST_READ.max(self.buffer.len()));
             match self.reader.read_buf(&mut self.buffer).await {
                 Ok(0) | Err(_) => return self.take_rest(),
-                Ok(_) => {}
+                Ok(read) => self.spent += read,
             }
         }
     }

@@ -58,6 +58,8 @@ pub(crate) enum Act {
         #[serde(default = "hundred")]
         bytes: u64,
     },
+    /// Answers, and from then on writes lines of rubbish to both outputs as fast as it can.
+    Flood,
     /// Answers twice.
     Twice,
     /// Answers amid the same id used for everything else, and answers to ids that nobody gave.
@@ -117,7 +119,7 @@ pub(crate) enum Act {
         #[serde(default)]
         tools: Vec<String>,
     },
-    /// Returns `{calls: {tool: n}, cancelled: [request ids]}`, this call included.
+    /// Returns `{calls: {tool: n}, cancelled: [request ids], lists: n}`, this call included.
     Count,
     /// Never answers.
     Never,
@@ -230,6 +232,17 @@ impl Call {
                     .output
                     .line(&format!(r#"{{"jsonrpc":"2.0","id":{},"error":{raw}}}"#, self.id));
                 None
+            }
+            Act::Flood => {
+                thread::spawn(|| {
+                    loop {
+                        eprintln!("{}", letters(1000));
+                    }
+                });
+                server.output.answer(&self.id, &self.text("as you wish")?);
+                loop {
+                    server.output.line(&letters(1000));
+                }
             }
             Act::Twice => {
                 let first = self.text("first")?;

@@ -31,6 +31,7 @@ pub(crate) struct Server {
     tools: Mutex<Vec<Value>>,
     calls: Mutex<BTreeMap<String, usize>>,
     answered: AtomicUsize,
+    lists: AtomicUsize,
     cancelled: Mutex<Vec<Value>>,
     /// The calls in flight, by the text of their id.
     in_flight: Mutex<HashMap<String, Sender<()>>>,
@@ -66,6 +67,7 @@ impl Server {
             tools: Mutex::new(script.tools()),
             calls: Mutex::default(),
             answered: AtomicUsize::new(0),
+            lists: AtomicUsize::new(0),
             cancelled: Mutex::default(),
             in_flight: Mutex::default(),
             gathered: Mutex::default(),
@@ -133,7 +135,13 @@ impl Server {
             "tools/list" if self.script.die_on_list => exit(3),
             "tools/list" => {
                 thread::sleep(Duration::from_millis(self.script.list_delay_ms));
-                self.list(params.cursor.as_deref(), modern)
+                self.lists.fetch_add(1, Ordering::SeqCst);
+                let answer = self.list(params.cursor.as_deref(), modern);
+                self.output.answer(id, &answer);
+                if self.script.change_on_list {
+                    self.change_tools(|_| {});
+                }
+                return;
             }
             "tools/call" => return self.call(id, params, raw, modern),
             "subscriptions/listen" if modern => return self.listen(id, &params),
@@ -317,6 +325,7 @@ impl Server {
         json!({
             "calls": *self.calls.lock().unwrap(),
             "cancelled": *self.cancelled.lock().unwrap(),
+            "lists": self.lists.load(Ordering::SeqCst),
         })
     }
 }

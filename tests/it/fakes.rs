@@ -137,6 +137,24 @@ fn a_storm_of_changes_comes_before_the_answer() {
 }
 
 #[test]
+fn a_list_can_change_whenever_it_is_listed() {
+    let agent = connect(json!({ "tools": ["count"], "changeOnList": true }));
+    for _ in 0..2 {
+        agent.tools();
+        agent.next_notification("notifications/tools/list_changed");
+    }
+    assert_eq!(agent.call("count", json!({})).structured()["lists"], 2);
+}
+
+#[test]
+fn a_flood_comes_after_the_answer() {
+    let agent = connect(json!({ "tools": ["flood"] })).tolerant();
+    assert_eq!(agent.call("flood", json!({})).text(), "as you wish");
+    agent.wait_stderr("xxx");
+    agent.kill();
+}
+
+#[test]
 fn calls_can_wait_for_each_other() {
     let agent = connect(json!({ "tools": ["gather"] }));
     let first = agent.send_call("gather", json!({ "count": 2 }));
@@ -191,7 +209,7 @@ fn a_slow_call_holds_up_no_other_and_can_be_cancelled() {
     agent.cancel(&slow);
     assert_eq!(
         agent.call("count", json!({})).structured(),
-        json!({ "calls": { "count": 1, "echo": 1, "sleep": 1 }, "cancelled": [slow.0] })
+        json!({ "calls": { "count": 1, "echo": 1, "sleep": 1 }, "cancelled": [slow.0], "lists": 0 })
     );
     assert!(agent.answered(&slow).is_none());
 }

@@ -85,3 +85,16 @@ async fn a_cancelled_read_loses_nothing() {
     let Some(Line::Message(line)) = lines.next().await else { panic!("no line") };
     assert_eq!(&line[..], b"half");
 }
+
+#[tokio::test]
+async fn much_that_is_here_already_lets_others_have_a_turn() {
+    for text in ["x\n".repeat(1000), "\n".repeat(100_000), "x".repeat(100_000)] {
+        let mut lines = LineReader::new(text.as_bytes(), 9);
+        let read = async { while lines.next().await.is_some() {} };
+        tokio::select! {
+            biased;
+            () = read => panic!("nobody else had a turn"),
+            () = std::future::ready(()) => {}
+        }
+    }
+}

@@ -58,6 +58,7 @@ fn bad() -> Vec<Bad> {
     ];
     for one in &mut all {
         match one.name {
+            "stormy" => one.script["changeOnList"] = json!(true),
             "mute" => one.script["hangOnInitialize"] = json!(true),
             "rubbish" => one.script["noise"] = json!({"stdout": ["}{", "\u{7f}"], "stderr": ["x"]}),
             _ => {}
@@ -149,4 +150,39 @@ fn the_bad_ones_spoil_nothing_and_leave_nothing() {
     pids.extend((0..GOOD).flat_map(|n| started(&format!("good{n}"))));
     end(&agent);
     assert!(!pids.iter().any(|pid| alive(*pid)));
+}
+
+#[test]
+fn a_server_that_floods_us_holds_up_nobody() {
+    const CALLS: usize = 200;
+    let bench = Bench::new()
+        .set("toolMode", json!("proxy"))
+        .server("all", "flood", fake(json!({"tools": ["flood"]})))
+        .server("all", "good", fake(json!({"tools": ["echo"]})));
+    let agent = bench.agent();
+    agent.initialize();
+    agent.open("all").ok();
+    let mut calls = Calls::of(&agent);
+    let wave = |calls: &mut Calls<'_>| {
+        let began = Instant::now();
+        for n in 0..CALLS {
+            let id = calls.send("good", "echo", &json!({"n": n}));
+            assert_eq!(calls.wait(&id).structured(), json!({"n": n}));
+        }
+        began.elapsed()
+    };
+    let quiet = wave(&mut calls);
+    let before = Held::by(&agent);
+    let id = calls.send("flood", "flood", &json!({}));
+    assert_eq!(calls.wait(&id).text(), "as you wish");
+    let flooded = wave(&mut calls);
+    let after = Held::by(&agent);
+    eprintln!(
+        "chaos: crowd: {CALLS} calls one by one take {quiet:.0?}, amid a flood {flooded:.0?}; \
+         before {before}; after {after}"
+    );
+    // Much more than that, and others wait until the flood makes a pause.
+    assert!(flooded < Duration::from_secs(6), "{flooded:?}");
+    assert!(after.resident < before.resident + 20_000, "{before} became {after}");
+    end(&agent);
 }
