@@ -58,8 +58,8 @@ pub(crate) enum Act {
         #[serde(default = "hundred")]
         bytes: u64,
     },
-    /// Answers, and from then on writes lines of rubbish to both outputs as fast as it can.
-    Flood,
+    /// Answers, and from then on writes `line`, or rubbish, to both outputs as fast as it can.
+    Flood { line: Option<String> },
     /// Answers twice.
     Twice,
     /// Answers amid the same id used for everything else, and answers to ids that nobody gave.
@@ -233,15 +233,17 @@ impl Call {
                     .line(&format!(r#"{{"jsonrpc":"2.0","id":{},"error":{raw}}}"#, self.id));
                 None
             }
-            Act::Flood => {
-                thread::spawn(|| {
+            Act::Flood { line } => {
+                let line = line.unwrap_or_else(|| letters(1000));
+                server.output.answer(&self.id, &self.text("as you wish")?);
+                let errors = line.clone();
+                thread::spawn(move || {
                     loop {
-                        eprintln!("{}", letters(1000));
+                        eprintln!("{errors}");
                     }
                 });
-                server.output.answer(&self.id, &self.text("as you wish")?);
                 loop {
-                    server.output.line(&letters(1000));
+                    server.output.line(&line);
                 }
             }
             Act::Twice => {

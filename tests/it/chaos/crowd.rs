@@ -155,34 +155,45 @@ fn the_bad_ones_spoil_nothing_and_leave_nothing() {
 #[test]
 fn a_server_that_floods_us_holds_up_nobody() {
     const CALLS: usize = 200;
-    let bench = Bench::new()
-        .set("toolMode", json!("proxy"))
-        .server("all", "flood", fake(json!({"tools": ["flood"]})))
-        .server("all", "good", fake(json!({"tools": ["echo"]})));
-    let agent = bench.agent();
-    agent.initialize();
-    agent.open("all").ok();
-    let mut calls = Calls::of(&agent);
-    let wave = |calls: &mut Calls<'_>| {
+    let notice = |method: &str, params: Value| {
+        json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
+    };
+    let progress = json!({"progressToken": 1_000_000_000, "progress": 1});
+    for (what, line) in [
+        ("rubbish", "x".repeat(1000)),
+        ("blank lines", " ".to_owned()),
+        ("log messages", notice("notifications/message", json!({"level": "info", "data": "x"}))),
+        ("progress", notice("notifications/progress", progress)),
+        ("changes", notice("notifications/tools/list_changed", json!({}))),
+        ("answers", json!({"jsonrpc": "2.0", "id": 1_000_000_000, "result": {}}).to_string()),
+        ("pings", json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string()),
+    ] {
+        let bench = Bench::new()
+            .set("toolMode", json!("proxy"))
+            .server("all", "flood", fake(json!({"tools": ["flood"]})))
+            .server("all", "good", fake(json!({"tools": ["echo"]})));
+        let agent = bench.agent();
+        agent.initialize();
+        agent.open("all").ok();
+        let mut calls = Calls::of(&agent);
+        let before = Held::by(&agent);
+        let id = calls.send("flood", "flood", &json!({"line": line}));
+        assert_eq!(calls.wait(&id).text(), "as you wish");
         let began = Instant::now();
         for n in 0..CALLS {
             let id = calls.send("good", "echo", &json!({"n": n}));
             assert_eq!(calls.wait(&id).structured(), json!({"n": n}));
         }
-        began.elapsed()
-    };
-    let quiet = wave(&mut calls);
-    let before = Held::by(&agent);
-    let id = calls.send("flood", "flood", &json!({}));
-    assert_eq!(calls.wait(&id).text(), "as you wish");
-    let flooded = wave(&mut calls);
-    let after = Held::by(&agent);
-    eprintln!(
-        "chaos: crowd: {CALLS} calls one by one take {quiet:.0?}, amid a flood {flooded:.0?}; \
-         before {before}; after {after}"
-    );
-    // Much more than that, and others wait until the flood makes a pause.
-    assert!(flooded < Duration::from_secs(6), "{flooded:?}");
-    assert!(after.resident < before.resident + 20_000, "{before} became {after}");
-    end(&agent);
+        let took = began.elapsed();
+        let after = Held::by(&agent);
+        eprintln!(
+            "chaos: crowd: {CALLS} calls, one by one, amid a flood of {what}: {took:.0?}; \
+             before {before}; after {after}"
+        );
+        // Much more than that, and they wait until the flood makes a pause.
+        assert!(took < Duration::from_secs(6), "{what}: {took:?}");
+        assert!(after.resident < before.resident + 20_000, "{what}: {before} became {after}");
+        calls.check();
+        end(&agent);
+    }
 }
