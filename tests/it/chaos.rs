@@ -113,6 +113,21 @@ impl fmt::Display for Calls<'_> {
     }
 }
 
+/// The workbench does nothing where there is nothing to do.
+#[track_caller]
+fn check_rest(agent: &Agent) {
+    let spent = || -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", agent.pid())).unwrap();
+        let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    let before = spent();
+    // What is waited for is that nothing happens.
+    sleep(Duration::from_millis(300));
+    let spent = spent() - before;
+    assert!(spent <= 6, "{spent} ticks out of 30 at rest");
+}
+
 /// Ends the workbench, which must be quick and leave nobody behind.
 fn end(agent: &Agent) {
     let everybody = descendants(agent.pid());

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::chaos::{Calls, Held, end};
+use crate::chaos::{Calls, Held, check_rest, end};
 use crate::support::process::{Started, wait_gone};
 use crate::support::{Bench, DEADLINE, fake};
 
@@ -68,6 +68,7 @@ fn servers_that_come_and_go_leave_nothing() {
          after {} {warm}; after {CYCLES} {last}",
         WARM + 1
     );
+    check_rest(&agent);
     end(&agent);
     for name in names {
         wait_gone(&Started::read(bench.path(name)).all(), DEADLINE);
