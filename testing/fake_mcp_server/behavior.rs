@@ -201,17 +201,7 @@ impl Call {
                 server.output.line("");
                 self.text("after the bytes")
             }
-            Act::Ids => {
-                let id = &self.id;
-                let answer = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
-                server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
-                for other in ["0", "-1", "1.5", "null", "[]", "18446744073709551616", "\"x\""] {
-                    server.output.line(&answer(other));
-                }
-                server.output.line(&format!("[{}]", answer(id)));
-                server.output.answer(id, &self.text("the answer")?);
-                self.text("another answer")
-            }
+            Act::Ids => self.ids(server),
             Act::Half => {
                 let answer = self.text("half")?;
                 server.output.half(&self.id, &answer);
@@ -233,19 +223,7 @@ impl Call {
                     .line(&format!(r#"{{"jsonrpc":"2.0","id":{},"error":{raw}}}"#, self.id));
                 None
             }
-            Act::Flood { line } => {
-                let line = line.unwrap_or_else(|| letters(1000));
-                server.output.answer(&self.id, &self.text("as you wish")?);
-                let errors = line.clone();
-                thread::spawn(move || {
-                    loop {
-                        eprintln!("{errors}");
-                    }
-                });
-                loop {
-                    server.output.line(&line);
-                }
-            }
+            Act::Flood { line } => self.flood(line, server),
             Act::Twice => {
                 let first = self.text("first")?;
                 server.output.answer(&self.id, &first);
@@ -296,6 +274,32 @@ impl Call {
         format!(
             r#"{{"content":[{{"type":"text","text":{text}}}],"structuredContent":{arguments}{era}}}"#
         )
+    }
+
+    fn flood(&self, line: Option<String>, server: &Server) -> Option<Answer> {
+        let line = line.unwrap_or_else(|| letters(1000));
+        server.output.answer(&self.id, &self.text("as you wish")?);
+        let errors = line.clone();
+        thread::spawn(move || {
+            loop {
+                eprintln!("{errors}");
+            }
+        });
+        loop {
+            server.output.line(&line);
+        }
+    }
+
+    fn ids(&self, server: &Server) -> Option<Answer> {
+        let id = &self.id;
+        let answer = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
+        for other in ["0", "-1", "1.5", "null", "[]", "18446744073709551616", "\"x\""] {
+            server.output.line(&answer(other));
+        }
+        server.output.line(&format!("[{}]", answer(id)));
+        server.output.answer(id, &self.text("the answer")?);
+        self.text("another answer")
     }
 
     fn sleep(&self, ms: u64, every: Option<u64>, server: &Server) -> Option<Answer> {
