@@ -29,3 +29,7 @@ bench *args:
 # What CI runs.
 ci:
     .ci/run
+
+# Look for bytes that break the wire, such as `just fuzz 600`.
+fuzz *args:
+    scripts/fuzz.sh {{ args }}
