@@ -19,6 +19,7 @@ mod cli_demo;
 mod cli_help;
 mod cli_import;
 mod cli_list;
+mod conformance_server;
 mod fakes;
 mod real;
 mod real_servers;
