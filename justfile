@@ -13,6 +13,10 @@ check:
 test *args:
     cargo nextest run {{ args }}
 
+# The official conformance suite, all runs or those named, such as `just conformance server`.
+conformance *args:
+    scripts/conformance.sh {{ args }}
+
 # Take over new snapshots, expectations and the schema; the second run shows that they hold.
 accept:
     INSTA_UPDATE=always UPDATE_EXPECT=1 cargo nextest run --no-fail-fast || true

@@ -3,7 +3,8 @@
 # only gets what tests need.
 #
 # Wants Rust, Node >= 20, Python >= 3.11 and git. The real servers and SDK clients that tests talk to
-# go into `.test-env/`, and are installed again only when the files that pin them change.
+# and the conformance suite go into `.test-env/`, and are installed again only when the files that
+# pin them change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -41,15 +42,15 @@ check_tools() {
         fail "Python is older than 3.11"
 }
 
-setup_node() {
-    local stamp=.test-env/node/.stamp
-    local pins=(tests/servers/package.json tests/servers/package-lock.json tests/servers/.npmrc)
-    is_current "$stamp" "${pins[@]}" && return
-    heading "npm servers and SDK"
-    mkdir -p .test-env/node
-    cp "${pins[@]}" .test-env/node/
-    npm ci --prefix .test-env/node --ignore-scripts --loglevel=error
-    checksum "${pins[@]}" >"$stamp"
+# setup_npm NAME FOLDER WHAT: installs what the folder pins into `.test-env/NAME`.
+setup_npm() {
+    local to=.test-env/$1 pins=("$2/package.json" "$2/package-lock.json" "$2/.npmrc")
+    is_current "$to/.stamp" "${pins[@]}" && return
+    heading "$3"
+    mkdir -p "$to"
+    cp "${pins[@]}" "$to/"
+    npm ci --prefix "$to" --ignore-scripts --loglevel=error
+    checksum "${pins[@]}" >"$to/.stamp"
 }
 
 setup_python() {
@@ -75,7 +76,8 @@ setup_nextest() {
 
 check_tools
 mkdir -p .test-env
-setup_node
+setup_npm node tests/servers "npm servers and SDK"
+setup_npm conformance tests/conformance "conformance suite"
 setup_python
 case "${1:-}" in
 --setup) exit 0 ;;

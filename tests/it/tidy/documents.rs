@@ -286,8 +286,12 @@ fn lock_files_say_what_and_not_where_from() {
     ] {
         assert_eq!(addresses("a", bad).len(), 1, "{bad}");
     }
-    for path in ["Cargo.lock", "tests/servers/package-lock.json", "tests/servers/requirements.txt"]
-    {
+    for path in [
+        "Cargo.lock",
+        "tests/conformance/package-lock.json",
+        "tests/servers/package-lock.json",
+        "tests/servers/requirements.txt",
+    ] {
         let text = read(path);
         assert!(text.lines().count() > 5, "{path}");
         assert_eq!(addresses(path, &text), [""; 0]);

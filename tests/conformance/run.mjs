@@ -1,0 +1,195 @@
+// Runs the official MCP conformance suite against the workbench: as a server, with a server of
+// ours behind it, and as a client. Writes a table for every run to `results/`.
+//
+//   node run.mjs [--bin FOLDER] [NAME...]
+//
+// FOLDER has the executables (`target/debug`); NAMEs choose among the runs, such as `server` or
+// `client-0.2-2026-07-28`.
+//
+// It fails when a scenario fails that is not in `expected-failures/<run>.yml`, when one of those
+// passes, and when a table is not what it was: whoever has changed it commits the new one.
+
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+
+import { balance, differences, readExpected, sumUp, table } from './report.mjs';
+import { ROOT, Suite, checksOf } from './suite.mjs';
+
+const RUNS = [
+    { role: 'server', line: '0.1', revision: '2025-11-25' },
+    { role: 'server', line: '0.2', revision: '2025-11-25' },
+    { role: 'server', line: '0.2', revision: '2026-07-28' },
+    { role: 'client', line: '0.1', revision: '2025-11-25' },
+    { role: 'client', line: '0.2', revision: '2025-11-25' },
+    { role: 'client', line: '0.2', revision: '2026-07-28' },
+];
+const MODERN = '2026-07-28';
+/** Extensions that we pass on; they belong to the modern revision. */
+const EXTENSIONS = /^(tasks-|sep-2640-skills-)/;
+const CONFIG = 'tests/conformance/workbench.json';
+const CLIENT_TIMEOUT = '15000';
+const START_TIMEOUT = 30_000;
+const END_TIMEOUT = 5_000;
+
+const { values, positionals } = parseArgs({
+    options: { bin: { type: 'string', default: join(ROOT, 'target/debug') } },
+    allowPositionals: true,
+});
+
+/** An executable of ours; relative, because the suite splits commands at blanks. */
+function executable(name) {
+    const path = resolve(values.bin, name);
+    if (!existsSync(path)) {
+        throw new Error(`${path} is not built`);
+    }
+    return relative(ROOT, path).startsWith('..') ? path : `./${relative(ROOT, path)}`;
+}
+
+/** Starts the workbench with our server of one era behind it. */
+async function startWorkbench(era) {
+    const args = ['serve', '--http', '127.0.0.1:0', '--config', CONFIG];
+    const server = resolve(ROOT, executable('conformance-server'));
+    const child = spawn(executable('mcp-workbench'), args, {
+        cwd: ROOT,
+        env: { ...process.env, CONFORMANCE_SERVER: server, CONFORMANCE_ERA: era },
+        stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    const ended = new Promise((done) => child.on('close', done));
+    let log = '';
+    const url = await new Promise((found, failed) => {
+        const giveUp = (why) => {
+            clearTimeout(timer);
+            child.kill('SIGKILL');
+            failed(new Error(`the workbench ${why}:\n${log}`));
+        };
+        const timer = setTimeout(() => giveUp('does not listen'), START_TIMEOUT);
+        child.on('error', failed);
+        ended.then(() => giveUp('has ended'));
+        child.stderr.setEncoding('utf8').on('data', (text) => {
+            log += text;
+            const address = /http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(log);
+            if (address) {
+                clearTimeout(timer);
+                found(address[0]);
+            }
+        });
+    });
+    const stop = async () => {
+        const timer = setTimeout(() => child.kill('SIGKILL'), END_TIMEOUT);
+        child.kill('SIGTERM');
+        await ended;
+        clearTimeout(timer);
+    };
+    return { url, stop };
+}
+
+/** Runs the scenarios of servers: those of the revision in one go, those of extensions singly. */
+async function runServer(suite, revision, scenarios, folder) {
+    const workbench = await startWorkbench(revision === MODERN ? 'modern' : 'legacy');
+    const common = ['server', '--url', workbench.url, '--spec-version', revision, '-o', folder];
+    try {
+        await suite.run([...common, '--suite', 'all']);
+        for (const { name } of scenarios.filter(({ tags }) => !tags.includes(revision))) {
+            await suite.run([...common, '--scenario', name, '--force']);
+        }
+    } finally {
+        await workbench.stop();
+    }
+    return new Map();
+}
+
+/** Runs the scenarios of clients one after the other, for some measure time. */
+async function runClient(suite, revision, scenarios, folder) {
+    const command = executable('conformance-client');
+    const common = ['client', '--command', command, '--timeout', CLIENT_TIMEOUT];
+    const ends = new Map();
+    for (const { name } of scenarios) {
+        const args = [...common, '--spec-version', revision, '--scenario', name, '-o', folder];
+        ends.set(name, await suite.run(args));
+    }
+    return ends;
+}
+
+/** The scenarios of a run: all of the revision but those of OAuth, which we do not speak. */
+function chosen(all, { role, revision }) {
+    return all.filter(({ name, tags }) => {
+        const isExtension = role === 'server' && revision === MODERN && EXTENSIONS.test(name);
+        return !name.startsWith('auth/') && (tags.includes(revision) || isExtension);
+    });
+}
+
+/** The command that one would type for a run. */
+function command({ role, revision }) {
+    const subject =
+        role === 'server'
+            ? '--url http://127.0.0.1:PORT/mcp --suite all'
+            : '--command target/debug/conformance-client --scenario NAME';
+    return `conformance ${role} ${subject} --spec-version ${revision}`;
+}
+
+/** Does one run; what is wrong afterwards. */
+async function perform(run) {
+    const suite = new Suite(run.line);
+    const scenarios = chosen(await suite.scenarios(run.role), run);
+    const required = await suite.required(run.revision, run.role);
+    const folder = mkdtempSync(join(tmpdir(), 'conformance-'));
+    let rows;
+    try {
+        const start = run.role === 'server' ? runServer : runClient;
+        const ends = await start(suite, run.revision, scenarios, folder);
+        rows = scenarios.map(({ name }) => {
+            const lost = [{ id: 'did-not-run', status: 'FAILURE', description: 'no result' }];
+            const checks = checksOf(folder, run.role, name) ?? lost;
+            const end = ends.get(name);
+            if (end && end.code !== 0 && !checks.some(({ status }) => /FAILURE|WARNING/.test(status))) {
+                const [said] = /Client (exited|timed out)[^]*?(?=\nResults saved)/.exec(end.output) ?? [
+                    end.output,
+                ];
+                checks.push({ id: 'client-exit', status: 'FAILURE', description: said });
+            }
+            return sumUp(name, required?.has(name) ?? false, checks);
+        });
+    } finally {
+        rmSync(folder, { recursive: true });
+    }
+    const expected = readExpected(
+        join(import.meta.dirname, `expected-failures/${run.name}.yml`),
+        run.role,
+    );
+    const faults = differences(rows, expected);
+    const title = `${run.role === 'server' ? 'Server' : 'Client'}, revision ${run.revision}, suite ${suite.version}`;
+    const text = table(title, command(run), rows, expected);
+    const path = join(import.meta.dirname, `results/${run.name}.md`);
+    const before = existsSync(path) ? readFileSync(path, 'utf8') : '';
+    if (text !== before) {
+        mkdirSync(dirname(path), { recursive: true });
+        writeFileSync(path, text);
+        faults.push(`${relative(ROOT, path)} has changed: look at it and commit it`);
+    }
+    console.log(`${run.name}: of ${balance(rows)}`);
+    return faults;
+}
+
+const runs = RUNS.map((run) => ({ ...run, name: `${run.role}-${run.line}-${run.revision}` }));
+const wanted = runs.filter(
+    ({ name }) => positionals.length === 0 || positionals.some((word) => name.startsWith(word)),
+);
+if (wanted.length === 0) {
+    console.error(`the runs are ${runs.map(({ name }) => name).join(', ')}`);
+    process.exit(2);
+}
+for (const run of wanted) {
+    let faults;
+    try {
+        faults = await perform(run);
+    } catch (error) {
+        faults = [error.message];
+    }
+    for (const fault of faults) {
+        console.error(`error: ${run.name}: ${fault}`);
+        process.exitCode = 1;
+    }
+}

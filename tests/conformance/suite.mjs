@@ -1,0 +1,82 @@
+// The official suite as it is installed: what it has, and how one runs it.
+
+import { spawn } from 'node:child_process';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+const PATIENCE = 180_000;
+
+/** The root of the repository, where everything is run. */
+export const ROOT = join(import.meta.dirname, '../..');
+const INSTALLED = join(ROOT, '.test-env/conformance/node_modules');
+
+/** The pinned Node where there is one for this machine, else the one that runs us. */
+function node() {
+    const pinned = join(INSTALLED, `node-${process.platform}-${process.arch}/bin/node`);
+    if (existsSync(pinned)) {
+        return pinned;
+    }
+    if (Number(process.versions.node.split('.')[0]) < 22) {
+        throw new Error('the suite wants Node >= 22, and there is none');
+    }
+    return process.execPath;
+}
+
+/** One version of the suite. */
+export class Suite {
+    constructor(line) {
+        this.folder = join(INSTALLED, `conformance-${line}`);
+        const about = JSON.parse(readFileSync(join(this.folder, 'package.json'), 'utf8'));
+        this.version = about.version;
+    }
+
+    /** Runs a command of the suite to its end. */
+    run(args) {
+        const preload = JSON.stringify(join(import.meta.dirname, 'loopback.cjs'));
+        const child = spawn(node(), [join(this.folder, 'dist/index.js'), ...args], {
+            cwd: ROOT,
+            env: { ...process.env, NODE_OPTIONS: `--require ${preload}` },
+            stdio: ['ignore', 'pipe', 'pipe'],
+        });
+        const timer = setTimeout(() => child.kill('SIGKILL'), PATIENCE);
+        let output = '';
+        for (const stream of [child.stdout, child.stderr]) {
+            stream.setEncoding('utf8').on('data', (text) => (output += text));
+        }
+        return new Promise((resolve, reject) => {
+            child.on('error', reject);
+            child.on('close', (code) => {
+                clearTimeout(timer);
+                resolve({ code, output });
+            });
+        });
+    }
+
+    /** The scenarios of one role: their names, and the revisions (or `extension`) they are of. */
+    async scenarios(role) {
+        const { output } = await this.run(['list', `--${role}`]);
+        const lines = [...output.matchAll(/^ {2}- (\S+) \[(.*)\]$/gm)];
+        return lines.map(([, name, tags]) => ({ name, tags: tags.split(',') }));
+    }
+
+    /** The names of the scenarios that a revision requires; nothing if this version cannot say. */
+    async required(revision, role) {
+        if (!existsSync(join(this.folder, `requirements/${revision}.yaml`))) {
+            return undefined;
+        }
+        const { output } = await this.run(['list', '--requirements', revision]);
+        const heading = role === 'server' ? 'Server scenarios' : 'Client scenarios';
+        const section = output.split('\n\n').find((part) => part.includes(heading)) ?? '';
+        return new Set([...section.matchAll(/^ {2}- (\S+)$/gm)].map(([, name]) => name));
+    }
+}
+
+/** The checks of a scenario from a folder of results; nothing if it has left none. */
+export function checksOf(folder, role, scenario) {
+    const prefix = role === 'server' ? `server-${scenario}-` : `${scenario}-`;
+    const flat = prefix.replaceAll('/', '-');
+    const names = existsSync(folder) ? readdirSync(folder) : [];
+    const found = names.find((name) => name.startsWith(flat) && /^\d{4}-/.test(name.slice(flat.length)));
+    const file = found && join(folder, found, 'checks.json');
+    return file && existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
+}
