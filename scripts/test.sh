@@ -92,6 +92,8 @@ heading "lints"
 cargo clippy --all-targets -- -D warnings
 heading "tests"
 cargo nextest run
+heading "conformance"
+scripts/conformance.sh
 heading "documentation tests"
 cargo test --doc
 heading "the README's first command"
