@@ -33,6 +33,8 @@ const CONFIG = 'tests/conformance/workbench.json';
 const CLIENT_TIMEOUT = '15000';
 const START_TIMEOUT = 30_000;
 const END_TIMEOUT = 5_000;
+/** How much of a program's words is shown when something went wrong. */
+const LINES = 20;
 
 const { values, positionals } = parseArgs({
     options: { bin: { type: 'string', default: join(ROOT, 'target/debug') } },
@@ -83,22 +85,25 @@ async function startWorkbench(era) {
         await ended;
         clearTimeout(timer);
     };
-    return { url, stop };
+    return { url, stop, log: () => log };
 }
 
 /** Runs the scenarios of servers: those of the revision in one go, those of extensions singly. */
 async function runServer(suite, revision, scenarios, folder) {
     const workbench = await startWorkbench(revision === MODERN ? 'modern' : 'legacy');
     const common = ['server', '--url', workbench.url, '--spec-version', revision, '-o', folder];
+    const ends = new Map();
     try {
-        await suite.run([...common, '--suite', 'all']);
-        for (const { name } of scenarios.filter(({ tags }) => !tags.includes(revision))) {
-            await suite.run([...common, '--scenario', name, '--force']);
+        const end = await suite.run([...common, '--suite', 'all']);
+        for (const { name, tags } of scenarios) {
+            const isSingle = !tags.includes(revision);
+            const args = [...common, '--scenario', name, '--force'];
+            ends.set(name, isSingle ? await suite.run(args) : end);
         }
     } finally {
         await workbench.stop();
     }
-    return new Map();
+    return { ends, log: workbench.log() };
 }
 
 /** Runs the scenarios of clients one after the other, for some measure time. */
@@ -110,7 +115,27 @@ async function runClient(suite, revision, scenarios, folder) {
         const args = [...common, '--spec-version', revision, '--scenario', name, '-o', folder];
         ends.set(name, await suite.run(args));
     }
-    return ends;
+    return { ends, log: '' };
+}
+
+/** The checks of a scenario, with one more when it is not they that say what went wrong. */
+function judge(role, folder, name, end) {
+    const checks = checksOf(folder, role, name);
+    if (!checks) {
+        return [{ id: 'did-not-run', status: 'FAILURE', description: tail(end.output) }];
+    }
+    const isBad = checks.some(({ status }) => status === 'FAILURE' || status === 'WARNING');
+    if (role === 'client' && end.code !== 0 && !isBad) {
+        const said = /Client (exited|timed out)[^]*?(?=\nResults saved)/.exec(end.output);
+        const description = said?.[0] ?? tail(end.output);
+        checks.push({ id: 'client-exit', status: 'FAILURE', description });
+    }
+    return checks;
+}
+
+/** The end of what a program has said. */
+function tail(text) {
+    return text.trimEnd().split('\n').slice(-LINES).join('\n');
 }
 
 /** The scenarios of a run: all of the revision but those of OAuth, which we do not speak. */
@@ -136,20 +161,14 @@ async function perform(run) {
     const scenarios = chosen(await suite.scenarios(run.role), run);
     const required = await suite.required(run.revision, run.role);
     const folder = mkdtempSync(join(tmpdir(), 'conformance-'));
+    const start = run.role === 'server' ? runServer : runClient;
     let rows;
+    let log;
     try {
-        const start = run.role === 'server' ? runServer : runClient;
-        const ends = await start(suite, run.revision, scenarios, folder);
+        const done = await start(suite, run.revision, scenarios, folder);
+        log = done.log;
         rows = scenarios.map(({ name }) => {
-            const lost = [{ id: 'did-not-run', status: 'FAILURE', description: 'no result' }];
-            const checks = checksOf(folder, run.role, name) ?? lost;
-            const end = ends.get(name);
-            if (end && end.code !== 0 && !checks.some(({ status }) => /FAILURE|WARNING/.test(status))) {
-                const [said] = /Client (exited|timed out)[^]*?(?=\nResults saved)/.exec(end.output) ?? [
-                    end.output,
-                ];
-                checks.push({ id: 'client-exit', status: 'FAILURE', description: said });
-            }
+            const checks = judge(run.role, folder, name, done.ends.get(name));
             return sumUp(name, required?.has(name) ?? false, checks);
         });
     } finally {
@@ -160,6 +179,9 @@ async function perform(run) {
         run.role,
     );
     const faults = differences(rows, expected);
+    if (faults.length > 0 && log) {
+        faults.push(`the workbench has said at last:\n${tail(log)}`);
+    }
     const title = `${run.role === 'server' ? 'Server' : 'Client'}, revision ${run.revision}, suite ${suite.version}`;
     const text = table(title, command(run), rows, expected);
     const path = join(import.meta.dirname, `results/${run.name}.md`);
