@@ -312,10 +312,14 @@ impl Switchboard {
             "notifications/subscriptions/acknowledged" | "notifications/progress" => {
                 tracing::debug!(server = self.server, method, "passed over");
             }
-            _ => {
+            // What has not the form of a notification is of no use to anybody.
+            _ if method.starts_with("notifications/")
+                && params.as_ref().is_none_or(|params| params.as_bytes().starts_with(b"{")) =>
+            {
                 let params = params.map(without_subscription);
                 self.tell(method, params.as_ref(), |_| true);
             }
+            _ => tracing::debug!(server = self.server, method, "not a notification of MCP"),
         }
     }
 
