@@ -1,6 +1,7 @@
 //! What the other side of a connection asks and tells us, and the way back.
 
 use bytes::Bytes;
+use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::raw::{self, Raw};
@@ -12,6 +13,11 @@ use crate::wire::writer::Writer;
 
 /// JSON-RPC: something went wrong here.
 const INTERNAL_ERROR: i64 = -32603;
+
+/// How a message begins that has an id.
+const WITH_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
+const RESULT: &[u8] = br#","result":"#;
+const ERROR: &[u8] = br#","error":"#;
 
 /// What came in and is to be dealt with.
 pub enum Incoming {
@@ -135,16 +141,47 @@ impl Drop for Reply {
 /// An answer to the request called `id`.
 pub(crate) fn answer(id: Raw, outcome: Outcome) -> Vec<Bytes> {
     let (member, value) = match outcome {
-        Outcome::Result(result) => (&br#","result":"#[..], result),
-        Outcome::Error(error) => (&br#","error":"#[..], error),
+        Outcome::Result(result) => (RESULT, result),
+        Outcome::Error(error) => (ERROR, error),
     };
     vec![
-        Bytes::from_static(br#"{"jsonrpc":"2.0","id":"#),
+        Bytes::from_static(WITH_ID),
         id.into_bytes(),
         Bytes::from_static(member),
         value.into_bytes(),
         Bytes::from_static(b"}"),
     ]
+}
+
+/// What a message is that waits to be written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// An answer: a result.
+    Result,
+    /// An answer: an error of this code.
+    Error(i64),
+    /// A request, which wants an answer.
+    Question,
+    /// A notification.
+    Notice,
+}
+
+/// Says what a message is, by the parts that it was put together from.
+pub(crate) fn sent(parts: &[Bytes]) -> Sent {
+    #[derive(Deserialize)]
+    struct Error {
+        code: i64,
+    }
+
+    match parts {
+        [_, _, member, _, _] if member == RESULT => Sent::Result,
+        [_, _, member, error, _] if member == ERROR => {
+            let error = serde_json::from_slice::<Error>(error);
+            Sent::Error(error.map_or(INTERNAL_ERROR, |error| error.code))
+        }
+        [head, ..] if head.starts_with(WITH_ID) => Sent::Question,
+        _ => Sent::Notice,
+    }
 }
 
 /// A notification.
@@ -164,3 +201,6 @@ pub fn error_object(code: i64, message: &str, data: Option<&Raw>) -> Raw {
     let members = [("code", &code), ("message", &message)];
     raw::object(members.into_iter().chain(data.map(|data| ("data", data))))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! What the headers of a request say, and whether a modern one says the same as its body.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::HeaderMap;
+use hyper::header::{ACCEPT, CONTENT_TYPE};
+use serde_json::Value;
+
+use crate::frontend::http::message::Message;
+use crate::frontend::http::response::{EVENTS, JSON, Refusal, bad_request};
+
+/// The revision that a request speaks.
+pub(crate) const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// The session that a request belongs to.
+pub(crate) const SESSION: &str = "mcp-session-id";
+/// The last event that a client has got of a stream.
+pub(crate) const LAST_EVENT: &str = "last-event-id";
+const METHOD: &str = "mcp-method";
+const NAME: &str = "mcp-name";
+/// The one modern revision.
+const MODERN: &str = "2026-07-28";
+
+/// MCP 2026-07-28: a header says something else than the body.
+const HEADER_MISMATCH: i64 = -32020;
+/// JSON-RPC: the parameters are not what the method takes.
+const INVALID_PARAMS: i64 = -32602;
+
+/// The one value of a header, if it is there; an error when there are several, or it is no text.
+pub(crate) fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, String> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next().map(|value| value.to_str());
+    match (value.transpose(), values.next()) {
+        (Ok(value), None) => Ok(value.map(str::trim)),
+        (Ok(_), Some(_)) => Err(format!("there is more than one {name} header")),
+        (Err(_), _) => Err(format!("the {name} header has characters that no header may have")),
+    }
+}
+
+/// What a client takes for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accepts {
+    /// One message.
+    pub(crate) json: bool,
+    /// A stream of messages.
+    pub(crate) events: bool,
+}
+
+impl Accepts {
+    /// Reads the header; a client that sends none takes anything.
+    pub(crate) fn read(headers: &HeaderMap) -> Self {
+        let mut accepts = Self { json: false, events: false };
+        let mut is_said = false;
+        for value in headers.get_all(ACCEPT) {
+            is_said = true;
+            for range in value.to_str().unwrap_or_default().split(',') {
+                let mut parts = range.split(';').map(|part| part.trim().to_ascii_lowercase());
+                let range = parts.next().unwrap_or_default();
+                let is_refused = parts.any(|part| {
+                    part.strip_prefix("q=")
+                        .is_some_and(|weight| weight.parse().is_ok_and(|weight: f32| weight <= 0.0))
+                });
+                if !is_refused {
+                    accepts.json |= [JSON, "application/*", "*/*"].contains(&range.as_str());
+                    accepts.events |= [EVENTS, "text/*", "*/*"].contains(&range.as_str());
+                }
+            }
+        }
+        if is_said { accepts } else { Self { json: true, events: true } }
+    }
+}
+
+/// Whether the body is said to be JSON.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = value.and_then(|value| value.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(JSON))
+}
+
+/// Holds a modern request's headers against its body. `parameters` tells which headers repeat an
+/// argument of a tool, and where among the arguments it stands.
+pub(crate) fn check(
+    message: &Message,
+    headers: &HeaderMap,
+    parameters: impl FnOnce(&str) -> Vec<(String, String)>,
+) -> Result<(), Refusal> {
+    const PREFIX: &str = "request _meta is missing `io.modelcontextprotocol/";
+    let mismatch = |what: String| bad_request(HEADER_MISMATCH, &format!("header mismatch: {what}"));
+    let Some(version) = &message.version else {
+        return Err(bad_request(INVALID_PARAMS, &format!("{PREFIX}protocolVersion`")));
+    };
+    agree(headers, PROTOCOL_VERSION, version).map_err(mismatch)?;
+    if version != MODERN {
+        // What it asks of headers is not known, or nothing; `dispatch` says what is supported.
+        return Ok(());
+    }
+    if !message.says_capabilities {
+        return Err(bad_request(INVALID_PARAMS, &format!("{PREFIX}clientCapabilities`")));
+    }
+    agree(headers, METHOD, &message.method).map_err(mismatch)?;
+    if let Some(name) = &message.name {
+        agree_encoded(headers, NAME, Some(name), |said| said == name).map_err(mismatch)?;
+        if message.method == "tools/call" {
+            let parameters = parameters(name);
+            let arguments = message.arguments.as_ref().filter(|_| !parameters.is_empty());
+            let arguments: Option<Value> = arguments.and_then(|arguments| arguments.parse().ok());
+            for (header, pointer) in parameters {
+                parameter(headers, &header, arguments.as_ref(), &pointer).map_err(mismatch)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a header is there and says exactly this.
+fn agree(headers: &HeaderMap, name: &str, expected: &str) -> Result<(), String> {
+    match one(headers, name)? {
+        Some(said) if said == expected => Ok(()),
+        Some(said) => Err(format!("{name} is `{said}`, the body says `{expected}`")),
+        None => Err(format!("{name} is missing")),
+    }
+}
+
+/// Whether a header that may be encoded is there when it should be, and says what it should.
+fn agree_encoded(
+    headers: &HeaderMap,
+    name: &str,
+    expected: Option<&str>,
+    is_same: impl FnOnce(&str) -> bool,
+) -> Result<(), String> {
+    let said = one(headers, name)?
+        .map(|said| decoded(said).ok_or_else(|| format!("{name} is badly encoded")));
+    match (said.transpose()?, expected) {
+        (None, None) => Ok(()),
+        (Some(said), Some(_)) if is_same(&said) => Ok(()),
+        (Some(said), Some(expected)) => {
+            Err(format!("{name} is `{said}`, the body says `{expected}`"))
+        }
+        (None, Some(_)) => Err(format!("{name} is missing")),
+        (Some(_), None) => Err(format!("{name} is there, but nothing in the body for it")),
+    }
+}
+
+/// Holds the header that repeats an argument against the argument.
+fn parameter(
+    headers: &HeaderMap,
+    name: &str,
+    arguments: Option<&Value>,
+    pointer: &str,
+) -> Result<(), String> {
+    match arguments.and_then(|arguments| arguments.pointer(pointer)) {
+        None | Some(Value::Null) => agree_encoded(headers, name, None, |_| false),
+        Some(Value::String(text)) => agree_encoded(headers, name, Some(text), |said| said == text),
+        Some(Value::Bool(flag)) => {
+            let text = flag.to_string();
+            agree_encoded(headers, name, Some(&text), |said| said == text)
+        }
+        Some(Value::Number(number)) => {
+            let text = number.to_string();
+            agree_encoded(headers, name, Some(&text), |said| is_same_number(said, &text))
+        }
+        // No header can repeat it; a tool that wants that is itself wrong.
+        Some(Value::Array(_) | Value::Object(_)) => Ok(()),
+    }
+}
+
+/// Whether two texts are the same number, however they are spelled.
+fn is_same_number(said: &str, expected: &str) -> bool {
+    match (said.parse::<i128>(), expected.parse::<i128>()) {
+        (Ok(said), Ok(expected)) => said == expected,
+        _ => match (said.parse::<f64>(), expected.parse::<f64>()) {
+            (Ok(said), Ok(expected)) => said.total_cmp(&expected).is_eq(),
+            _ => false,
+        },
+    }
+}
+
+/// What a header value says that may be encoded; nothing when it is badly encoded.
+fn decoded(value: &str) -> Option<Cow<'_, str>> {
+    let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    let Some(inner) = inner else {
+        return Some(Cow::Borrowed(value));
+    };
+    String::from_utf8(STANDARD.decode(inner).ok()?).ok().map(Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! A short look at the body of a POST: what kind of message it is, of which era, and what the
+//! headers are to agree with. What is inside is dealt with by `wire` and `dispatch`.
+
+use bytes::{Bytes, BytesMut};
+use hyper::HeaderMap;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::frontend::http::headers::{PROTOCOL_VERSION, one};
+use crate::frontend::http::response::{Refusal, bad_request};
+use crate::raw::Raw;
+
+/// JSON-RPC: the text is not JSON.
+const PARSE_ERROR: i64 = -32700;
+/// JSON-RPC: it is JSON, but no request.
+const INVALID_REQUEST: i64 = -32600;
+
+/// The revisions that begin with `initialize`.
+const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// What is to be known of a message before it is taken.
+pub(crate) struct Message {
+    /// The message, as one line.
+    pub(crate) text: Bytes,
+    /// What kind of message it is.
+    pub(crate) kind: Kind,
+    /// Its id, where it is a request.
+    pub(crate) id: Option<Raw>,
+    /// Its method, or nothing.
+    pub(crate) method: String,
+    /// What `Mcp-Name` is to say, where there is such a thing.
+    pub(crate) name: Option<String>,
+    /// The arguments of a call.
+    pub(crate) arguments: Option<Raw>,
+    /// The revision that its `_meta` names.
+    pub(crate) version: Option<String>,
+    /// Whether its `_meta` says what the client can do.
+    pub(crate) says_capabilities: bool,
+}
+
+/// The kinds of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Request,
+    Notification,
+    Answer,
+}
+
+#[derive(Deserialize)]
+struct Members<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "taskId")]
+    task: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Option<&'a RawValue>,
+}
+
+impl Message {
+    /// Looks at the body of a POST.
+    pub(crate) fn read(body: Bytes) -> Result<Self, Refusal> {
+        // Only the oldest revision of this transport knew batches. serde would take an array for a
+        // struct.
+        if body.trim_ascii_start().starts_with(b"[") {
+            return Err(bad_request(INVALID_REQUEST, "batches are not supported"));
+        }
+        let members: Members<'_> = serde_json::from_slice(&body).map_err(|error| {
+            bad_request(PARSE_ERROR, &format!("expected one JSON-RPC message: {error}"))
+        })?;
+        let kind = match (&members.method, members.id) {
+            (Some(_), Some(_)) => Kind::Request,
+            (Some(_), None) => Kind::Notification,
+            (None, _) => Kind::Answer,
+        };
+        let method = members.method.unwrap_or_default();
+        let params: Params<'_> = members.params.and_then(parse).unwrap_or_default();
+        let meta: Meta<'_> = params.meta.and_then(parse).unwrap_or_default();
+        let name = match method.as_str() {
+            "tools/call" | "prompts/get" => params.name,
+            "resources/read" => params.uri,
+            "tasks/get" | "tasks/update" | "tasks/cancel" => params.task,
+            _ => None,
+        };
+        Ok(Self {
+            kind,
+            id: members.id.filter(|_| kind == Kind::Request).map(|id| Raw::slice_of(&body, id)),
+            method,
+            name: name.and_then(parse),
+            arguments: params.arguments.map(|arguments| Raw::slice_of(&body, arguments)),
+            version: meta.version.and_then(parse),
+            says_capabilities: meta.capabilities.is_some(),
+            text: one_line(body),
+        })
+    }
+
+    /// Whether the message is of the modern form. A handshake that names no revision in its
+    /// `_meta` is not, whatever else it says, and a discovery always is.
+    pub(crate) fn is_modern(&self, headers: &HeaderMap) -> bool {
+        match (&self.version, self.method.as_str()) {
+            (_, "server/discover") => true,
+            (Some(version), _) => !is_legacy(version),
+            (None, "initialize") => false,
+            (None, _) => {
+                one(headers, PROTOCOL_VERSION).is_ok_and(|v| v.is_some_and(|v| !is_legacy(v)))
+            }
+        }
+    }
+}
+
+/// Whether a revision is one of those that begin with `initialize`.
+pub(crate) fn is_legacy(version: &str) -> bool {
+    LEGACY.contains(&version)
+}
+
+fn parse<'a, T: Deserialize<'a>>(value: &'a RawValue) -> Option<T> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// The same JSON on one line, which is how it is passed on. Within strings there are no line ends,
+/// so those that there are stand where a space can stand.
+pub(crate) fn one_line(text: Bytes) -> Bytes {
+    if memchr::memchr2(b'\n', b'\r', &text).is_none() {
+        return text;
+    }
+    let mut line = BytesMut::from(text);
+    for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+        *byte = b' ';
+    }
+    line.freeze()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+use hyper::Request;
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn is_taken(target: &str, headers: &[(&str, &str)]) -> bool {
+    let request = headers.iter().fold(Request::builder().uri(target), |request, (name, value)| {
+        request.header(*name, *value)
+    });
+    is_local(&request.body(()).unwrap().into_parts().0)
+}
+
+#[test]
+fn hosts_of_this_machine() {
+    for (host, expected) in [
+        ("127.0.0.1:8000", true),
+        ("127.0.0.1", true),
+        ("localhost:8000", true),
+        ("LOCALHOST", true),
+        ("[::1]:8000", true),
+        ("127.1.2.3:1", true),
+        ("evil.example.com", false),
+        ("localhost.evil.example.com", false),
+        ("127.0.0.1.evil.example.com", false),
+        ("10.0.0.1", false),
+        ("0.0.0.0:8000", false),
+        ("user@127.0.0.1", false),
+        ("", false),
+    ] {
+        assert_eq!(is_taken("/mcp", &[("host", host)]), expected, "{host}");
+    }
+    assert!(!is_taken("/mcp", &[]));
+    assert!(!is_taken("/mcp", &[("host", "localhost"), ("host", "localhost")]));
+    assert!(!is_taken("http://evil.example.com/mcp", &[("host", "localhost")]));
+    assert!(is_taken("http://localhost/mcp", &[("host", "localhost")]));
+}
+
+#[test]
+fn origins_of_this_machine() {
+    for (origin, expected) in [
+        ("http://localhost:3000", true),
+        ("https://127.0.0.1", true),
+        ("http://[::1]:9", true),
+        ("http://evil.example.com", false),
+        ("http://localhost.evil.example.com", false),
+        ("http://localhost@evil.example.com", false),
+        ("null", false),
+        ("localhost", false),
+        ("", false),
+    ] {
+        let headers = [("host", "localhost"), ("origin", origin)];
+        assert_eq!(is_taken("/mcp", &headers), expected, "{origin}");
+    }
+}

@@ -1,0 +1,208 @@
+//! What becomes of a message: taken by the peer it belongs to, dealt with in a task, and answered
+//! with one message or with a stream of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, StatusCode};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::frontend::dispatch;
+use crate::frontend::http::headers::{self, Accepts, SESSION};
+use crate::frontend::http::message::{Kind, Message};
+use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
+use crate::frontend::http::sessions::Connected;
+use crate::frontend::http::stream::{carry, done};
+use crate::frontend::http::{INVALID_REQUEST, Server, reader};
+use crate::frontend::session::Session;
+use crate::wire::agent::Notifier;
+use crate::wire::incoming::{self, Incoming, Sent};
+use crate::wire::peer::Peer;
+use crate::wire::writer::{self, Outbox, Writer};
+
+/// How long the first message is waited for before the client is shown that we are at it. Clients
+/// give up on a response that does not begin within minutes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// JSON-RPC: something went wrong here.
+const INTERNAL_ERROR: i64 = -32603;
+
+/// Whose request it is.
+enum Whose {
+    /// A legacy agent's, and whether it begins the session.
+    Legacy(Arc<Connected>, bool),
+    /// Its own: a modern one, which is cancelled by this.
+    Modern(CancellationToken),
+}
+
+impl Server {
+    /// Deals with a message of the modern form.
+    pub(crate) async fn modern(
+        &self,
+        message: &Message,
+        headers: &HeaderMap,
+        accepts: Accepts,
+    ) -> Result<Reply, Refusal> {
+        match message.kind {
+            Kind::Request => {}
+            // There is none that means anything to a server.
+            Kind::Notification => return Ok(response::empty(StatusCode::ACCEPTED)),
+            Kind::Answer => {
+                return Err(bad_request(INVALID_REQUEST, "nothing was asked, so nothing answered"));
+            }
+        }
+        let session = Session::new(&self.host, None);
+        headers::check(message, headers, |tool| session.parameter_headers(tool))?;
+        let (writer, outbox) = Writer::detached();
+        let Some(Incoming::Request(request)) = take(&Peer::new(), &message.text, &writer)? else {
+            return Err(bad_request(INVALID_REQUEST, "expected a request"));
+        };
+        let cancellation = request.reply.cancellation().clone();
+        let answer = Box::pin(dispatch::answer(Arc::clone(&session), request));
+        let shutdown = self.shutdown.clone();
+        self.tasks.spawn(async move {
+            shutdown.run_until_cancelled_owned(answer).await;
+            session.end();
+        });
+        drop(writer);
+        Ok(self.respond(outbox, accepts, headers, Whose::Modern(cancellation)).await)
+    }
+
+    /// Deals with a message of the older form.
+    pub(crate) async fn legacy(
+        &self,
+        message: &Message,
+        headers: &HeaderMap,
+        accepts: Accepts,
+    ) -> Result<Reply, Refusal> {
+        let begins = message.kind == Kind::Request
+            && message.method == "initialize"
+            && !headers.contains_key(SESSION);
+        let connected = if begins { self.begin()? } else { self.session(headers)? };
+        connected.touch();
+        let (writer, outbox) = Writer::detached();
+        let request = match take(&connected.peer, &message.text, &writer)? {
+            Some(Incoming::Request(request)) => request,
+            Some(Incoming::Notification { method, params }) => {
+                connected.session.hears(&method, params);
+                return Ok(response::empty(StatusCode::ACCEPTED));
+            }
+            None => return Ok(response::empty(StatusCode::ACCEPTED)),
+        };
+        let answer = Box::pin(dispatch::answer(Arc::clone(&connected.session), request));
+        self.tasks.spawn(connected.ended.clone().run_until_cancelled_owned(answer));
+        drop(writer);
+        let whose = Whose::Legacy(Arc::clone(&connected), begins);
+        let mut reply = self.respond(outbox, accepts, headers, whose).await;
+        if begins
+            && self.sessions.get(&connected.id).is_some()
+            && let Ok(id) = HeaderValue::from_str(&connected.id)
+        {
+            reply.headers_mut().insert(HeaderName::from_static(SESSION), id);
+        }
+        Ok(reply)
+    }
+
+    /// Begins a session.
+    fn begin(&self) -> Result<Arc<Connected>, Refusal> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| {
+            let message = format!("no session id could be made: {error}");
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, &message)
+        })?;
+        let id = format!("{:032x}", u128::from_ne_bytes(random));
+        let (writer, outbox) = Writer::detached();
+        let peer = Peer::new();
+        let notifier = Notifier::new(peer.clone(), writer);
+        let session = Session::new(&self.host, Some(notifier));
+        let ended = self.shutdown.child_token();
+        let connected = Arc::new(Connected::new(id, session, peer, ended));
+        // The first stream is that of what belongs to no request.
+        connected.carry(outbox, None, &self.tasks);
+        self.sessions.insert(Arc::clone(&connected));
+        Ok(connected)
+    }
+
+    /// What belongs to one request, as a response.
+    async fn respond(
+        &self,
+        mut outbox: Outbox,
+        accepts: Accepts,
+        headers: &HeaderMap,
+        whose: Whose,
+    ) -> Reply {
+        // A client that leaves before the response has begun cancels what is its own.
+        let leaves = match &whose {
+            Whose::Modern(cancellation) => Some(cancellation.clone().drop_guard()),
+            Whose::Legacy(..) => None,
+        };
+        let first = loop {
+            let message = match timeout(PATIENCE, outbox.next()).await {
+                Ok(Some(message)) => message,
+                Ok(None) => break None,
+                Err(_) if accepts.events => break None,
+                Err(_) => continue,
+            };
+            match incoming::sent(&message.parts) {
+                sent @ (Sent::Result | Sent::Error(_)) if accepts.json => {
+                    if let Some(guard) = leaves {
+                        guard.disarm();
+                    }
+                    return whole(message, self.status(&whose, &sent));
+                }
+                _ if accepts.events => break Some(message),
+                // What there is no stream for is left out; whoever asks must know.
+                Sent::Question => drop(message),
+                Sent::Notice | Sent::Result | Sent::Error(_) => done(message.written),
+            }
+        };
+        if let Some(guard) = leaves {
+            guard.disarm();
+        }
+        if !accepts.events {
+            return response::empty(StatusCode::ACCEPTED);
+        }
+        let (events, receiver) = mpsc::channel(1);
+        match whose {
+            Whose::Modern(cancellation) => {
+                let carry = carry(first, outbox, events, cancellation);
+                self.tasks.spawn(self.shutdown.clone().run_until_cancelled_owned(carry));
+            }
+            Whose::Legacy(connected, _) => {
+                let number = connected.carry(outbox, first, &self.tasks);
+                connected.read(number, reader(headers, events, None));
+            }
+        }
+        response::events(receiver)
+    }
+
+    /// The status that goes with an answer.
+    fn status(&self, whose: &Whose, answer: &Sent) -> StatusCode {
+        match (whose, answer) {
+            (Whose::Modern(_), Sent::Error(-32022..=-32020)) => StatusCode::BAD_REQUEST,
+            (Whose::Modern(_), Sent::Error(-32601)) => StatusCode::NOT_FOUND,
+            (Whose::Legacy(connected, true), Sent::Error(_)) => {
+                // What did not begin need not be kept.
+                self.sessions.end(&connected.id);
+                StatusCode::OK
+            }
+            _ => StatusCode::OK,
+        }
+    }
+}
+
+fn take(peer: &Peer, text: &Bytes, outlet: &Writer) -> Result<Option<Incoming>, Refusal> {
+    peer.take(text, outlet)
+        .map_err(|malformed| bad_request(INVALID_REQUEST, &format!("no message: {malformed:?}")))
+}
+
+/// A message as the whole response.
+fn whole(message: writer::Message, status: StatusCode) -> Reply {
+    let reply = response::message(status, message.parts.concat().into());
+    done(message.written);
+    reply
+}

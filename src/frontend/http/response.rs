@@ -1,0 +1,103 @@
+//! What goes back over HTTP: bodies, statuses, and the words of a refusal.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Frame};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use tokio::sync::mpsc;
+
+use crate::raw::{self, Raw};
+use crate::wire::incoming::error_object;
+
+/// The type of a body that is one message.
+pub(crate) const JSON: &str = "application/json";
+/// The type of a body that is a stream of messages.
+pub(crate) const EVENTS: &str = "text/event-stream";
+
+/// An answer over HTTP.
+pub(crate) type Reply = Response<Either<Full<Bytes>, Events>>;
+
+/// A stream of events, which ends when its sender does.
+pub(crate) struct Events(pub(crate) mpsc::Receiver<Bytes>);
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}
+
+/// Why a request is not taken.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The status that says so.
+    pub(crate) status: StatusCode,
+    /// What is said of it in the words of JSON-RPC.
+    pub(crate) error: Raw,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, code: i64, message: &str) -> Self {
+        Self { status, error: error_object(code, message, None) }
+    }
+
+    /// The refusal as the answer to the request called `id`, if there is one.
+    pub(crate) fn reply(self, id: Option<&Raw>) -> Reply {
+        let is_method = self.status == StatusCode::METHOD_NOT_ALLOWED;
+        let version = Raw::encode(&"2.0");
+        let id = id.map(|id| ("id", id));
+        let members = [("jsonrpc", &version)].into_iter().chain(id);
+        let text = raw::object(members.chain([("error", &self.error)]));
+        let mut reply = message(self.status, text.into_bytes());
+        if is_method {
+            reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
+        }
+        reply
+    }
+}
+
+/// A refusal with status 400.
+pub(crate) fn bad_request(code: i64, message: &str) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, code, message)
+}
+
+/// One message as the whole body.
+pub(crate) fn message(status: StatusCode, text: Bytes) -> Reply {
+    reply(status, Either::Left(Full::new(text)), &[(CONTENT_TYPE, JSON)])
+}
+
+/// No body at all.
+pub(crate) fn empty(status: StatusCode) -> Reply {
+    reply(status, Either::Left(Full::default()), &[])
+}
+
+/// A stream of events.
+pub(crate) fn events(events: mpsc::Receiver<Bytes>) -> Reply {
+    let buffering = HeaderName::from_static("x-accel-buffering");
+    let headers =
+        [(CONTENT_TYPE, EVENTS), (CACHE_CONTROL, "no-cache, no-transform"), (buffering, "no")];
+    reply(StatusCode::OK, Either::Right(Events(events)), &headers)
+}
+
+fn reply(
+    status: StatusCode,
+    body: Either<Full<Bytes>, Events>,
+    headers: &[(HeaderName, &'static str)],
+) -> Reply {
+    let mut reply = Response::new(body);
+    *reply.status_mut() = status;
+    for (name, value) in headers {
+        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    reply
+}
