@@ -3,8 +3,8 @@
 //! Every line is read once, and what is inside a message leaves it as raw JSON text. The wire
 //! bounds messages, keeps progress in order, notices the end of input first, and drops answers
 //! that nobody waits for. [`peer`] is one connection, [`incoming`] and [`outgoing`] its two
-//! directions; [`agent`] and [`server`] put a connection on two streams. What the messages mean is
-//! decided by `frontend` and `backend`.
+//! directions; [`agent`] and [`server`] put a connection on two streams, [`remote`] puts one on
+//! requests over HTTP. What the messages mean is decided by `frontend` and `backend`.
 
 pub mod agent;
 mod envelope;
@@ -16,6 +16,7 @@ pub mod outgoing;
 pub mod peer;
 #[cfg(test)]
 mod properties;
+pub mod remote;
 pub mod server;
 pub mod stdio;
 pub mod writer;

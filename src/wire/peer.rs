@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::raw::Raw;
-use crate::wire::envelope::{self, Malformed, Message};
+use crate::wire::envelope::{self, Malformed, Message, Outcome};
 use crate::wire::incoming::{Incoming, Reply, Request};
 use crate::wire::outgoing::{Mailbox, Pending, RequestError};
 use crate::wire::writer::Writer;
@@ -111,6 +111,22 @@ impl Peer {
             }
             None => Some(id),
         }
+    }
+
+    /// Ends the wait for a request of ours, for whoever knows better than by a message what became
+    /// of it. Does nothing when nobody waits.
+    pub(crate) fn settle(&self, id: &Raw, answer: Result<Outcome, RequestError>) {
+        if let Some(waiting) = self.take_waiting(id) {
+            waiting.answer(answer);
+        }
+    }
+
+    /// Whether a request of ours still waits for its answer.
+    pub(crate) fn is_waiting(&self, id: &Raw) -> bool {
+        let id = id.parse::<u64>().ok();
+        id.is_some_and(|id| {
+            self.outgoing(|table| table.as_ref().is_some_and(|t| t.contains_key(&id)))
+        })
     }
 
     fn reply(&self, id: Raw, outlet: Writer) -> Reply {

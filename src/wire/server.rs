@@ -88,8 +88,18 @@ fn excerpt(line: &Bytes) -> String {
 }
 
 impl Link {
+    /// A link of which somebody else carries the messages.
+    pub(crate) fn new(peer: Peer, writer: Writer) -> Self {
+        Self { peer, writer }
+    }
+
+    /// Who has asked what, for whoever carries the messages.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
     /// Takes one message that the server sent.
-    fn take(&self, message: &Bytes, hear: &mut impl Hear, server: &str) {
+    pub(crate) fn take(&self, message: &Bytes, hear: &mut impl Hear, server: &str) {
         match self.peer.take(message, &self.writer) {
             Ok(Some(incoming)) => hear.hear(incoming),
             Ok(None) => {}
@@ -97,7 +107,7 @@ impl Link {
                 server,
                 ?malformed,
                 line = %excerpt(message),
-                "not a message on standard output"
+                "not a message"
             ),
         }
     }

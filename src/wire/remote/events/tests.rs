@@ -1,0 +1,52 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn read(max: usize, stream: &[u8], step: usize) -> (Vec<Event>, Events) {
+    let mut events = Events::new(max);
+    for chunk in stream.chunks(step) {
+        events.read(chunk);
+    }
+    (std::iter::from_fn(|| events.next()).collect(), events)
+}
+
+fn message(text: &'static str) -> Event {
+    Event::Message(Bytes::from_static(text.as_bytes()))
+}
+
+#[test]
+fn events_are_the_same_however_the_stream_is_cut() {
+    let stream = "\u{feff}id: 1\nretry: 250\ndata: \n\n\
+                  : a comment\r\nevent: message\r\nid: 2\r\ndata:{\"a\":\"ä: b\"}\r\n\r\n\
+                  data: {\rdata: }\r\r\
+                  event: endpoint\ndata: /messages\n\n\
+                  data\n\n\
+                  id: 3\ndata: cut";
+    for step in 1..stream.len() {
+        let (found, events) = read(100, stream.as_bytes(), step);
+        assert_eq!(found, [message("{\"a\":\"ä: b\"}"), message("{\n}")], "step {step}");
+        assert_eq!(events.last_id(), Some("2"));
+        assert_eq!(events.retry(), Some(Duration::from_millis(250)));
+    }
+}
+
+#[test]
+fn an_event_that_is_too_long_is_left_out_alone() {
+    let long = "x".repeat(500);
+    let stream =
+        format!("data: {long}\n\ndata: {0}\ndata: {0}\n\n: {long}\ndata: ok\n\n", "y".repeat(60));
+    for step in [1, 7, 1000] {
+        let (found, _) = read(100, stream.as_bytes(), step);
+        assert_eq!(found, [Event::Oversized(500), Event::Oversized(121), message("ok")]);
+    }
+}
+
+#[test]
+fn another_connection_begins_with_a_new_line_and_the_old_id() {
+    let (_, mut events) = read(100, b"id: 7\nretry: 5\ndata: x\n\ndata: unfin", 100);
+    events.reconnect();
+    events.read(b"data: whole\n\n");
+    assert_eq!(events.next(), Some(message("whole")));
+    assert_eq!(events.last_id(), Some("7"));
+    assert_eq!(events.retry(), Some(Duration::from_millis(5)));
+}

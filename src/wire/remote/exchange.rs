@@ -1,0 +1,344 @@
+//! One message to a server over HTTP and what comes back for it; streams that are taken up again.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Response, StatusCode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::raw::Raw;
+use crate::wire::envelope::Outcome;
+use crate::wire::incoming::Incoming;
+use crate::wire::outgoing::RequestError;
+use crate::wire::remote::events::{Event, Events};
+use crate::wire::remote::failure::{self, Failure};
+use crate::wire::remote::{Remote, SESSION_ID, Sent, lock};
+
+/// The media type of a stream of events.
+const EVENT_STREAM: &str = "text/event-stream";
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// How much of a body is read that tells of an error.
+const MAX_ERROR: usize = 256 * 1024;
+/// How long a server may take to end a stream after the answer: a connection that ends well is
+/// used again.
+const LINGER: Duration = Duration::from_secs(1);
+/// The pause before a stream is taken up again where the server names none, and the longest one.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// How often in a row a stream is taken up again without anything new on it.
+const RETRIES: u32 = 5;
+
+/// The code of a modern server that misses an argument in the headers.
+const HEADER_MISMATCH: i64 = -32020;
+const METHOD_NOT_FOUND: i64 = -32601;
+
+/// How reading a stream ended.
+enum End {
+    /// With the answer that was waited for.
+    Answered,
+    /// Before it, and why; it is fruitful if anything was on it.
+    Early { is_fruitful: bool, why: String },
+}
+
+/// Why a stream could not be taken up again.
+enum NoStream {
+    /// The server has answered that there is none.
+    Refused(Response),
+    /// The server was not reached.
+    Unreachable,
+}
+
+impl Remote {
+    /// Sends one message and takes what comes back. A request has been answered when this ends,
+    /// in whatever way.
+    pub(super) async fn exchange(&self, sent: &Sent) {
+        let request = self.client.post(self.url.clone()).headers(self.headers_of(sent));
+        let response = match request.body(sent.body.clone()).send().await {
+            Ok(response) => response,
+            Err(error) => return self.fail(sent, failure::unsent(error)),
+        };
+        let status = response.status();
+        if !status.is_success() {
+            return self.refused(sent, response).await;
+        }
+        if sent.method == "initialize" {
+            let mut session = lock(&self.session);
+            session.id = response.headers().get(SESSION_ID).cloned();
+            session.began = Some(Instant::now());
+        }
+        if sent.id.is_none() {
+            return;
+        }
+        if media_type(&response) == EVENT_STREAM {
+            return self.follow(sent, response).await;
+        }
+        match read(response, self.max).await {
+            Ok(Body::Whole(text)) => self.take_body(sent, &text, status),
+            Ok(Body::TooLong { length, .. }) => {
+                self.answer(sent, Err(RequestError::Oversized(length)));
+            }
+            Err(error) => {
+                let what = failure::innermost(error);
+                let message = format!("the server's answer broke off: {what}");
+                self.fail(sent, Failure::Broken.error(&message));
+            }
+        }
+    }
+
+    fn fail(&self, sent: &Sent, error: Raw) {
+        self.answer(sent, Ok(Outcome::Error(error)));
+    }
+
+    /// Takes what should be the answer, or several messages with the answer among them.
+    fn take_body(&self, sent: &Sent, text: &Bytes, status: StatusCode) {
+        match serde_json::from_slice::<Vec<&RawValue>>(text) {
+            Ok(batch) => {
+                for message in batch {
+                    self.take(&text.slice_ref(message.get().as_bytes()), Some(sent));
+                }
+            }
+            Err(_) => self.take(text, Some(sent)),
+        }
+        if self.is_waiting(sent) {
+            let error = failure::status(status, &HeaderMap::new(), text, &self.secrets());
+            self.fail(sent, error);
+        }
+    }
+
+    fn is_waiting(&self, sent: &Sent) -> bool {
+        sent.id.as_ref().is_some_and(|id| self.link.peer().is_waiting(id))
+    }
+
+    /// Takes an answer that is no success.
+    async fn refused(&self, sent: &Sent, response: Response) {
+        #[derive(Deserialize)]
+        struct Members<'a> {
+            #[serde(borrow)]
+            error: &'a RawValue,
+        }
+        #[derive(Deserialize)]
+        struct Code {
+            code: i64,
+        }
+
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = match read(response, MAX_ERROR).await {
+            Ok(Body::Whole(text) | Body::TooLong { text, .. }) => text,
+            Err(_) => Bytes::new(),
+        };
+        let error = serde_json::from_slice::<Members<'_>>(&body).ok();
+        let error = error.map(|members| Raw::slice_of(&body, members.error));
+        let code = error.as_ref().and_then(|error| Some(error.parse::<Code>().ok()?.code));
+        if code == Some(HEADER_MISMATCH) && sent.method == "tools/call" {
+            // The tool may want other arguments in the headers now.
+            let method = "notifications/tools/list_changed".to_owned();
+            (lock(&self.hear))(Incoming::Notification { method, params: None });
+        }
+        // Who is refused wants to know by whom.
+        let is_own = code.is_some() && !matches!(status.as_u16(), 401 | 403 | 407);
+        let error = error
+            .filter(|_| is_own)
+            .unwrap_or_else(|| failure::status(status, &headers, &body, &self.secrets()));
+        let session = lock(&self.session).clone();
+        let is_lost = sent.modern.is_none()
+            && session.id.is_some()
+            && is_lost(status, &body)
+            && code != Some(METHOD_NOT_FOUND);
+        if is_lost && session.has_lasted() {
+            // Nothing was done, so the next session may be asked the same.
+            self.answer(sent, Err(RequestError::NotSent));
+        } else {
+            self.fail(sent, error);
+        }
+        if is_lost {
+            self.lose_session();
+        }
+    }
+
+    /// The values of our own headers, which must not be told to anybody else.
+    fn secrets(&self) -> Vec<HeaderValue> {
+        self.headers.values().cloned().collect()
+    }
+
+    /// Takes what comes on a stream until the request is answered. A legacy stream that ends
+    /// before is taken up again where it broke off.
+    async fn follow(&self, sent: &Sent, mut response: Response) {
+        let mut events = Events::new(self.max);
+        let mut retries = 0;
+        loop {
+            let why = match self.read_events(Some(sent), response, &mut events).await {
+                End::Answered => return,
+                End::Early { is_fruitful: true, why } => {
+                    retries = 0;
+                    why
+                }
+                End::Early { is_fruitful: false, why } => why,
+            };
+            let last_id = events.last_id().filter(|_| sent.modern.is_none()).map(str::to_owned);
+            response = loop {
+                retries += 1;
+                let Some(id) = last_id.as_ref().filter(|_| retries <= RETRIES) else {
+                    let message = format!("the server's answer broke off: {why}");
+                    return self.fail(sent, Failure::Broken.error(&message));
+                };
+                sleep(events.retry().unwrap_or(PAUSE).min(LONGEST_PAUSE)).await;
+                match self.open_stream(Some(id)).await {
+                    Ok(stream) => break stream,
+                    Err(NoStream::Refused(response)) => return self.refused(sent, response).await,
+                    Err(NoStream::Unreachable) => {}
+                }
+            };
+            events.reconnect();
+        }
+    }
+
+    /// Takes what the server says unasked, for as long as it lets us listen.
+    pub(super) async fn listen(&self) {
+        let mut events = Events::new(self.max);
+        let (mut pause, mut was_open) = (PAUSE, false);
+        loop {
+            match self.open_stream(events.last_id()).await {
+                Ok(response) => {
+                    was_open = true;
+                    events.reconnect();
+                    let end = self.read_events(None, response, &mut events).await;
+                    if matches!(end, End::Early { is_fruitful: true, .. }) {
+                        pause = PAUSE;
+                    }
+                }
+                Err(NoStream::Refused(response)) => {
+                    let status = response.status();
+                    tracing::debug!(server = self.label, %status, "the server says nothing unasked");
+                    if was_open && status == StatusCode::NOT_FOUND {
+                        self.lose_session();
+                    }
+                    return;
+                }
+                Err(NoStream::Unreachable) => {}
+            }
+            sleep(events.retry().unwrap_or(pause).max(pause).min(LONGEST_PAUSE)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Opens a stream of the session, from the last event on that was read of it.
+    async fn open_stream(&self, last_id: Option<&str>) -> Result<Response, NoStream> {
+        let mut headers = self.session_headers(EVENT_STREAM);
+        let last_id = last_id.and_then(|id| HeaderValue::from_str(id).ok());
+        headers.extend(last_id.map(|id| (LAST_EVENT_ID, id)));
+        match self.client.get(self.url.clone()).headers(headers).send().await {
+            Ok(response) if is_stream(&response) => Ok(response),
+            Ok(response) => Err(NoStream::Refused(response)),
+            Err(error) => {
+                let why = failure::innermost(error);
+                tracing::debug!(server = self.label, why, "a stream could not be opened");
+                Err(NoStream::Unreachable)
+            }
+        }
+    }
+
+    /// Takes the messages of one connection, until `sent` is answered where there is one.
+    async fn read_events(
+        &self,
+        sent: Option<&Sent>,
+        mut response: Response,
+        events: &mut Events,
+    ) -> End {
+        let mut is_fruitful = false;
+        // Once the answer is there, the stream is only given time to end.
+        let mut until = None;
+        loop {
+            let chunk = match until {
+                None => response.chunk().await,
+                Some(deadline) => match timeout_at(deadline, response.chunk()).await {
+                    Ok(chunk) => chunk,
+                    Err(_) => return End::Answered,
+                },
+            };
+            let why = match chunk {
+                Ok(Some(chunk)) => {
+                    events.read(&chunk);
+                    while let Some(event) = events.next() {
+                        is_fruitful = true;
+                        self.take_event(event, sent);
+                    }
+                    if sent.is_some_and(|sent| !self.is_waiting(sent)) {
+                        until.get_or_insert_with(|| Instant::now() + LINGER);
+                    }
+                    continue;
+                }
+                Ok(None) => "the stream ended".to_owned(),
+                Err(error) => failure::innermost(error),
+            };
+            return if until.is_some() { End::Answered } else { End::Early { is_fruitful, why } };
+        }
+    }
+
+    fn take_event(&self, event: Event, sent: Option<&Sent>) {
+        match (event, sent) {
+            (Event::Message(message), sent) => self.take(&message, sent),
+            (Event::Oversized(length), Some(sent)) => {
+                self.answer(sent, Err(RequestError::Oversized(length)));
+            }
+            (Event::Oversized(length), None) => tracing::warn!(
+                server = self.label,
+                length,
+                "a message was too long and has been dropped"
+            ),
+        }
+    }
+
+    /// Ends the session, if there is one.
+    pub(super) async fn part(&self) {
+        if lock(&self.session).id.is_none() {
+            return;
+        }
+        let request = self.client.delete(self.url.clone());
+        // Not every server lets itself be told.
+        let _ = request.headers(self.session_headers("application/json")).send().await;
+    }
+}
+
+/// Whether an answer says that there is no session of ours. Some servers say so with 400.
+fn is_lost(status: StatusCode, body: &[u8]) -> bool {
+    status == StatusCode::NOT_FOUND
+        || status == StatusCode::BAD_REQUEST
+            && String::from_utf8_lossy(body).to_ascii_lowercase().contains("session id")
+}
+
+fn is_stream(response: &Response) -> bool {
+    response.status() == StatusCode::OK && media_type(response) == EVENT_STREAM
+}
+
+fn media_type(response: &Response) -> String {
+    let header = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = header.and_then(|value| value.split(';').next()).unwrap_or_default();
+    essence.trim().to_ascii_lowercase()
+}
+
+/// The body of a response.
+enum Body {
+    Whole(Bytes),
+    /// The beginning of one that is longer than allowed, and how long it is as far as is known.
+    TooLong {
+        text: Bytes,
+        length: usize,
+    },
+}
+
+async fn read(mut response: Response, max: usize) -> reqwest::Result<Body> {
+    let said = response.content_length().and_then(|length| usize::try_from(length).ok());
+    let mut text = BytesMut::with_capacity(said.unwrap_or_default().min(max));
+    while let Some(chunk) = response.chunk().await? {
+        let length = text.len() + chunk.len();
+        if length > max {
+            text.extend_from_slice(&chunk[..max - text.len()]);
+            return Ok(Body::TooLong { text: text.freeze(), length: said.unwrap_or(length) });
+        }
+        text.extend_from_slice(&chunk);
+    }
+    Ok(Body::Whole(text.freeze()))
+}

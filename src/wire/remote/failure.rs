@@ -1,0 +1,92 @@
+//! What went wrong below the messages, as the error that a request is answered with.
+
+use std::error::Error;
+
+use reqwest::StatusCode;
+use reqwest::header::{HeaderValue, LOCATION};
+use serde::{Deserialize, Serialize};
+
+use crate::raw::Raw;
+use crate::wire::incoming::error_object;
+
+/// JSON-RPC: something went wrong here.
+const INTERNAL_ERROR: i64 = -32603;
+/// How much of what a server says instead of a message is passed on.
+const EXCERPT: usize = 200;
+/// Shorter values of headers are not looked for in what a server says.
+const SHORTEST_SECRET: usize = 6;
+
+/// Why a request got no answer over HTTP; stands in the `data` of its error.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Failure {
+    /// No connection came about.
+    Unreachable,
+    /// The server answered with this status and no message.
+    HttpStatus(u16),
+    /// The connection ended, or what came over it was no answer.
+    Broken,
+}
+
+impl Failure {
+    /// What the error of a request says about HTTP; none when it is the server's own.
+    pub fn of(error: &Raw) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Members {
+            data: Failure,
+        }
+
+        error.parse::<Members>().ok().map(|members| members.data)
+    }
+
+    pub(super) fn error(self, message: &str) -> Raw {
+        error_object(INTERNAL_ERROR, message, Some(&Raw::encode(&self)))
+    }
+}
+
+/// Nothing could be sent, or nothing came back.
+pub(super) fn unsent(error: reqwest::Error) -> Raw {
+    let failure = if error.is_connect() { Failure::Unreachable } else { Failure::Broken };
+    failure.error(&format!("the server cannot be reached: {}", innermost(error)))
+}
+
+/// What an error of the connection says. The address is left out, for it may hold a secret.
+pub(super) fn innermost(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut cause: &dyn Error = &error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+/// The server answered with a status and no message.
+pub(super) fn status(
+    status: StatusCode,
+    headers: &reqwest::header::HeaderMap,
+    body: &[u8],
+    secrets: &[HeaderValue],
+) -> Raw {
+    let location = headers.get(LOCATION).filter(|_| status.is_redirection());
+    let said = match location.and_then(|location| location.to_str().ok()) {
+        Some(location) => format!("it redirects to {location}"),
+        None => String::from_utf8_lossy(body).into_owned(),
+    };
+    let said = excerpt(&said, secrets);
+    let colon = if said.is_empty() { "" } else { ": " };
+    let message = format!("the server answered with HTTP status {status}{colon}{said}");
+    Failure::HttpStatus(status.as_u16()).error(&message)
+}
+
+/// The beginning of what a server says, on one line and without what we told it in headers.
+fn excerpt(said: &str, secrets: &[HeaderValue]) -> String {
+    let mut said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for secret in secrets.iter().filter_map(|value| value.to_str().ok()) {
+        for part in secret.split_whitespace().filter(|part| part.len() >= SHORTEST_SECRET) {
+            said = said.replace(part, "[...]");
+        }
+    }
+    said.retain(|character| !character.is_control());
+    said.truncate(said.floor_char_boundary(EXCERPT));
+    said
+}

@@ -1,0 +1,411 @@
+use std::collections::HashMap;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::wire::outgoing::Pending;
+
+const JSON: &str = "content-type: application/json\r\n";
+const EVENTS: &str = "content-type: text/event-stream\r\n";
+const SESSION: &str = "content-type: application/json\r\nmcp-session-id: s-1\r\n";
+
+/// A server whose answers are written by the test.
+struct Server {
+    url: Url,
+    requests: mpsc::UnboundedReceiver<Got>,
+}
+
+/// One request that the server got, and the connection on which it waits for its answer.
+struct Got {
+    line: String,
+    headers: HashMap<String, String>,
+    body: Value,
+    stream: TcpStream,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+        let (sender, requests) = mpsc::unbounded_channel();
+        TaskTracker::new().spawn(async move {
+            loop {
+                let stream = listener.accept().await.unwrap().0;
+                let sender = sender.clone();
+                TaskTracker::new().spawn(async move {
+                    if let Some(got) = Got::read(stream).await {
+                        let _ = sender.send(got);
+                    }
+                });
+            }
+        });
+        Self { url, requests }
+    }
+
+    async fn next(&mut self) -> Got {
+        let wait = timeout(Duration::from_secs(20), self.requests.recv());
+        wait.await.expect("a request in time").unwrap()
+    }
+
+    fn link(&self, max: usize) -> (Link, mpsc::UnboundedReceiver<String>) {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", HeaderValue::from_static("Bearer hunter2"));
+        let (heard, hearing) = mpsc::unbounded_channel();
+        let hear = move |incoming| {
+            let method = match incoming {
+                Incoming::Request(request) => {
+                    let pong = Outcome::Result(Raw::encode(&json!({"pong": true})));
+                    request.reply.answer_later(pong);
+                    request.method
+                }
+                Incoming::Notification { method, .. } => method,
+            };
+            heard.send(method).unwrap();
+        };
+        let link = connect(self.url.clone(), headers, max, "test", hear, &TaskTracker::new());
+        (link.unwrap(), hearing)
+    }
+
+    /// A link on which a legacy session has begun, without a stream for what is unasked.
+    async fn legacy(&mut self) -> (Link, mpsc::UnboundedReceiver<String>) {
+        let (link, hearing) = self.link(1 << 20);
+        let mut request = ask(&link, "initialize").await;
+        let got = self.next().await;
+        let result = json!({"protocolVersion": "2025-06-18"});
+        let body = answer(&got.body["id"], result);
+        got.says("200 OK", SESSION, &body).await;
+        request.done().await.unwrap();
+        link.notify("notifications/initialized", None);
+        self.next().await.says("202 Accepted", "", "").await;
+        self.next().await.says("405 Method Not Allowed", "", "").await;
+        (link, hearing)
+    }
+}
+
+impl Got {
+    async fn read(stream: TcpStream) -> Option<Self> {
+        let mut stream = BufReader::new(stream);
+        let (mut line, mut headers) = (String::new(), HashMap::new());
+        stream.read_line(&mut line).await.ok().filter(|length| *length > 0)?;
+        loop {
+            let mut header = String::new();
+            stream.read_line(&mut header).await.ok()?;
+            let Some((name, value)) = header.trim_end().split_once(": ") else { break };
+            headers.insert(name.to_owned(), value.to_owned());
+        }
+        let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.ok()?;
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        let line = line.split(' ').next()?.to_owned();
+        Some(Self { line, headers, body, stream: stream.into_inner() })
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+
+    /// Answers with the beginning of a stream or with a whole body, and ends the connection.
+    async fn says(mut self, status: &str, headers: &str, body: &str) {
+        self.begins(status, headers, body).await;
+    }
+
+    async fn begins(&mut self, status: &str, headers: &str, body: &str) {
+        let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n{body}");
+        self.stream.write_all(head.as_bytes()).await.unwrap();
+    }
+
+    async fn adds(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    async fn answers(self, result: Value) {
+        let body = answer(&self.body["id"], result);
+        self.says("200 OK", JSON, &body).await;
+    }
+}
+
+fn answer(id: &Value, result: Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
+}
+
+fn raw(value: Value) -> Raw {
+    Raw::encode(&value)
+}
+
+async fn ask(link: &Link, method: &str) -> Pending {
+    link.request(method, &[], &[], false).await.unwrap()
+}
+
+async fn ask_modern(link: &Link, method: &str, params: &[(&str, &Raw)]) -> Pending {
+    let version = "io.modelcontextprotocol/protocolVersion".to_owned();
+    link.request(method, params, &[(version, raw(json!("2026-07-28")))], false).await.unwrap()
+}
+
+async fn result(mut pending: Pending) -> Value {
+    match pending.done().await {
+        Ok(Outcome::Result(result)) => result.parse().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn error(mut pending: Pending) -> Value {
+    match pending.done().await {
+        Ok(Outcome::Error(error)) => error.parse().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_session_is_kept_and_ended() {
+    let mut server = Server::start().await;
+    let (link, _hearing) = server.link(1 << 20);
+    let mut request = ask(&link, "initialize").await;
+    let got = server.next().await;
+    assert_eq!(got.header("accept"), "application/json, text/event-stream");
+    assert_eq!(got.header("authorization"), "Bearer hunter2");
+    assert_eq!(got.header("mcp-session-id"), "");
+    assert_eq!(got.header("mcp-protocol-version"), "");
+    let version = json!({"protocolVersion": "2025-06-18"});
+    let id = got.body["id"].clone();
+    got.says("200 OK", SESSION, &answer(&id, version)).await;
+    request.done().await.unwrap();
+
+    link.notify("notifications/initialized", None);
+    let initialized = server.next().await;
+    assert_eq!(initialized.body["method"], "notifications/initialized");
+    initialized.says("202 Accepted", "", "").await;
+    let listening = server.next().await;
+    assert_eq!(listening.line, "GET");
+    assert_eq!(listening.header("accept"), "text/event-stream");
+    listening.says("405 Method Not Allowed", "", "").await;
+
+    let list = ask(&link, "tools/list").await;
+    let got = server.next().await;
+    assert_eq!(got.header("mcp-session-id"), "s-1");
+    assert_eq!(got.header("mcp-protocol-version"), "2025-06-18");
+    assert_eq!(got.header("mcp-method"), "");
+    got.answers(json!({"tools": []})).await;
+    assert_eq!(result(list).await, json!({"tools": []}));
+
+    link.close_input();
+    let end = server.next().await;
+    assert_eq!((end.line.as_str(), end.header("mcp-session-id")), ("DELETE", "s-1"));
+    end.says("200 OK", "", "").await;
+    link.closed().await;
+}
+
+#[tokio::test]
+async fn what_comes_before_the_answer_on_its_stream_is_heard_before() {
+    let mut server = Server::start().await;
+    let (link, mut hearing) = server.legacy().await;
+    let params = [("name", &raw(json!("slow")))];
+    let mut call = link.request("tools/call", &params, &[], true).await.unwrap();
+    let mut got = server.next().await;
+    let (id, token) = (&got.body["id"].clone(), &got.body["params"]["_meta"]["progressToken"]);
+    let progress = json!({"method": "notifications/progress",
+        "params": {"progressToken": token, "progress": 0}});
+    let ping = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
+    got.begins("200 OK", EVENTS, &format!("data: {progress}\n\ndata: {ping}\n\n")).await;
+    assert!(matches!(call.next().await, crate::wire::outgoing::Step::Progress(_)));
+    assert_eq!(hearing.recv().await.unwrap(), "ping");
+    let pong = server.next().await;
+    assert_eq!(pong.body, json!({"jsonrpc": "2.0", "id": "p", "result": {"pong": true}}));
+    assert_eq!(pong.header("mcp-session-id"), "s-1");
+    pong.says("202 Accepted", "", "").await;
+    got.adds(&format!("data: {}\n\n", answer(id, json!(1.0)))).await;
+    assert_eq!(result(call).await, json!(1.0));
+}
+
+#[tokio::test]
+async fn the_stream_for_what_is_unasked_is_opened_again() {
+    let mut server = Server::start().await;
+    let (link, mut hearing) = server.link(1 << 20);
+    let request = ask(&link, "initialize").await;
+    server.next().await.answers(json!({"protocolVersion": "2025-06-18"})).await;
+    result(request).await;
+    link.notify("notifications/initialized", None);
+    server.next().await.says("202 Accepted", "", "").await;
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let text = format!("retry: 1\nid: 5\ndata: {changed}\n\n");
+    server.next().await.says("200 OK", EVENTS, &text).await;
+    assert_eq!(hearing.recv().await.unwrap(), "notifications/tools/list_changed");
+    let again = server.next().await;
+    assert_eq!((again.line.as_str(), again.header("last-event-id")), ("GET", "5"));
+    again.says("404 Not Found", "", "").await;
+    // The server has lost what it was telling us.
+    link.closed().await;
+}
+
+#[tokio::test]
+async fn an_answer_whose_stream_broke_off_is_waited_for_on_another() {
+    let mut server = Server::start().await;
+    let (link, _hearing) = server.legacy().await;
+    let call = ask(&link, "tools/call").await;
+    let got = server.next().await;
+    let id = got.body["id"].clone();
+    let began = Instant::now();
+    got.says("200 OK", EVENTS, "id: 1\nretry: 30\ndata:\n\n").await;
+    let again = server.next().await;
+    assert!(began.elapsed() >= Duration::from_millis(30));
+    assert_eq!((again.line.as_str(), again.header("last-event-id")), ("GET", "1"));
+    again.says("200 OK", EVENTS, "id: 2\ndata:\n\n").await;
+    let again = server.next().await;
+    assert_eq!(again.header("last-event-id"), "2");
+    let text = format!("id: 3\ndata: {}\n\n", answer(&id, json!("late")));
+    again.says("200 OK", EVENTS, &text).await;
+    assert_eq!(result(call).await, "late");
+
+    let call = ask(&link, "tools/call").await;
+    server.next().await.says("200 OK", EVENTS, ": nothing to resume\n\n").await;
+    assert_eq!(error(call).await["data"], "broken");
+}
+
+#[tokio::test]
+async fn a_lost_session_ends_the_link() {
+    let mut server = Server::start().await;
+    for (status, body) in [("404 Not Found", ""), ("400 Bad Request", "No valid session ID")] {
+        let (link, _hearing) = server.legacy().await;
+        let call = ask(&link, "tools/call").await;
+        server.next().await.says(status, "", body).await;
+        link.closed().await;
+        // The session was so short that another one is not worth a try.
+        assert_eq!(error(call).await["code"], -32603);
+    }
+    let (link, _hearing) = server.legacy().await;
+    let call = ask(&link, "tools/call").await;
+    let body = r#"{"error":{"code":-32601,"message":"no such method"}}"#;
+    server.next().await.says("404 Not Found", JSON, body).await;
+    assert_eq!(error(call).await["code"], -32601);
+    assert!(!link.is_closed());
+}
+
+#[tokio::test]
+async fn a_modern_request_is_described_by_its_headers() {
+    let mut server = Server::start().await;
+    let (link, _hearing) = server.link(1 << 20);
+    let list = ask_modern(&link, "tools/list", &[]).await;
+    let got = server.next().await;
+    assert_eq!(got.header("mcp-protocol-version"), "2026-07-28");
+    assert_eq!(got.header("mcp-method"), "tools/list");
+    let good = json!({"name": "good", "inputSchema": {"properties":
+        {"region": {"type": "string", "x-mcp-header": "Region"}}}});
+    let bad = json!({"name": "bad", "inputSchema": {"x-mcp-header": "A"}});
+    got.answers(json!({"tools": [good, bad], "ttlMs": 0})).await;
+    assert_eq!(result(list).await, json!({"tools": [good], "ttlMs": 0}));
+
+    let (name, arguments) = (raw(json!("good")), raw(json!({"region": "north"})));
+    let call = ask_modern(&link, "tools/call", &[("name", &name), ("arguments", &arguments)]).await;
+    let got = server.next().await;
+    assert_eq!(got.header("mcp-name"), "good");
+    assert_eq!(got.header("mcp-param-region"), "north");
+    assert_eq!(got.header("mcp-session-id"), "");
+    got.answers(json!({})).await;
+    result(call).await;
+    link.close_input();
+    link.closed().await;
+}
+
+#[tokio::test]
+async fn a_modern_call_is_cancelled_by_ending_its_response() {
+    let mut server = Server::start().await;
+    let (link, _hearing) = server.link(1 << 20);
+    let call = ask_modern(&link, "subscriptions/listen", &[]).await;
+    let mut got = server.next().await;
+    got.begins("200 OK", EVENTS, ": here\n\n").await;
+    drop(call);
+    assert_eq!(got.stream.read(&mut [0]).await.unwrap(), 0);
+    // Nothing else was sent.
+    let next = ask_modern(&link, "server/discover", &[]).await;
+    let got = server.next().await;
+    assert_eq!(got.body["method"], "server/discover");
+    got.answers(json!({})).await;
+    result(next).await;
+}
+
+#[tokio::test]
+async fn a_legacy_call_is_cancelled_by_a_message() {
+    let mut server = Server::start().await;
+    let (link, _hearing) = server.legacy().await;
+    let call = ask(&link, "tools/call").await;
+    let mut got = server.next().await;
+    got.begins("200 OK", EVENTS, ": here\n\n").await;
+    drop(call);
+    let cancelled = server.next().await;
+    assert_eq!(cancelled.body["params"]["requestId"], got.body["id"]);
+    cancelled.says("202 Accepted", "", "").await;
+    assert_eq!(got.stream.read(&mut [0]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_the_answer() {
+    let mut server = Server::start().await;
+    let (link, _hearing) = server.link(1000);
+    let html = format!("<p>\n  not you, hunter2 {}", "x".repeat(5000));
+    let own = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32021,"message":"m","data":[1]}}"#;
+    let cases = [
+        ("401 Unauthorized", JSON, own, json!({"httpStatus": 401}), -32603),
+        ("503 Service Unavailable", "", &html, json!({"httpStatus": 503}), -32603),
+        ("400 Bad Request", JSON, own, json!([1]), -32021),
+        ("202 Accepted", "", "", json!({"httpStatus": 202}), -32603),
+        ("200 OK", JSON, "[1,2]", json!({"httpStatus": 200}), -32603),
+        ("302 Found", "location: https://elsewhere/\r\n", "", json!({"httpStatus": 302}), -32603),
+        ("307 x", "location: http://localhost:1/\r\n", "", json!({"httpStatus": 307}), -32603),
+    ];
+    for (status, headers, body, data, code) in cases {
+        let request = ask_modern(&link, "tools/list", &[]).await;
+        server.next().await.says(status, headers, body).await;
+        let error = error(request).await;
+        assert_eq!((&error["data"], &error["code"]), (&data, &json!(code)), "{error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.len() < 300 && !message.contains("hunter2"), "{message}");
+    }
+    let mut request = ask_modern(&link, "tools/list", &[]).await;
+    server.next().await.says("200 OK", "content-length: 9999\r\n", &html).await;
+    assert_eq!(request.done().await, Err(RequestError::Oversized(9999)));
+
+    let mut request = ask_modern(&link, "tools/list", &[]).await;
+    server.next().await.says("200 OK", EVENTS, &format!("data: {}\n\n", "x".repeat(5000))).await;
+    assert_eq!(request.done().await, Err(RequestError::Oversized(5000)));
+}
+
+#[tokio::test]
+async fn nobody_there_is_an_answer_too() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/?key=hunter2", listener.local_addr().unwrap()).parse().unwrap();
+    drop(listener);
+    let tasks = TaskTracker::new();
+    let link = connect(url, HeaderMap::new(), 1000, "test", |_| {}, &tasks).unwrap();
+    let error = error(ask(&link, "initialize").await).await;
+    assert_eq!(Failure::of(&raw(error.clone())), Some(Failure::Unreachable));
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("refused") && !message.contains("hunter2"), "{message}");
+}
+
+#[tokio::test]
+async fn a_redirect_within_the_server_is_followed_with_everything() {
+    let mut server = Server::start().await;
+    let (link, _hearing) = server.link(1000);
+    let request = ask_modern(&link, "tools/list", &[]).await;
+    server.next().await.says("307 Temporary Redirect", "location: /mcp/\r\n", "").await;
+    let got = server.next().await;
+    assert_eq!((got.line.as_str(), got.header("mcp-method")), ("POST", "tools/list"));
+    assert_eq!(got.header("authorization"), "Bearer hunter2");
+    got.answers(json!({"tools": []})).await;
+    result(request).await;
+}
+
+#[tokio::test]
+async fn a_tool_that_wants_other_headers_is_listed_again() {
+    let mut server = Server::start().await;
+    let (link, mut hearing) = server.link(1000);
+    let call = ask_modern(&link, "tools/call", &[("name", &raw(json!("x")))]).await;
+    let body = r#"{"error":{"code":-32020,"message":"Mcp-Param-X is missing"}}"#;
+    server.next().await.says("400 Bad Request", JSON, body).await;
+    assert_eq!(error(call).await["code"], -32020);
+    assert_eq!(hearing.recv().await.unwrap(), "notifications/tools/list_changed");
+}
