@@ -12,6 +12,7 @@ mod deadline;
 mod death;
 pub mod guard;
 pub(crate) mod handshake;
+mod host;
 pub(crate) mod launch;
 mod listen;
 pub(crate) mod lists;
@@ -34,7 +35,7 @@ use crate::backend::deadline::Deadlines;
 use crate::backend::guard::Guard;
 use crate::backend::switchboard::{Entry, Switchboard};
 use crate::catalog::Listing;
-use crate::config::{Protocol, StdioLaunch};
+use crate::config::{HttpLaunch, Protocol, StdioLaunch};
 use crate::policy::{Admission, Permit};
 use crate::raw::{self, Raw};
 
@@ -53,8 +54,8 @@ pub struct Spec {
     pub label: String,
     /// What it is called in messages to agents.
     pub server: String,
-    /// Its process.
-    pub launch: StdioLaunch,
+    /// How it is reached.
+    pub reach: Reach,
     /// Which revisions it is spoken to in.
     pub protocol: Protocol,
     /// What it is told that its client can do.
@@ -67,6 +68,15 @@ pub struct Spec {
     pub idle_timeout: Option<Duration>,
     /// The longest message it may send, in bytes.
     pub max_message_bytes: usize,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// As a child process of ours.
+    Stdio(StdioLaunch),
+    /// Over HTTP.
+    Http(HttpLaunch),
 }
 
 /// Why a call did not get the server's own answer.

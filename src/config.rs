@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::header::{HeaderName, HeaderValue};
+use url::Url;
+
 use crate::name::{ServerName, ToolboxName};
 
 pub use file::{ChosenBy, LoadError, Loaded, Location, load, locate, parse};
@@ -164,6 +167,8 @@ impl Protocol {
 pub enum Launch {
     /// A child process that speaks MCP on its standard input and output.
     Stdio(StdioLaunch),
+    /// A server that is there already and speaks streamable HTTP.
+    Http(HttpLaunch),
     /// A kind of server that a pasted block may name but that cannot be reached here. It never
     /// starts; opening its toolbox reports it like any server that failed.
     Unsupported {
@@ -187,4 +192,13 @@ pub struct StdioLaunch {
     pub cwd: PathBuf,
     /// Whether it gets the whole environment of the workbench.
     pub inherit_env: bool,
+}
+
+/// Everything that decides which server is spoken to over HTTP; equal ones may share a session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HttpLaunch {
+    /// Its one address, `http` or `https`.
+    pub url: Url,
+    /// What it is told with every request; marked as secret.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{self, Backend, Listed, Outcome, Pool, PoolOptions, Seat, Spec};
+use crate::backend::{self, Backend, Listed, Outcome, Pool, PoolOptions, Reach, Seat, Spec};
 use crate::catalog::schema::Mismatch;
 use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
 use crate::gateway::bridge::InputRequired;
@@ -247,29 +247,31 @@ impl Gateway {
         let without_roots =
             capabilities.without_member("roots").unwrap_or_else(|| capabilities.clone());
         let has_roots = without_roots != *capabilities;
-        let member = |toolbox: &ToolboxConfig, server: &ServerConfig| match &server.launch {
-            Launch::Stdio(launch) => {
-                let has_roots = has_roots && server.roots;
-                let spec = Arc::new(Spec {
-                    label: format!("{}/{}", toolbox.name, server.name),
-                    server: server.name.to_string(),
-                    launch: launch.clone(),
-                    protocol: server.protocol,
-                    capabilities: if has_roots { capabilities } else { &without_roots }.clone(),
-                    has_roots,
-                    startup_timeout: server.startup_timeout,
-                    idle_timeout: server.idle_timeout,
-                    max_message_bytes: config.limits.max_message_bytes,
-                });
-                let backend = pool.backend(Arc::clone(&spec), server.shared, events.clone());
-                Member::Server(Box::new(Server::new(backend, spec, server.call_timeout)))
-            }
-            Launch::Unsupported { reason, hint } => {
-                Member::Unsupported(Arc::new(backend::StartFailure {
-                    reason: reason.clone(),
-                    hint: hint.clone(),
-                }))
-            }
+        let member = |toolbox: &ToolboxConfig, server: &ServerConfig| {
+            let reach = match &server.launch {
+                Launch::Stdio(launch) => Reach::Stdio(launch.clone()),
+                Launch::Http(launch) => Reach::Http(launch.clone()),
+                Launch::Unsupported { reason, hint } => {
+                    return Member::Unsupported(Arc::new(backend::StartFailure {
+                        reason: reason.clone(),
+                        hint: hint.clone(),
+                    }));
+                }
+            };
+            let has_roots = has_roots && server.roots;
+            let spec = Arc::new(Spec {
+                label: format!("{}/{}", toolbox.name, server.name),
+                server: server.name.to_string(),
+                reach,
+                protocol: server.protocol,
+                capabilities: if has_roots { capabilities } else { &without_roots }.clone(),
+                has_roots,
+                startup_timeout: server.startup_timeout,
+                idle_timeout: server.idle_timeout,
+                max_message_bytes: config.limits.max_message_bytes,
+            });
+            let backend = pool.backend(Arc::clone(&spec), server.shared, events.clone());
+            Member::Server(Box::new(Server::new(backend, spec, server.call_timeout)))
         };
         let members: HashMap<_, _> = places(&config)
             .map(|(toolbox, server)| (place(&toolbox.name, &server.name), member(toolbox, server)))

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::backend::handshake::Era;
 use crate::backend::lists;
 use crate::backend::live::Parts;
-use crate::backend::start::{Started, start};
+use crate::backend::start::{self, Started};
 use crate::backend::switchboard::Switchboard;
 use crate::backend::{BackendId, Context, Error, Listed, ListingChanged, Live, Spec, StartFailure};
 use crate::catalog::Listing;
@@ -107,7 +107,7 @@ impl Actor {
         let mut state = State::Stopped;
         let mut restarts = Restarts::new();
         let mut versions = 0;
-        let mut era = Era::Legacy;
+        let mut era = start::first_era(&self.spec.reach);
         let shutdown = self.context.shutdown.clone();
         while !shutdown.is_cancelled() && self.is_wanted() {
             state = match state {
@@ -115,7 +115,7 @@ impl Actor {
                     () = shutdown.cancelled() => State::Stopped,
                     command = self.commands.recv() => {
                         let Some(Command::Ensure(waiter)) = command else { break };
-                        let start = self.context.tasks.spawn(start(
+                        let start = self.context.tasks.spawn(start::start(
                             Arc::clone(&self.spec),
                             Arc::clone(&self.context),
                             Arc::clone(&self.board),
@@ -241,13 +241,14 @@ impl Actor {
         let shutdown = self.context.shutdown.clone();
         let is_wanted = !self.board.subscriptions().is_empty();
         let idle = idle_deadline(&running.live, self.spec.idle_timeout.filter(|_| !is_wanted));
+        let link = running.started.link.clone();
         tokio::select! {
             () = shutdown.cancelled() => Next::Stay,
-            () = running.started.link.closed() => Next::Died,
-            () = running.started.link.input_closed() => Next::Died,
-            () = running.started.process.left() => {
+            () = link.closed() => Next::Died,
+            () = link.input_closed() => Next::Died,
+            () = running.started.left() => {
                 // What it still wrote is read first; a child of it may hold its output open.
-                let _ = timeout(LAST_WORDS, running.started.link.closed()).await;
+                let _ = timeout(LAST_WORDS, link.closed()).await;
                 Next::Died
             }
             command = self.commands.recv() => {
@@ -257,7 +258,7 @@ impl Actor {
                 Next::Stay
             }
             () = self.board.lists_changed.notified(), if running.relisting.is_none() => {
-                let link = running.started.link.clone();
+                let link = link.clone();
                 let greeting = Arc::clone(&running.started.greeting);
                 let last = running.live.listed().listing;
                 let (spec, board) = (Arc::clone(&self.spec), Arc::clone(&self.board));

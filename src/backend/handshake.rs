@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use crate::catalog::Abilities;
 use crate::config::Protocol;
 use crate::raw::Raw;
+use crate::wire::remote::Failure;
 use crate::wire::server::{Link, Outcome, Pending, RequestError};
 
 /// How long a refused greeting waits for a server that may be about to end because of it.
@@ -60,11 +61,19 @@ pub(crate) struct Greeting {
 #[derive(Debug)]
 pub(crate) enum Unwelcome {
     /// The server answered that it does not speak this way.
-    Refused(String),
+    Refused(Refusal),
     /// It answered something else.
     Confused(String),
     /// The link ended.
     Ended,
+}
+
+/// What a server answered to a greeting.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) message: String,
+    /// What became of it below the messages, where that was no message of the server.
+    pub(crate) failure: Option<Failure>,
 }
 
 /// Greets a server. `first` is the era to try first where `protocol` leaves the choice; the other
@@ -85,13 +94,17 @@ pub(crate) async fn begin(
     let Some(second) = second else {
         return read(link, first, asked.done().await, capabilities);
     };
-    let refusal = match timeout(patience, asked.done()).await {
+    let mut refusal = match timeout(patience, asked.done()).await {
         Ok(answer) => match read(link, first, answer, capabilities) {
             Err(Unwelcome::Refused(refusal)) => Some(refusal),
             read => return read,
         },
         Err(_) => None,
     };
+    let is_unreachable = |refusal: &Refusal| refusal.failure == Some(Failure::Unreachable);
+    if let Some(refusal) = refusal.take_if(|refusal| is_unreachable(refusal)) {
+        return Err(Unwelcome::Refused(refusal));
+    }
     // One that ends of what it does not know is not asked again.
     if timeout(LAST_WORDS, link.closed()).await.is_ok() {
         return Err(refusal.map_or(Unwelcome::Ended, Unwelcome::Refused));
@@ -99,8 +112,8 @@ pub(crate) async fn begin(
     let mut also_asked = greet(link, second, capabilities).await?;
     if let Some(refusal) = refusal {
         return match read(link, second, also_asked.done().await, capabilities) {
-            // What the first answer said is about the era that servers commonly speak.
-            Err(Unwelcome::Refused(_)) => Err(Unwelcome::Refused(refusal)),
+            // What counts is about the era that servers commonly speak.
+            Err(Unwelcome::Refused(_)) if first == Era::Legacy => Err(Unwelcome::Refused(refusal)),
             read => read,
         };
     }
@@ -156,7 +169,10 @@ fn read(
 
     let result = match answer {
         Ok(Outcome::Result(result)) => result,
-        Ok(Outcome::Error(error)) => return Err(Unwelcome::Refused(message(&error))),
+        Ok(Outcome::Error(error)) => {
+            let refusal = Refusal { message: message(&error), failure: Failure::of(&error) };
+            return Err(Unwelcome::Refused(refusal));
+        }
         Err(RequestError::Oversized(length)) => {
             return Err(Unwelcome::Confused(format!("its greeting had {length} bytes")));
         }

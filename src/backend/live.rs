@@ -194,6 +194,8 @@ impl Live {
                     }
                 }
                 Step::Done(Ok(outcome)) => return Ok(Some(outcome)),
+                // A server over HTTP may turn a request away with the session it belongs to.
+                Step::Done(Err(RequestError::NotSent)) => return Ok(None),
                 Step::Done(Err(error)) => return Err(self.failure(error).await),
             }
         }

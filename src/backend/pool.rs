@@ -14,8 +14,8 @@ use tokio_util::task::TaskTracker;
 use crate::backend::actor::{Actor, Status};
 use crate::backend::guard::Guard;
 use crate::backend::switchboard::Switchboard;
-use crate::backend::{Backend, BackendId, ChildEnvironment, Context, ListingChanged, Spec};
-use crate::config::{Protocol, StdioLaunch};
+use crate::backend::{Backend, BackendId, ChildEnvironment, Context, ListingChanged, Reach, Spec};
+use crate::config::Protocol;
 
 /// How long the end of all servers may take.
 const SHUTDOWN: Duration = Duration::from_millis(1600);
@@ -45,7 +45,7 @@ struct Backends {
 /// What two entries must have in common to share a process.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
-    launch: StdioLaunch,
+    reach: Reach,
     protocol: Protocol,
     capabilities: Bytes,
 }
@@ -80,7 +80,7 @@ impl Pool {
     ) -> Backend {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Key {
-            launch: spec.launch.clone(),
+            reach: spec.reach.clone(),
             protocol: spec.protocol,
             capabilities: spec.capabilities.clone().into_bytes(),
         };

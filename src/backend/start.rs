@@ -3,49 +3,48 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::backend::death::{self, StderrTail};
-use crate::backend::handshake::{self, Era, Greeting, Unwelcome};
-use crate::backend::launch::{self, Process};
+use crate::backend::death::StderrTail;
+use crate::backend::handshake::{self, Era, Greeting, Refusal, Unwelcome};
+use crate::backend::host::Host;
 use crate::backend::lists::{self, Kinds};
 use crate::backend::switchboard::Switchboard;
-use crate::backend::{Context, Spec, StartFailure, listen};
+use crate::backend::{Context, Reach, Spec, StartFailure, listen};
 use crate::catalog::Listing;
 use crate::config::Protocol;
-use crate::wire::server::{self, Link};
+use crate::wire::remote::Failure;
+use crate::wire::server::Link;
 
 /// How long the last lines of standard error are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// A server that has been started and listed.
 pub(crate) struct Started {
-    pub(crate) process: Process,
+    host: Host,
     pub(crate) greeting: Arc<Greeting>,
     pub(crate) link: Link,
-    pub(crate) stderr: StderrTail,
-    pub(crate) drain: JoinHandle<()>,
     pub(crate) listing: Arc<Listing>,
 }
 
 impl Started {
     /// Ends the server and says how it ended.
     pub(crate) async fn end(self) -> String {
-        let Self { process, link, stderr, drain, .. } = self;
-        link.close_input();
-        let status = process.end().await;
-        // A child of the server that has left its group may hold its output open.
-        link.close();
-        hear_out(drain).await;
-        death::describe(status, &stderr)
+        self.host.end(&self.link).await
+    }
+
+    /// Resolves when the server's process has ended; a server over HTTP has none.
+    pub(crate) async fn left(&mut self) {
+        self.host.left().await;
     }
 }
 
-/// Waits for the last lines of standard error, which a child of the server may hold open.
-async fn hear_out(mut drain: JoinHandle<()>) {
-    if timeout(LAST_WORDS, &mut drain).await.is_err() {
-        drain.abort();
+/// The era that a server is greeted in first, as long as nothing is known of it: it costs a child
+/// process more to hear what it does not know.
+pub(crate) fn first_era(reach: &Reach) -> Era {
+    match reach {
+        Reach::Stdio(_) => Era::Legacy,
+        Reach::Http(_) => Era::Modern,
     }
 }
 
@@ -67,9 +66,9 @@ pub(crate) async fn start(
     };
     // One that refuses the first greeting may end of it, or of the second that followed; so each
     // gets a process that has heard nothing else.
-    let alone = match spec.protocol {
-        Protocol::Auto => [era.other(), era],
-        Protocol::Legacy | Protocol::Modern => return Err(first),
+    let alone = match (spec.protocol, &spec.reach) {
+        (Protocol::Auto, Reach::Stdio(_)) => [era.other(), era],
+        _ => return Err(first),
     };
     for era in alone {
         let protocol = match era {
@@ -98,31 +97,15 @@ async fn attempt(
     protocol: Protocol,
     era: Era,
 ) -> Result<Started, Attempt> {
-    let (mut process, streams) =
-        launch::spawn(&spec.launch, &context.environment, context.program.as_deref())
-            .map_err(Attempt::Failed)?;
-    process.guard_with(&context.guard);
-    let environment = context.environment.for_launch(&spec.launch);
-    let inherited = environment.filter_map(|(key, value)| key.to_str().zip(value.to_str()));
-    let own = spec.launch.env.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    let stderr = StderrTail::new(inherited.chain(own));
-    let drain = context.tasks.spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));
     let hear = {
         let board = Arc::clone(board);
         move |incoming| board.hear(incoming)
     };
-    let link = server::connect(
-        streams.stdout,
-        streams.stdin,
-        spec.max_message_bytes,
-        &spec.label,
-        hear,
-        &context.tasks,
-    );
+    let (mut host, link) = Host::open(spec, context, hear).map_err(Attempt::Failed)?;
     let words = first_words(&link, protocol, era, spec, context, board);
     let words = timeout(spec.startup_timeout, words);
     let left = async {
-        process.left().await;
+        host.left().await;
         // What it still wrote is read first; a child of it may hold its output open.
         sleep(LAST_WORDS).await;
     };
@@ -136,7 +119,7 @@ async fn attempt(
     };
     let failure = match words {
         Ok(Ok((greeting, listing))) => {
-            return Ok(Started { process, greeting, link, stderr, drain, listing });
+            return Ok(Started { host, greeting, link, listing });
         }
         Ok(Err(failure)) => Some(failure),
         Err(_) => None,
@@ -146,11 +129,9 @@ async fn attempt(
         None => link.is_closed(),
         Some(_) => timeout(LAST_WORDS, link.closed()).await.is_ok(),
     };
-    link.close_input();
-    let status = process.end().await;
-    link.close();
-    hear_out(drain).await;
-    Err(explain(failure, has_ended.then(|| death::describe(status, &stderr)), spec, &stderr))
+    let last_words = host.last_words();
+    let death = host.end(&link).await;
+    Err(explain(failure, has_ended.then_some(death), spec, last_words))
 }
 
 async fn first_words(
@@ -182,8 +163,11 @@ fn explain(
     words: Option<Unwelcome>,
     death: Option<String>,
     spec: &Spec,
-    stderr: &StderrTail,
+    stderr: Option<StderrTail>,
 ) -> Attempt {
+    let Some(stderr) = stderr else {
+        return explain_remote(words, spec);
+    };
     let with_tail = |reason: String| match stderr.text() {
         tail if tail.is_empty() => reason,
         tail => format!("{reason}; the last lines of its standard error:\n{tail}"),
@@ -203,7 +187,7 @@ fn explain(
         };
     }
     match words {
-        Some(Unwelcome::Refused(message)) => Attempt::Refused(StartFailure {
+        Some(Unwelcome::Refused(Refusal { message, .. })) => Attempt::Refused(StartFailure {
             reason: with_tail(format!("it refused the connection: {message}")),
             hint: run_by_hand(),
         }),
@@ -221,4 +205,42 @@ fn explain(
                 .to_owned(),
         }),
     }
+}
+
+/// Why a server over HTTP did not start.
+fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
+    let timed_out = || format!("it was not ready within {} ms", spec.startup_timeout.as_millis());
+    let (reason, hint) = match words {
+        Some(Unwelcome::Refused(Refusal { message, failure })) => match failure {
+            Some(Failure::Unreachable) => {
+                (message, "check that the server runs, and the `url` of its entry")
+            }
+            Some(Failure::HttpStatus(401 | 403)) => (
+                message,
+                "it wants authorization, and nobody can sign in from here: set a token in \
+                 `headers`, such as `\"Authorization\": \"Bearer ${TOKEN}\"`",
+            ),
+            Some(Failure::HttpStatus(300..500)) => (
+                message,
+                "check the path of its `url` (often `/mcp`); an address for the old SSE transport \
+                 (often `/sse`) cannot be used",
+            ),
+            Some(Failure::HttpStatus(_) | Failure::Broken) => {
+                (message, "check the `url` of its entry, and what the server says in its log")
+            }
+            None => (
+                format!("it refused the connection: {message}"),
+                "check the `url` and the `headers` of its entry",
+            ),
+        },
+        Some(Unwelcome::Confused(message)) => (
+            format!("it does not speak MCP as expected: {message}"),
+            "check that its `url` is the one for MCP",
+        ),
+        Some(Unwelcome::Ended) => {
+            ("it ended the session at once".to_owned(), "see what the server says in its log")
+        }
+        None => (timed_out(), "open the toolbox again, or raise `startupTimeoutMs`"),
+    };
+    Attempt::Failed(StartFailure { reason, hint: hint.to_owned() })
 }

@@ -103,6 +103,11 @@ fn configured(config: &Config) -> Vec<Row> {
                 row.status = Status::Configured;
                 row.command = Some(program(&launch.command));
             }
+            Launch::Http(launch) => {
+                row.status = Status::Configured;
+                // The rest of an address may hold a secret.
+                row.command = Some(launch.url.origin().ascii_serialization());
+            }
             Launch::Unsupported { reason, hint } => {
                 row.status = Status::Unsupported;
                 row.reason = Some(reason.clone());

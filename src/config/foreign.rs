@@ -12,8 +12,8 @@ pub(super) struct Foreign {
     pub(super) enabled: Option<Located<bool>>,
     /// `type` (Claude Code, VS Code, Cursor, opencode).
     pub(super) kind: Option<Located<String>>,
-    /// The first key that says the server is reached over HTTP.
-    pub(super) remote: Option<Located<String>>,
+    /// `serverUrl` (Windsurf) and `httpUrl` (Gemini): the same as `url`.
+    pub(super) url: Option<Located<String>>,
     /// `timeout`, read as milliseconds.
     pub(super) timeout_ms: Option<Located<u64>>,
     /// `environment` (opencode): the same as `env`.
@@ -43,9 +43,7 @@ impl Foreign {
             }
             match key.value.as_str() {
                 "type" => foreign.kind = reader.string(&node),
-                "url" | "serverUrl" | "httpUrl" | "headers" => {
-                    foreign.remote.get_or_insert(key);
-                }
+                "serverUrl" | "httpUrl" => foreign.url = reader.string(&node),
                 "timeout" if call_timeout.is_some() => {
                     reader.warn(&key.spot, "ignored: `callTimeoutMs` says it", None);
                 }

@@ -98,7 +98,8 @@ pub(super) struct RawToolbox {
     pub(super) mcp_servers: Option<Entries<RawServer>>,
 }
 
-/// One MCP server, run as a child process that speaks on its standard input and output.
+/// One MCP server: a child process that speaks on its standard input and output, or one that is
+/// reached over HTTP.
 ///
 /// Keys of other clients are understood where they mean something here, and else ignored with a
 /// warning.
@@ -122,13 +123,22 @@ pub(super) struct RawServer {
     /// The folder the server starts in; the folder of this file by default.
     pub(super) cwd: Option<Located<String>>,
 
+    /// The address of a server that is reached over HTTP, instead of a `command`.
+    #[schemars(extend("examples" = ["https://example.com/mcp"]))]
+    pub(super) url: Option<Located<String>>,
+
+    /// What a server at a `url` is told with every request.
+    #[schemars(extend("examples" = [{"Authorization": "Bearer ${TOKEN}"}]))]
+    pub(super) headers: Option<Entries<Located<String>>>,
+
     /// Which tools the toolbox shows: exact names, globs such as `read_*`, and `!` before a glob
     /// to leave tools out. Only `!` globs mean all but those; an empty list means all.
     #[schemars(extend("examples" = [["read_*", "!write_*"]]))]
     pub(super) tool_filters: Option<Vec<Located<String>>>,
 
-    /// How the server is reached; `stdio` is the one way there is.
-    #[schemars(extend("enum" = ["stdio", null], "default" = "stdio"))]
+    /// How the server is reached: `stdio` with a `command`, `http` or `streamable-http` with a
+    /// `url`. Needs not be said.
+    #[schemars(extend("enum" = ["stdio", "http", "streamable-http", null]))]
     pub(super) transport: Option<Located<String>>,
 
     /// What the server is for. Describes the toolbox of a server in the top-level `mcpServers`.
@@ -277,6 +287,8 @@ impl RawServer {
             args: fields.take("args").and_then(|node| reader.strings(&node)),
             env: fields.take("env").map(|node| environment(&node, reader)),
             cwd: fields.take("cwd").and_then(|node| reader.string(&node)),
+            url: fields.take("url").and_then(|node| reader.string(&node)),
+            headers: fields.take("headers").map(|node| headers(&node, reader)),
             tool_filters: fields.take("toolFilters").and_then(|node| reader.strings(&node)),
             transport: fields.take("transport").and_then(|node| reader.string(&node)),
             description: fields.take("description").and_then(|node| reader.string(&node)),
@@ -340,9 +352,9 @@ fn belongs_elsewhere(key: &str) -> Option<String> {
         "toolMode" | "maxToolNameLength" | "limits" | "toolboxes" => "the top level",
         "maxListingBytes" | "maxMessageBytes" => "`limits`",
         "description" => "a toolbox, or a server",
-        "command" | "args" | "env" | "cwd" | "toolFilters" | "transport" | "disabled"
-        | "startupTimeoutMs" | "callTimeoutMs" | "idleTimeoutMs" | "inheritEnv" | "shared"
-        | "protocol" | "roots" => "a server, under `mcpServers`",
+        "command" | "args" | "env" | "cwd" | "url" | "headers" | "toolFilters" | "transport"
+        | "disabled" | "startupTimeoutMs" | "callTimeoutMs" | "idleTimeoutMs" | "inheritEnv"
+        | "shared" | "protocol" | "roots" => "a server, under `mcpServers`",
         "servers" | "context_servers" | "mcp" => {
             return Some("did you mean `mcpServers`?".to_owned());
         }
@@ -394,6 +406,10 @@ pub(super) fn environment(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<S
         );
         Some(written)
     })
+}
+
+fn headers(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<Located<String>> {
+    entries(node, reader, |entry, reader| reader.string(&entry.node))
 }
 
 // === schema ===

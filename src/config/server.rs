@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use globset::Glob;
+use http::header::{HeaderName, HeaderValue};
+use url::Url;
 
 use crate::config::check::{Places, bounded};
 use crate::config::foreign::Foreign;
 use crate::config::limits;
 use crate::config::raw::{Entries, RawServer};
-use crate::config::reader::{Located, Reader, did_you_mean};
-use crate::config::{Launch, Protocol, ServerConfig, StdioLaunch};
+use crate::config::reader::{Located, Reader, did_you_mean, listed};
+use crate::config::{HttpLaunch, Launch, Protocol, ServerConfig, StdioLaunch};
 use crate::name::ServerName;
 
 /// What came of a server block.
@@ -33,13 +35,16 @@ pub(super) fn check(
     reader: &mut Reader<'_>,
 ) -> Checked {
     let off = raw.is_off();
+    let means = if off { None } else { Means::of(&raw, name, reader) };
     let RawServer {
-        command,
+        command: _,
         args,
         env,
         cwd,
+        url: _,
+        headers,
         tool_filters,
-        transport,
+        transport: _,
         description: _,
         disabled: _,
         startup_timeout_ms,
@@ -51,7 +56,8 @@ pub(super) fn check(
         roots,
         foreign,
     } = raw;
-    let Foreign { enabled: _, kind, remote, timeout_ms, environment, include, exclude } = foreign;
+    let Foreign { enabled: _, kind: _, url: _, timeout_ms, environment, include, exclude } =
+        foreign;
 
     check_filters(tool_filters.as_deref().unwrap_or_default(), reader);
     if let (Some(_), Some(first)) = (&tool_filters, include.iter().flatten().next()) {
@@ -76,43 +82,48 @@ pub(super) fn check(
     if off {
         return Checked::Off;
     }
-    if let Some(transport) = transport.filter(|transport| transport.value != "stdio") {
-        reader.error(
-            &transport.spot,
-            format!("expected `stdio`, found `{}`", transport.value),
-            Some(BRIDGE.to_owned()),
-        );
-        return Checked::Wrong;
-    }
-
-    let way = Way { kind, remote };
-    let launch = if let Some((reason, hint)) = way.unsupported(command.is_some(), name, reader) {
-        let hint = hint.to_owned();
-        reader.warn(&name.spot, format!("not available: {reason}"), Some(hint.clone()));
-        Launch::Unsupported { reason, hint }
-    } else {
-        let Some(command) = command else {
-            if !reader.has_error_under(&name.spot, "command") {
-                let hint = "write the program that starts it, such as `\"command\": \"npx\"`";
-                reader.error(&name.spot, "expected a `command`", Some(hint.to_owned()));
+    let launch = match means {
+        None => return Checked::Wrong,
+        Some(Means::Unsupported { reason, hint }) => {
+            let hint = hint.to_owned();
+            reader.warn(&name.spot, format!("not available: {reason}"), Some(hint.clone()));
+            Launch::Unsupported { reason, hint }
+        }
+        Some(Means::Url(url)) => {
+            let for_commands = [
+                ("args", args.is_some_and(|args| !args.is_empty())),
+                ("env", env.is_some_and(|env| !env.0.is_empty())),
+                ("cwd", cwd.is_some()),
+            ];
+            let written = for_commands.iter().filter(|(_, is_written)| *is_written);
+            let written: Vec<_> = written.map(|(key, _)| *key).collect();
+            if !written.is_empty() {
+                let keys = listed(&written, "and");
+                let message = format!("ignored: {keys} of a server that is not started here");
+                reader.warn(&name.spot, message, None);
             }
-            return Checked::Wrong;
-        };
-        let Some((command, mut all_args)) = program(command, places, reader) else {
-            return Checked::Wrong;
-        };
-        all_args.extend(args.into_iter().flatten().map(|arg| arg.value));
-        Launch::Stdio(StdioLaunch {
-            command,
-            args: all_args,
-            // Of a variable in both, `env` is the one that was meant for this program.
-            env: pairs(environment).chain(pairs(env.unwrap_or_default())).collect(),
-            cwd: match cwd {
-                Some(cwd) => absolute(places.folder, &with_home(&cwd.value, places)),
-                None => places.folder.to_owned(),
-            },
-            inherit_env: inherit_env.is_some_and(|inherit| inherit.value),
-        })
+            match http(&url, headers.unwrap_or_default(), reader) {
+                Some(launch) => Launch::Http(launch),
+                None => return Checked::Wrong,
+            }
+        }
+        Some(Means::Command(command)) => {
+            let Some((command, mut all_args)) = program(command, places, reader) else {
+                return Checked::Wrong;
+            };
+            all_args.extend(args.into_iter().flatten().map(|arg| arg.value));
+            Launch::Stdio(StdioLaunch {
+                command,
+                args: all_args,
+                // Of a variable in both, `env` is the one that was meant for this program.
+                env: pairs(environment).chain(pairs(env.unwrap_or_default())).collect(),
+                cwd: match cwd {
+                    Some(cwd) => absolute(places.folder, &with_home(&cwd.value, places)),
+                    None => places.folder.to_owned(),
+                },
+                inherit_env: inherit_env.is_some_and(|inherit| inherit.value),
+            })
+        }
     };
     Checked::On(Box::new(ServerConfig {
         name: ServerName::new(&name.value),
@@ -129,59 +140,147 @@ pub(super) fn check(
     }))
 }
 
-/// What a block says of the way its server is reached.
-pub(super) struct Way {
-    pub(super) kind: Option<Located<String>>,
-    pub(super) remote: Option<Located<String>>,
+/// How a server is reached, as far as its block says.
+pub(super) enum Means {
+    /// It is started by this command.
+    Command(Located<Vec<String>>),
+    /// It is at this address.
+    Url(Located<String>),
+    /// It cannot be reached here.
+    Unsupported {
+        /// Why.
+        reason: String,
+        /// What to do.
+        hint: &'static str,
+    },
 }
 
-impl Way {
-    /// Why the server cannot be reached here, and what to do; none if it is a child process.
-    pub(super) fn unsupported(
-        self,
-        has_command: bool,
+impl Means {
+    /// Chooses among what the block says; none if it says nothing of use, which is reported.
+    pub(super) fn of(
+        raw: &RawServer,
         name: &Located<String>,
         reader: &mut Reader<'_>,
-    ) -> Option<(String, &'static str)> {
-        let kind = self.kind.as_ref().map(|kind| kind.value.as_str());
-        let (reason, hint) = match (kind, &self.remote) {
-            (Some("stdio" | "local") | None, None) => return None,
-            (Some("http" | "sse" | "streamable-http" | "streamableHttp" | "remote"), _) => (
-                format!(
-                    "servers of type `{}` cannot be reached, only those started as a command",
-                    kind.unwrap_or_default()
-                ),
-                BRIDGE,
-            ),
-            (Some("stdio" | "local") | None, Some(remote)) if has_command => {
-                let message = "ignored: the server is started by its `command`";
-                reader.warn(&remote.spot, message, None);
-                return None;
+    ) -> Option<Self> {
+        let RawServer { command, url, headers, transport, foreign, .. } = raw;
+        let url = url.as_ref().or(foreign.url.as_ref());
+        if let Some(transport) = transport
+            && !matches!(transport.value.as_str(), "stdio" | "http" | "streamable-http" | "sse")
+        {
+            let message = format!(
+                "expected `stdio`, `http` or `streamable-http`, found `{}`",
+                transport.value
+            );
+            let hint = did_you_mean(&transport.value, &["stdio", "http", "streamable-http"]);
+            reader.error(&transport.spot, message, hint);
+            return None;
+        }
+        let kind = transport.as_ref().or(foreign.kind.as_ref());
+        let (is_http, is_stdio) = match kind.map(|kind| kind.value.as_str()) {
+            None => (false, false),
+            Some("stdio" | "local") => (false, true),
+            Some("http" | "streamable-http" | "streamableHttp" | "remote") => (true, false),
+            Some("sse") => {
+                let reason = "servers of type `sse` cannot be reached: streamable HTTP has replaced \
+                              that transport";
+                return Some(Self::Unsupported { reason: reason.to_owned(), hint: SSE });
             }
-            (Some("stdio" | "local") | None, Some(_)) => (
-                "servers over HTTP cannot be reached, only those started as a command".to_owned(),
-                BRIDGE,
-            ),
-            (Some(other), _) if has_command => {
-                let spot = self.kind.as_ref().map_or(&name.spot, |kind| &kind.spot);
+            Some(other) => {
+                if command.is_none() {
+                    let reason = format!("type `{other}` is not known");
+                    let hint = "write the `command` that starts the server, or its `url`";
+                    return Some(Self::Unsupported { reason, hint });
+                }
+                let spot = kind.map_or(&name.spot, |kind| &kind.spot);
                 let message = format!("expected `stdio`, found `{other}`; taken as `stdio`");
                 reader.warn(spot, message, None);
-                return None;
+                (false, true)
             }
-            (Some(other), _) => (
-                format!("type `{other}` is not known"),
-                "write the `command` that starts the server",
-            ),
         };
-        Some((reason, hint))
+        match (command, url) {
+            (Some(command), Some(_)) if is_http => {
+                let message = "ignored: the server is reached at its `url`";
+                reader.warn(&command.spot, message, None);
+            }
+            (Some(command), url) if !is_http => {
+                let header = headers.iter().flat_map(|headers| &headers.0).next();
+                let remote = url.map(|url| &url.spot).or(header.map(|(name, _)| &name.spot));
+                if let Some(spot) = remote {
+                    reader.warn(spot, "ignored: the server is started by its `command`", None);
+                }
+                return Some(Self::Command(command.clone()));
+            }
+            _ => {}
+        }
+        if let Some(url) = url.filter(|_| !is_stdio) {
+            return Some(Self::Url(url.clone()));
+        }
+        let key = if is_http { "url" } else { "command" };
+        if !reader.has_error_under(&name.spot, key) {
+            let hint = if is_http {
+                "write the address of the server, such as `\"url\": \"https://example.com/mcp\"`"
+            } else {
+                "write the program that starts it, such as `\"command\": \"npx\"`"
+            };
+            reader.error(&name.spot, format!("expected a `{key}`"), Some(hint.to_owned()));
+        }
+        None
     }
 }
 
-/// What to do about a server that is reached over HTTP.
-pub(super) const BRIDGE: &str = concat!(
-    "run it through a bridge: ",
+/// What to do about a server of HTTP+SSE.
+const SSE: &str = concat!(
+    "ask whether it has an address for streamable HTTP (often `…/mcp`), or run it through a bridge: ",
     "`\"command\": \"npx\", \"args\": [\"-y\", \"mcp-remote\", \"<url>\"]`"
 );
+
+/// The address of a server and what it is told; what is wrong is reported without the values,
+/// which may be secret.
+fn http(
+    url: &Located<String>,
+    headers: Entries<Located<String>>,
+    reader: &mut Reader<'_>,
+) -> Option<HttpLaunch> {
+    let parsed = Url::parse(url.value.trim()).ok();
+    let parsed = parsed.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if parsed.is_none() {
+        let message = "expected an address that begins with `https://` or `http://`";
+        reader.error(&url.spot, message, None);
+    }
+    let mut is_right = true;
+    let mut checked = Vec::new();
+    for (name, value) in headers.0 {
+        let Ok(header) = HeaderName::try_from(name.value.trim()) else {
+            reader.error(&name.spot, "expected the name of a header", None);
+            is_right = false;
+            continue;
+        };
+        let Ok(mut content) = HeaderValue::try_from(value.value.trim()) else {
+            let message = "the value of a header may not contain line breaks or control characters";
+            reader.error(&value.spot, message, None);
+            is_right = false;
+            continue;
+        };
+        if OURS.contains(&header.as_str()) || header.as_str().starts_with("mcp-") {
+            let message = format!("ignored: `{header}` is written by the workbench itself");
+            reader.warn(&name.spot, message, None);
+            continue;
+        }
+        content.set_sensitive(true);
+        checked.push((header, content));
+    }
+    parsed.filter(|_| is_right).map(|url| HttpLaunch { url, headers: checked })
+}
+
+/// Headers that belong to how messages are carried.
+const OURS: [&str; 6] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "last-event-id",
+    "transfer-encoding",
+];
 
 /// The program to start and the arguments that `command` itself holds.
 fn program(

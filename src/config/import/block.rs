@@ -10,23 +10,23 @@ use crate::config::foreign::Foreign;
 use crate::config::import::Grade;
 use crate::config::raw::{Entries, RawServer};
 use crate::config::reader::{Located, listed};
-use crate::config::server::filters;
+use crate::config::server::{Means, filters};
 
 /// A server block as it is going to be written.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// What decides which program runs; equal ones are the same server.
+    /// What decides which server it is; equal ones are the same.
     pub(super) launch: BlockLaunch,
     rest: Vec<(&'static str, CstInputValue)>,
 }
 
-/// The part of a block that decides which program runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct BlockLaunch {
-    command: String,
-    args: Vec<String>,
-    env: Vec<(String, String)>,
-    cwd: Option<String>,
+/// The part of a block that decides which server it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum BlockLaunch {
+    /// One that is started.
+    Command { command: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<String> },
+    /// One that is reached over HTTP.
+    Url { url: String, headers: Vec<(String, String)> },
 }
 
 impl BlockLaunch {
@@ -36,7 +36,12 @@ impl BlockLaunch {
             let last = word.rsplit(['/', '\\']).next().unwrap_or(word);
             last.trim_end_matches(".exe") == "mcp-workbench"
         };
-        program(&self.command) || self.args.iter().any(|arg| program(arg))
+        match self {
+            Self::Command { command, args, .. } => {
+                program(command) || args.iter().any(|arg| program(arg))
+            }
+            Self::Url { .. } => false,
+        }
     }
 }
 
@@ -58,13 +63,19 @@ pub(super) struct Remark {
 }
 
 impl Block {
-    /// Puts a block into our words; none if it has no command.
-    pub(super) fn new(raw: RawServer, dialect: &Dialect) -> Option<(Self, Vec<Remark>)> {
+    /// Puts a block into our words; none if what it names is empty, or cannot be reached.
+    pub(super) fn new(
+        raw: RawServer,
+        means: Means,
+        dialect: &Dialect,
+    ) -> Option<(Self, Vec<Remark>)> {
         let RawServer {
-            command,
+            command: _,
             args,
             env,
             cwd,
+            url: _,
+            headers,
             tool_filters,
             transport: _,
             description,
@@ -78,17 +89,27 @@ impl Block {
             roots,
             foreign,
         } = raw;
-        let Foreign { enabled, kind: _, remote: _, timeout_ms, environment, include, exclude } =
+        let Foreign { enabled, kind: _, url: _, timeout_ms, environment, include, exclude } =
             foreign;
         let mut rewrite = Rewrite { dialect, remarks: Vec::new() };
-        let mut command = command?.value.into_iter();
-        let program = command.next().filter(|program| !program.trim().is_empty())?;
-        let args = command.chain(args.into_iter().flatten().map(|arg| arg.value));
-        let launch = BlockLaunch {
-            command: rewrite.text(&program),
-            args: args.map(|arg| rewrite.text(&arg)).collect(),
-            env: rewrite.env([environment, env.unwrap_or_default()]),
-            cwd: cwd.map(|cwd| rewrite.text(&cwd.value)).or_else(|| dialect.folder.clone()),
+        let launch = match means {
+            Means::Command(command) => {
+                let mut command = command.value.into_iter();
+                let program = command.next().filter(|program| !program.trim().is_empty())?;
+                let args = command.chain(args.into_iter().flatten().map(|arg| arg.value));
+                BlockLaunch::Command {
+                    command: rewrite.text(&program),
+                    args: args.map(|arg| rewrite.text(&arg)).collect(),
+                    env: rewrite.env([environment, env.unwrap_or_default()]),
+                    cwd: cwd.map(|cwd| rewrite.text(&cwd.value)).or_else(|| dialect.folder.clone()),
+                }
+            }
+            Means::Url(url) => {
+                let headers = headers.unwrap_or_default().0.into_iter();
+                let headers = headers.map(|(name, value)| (name.value, rewrite.text(&value.value)));
+                BlockLaunch::Url { headers: headers.collect(), url: rewrite.text(&url.value) }
+            }
+            Means::Unsupported { .. } => return None,
         };
         let mut remarks = rewrite.remarks;
         remarks.extend(relative_paths(&launch));
@@ -118,17 +139,30 @@ impl Block {
 
     /// The block as a value to be written.
     pub(super) fn into_value(self) -> CstInputValue {
-        let BlockLaunch { command, args, env, cwd } = self.launch;
-        let mut pairs = vec![("command".to_owned(), command.into())];
-        if !args.is_empty() {
-            pairs.push(("args".to_owned(), args.into()));
-        }
-        if !env.is_empty() {
-            let env = env.into_iter().map(|(name, value)| (name, value.into()));
-            pairs.push(("env".to_owned(), CstInputValue::Object(env.collect())));
-        }
-        if let Some(cwd) = cwd {
-            pairs.push(("cwd".to_owned(), cwd.into()));
+        let object = |members: Vec<(String, String)>| {
+            let members = members.into_iter().map(|(name, value)| (name, value.into()));
+            CstInputValue::Object(members.collect())
+        };
+        let mut pairs: Vec<(String, CstInputValue)> = Vec::new();
+        match self.launch {
+            BlockLaunch::Command { command, args, env, cwd } => {
+                pairs.push(("command".to_owned(), command.into()));
+                if !args.is_empty() {
+                    pairs.push(("args".to_owned(), args.into()));
+                }
+                if !env.is_empty() {
+                    pairs.push(("env".to_owned(), object(env)));
+                }
+                if let Some(cwd) = cwd {
+                    pairs.push(("cwd".to_owned(), cwd.into()));
+                }
+            }
+            BlockLaunch::Url { url, headers } => {
+                pairs.push(("url".to_owned(), url.into()));
+                if !headers.is_empty() {
+                    pairs.push(("headers".to_owned(), object(headers)));
+                }
+            }
         }
         let rest = self.rest.into_iter();
         pairs.extend(rest.map(|(key, value)| (key.to_owned(), value)));
@@ -190,9 +224,10 @@ fn relative_paths(launch: &BlockLaunch) -> Option<Remark> {
     let is_relative = |text: &&String| {
         matches!(text.as_str(), "." | "..") || text.starts_with("./") || text.starts_with("../")
     };
-    let words = launch.args.iter().chain([&launch.command]).chain(&launch.cwd);
+    let BlockLaunch::Command { command, args, cwd, .. } = launch else { return None };
+    let words = args.iter().chain([command]).chain(cwd);
     let relative: Vec<&String> = words.filter(is_relative).collect();
-    let folder_is_known = launch.cwd.as_ref().is_some_and(|cwd| cwd.starts_with('/'));
+    let folder_is_known = cwd.as_ref().is_some_and(|cwd| cwd.starts_with('/'));
     if relative.is_empty() || folder_is_known {
         return None;
     }
@@ -209,16 +244,18 @@ fn relative_paths(launch: &BlockLaunch) -> Option<Remark> {
 /// Values that look like secrets and stand in the file as they are.
 fn plain_secrets(launch: &BlockLaunch) -> Option<Remark> {
     const MARKS: [&str; 6] = ["TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "AUTH"];
-    let env = launch.env.iter();
-    let plain = env.filter(|(name, value)| {
+    let (BlockLaunch::Command { env: named, .. } | BlockLaunch::Url { headers: named, .. }) =
+        launch;
+    let plain = named.iter().filter(|(name, value)| {
         let name = name.to_uppercase();
         !value.is_empty() && !value.contains("${") && MARKS.iter().any(|mark| name.contains(mark))
     });
     let names: Vec<&str> = plain.map(|(name, _)| name.as_str()).collect();
     let first = names.first()?;
+    let variable = first.to_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     Some(Remark {
         grade: Grade::Manual,
         message: format!("the file holds a plain secret in {}", listed(&names, "and")),
-        hint: Some(format!("write `\"{first}\": \"${{{first}}}\"` and set the variable")),
+        hint: Some(format!("write `\"{first}\": \"${{{variable}}}\"` and set the variable")),
     })
 }

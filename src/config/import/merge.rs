@@ -6,7 +6,8 @@ use crate::config::import::block::{Block, BlockLaunch, Dialect};
 use crate::config::import::source::{Description, Found, Group, entries};
 use crate::config::import::{Added, Grade, Grouping, ImportFinding, Options, Source, emit};
 use crate::config::raw::RawServer;
-use crate::config::reader::Reader;
+use crate::config::reader::{Located, Reader};
+use crate::config::server::Means;
 
 /// One change to the text of a configuration.
 pub(super) enum Addition {
@@ -196,7 +197,9 @@ fn toolboxes(existing: &Source) -> Vec<Toolbox> {
         let mut reader = Reader::new(None);
         let mut fields = reader.fields(node)?;
         let raw = RawServer::read(&mut fields, &mut reader);
-        let (block, _) = Block::new(raw, &Dialect::default())?;
+        let name = Located { value: String::new(), spot: node.spot.clone() };
+        let means = Means::of(&raw, &name, &mut reader)?;
+        let (block, _) = Block::new(raw, means, &Dialect::default())?;
         Some(block.launch)
     };
     let mut toolboxes = Vec::new();

@@ -8,7 +8,7 @@ use crate::config::import::block::{Block, Dialect};
 use crate::config::import::{Grade, ImportFinding, Source};
 use crate::config::raw::{RawServer, environment};
 use crate::config::reader::{Located, Reader};
-use crate::config::server::{BRIDGE, Way};
+use crate::config::server::Means;
 
 /// Servers that stand together in a file.
 #[derive(Debug)]
@@ -203,22 +203,17 @@ fn server(
         message,
         hint,
     };
-    let unsupported = raw.as_ref().and_then(|raw| {
-        let transport = raw.transport.as_ref().map(|text| text.value.as_str());
-        if let Some(other @ ("http" | "sse" | "streamable-http")) = transport {
-            return Some((format!("transport `{other}` cannot be used"), BRIDGE));
+    let means = match raw.as_ref().and_then(|raw| Means::of(raw, &name, &mut reader)) {
+        Some(Means::Unsupported { reason, hint }) => {
+            let message = format!("not carried over: {reason}");
+            return Err(vec![place(Grade::Unsupported, message, Some(hint.to_owned()))]);
         }
-        let way = Way { kind: raw.foreign.kind.clone(), remote: raw.foreign.remote.clone() };
-        way.unsupported(raw.command.is_some(), &name, &mut reader)
-    });
-    if let Some((reason, hint)) = unsupported {
-        let message = format!("not carried over: {reason}");
-        let note = place(Grade::Unsupported, message, Some(hint.to_owned()));
-        return Err(vec![note]);
-    }
+        means => means,
+    };
     let findings = reader.into_findings(text);
     let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
-    let block = raw.filter(|_| !errors).and_then(|raw| Block::new(raw, dialect));
+    let block = raw.zip(means).filter(|_| !errors);
+    let block = block.and_then(|(raw, means)| Block::new(raw, means, dialect));
     let mut notes: Vec<ImportFinding> = findings
         .into_iter()
         .filter(|finding| !errors || finding.severity == Severity::Error)
@@ -242,7 +237,7 @@ fn server(
         if errors {
             return Err(notes);
         }
-        let message = "not carried over: it has no `command`".to_owned();
+        let message = "not carried over: it has no command".to_owned();
         return Err(vec![place(Grade::Unsupported, message, None)]);
     };
     let remarks = remarks.into_iter();

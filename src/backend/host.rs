@@ -1,0 +1,111 @@
+//! What is at the other end of a link: a child process of ours, or a server over HTTP.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::backend::death::{self, StderrTail};
+use crate::backend::launch::{self, Process};
+use crate::backend::{Context, Reach, Spec, StartFailure};
+use crate::config::{HttpLaunch, StdioLaunch};
+use crate::wire::remote;
+use crate::wire::server::{self, Hear, Link};
+
+/// How long the last lines of standard error are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+/// How long a server over HTTP may take to hear that the session ends.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// The other end of a link.
+pub(crate) enum Host {
+    /// A child process.
+    Child {
+        process: Process,
+        stderr: StderrTail,
+        /// Reads standard error.
+        drain: JoinHandle<()>,
+    },
+    /// A server that is there without us.
+    Remote,
+}
+
+impl Host {
+    /// Starts the server where it has to be started, and connects to it.
+    pub(crate) fn open(
+        spec: &Spec,
+        context: &Context,
+        hear: impl Hear,
+    ) -> Result<(Self, Link), StartFailure> {
+        match &spec.reach {
+            Reach::Stdio(launch) => start_child(launch, spec, context, hear),
+            Reach::Http(HttpLaunch { url, headers }) => {
+                let headers = headers.iter().cloned().collect();
+                let (max, label) = (spec.max_message_bytes, &spec.label);
+                let link = remote::connect(url.clone(), headers, max, label, hear, &context.tasks);
+                let link = link.map_err(|reason| StartFailure {
+                    reason: format!("no connection can be made: {reason}"),
+                    hint: "install the certificates of this system (`ca-certificates`)".to_owned(),
+                })?;
+                Ok((Self::Remote, link))
+            }
+        }
+    }
+
+    /// Resolves when the process has ended.
+    pub(crate) async fn left(&mut self) {
+        match self {
+            Self::Child { process, .. } => process.left().await,
+            Self::Remote => std::future::pending().await,
+        }
+    }
+
+    /// The last lines of standard error, as they come; a server over HTTP shows none.
+    pub(crate) fn last_words(&self) -> Option<StderrTail> {
+        match self {
+            Self::Child { stderr, .. } => Some(stderr.clone()),
+            Self::Remote => None,
+        }
+    }
+
+    /// Ends the link and what is at its end, and says how that ended.
+    pub(crate) async fn end(self, link: &Link) -> String {
+        link.close_input();
+        match self {
+            Self::Child { process, stderr, mut drain } => {
+                let status = process.end().await;
+                // A child of the server that has left its group may hold its output open.
+                link.close();
+                if timeout(LAST_WORDS, &mut drain).await.is_err() {
+                    drain.abort();
+                }
+                death::describe(status, &stderr)
+            }
+            Self::Remote => {
+                let has_parted = timeout(PARTING, link.closed()).await.is_ok();
+                link.close();
+                tracing::debug!(has_parted, "the session has ended");
+                "it does not know the session any more".to_owned()
+            }
+        }
+    }
+}
+
+fn start_child(
+    launch: &StdioLaunch,
+    spec: &Spec,
+    context: &Context,
+    hear: impl Hear,
+) -> Result<(Host, Link), StartFailure> {
+    let (mut process, streams) =
+        launch::spawn(launch, &context.environment, context.program.as_deref())?;
+    process.guard_with(&context.guard);
+    let environment = context.environment.for_launch(launch);
+    let inherited = environment.filter_map(|(key, value)| key.to_str().zip(value.to_str()));
+    let own = launch.env.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let stderr = StderrTail::new(inherited.chain(own));
+    let drain = context.tasks.spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));
+    let (max, label) = (spec.max_message_bytes, &spec.label);
+    let link = server::connect(streams.stdout, streams.stdin, max, label, hear, &context.tasks);
+    Ok((Host::Child { process, stderr, drain }, link))
+}
