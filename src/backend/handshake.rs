@@ -20,6 +20,8 @@ use crate::wire::server::{Link, Outcome, Pending, RequestError};
 
 /// How long a refused greeting waits for a server that may be about to end because of it.
 const LAST_WORDS: Duration = Duration::from_millis(100);
+/// MCP: the server does not speak the revision of a request (2026-07-28).
+const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Which revisions of the protocol a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,11 +76,51 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     /// What became of it below the messages, where that was no message of the server.
     pub(crate) failure: Option<Failure>,
+    /// Whether it says, while it refuses our revision, that it speaks it.
+    speaks_ours: bool,
+}
+
+impl Refusal {
+    fn new(error: &Raw) -> Self {
+        #[derive(Deserialize)]
+        struct Unsupported {
+            code: i64,
+            data: Supported,
+        }
+        #[derive(Deserialize)]
+        struct Supported {
+            supported: Vec<String>,
+        }
+
+        let unsupported = error.parse::<Unsupported>().ok();
+        let speaks_ours = unsupported.is_some_and(|error| {
+            let ours = ProtocolVersion::V_2026_07_28;
+            error.code == UNSUPPORTED_VERSION
+                && error.data.supported.iter().any(|version| version == ours.as_str())
+        });
+        Self { message: message(error), failure: Failure::of(error), speaks_ours }
+    }
 }
 
 /// Greets a server. `first` is the era to try first where `protocol` leaves the choice; the other
 /// one follows when that is refused, or when nothing has come for `patience`.
 pub(crate) async fn begin(
+    link: &Link,
+    protocol: Protocol,
+    first: Era,
+    capabilities: &Raw,
+    patience: Duration,
+) -> Result<Greeting, Unwelcome> {
+    match greet_both(link, protocol, first, capabilities, patience).await {
+        // A server may have come to speak our revision since it was asked.
+        Err(Unwelcome::Refused(Refusal { speaks_ours: true, .. })) => {
+            greet_both(link, protocol, first, capabilities, patience).await
+        }
+        greeting => greeting,
+    }
+}
+
+async fn greet_both(
     link: &Link,
     protocol: Protocol,
     first: Era,
@@ -170,8 +212,7 @@ fn read(
     let result = match answer {
         Ok(Outcome::Result(result)) => result,
         Ok(Outcome::Error(error)) => {
-            let refusal = Refusal { message: message(&error), failure: Failure::of(&error) };
-            return Err(Unwelcome::Refused(refusal));
+            return Err(Unwelcome::Refused(Refusal::new(&error)));
         }
         Err(RequestError::Oversized(length)) => {
             return Err(Unwelcome::Confused(format!("its greeting had {length} bytes")));

@@ -211,7 +211,7 @@ fn explain(
 fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
     let timed_out = || format!("it was not ready within {} ms", spec.startup_timeout.as_millis());
     let (reason, hint) = match words {
-        Some(Unwelcome::Refused(Refusal { message, failure })) => match failure {
+        Some(Unwelcome::Refused(Refusal { message, failure, .. })) => match failure {
             Some(Failure::Unreachable) => {
                 (message, "check that the server runs, and the `url` of its entry")
             }

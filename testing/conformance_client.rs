@@ -1,0 +1,243 @@
+//! A client for the official conformance suite of MCP, which starts it as
+//! `conformance-client <url>` with the name of a scenario in its environment.
+//!
+//! It is an agent without a model: it opens a toolbox with the one server at that address, calls
+//! everything there with arguments that fit, and answers what it is asked. So the suite tests our
+//! own side towards servers, from the configuration's types to the wire.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a program for tests: it is told what to do in its environment"
+)]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_workbench::backend::{LogLevel, Outcome, PoolOptions};
+use mcp_workbench::config::{
+    Config, HttpLaunch, Launch, Limits, Protocol, ServerConfig, ToolMode, ToolboxConfig,
+};
+use mcp_workbench::gateway::{CallError, Event, Gateway, Gateways, Origin, Presence, Question};
+use mcp_workbench::name::{Place, ServerName, ToolId, ToolboxName};
+use mcp_workbench::raw::Raw;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+/// What the suite wants.
+struct Wanted {
+    scenario: String,
+    context: Value,
+    protocol: Protocol,
+}
+
+impl Wanted {
+    fn read() -> Self {
+        let variable = |name: &str| std::env::var(format!("MCP_CONFORMANCE_{name}"));
+        let context = variable("CONTEXT").ok();
+        let is_modern =
+            variable("PROTOCOL_VERSION").is_ok_and(|version| version.as_str() >= "2026-07-28");
+        Self {
+            scenario: variable("SCENARIO").unwrap_or_default(),
+            context: context.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+            protocol: if is_modern { Protocol::Modern } else { Protocol::Legacy },
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let url = std::env::args().next_back().unwrap_or_default();
+    let done = runtime
+        .map_err(|error| error.to_string())
+        .and_then(|runtime| runtime.block_on(run(&url, &Wanted::read())));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(url: &str, wanted: &Wanted) -> Result<(), String> {
+    let config = config(url, wanted.protocol)?;
+    let tasks = TaskTracker::new();
+    let gateways = Gateways::new(Arc::new(config), PoolOptions::default(), &tasks);
+    let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
+    let gateway = gateways.for_capabilities(Some(&Raw::encode(&capabilities)));
+    let (events, heard) = mpsc::channel(64);
+    tasks.spawn(answer_questions(heard));
+    let agent = Presence::new(Some(events.clone()));
+    let agent = Agent { gateway, presence: agent, events };
+    let outcome = agent.play(wanted).await;
+    gateways.shut_down().await;
+    outcome
+}
+
+/// A configuration with one toolbox of one server.
+fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
+    let url =
+        url.parse().map_err(|error| format!("expected an address as the argument: {error}"))?;
+    let server = ServerConfig {
+        name: ServerName::new("server"),
+        launch: Launch::Http(HttpLaunch { url, headers: Vec::new() }),
+        tool_filters: Vec::new(),
+        startup_timeout: Duration::from_secs(20),
+        call_timeout: Duration::from_secs(20),
+        idle_timeout: None,
+        shared: true,
+        protocol,
+        roots: true,
+    };
+    let toolbox = ToolboxConfig {
+        name: ToolboxName::new("suite"),
+        description: "What the suite serves".to_owned(),
+        servers: vec![server],
+    };
+    Ok(Config {
+        mode: ToolMode::Direct,
+        max_tool_name_length: 48,
+        limits: Limits::default(),
+        toolboxes: vec![toolbox],
+    })
+}
+
+struct Agent {
+    gateway: Arc<Gateway>,
+    presence: Presence,
+    events: mpsc::Sender<Event>,
+}
+
+impl Agent {
+    fn origin(&self) -> Origin<'_> {
+        Origin {
+            log: LogLevel::UNSAID,
+            events: Some(&self.events),
+            wants_progress: true,
+            ..Origin::nobody(&self.presence)
+        }
+    }
+
+    async fn play(&self, wanted: &Wanted) -> Result<(), String> {
+        let toolbox = self.gateway.toolbox("suite").map_err(|error| error.to_string())?;
+        let opened = self.gateway.open(toolbox, self.origin()).await;
+        if let Some(failed) = opened.failed.first() {
+            return Err(format!("{} ({})", failed.reason, failed.hint));
+        }
+        if wanted.scenario == "json-schema-ref-no-deref" {
+            return Ok(());
+        }
+        let view = opened.view;
+        if let Some(calls) = wanted.context["toolCalls"].as_array() {
+            for call in calls {
+                let name = call["name"].as_str().unwrap_or_default();
+                self.call(name, &call["arguments"]).await?;
+            }
+            return Ok(());
+        }
+        for tool in &view.tools {
+            let definition: Value = tool.definition.raw.parse().unwrap_or_default();
+            let mut arguments = sample(&definition["inputSchema"]);
+            if tool.id.tool == "json_schema_echo" {
+                let echoed = view.tool("server", "json_schema_2020_12_tool");
+                let echoed = echoed.and_then(|tool| tool.definition.raw.parse::<Value>().ok());
+                arguments = json!({"schema": echoed.unwrap_or_default()["inputSchema"]});
+            }
+            self.call(&tool.id.tool, &arguments).await?;
+        }
+        for resource in &view.resources {
+            let uri = ("uri".to_owned(), Raw::encode(&resource.definition.uri));
+            self.request("resources/read", &[uri]).await?;
+        }
+        for prompt in &view.prompts {
+            let name = ("name".to_owned(), Raw::encode(&prompt.definition.name));
+            self.request("prompts/get", &[name]).await?;
+        }
+        Ok(())
+    }
+
+    async fn call(&self, tool: &str, arguments: &Value) -> Result<(), String> {
+        let Place { toolbox, server } = place();
+        let id = ToolId { toolbox, server, tool: tool.to_owned() };
+        let call = async |arguments: &Value| {
+            let arguments = Raw::encode(arguments);
+            self.gateway.call(&id, Some(&arguments), &[], self.origin()).await
+        };
+        let mut outcome = call(arguments).await;
+        if let Err(CallError::BadArguments { .. }) = outcome {
+            // The suite means an argument that is not there, and its own schema allows no `null`.
+            let mut arguments = arguments.clone();
+            arguments.as_object_mut().into_iter().for_each(|all| all.retain(|_, v| !v.is_null()));
+            outcome = call(&arguments).await;
+        }
+        report(tool, outcome.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    async fn request(&self, method: &str, params: &[(String, Raw)]) -> Result<(), String> {
+        let outcome = self.gateway.request(&place(), method, params, self.origin()).await;
+        report(method, outcome.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+}
+
+fn place() -> Place {
+    Place { toolbox: ToolboxName::new("suite"), server: ServerName::new("server") }
+}
+
+fn report(what: &str, outcome: Outcome) {
+    match outcome {
+        Outcome::Result(result) => eprintln!("{what}: {}", result.as_str()),
+        Outcome::Error(error) => eprintln!("{what} failed: {}", error.as_str()),
+    }
+}
+
+async fn answer_questions(mut events: mpsc::Receiver<Event>) {
+    while let Some(event) = events.recv().await {
+        if let Event::Question(question) = event {
+            let outcome = Outcome::Result(Raw::encode(&answer(&question)));
+            question.answer(outcome).await;
+        }
+    }
+}
+
+/// Says yes to everything.
+fn answer(question: &Question) -> Value {
+    let params: Value =
+        question.params.as_ref().and_then(|params| params.parse().ok()).unwrap_or_default();
+    match question.method.as_str() {
+        "elicitation/create" => {
+            json!({"action": "accept", "content": sample(&params["requestedSchema"])})
+        }
+        "sampling/createMessage" => json!({
+            "role": "assistant",
+            "content": {"type": "text", "text": "Yes."},
+            "model": "none",
+            "stopReason": "endTurn",
+        }),
+        _ => json!({"roots": []}),
+    }
+}
+
+/// A value that fits a schema, its defaults where it has any.
+fn sample(schema: &Value) -> Value {
+    if let Some(default) = schema.get("default").or(schema.get("const")) {
+        return default.clone();
+    }
+    if let Some(first) = schema["enum"].as_array().and_then(|values| values.first()) {
+        return first.clone();
+    }
+    match schema["type"].as_str() {
+        Some("string") => json!("text"),
+        Some("integer" | "number") => json!(2),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        _ => {
+            let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+            let members = properties.iter().map(|(name, schema)| (name.clone(), sample(schema)));
+            Value::Object(members.collect::<Map<_, _>>())
+        }
+    }
+}
