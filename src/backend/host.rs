@@ -21,7 +21,7 @@ const PARTING: Duration = Duration::from_secs(1);
 pub(crate) enum Host {
     /// A child process.
     Child {
-        process: Process,
+        process: Box<Process>,
         stderr: StderrTail,
         /// Reads standard error.
         drain: JoinHandle<()>,
@@ -107,5 +107,5 @@ fn start_child(
     let drain = context.tasks.spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));
     let (max, label) = (spec.max_message_bytes, &spec.label);
     let link = server::connect(streams.stdout, streams.stdin, max, label, hear, &context.tasks);
-    Ok((Host::Child { process, stderr, drain }, link))
+    Ok((Host::Child { process: Box::new(process), stderr, drain }, link))
 }

@@ -14,7 +14,8 @@ use crate::backend::handshake::Greeting;
 use crate::backend::lists::Kinds;
 use crate::backend::switchboard::Switchboard;
 use crate::raw::Raw;
-use crate::wire::server::{Link, Pending};
+use crate::wire::remote::Failure;
+use crate::wire::server::{Link, Outcome, Pending, RequestError};
 
 /// The pause before listening again to a server that ended the last subscription.
 const RELISTEN: Duration = Duration::from_secs(1);
@@ -56,17 +57,23 @@ pub(crate) async fn keep(
     board: Arc<Switchboard>,
 ) {
     loop {
-        let ended = async {
+        let answered = async {
             match &mut listening {
-                Some(listening) => drop(listening.done().await),
+                Some(listening) => listening.done().await,
                 None => std::future::pending().await,
             }
         };
-        let has_ended = tokio::select! {
+        let answer = tokio::select! {
             () = link.closed() => return,
-            () = board.subscriptions_changed.notified() => false,
-            () = ended => true,
+            () = board.subscriptions_changed.notified() => None,
+            answer = answered => Some(answer),
         };
+        let has_ended = answer.is_some();
+        if answer.is_some_and(|answer| is_refusal(&answer)) {
+            tracing::debug!("the server does not tell of changes");
+            listening = None;
+            continue;
+        }
         if has_ended {
             tokio::select! {
                 () = link.closed() => return,
@@ -80,4 +87,9 @@ pub(crate) async fn keep(
             board.changed(Kinds::ALL);
         }
     }
+}
+
+/// Whether the server itself answers that it does not tell.
+fn is_refusal(answer: &Result<Outcome, RequestError>) -> bool {
+    matches!(answer, Ok(Outcome::Error(error)) if Failure::of(error).is_none())
 }

@@ -137,7 +137,7 @@ pub(super) struct RawServer {
     pub(super) tool_filters: Option<Vec<Located<String>>>,
 
     /// How the server is reached: `stdio` with a `command`, `http` or `streamable-http` with a
-    /// `url`. Needs not be said.
+    /// `url`. Need not be said.
     #[schemars(extend("enum" = ["stdio", "http", "streamable-http", null]))]
     pub(super) transport: Option<Located<String>>,
 

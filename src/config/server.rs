@@ -95,13 +95,7 @@ pub(super) fn check(
                 ("env", env.is_some_and(|env| !env.0.is_empty())),
                 ("cwd", cwd.is_some()),
             ];
-            let written = for_commands.iter().filter(|(_, is_written)| *is_written);
-            let written: Vec<_> = written.map(|(key, _)| *key).collect();
-            if !written.is_empty() {
-                let keys = listed(&written, "and");
-                let message = format!("ignored: {keys} of a server that is not started here");
-                reader.warn(&name.spot, message, None);
-            }
+            ignore(&for_commands, name, reader);
             match http(&url, headers.unwrap_or_default(), reader) {
                 Some(launch) => Launch::Http(launch),
                 None => return Checked::Wrong,
@@ -233,6 +227,20 @@ const SSE: &str = concat!(
     "ask whether it has an address for streamable HTTP (often `…/mcp`), or run it through a bridge: ",
     "`\"command\": \"npx\", \"args\": [\"-y\", \"mcp-remote\", \"<url>\"]`"
 );
+
+/// Warns of keys that are written and mean nothing at a server that is not started.
+fn ignore(keys: &[(&str, bool)], name: &Located<String>, reader: &mut Reader<'_>) {
+    let written: Vec<_> =
+        keys.iter().filter(|(_, is_written)| *is_written).map(|(key, _)| *key).collect();
+    if !written.is_empty() {
+        let keys = listed(&written, "and");
+        reader.warn(
+            &name.spot,
+            format!("ignored: {keys} of a server that is not started here"),
+            None,
+        );
+    }
+}
 
 /// The address of a server and what it is told; what is wrong is reported without the values,
 /// which may be secret.

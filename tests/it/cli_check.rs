@@ -14,7 +14,7 @@ fn mixed() -> Bench {
     Bench::new()
         .server("dev", "calc", fake(json!({ "tools": ["add", "sub", "echo"] })))
         .server("dev", "off", json!({ "command": "x", "disabled": true }))
-        .server("web", "remote", json!({ "url": "https://example.org/mcp" }))
+        .server("web", "remote", json!({ "type": "sse", "url": "https://example.org/sse" }))
         .server(
             "web",
             "broken",

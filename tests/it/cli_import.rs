@@ -11,7 +11,8 @@ use crate::support::Bench;
 const CLIENT: &str = r#"{
   "mcpServers": {
     "files": { "command": "npx", "args": ["-y", "files"], "env": { "TOKEN": "secret" } },
-    "web": { "type": "http", "url": "https://example.org/mcp" }
+    "web": { "type": "http", "url": "https://example.org/mcp" },
+    "old": { "type": "sse", "url": "https://example.org/sse" }
   }
 }
 "#;

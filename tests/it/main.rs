@@ -23,6 +23,7 @@ mod conformance_server;
 mod fakes;
 mod real;
 mod real_servers;
+mod remote_servers;
 mod sdk_clients;
 mod serve_dynamic;
 mod serve_failures;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 
 use crate::config::tests::{config, findings};
-use crate::config::{Launch, Limits, Protocol, ServerConfig, StdioLaunch, ToolMode};
+use crate::config::{HttpLaunch, Launch, Limits, Protocol, ServerConfig, StdioLaunch, ToolMode};
 
 /// The one server of a block, with `/project` as the folder of the file.
 fn server(block: &str) -> ServerConfig {
@@ -17,7 +17,7 @@ fn server(block: &str) -> ServerConfig {
 fn launch(block: &str) -> StdioLaunch {
     match server(block).launch {
         Launch::Stdio(launch) => launch,
-        Launch::Unsupported { reason, .. } => panic!("{reason}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -153,21 +153,62 @@ fn filters_of_other_clients_are_put_in_our_words() {
 }
 
 #[test]
-fn servers_over_http_are_kept_to_be_reported() {
+fn servers_over_http_are_known_by_their_address() {
     for block in [
-        r#"{"type": "http", "url": "https://example.com"}"#,
+        r#"{"type": "http", "url": "https://example.com/mcp"}"#,
+        r#"{"transport": "streamable-http", "url": "https://example.com/mcp"}"#,
+        r#"{"type": "streamableHttp", "url": " https://example.com/mcp "}"#,
+        r#"{"type": "remote", "url": "https://example.com/mcp"}"#,
+        r#"{"url": "https://example.com/mcp"}"#,
+        r#"{"serverUrl": "https://example.com/mcp"}"#,
+        r#"{"httpUrl": "https://example.com/mcp", "headers": {}}"#,
+    ] {
+        let Launch::Http(HttpLaunch { url, headers }) = server(block).launch else {
+            panic!("{block}");
+        };
+        assert_eq!((url.as_str(), headers), ("https://example.com/mcp", Vec::new()), "{block}");
+    }
+}
+
+#[test]
+fn headers_are_kept_secret() {
+    let block = r#"{"url": "https://example.com", "headers": {"X-Key": "hunter2", "A": " b "}}"#;
+    let launch = server(block).launch;
+    let Launch::Http(HttpLaunch { headers, .. }) = &launch else { panic!("{launch:?}") };
+    let headers: Vec<_> =
+        headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+    assert_eq!(headers, [("x-key", "hunter2"), ("a", "b")]);
+    assert!(!format!("{launch:?}").contains("hunter2"), "{launch:?}");
+}
+
+#[test]
+fn wrong_addresses_and_headers_are_reported_without_them() {
+    for block in [
+        r#"{"url": "hunter2"}"#,
+        r#"{"url": "ftp://hunter2"}"#,
+        r#"{"url": "http:"}"#,
+        r#"{"url": ""}"#,
+        r#"{"url": "http://x", "headers": {"a b": "hunter2"}}"#,
+        r#"{"url": "http://x", "headers": {"a": "hunter2\nb: c"}}"#,
+        r#"{"type": "http", "headers": {"a": "hunter2"}}"#,
+    ] {
+        let shown = findings(&format!("{{\"mcpServers\": {{\"s\": {block}}}}}"));
+        assert!(shown.starts_with("error: 1 problem "), "{shown}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[test]
+fn servers_of_the_old_transport_are_kept_to_be_reported() {
+    for block in [
         r#"{"type": "sse", "url": "https://example.com"}"#,
-        r#"{"type": "streamable-http", "url": "https://example.com"}"#,
-        r#"{"type": "streamableHttp", "url": "https://example.com"}"#,
-        r#"{"type": "remote", "url": "https://example.com"}"#,
-        r#"{"url": "https://example.com"}"#,
-        r#"{"serverUrl": "https://example.com"}"#,
-        r#"{"httpUrl": "https://example.com", "headers": {"A": "b"}}"#,
+        r#"{"transport": "sse", "serverUrl": "https://example.com"}"#,
+        r#"{"type": "sse", "command": "x"}"#,
     ] {
         let Launch::Unsupported { reason, hint } = server(block).launch else {
             panic!("{block}");
         };
-        assert!(!reason.is_empty() && hint.contains("mcp-remote"), "{block}");
+        assert!(reason.contains("streamable HTTP") && hint.contains("mcp-remote"), "{block}");
         let shown = findings(&format!("{{\"mcpServers\": {{\"s\": {block}}}}}"));
         assert!(shown.starts_with("warning: 1 remark "), "{shown}");
         assert!(!shown.contains("example.com"), "{shown}");

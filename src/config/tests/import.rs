@@ -154,18 +154,16 @@ fn opencode_blocks_are_put_in_our_words() {
         "opencode.jsonc",
         r#"{"$schema": "x", "mcp": {
             "a": {"type": "local", "command": ["npx", "-y"], "environment": {"T": "{env:TOKEN}"}, "enabled": false},
-            "b": {"type": "remote", "url": "https://example.com"}}}"#,
+            "b": {"type": "remote", "url": "https://example.com", "headers": {"A": "{env:TOKEN}"}}}}"#,
     );
-    assert_eq!(
-        said(&plan),
-        [
-            "+ opencode/a (exact)",
-            "unsupported: opencode.jsonc:3:18: mcp.b: not carried over: servers of type `remote` cannot be reached, only those started as a command\n  hint: run it through a bridge: `\"command\": \"npx\", \"args\": [\"-y\", \"mcp-remote\", \"<url>\"]`",
-        ]
-    );
+    assert_eq!(said(&plan), ["+ opencode/a (exact)", "+ opencode/b (exact)",]);
     assert_eq!(
         written(&plan)["a"],
         serde_json::json!({"command": "npx", "args": ["-y"], "env": {"T": "${TOKEN}"}, "disabled": true})
+    );
+    assert_eq!(
+        written(&plan)["b"],
+        serde_json::json!({"url": "https://example.com", "headers": {"A": "${TOKEN}"}})
     );
 }
 
@@ -207,7 +205,7 @@ fn zed_may_have_an_object_for_a_command() {
         serde_json::json!({"a": {"command": "a", "args": ["1"]}, "b": {"command": "b", "args": ["2"]}})
     );
     let said = said(&plan).join("\n");
-    assert!(said.contains("context_servers.c: not carried over: it has no `command`"), "{said}");
+    assert!(said.contains("context_servers.c: not carried over: expected a `command`"), "{said}");
 }
 
 #[test]
@@ -301,14 +299,14 @@ fn what_cannot_be_read_is_reported_and_left_out() {
         ("x.json", "[]", "no servers in it"),
         ("x.json", r#"{"mcpServers": []}"#, "no servers in it"),
         ("x.json", r#"{"mcpServers": {"a": 1}}"#, "expected an object, found a number"),
-        ("x.json", r#"{"mcpServers": {"a": {}}}"#, "it has no `command`"),
+        ("x.json", r#"{"mcpServers": {"a": {}}}"#, "expected a `command`"),
+        ("x.json", r#"{"mcpServers": {"a": {"command": ""}}}"#, "it has no command"),
         ("x.json", r#"{"mcpServers": {"a": {"command": 1}}}"#, "expected a string"),
         ("x.json", r#"{"mcpServers": {"a": {"command": {"path": 1}}}}"#, "expected a string"),
-        ("x.json", r#"{"mcpServers": {"a": {"url": "https://x"}}}"#, "servers over HTTP"),
         (
             "x.json",
             r#"{"mcpServers": {"a": {"transport": "sse", "command": "x"}}}"#,
-            "transport `sse` cannot be used",
+            "servers of type `sse` cannot be reached",
         ),
     ] {
         let plan = import(None, file, text);
@@ -344,10 +342,12 @@ fn secrets_are_not_repeated() {
     let plan = import(
         None,
         "x.json",
-        r#"{"mcpServers": {"a": {"command": "a", "env": {"API_KEY": "hunter2", "N": 4711}}}}"#,
+        r#"{"mcpServers": {"a": {"command": "a", "env": {"API_KEY": "hunter2", "N": 4711}},
+            "b": {"url": "http://b", "headers": {"X-Api-Key": "hunter2"}}}}"#,
     );
     let shown = said(&plan).join("\n");
     assert!(shown.contains("API_KEY"), "{shown}");
+    assert!(shown.contains("write `\"X-Api-Key\": \"${X_API_KEY}\"`"), "{shown}");
     assert!(!shown.contains("hunter2") && !shown.contains("4711"), "{shown}");
 }
 

@@ -1,3 +1,8 @@
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "a JSON literal as an argument reads best without `&`"
+)]
+
 use pretty_assertions::assert_eq;
 use serde_json::json;
 

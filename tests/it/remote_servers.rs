@@ -1,0 +1,175 @@
+//! Servers that are reached over HTTP.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::Bench;
+
+const SECRET: &str = "hunter2-hunter2";
+
+/// What kind of server there is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// One of 2025-11-25, with sessions.
+    Legacy,
+    /// One of 2026-07-28.
+    Modern,
+    /// One that lets nobody in.
+    Closed,
+}
+
+/// A server over HTTP with one tool, `echo`. Its threads end with the test's process.
+struct Remote {
+    url: String,
+    seen: Receiver<String>,
+}
+
+impl Remote {
+    fn start(kind: Kind) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let (sender, seen) = channel();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let sender = sender.clone();
+                thread::spawn(move || serve(kind, &stream.unwrap(), &sender));
+            }
+        });
+        Self { url, seen }
+    }
+
+    fn entry(&self) -> Value {
+        let authorization = format!("Bearer ${{TOKEN:-{SECRET}}}");
+        json!({ "url": self.url, "headers": { "Authorization": authorization } })
+    }
+}
+
+/// Answers the one request of a connection.
+fn serve(kind: Kind, stream: &TcpStream, seen: &Sender<String>) {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).unwrap() == 0 {
+            return;
+        }
+    }
+    let head = head.to_lowercase();
+    let header = |name: &str| {
+        let mut lines = head.lines();
+        lines.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(": ")?.to_owned()))
+    };
+    let length = header("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let method = message["method"].as_str().unwrap_or_default().to_owned();
+    let is_known = header("authorization") == Some(format!("bearer {SECRET}"));
+    let verb = head.split(' ').next().unwrap();
+    let _ = seen.send(format!("{verb} {method}"));
+
+    let is_modern = header("mcp-protocol-version").as_deref() == Some("2026-07-28");
+    let has_session = header("mcp-session-id").as_deref() == Some("s1");
+    let (status, headers, result) = match (kind, method.as_str()) {
+        (Kind::Closed, _) => (401, "", json!(null)),
+        _ if !is_known => (403, "", json!(null)),
+        (Kind::Legacy, "initialize") => {
+            let result = json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "far", "version": "1" },
+            });
+            (200, "mcp-session-id: s1\r\n", result)
+        }
+        (Kind::Legacy, _) if !has_session => (400, "", json!(null)),
+        (Kind::Modern, _) if !is_modern => (400, "", json!(null)),
+        (Kind::Modern, "server/discover") => {
+            let result = json!({
+                "resultType": "complete",
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": { "tools": {} },
+                "ttlMs": 0,
+                "cacheScope": "private",
+            });
+            (200, "", result)
+        }
+        (_, "notifications/initialized") => (202, "", json!(null)),
+        (_, "tools/list") => {
+            let echo = json!({ "name": "echo", "inputSchema": { "type": "object" } });
+            (200, "", json!({ "tools": [echo] }))
+        }
+        (_, "tools/call") => {
+            let text = message["params"]["arguments"].to_string();
+            (200, "", json!({ "content": [{ "type": "text", "text": text }] }))
+        }
+        (_, "") if verb == "delete" => (200, "", json!(null)),
+        _ => (405, "", json!(null)),
+    };
+    let body = match result {
+        Value::Null => format!("no: {SECRET}"),
+        result => json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string(),
+    };
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         content-length: {length}\r\n{headers}\r\n{body}"
+    );
+    // The client may have gone in the meantime.
+    let _ = (&*stream).write_all(answer.as_bytes());
+}
+
+#[test]
+fn a_server_over_http_is_called_in_either_era() {
+    for (kind, first, last) in [
+        (Kind::Legacy, "post server/discover", "delete "),
+        (Kind::Modern, "post server/discover", "post tools/call"),
+    ] {
+        let remote = Remote::start(kind);
+        let bench = Bench::new().server("web", "far", remote.entry());
+        let output = bench.run(["call", "web", "far", "echo", r#"{"a": 1.0}"#]);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(0), "{\"a\":1.0}\n"), "{output}");
+        let seen: Vec<_> = remote.seen.try_iter().collect();
+        assert_eq!(seen.first().map(String::as_str), Some(first), "{seen:?}");
+        assert_eq!(seen.last().map(String::as_str), Some(last), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_server_over_http_is_checked() {
+    let remote = Remote::start(Kind::Legacy);
+    let bench = Bench::new().server("web", "far", remote.entry());
+    let output = bench.run(["check"]);
+    assert!(output.stdout.contains("http://127.0.0.1:"), "{output}");
+    assert!(!output.stdout.contains("/mcp"), "{output}");
+    let output = bench.run(["check", "--connect"]);
+    assert!(output.stdout.contains("1 of 1 server started: 1 tool"), "{output}");
+}
+
+#[test]
+fn what_keeps_a_server_over_http_away_is_explained() {
+    let closed = Remote::start(Kind::Closed);
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = json!({ "url": format!("http://{nobody}/{SECRET}") });
+    let elsewhere = Remote::start(Kind::Modern);
+    let elsewhere = json!({
+        "url": elsewhere.url,
+        "protocol": "legacy",
+        "headers": { "Authorization": format!("Bearer {SECRET}") },
+    });
+    for (entry, reason, hint) in [
+        (closed.entry(), "401 Unauthorized", "set a token in `headers`"),
+        (nobody, "refused", "check that the server runs"),
+        (elsewhere, "400 Bad Request", "check the path of its `url`"),
+    ] {
+        let bench = Bench::new().server("web", "far", entry);
+        let output = bench.run(["call", "web", "far", "echo", "--log-level", "trace"]);
+        let said = output.to_string();
+        assert_eq!(output.code, Some(1), "{said}");
+        assert!(said.contains(reason) && said.contains(hint), "{said}");
+        assert!(!said.contains(SECRET), "{said}");
+    }
+}
