@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use thiserror::Error;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -19,21 +20,52 @@ use crate::wire::stdio;
 ///
 /// When the operating system lets us hear no signals.
 pub async fn serve_stdio(config: Config, options: PoolOptions) -> Result<(), Stopped> {
+    serve(config, options, |host, tasks, shutdown| async move {
+        let (input, output) = stdio::streams();
+        frontend::serve(&host, input, output, &tasks, &shutdown).await;
+        tracing::info!("the agent has left");
+    })
+    .await
+}
+
+/// Serves the agents that come to `listener` over HTTP, until a signal comes. Returns when every
+/// server is gone, within 2 s.
+///
+/// # Errors
+///
+/// When the operating system lets us hear no signals.
+pub async fn serve_http(
+    config: Config,
+    options: PoolOptions,
+    listener: TcpListener,
+) -> Result<(), Stopped> {
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!("serving MCP at http://{address}{}", frontend::http::ENDPOINT);
+    }
+    serve(config, options, |host, tasks, shutdown| async move {
+        frontend::http::serve(host, listener, &tasks, &shutdown).await;
+    })
+    .await
+}
+
+/// Serves agents as `frontend` does, until it returns or a signal comes.
+async fn serve<F>(
+    config: Config,
+    options: PoolOptions,
+    frontend: impl FnOnce(Host, TaskTracker, CancellationToken) -> F,
+) -> Result<(), Stopped>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
     let host = Host::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
     // In a task of its own: each time the main future of a runtime is woken costs a system call.
-    let agent = tasks.spawn({
-        let (tasks, shutdown) = (tasks.clone(), shutdown.clone());
-        async move {
-            let (input, output) = stdio::streams();
-            frontend::serve(&host, input, output, &tasks, &shutdown).await;
-        }
-    });
-    let ended = until_signal(agent).await;
+    let agents = tasks.spawn(frontend(host, tasks.clone(), shutdown.clone()));
+    let ended = until_signal(agents).await;
     match &ended {
-        Ok(Ok(())) => tracing::info!("the agent has left"),
+        Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::error!(%error, "the session was lost"),
         Err(stopped) => tracing::info!("{stopped}"),
     }

@@ -112,6 +112,11 @@ impl ToolDefinition {
         self.check.get_or_init(|| ArgumentCheck::new(&self.schema)).check(&self.schema, arguments)
     }
 
+    /// The arguments that clients over HTTP repeat in headers: the header, and a JSON pointer.
+    pub fn mirrored(&self) -> Vec<(String, String)> {
+        schema::mirrored(&self.schema)
+    }
+
     /// The tool as `name(required: type, optional?: type)`.
     pub fn signature(&self) -> String {
         schema::signature(&self.name, &self.schema)

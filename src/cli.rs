@@ -49,11 +49,6 @@ Examples:
   mcp-workbench check --connect         Start every server and report on it
   mcp-workbench                         Serve; this is what a client is to start";
 
-const SERVE: &str = "\
-Examples:
-  mcp-workbench serve --config ~/workbench-config.json
-  claude mcp add workbench -- mcp-workbench serve --config ~/workbench-config.json";
-
 const SCHEMA: &str = "\
 Examples:
   mcp-workbench schema > workbench-config.schema.json";
@@ -106,9 +101,7 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve the toolboxes to an agent over stdio (the default)
-    #[command(after_help = SERVE)]
-    Serve,
+    Serve(serve::Args),
     #[command(visible_alias = "doctor")]
     Check(check::Args),
     List(list::Args),
@@ -155,9 +148,9 @@ pub fn run() -> ExitCode {
 
 fn execute(cli: Cli) -> Result<ExitCode, Error> {
     let Cli { global, command } = cli;
-    let command = command.unwrap_or(Command::Serve);
+    let command = command.unwrap_or_else(|| Command::Serve(serve::Args::default()));
     let default_level = match command {
-        Command::Serve => LevelFilter::INFO,
+        Command::Serve(_) => LevelFilter::INFO,
         Command::Check(_)
         | Command::List(_)
         | Command::Call(_)
@@ -170,7 +163,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
     };
     let _log = logging::start(&global, default_level)?;
     match command {
-        Command::Serve => serve::run(&global),
+        Command::Serve(args) => serve::run(&global, &args),
         Command::Check(args) => check::run(&global, &args),
         Command::List(args) => list::run(&global, &args),
         Command::Call(args) => call::run(&global, &args),

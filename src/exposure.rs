@@ -101,6 +101,17 @@ impl Exposure {
         }
     }
 
+    /// The arguments that clients over HTTP repeat in headers when they call a tool that they see,
+    /// each with the header's name and a JSON pointer.
+    pub fn mirrored(&self, name: &str) -> Vec<(String, String)> {
+        // What is seen in the other modes wants no such thing, and over HTTP a list is constant.
+        let snapshot = self.gateway.snapshot();
+        let tool = direct::resolve(&self.gateway, &snapshot, name).filter(|_| self.is_direct());
+        let view = tool.map(|tool| (snapshot.view(&tool.toolbox), tool));
+        let tool = view.as_ref().and_then(|(view, id)| view.tool(id.server.as_str(), &id.tool));
+        tool.map(|tool| tool.definition.mirrored()).unwrap_or_default()
+    }
+
     /// The toolboxes whose resources and prompts an agent sees, which has opened these.
     pub fn shown(&self, surface: Surface, opened: &BTreeSet<ToolboxName>) -> Vec<ToolboxName> {
         let toolboxes = self.gateway.config().toolboxes.iter().map(|toolbox| &toolbox.name);

@@ -11,6 +11,7 @@ mod dispatch;
 mod era;
 mod extensions;
 mod handshake;
+pub mod http;
 mod lists;
 mod parked;
 mod resolve;

@@ -15,6 +15,9 @@ const MAX_REPORTED: usize = 5;
 /// The most bytes of a schema that are quoted in a mismatch.
 const MAX_QUOTED: usize = 400;
 
+/// The key by which a schema says that an argument is repeated in a header.
+const ANNOTATION: &str = "x-mcp-header";
+
 /// A compiled schema. A schema that is not valid itself checks nothing.
 #[derive(Debug)]
 pub struct ArgumentCheck(Option<Validator>);
@@ -143,6 +146,30 @@ fn cut(text: &str) -> String {
     }
     let end = (0..=MAX_QUOTED).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
     format!("{}…", &text[..end])
+}
+
+/// The arguments that clients over HTTP repeat in headers, each with the header's name and the
+/// JSON pointer to it (MCP 2026-07-28, basic/transports/streamable-http, `x-mcp-header`).
+pub fn mirrored(schema: &Raw) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    // Few tools want that, and every call asks.
+    if memchr::memmem::find(schema.as_bytes(), ANNOTATION.as_bytes()).is_some()
+        && let Ok(schema) = schema.parse()
+    {
+        walk_properties(&schema, "", &mut found);
+    }
+    found
+}
+
+fn walk_properties(schema: &Value, pointer: &str, found: &mut Vec<(String, String)>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+        walk_properties(property, &pointer, found);
+        if let Some(header) = property.get(ANNOTATION).and_then(Value::as_str) {
+            found.push((format!("Mcp-Param-{header}"), pointer));
+        }
+    }
 }
 
 /// Writes a tool as `name(required: type, optional?: type)`, which says in a line most of what

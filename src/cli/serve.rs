@@ -1,15 +1,44 @@
 //! `serve`: serves the toolboxes to an agent.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::process::ExitCode;
+
+use tokio::net::TcpListener;
 
 use crate::app;
 use crate::cli::error::Error;
 use crate::cli::{Global, block_on, pool_options, print};
 
-/// Serves until the agent leaves.
-pub(crate) fn run(global: &Global) -> Result<ExitCode, Error> {
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench serve --config ~/workbench-config.json
+  mcp-workbench serve --http 127.0.0.1:8000
+  claude mcp add workbench -- mcp-workbench serve --config ~/workbench-config.json
+  claude mcp add --transport http workbench http://127.0.0.1:8000/mcp";
+
+/// Serve the toolboxes to agents, over stdio (the default) or HTTP
+#[derive(Debug, Default, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Serve over HTTP at this address of this machine, such as 127.0.0.1:8000
+    #[arg(long, value_name = "ADDRESS", value_parser = local_address)]
+    http: Option<SocketAddr>,
+}
+
+/// Serves until the agent leaves, or over HTTP until a signal comes.
+pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let loaded = global.load()?;
+    if let Some(address) = args.http {
+        block_on(async {
+            let listener = TcpListener::bind(address).await.map_err(|error| {
+                Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
+            })?;
+            let served = app::serve_http(loaded.config, pool_options(), listener).await;
+            served.map_err(Error::internal)
+        })??;
+        return Ok(ExitCode::SUCCESS);
+    }
     if std::io::stdin().is_terminal() {
         print::note(
             &"serving MCP on standard input, as a client would use it; Ctrl-C ends it\n\
@@ -18,4 +47,18 @@ pub(crate) fn run(global: &Global) -> Result<ExitCode, Error> {
     }
     block_on(app::serve_stdio(loaded.config, pool_options()))?.map_err(Error::internal)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads an address that nobody can reach from outside: there is no authentication.
+fn local_address(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| "expected an address and a port, such as 127.0.0.1:8000".to_owned())?;
+    if address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err("only this machine can be served (127.0.0.1, [::1]), as clients are not asked who \
+             they are"
+            .to_owned())
+    }
 }

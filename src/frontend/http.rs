@@ -35,12 +35,12 @@ use tokio::time::{interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::frontend::Host;
 use crate::frontend::http::headers::{Accepts, LAST_EVENT, PROTOCOL_VERSION, SESSION, one};
 use crate::frontend::http::message::Message;
 use crate::frontend::http::response::{Refusal, Reply, bad_request};
 use crate::frontend::http::sessions::{Connected, Sessions};
 use crate::frontend::http::stream::Reader;
-use crate::frontend::session::Host;
 
 /// Where agents are served.
 pub const ENDPOINT: &str = "/mcp";
@@ -54,15 +54,14 @@ const KNOWS_PRIMING: &str = "2025-11-25";
 /// JSON-RPC: what came is no request that can be taken.
 const INVALID_REQUEST: i64 = -32600;
 
-/// Serves agents that come to `listener` until `shutdown` is cancelled. `max` bounds one message,
-/// in bytes.
+/// Serves agents that come to `listener` until `shutdown` is cancelled.
 pub async fn serve(
     host: Host,
     listener: TcpListener,
-    max: usize,
     tasks: &TaskTracker,
     shutdown: &CancellationToken,
 ) {
+    let max = host.gateways.config().limits.max_message_bytes;
     let (tasks, shutdown) = (tasks.clone(), shutdown.clone());
     let server = Arc::new(Server { host, max, tasks, shutdown, sessions: Sessions::default() });
     let mut sweep = interval(SWEEP);

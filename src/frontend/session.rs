@@ -320,3 +320,11 @@ impl Session {
         }
     }
 }
+
+/// A session that nobody ends, such as that of a single request, ends when it is not needed any
+/// more.
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -27,6 +27,7 @@ mod remote_servers;
 mod sdk_clients;
 mod serve_dynamic;
 mod serve_failures;
+mod serve_http;
 mod serve_proxy;
 mod serve_stdio;
 mod shutdown;

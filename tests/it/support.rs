@@ -13,6 +13,7 @@ use std::time::Duration;
 
 pub(crate) mod agent;
 pub(crate) mod bench;
+pub(crate) mod http;
 pub(crate) mod process;
 pub(crate) mod real;
 pub(crate) mod snapshot;

@@ -96,3 +96,16 @@ fn a_signature_says_in_a_line_what_the_schema_does() {
         "x(a?: string | null, b?: integer | null, c?: any)"
     );
 }
+
+#[test]
+fn arguments_that_headers_repeat_are_found_where_they_can_be_reached() {
+    let schema = Raw::encode(&json!({"properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "a/b": {"properties": {"~": {"type": "integer", "x-mcp-header": "Deep"}}},
+        "x-mcp-header": {"type": "string"},
+        "list": {"items": {"x-mcp-header": "Item"}},
+    }}));
+    let expected = [("Mcp-Param-Region", "/region"), ("Mcp-Param-Deep", "/a~1b/~0")];
+    assert_eq!(mirrored(&schema), expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    assert_eq!(mirrored(&Raw::encode(&json!({"type": "object"}))), []);
+}

@@ -78,15 +78,9 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(JSON))
 }
 
-/// Holds a modern request's headers against its body. `parameters` tells which headers repeat an
-/// argument of a tool, and where among the arguments it stands.
-pub(crate) fn check(
-    message: &Message,
-    headers: &HeaderMap,
-    parameters: impl FnOnce(&str) -> Vec<(String, String)>,
-) -> Result<(), Refusal> {
+/// Holds a modern request's headers against its body.
+pub(crate) fn check(message: &Message, headers: &HeaderMap) -> Result<(), Refusal> {
     const PREFIX: &str = "request _meta is missing `io.modelcontextprotocol/";
-    let mismatch = |what: String| bad_request(HEADER_MISMATCH, &format!("header mismatch: {what}"));
     let Some(version) = &message.version else {
         return Err(bad_request(INVALID_PARAMS, &format!("{PREFIX}protocolVersion`")));
     };
@@ -101,16 +95,28 @@ pub(crate) fn check(
     agree(headers, METHOD, &message.method).map_err(mismatch)?;
     if let Some(name) = &message.name {
         agree_encoded(headers, NAME, Some(name), |said| said == name).map_err(mismatch)?;
-        if message.method == "tools/call" {
-            let parameters = parameters(name);
-            let arguments = message.arguments.as_ref().filter(|_| !parameters.is_empty());
-            let arguments: Option<Value> = arguments.and_then(|arguments| arguments.parse().ok());
-            for (header, pointer) in parameters {
-                parameter(headers, &header, arguments.as_ref(), &pointer).map_err(mismatch)?;
-            }
-        }
     }
     Ok(())
+}
+
+/// Holds the headers that repeat arguments of a call against the arguments, each of which a JSON
+/// pointer leads to.
+pub(crate) fn check_arguments(
+    message: &Message,
+    headers: &HeaderMap,
+    mirrored: &[(String, String)],
+) -> Result<(), Refusal> {
+    let arguments = message.arguments.as_ref().filter(|_| !mirrored.is_empty());
+    let arguments: Option<Value> = arguments.and_then(|arguments| arguments.parse().ok());
+    for (header, pointer) in mirrored {
+        parameter(headers, header, arguments.as_ref(), pointer).map_err(mismatch)?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what an error is mapped with")]
+fn mismatch(what: String) -> Refusal {
+    bad_request(HEADER_MISMATCH, &format!("header mismatch: {what}"))
 }
 
 /// Whether a header is there and says exactly this.

@@ -34,7 +34,9 @@ pub(crate) struct Message {
     pub(crate) arguments: Option<Raw>,
     /// The revision that its `_meta` names.
     pub(crate) version: Option<String>,
-    /// Whether its `_meta` says what the client can do.
+    /// Its `_meta`.
+    pub(crate) meta: Option<Raw>,
+    /// Whether that says what the client can do.
     pub(crate) says_capabilities: bool,
 }
 
@@ -96,7 +98,7 @@ impl Message {
         };
         let method = members.method.unwrap_or_default();
         let params: Params<'_> = members.params.and_then(parse).unwrap_or_default();
-        let meta: Meta<'_> = params.meta.and_then(parse).unwrap_or_default();
+        let said: Meta<'_> = params.meta.and_then(parse).unwrap_or_default();
         let name = match method.as_str() {
             "tools/call" | "prompts/get" => params.name,
             "resources/read" => params.uri,
@@ -108,9 +110,10 @@ impl Message {
             id: members.id.filter(|_| kind == Kind::Request).map(|id| Raw::slice_of(&body, id)),
             method,
             name: name.and_then(parse),
+            meta: params.meta.map(|meta| Raw::slice_of(&body, meta)),
             arguments: params.arguments.map(|arguments| Raw::slice_of(&body, arguments)),
-            version: meta.version.and_then(parse),
-            says_capabilities: meta.capabilities.is_some(),
+            version: said.version.and_then(parse),
+            says_capabilities: said.capabilities.is_some(),
             text: one_line(body),
         })
     }

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::frontend::dispatch;
+use crate::frontend::era::RequestMeta;
 use crate::frontend::http::headers::{self, Accepts, SESSION};
 use crate::frontend::http::message::{Kind, Message};
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
@@ -19,6 +20,7 @@ use crate::frontend::http::sessions::Connected;
 use crate::frontend::http::stream::{carry, done};
 use crate::frontend::http::{INVALID_REQUEST, Server, reader};
 use crate::frontend::session::Session;
+use crate::raw::Raw;
 use crate::wire::agent::Notifier;
 use crate::wire::incoming::{self, Incoming, Sent};
 use crate::wire::peer::Peer;
@@ -56,18 +58,19 @@ impl Server {
             }
         }
         let session = Session::new(&self.host, None);
-        headers::check(message, headers, |tool| session.parameter_headers(tool))?;
+        headers::check(message, headers)?;
+        if let (Some(tool), "tools/call") = (&message.name, message.method.as_str()) {
+            let mirrored = mirrored(&session, message.meta.as_ref(), tool).await;
+            headers::check_arguments(message, headers, &mirrored)?;
+        }
         let (writer, outbox) = Writer::detached();
         let Some(Incoming::Request(request)) = take(&Peer::new(), &message.text, &writer)? else {
             return Err(bad_request(INVALID_REQUEST, "expected a request"));
         };
         let cancellation = request.reply.cancellation().clone();
-        let answer = Box::pin(dispatch::answer(Arc::clone(&session), request));
-        let shutdown = self.shutdown.clone();
-        self.tasks.spawn(async move {
-            shutdown.run_until_cancelled_owned(answer).await;
-            session.end();
-        });
+        // The session is that of this request alone, and ends when nothing needs it any more.
+        let answer = Box::pin(dispatch::answer(session, request));
+        self.tasks.spawn(self.shutdown.clone().run_until_cancelled_owned(answer));
         drop(writer);
         Ok(self.respond(outbox, accepts, headers, Whose::Modern(cancellation)).await)
     }
@@ -88,7 +91,7 @@ impl Server {
         let request = match take(&connected.peer, &message.text, &writer)? {
             Some(Incoming::Request(request)) => request,
             Some(Incoming::Notification { method, params }) => {
-                connected.session.hears(&method, params);
+                connected.session.hears(&method, params.as_ref());
                 return Ok(response::empty(StatusCode::ACCEPTED));
             }
             None => return Ok(response::empty(StatusCode::ACCEPTED)),
@@ -193,6 +196,19 @@ impl Server {
             _ => StatusCode::OK,
         }
     }
+}
+
+/// The arguments of a tool that headers repeat.
+async fn mirrored(session: &Session, meta: Option<&Raw>, tool: &str) -> Vec<(String, String)> {
+    // What is wrong with it, `dispatch` says.
+    let Ok(meta) = RequestMeta::read(meta) else {
+        return Vec::new();
+    };
+    let exposure = session.exposure(&meta);
+    if exposure.is_direct() {
+        exposure.gateway().start_all(&session.presence(&meta)).await;
+    }
+    exposure.mirrored(tool)
 }
 
 fn take(peer: &Peer, text: &Bytes, outlet: &Writer) -> Result<Option<Incoming>, Refusal> {

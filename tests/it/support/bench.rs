@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::agent::Agent;
+use crate::support::http::{Http, Program};
 use crate::support::process::{Output, fake_path, finish};
 use crate::support::real::{Sdk, sdk_client};
 use crate::support::{command, snapshot};
@@ -153,6 +154,17 @@ impl Bench {
         let mut command = self.command(&["serve"]);
         command.arg("--config").arg(self.config_path());
         command
+    }
+
+    /// Starts the gateway on a port of its own choice; the program, and a client of it.
+    pub(crate) fn http(&self) -> (Program, Http) {
+        const SAYS: &str = "http://";
+        let program = Program(self.agent_with(["--http", "127.0.0.1:0"]));
+        program.0.wait_stderr("/mcp");
+        let log = program.0.stderr();
+        let (_, url) = log.split_once(SAYS).expect("a URL");
+        let (address, _) = url.split_once("/mcp").expect("the endpoint");
+        (program, Http(address.parse().expect("an address")))
     }
 
     /// An agent on a server itself, started as the gateway would start this entry.

@@ -24,11 +24,9 @@ fn refused(method: &str, params: Value, pairs: &[(&str, &str)]) -> Option<i64> {
 
 fn refused_as_is(message: &Value, pairs: &[(&str, &str)]) -> Option<i64> {
     let message = Message::read(Bytes::from(message.to_string())).unwrap();
-    let parameters = |tool: &str| {
-        assert_eq!(tool, "tool");
-        vec![("Mcp-Param-A".to_owned(), "/a".to_owned())]
-    };
-    let refusal = check(&message, &headers(pairs), parameters).err()?;
+    let (headers, mirrored) = (headers(pairs), [("Mcp-Param-A".to_owned(), "/a".to_owned())]);
+    let checked = check(&message, &headers);
+    let refusal = checked.and_then(|()| check_arguments(&message, &headers, &mirrored)).err()?;
     assert_eq!(refusal.status.as_u16(), 400);
     refusal.error.parse::<Value>().unwrap()["code"].as_i64()
 }

@@ -1,0 +1,282 @@
+//! Agents over HTTP, in sessions of the older revisions and without any in the newest.
+
+use std::thread;
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::http::{Http, Program, Response};
+use crate::support::{Bench, fake};
+
+/// A server in `proxy` mode, and one client.
+fn serve() -> (Program, Http) {
+    let script = json!({ "tools": ["echo", "sleep", "count", "ask"] });
+    let bench = Bench::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"));
+    bench.http()
+}
+
+fn request(id: u32, method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+/// The parameters of a call of the fake's tool.
+fn tool(name: &str, arguments: Value) -> Value {
+    let path = json!({ "toolbox": "box", "server": "fake", "tool": name });
+    json!({ "name": "use_tool", "arguments": { "tool": path, "arguments": arguments } })
+}
+
+/// A session, by its id.
+struct Session {
+    http: Http,
+    id: String,
+}
+
+impl Session {
+    fn begin(http: Http) -> Self {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": { "elicitation": {} },
+            "clientInfo": { "name": "test-agent", "version": "1.0.0" },
+        });
+        let answer = http.post(&[], &request(0, "initialize", params));
+        assert_eq!(answer.status, 200);
+        let id = answer.header("mcp-session-id").expect("a session").to_owned();
+        assert!(id.len() >= 32 && id.bytes().all(|byte| byte.is_ascii_graphic()), "{id}");
+        assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25");
+        let session = Self { http, id };
+        let told = session.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        assert_eq!((told.status, told.text().as_str()), (202, ""));
+        session
+    }
+
+    fn headers(&self) -> [(&str, &str); 2] {
+        [("Mcp-Session-Id", &self.id), ("MCP-Protocol-Version", "2025-11-25")]
+    }
+
+    fn post(&self, message: &Value) -> Response {
+        self.http.post(&self.headers(), message)
+    }
+
+    fn get(&self, after: Option<&str>) -> Response {
+        let after = after.map(|after| ("Last-Event-ID", after));
+        let headers: Vec<_> = self.headers().into_iter().chain(after).collect();
+        self.http.send("GET", "/mcp", &headers, "")
+    }
+}
+
+/// A request of the newest revision.
+fn modern(http: Http, method: &str, params: Value, headers: &[(&str, &str)]) -> Response {
+    let mut params = params;
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    let capabilities = &mut params["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    if capabilities.is_null() {
+        *capabilities = json!({});
+    }
+    let usual = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method)];
+    let headers: Vec<_> = usual.into_iter().chain(headers.iter().copied()).collect();
+    http.post(&headers, &request(7, method, params))
+}
+
+#[test]
+fn a_session_from_its_beginning_to_its_end() {
+    let (_program, http) = serve();
+    let session = Session::begin(http);
+    let tools = session.post(&request(1, "tools/list", json!({}))).json();
+    assert_eq!(tools["result"]["tools"][0]["name"], "open_toolbox");
+    let odd = r#"{"jsonrpc":"2.0","id":"a\u0062","method":"tools/call","params":
+        {"name":"use_tool","arguments":{"tool":{"toolbox":"box","server":"fake","tool":"echo"},
+        "arguments":{"n": 1.00,"text":"a\u0062"}}}}"#;
+    let answer = session.http.send("POST", "/mcp", &session.headers(), odd).text();
+    assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":"a\u0062","result":"#), "{answer}");
+    let ended = http.send("DELETE", "/mcp", &session.headers(), "");
+    assert_eq!(ended.status, 204);
+    for gone in [session.post(&request(2, "tools/list", json!({}))), session.get(None)] {
+        assert_eq!(gone.status, 404);
+    }
+}
+
+#[test]
+fn a_request_of_the_newest_revision_needs_no_session() {
+    let (_program, http) = serve();
+    let found = modern(http, "server/discover", json!({}), &[]);
+    assert_eq!((found.status, found.header("mcp-session-id")), (200, None));
+    let found = found.json();
+    assert_eq!(found["id"], 7);
+    assert!(found["result"]["supportedVersions"].as_array().is_some_and(|all| !all.is_empty()));
+    let name = ("Mcp-Name", "use_tool");
+    let answer = modern(http, "tools/call", tool("echo", json!({"text": "hello"})), &[name]);
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json()["result"]["resultType"], "complete");
+
+    let refused = |response: Response| {
+        let status = response.status;
+        (status, response.json()["error"]["code"].clone())
+    };
+    let call = || tool("echo", json!({}));
+    assert_eq!(refused(modern(http, "tools/call", call(), &[])), (400, json!(-32020)));
+    let other = ("Mcp-Name", "open_toolbox");
+    assert_eq!(refused(modern(http, "tools/call", call(), &[other])), (400, json!(-32020)));
+    assert_eq!(refused(modern(http, "no/such/method", json!({}), &[])), (404, json!(-32601)));
+    assert_eq!(http.send("GET", "/mcp", &[], "").status, 405);
+}
+
+#[test]
+fn what_belongs_to_a_call_comes_on_its_stream_and_a_lost_stream_goes_on() {
+    let (_program, http) = serve();
+    let session = Session::begin(http);
+    let mut params = tool("sleep", json!({ "ms": 300, "progressEveryMs": 50 }));
+    params["_meta"] = json!({ "progressToken": "mine" });
+    let mut stream = session.post(&request(1, "tools/call", params));
+    assert_eq!(stream.header("content-type"), Some("text/event-stream"));
+    let primed = stream.event().expect("an event");
+    assert_eq!((primed.data.as_str(), primed.retry.is_some()), ("", true));
+    let first = stream.event().expect("an event");
+    assert_eq!(first.json()["params"]["progressToken"], "mine");
+    drop(stream);
+    let rest = session.get(first.id.as_deref()).messages();
+    let (answer, progress) = rest.split_last().expect("an answer");
+    assert_eq!(answer["id"], 1);
+    assert!(progress.iter().all(|message| message["method"] == "notifications/progress"));
+}
+
+#[test]
+fn what_a_server_asks_comes_on_the_stream_of_the_call() {
+    let (_program, http) = serve();
+    let session = Session::begin(http);
+    let form = json!({ "message": "Who?", "requestedSchema": { "type": "object" } });
+    let params = tool("ask", json!({ "method": "elicitation/create", "params": form }));
+    let mut stream = session.post(&request(1, "tools/call", params));
+    assert_eq!(stream.event().expect("an event").data, "");
+    let asked = stream.event().expect("an event").json();
+    assert_eq!((&asked["method"], &asked["params"]), (&json!("elicitation/create"), &form));
+    let said = json!({ "action": "accept", "content": { "name": "me" } });
+    let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": said });
+    assert_eq!(session.post(&answer).status, 202);
+    let answer = stream.event().expect("an event").json();
+    assert_eq!(answer["id"], 1);
+    assert!(answer.to_string().contains(r#""name":"me""#), "{answer}");
+    assert_eq!(stream.event(), None);
+}
+
+#[test]
+fn what_a_server_asks_is_answered_in_another_request_of_the_newest_revision() {
+    let (_program, http) = serve();
+    let form = json!({ "message": "Who?", "requestedSchema": { "type": "object" } });
+    let params = tool("ask", json!({ "method": "elicitation/create", "params": form }));
+    let call = |more: Value| {
+        let mut params = params.clone();
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            params[key] = value.clone();
+        }
+        let answer = modern(http, "tools/call", params, &[("Mcp-Name", "use_tool")]);
+        assert_eq!(answer.status, 200);
+        answer.json()["result"].clone()
+    };
+    let required = call(json!({}));
+    assert_eq!(required["resultType"], "input_required");
+    let questions = required["inputRequests"].as_object().expect("questions");
+    let (key, question) = questions.iter().next().expect("a question");
+    assert_eq!(question["params"], form);
+    let said = json!({ "action": "accept", "content": { "name": "me" } });
+    let state = &required["requestState"];
+    let done = call(json!({ "inputResponses": { key: said }, "requestState": state }));
+    assert_eq!(done["resultType"], "complete");
+    assert!(done.to_string().contains(r#""name":"me""#), "{done}");
+}
+
+#[test]
+fn a_client_that_closes_its_stream_cancels_a_request_of_the_newest_revision() {
+    let (_program, http) = serve();
+    let mut params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 20 }));
+    params["_meta"] = json!({ "progressToken": "mine" });
+    let name = ("Mcp-Name", "use_tool");
+    let mut stream = modern(http, "tools/call", params, &[name]);
+    assert!(stream.event().is_some());
+    drop(stream);
+    // Nothing tells of the cancellation but the server, which has to be asked.
+    loop {
+        let count = modern(http, "tools/call", tool("count", json!({})), &[name]).json();
+        let cancelled = count["result"]["structuredContent"]["cancelled"].as_array();
+        if cancelled.is_some_and(|cancelled| cancelled.len() == 1) {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_session_hears_of_new_tools_on_a_stream_of_its_own() {
+    let script = json!({ "tools": ["echo"] });
+    let bench = Bench::new().server("box", "fake", fake(script));
+    let (_program, http) = bench.http();
+    let session = Session::begin(http);
+    let mut stream = session.get(None);
+    assert_eq!(stream.event().expect("an event").data, "");
+    let params = json!({ "name": "open_toolbox", "arguments": { "toolbox": "box" } });
+    thread::scope(|scope| {
+        let opened = scope.spawn(|| session.post(&request(1, "tools/call", params)));
+        let told = stream.event().expect("an event").json();
+        assert_eq!(told["method"], "notifications/tools/list_changed");
+        let tools = session.post(&request(2, "tools/list", json!({}))).json();
+        let names = tools["result"]["tools"].as_array().expect("a list").iter();
+        assert!(names.into_iter().any(|tool| tool["name"] == "box__fake__echo"), "{tools}");
+        assert_eq!(opened.join().expect("an answer").status, 200);
+    });
+    // Another one has not opened it.
+    let other = Session::begin(http);
+    let tools = other.post(&request(1, "tools/list", json!({}))).json();
+    assert_eq!(tools["result"]["tools"].as_array().map(Vec::len), Some(1), "{tools}");
+}
+
+#[test]
+fn what_is_not_for_us_is_refused() {
+    let bench = Bench::new().server("box", "fake", fake(json!({ "tools": ["echo"] })));
+    let bench = bench.set("limits", json!({ "maxMessageBytes": 65536 }));
+    let (_program, http) = bench.http();
+    let message = request(1, "tools/list", json!({}));
+    let status = |headers: &[(&str, &str)]| http.post(headers, &message).status;
+    assert_eq!(status(&[("Host", "evil.example.com")]), 403);
+    assert_eq!(status(&[("Origin", "http://evil.example.com")]), 403);
+    assert_eq!(status(&[("Content-Type", "text/plain")]), 415);
+    assert_eq!(status(&[("Accept", "text/html")]), 406);
+    assert_eq!(status(&[("Origin", "http://localhost:1")]), 400);
+    assert_eq!(status(&[("Mcp-Session-Id", "unknown")]), 404);
+    let sent = |method: &str, path: &str, body: &str| {
+        let response = http.send(method, path, &[], body);
+        (response.status, response.json()["error"]["code"].clone())
+    };
+    assert_eq!(sent("POST", "/", "{}"), (404, json!(-32600)));
+    assert_eq!(sent("PUT", "/mcp", "{}"), (405, json!(-32600)));
+    assert_eq!(sent("POST", "/mcp", "hello"), (400, json!(-32700)));
+    assert_eq!(sent("POST", "/mcp", &json!([message]).to_string()), (400, json!(-32600)));
+    let long = request(1, "tools/list", json!({ "text": "x".repeat(65536) })).to_string();
+    assert_eq!(sent("POST", "/mcp", &long), (413, json!(-32600)));
+}
+
+#[test]
+fn a_signal_ends_it_whoever_is_connected() {
+    let (program, http) = serve();
+    let session = Session::begin(http);
+    let mut stream = session.get(None);
+    let mut params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 20 }));
+    params["_meta"] = json!({ "progressToken": 1 });
+    let mut call = session.post(&request(1, "tools/call", params));
+    assert!(stream.event().is_some() && call.event().is_some());
+    program.0.close_stdin();
+    program.0.signal(Signal::TERM);
+    assert_eq!(program.0.wait_exit(Duration::from_secs(2)).code(), Some(0));
+}
+
+#[test]
+fn only_an_address_of_this_machine_will_do() {
+    let bench = Bench::new().server("box", "fake", fake(json!({ "tools": ["echo"] })));
+    let output = bench.run(["serve", "--http", "0.0.0.0:0"]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains("only this machine can be served"), "{output}");
+    let (_program, http) = bench.http();
+    let output = bench.run(["serve", "--http", &http.0.to_string()]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("cannot listen at"), "{output}");
+}

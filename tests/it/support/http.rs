@@ -1,0 +1,186 @@
+//! A small HTTP client that shows everything: statuses, headers, and events as they come.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Agent, DEADLINE};
+
+/// What most requests say of themselves.
+const USUAL: [(&str, &str); 2] =
+    [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
+
+/// A server, by its address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Http(pub(crate) SocketAddr);
+
+impl Http {
+    /// Posts a message to the endpoint, with these headers besides the usual ones, or in place of
+    /// them.
+    pub(crate) fn post(self, headers: &[(&str, &str)], message: &Value) -> Response {
+        self.send("POST", "/mcp", headers, &message.to_string())
+    }
+
+    /// Sends a request on a connection of its own, and reads the head of the response.
+    pub(crate) fn send(
+        self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Response {
+        let host = self.0.to_string();
+        let usual = USUAL.into_iter().chain([("Host", host.as_str())]);
+        let is_given =
+            |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        let usual = usual.filter(|(name, _)| !is_given(name));
+        let lines = usual.chain(headers.iter().copied());
+        let lines: String =
+            lines.map(|(name, value)| [name, ": ", value, "\r\n"].concat()).collect();
+        let text = format!(
+            "{method} {path} HTTP/1.1\r\nConnection: close\r\n{lines}Content-Length: {}\r\n\r\n{body}",
+            body.len(),
+        );
+        let mut stream = TcpStream::connect(self.0).expect("the server listens");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        stream.write_all(text.as_bytes()).expect("the server reads");
+        Response::read(BufReader::new(stream))
+    }
+}
+
+/// A program that serves over HTTP, which the end of its input does not end.
+pub(crate) struct Program(pub(crate) Agent);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.0.signal(Signal::TERM);
+    }
+}
+
+/// A response of which the head has come.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    body: BufReader<Body>,
+}
+
+/// One event of a stream.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) id: Option<String>,
+    pub(crate) retry: Option<String>,
+    pub(crate) data: String,
+}
+
+impl Event {
+    /// The message that the event carries.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.data).expect("a message")
+    }
+}
+
+impl Response {
+    fn read(mut stream: BufReader<TcpStream>) -> Self {
+        let mut line = || {
+            let mut line = String::new();
+            stream.read_line(&mut line).expect("a line of the head");
+            line.trim_end().to_owned()
+        };
+        let status = line().split(' ').nth(1).and_then(|status| status.parse().ok());
+        let mut headers = Vec::new();
+        while let Some((name, value)) = line().split_once(": ") {
+            headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        }
+        let is = |name: &str, said: &str| headers.iter().any(|(n, v)| n == name && v == said);
+        let body = Body { is_chunked: is("transfer-encoding", "chunked"), stream, left: 0 };
+        let body = BufReader::new(body);
+        Self { status: status.expect("a status"), headers, body }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The rest of the body.
+    pub(crate) fn text(mut self) -> String {
+        let mut text = String::new();
+        self.body.read_to_string(&mut text).expect("a body");
+        text
+    }
+
+    /// The body, which is one message.
+    #[track_caller]
+    pub(crate) fn json(self) -> Value {
+        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
+        serde_json::from_str(&self.text()).expect("a message")
+    }
+
+    /// The next event, comments passed over; `None` at the end of the stream.
+    pub(crate) fn event(&mut self) -> Option<Event> {
+        let mut event = Event::default();
+        let mut is_one = false;
+        loop {
+            let mut line = String::new();
+            if self.body.read_line(&mut line).expect("a line of the stream") == 0 {
+                return None;
+            }
+            let line = line.trim_end_matches('\n');
+            match line.split_once(':').map(|(field, value)| (field, value.trim_start())) {
+                Some(("id", value)) => event.id = Some(value.to_owned()),
+                Some(("retry", value)) => event.retry = Some(value.to_owned()),
+                Some(("data", value)) => value.clone_into(&mut event.data),
+                Some(("", _)) => continue,
+                Some(_) => {}
+                None if is_one => return Some(event),
+                None => continue,
+            }
+            is_one = true;
+        }
+    }
+
+    /// The messages of the rest of the stream.
+    pub(crate) fn messages(mut self) -> Vec<Value> {
+        assert_eq!(self.header("content-type"), Some("text/event-stream"), "{self:?}");
+        std::iter::from_fn(|| self.event())
+            .filter(|event| !event.data.is_empty())
+            .map(|event| event.json())
+            .collect()
+    }
+}
+
+/// A body, chunked or up to the end of the connection.
+#[derive(Debug)]
+struct Body {
+    stream: BufReader<TcpStream>,
+    is_chunked: bool,
+    /// What is left of a chunk.
+    left: u64,
+}
+
+impl Read for Body {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if !self.is_chunked {
+            return self.stream.read(buffer);
+        }
+        while self.left == 0 {
+            let mut size = String::new();
+            if self.stream.read_line(&mut size)? == 0 {
+                return Ok(0);
+            }
+            // There is an empty line after each chunk.
+            if !size.trim_end().is_empty() {
+                self.left = u64::from_str_radix(size.trim_end(), 16).expect("a size");
+                if self.left == 0 {
+                    return Ok(0);
+                }
+            }
+        }
+        let read = (&mut self.stream).take(self.left).read(buffer)?;
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
