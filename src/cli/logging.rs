@@ -21,6 +21,11 @@ pub(crate) fn start(global: &Global, default: LevelFilter) -> Result<Flush, Erro
     let level = global.log_level.unwrap_or(default);
     let rmcp = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::WARN) };
     let mut filter = Targets::new().with_default(level).with_target("rmcp", rmcp);
+    // What they say of every connection is of use to those who want everything.
+    let http = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
+    for library in ["hyper", "hyper_util", "reqwest", "rustls"] {
+        filter = filter.with_target(library, http);
+    }
     if global.log_level.is_none() && default < LevelFilter::INFO {
         // The commands that start servers say themselves which failed.
         filter = filter.with_target("mcp_workbench::backend::actor", LevelFilter::ERROR);

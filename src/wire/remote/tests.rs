@@ -282,6 +282,15 @@ async fn a_lost_session_ends_the_link() {
         assert_eq!(error(call).await["code"], -32603);
     }
     let (link, _hearing) = server.legacy().await;
+    tokio::time::pause();
+    tokio::time::advance(SHORT_SESSION).await;
+    tokio::time::resume();
+    let mut call = ask(&link, "tools/call").await;
+    server.next().await.says("404 Not Found", "", "").await;
+    assert_eq!(call.done().await, Err(RequestError::NotSent));
+    link.closed().await;
+
+    let (link, _hearing) = server.legacy().await;
     let call = ask(&link, "tools/call").await;
     let body = r#"{"error":{"code":-32601,"message":"no such method"}}"#;
     server.next().await.says("404 Not Found", JSON, body).await;
