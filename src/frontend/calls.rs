@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::backend::Outcome;
 use crate::exposure::{self, Exposure};
 use crate::frontend::dispatch::{Asked, send};
-use crate::frontend::era::{RequestMeta, fit};
+use crate::frontend::era::{RequestMeta, fit, harmless};
 use crate::frontend::session::Session;
 use crate::gateway::{Event, Origin, Presence, Question};
 use crate::raw::{self, Raw};
@@ -54,7 +54,7 @@ pub(crate) async fn call(session: Arc<Session>, asked: Asked, reply: Reply) {
         {
             session.open(&exposure, toolbox, awaits_relisting).await;
         }
-        outcome
+        harmless(outcome, asked.meta.is_modern)
     })
     .await;
 }

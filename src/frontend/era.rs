@@ -125,11 +125,19 @@ pub(crate) fn fit_result(result: Raw, is_modern: bool) -> Raw {
     fitted.unwrap_or(result)
 }
 
-/// Gives a server's answer the form of the agent's era.
+/// Gives an answer the form of the agent's era.
 pub(crate) fn fit(outcome: Outcome, is_modern: bool) -> Outcome {
     match outcome {
         Outcome::Result(result) => Outcome::Result(fit_result(result, is_modern)),
+        error @ Outcome::Error(_) => error,
+    }
+}
+
+/// A server's answer, which says nothing that an agent would take for our own.
+pub(crate) fn harmless(outcome: Outcome, is_modern: bool) -> Outcome {
+    match outcome {
         Outcome::Error(error) => Outcome::Error(fit_error(error, is_modern)),
+        result @ Outcome::Result(_) => result,
     }
 }
 

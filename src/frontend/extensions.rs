@@ -1,14 +1,17 @@
 //! What the protocol has grown beside itself: tasks, and methods that we know nothing of.
 //!
-//! A request about a task goes to the server that runs it. Any other is passed on when the agent
-//! said that it speaks extensions, and only one server may be meant.
+//! A request about a task goes to the server that runs it. Any other is passed on where only one
+//! running server may be meant: one that says that it speaks extensions, or any when the agent says
+//! so of itself.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::backend::Outcome;
 use crate::frontend::calls::{Passed, origin, pass as pass_on};
-use crate::frontend::dispatch::{Asked, send, unknown};
+use crate::frontend::dispatch::{Asked, unknown};
+use crate::frontend::era::harmless;
 use crate::frontend::session::Session;
 use crate::frontend::{resolve, things};
 use crate::name::Place;
@@ -16,9 +19,6 @@ use crate::wire::incoming::Reply;
 
 /// Passes a request on whose method is none of the protocol's own.
 pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
-    if !is_allowed(&session, &asked) {
-        return send(reply, unknown(&asked.method)).await;
-    }
     pass_on(session, asked, reply, move |passed| async move {
         let Passed { session, exposure, presence, asked, events } = &passed;
         if exposure.is_direct() {
@@ -28,19 +28,21 @@ pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
         let origin = origin(session, presence, &asked.meta, events);
         let gateway = exposure.gateway();
         let outcome = gateway.request(&place, &asked.method, &asked.params, origin).await;
-        outcome.unwrap_or_else(|error| things::failed(&error))
+        let outcome = outcome.unwrap_or_else(|error| things::failed(&error));
+        // Of such a method it is what the server says of it, and nothing about the connection.
+        if is_unknown(&outcome) {
+            unknown(&asked.method)
+        } else {
+            harmless(outcome, asked.meta.is_modern)
+        }
     })
     .await;
 }
 
-/// Whether the agent may use such a method: an older one that of tasks, which were part of the
-/// protocol for a while; any when it speaks extensions.
-fn is_allowed(session: &Session, asked: &Asked) -> bool {
-    let is_task = asked.method.starts_with("tasks/");
-    (is_task && !asked.meta.is_modern) || session.speaks_extensions(&asked.meta) || {
-        // The server says which capability it misses; without a task it is not asked.
-        is_task && asked.param("taskId").is_some()
-    }
+/// Whether a server says that it does not know the method.
+fn is_unknown(outcome: &Outcome) -> bool {
+    let Outcome::Error(error) = outcome else { return false };
+    error.member("code").is_some_and(|code| code.as_bytes() == b"-32601")
 }
 
 fn find(passed: &Passed) -> Option<Place> {
@@ -86,6 +88,9 @@ fn candidates(passed: &Passed) -> Vec<Place> {
         if is_of_family || !spoken.is_empty() {
             speaking.push((is_of_family, place));
         }
+    }
+    if speaking.is_empty() && passed.session.speaks_extensions(&asked.meta) {
+        return gateway.running();
     }
     let has_family = speaking.iter().any(|(is_of_family, _)| *is_of_family);
     let fitting = speaking.into_iter().filter(|(is_of_family, _)| *is_of_family || !has_family);

@@ -55,11 +55,11 @@ pub(crate) fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<Outcom
 }
 
 /// Says what we are (2026-07-28, server/discover). Where lists change as toolboxes are opened, the
-/// modern revision would not allow it; so it is not offered, and clients of both eras go on to
-/// `initialize`.
+/// modern revision would not allow it; so it is not offered over a stream, and clients of both eras
+/// go on to `initialize`. Over HTTP the era is decided before: they are shown a constant list.
 pub(crate) async fn discover(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
     let exposure = session.exposure(&asked.meta);
-    if exposure.changes_lists() {
+    if exposure.changes_lists() && session.can_be_told() {
         return Ok(unknown(&asked.method));
     }
     if exposure.is_direct() {

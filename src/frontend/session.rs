@@ -129,6 +129,11 @@ impl Session {
         if meta.is_modern { self.presence.within_requests() } else { self.presence.clone() }
     }
 
+    /// Whether the agent can be told what belongs to no request.
+    pub(crate) fn can_be_told(&self) -> bool {
+        self.notifier.is_some()
+    }
+
     /// What of servers' logs a request of this session hears.
     pub(crate) fn log(&self, meta: &RequestMeta) -> LogLevel {
         if meta.is_modern { meta.log.unwrap_or(LogLevel::NOTHING) } else { self.presence.log() }

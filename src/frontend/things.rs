@@ -8,6 +8,7 @@ use crate::backend::Outcome;
 use crate::exposure::{explain, uris};
 use crate::frontend::calls::{Passed, origin, pass};
 use crate::frontend::dispatch::{Asked, send};
+use crate::frontend::era::harmless;
 use crate::frontend::resolve;
 use crate::frontend::session::Session;
 use crate::gateway::{CallError, LogLevel};
@@ -93,7 +94,7 @@ async fn forward_with(passed: &Passed, place: &Place, key: &str, value: &Raw) ->
     let params: Vec<_> = params.collect();
     let origin = origin(session, presence, &asked.meta, events);
     let outcome = exposure.gateway().request(place, &asked.method, &params, origin).await;
-    outcome.unwrap_or_else(|error| failed(&error))
+    harmless(outcome.unwrap_or_else(|error| failed(&error)), asked.meta.is_modern)
 }
 
 /// What kept a request from its server, as an error of the protocol.

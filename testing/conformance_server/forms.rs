@@ -64,18 +64,19 @@ pub(crate) fn dialogue(name: &str, arguments: &Value) -> Option<Dialogue> {
 
 /// What is said when everything is answered.
 pub(crate) fn conclusion(name: &str, arguments: &Value, answers: &Map<String, Value>) -> String {
-    let content = |key: &str, field: &str| text(&answers[key]["content"], field);
+    let answer = |key: &str| answers.get(key).unwrap_or(&Value::Null);
+    let content = |key: &str, field: &str| text(&answer(key)["content"], field);
     match name {
         "test_sampling" => {
-            format!("LLM response: {}", text(&answers["sampling"]["content"], "text"))
+            format!("LLM response: {}", text(&answer("sampling")["content"], "text"))
         }
         "test_elicitation" => {
-            let answer = &answers["contact"];
+            let answer = answer("contact");
             let (action, content) = (text(answer, "action"), &answer["content"]);
             format!("User response: action={action}, content={content}")
         }
         "test_elicitation_sep1034_defaults" | "test_elicitation_sep1330_enums" => {
-            let answer = &answers["form"];
+            let answer = answer("form");
             let (action, content) = (text(answer, "action"), &answer["content"]);
             format!("Elicitation completed: action={action}, content={content}")
         }
@@ -86,7 +87,7 @@ pub(crate) fn conclusion(name: &str, arguments: &Value, answers: &Map<String, Va
             format!("{} likes {}.", content("step1", "name"), content("step2", "color"))
         }
         "test_input_required_result_prompt" => content("user_context", "context"),
-        "confirm_delete" if answers["confirm"]["content"]["confirm"] == true => {
+        "confirm_delete" if answer("confirm")["content"]["confirm"] == true => {
             format!("Deleted {}.", text(arguments, "filename"))
         }
         "confirm_delete" => format!("Kept {}.", text(arguments, "filename")),
