@@ -53,19 +53,19 @@ setup_npm() {
     checksum "${pins[@]}" >"$to/.stamp"
 }
 
+# setup_python ENVIRONMENT PINS: the SDK is one package in every version, so each wants its own.
 setup_python() {
-    local stamp=.test-env/python/.stamp
-    local pins=(tests/servers/requirements.txt)
-    is_current "$stamp" "${pins[@]}" && return
-    heading "Python servers and SDK"
+    local venv=.test-env/$1 pins=$2
+    is_current "$venv/.stamp" "$pins" && return
+    heading "Python servers and SDK ($1)"
     # Debian has `venv` without `ensurepip` until python3-venv is installed.
     if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
         as_root apt-get update -qq
         as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv
     fi
-    python3 -m venv --clear .test-env/python
-    .test-env/python/bin/pip install --quiet --disable-pip-version-check -r "${pins[0]}"
-    checksum "${pins[@]}" >"$stamp"
+    python3 -m venv --clear "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$pins"
+    checksum "$pins" >"$venv/.stamp"
 }
 
 setup_nextest() {
@@ -78,7 +78,8 @@ check_tools
 mkdir -p .test-env
 setup_npm node tests/servers "npm servers and SDK"
 setup_npm conformance tests/conformance "conformance suite"
-setup_python
+setup_python python tests/servers/requirements.txt
+setup_python python-v1 tests/servers/requirements-v1.txt
 case "${1:-}" in
 --setup) exit 0 ;;
 "") ;;

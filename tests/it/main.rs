@@ -20,6 +20,7 @@ mod cli_help;
 mod cli_import;
 mod cli_list;
 mod conformance_server;
+mod everything;
 mod fakes;
 mod real;
 mod real_servers;

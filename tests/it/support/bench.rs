@@ -4,19 +4,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::agent::Agent;
 use crate::support::http::{Http, Program};
-use crate::support::process::{Output, fake_path, finish};
+use crate::support::process::{Output, fake_path, finish, finish_within};
 use crate::support::real::{Sdk, sdk_client};
-use crate::support::{command, snapshot};
+use crate::support::{DEADLINE, command, snapshot};
 
 /// The server entry that starts the fake with this script.
 pub(crate) fn fake(script: Value) -> Value {
     json!({ "command": fake_path(), "args": [script.to_string()] })
+}
+
+/// The command, the arguments and the environment of a server entry.
+fn parts(entry: &Value) -> (String, Vec<String>, Vec<(String, String)>) {
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let args = entry["args"].as_array().into_iter().flatten().map(text);
+    let env = entry["env"].as_object().into_iter().flatten();
+    let env = env.map(|(name, value)| (name.clone(), text(value)));
+    (text(&entry["command"]), args.collect(), env.collect())
 }
 
 /// A temporary folder, a configuration in it, and a cleared environment.
@@ -169,11 +179,9 @@ impl Bench {
 
     /// An agent on a server itself, started as the gateway would start this entry.
     pub(crate) fn direct(&self, entry: &Value) -> Agent {
-        let text = |value: &Value| value.as_str().expect("a text").to_owned();
-        let args = entry["args"].as_array().into_iter().flatten().map(text);
-        let env = entry["env"].as_object().into_iter().flatten();
-        let mut server = self.equip(command(&text(&entry["command"])));
-        server.args(args).envs(env.map(|(name, value)| (name, text(value))));
+        let (program, args, env) = parts(entry);
+        let mut server = self.equip(command(&program));
+        server.args(args).envs(env);
         Agent::start(server).keeping(Arc::clone(&self.dir))
     }
 
@@ -186,13 +194,30 @@ impl Bench {
         path: [&str; 3],
         arguments: Value,
     ) -> Vec<Value> {
+        self.client(DEADLINE, sdk_client(sdk, mode, path, arguments)).json_lines()
+    }
+
+    /// Runs a client, which takes the command of its server as its last arguments, against the
+    /// gateway.
+    pub(crate) fn client(&self, within: Duration, mut client: Command) -> Output {
         self.write_config();
-        let mut client = sdk_client(sdk, mode, path, arguments);
         client
             .arg(env!("CARGO_BIN_EXE_mcp-workbench"))
             .args(["serve", "--config"])
             .arg(self.config_path());
-        finish(self.equip(client), "").json_lines()
+        finish_within(within, self.equip(client), "")
+    }
+
+    /// Runs such a client against a server itself, started as the gateway would start this entry.
+    pub(crate) fn direct_client(
+        &self,
+        within: Duration,
+        mut client: Command,
+        entry: &Value,
+    ) -> Output {
+        let (program, args, env) = parts(entry);
+        client.arg(program).args(args).envs(env);
+        finish_within(within, self.equip(client), "")
     }
 
     /// Snapshot settings that hide this test's folder, pids, ports, times and versions.

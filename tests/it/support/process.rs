@@ -137,7 +137,13 @@ impl fmt::Display for Output {
 
 /// Runs a command to its end, with this text as its input, which must fit into a pipe.
 #[track_caller]
-pub(crate) fn finish(mut command: Command, input: &str) -> Output {
+pub(crate) fn finish(command: Command, input: &str) -> Output {
+    finish_within(DEADLINE, command, input)
+}
+
+/// Like [`finish`], for a command that takes longer than most.
+#[track_caller]
+pub(crate) fn finish_within(within: Duration, mut command: Command, input: &str) -> Output {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -151,9 +157,9 @@ pub(crate) fn finish(mut command: Command, input: &str) -> Output {
     drop(stdin);
     let (done, finished) = channel();
     thread::spawn(move || done.send(child.wait_with_output()));
-    let output = finished.recv_timeout(DEADLINE).unwrap_or_else(|_| {
+    let output = finished.recv_timeout(within).unwrap_or_else(|_| {
         signal(pid, Signal::KILL);
-        panic!("{command:?} is still running after {DEADLINE:?}");
+        panic!("{command:?} is still running after {within:?}");
     });
     let output = output.expect("the program's output");
     let text = |bytes| String::from_utf8(bytes).expect("output in UTF-8");

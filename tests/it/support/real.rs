@@ -30,6 +30,23 @@ impl Sdk {
     }
 }
 
+/// The official SDKs that [`walker`] walks with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WalkerSdk {
+    /// `@modelcontextprotocol/sdk`, which only knows `initialize`.
+    TypeScript1,
+    /// `@modelcontextprotocol/client` as it comes, without a probe.
+    TypeScript2,
+    /// The same, which probes `server/discover`.
+    TypeScript2Auto,
+    /// `mcp` before its version 2, which only knows `initialize`.
+    Python1,
+    /// `mcp` without a probe.
+    Python2,
+    /// The same as it comes, which probes `server/discover`.
+    Python2Auto,
+}
+
 /// The executable of a server from npm, such as `mcp-server-everything`.
 #[track_caller]
 pub(crate) fn npm(server: &str) -> String {
@@ -68,6 +85,25 @@ pub(crate) fn sdk_client(sdk: Sdk, mode: &str, path: [&str; 3], arguments: Value
         }
     };
     client.arg(mode).args(path).args([&arguments.to_string(), "--"]);
+    client
+}
+
+/// A client that walks `tests/clients/everything.json` and takes the command of the server as its
+/// further arguments. It names things as the server itself does in the mode `plain`, and as the
+/// gateway does in `dynamic` and `proxy`.
+#[track_caller]
+pub(crate) fn walker(sdk: WalkerSdk, mode: &str, toolbox: &str, server: &str) -> Command {
+    let (interpreter, program, version) = match sdk {
+        WalkerSdk::TypeScript1 => ("node".to_owned(), "everything.mjs", "v1"),
+        WalkerSdk::TypeScript2 => ("node".to_owned(), "everything.mjs", "v2"),
+        WalkerSdk::TypeScript2Auto => ("node".to_owned(), "everything.mjs", "v2-auto"),
+        WalkerSdk::Python1 => (installed("python-v1/bin/python"), "everything.py", "v1"),
+        WalkerSdk::Python2 => (pypi("python"), "everything.py", "v2"),
+        WalkerSdk::Python2Auto => (pypi("python"), "everything.py", "v2-auto"),
+    };
+    let mut client = command(&interpreter);
+    client.arg(manifest_dir().join("tests/clients").join(program));
+    client.args([version, mode, toolbox, server, "--"]);
     client
 }
 

@@ -291,6 +291,7 @@ fn lock_files_say_what_and_not_where_from() {
         "tests/conformance/package-lock.json",
         "tests/servers/package-lock.json",
         "tests/servers/requirements.txt",
+        "tests/servers/requirements-v1.txt",
     ] {
         let text = read(path);
         assert!(text.lines().count() > 5, "{path}");

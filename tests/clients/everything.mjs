@@ -1,0 +1,230 @@
+// Walks the steps of everything.json with an official TypeScript SDK, and prints what came of
+// each, one JSON object a line: the same for every run, and whoever is between it and the server.
+//
+//   node everything.mjs <sdk> <mode> <toolbox> <server> -- <command> [argument...]
+//
+// `v1`, `v2` and `v2-auto` are the SDKs as in typescript.mjs. The mode says how things are named:
+// `plain` as the server itself does, `dynamic` with the toolbox and the server in front, `proxy`
+// the same, with tools called through `use_tool`.
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+
+const require = createRequire(new URL('../../.test-env/node/package.json', import.meta.url));
+const scenario = JSON.parse(readFileSync(new URL('everything.json', import.meta.url), 'utf8'));
+
+const WAIT = 10_000;
+const CALL_TIMEOUT = 15_000;
+
+const [sdk, mode, toolbox, server, dashes, command, ...args] = process.argv.slice(2);
+if (!['v1', 'v2', 'v2-auto'].includes(sdk) || !['plain', 'dynamic', 'proxy'].includes(mode) || dashes !== '--' || !command) {
+    console.error('usage: <v1|v2|v2-auto> <plain|dynamic|proxy> <toolbox> <server> -- <command>...');
+    process.exit(2);
+}
+const v1 = sdk === 'v1';
+const prefix = mode === 'plain' ? '' : `${toolbox}__${server}__`;
+const features = v1 ? ['tasks'] : [];
+
+// --- what is not the same twice, or not named the same
+
+const blots = scenario.blots.map(([pattern, blot]) => [new RegExp(pattern, 'g'), blot]);
+const blot = (text) => blots.reduce((left, [pattern, replacement]) => left.replace(pattern, replacement), text);
+
+// A blob that is text is shown as text, for there may be a time in it.
+function blob(base64) {
+    const bytes = Buffer.from(base64, 'base64');
+    const text = bytes.toString('utf8');
+    return Buffer.from(text, 'utf8').equals(bytes) ? `text: ${blot(text)}` : base64;
+}
+
+function normal(value, key) {
+    if (typeof value === 'string') return key === 'blob' ? blob(value) : blot(value);
+    if (Array.isArray(value)) return value.map((item) => normal(item));
+    if (value === null || typeof value !== 'object') return value;
+    return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, normal(member, name)]));
+}
+
+const own = (items) =>
+    items
+        .filter(({ name }) => name.startsWith(prefix))
+        .map((item) => ({ ...item, name: item.name.slice(prefix.length) }))
+        .sort((a, b) => (a.name < b.name ? -1 : 1));
+const byUri = (items) => items.sort((a, b) => ((a.uri ?? a.uriTemplate) < (b.uri ?? b.uriTemplate) ? -1 : 1));
+
+// --- what the server says and asks
+
+const heard = [];
+let wake = () => {};
+
+function hear(method, params) {
+    const message = normal({ method, params });
+    if (message.params?.data === '<level> message') message.params.level = '<level>';
+    heard.push(JSON.stringify(message));
+    wake();
+}
+
+async function awaitMessage(pattern, from) {
+    const end = Date.now() + WAIT;
+    while (!heard.slice(from).some((message) => new RegExp(pattern).test(message))) {
+        if (Date.now() > end) throw new Error(`nothing heard of ${pattern}: ${heard.slice(from).join('\n')}`);
+        await new Promise((resolve) => {
+            wake = resolve;
+            setTimeout(resolve, end - Date.now() + 1).unref();
+        });
+    }
+}
+
+let roots = scenario.roots;
+let answers = {};
+
+async function answer({ method, params }, extra) {
+    hear(method, params);
+    const result = method === 'roots/list' ? { roots } : answers[method];
+    if (!result) throw new Error(`no answer to ${method}`);
+    if (!params?.task) return result;
+    const task = await extra.taskStore.createTask(params.task);
+    setImmediate(() => extra.taskStore.storeTaskResult(task.taskId, 'completed', result));
+    return { task };
+}
+
+// --- the client
+
+const { Client } = require(v1 ? '@modelcontextprotocol/sdk/client/index.js' : '@modelcontextprotocol/client');
+const { StdioClientTransport } = require(
+    v1 ? '@modelcontextprotocol/sdk/client/stdio.js' : '@modelcontextprotocol/client/stdio',
+);
+const capabilities = { roots: { listChanged: true }, sampling: {}, elicitation: { form: {}, url: {} } };
+const options = { capabilities };
+if (v1) {
+    const { InMemoryTaskStore } = require('@modelcontextprotocol/sdk/experimental/tasks');
+    options.taskStore = new InMemoryTaskStore();
+    const requests = { sampling: { createMessage: {} }, elicitation: { create: {} } };
+    capabilities.tasks = { list: {}, cancel: {}, requests };
+}
+if (sdk === 'v2-auto') options.versionNegotiation = { mode: 'auto' };
+
+const client = new Client({ name: 'everything-client', version: '1.0.0' }, options);
+client.fallbackNotificationHandler = async ({ method, params }) => hear(method, params);
+if (v1) {
+    const types = require('@modelcontextprotocol/sdk/types.js');
+    client.setRequestHandler(types.ListRootsRequestSchema, answer);
+    client.setRequestHandler(types.CreateMessageRequestSchema, answer);
+    client.setRequestHandler(types.ElicitRequestSchema, answer);
+} else {
+    for (const method of ['roots/list', 'sampling/createMessage', 'elicitation/create']) {
+        client.setRequestHandler(method, answer);
+    }
+}
+
+// --- the steps
+
+const throughUseTool = (tool, given) => ({
+    name: 'use_tool',
+    arguments: { tool: { toolbox, server, tool }, arguments: given ?? {} },
+});
+const called = (tool, given) =>
+    mode === 'proxy' ? throughUseTool(tool, given) : { name: prefix + tool, arguments: given };
+
+const tasks = () => client.experimental.tasks;
+async function* stream(step) {
+    const params = called(step.tool, step.arguments);
+    for await (const message of tasks().callToolStream(params, undefined, { task: { ttl: 60_000 } })) {
+        if (message.type === 'error') throw message.error;
+        yield message;
+    }
+}
+
+async function open() {
+    const { content } = await client.callTool({ name: 'open_toolbox', arguments: { toolbox, detail: 'full' } });
+    return JSON.parse(content[0].text);
+}
+
+const does = {
+    ping: () => client.ping(),
+    setLevel: ({ level }) => client.setLoggingLevel(level),
+    tools: async () => {
+        if (mode !== 'proxy') return own((await client.listTools()).tools);
+        return own((await open()).tools.map(({ toolbox, server, ...tool }) => ({ ...tool, name: prefix + tool.name })));
+    },
+    prompts: async () => own((await client.listPrompts()).prompts),
+    resources: async () => byUri((await client.listResources()).resources),
+    templates: async () => byUri((await client.listResourceTemplates()).resourceTemplates),
+    call: async (step) => {
+        // The SDK loses the last one when it comes together with the result.
+        const progress = [];
+        const onprogress =
+            step.progress && ((update) => update.progress < update.total && progress.push(update));
+        const result = await client.callTool(
+            called(step.tool, step.arguments),
+            ...(v1 ? [undefined] : []),
+            { timeout: CALL_TIMEOUT, ...(onprogress && { onprogress }) },
+        );
+        return onprogress ? { ...result, progress } : result;
+    },
+    cancel: async (step) => {
+        const stop = new AbortController();
+        const options = { signal: stop.signal, onprogress: () => stop.abort(), timeout: CALL_TIMEOUT };
+        try {
+            return await client.callTool(called(step.tool, step.arguments), ...(v1 ? [undefined] : []), options);
+        } catch (error) {
+            if (stop.signal.aborted) throw new Error('cancelled');
+            throw error;
+        }
+    },
+    read: ({ uri }) => client.readResource({ uri }),
+    subscribe: ({ uri }) => client.subscribeResource({ uri }),
+    unsubscribe: ({ uri }) => client.unsubscribeResource({ uri }),
+    prompt: (step) => client.getPrompt({ name: prefix + step.prompt, arguments: step.arguments }),
+    complete: ({ prompt, template, argument, context }) =>
+        client.complete({
+            ref: prompt ? { type: 'ref/prompt', name: prefix + prompt } : { type: 'ref/resource', uri: template },
+            argument,
+            ...(context && { context: { arguments: context } }),
+        }),
+    setRoots: async (step) => {
+        roots = step.roots;
+        await client.sendRootsListChanged();
+        return {};
+    },
+    task: async (step) => {
+        for await (const { type, result } of stream(step)) if (type === 'result') return result;
+    },
+    cancelTask: async (step) => {
+        for await (const { task } of stream(step)) {
+            const { status, statusMessage } = await tasks().cancelTask(task.taskId);
+            return { status, statusMessage };
+        }
+    },
+    tasks: async () => (await tasks().listTasks()).tasks.map(({ status, ttl }) => ({ status, ttl })),
+};
+
+async function take(step) {
+    const from = step.sinceStart ? 0 : heard.length;
+    answers = step.answers ?? {};
+    let outcome;
+    try {
+        outcome = { result: normal(await does[step.do](step)) };
+    } catch (error) {
+        const { code, message, data } = error;
+        outcome = { error: normal({ code, message, data }) };
+    }
+    if (step.awaits) await awaitMessage(step.awaits, from);
+    return outcome;
+}
+
+const say = (step, outcome) => console.log(JSON.stringify({ step, ...outcome }));
+
+await client.connect(new StdioClientTransport({ command, args, env: process.env, stderr: 'inherit' }));
+const opened = mode === 'plain' ? null : await open();
+say('connect', {
+    result: {
+        capabilities: client.getServerCapabilities(),
+        instructions: opened ? opened.server_instructions?.[server] : client.getInstructions(),
+    },
+});
+for (const step of scenario.steps) {
+    if (!step.needs || features.includes(step.needs)) say(step.step, await take(step));
+}
+say('heard', { result: [...new Set(heard)].sort().map((message) => JSON.parse(message)) });
+await client.close();
+process.exit(0);

@@ -1,0 +1,356 @@
+"""Walks the steps of everything.json with the official Python SDK, and prints what came of each,
+one JSON object a line: the same for every run, and whoever is between it and the server.
+
+    python everything.py <sdk> <mode> <toolbox> <server> -- <command> [argument...]
+
+`v1` is the SDK below 2, `v2` the one from 2 on without a probe, `v2-auto` the same as it comes; each
+wants an environment of its own. The mode says how things are named: `plain` as the server itself
+does, `dynamic` with the toolbox and the server in front, `proxy` the same, with tools called
+through `use_tool`.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import re
+import sys
+import warnings
+from contextlib import asynccontextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+
+from mcp import ClientSession, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+from pydantic import TypeAdapter
+
+WAIT = 10
+CALL_TIMEOUT = 15
+SCENARIO = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+BLOTS = [(re.compile(pattern), blot) for pattern, blot in SCENARIO["blots"]]
+INFO = types.Implementation(name="everything-client", version="1.0.0")
+
+
+def blotted(text):
+    for pattern, blot in BLOTS:
+        text = pattern.sub(blot, text)
+    return text
+
+
+def blob(encoded):
+    """A blob that is text is shown as text, for there may be a time in it."""
+    try:
+        return f"text: {blotted(base64.b64decode(encoded).decode())}"
+    except UnicodeDecodeError:
+        return encoded
+
+
+def normal(value, key=None):
+    """Without what is not the same twice."""
+    if isinstance(value, str):
+        return blob(value) if key == "blob" else blotted(value)
+    if isinstance(value, list):
+        return [normal(item) for item in value]
+    if isinstance(value, dict):
+        return {name: normal(member, name) for name, member in value.items()}
+    return value
+
+
+def plain(model):
+    """A model of the SDK as it is on the wire."""
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def by_uri(items):
+    return sorted(items, key=lambda item: item.get("uri") or item["uriTemplate"])
+
+
+class Heard:
+    """What the server said and asked."""
+
+    def __init__(self):
+        self.messages = []
+        self.changed = asyncio.Event()
+
+    def add(self, model):
+        message = normal(plain(getattr(model, "root", model)))
+        if message["method"] == "notifications/progress":
+            return
+        message = {name: message[name] for name in ("method", "params") if name in message}
+        if message.get("params", {}).get("data") == "<level> message":
+            message["params"]["level"] = "<level>"
+        self.messages.append(json.dumps(message, ensure_ascii=False, sort_keys=True))
+        self.changed.set()
+
+    async def wait(self, pattern, since):
+        while not any(re.search(pattern, message) for message in self.messages[since:]):
+            self.changed.clear()
+            await asyncio.wait_for(self.changed.wait(), WAIT)
+
+
+class Agent:
+    """The client, and the user behind it, who answers as the scenario says."""
+
+    def __init__(self, sdk, mode, toolbox, server):
+        self.v1 = sdk == "v1"
+        self.sdk, self.mode, self.toolbox, self.server = sdk, mode, toolbox, server
+        self.prefix = "" if mode == "plain" else f"{toolbox}__{server}__"
+        self.heard = Heard()
+        self.roots = SCENARIO["roots"]
+        self.answers = {}
+        self.tasks = {}
+
+    # What the server asks.
+
+    async def on_message(self, message):
+        if isinstance(message, Exception):
+            raise message
+        if not hasattr(message, "request_id"):
+            self.heard.add(message)
+
+    def answer(self, request, result):
+        self.heard.add(request)
+        return result.model_validate(self.answers[request.method])
+
+    async def on_roots(self, context):
+        self.heard.add(types.ListRootsRequest())
+        return types.ListRootsResult.model_validate({"roots": self.roots})
+
+    async def on_sampling(self, context, params):
+        request = types.CreateMessageRequest(params=params)
+        return self.answer(request, types.CreateMessageResult)
+
+    async def on_elicitation(self, context, params):
+        return self.answer(types.ElicitRequest(params=params), types.ElicitResult)
+
+    # The connection.
+
+    @asynccontextmanager
+    async def connected(self, command):
+        parameters = StdioServerParameters(
+            command=command[0], args=command[1:], env=dict(os.environ)
+        )
+        handlers = {
+            "sampling_callback": self.on_sampling,
+            "elicitation_callback": self.on_elicitation,
+            "list_roots_callback": self.on_roots,
+            "message_handler": self.on_message,
+            "client_info": INFO,
+        }
+        if self.v1:
+            handlers["experimental_task_handlers"] = self.task_handlers()
+            async with stdio_client(parameters) as (reading, writing):
+                async with ClientSession(reading, writing, **handlers) as self.client:
+                    result = await self.client.initialize()
+                    yield result.capabilities, result.instructions
+        else:
+            from mcp import Client
+
+            mode = "auto" if self.sdk == "v2-auto" else "legacy"
+            async with Client(parameters, mode=mode, **handlers) as self.client:
+                yield self.client.server_capabilities, self.client.instructions
+
+    # The steps.
+
+    def called(self, step):
+        tool, arguments = step["tool"], step.get("arguments")
+        if self.mode != "proxy":
+            return self.prefix + tool, arguments
+        path = {"toolbox": self.toolbox, "server": self.server, "tool": tool}
+        return "use_tool", {"tool": path, "arguments": arguments or {}}
+
+    def own(self, items):
+        items = [item for item in items if item["name"].startswith(self.prefix)]
+        items = [{**item, "name": item["name"][len(self.prefix) :]} for item in items]
+        return sorted(items, key=lambda item: item["name"])
+
+    def uri(self, uri):
+        return TypeAdapter(types.AnyUrl).validate_python(uri) if self.v1 else uri
+
+    async def open(self):
+        arguments = {"toolbox": self.toolbox, "detail": "full"}
+        return json.loads((await self.client.call_tool("open_toolbox", arguments)).content[0].text)
+
+    async def do_ping(self, step):
+        return plain(await self.client.send_ping())
+
+    async def do_setLevel(self, step):
+        return plain(await self.client.set_logging_level(step["level"]))
+
+    async def do_tools(self, step):
+        if self.mode != "proxy":
+            return self.own(plain(await self.client.list_tools())["tools"])
+        path = ("toolbox", "server")
+        tools = [
+            {key: tool[key] for key in tool if key not in path}
+            for tool in (await self.open())["tools"]
+        ]
+        return sorted(tools, key=lambda tool: tool["name"])
+
+    async def do_prompts(self, step):
+        return self.own(plain(await self.client.list_prompts())["prompts"])
+
+    async def do_resources(self, step):
+        return by_uri(plain(await self.client.list_resources())["resources"])
+
+    async def do_templates(self, step):
+        return by_uri(plain(await self.client.list_resource_templates())["resourceTemplates"])
+
+    async def do_call(self, step):
+        progress = []
+
+        async def on_progress(done, total, message):
+            if done < total:
+                progress.append({"progress": done, "total": total})
+
+        wanted = {"progress_callback": on_progress} if step.get("progress") else {}
+        call = self.client.call_tool(*self.called(step), **wanted)
+        result = plain(await asyncio.wait_for(call, CALL_TIMEOUT))
+        return {**result, "progress": progress} if wanted else result
+
+    async def do_cancel(self, step):
+        begun = asyncio.Event()
+
+        async def on_progress(done, total, message):
+            begun.set()
+
+        name, arguments = self.called(step)
+        # The older SDK tells the server only if the program does so itself.
+        request_id = self.client._request_id if self.v1 else None
+        call = asyncio.create_task(
+            self.client.call_tool(name, arguments, progress_callback=on_progress)
+        )
+        await asyncio.wait_for(begun.wait(), CALL_TIMEOUT)
+        if self.v1:
+            params = types.CancelledNotificationParams(requestId=request_id)
+            cancelled = types.CancelledNotification(params=params)
+            await self.client.send_notification(types.ClientNotification(cancelled))
+        call.cancel()
+        try:
+            return plain(await call)
+        except asyncio.CancelledError:
+            raise RuntimeError("cancelled") from None
+
+    async def do_read(self, step):
+        return plain(await self.client.read_resource(self.uri(step["uri"])))
+
+    async def do_subscribe(self, step):
+        return plain(await self.client.subscribe_resource(self.uri(step["uri"])))
+
+    async def do_unsubscribe(self, step):
+        return plain(await self.client.unsubscribe_resource(self.uri(step["uri"])))
+
+    async def do_prompt(self, step):
+        name = self.prefix + step["prompt"]
+        return plain(await self.client.get_prompt(name, step.get("arguments")))
+
+    async def do_complete(self, step):
+        if "prompt" in step:
+            ref = types.PromptReference(type="ref/prompt", name=self.prefix + step["prompt"])
+        else:
+            ref = types.ResourceTemplateReference(type="ref/resource", uri=step["template"])
+        context = {"context_arguments": step["context"]} if "context" in step else {}
+        return plain(await self.client.complete(ref, step["argument"], **context))
+
+    async def do_setRoots(self, step):
+        self.roots = step["roots"]
+        await self.client.send_roots_list_changed()
+        return {}
+
+    # Tasks, which only the older SDK has.
+
+    def task_handlers(self):
+        from mcp.client.experimental.task_handlers import ExperimentalTaskHandlers
+
+        def task(number, status):
+            now = datetime.now(timezone.utc)
+            times = {"createdAt": now, "lastUpdatedAt": now}
+            return {"taskId": f"{number:032x}", "status": status, "ttl": 60_000, **times}
+
+        def create(result):
+            number = len(self.tasks)
+            self.tasks[f"{number:032x}"] = number, result
+            return types.CreateTaskResult.model_validate({"task": task(number, "working")})
+
+        async def sampling(context, params, metadata):
+            return create(await self.on_sampling(context, params))
+
+        async def elicitation(context, params, metadata):
+            return create(await self.on_elicitation(context, params))
+
+        async def get(context, params):
+            number, _ = self.tasks[params.taskId]
+            return types.GetTaskResult.model_validate(task(number, "completed"))
+
+        async def result(context, params):
+            _, result = self.tasks[params.taskId]
+            return types.GetTaskPayloadResult.model_validate(plain(result))
+
+        return ExperimentalTaskHandlers(
+            augmented_sampling=sampling,
+            augmented_elicitation=elicitation,
+            get_task=get,
+            get_task_result=result,
+        )
+
+    async def task(self, step):
+        name, arguments = self.called(step)
+        created = await self.client.experimental.call_tool_as_task(name, arguments)
+        return created.task.taskId
+
+    async def do_task(self, step):
+        task = await self.task(step)
+        result = self.client.experimental.get_task_result(task, types.CallToolResult)
+        return plain(await asyncio.wait_for(result, CALL_TIMEOUT))
+
+    async def do_cancelTask(self, step):
+        task = await self.client.experimental.cancel_task(await self.task(step))
+        return {"status": task.status, "statusMessage": task.statusMessage}
+
+    async def do_tasks(self, step):
+        tasks = (await self.client.experimental.list_tasks()).tasks
+        return [{"status": task.status, "ttl": task.ttl} for task in tasks]
+
+    async def take(self, step):
+        since = 0 if step.get("sinceStart") else len(self.heard.messages)
+        self.answers = step.get("answers", {})
+        try:
+            outcome = {"result": normal(await getattr(self, f"do_{step['do']}")(step))}
+        except Exception as error:
+            told = getattr(error, "error", None)
+            told = plain(told) if told else {"message": str(error)}
+            outcome = {"error": normal(told)}
+        if "awaits" in step:
+            await self.heard.wait(step["awaits"], since)
+        return outcome
+
+
+def say(step, outcome):
+    print(json.dumps({"step": step, **outcome}, ensure_ascii=False), flush=True)
+
+
+async def main(sdk, mode, toolbox, server, command):
+    agent = Agent(sdk, mode, toolbox, server)
+    features = ["tasks"] if agent.v1 else []
+    async with agent.connected(command) as (capabilities, instructions):
+        if mode != "plain":
+            instructions = (await agent.open()).get("server_instructions", {}).get(server)
+        connect = {"capabilities": plain(capabilities), "instructions": instructions}
+        say("connect", {"result": connect})
+        for step in SCENARIO["steps"]:
+            if step.get("needs") is None or step["needs"] in features:
+                say(step["step"], await agent.take(step))
+        heard = [json.loads(message) for message in sorted(set(agent.heard.messages))]
+        say("heard", {"result": heard})
+
+
+if __name__ == "__main__":
+    if (
+        len(sys.argv) < 7
+        or sys.argv[1] not in ("v1", "v2", "v2-auto")
+        or sys.argv[2] not in ("plain", "dynamic", "proxy")
+        or sys.argv[5] != "--"
+    ):
+        sys.exit("usage: <v1|v2|v2-auto> <plain|dynamic|proxy> <toolbox> <server> -- <command>...")
+    warnings.simplefilter("ignore")
+    asyncio.run(main(*sys.argv[1:5], sys.argv[6:]))
