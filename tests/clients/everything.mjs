@@ -13,7 +13,7 @@ import { createRequire } from 'node:module';
 const require = createRequire(new URL('../../.test-env/node/package.json', import.meta.url));
 const scenario = JSON.parse(readFileSync(new URL('everything.json', import.meta.url), 'utf8'));
 
-const WAIT = 10_000;
+const WAIT = 5_000;
 const CALL_TIMEOUT = 15_000;
 
 const [sdk, mode, toolbox, server, dashes, command, ...args] = process.argv.slice(2);
@@ -63,15 +63,17 @@ function hear(method, params) {
     wake();
 }
 
-async function awaitMessage(pattern, from) {
+// Whether a message came, from the given one on, that matches.
+async function comes(pattern, from) {
     const end = Date.now() + WAIT;
     while (!heard.slice(from).some((message) => new RegExp(pattern).test(message))) {
-        if (Date.now() > end) throw new Error(`nothing heard of ${pattern}: ${heard.slice(from).join('\n')}`);
+        if (Date.now() > end) return false;
         await new Promise((resolve) => {
             wake = resolve;
-            setTimeout(resolve, end - Date.now() + 1).unref();
+            setTimeout(resolve, end - Date.now() + 1);
         });
     }
+    return true;
 }
 
 let roots = scenario.roots;
@@ -116,6 +118,21 @@ if (v1) {
     }
 }
 
+// --- the eras: what the modern one has instead of some requests
+
+const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
+const modern = () => !v1 && client.getNegotiatedProtocolVersion() >= '2026';
+const subscriptions = new Map();
+let level;
+
+const legacyOr = (request, instead) => async (step) => {
+    if (!modern()) return request(step);
+    await instead(step);
+    return {};
+};
+// The level is said with every request.
+const params = (given) => (modern() && level ? { ...given, _meta: { [LOG_LEVEL]: level } } : given);
+
 // --- the steps
 
 const throughUseTool = (tool, given) => ({
@@ -123,12 +140,12 @@ const throughUseTool = (tool, given) => ({
     arguments: { tool: { toolbox, server, tool }, arguments: given ?? {} },
 });
 const called = (tool, given) =>
-    mode === 'proxy' ? throughUseTool(tool, given) : { name: prefix + tool, arguments: given };
+    params(mode === 'proxy' ? throughUseTool(tool, given) : { name: prefix + tool, arguments: given });
 
 const tasks = () => client.experimental.tasks;
 async function* stream(step) {
-    const params = called(step.tool, step.arguments);
-    for await (const message of tasks().callToolStream(params, undefined, { task: { ttl: 60_000 } })) {
+    const call = called(step.tool, step.arguments);
+    for await (const message of tasks().callToolStream(call, undefined, { task: { ttl: 60_000 } })) {
         if (message.type === 'error') throw message.error;
         yield message;
     }
@@ -140,8 +157,14 @@ async function open() {
 }
 
 const does = {
-    ping: () => client.ping(),
-    setLevel: ({ level }) => client.setLoggingLevel(level),
+    ping: legacyOr(
+        () => client.ping(),
+        () => client.discover(),
+    ),
+    setLevel: legacyOr(
+        (step) => client.setLoggingLevel(step.level),
+        (step) => (level = step.level),
+    ),
     tools: async () => {
         if (mode !== 'proxy') return own((await client.listTools()).tools);
         return own((await open()).tools.map(({ toolbox, server, ...tool }) => ({ ...tool, name: prefix + tool.name })));
@@ -171,10 +194,16 @@ const does = {
             throw error;
         }
     },
-    read: ({ uri }) => client.readResource({ uri }),
-    subscribe: ({ uri }) => client.subscribeResource({ uri }),
-    unsubscribe: ({ uri }) => client.unsubscribeResource({ uri }),
-    prompt: (step) => client.getPrompt({ name: prefix + step.prompt, arguments: step.arguments }),
+    read: ({ uri }) => client.readResource(params({ uri })),
+    subscribe: legacyOr(
+        ({ uri }) => client.subscribeResource({ uri }),
+        async ({ uri }) => subscriptions.set(uri, await client.listen({ resourceSubscriptions: [uri] })),
+    ),
+    unsubscribe: legacyOr(
+        ({ uri }) => client.unsubscribeResource({ uri }),
+        ({ uri }) => subscriptions.get(uri).close(),
+    ),
+    prompt: (step) => client.getPrompt(params({ name: prefix + step.prompt, arguments: step.arguments })),
     complete: ({ prompt, template, argument, context }) =>
         client.complete({
             ref: prompt ? { type: 'ref/prompt', name: prefix + prompt } : { type: 'ref/resource', uri: template },
@@ -183,7 +212,8 @@ const does = {
         }),
     setRoots: async (step) => {
         roots = step.roots;
-        await client.sendRootsListChanged();
+        // The modern era asks for them whenever it wants them.
+        if (!modern()) await client.sendRootsListChanged();
         return {};
     },
     task: async (step) => {
@@ -208,13 +238,18 @@ async function take(step) {
         const { code, message, data } = error;
         outcome = { error: normal({ code, message, data }) };
     }
-    if (step.awaits) await awaitMessage(step.awaits, from);
+    if (step.awaits && !(await comes(step.awaits, from))) outcome.unheard = step.awaits;
     return outcome;
 }
 
 const say = (step, outcome) => console.log(JSON.stringify({ step, ...outcome }));
 
+// Standard output is for the transcript.
+console.debug = console.error;
 await client.connect(new StdioClientTransport({ command, args, env: process.env, stderr: 'inherit' }));
+if (modern()) {
+    await client.listen({ toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true });
+}
 const opened = mode === 'plain' ? null : await open();
 say('connect', {
     result: {

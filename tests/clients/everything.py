@@ -24,7 +24,7 @@ from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from pydantic import TypeAdapter
 
-WAIT = 10
+WAIT = 5
 CALL_TIMEOUT = 15
 SCENARIO = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 BLOTS = [(re.compile(pattern), blot) for pattern, blot in SCENARIO["blots"]]
@@ -82,10 +82,16 @@ class Heard:
         self.messages.append(json.dumps(message, ensure_ascii=False, sort_keys=True))
         self.changed.set()
 
-    async def wait(self, pattern, since):
-        while not any(re.search(pattern, message) for message in self.messages[since:]):
-            self.changed.clear()
-            await asyncio.wait_for(self.changed.wait(), WAIT)
+    async def comes(self, pattern, since):
+        """Whether a message came, from the given one on, that matches."""
+        try:
+            async with asyncio.timeout(WAIT):
+                while not any(re.search(pattern, message) for message in self.messages[since:]):
+                    self.changed.clear()
+                    await self.changed.wait()
+        except TimeoutError:
+            return False
+        return True
 
 
 class Agent:
@@ -99,6 +105,8 @@ class Agent:
         self.roots = SCENARIO["roots"]
         self.answers = {}
         self.tasks = {}
+        self.level = None
+        self.subscriptions = {}
 
     # What the server asks.
 
@@ -148,7 +156,38 @@ class Agent:
 
             mode = "auto" if self.sdk == "v2-auto" else "legacy"
             async with Client(parameters, mode=mode, **handlers) as self.client:
+                if self.modern:
+                    lists = ("tools", "prompts", "resources")
+                    changes = {f"{name}_list_changed": True for name in lists}
+                    self.subscriptions["lists"] = await self.listen(**changes)
                 yield self.client.server_capabilities, self.client.instructions
+                for subscription in self.subscriptions.values():
+                    subscription.cancel()
+
+    # The eras: what the modern one has instead of some requests.
+
+    @property
+    def modern(self):
+        return not self.v1 and self.client.protocol_version >= "2026"
+
+    async def listen(self, **changes):
+        """A task that holds a subscription until it is cancelled."""
+        begun = asyncio.Event()
+
+        async def hold():
+            async with self.client.listen(**changes):
+                begun.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(hold())
+        await asyncio.wait_for(begun.wait(), CALL_TIMEOUT)
+        return task
+
+    @property
+    def meta(self):
+        """The level is said with every request."""
+        key = "io.modelcontextprotocol/logLevel"
+        return {"meta": {key: self.level}} if self.modern and self.level else {}
 
     # The steps.
 
@@ -172,9 +211,14 @@ class Agent:
         return json.loads((await self.client.call_tool("open_toolbox", arguments)).content[0].text)
 
     async def do_ping(self, step):
+        if self.modern:
+            return {} if await self.client.session.discover() else None
         return plain(await self.client.send_ping())
 
     async def do_setLevel(self, step):
+        if self.modern:
+            self.level = step["level"]
+            return {}
         return plain(await self.client.set_logging_level(step["level"]))
 
     async def do_tools(self, step):
@@ -204,7 +248,7 @@ class Agent:
                 progress.append({"progress": done, "total": total})
 
         wanted = {"progress_callback": on_progress} if step.get("progress") else {}
-        call = self.client.call_tool(*self.called(step), **wanted)
+        call = self.client.call_tool(*self.called(step), **wanted, **self.meta)
         result = plain(await asyncio.wait_for(call, CALL_TIMEOUT))
         return {**result, "progress": progress} if wanted else result
 
@@ -232,17 +276,24 @@ class Agent:
             raise RuntimeError("cancelled") from None
 
     async def do_read(self, step):
-        return plain(await self.client.read_resource(self.uri(step["uri"])))
+        return plain(await self.client.read_resource(self.uri(step["uri"]), **self.meta))
 
     async def do_subscribe(self, step):
+        if self.modern:
+            subscription = await self.listen(resource_subscriptions=[step["uri"]])
+            self.subscriptions[step["uri"]] = subscription
+            return {}
         return plain(await self.client.subscribe_resource(self.uri(step["uri"])))
 
     async def do_unsubscribe(self, step):
+        if self.modern:
+            self.subscriptions[step["uri"]].cancel()
+            return {}
         return plain(await self.client.unsubscribe_resource(self.uri(step["uri"])))
 
     async def do_prompt(self, step):
         name = self.prefix + step["prompt"]
-        return plain(await self.client.get_prompt(name, step.get("arguments")))
+        return plain(await self.client.get_prompt(name, step.get("arguments"), **self.meta))
 
     async def do_complete(self, step):
         if "prompt" in step:
@@ -254,7 +305,9 @@ class Agent:
 
     async def do_setRoots(self, step):
         self.roots = step["roots"]
-        await self.client.send_roots_list_changed()
+        # The modern era asks for them whenever it wants them.
+        if not self.modern:
+            await self.client.send_roots_list_changed()
         return {}
 
     # Tasks, which only the older SDK has.
@@ -320,8 +373,8 @@ class Agent:
             told = getattr(error, "error", None)
             told = plain(told) if told else {"message": str(error)}
             outcome = {"error": normal(told)}
-        if "awaits" in step:
-            await self.heard.wait(step["awaits"], since)
+        if "awaits" in step and not await self.heard.comes(step["awaits"], since):
+            outcome["unheard"] = step["awaits"]
         return outcome
 
 
