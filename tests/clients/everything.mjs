@@ -4,8 +4,8 @@
 //   node everything.mjs <sdk> <mode> <toolbox> <server> -- <command> [argument...]
 //
 // `v1`, `v2` and `v2-auto` are the SDKs as in typescript.mjs. The mode says how things are named:
-// `plain` as the server itself does, `dynamic` with the toolbox and the server in front, `proxy`
-// the same, with tools called through `use_tool`.
+// `plain` as the server itself does, `dynamic` with the toolbox and the server before the names of
+// tools, `proxy` with tools called through `use_tool`.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -22,12 +22,13 @@ if (!['v1', 'v2', 'v2-auto'].includes(sdk) || !['plain', 'dynamic', 'proxy'].inc
     process.exit(2);
 }
 const v1 = sdk === 'v1';
-const prefix = mode === 'plain' ? '' : `${toolbox}__${server}__`;
+const prefix = mode === 'dynamic' ? `${toolbox}__${server}__` : '';
 const features = v1 ? ['tasks'] : [];
 
 // --- what is not the same twice, or not named the same
 
 const blots = scenario.blots.map(([pattern, blot]) => [new RegExp(pattern, 'g'), blot]);
+if (prefix) blots.push([new RegExp(prefix, 'g'), '']);
 const blot = (text) => blots.reduce((left, [pattern, replacement]) => left.replace(pattern, replacement), text);
 
 // A blob that is text is shown as text, for there may be a time in it.
@@ -44,22 +45,21 @@ function normal(value, key) {
     return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, normal(member, name)]));
 }
 
-const own = (items) =>
-    items
-        .filter(({ name }) => name.startsWith(prefix))
-        .map((item) => ({ ...item, name: item.name.slice(prefix.length) }))
-        .sort((a, b) => (a.name < b.name ? -1 : 1));
+const byName = (items) => items.sort((a, b) => (a.name < b.name ? -1 : 1));
 const byUri = (items) => items.sort((a, b) => ((a.uri ?? a.uriTemplate) < (b.uri ?? b.uriTemplate) ? -1 : 1));
 
 // --- what the server says and asks
 
+// In the modern era notices say which subscription they belong to.
+const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 const heard = [];
 let wake = () => {};
 
-function hear(method, params) {
-    const message = normal({ method, params });
-    if (message.params?.data === '<level> message') message.params.level = '<level>';
-    heard.push(JSON.stringify(message));
+function hear(method, given) {
+    const { _meta: { [SUBSCRIPTION_ID]: _, ...meta } = {}, ...params } = normal(given ?? {});
+    if (Object.keys(meta).length) params._meta = meta;
+    if (params.data === '<level> message') params.level = '<level>';
+    heard.push(JSON.stringify({ method, params }));
     wake();
 }
 
@@ -166,10 +166,11 @@ const does = {
         (step) => (level = step.level),
     ),
     tools: async () => {
-        if (mode !== 'proxy') return own((await client.listTools()).tools);
-        return own((await open()).tools.map(({ toolbox, server, ...tool }) => ({ ...tool, name: prefix + tool.name })));
+        const tools = mode === 'proxy' ? (await open()).tools : (await client.listTools()).tools;
+        const own = tools.filter(({ name }) => name.startsWith(prefix));
+        return byName(own.map(({ toolbox, server, ...tool }) => tool));
     },
-    prompts: async () => own((await client.listPrompts()).prompts),
+    prompts: async () => byName((await client.listPrompts()).prompts),
     resources: async () => byUri((await client.listResources()).resources),
     templates: async () => byUri((await client.listResourceTemplates()).resourceTemplates),
     call: async (step) => {
@@ -203,10 +204,10 @@ const does = {
         ({ uri }) => client.unsubscribeResource({ uri }),
         ({ uri }) => subscriptions.get(uri).close(),
     ),
-    prompt: (step) => client.getPrompt(params({ name: prefix + step.prompt, arguments: step.arguments })),
+    prompt: (step) => client.getPrompt(params({ name: step.prompt, arguments: step.arguments })),
     complete: ({ prompt, template, argument, context }) =>
         client.complete({
-            ref: prompt ? { type: 'ref/prompt', name: prefix + prompt } : { type: 'ref/resource', uri: template },
+            ref: prompt ? { type: 'ref/prompt', name: prompt } : { type: 'ref/resource', uri: template },
             argument,
             ...(context && { context: { arguments: context } }),
         }),

@@ -5,7 +5,7 @@ one JSON object a line: the same for every run, and whoever is between it and th
 
 `v1` is the SDK below 2, `v2` the one from 2 on without a probe, `v2-auto` the same as it comes; each
 wants an environment of its own. The mode says how things are named: `plain` as the server itself
-does, `dynamic` with the toolbox and the server in front, `proxy` the same, with tools called
+does, `dynamic` with the toolbox and the server before the names of tools, `proxy` with tools called
 through `use_tool`.
 """
 
@@ -61,6 +61,10 @@ def plain(model):
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
+def by_name(items):
+    return sorted(items, key=lambda item: item["name"])
+
+
 def by_uri(items):
     return sorted(items, key=lambda item: item.get("uri") or item["uriTemplate"])
 
@@ -76,9 +80,14 @@ class Heard:
         message = normal(plain(getattr(model, "root", model)))
         if message["method"] == "notifications/progress":
             return
-        message = {name: message[name] for name in ("method", "params") if name in message}
-        if message.get("params", {}).get("data") == "<level> message":
-            message["params"]["level"] = "<level>"
+        params = message.get("params", {})
+        # In the modern era notices say which subscription they belong to.
+        params.get("_meta", {}).pop("io.modelcontextprotocol/subscriptionId", None)
+        if not params.get("_meta", True):
+            del params["_meta"]
+        if params.get("data") == "<level> message":
+            params["level"] = "<level>"
+        message = {"method": message["method"], "params": params}
         self.messages.append(json.dumps(message, ensure_ascii=False, sort_keys=True))
         self.changed.set()
 
@@ -100,7 +109,9 @@ class Agent:
     def __init__(self, sdk, mode, toolbox, server):
         self.v1 = sdk == "v1"
         self.sdk, self.mode, self.toolbox, self.server = sdk, mode, toolbox, server
-        self.prefix = "" if mode == "plain" else f"{toolbox}__{server}__"
+        self.prefix = f"{toolbox}__{server}__" if mode == "dynamic" else ""
+        if self.prefix:
+            BLOTS.append((re.compile(self.prefix), ""))
         self.heard = Heard()
         self.roots = SCENARIO["roots"]
         self.answers = {}
@@ -198,11 +209,6 @@ class Agent:
         path = {"toolbox": self.toolbox, "server": self.server, "tool": tool}
         return "use_tool", {"tool": path, "arguments": arguments or {}}
 
-    def own(self, items):
-        items = [item for item in items if item["name"].startswith(self.prefix)]
-        items = [{**item, "name": item["name"][len(self.prefix) :]} for item in items]
-        return sorted(items, key=lambda item: item["name"])
-
     def uri(self, uri):
         return TypeAdapter(types.AnyUrl).validate_python(uri) if self.v1 else uri
 
@@ -222,17 +228,16 @@ class Agent:
         return plain(await self.client.set_logging_level(step["level"]))
 
     async def do_tools(self, step):
-        if self.mode != "proxy":
-            return self.own(plain(await self.client.list_tools())["tools"])
+        if self.mode == "proxy":
+            tools = (await self.open())["tools"]
+        else:
+            tools = plain(await self.client.list_tools())["tools"]
+        own = [tool for tool in tools if tool["name"].startswith(self.prefix)]
         path = ("toolbox", "server")
-        tools = [
-            {key: tool[key] for key in tool if key not in path}
-            for tool in (await self.open())["tools"]
-        ]
-        return sorted(tools, key=lambda tool: tool["name"])
+        return by_name([{key: tool[key] for key in tool if key not in path} for tool in own])
 
     async def do_prompts(self, step):
-        return self.own(plain(await self.client.list_prompts())["prompts"])
+        return by_name(plain(await self.client.list_prompts())["prompts"])
 
     async def do_resources(self, step):
         return by_uri(plain(await self.client.list_resources())["resources"])
@@ -292,12 +297,12 @@ class Agent:
         return plain(await self.client.unsubscribe_resource(self.uri(step["uri"])))
 
     async def do_prompt(self, step):
-        name = self.prefix + step["prompt"]
-        return plain(await self.client.get_prompt(name, step.get("arguments"), **self.meta))
+        prompt, arguments = step["prompt"], step.get("arguments")
+        return plain(await self.client.get_prompt(prompt, arguments, **self.meta))
 
     async def do_complete(self, step):
         if "prompt" in step:
-            ref = types.PromptReference(type="ref/prompt", name=self.prefix + step["prompt"])
+            ref = types.PromptReference(type="ref/prompt", name=step["prompt"])
         else:
             ref = types.ResourceTemplateReference(type="ref/resource", uri=step["template"])
         context = {"context_arguments": step["context"]} if "context" in step else {}
