@@ -239,7 +239,8 @@ async function take(step) {
         const { code, message, data } = error;
         outcome = { error: normal({ code, message, data }) };
     }
-    if (step.awaits && !(await comes(step.awaits, from))) outcome.unheard = step.awaits;
+    const awaited = step.awaits ?? (modern() ? undefined : step.awaitsLog);
+    if (awaited && !(await comes(awaited, from))) outcome.unheard = awaited;
     return outcome;
 }
 

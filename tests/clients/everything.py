@@ -378,8 +378,9 @@ class Agent:
             told = getattr(error, "error", None)
             told = plain(told) if told else {"message": str(error)}
             outcome = {"error": normal(told)}
-        if "awaits" in step and not await self.heard.comes(step["awaits"], since):
-            outcome["unheard"] = step["awaits"]
+        awaited = step.get("awaits") or (None if self.modern else step.get("awaitsLog"))
+        if awaited and not await self.heard.comes(awaited, since):
+            outcome["unheard"] = awaited
         return outcome
 
 

@@ -47,6 +47,13 @@ pub(crate) enum WalkerSdk {
     Python2Auto,
 }
 
+impl WalkerSdk {
+    /// Whether it asks for the modern era before it falls back to `initialize`.
+    pub(crate) fn probes(self) -> bool {
+        matches!(self, Self::TypeScript2Auto | Self::Python2Auto)
+    }
+}
+
 /// The executable of a server from npm, such as `mcp-server-everything`.
 #[track_caller]
 pub(crate) fn npm(server: &str) -> String {
