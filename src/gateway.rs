@@ -482,6 +482,9 @@ impl Gateway {
         for _ in 0..bridge::MAX_ROUNDS {
             let sent = sending.send(&backend, &added, origin, server.call_timeout, &seat);
             let outcome = sent.await.map_err(failed)?;
+            if !server.has_roots() && bridge::asks_for_roots(&outcome) {
+                return Ok(bridge::no_roots());
+            }
             if origin.is_modern {
                 return Ok(outcome);
             }
@@ -515,14 +518,14 @@ impl Gateway {
         uri: &str,
         agent: &Presence,
     ) -> Result<(), CallError> {
-        self.server(at)?.used_by(agent.id).unsubscribe(agent, uri).await;
+        self.server(at)?.used_by(agent).unsubscribe(agent, uri).await;
         Ok(())
     }
 
     /// Tells the servers that an agent uses what it now wants to hear of their logs.
     pub async fn pass_on_log_level(&self, agent: &Presence) {
         for server in self.servers() {
-            server.used_by(agent.id).pass_on_log_level().await;
+            server.used_by(agent).pass_on_log_level().await;
         }
     }
 
@@ -535,7 +538,7 @@ impl Gateway {
                 .and_then(|toolbox| toolbox.server(place.server.as_str()))
                 .is_some_and(|server| server.roots);
             if let (true, Member::Server(server)) = (wants_roots, member) {
-                let backend = server.used_by(agent.id);
+                let backend = server.used_by(agent);
                 backend.notify("notifications/roots/list_changed", None);
             }
         }
@@ -544,7 +547,7 @@ impl Gateway {
     /// Lets a server reach an agent outside of its requests.
     pub fn attach(&self, at: &Place, agent: &Presence) {
         if let Some(Member::Server(server)) = self.members.get(at) {
-            server.used_by(agent.id).attach(agent);
+            server.used_by(agent).attach(agent);
         }
     }
 

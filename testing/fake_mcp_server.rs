@@ -11,6 +11,8 @@
 //! | `behavior` | per tool: `"echo"` or `{"sleep": {"ms": 50}}`; without an entry, the tool's own name if it is a behavior, else `echo` |
 //! | `capabilities` | added to `{"tools": {"listChanged": true}}` |
 //! | `answers` | a result by method, for methods that are not scripted otherwise (`resources/list`) |
+//! | `rawAnswers` | the exact text of a result by method, whatever else is scripted |
+//! | `repeat` | methods that are answered with `{"repeated": <params>}`, byte for byte |
 //! | `pageSize`, `repeatCursor` | pages `tools/list`; with `repeatCursor` the cursor never moves |
 //! | `changeOnList` | says that its list has changed right after every answer to `tools/list` |
 //! | `listDelayMs` | waits before it answers `tools/list` |

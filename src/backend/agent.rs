@@ -27,6 +27,8 @@ impl AgentId {
 pub struct Presence {
     /// Which agent.
     pub id: AgentId,
+    /// Whose connections it uses: its own, or those of the agent on whose behalf it listens.
+    pub owner: AgentId,
     /// Where what belongs to no request of it goes; `None`: nothing can be told outside of one.
     pub standing: Option<mpsc::Sender<Event>>,
     log: Arc<AtomicU8>,
@@ -36,7 +38,22 @@ impl Presence {
     /// A new agent, which has not said what it wants to hear of servers' logs.
     pub fn new(standing: Option<mpsc::Sender<Event>>) -> Self {
         let log = Arc::new(AtomicU8::new(LogLevel::UNSAID.0));
-        Self { id: AgentId::next(), standing, log }
+        let id = AgentId::next();
+        Self { id, owner: id, standing, log }
+    }
+
+    /// Somebody who listens on this agent's behalf, and hears nothing of servers' logs.
+    #[must_use]
+    pub fn listener(&self, standing: mpsc::Sender<Event>) -> Self {
+        let listener = Self::new(Some(standing));
+        // Logs belong to the requests that ask for them.
+        listener.set_log(LogLevel::NOTHING);
+        Self { owner: self.owner, ..listener }
+    }
+
+    /// Whether it only listens.
+    pub(crate) fn is_listener(&self) -> bool {
+        self.id != self.owner
     }
 
     /// The same agent, which is told nothing outside of its requests.

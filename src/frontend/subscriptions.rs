@@ -17,7 +17,7 @@ use crate::frontend::handshake::ourselves;
 use crate::frontend::resolve;
 use crate::frontend::session::Session;
 use crate::frontend::shown::{Changed, Shown};
-use crate::gateway::{Event, LogLevel, Presence};
+use crate::gateway::{Event, Presence};
 use crate::raw::{self, Raw};
 use crate::wire::Closed;
 use crate::wire::incoming::{Reply, error_object};
@@ -88,9 +88,7 @@ pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
         exposure.gateway().start_all(&session.presence(&asked.meta)).await;
     }
     let (sender, events) = mpsc::channel(EVENTS);
-    let presence = Presence::new(Some(sender));
-    // Logs belong to the requests that ask for them.
-    presence.set_log(LogLevel::NOTHING);
+    let presence = session.presence(&asked.meta).listener(sender);
     let listening = Listening { session: &session, exposure, presence: &presence, reply: &reply };
     if listening.run(wanted, events).await.is_err() {
         tracing::debug!("the agent left while it listened");

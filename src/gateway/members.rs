@@ -40,12 +40,21 @@ impl Server {
         Self { call_timeout, shared, spec, owners: Mutex::default() }
     }
 
+    /// Whether it may know the agent's roots.
+    pub(crate) fn has_roots(&self) -> bool {
+        self.spec.has_roots
+    }
+
     fn owners<T>(&self, f: impl FnOnce(&mut Owners) -> T) -> T {
         f(&mut self.owners.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The connection that an agent uses.
     pub(crate) fn backend(&self, agent: &Presence, pool: &Pool) -> Backend {
+        // Who only listens is not asked, and is to hear of what is done on the agent's connection.
+        if agent.is_listener() {
+            return self.used_by(agent);
+        }
         if !self.shared.asks() {
             return self.shared.clone();
         }
@@ -68,12 +77,15 @@ impl Server {
         self.owners(|owners| {
             owners.shared = owners.shared.filter(|owner| *owner != agent);
             owners.others.remove(&agent);
+            for other in owners.others.values() {
+                other.detach(agent);
+            }
         });
     }
 
-    /// Every connection that an agent uses, and only those.
-    pub(crate) fn used_by(&self, agent: AgentId) -> Backend {
-        self.owners(|owners| owners.others.get(&agent).cloned())
+    /// The connection that an agent uses already, or would if it were asked nothing.
+    pub(crate) fn used_by(&self, agent: &Presence) -> Backend {
+        self.owners(|owners| owners.others.get(&agent.owner).cloned())
             .unwrap_or_else(|| self.shared.clone())
     }
 }

@@ -122,6 +122,12 @@ impl Server {
         let carries_era = params.meta.contains_key("io.modelcontextprotocol/protocolVersion");
         let modern = carries_era && protocol != Protocol::Legacy;
         let answer = match method {
+            _ if self.script.raw_answers.contains_key(method) => {
+                Ok(self.script.raw_answers[method].clone())
+            }
+            _ if self.script.repeat.iter().any(|repeated| repeated == method) => {
+                Ok(repeated(&raw, modern))
+            }
             "initialize" if self.script.hang_on_initialize => return,
             "initialize" => self.initialize(&params),
             "server/discover" if self.script.die_on_discover => exit(1),
@@ -363,6 +369,11 @@ impl<'a> LeanCall<'a> {
         line.extend_from_slice(b"}}\n");
         line
     }
+}
+
+fn repeated(params: &RawValue, modern: bool) -> String {
+    let era = if modern { r#","resultType":"complete""# } else { "" };
+    format!(r#"{{"repeated":{params}{era}}}"#)
 }
 
 fn subscription(id: &Value) -> Value {

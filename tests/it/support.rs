@@ -19,7 +19,7 @@ pub(crate) mod real;
 pub(crate) mod snapshot;
 
 pub(crate) use agent::{Agent, RequestId};
-pub(crate) use bench::{Bench, fake};
+pub(crate) use bench::{Bench, conformance, fake};
 
 /// How long a test waits for anything.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);

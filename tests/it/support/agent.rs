@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use crate::support::process::{signal, signal_group};
 use crate::support::{DEADLINE, command};
 
+mod eras;
 mod inbox;
 mod response;
 
@@ -268,6 +269,17 @@ impl Agent {
         };
         let all = self.notifications().into_iter();
         all.filter(of_call).map(|message| message["params"].clone()).collect()
+    }
+
+    /// Waits until a call has made this many steps of progress.
+    pub(crate) fn wait_progress(&self, id: &RequestId, count: usize) {
+        self.wait_for(&format!("{count} steps of request {}", id.0), |inbox| {
+            let steps = inbox.notifications.iter().filter(|message| {
+                message["method"] == "notifications/progress"
+                    && message["params"]["progressToken"] == id.0
+            });
+            (steps.count() >= count).then_some(())
+        });
     }
 
     /// What a relisting agent got so far, one list of names per `list_changed`.

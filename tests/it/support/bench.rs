@@ -29,6 +29,11 @@ fn parts(entry: &Value) -> (String, Vec<String>, Vec<(String, String)>) {
     (text(&entry["command"]), args.collect(), env.collect())
 }
 
+/// The server entry that starts the server of the conformance tests, in these eras.
+pub(crate) fn conformance(eras: &str) -> Value {
+    json!({ "command": env!("CARGO_BIN_EXE_conformance-server"), "args": [eras] })
+}
+
 /// A temporary folder, a configuration in it, and a cleared environment.
 #[derive(Clone)]
 #[must_use]

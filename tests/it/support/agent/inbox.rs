@@ -56,6 +56,15 @@ impl Inbox {
         Some(message["params"].clone())
     }
 
+    /// Takes note of a question that came within a result, and answers it if that was arranged.
+    pub(super) fn asked(&mut self, question: &Value) -> Option<Value> {
+        self.requests.push(question.clone());
+        match self.replies.get(question["method"].as_str()?)? {
+            Reply::Result(result) => Some(result.clone()),
+            Reply::Hold => None,
+        }
+    }
+
     pub(super) fn take_request(&mut self, method: &str) -> Option<Value> {
         take(&self.requests, &mut self.taken, method)
     }

@@ -34,6 +34,11 @@ impl Response {
         }
     }
 
+    /// The result, if it is one.
+    pub(crate) fn result(&self) -> Option<&Value> {
+        self.outcome.as_ref().ok()
+    }
+
     /// The result.
     #[track_caller]
     pub(crate) fn ok(&self) -> Value {
