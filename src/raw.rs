@@ -107,28 +107,54 @@ impl Raw {
     }
 
     /// The object with member `key` set to `value` where it stands, or put first when it is not
-    /// there; `None` when the value is not an object.
+    /// there; `None` when the value is not an object. Everything else stays as written.
     pub fn with_member(&self, key: &str, value: &Raw) -> Option<Raw> {
         let members = self.members()?;
         if !members.iter().any(|(name, _)| name == key) {
             return self.with_first(&[(key, value)]);
         }
-        Some(object(
-            members
-                .iter()
-                .map(|(name, old)| (name.as_str(), if name == key { value } else { old })),
-        ))
+        let mut text = Vec::with_capacity(self.0.len() + value.len());
+        let mut taken = 0;
+        for (_, old) in members.iter().filter(|(name, _)| name == key) {
+            let start = self.position(old);
+            text.extend_from_slice(&self.0[taken..start]);
+            text.extend_from_slice(value.as_bytes());
+            taken = start + old.len();
+        }
+        text.extend_from_slice(&self.0[taken..]);
+        Some(Self(text.into()))
     }
 
-    /// The object without member `key`; the same text when it has none.
+    /// The object without member `key`; the same text when it has none. Everything else stays as
+    /// written.
     pub fn without_member(&self, key: &str) -> Option<Raw> {
         let members = self.members()?;
         if members.iter().all(|(name, _)| name != key) {
             return Some(self.clone());
         }
-        Some(object(
-            members.iter().filter(|(name, _)| name != key).map(|(name, raw)| (name.as_str(), raw)),
-        ))
+        let mut text = Vec::with_capacity(self.0.len());
+        text.push(b'{');
+        // Each member is taken with the comma and the white space before it.
+        let mut taken = 1;
+        for (name, value) in &members {
+            let end = self.position(value) + value.len();
+            let member = &self.0[taken..end];
+            taken = end;
+            if name == key {
+                continue;
+            }
+            let is_first = text.len() == 1;
+            let comma = member.iter().position(|byte| *byte == b',');
+            let comma = comma.filter(|at| is_first && member[..*at].trim_ascii().is_empty());
+            text.extend_from_slice(comma.map_or(member, |at| &member[at + 1..]));
+        }
+        text.extend_from_slice(&self.0[taken..]);
+        Some(Self(text.into()))
+    }
+
+    /// Where in the text a part of it stands.
+    fn position(&self, part: &Raw) -> usize {
+        part.0.as_ptr().addr() - self.0.as_ptr().addr()
     }
 }
 

@@ -54,10 +54,50 @@ fn a_member_is_taken_out() {
 }
 
 #[test]
+fn what_is_beside_an_edit_keeps_its_spelling() {
+    let odd = raw("{ \"\\u0061\" : 1 ,\t\"b\":[ ] ,\r\"b\" : 2, \"c\":{ } }");
+    let value = raw("1.0");
+    assert_eq!(
+        odd.with_member("b", &value),
+        Some(raw("{ \"\\u0061\" : 1 ,\t\"b\":1.0 ,\r\"b\" : 1.0, \"c\":{ } }"))
+    );
+    assert_eq!(odd.without_member("a"), Some(raw("{\t\"b\":[ ] ,\r\"b\" : 2, \"c\":{ } }")));
+    assert_eq!(odd.without_member("b"), Some(raw("{ \"\\u0061\" : 1, \"c\":{ } }")));
+    assert_eq!(odd.without_member("c"), Some(raw("{ \"\\u0061\" : 1 ,\t\"b\":[ ] ,\r\"b\" : 2 }")));
+    assert_eq!(raw("{ \"a\":1 }").without_member("a"), Some(raw("{ }")));
+}
+
+#[test]
+fn an_array_has_its_items_as_written() {
+    assert_eq!(
+        raw("[ 1.0 ,{ },\t\"\\u0061\"]").items().unwrap(),
+        [raw("1.0"), raw("{ }"), raw(r#""\u0061""#)]
+    );
+    assert_eq!(raw("[ ]").items(), Some(Vec::new()));
+    assert!(raw("{}").items().is_none());
+    assert_eq!(array([&raw("1.0"), &raw("{ }")]), raw("[1.0,{ }]"));
+}
+
+#[test]
+fn the_first_of_repeated_members_is_the_member() {
+    let twice = raw(r#"{"a":1.0,"\u0061":2}"#);
+    assert_eq!(twice.member("a"), Some(raw("1.0")));
+    assert_eq!(twice.member("b"), None);
+    assert_eq!(raw("[1]").member("a"), None);
+}
+
+#[test]
+fn what_is_encoded_within_other_things_stays_as_written() {
+    let odd = raw("{ \"n\" : 1e3 , \"n\":-0 }");
+    assert_eq!(Raw::encode(&vec![odd.clone()]).as_str(), format!("[{}]", odd.as_str()));
+    assert_eq!(odd.parse::<Raw>().unwrap(), odd);
+}
+
+#[test]
 fn a_member_that_is_repeated_is_set_and_taken_out_wherever_it_stands() {
     let twice = raw(r#"{"a":1,"b":2,"\u0061":3}"#);
     let value = raw("1e400");
-    assert_eq!(twice.with_member("a", &value), Some(raw(r#"{"a":1e400,"b":2,"a":1e400}"#)));
+    assert_eq!(twice.with_member("a", &value), Some(raw(r#"{"a":1e400,"b":2,"\u0061":1e400}"#)));
     assert_eq!(twice.without_member("a"), Some(raw(r#"{"b":2}"#)));
     assert_eq!(
         twice.with_first(&[("a", &value)]),

@@ -22,6 +22,7 @@ mod cli_list;
 mod conformance_server;
 mod everything;
 mod fakes;
+mod fidelity;
 mod pairings;
 mod real;
 mod real_servers;

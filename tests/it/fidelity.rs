@@ -1,0 +1,305 @@
+//! What is odd but valid goes through byte for byte: results, arguments, definitions.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Bench, fake};
+
+const LEGACY: bool = false;
+const MODERN: bool = true;
+
+/// The modes, as they are called in the configuration.
+const MODES: [&str; 3] = ["dynamic", "proxy", "direct"];
+
+/// Numbers in every spelling, keys that come twice, escapes that need not be, odd white space.
+const ODD: &str = concat!(
+    "{ \"one\" : 1.0,\t\"thousand\":1e3 ,\"E\":1.50E+2,\"long\":123456789012345678901234567890,",
+    "\"zero\":-0,\"tiny\":1e-400,\"twice\":1, \"twice\" :2,\r\"caf\\u00e9\":\"\\ud83d\\ude00 é 😀 \\/ \\b\\f\\n\\r\\t \\u2028\",",
+    "\"empty\":[ ],\"null\":null,\"nested\":{\"_meta\":{\"resultType\":1.0 } ,\"\":{ }}}",
+);
+
+/// Content of every kind there is, and of one that there is not yet.
+const CONTENT: &str = concat!(
+    r#"[ {"type":"text","text":"<\u0041&>","annotations":{"priority":1.0,"audience":["user"] }} ,"#,
+    r#"{"type":"image","data":"aGk=","mimeType":"image/png","later":1e0},"#,
+    r#"{"mimeType":"audio/wav","type":"audio","data":"aGk="},"#,
+    r#"{"type":"resource_link","uri":"odd://a/%7e?b#c","name":"l","size":1.0},"#,
+    r#"{"type":"resource","resource":{"uri":"odd:\/\/t","text":"t" , "_meta":{"a":-0}}},"#,
+    r#"{"type":"resource","resource":{"uri":"odd://b","blob":"aGk="}},"#,
+    r#"{"type":"hologram","frames":[1.0,1e3]}]"#,
+);
+
+/// The results that the server gives, by method; in the modern era they say that they are complete
+/// where nobody would look for it.
+fn results(is_modern: bool) -> [(&'static str, String); 3] {
+    let complete = if is_modern { r#", "resultType" :"complete""# } else { "" };
+    [
+        (
+            "tools/call",
+            format!(
+                r#"{{ "structuredContent":null,"content" :{CONTENT}{complete},"isError":false ,"odd":{ODD},"odd":1.0,"_meta":{{"a.b/c":{ODD}}}}}"#
+            ),
+        ),
+        (
+            "resources/read",
+            format!(
+                r#"{{"contents":[{{"uri":"odd://t","text":"\u0041" , "x":{ODD}}},{{"blob":"aGk=","uri":"odd://t"}}]{complete}, "odd":{ODD}}}"#
+            ),
+        ),
+        (
+            "prompts/get",
+            format!(
+                r#"{{"description":"\/","messages":[{{"role":"user" ,"content":{{"type":"text","text":"é"}}}},{{"content":{{"type":"resource_link","uri":"odd://x","name":"x","n":1.0}},"role":"assistant"}}]{complete},"odd":{ODD} }}"#
+            ),
+        ),
+    ]
+}
+
+/// Tools that are listed, each as its server writes it.
+const TOOLS: [&str; 4] = [
+    r#"{ "inputSchema" : {"type":"object"} ,"name":"hostile","odd":1.0,"odd":2,"annotations":{"title":"\u00e9" } }"#,
+    r#"{"name":"echo","description":"\/ \"é\" 😀","inputSchema":{"type":"object","properties":{"n":{"maximum":1e3,"default":-0}}},"execution":{"later":[ ]}}"#,
+    r#"{"name":"request","inputSchema":{"type":"object","$schema":"https:\/\/json-schema.org\/draft\/2020-12\/schema"},"_meta":{"a/b":123456789012345678901234567890}}"#,
+    r#"{"title":"T","name":"large","inputSchema":{"additionalProperties":true,"type":"object"},"icons":[{"src":"data:,","sizes":"any","theme":"odd"}]}"#,
+];
+
+/// Entries of the list that are no tools.
+const BAD_TOOLS: [&str; 4] =
+    [r#"{"name":7,"inputSchema":{}}"#, "7", r#"{"inputSchema":{"type":"object"}}"#, "null"];
+
+/// The script of the server.
+fn script(is_modern: bool) -> Value {
+    let results = results(is_modern);
+    let complete = if is_modern { r#","resultType":"complete""# } else { "" };
+    let tools = format!(
+        r#"{{"tools":[{},{},{},{}, {} ,{},{},{}]{complete}}}"#,
+        BAD_TOOLS[0],
+        TOOLS[0],
+        BAD_TOOLS[1],
+        TOOLS[1],
+        BAD_TOOLS[2],
+        TOOLS[2],
+        BAD_TOOLS[3],
+        TOOLS[3],
+    );
+    json!({
+        "protocol": if is_modern { "modern" } else { "legacy" },
+        "tools": ["hostile", "echo", "request", "large"],
+        "behavior": { "hostile": { "result": { "raw": results[0].1 } } },
+        "capabilities": { "resources": {}, "prompts": {} },
+        "answers": {
+            "resources/list": { "resources": [{ "uri": "odd://t", "name": "t" }] },
+            "prompts/list": { "prompts": [{ "name": "p" }] },
+        },
+        "rawAnswers": {
+            "tools/list": tools,
+            "resources/read": results[1].1,
+            "prompts/get": results[2].1,
+        },
+    })
+}
+
+/// What a client writes to get each of the results, with the tool's name as it knows it.
+fn requests(tool: &str) -> [(&'static str, String); 3] {
+    [
+        ("tools/call", format!(r#""name":"{tool}","arguments":{{}}"#)),
+        ("resources/read", r#""uri":"odd://t""#.to_owned()),
+        ("prompts/get", r#""name":"p""#.to_owned()),
+    ]
+}
+
+/// Makes a request whose parameters are written so; returns the result as it was written.
+fn ask(agent: &Agent, method: &str, params: &str) -> String {
+    let meta = if agent.is_modern() {
+        r#","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#
+    } else {
+        ""
+    };
+    agent.send_raw(&format!(
+        r#"{{"jsonrpc":"2.0","id":"asked","method":"{method}","params":{{{params}{meta}}}}}"#
+    ));
+    agent.wait(&"asked".into()).raw_result()
+}
+
+/// An agent in each mode, which has opened the toolbox where there is something to open.
+fn agents(bench: &Bench, is_modern: bool) -> Vec<(&'static str, Agent)> {
+    let agents = MODES.into_iter().map(|mode| {
+        let agent = bench.clone().set("toolMode", json!(mode)).agent();
+        let agent = agent.begin(is_modern, json!({}));
+        if mode != "direct" {
+            agent.open("box").ok();
+        }
+        (mode, agent)
+    });
+    agents.collect()
+}
+
+/// The parameters that call a tool in a mode, in every way there is.
+fn calls(mode: &str, tool: &str, arguments: &str) -> Vec<String> {
+    let used = format!(
+        r#""name":"use_tool","arguments":{{"tool":{{"toolbox":"box","server":"srv","tool":"{tool}"}},"arguments":{arguments}}}"#
+    );
+    let registered = format!(r#""name":"box__srv__{tool}","arguments":{arguments}"#);
+    let plain = format!(r#""name":"{tool}","arguments":{arguments}"#);
+    if mode == "direct" { vec![plain, used, registered] } else { vec![registered, used] }
+}
+
+fn results_are_what_the_server_says(is_modern: bool) {
+    let entry = fake(script(is_modern));
+    let bench = Bench::new().server("box", "srv", entry.clone());
+    let direct = bench.direct(&entry).begin(is_modern, json!({}));
+    for (mode, agent) in agents(&bench, is_modern) {
+        for (method, params) in requests("hostile") {
+            let expected = ask(&direct, method, &params);
+            let ways =
+                if method == "tools/call" { calls(mode, "hostile", "{}") } else { vec![params] };
+            for params in ways {
+                assert_eq!(ask(&agent, method, &params), expected, "{mode} {method} {params}");
+            }
+        }
+    }
+    let told: Vec<_> = requests("hostile")
+        .into_iter()
+        .map(|(method, params)| (method, ask(&direct, method, &params)))
+        .collect();
+    assert_eq!(told, results(is_modern));
+}
+
+#[test]
+fn a_hostile_result_of_a_legacy_server_is_what_a_legacy_agent_gets() {
+    results_are_what_the_server_says(LEGACY);
+}
+
+#[test]
+fn a_hostile_result_of_a_modern_server_is_what_a_modern_agent_gets() {
+    results_are_what_the_server_says(MODERN);
+}
+
+#[test]
+fn between_the_eras_one_member_comes_or_goes_and_all_else_stays() {
+    let legacy = Bench::new().server("box", "srv", fake(script(LEGACY)));
+    let modern = Bench::new().server("box", "srv", fake(script(MODERN)));
+    for mode in MODES {
+        let begin = |bench: &Bench, is_modern| {
+            let agent = bench.clone().set("toolMode", json!(mode)).agent();
+            let agent = agent.begin(is_modern, json!({}));
+            agent.open("box");
+            agent
+        };
+        let (newer, older) = (begin(&legacy, MODERN), begin(&modern, LEGACY));
+        for ((method, params), (_, plain)) in
+            requests("box__srv__hostile").into_iter().zip(results(LEGACY))
+        {
+            let put_in = plain.replacen('{', r#"{"resultType":"complete","#, 1);
+            assert_eq!(ask(&newer, method, &params), put_in, "{mode} {method}");
+            assert_eq!(ask(&older, method, &params), plain, "{mode} {method}");
+        }
+    }
+}
+
+#[test]
+fn hostile_arguments_are_what_the_server_gets() {
+    for is_modern in [LEGACY, MODERN] {
+        let mut script = script(is_modern);
+        script["rawAnswers"].as_object_mut().unwrap().retain(|method, _| method == "tools/list");
+        script["repeat"] = json!(["prompts/get", "resources/read"]);
+        let entry = fake(script);
+        let bench = Bench::new().server("box", "srv", entry.clone());
+        let direct = bench.direct(&entry).begin(is_modern, json!({}));
+        let expected = ask(&direct, "tools/call", &calls("direct", "echo", ODD)[0]);
+        assert!(expected.contains(&format!(r#""structuredContent":{ODD}"#)), "{expected}");
+        for (mode, agent) in agents(&bench, is_modern) {
+            for params in calls(mode, "echo", ODD) {
+                assert_eq!(ask(&agent, "tools/call", &params), expected, "{mode} {params}");
+            }
+            for (method, params) in
+                [("prompts/get", r#""name":"p""#), ("resources/read", r#""uri":"odd://t""#)]
+            {
+                let params = format!(r#"{params},"arguments":{ODD},"odd":{ODD}"#);
+                let got = ask(&agent, method, &params);
+                assert!(
+                    got.contains(&format!(r#"{{"repeated":{{{params}"#)),
+                    "{mode} {method}: {got}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn ten_mebibytes_pass_each_way() {
+    let unit = r#"\u0041é\"\\ 😀{"#;
+    let text = unit.repeat(10 * 1024 * 1024 / unit.len());
+    let result = format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"n":1.0}}"#);
+    let script = json!({
+        "tools": ["large"],
+        "behavior": { "large": { "result": { "raw": result } } },
+        "capabilities": { "resources": {}, "prompts": {} },
+        "answers": { "prompts/list": { "prompts": [{ "name": "p" }] } },
+        "repeat": ["prompts/get"],
+    });
+    let bench = Bench::new().file("script.json", &script.to_string());
+    let entry = json!({
+        "command": crate::support::process::fake_path(),
+        "args": [format!("@{}", bench.path_text("script.json"))],
+    });
+    let bench = bench.server("box", "srv", entry);
+    // In this mode a tool can be called in every way.
+    let agent = bench.set("toolMode", json!("direct")).agent();
+    agent.initialize();
+    for params in calls("direct", "large", "{}") {
+        assert!(ask(&agent, "tools/call", &params) == result, "{params}");
+    }
+    let params = format!(r#""name":"p","arguments":{{"a":"{text}"}}"#);
+    let got = ask(&agent, "prompts/get", &params);
+    assert!(got.starts_with(&format!(r#"{{"repeated":{{{params}"#)));
+}
+
+#[test]
+fn a_tool_is_listed_as_its_server_writes_it_and_a_malformed_one_costs_itself() {
+    for is_modern in [LEGACY, MODERN] {
+        let bench = Bench::new().server("box", "srv", fake(script(is_modern)));
+        for (mode, agent) in agents(&bench, is_modern) {
+            let list = ask(&agent, "tools/list", r#""x":1"#);
+            let names = agent.tool_names();
+            match mode {
+                "direct" => {
+                    assert_eq!(names, ["hostile", "echo", "request", "large"]);
+                    assert!(list.contains(&TOOLS.join(",")), "{list}");
+                }
+                "dynamic" if !is_modern => {
+                    assert_eq!(
+                        names[1..],
+                        [
+                            "box__srv__hostile",
+                            "box__srv__echo",
+                            "box__srv__request",
+                            "box__srv__large"
+                        ]
+                    );
+                    let renamed: Vec<_> = TOOLS
+                        .iter()
+                        .map(|tool| tool.replacen(r#""name":""#, r#""name":"box__srv__"#, 1))
+                        .collect();
+                    assert!(list.contains(&renamed.join(",")), "{list}");
+                }
+                _ => assert_eq!(names, ["open_toolbox", "use_tool"]),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_no_parser_of_values_reads_passes_all_the_same() {
+    let odd = r#"{"half":"\ud800","huge":1e999}"#;
+    let raw = format!(r#"{{"content":[],"odd":{odd}}}"#);
+    let script =
+        json!({ "tools": ["odd", "request"], "behavior": { "odd": { "result": { "raw": raw } } } });
+    let bench = Bench::new().server("box", "srv", fake(script)).set("toolMode", json!("direct"));
+    // The harness cannot read it either, and takes it for something else.
+    let agent = bench.agent().tolerant();
+    agent.initialize();
+    agent.tools();
+    agent.send_raw(r#"{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":{"name":"odd"}}"#);
+    agent.wait_line(&format!(r#"{{"jsonrpc":"2.0","id":"odd","result":{raw}}}"#));
+}
