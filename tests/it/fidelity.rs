@@ -227,6 +227,27 @@ fn hostile_arguments_are_what_the_server_gets() {
 }
 
 #[test]
+fn over_http_the_bytes_are_the_same() {
+    for is_modern in [LEGACY, MODERN] {
+        let entry = fake(script(is_modern));
+        let bench = Bench::new().set("toolMode", json!("direct")).server("box", "srv", entry);
+        let agent = Agent::over_http(bench.http()).begin(is_modern, json!({}));
+        for ((method, params), (_, expected)) in
+            requests("hostile").into_iter().zip(results(is_modern))
+        {
+            assert_eq!(ask(&agent, method, &params), expected, "{method}");
+        }
+        // A message may have line ends between its parts, and becomes one line.
+        let arguments = ODD.replace('\r', "\r\n");
+        let echoed = ask(&agent, "tools/call", &calls("direct", "echo", &arguments)[0]);
+        let received = ODD.replace('\r', "  ");
+        assert!(echoed.contains(&format!(r#""structuredContent":{received}"#)), "{echoed}");
+        let list = ask(&agent, "tools/list", r#""x":1"#);
+        assert!(list.contains(&TOOLS.join(",")), "{list}");
+    }
+}
+
+#[test]
 fn ten_mebibytes_pass_each_way() {
     let unit = r#"\u0041é\"\\ 😀{"#;
     let text = unit.repeat(10 * 1024 * 1024 / unit.len());

@@ -1,6 +1,7 @@
 //! Agents of either era with servers of either era: everything that passes between them besides
 //! plain calls, row by row.
 
+use Way::{Http, Stdio};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -23,34 +24,65 @@ const ROWS: [Row; 10] = [
     ("resource update", resource_update),
 ];
 
+/// How the agent is connected.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Stdio,
+    Http,
+}
+
 const LEGACY: bool = false;
 const MODERN: bool = true;
 const WATCHED: &str = "test://watched-resource";
 
 #[test]
-fn a_legacy_agent_and_legacy_servers() {
-    pair(LEGACY, "legacy");
+fn a_legacy_agent_on_stdio_and_legacy_servers() {
+    pair(Stdio, LEGACY, "legacy");
 }
 
 #[test]
-fn a_legacy_agent_and_modern_servers() {
-    pair(LEGACY, "modern");
+fn a_legacy_agent_on_stdio_and_modern_servers() {
+    pair(Stdio, LEGACY, "modern");
 }
 
 #[test]
-fn a_modern_agent_and_legacy_servers() {
-    pair(MODERN, "legacy");
+fn a_modern_agent_on_stdio_and_legacy_servers() {
+    pair(Stdio, MODERN, "legacy");
 }
 
 #[test]
-fn a_modern_agent_and_modern_servers() {
-    pair(MODERN, "modern");
+fn a_modern_agent_on_stdio_and_modern_servers() {
+    pair(Stdio, MODERN, "modern");
+}
+
+#[test]
+fn a_legacy_agent_on_http_and_legacy_servers() {
+    pair(Http, LEGACY, "legacy");
+}
+
+#[test]
+fn a_legacy_agent_on_http_and_modern_servers() {
+    pair(Http, LEGACY, "modern");
+}
+
+#[test]
+fn a_modern_agent_on_http_and_legacy_servers() {
+    pair(Http, MODERN, "legacy");
+}
+
+#[test]
+fn a_modern_agent_on_http_and_modern_servers() {
+    pair(Http, MODERN, "modern");
 }
 
 /// Looks at all rows in one session.
-fn pair(is_modern: bool, servers: &str) {
+fn pair(way: Way, is_modern: bool, servers: &str) {
     let bench = bench(servers);
-    let agent = answering(bench.agent()).begin(
+    let agent = match way {
+        Stdio => bench.agent(),
+        Http => Agent::over_http(bench.http()),
+    };
+    let agent = answering(agent).begin(
         is_modern,
         json!({ "elicitation": {}, "sampling": {}, "roots": { "listChanged": true } }),
     );

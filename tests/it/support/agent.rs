@@ -12,14 +12,17 @@ use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
+use crate::support::http::Program;
 use crate::support::process::{signal, signal_group};
 use crate::support::{DEADLINE, command};
 
 mod eras;
+mod http;
 mod inbox;
 mod response;
 
-use inbox::{Inbox, Reply};
+use http::Outlet;
+use inbox::{Answer, Inbox, Reply};
 pub(crate) use response::Response;
 
 /// How long a dropped agent's child has to end by itself.
@@ -32,11 +35,16 @@ pub(crate) struct Agent {
     pid: u32,
     link: Arc<Link>,
     dir: Option<Arc<TempDir>>,
+    /// The child of an agent that is not on its stdio.
+    program: Option<Box<Program>>,
 }
 
 /// What the agent shares with the threads that read.
+#[derive(Default)]
 struct Link {
     stdin: Mutex<Option<ChildStdin>>,
+    /// Where messages go instead of the child's input.
+    outlet: Option<Outlet>,
     inbox: Mutex<Inbox>,
     changed: Condvar,
 }
@@ -68,11 +76,7 @@ impl Agent {
             .process_group(0)
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-        let link = Arc::new(Link {
-            stdin: Mutex::new(child.stdin.take()),
-            inbox: Mutex::default(),
-            changed: Condvar::new(),
-        });
+        let link = Arc::new(Link { stdin: Mutex::new(child.stdin.take()), ..Link::default() });
         let pid = child.id();
         let stdout = child.stdout.take().expect("piped");
         let stderr = child.stderr.take().expect("piped");
@@ -91,7 +95,7 @@ impl Agent {
                 link.update(|inbox| inbox.status = Some(status));
             }
         });
-        Self { pid, link, dir: None }
+        Self { pid, link, dir: None, program: None }
     }
 
     /// Keeps the folder as long as the agent.
@@ -198,6 +202,9 @@ impl Agent {
 
     /// Cancels a request.
     pub(crate) fn cancel(&self, id: &RequestId) {
+        if let Some(outlet) = self.link.outlet.as_ref().filter(|_| self.is_modern()) {
+            return outlet.hang_up(&id.0);
+        }
         self.notify("notifications/cancelled", json!({ "requestId": id.0 }));
     }
 
@@ -394,10 +401,9 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.close_stdin();
-        if self.link.wait(LAST_GRACE, |inbox| inbox.status).is_none() {
-            self.kill();
+        if self.program.is_none() {
+            self.end();
         }
-        signal_group(self.pid, Signal::KILL);
         let inbox = self.link.inbox();
         if thread::panicking() {
             println!("--- what came and went");
@@ -411,6 +417,16 @@ impl Drop for Agent {
             drop(inbox);
             assert!(violations.is_empty(), "not protocol: {violations:#?}");
         }
+    }
+}
+
+impl Agent {
+    /// Ends the child.
+    fn end(&self) {
+        if self.link.wait(LAST_GRACE, |inbox| inbox.status).is_none() {
+            self.kill();
+        }
+        signal_group(self.pid, Signal::KILL);
     }
 }
 
@@ -457,10 +473,22 @@ impl Link {
         self.send(&inbox::message(Some(id), method, params).to_string());
     }
 
+    /// Takes a line that came, and sends what answers it.
+    fn take(&self, line: &str) {
+        match self.update(|inbox| inbox.receive(line)) {
+            None => {}
+            Some(Answer::Line(line)) => self.send(&line),
+            Some(Answer::Relist(id)) => self.send_request(&id, "tools/list", Value::Null),
+        }
+    }
+
     /// Writes a line; a child that is gone shows when its answer is waited for.
     fn send(&self, line: &str) {
         let mut stdin = self.stdin();
         self.inbox().transcript.push(format!("> {line}"));
+        if let Some(outlet) = &self.outlet {
+            return outlet.post(line);
+        }
         if let Some(stdin) = stdin.as_mut() {
             let _ = stdin.write_all(format!("{line}\n").as_bytes());
         }

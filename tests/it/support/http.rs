@@ -31,6 +31,17 @@ impl Http {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Response {
+        Response::read(BufReader::new(self.write(method, path, headers, body)))
+    }
+
+    /// Sends a request on a connection of its own.
+    pub(crate) fn write(
+        self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> TcpStream {
         let host = self.0.to_string();
         let usual = USUAL.into_iter().chain([("Host", host.as_str())]);
         let is_given =
@@ -46,7 +57,7 @@ impl Http {
         let mut stream = TcpStream::connect(self.0).expect("the server listens");
         stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
         stream.write_all(text.as_bytes()).expect("the server reads");
-        Response::read(BufReader::new(stream))
+        stream
     }
 }
 
@@ -84,7 +95,7 @@ impl Event {
 }
 
 impl Response {
-    fn read(mut stream: BufReader<TcpStream>) -> Self {
+    pub(crate) fn read(mut stream: BufReader<TcpStream>) -> Self {
         let mut line = || {
             let mut line = String::new();
             stream.read_line(&mut line).expect("a line of the head");

@@ -70,7 +70,7 @@ impl Inbox {
     }
 
     /// Sorts a line in; returns the lines that answer it.
-    fn receive(&mut self, line: &str) -> Option<Answer> {
+    pub(super) fn receive(&mut self, line: &str) -> Option<Answer> {
         self.transcript.push(format!("< {line}"));
         let message: Value = serde_json::from_str(line).unwrap_or_default();
         let id = message.get("id").cloned();
@@ -124,7 +124,7 @@ impl Inbox {
 }
 
 /// What the agent sends on its own.
-enum Answer {
+pub(super) enum Answer {
     Line(String),
     Relist(Value),
 }
@@ -155,11 +155,7 @@ pub(super) fn read_messages(stdout: impl Read, link: &Link) {
     for line in BufReader::new(stdout).split(b'\n') {
         let Ok(line) = line else { break };
         let line = String::from_utf8_lossy(&line);
-        match link.update(|inbox| inbox.receive(&line)) {
-            None => {}
-            Some(Answer::Line(line)) => link.send(&line),
-            Some(Answer::Relist(id)) => link.send_request(&id, "tools/list", Value::Null),
-        }
+        link.take(&line);
     }
     link.update(|inbox| inbox.ended = true);
 }

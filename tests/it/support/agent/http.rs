@@ -1,0 +1,114 @@
+//! An [`Agent`] over HTTP: the same session, with every message a request of its own.
+
+use std::io::BufReader;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::support::agent::{Agent, Link};
+use crate::support::http::{Http, Program, Response};
+
+const LEGACY: &str = "2025-11-25";
+
+/// Where an agent's messages go.
+pub(super) struct Outlet {
+    http: Http,
+    link: Weak<Link>,
+    session: Mutex<Option<String>>,
+    /// The connections of requests, by their ids, which a modern client hangs up to cancel.
+    open: Mutex<Vec<(Value, TcpStream)>>,
+}
+
+impl Agent {
+    /// An agent of a program that serves over HTTP.
+    pub(crate) fn over_http((program, http): (Program, Http)) -> Self {
+        let link = Arc::new_cyclic(|link| Link {
+            outlet: Some(Outlet {
+                http,
+                link: Weak::clone(link),
+                session: Mutex::default(),
+                open: Mutex::default(),
+            }),
+            ..Link::default()
+        });
+        Self { pid: program.0.pid(), link, dir: None, program: Some(Box::new(program)) }
+    }
+}
+
+impl Outlet {
+    /// Posts a message; what comes back goes where the lines of a stdio server go.
+    pub(super) fn post(&self, line: &str) {
+        let message: Value = serde_json::from_str(line).expect("a message");
+        let (Some(link), Some(method)) = (self.link.upgrade(), message["method"].as_str()) else {
+            // An answer.
+            return self.tell(line);
+        };
+        if message["id"].is_null() {
+            self.tell(line);
+            if method == "notifications/initialized" {
+                thread::spawn(move || link.hear("GET", "", &Value::Null));
+            }
+            return;
+        }
+        let line = line.to_owned();
+        thread::spawn(move || link.hear("POST", &line, &message));
+    }
+
+    /// Posts what is not answered with a message.
+    fn tell(&self, line: &str) {
+        let stream = self.send("POST", line, &Value::Null);
+        assert_eq!(Response::read(BufReader::new(stream)).status, 202, "{line}");
+    }
+
+    fn send(&self, method: &str, line: &str, message: &Value) -> TcpStream {
+        let meta = &message["params"]["_meta"];
+        let version = meta["io.modelcontextprotocol/protocolVersion"].as_str();
+        let session = self.session.lock().unwrap().clone();
+        let mut headers = Vec::new();
+        if version.is_some() || session.is_some() {
+            headers.push(("MCP-Protocol-Version", version.unwrap_or(LEGACY)));
+        }
+        if version.is_some() {
+            headers.push(("Mcp-Method", message["method"].as_str().expect("a method")));
+            let params = &message["params"];
+            let name = ["name", "uri", "taskId"].iter().find_map(|key| params[key].as_str());
+            headers.extend(name.map(|name| ("Mcp-Name", name)));
+        } else if let Some(session) = &session {
+            headers.push(("Mcp-Session-Id", session));
+        }
+        self.http.write(method, "/mcp", &headers, line)
+    }
+
+    /// Hangs up on a request.
+    pub(super) fn hang_up(&self, id: &Value) {
+        let open = self.open.lock().unwrap();
+        let (_, stream) = open.iter().find(|(of, _)| of == id).expect("an open request");
+        let _ = stream.shutdown(Shutdown::Both);
+        drop(open);
+    }
+}
+
+impl Link {
+    /// Sends a request, and hears all that comes back.
+    fn hear(&self, method: &str, line: &str, message: &Value) {
+        let Some(outlet) = &self.outlet else { return };
+        let stream = outlet.send(method, line, message);
+        if let Ok(stream) = stream.try_clone() {
+            outlet.open.lock().unwrap().push((message["id"].clone(), stream));
+        }
+        let mut response = Response::read(BufReader::new(stream));
+        if let Some(id) = response.header("mcp-session-id") {
+            outlet.session.lock().unwrap().get_or_insert(id.to_owned());
+        }
+        if response.header("content-type") == Some("application/json") {
+            return self.take(&response.text());
+        }
+        while let Some(event) = response.event() {
+            if !event.data.is_empty() {
+                self.take(&event.data);
+            }
+        }
+    }
+}
