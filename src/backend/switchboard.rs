@@ -85,8 +85,8 @@ impl Drop for Entry {
 }
 
 impl Entry {
-    /// Until when the request has a good reason to take long: now, while its agent is asked
-    /// something, or when it last answered.
+    /// The last time at which the request had a good reason to wait: now, while its agent is asked
+    /// something, else when it last answered.
     pub(crate) fn patient_since(&self) -> Option<Instant> {
         self.board.state(|state| {
             let entered = state.requests.iter().find(|entered| entered.serial == self.serial)?;
@@ -246,7 +246,6 @@ impl Switchboard {
     fn put(self: &Arc<Self>, question: Question) {
         let refused = self.state(|state| {
             let mut agents: Vec<_> = state.requests.iter().map(|entered| entered.agent).collect();
-            agents.dedup();
             agents.sort_unstable();
             agents.dedup();
             match agents.as_slice() {
@@ -418,3 +417,6 @@ fn tell(to: Option<&mpsc::Sender<Event>>, notice: Event) {
 fn decline(reply: Reply, code: i64, reason: &str) {
     reply.answer_later(Outcome::Error(error_object(code, reason, None)));
 }
+
+#[cfg(test)]
+mod tests;

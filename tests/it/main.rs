@@ -28,6 +28,7 @@ mod real;
 mod real_servers;
 mod remote_servers;
 mod sdk_clients;
+mod serve_direct;
 mod serve_dynamic;
 mod serve_failures;
 mod serve_http;

@@ -1,0 +1,130 @@
+//! `direct` mode, and what servers have besides tools in every mode.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Bench};
+
+fn server(era: &str) -> Value {
+    json!({ "command": env!("CARGO_BIN_EXE_conformance-server"), "args": [era] })
+}
+
+fn bench(mode: &str) -> Bench {
+    Bench::new().set("toolMode", json!(mode)).server("box", "one", server("both"))
+}
+
+fn greeted(bench: &Bench) -> Agent {
+    let agent = bench.agent();
+    agent.initialize();
+    agent
+}
+
+/// One member of every entry of a list.
+fn listed(agent: &Agent, method: &str, member: &str, key: &str) -> Vec<String> {
+    let result = agent.request(method, json!({})).ok();
+    let entries = result[member].as_array().expect("a list");
+    entries.iter().map(|entry| entry[key].as_str().expect("a name").to_owned()).collect()
+}
+
+fn uris(agent: &Agent) -> Vec<String> {
+    listed(agent, "resources/list", "resources", "uri")
+}
+
+fn prompts(agent: &Agent) -> Vec<String> {
+    listed(agent, "prompts/list", "prompts", "name")
+}
+
+fn read(agent: &Agent, uri: &str) -> Value {
+    agent.request("resources/read", json!({ "uri": uri })).ok()["contents"][0].clone()
+}
+
+#[test]
+fn everything_is_there_from_the_start_in_direct_mode() {
+    let bench = bench("direct");
+    for agent in [greeted(&bench), bench.agent().modern()] {
+        assert_eq!(agent.tool_names()[0], "test_simple_text");
+        assert_eq!(uris(&agent)[0], "test://static-text");
+        assert_eq!(prompts(&agent)[0], "test_simple_prompt");
+        let text = agent.call("test_simple_text", json!({})).text();
+        assert_eq!(text, "This is a simple text response for testing.");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_start_leaves_the_others_listed_in_direct_mode() {
+    let bench = bench("direct").server("box", "bad", json!({ "command": "/does/not/exist" }));
+    assert_eq!(greeted(&bench).tool_names()[0], "test_simple_text");
+}
+
+#[test]
+fn what_two_servers_have_alike_is_told_apart() {
+    let bench = bench("direct").server("other", "two", server("legacy"));
+    let agent = greeted(&bench);
+    let names = agent.tool_names();
+    let own: Vec<_> = names.iter().filter(|name| !name.contains("__")).collect();
+    assert!(own.is_empty(), "both have all of these: {own:?}");
+    let addresses = uris(&agent);
+    let second = "mcp-workbench://other/two/test://static-text";
+    assert!(addresses.iter().any(|uri| uri == second), "{addresses:?}");
+    assert_eq!(read(&agent, second)["uri"], second);
+    assert!(prompts(&agent).contains(&"other__two__test_simple_prompt".to_owned()));
+    let prompt = json!({ "name": "other__two__test_simple_prompt" });
+    agent.request("prompts/get", prompt).ok();
+}
+
+#[test]
+fn resources_and_prompts_come_with_their_toolbox() {
+    for mode in ["dynamic", "proxy"] {
+        let bench = bench(mode);
+        let agent = bench.agent().relisting();
+        agent.initialize();
+        assert!(uris(&agent).is_empty() && prompts(&agent).is_empty());
+        agent.open("box").ok();
+        agent.next_notification("notifications/resources/list_changed");
+        agent.next_notification("notifications/prompts/list_changed");
+        assert_eq!(uris(&agent)[0], "test://static-text", "{mode}");
+        assert_eq!(prompts(&agent)[0], "test_simple_prompt", "{mode}");
+    }
+}
+
+#[test]
+fn the_lists_of_modern_agents_do_not_change_but_what_is_open_can_be_read() {
+    for mode in ["dynamic", "proxy"] {
+        let bench = bench(mode);
+        let agent = bench.agent().modern();
+        let missing = agent.request("resources/read", json!({ "uri": "test://static-text" }));
+        assert_eq!(missing.error()["code"], -32602);
+        agent.open("box").ok();
+        assert_eq!(agent.tool_names(), ["open_toolbox", "use_tool"]);
+        assert!(uris(&agent).is_empty() && prompts(&agent).is_empty());
+        assert_eq!(read(&agent, "test://static-text")["mimeType"], "text/plain");
+        agent.request("prompts/get", json!({ "name": "test_simple_prompt" })).ok();
+    }
+}
+
+#[test]
+fn a_call_that_waits_for_an_answer_goes_on_once_and_for_its_own_request() {
+    let bench = Bench::new().set("toolMode", json!("direct")).server("b", "s", server("legacy"));
+    let agent = bench.agent().modern_with(json!({ "elicitation": {} }));
+    let tool = "test_input_required_result_elicitation";
+    let call = |params: Value| agent.request("tools/call", params);
+    let asked = call(json!({ "name": tool, "arguments": {} })).ok();
+    assert_eq!(asked["resultType"], "input_required");
+    let questions = asked["inputRequests"].as_object().expect("questions");
+    let (key, question) = questions.iter().next().expect("a question");
+    assert_eq!(question["method"], "elicitation/create");
+    let mut again = json!({
+        "name": tool,
+        "arguments": {},
+        "requestState": asked["requestState"],
+        "inputResponses": { key: { "action": "accept", "content": { "name": "Ann" } } },
+    });
+    let mut other = again.clone();
+    other["name"] = "test_simple_text".into();
+    assert_eq!(call(other).error()["code"], -32602);
+    again["requestState"] = format!("{}x", asked["requestState"].as_str().expect("a state")).into();
+    assert_eq!(call(again.clone()).error()["code"], -32602, "the state is signed");
+    again["requestState"] = asked["requestState"].clone();
+    assert_eq!(call(again.clone()).text(), "Hello, Ann!");
+    assert_eq!(call(again).error()["code"], -32602, "it was used already");
+}
