@@ -306,3 +306,33 @@ fn modules_stand_in_files_of_their_own_name() {
         .collect();
     assert_eq!(found, [""; 0]);
 }
+
+/// The files of the program that no file above them declares, so that no compiler reads them.
+fn orphans(sources: &[Source]) -> Vec<&str> {
+    let is_declared = |path: &str| {
+        let (folder, file) = path.rsplit_once('/').expect("a folder");
+        let module = file.strip_suffix(".rs").expect("a module");
+        let declaration = Regex::new(&format!(r"\bmod {module};")).expect("a pattern");
+        let above = if folder == "src" { "src/lib.rs".to_owned() } else { format!("{folder}.rs") };
+        let above = sources.iter().find(|source| source.path == above);
+        above.is_some_and(|above| declaration.is_match(&above.text))
+    };
+    let paths = sources.iter().map(|source| source.path.as_str());
+    paths
+        .filter(|path| !matches!(*path, "src/lib.rs" | "src/main.rs"))
+        .filter(|path| !is_declared(path))
+        .collect()
+}
+
+#[test]
+fn every_file_is_a_module() {
+    let sources = [
+        Source::new("src/lib.rs", "pub mod a;"),
+        Source::new("src/a.rs", "mod b;"),
+        Source::new("src/a/b.rs", ""),
+        Source::new("src/a/c.rs", ""),
+        Source::new("src/d.rs", ""),
+    ];
+    assert_eq!(orphans(&sources), ["src/a/c.rs", "src/d.rs"]);
+    assert_eq!(orphans(&files("src", "rs")), [""; 0]);
+}
