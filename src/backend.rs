@@ -4,7 +4,8 @@
 //! the server's process and everything that happens to it: start on first use, once however many
 //! ask; listing again when the server says so; stop when idle; restart after a death, with growing
 //! pauses when it keeps dying. A call goes past the actor: the handle's status holds the
-//! [`Live`] link while there is one. [`Pool`] gives entries with equal launches one backend.
+//! [`Live`] link while there is one. What a server says unasked goes to its [`switchboard`], which
+//! finds out for whom it is. [`Pool`] gives entries with equal launches one backend.
 
 mod actor;
 mod agent;

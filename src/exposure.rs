@@ -2,7 +2,8 @@
 //!
 //! A mode says which instructions an agent gets, which tools it sees, and what a call of one of
 //! them means. It holds no connections, no policy and no protocol: calls go to the gateway, and
-//! what must be told to the agent besides the answer is part of the [`Reply`].
+//! what must be told to the agent besides the answer is part of the [`Reply`]. Addresses that two
+//! servers have alike are told apart here too ([`uris`]).
 
 mod answer;
 mod budget;

@@ -1,9 +1,12 @@
 //! The gateway: the one way in to every server, and the one writer of what everybody sees.
 //!
-//! *Theory of operation.* One task ([`snapshot`]) hears of changed listings and publishes a new
-//! immutable [`Snapshot`]; nobody else writes state that agents share. A request looks at one
-//! snapshot. Servers are started by [`Gateway::open`] and by [`Gateway::call`], whichever comes
-//! first, and a call starts no server but its own.
+//! *Theory of operation.* There is one [`Gateway`] for each set of things that agents say they can
+//! do ([`Gateways`]), for servers behave by that. In it, one task ([`snapshot`]) hears of changed
+//! listings and publishes a new immutable [`Snapshot`]; nobody else writes state that agents share.
+//! A request looks at one snapshot. Servers are started by [`Gateway::open`], by [`Gateway::call`]
+//! and by [`Gateway::start_all`], whichever comes first, and a call starts no server but its own.
+//! A server that asks questions gets a connection for each agent ([`members`]); a modern one that
+//! asks an older agent is understood in [`bridge`].
 
 mod bridge;
 mod members;

@@ -2,8 +2,8 @@
 //!
 //! The server waits for its answer within the call; the agent is answered that input is required,
 //! with a `requestState` that leads back here, and makes its request again with the answer
-//! (2026-07-28, basic/patterns/mrtr). The state is signed, holds for one request, and expires;
-//! with it the call is cancelled at the server.
+//! (2026-07-28, basic/patterns/mrtr). The state is signed, good for one use by a request like the
+//! first, and expires; the call that it leads to is then cancelled at the server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -112,7 +112,8 @@ impl AllParked {
     }
 }
 
-/// What a state is good for: the same request.
+/// What a state is good for: a request of the same method about the same thing. The ticket in it
+/// leads to one call, so what else the request says does not matter.
 fn binding(asked: &Asked) -> String {
     let of = |key| asked.param(key).map(|value| value.as_str().into_owned()).unwrap_or_default();
     format!("{} {}{}", asked.method, of("name"), of("uri"))

@@ -16,6 +16,7 @@ const RESOURCE_NOT_FOUND: i64 = -32002;
 const INVALID_PARAMS: i64 = -32602;
 
 /// The servers that may have a resource, most likely first, each with its own address for it.
+/// Where everything is shown, everything is started first.
 pub(crate) async fn resource(passed: &Passed, uri: &str) -> Vec<(Place, String)> {
     start_all_if_direct(passed).await;
     in_snapshot(&passed.exposure, uri)

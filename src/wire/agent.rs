@@ -13,6 +13,7 @@ use crate::wire::Closed;
 use crate::wire::envelope::{Malformed, Outcome};
 use crate::wire::incoming::{self, Incoming, error_object};
 use crate::wire::line::{Line, LineReader};
+use crate::wire::outgoing::{Pending, RequestError};
 use crate::wire::peer::Peer;
 use crate::wire::writer::Writer;
 
@@ -108,11 +109,7 @@ impl Notifier {
     }
 
     /// Asks the agent something that belongs to no request of its own.
-    pub async fn ask(
-        &self,
-        method: &str,
-        params: Option<Raw>,
-    ) -> Result<crate::wire::outgoing::Pending, crate::wire::outgoing::RequestError> {
+    pub async fn ask(&self, method: &str, params: Option<Raw>) -> Result<Pending, RequestError> {
         self.peer.ask(&self.writer, method, params).await
     }
 }
