@@ -191,12 +191,28 @@ fn proxy_serves_both_eras_on_one_pipe() {
     assert_eq!(list["resultType"], "complete");
     agent.call("math__calc__echo", json!({})).ok();
 
-    let agent = bench.agent().modern();
-    agent.request("server/discover", json!({})).ok();
-    let bench = self::bench();
-    let legacy = self::agent(&bench);
-    let list = legacy.request("tools/list", json!({})).ok();
-    assert!(list.get("resultType").is_none());
+    // Without `_meta`, and so of the older revisions.
+    agent.send_raw(
+        &json!({"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test-agent", "version": "1.0.0"},
+        }})
+        .to_string(),
+    );
+    assert_eq!(agent.wait(&"first".into()).ok()["protocolVersion"], "2025-11-25");
+    agent.send_raw(r#"{"jsonrpc": "2.0", "id": "second", "method": "tools/list"}"#);
+    assert!(agent.wait(&"second".into()).ok().get("resultType").is_none());
+    assert_eq!(agent.request("tools/list", json!({})).ok()["resultType"], "complete");
+}
+
+#[test]
+fn what_an_agent_says_before_its_first_request_does_no_harm() {
+    let bench = bench();
+    let agent = bench.agent();
+    agent.notify("notifications/initialized", Value::Null);
+    agent.initialize();
+    assert_eq!(agent.tool_names(), ["open_toolbox", "use_tool"]);
 }
 
 #[test]
