@@ -33,12 +33,26 @@ pub(crate) async fn read(session: Arc<Session>, asked: Asked, reply: Reply) {
         for (place, own) in candidates {
             outcome = forward(&passed, &place, "uri", &own).await;
             if !resolve::is_missing(&outcome) {
-                return resolve::with_uri(outcome, &own, &uri);
+                let outcome = resolve::with_uri(outcome, &own, &uri);
+                return with_cache_hints(outcome, passed.asked.meta.is_modern);
             }
         }
         outcome
     })
     .await;
+}
+
+/// What was read from a server of an older revision says how long it holds, as the modern one
+/// wants it (2026-07-28, server/utilities/caching): not at all, for us alone.
+fn with_cache_hints(outcome: Outcome, is_modern: bool) -> Outcome {
+    match outcome {
+        Outcome::Result(result) if is_modern && result.member("resultType").is_none() => {
+            let (ttl, scope) = (Raw::encode(&0), Raw::encode(&"private"));
+            let hinted = result.with_first(&[("ttlMs", &ttl), ("cacheScope", &scope)]);
+            Outcome::Result(hinted.filter(|_| result.member("ttlMs").is_none()).unwrap_or(result))
+        }
+        outcome => outcome,
+    }
 }
 
 /// Gets a prompt.
