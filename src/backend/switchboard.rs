@@ -328,9 +328,13 @@ impl Switchboard {
         };
         self.state(|state| {
             // A server may tell of a resource below the one that was subscribed to.
+            let is_below = |known: &str| {
+                let rest = uri.strip_prefix(known);
+                rest.is_some_and(|rest| rest.starts_with('/') || known.ends_with('/'))
+            };
             let subscribers = state.subscriptions.get(&uri).or_else(|| {
-                let inside = |known: &str| uri.starts_with(known);
-                state.subscriptions.iter().find(|(known, _)| inside(known)).map(|(_, s)| s)
+                let known = state.subscriptions.keys().filter(|known| is_below(known));
+                state.subscriptions.get(known.max_by_key(|known| known.len())?)
             });
             for subscriber in subscribers.into_iter().flatten() {
                 let params = if subscriber.uri == uri || !state.subscriptions.contains_key(&uri) {

@@ -32,7 +32,9 @@ fn is_of(place: &Place, tool: &ToolId) -> bool {
 
 /// The tool that is called so: by its own name, or `server:tool`.
 pub(crate) fn resolve(gateway: &Gateway, snapshot: &Snapshot, name: &str) -> Option<ToolId> {
-    if let Some(thing) = snapshot.tools().resolve(name) {
+    if let Some(thing) = snapshot.tools().resolve(name)
+        && !snapshot.tools().is_ambiguous(name)
+    {
         return Some(ToolId {
             toolbox: thing.place.toolbox.clone(),
             server: thing.place.server.clone(),

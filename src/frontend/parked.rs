@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rmcp::model::{RequestStateCodec, RequestStateError, SealOptions};
 use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::backend::Outcome;
 use crate::frontend::calls::{QUESTION, Running, input_required};
@@ -38,6 +39,8 @@ pub(crate) struct AllParked {
 struct Waiting {
     running: Running,
     question: Question,
+    /// Gives it up in the end.
+    _expiry: AbortOnDropHandle<()>,
 }
 
 impl AllParked {
@@ -65,19 +68,20 @@ impl AllParked {
             .codec
             .seal_with(ticket.to_string().as_bytes(), &options.associated_data(binding.as_bytes()));
         let required = input_required(&question, &format!("{PREFIX}{sealed}"));
+        let parked = Arc::clone(&session.host().parked);
+        let expiry = session.host().tasks.spawn(async move {
+            sleep(PATIENCE).await;
+            drop(parked.waiting(|waiting| waiting.remove(&ticket)));
+        });
+        let expiry = AbortOnDropHandle::new(expiry);
         let given_up = self.waiting(|waiting| {
             let is_full = waiting.len() >= MAX_PARKED;
             let oldest = waiting.keys().min().copied().filter(|_| is_full);
             let given_up = oldest.and_then(|oldest| waiting.remove(&oldest));
-            waiting.insert(ticket, Waiting { running, question });
+            waiting.insert(ticket, Waiting { running, question, _expiry: expiry });
             given_up
         });
         drop(given_up);
-        let parked = Arc::clone(&session.host().parked);
-        session.host().tasks.spawn(async move {
-            sleep(PATIENCE).await;
-            drop(parked.waiting(|waiting| waiting.remove(&ticket)));
-        });
         required
     }
 
@@ -105,7 +109,7 @@ impl AllParked {
             Outcome::Error(error_object(INVALID_PARAMS, &message, None))
         })?;
         let waiting = ticket.and_then(|ticket| self.waiting(|waiting| waiting.remove(&ticket)));
-        let Waiting { running, question } = waiting
+        let Waiting { running, question, .. } = waiting
             .ok_or_else(|| refuse("was used already, or given up: make the request anew"))?;
         question.answer(Outcome::Result(answer)).await;
         Ok(running)
