@@ -40,7 +40,7 @@ use crate::config::{HttpLaunch, Protocol, StdioLaunch};
 use crate::policy::{Admission, Permit};
 use crate::raw::{self, Raw};
 
-pub use crate::backend::agent::{AgentId, Event, LogLevel, Presence, Question};
+pub use crate::backend::agent::{AgentId, Event, LogLevel, Presence, Question, asks_for_roots};
 pub use crate::backend::death::StderrTail;
 pub use crate::backend::handshake::Era;
 pub use crate::backend::launch::ChildEnvironment;
@@ -195,6 +195,12 @@ impl Backend {
     /// Lets the server reach an agent outside of its requests too.
     pub fn attach(&self, agent: &Presence) {
         self.board.attach(agent);
+    }
+
+    /// Lets an agent hear of a task.
+    pub fn watch_task(&self, agent: &Presence, task: &str) {
+        self.board.attach(agent);
+        self.board.watch_task(agent.id, task);
     }
 
     /// Forgets an agent that has left.

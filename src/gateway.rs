@@ -485,7 +485,10 @@ impl Gateway {
         for _ in 0..bridge::MAX_ROUNDS {
             let sent = sending.send(&backend, &added, origin, server.call_timeout, &seat);
             let outcome = sent.await.map_err(failed)?;
-            if !server.has_roots() && bridge::asks_for_roots(&outcome) {
+            if let Outcome::Result(result) = &outcome
+                && !server.has_roots()
+                && backend::asks_for_roots(result)
+            {
                 return Ok(bridge::no_roots());
             }
             if origin.is_modern {
@@ -547,10 +550,10 @@ impl Gateway {
         }
     }
 
-    /// Lets a server reach an agent outside of its requests.
-    pub fn attach(&self, at: &Place, agent: &Presence) {
+    /// Lets an agent hear of a task that a server runs.
+    pub fn watch_task(&self, at: &Place, task: &str, agent: &Presence) {
         if let Some(Member::Server(server)) = self.members.get(at) {
-            server.used_by(agent).attach(agent);
+            server.used_by(agent).watch_task(agent, task);
         }
     }
 

@@ -216,3 +216,66 @@ impl Drop for Question {
         }
     }
 }
+
+/// Whether what a modern server says asks for the agent's roots: a result, or the state of a task.
+pub fn asks_for_roots(said: &Raw) -> bool {
+    #[derive(Deserialize)]
+    struct Wanted {
+        method: String,
+    }
+
+    // The method may be spelled with escapes, so its place is looked for.
+    if memchr::memmem::find(said.as_bytes(), b"inputRequests").is_none() {
+        return false;
+    }
+    let requests = said.member("inputRequests").and_then(|requests| requests.members());
+    requests.into_iter().flatten().any(|(_, wanted)| {
+        wanted.parse::<Wanted>().is_ok_and(|wanted| wanted.method == "roots/list")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_wish_for_roots_is_seen_however_it_is_written() {
+        let asks = |text: &str| {
+            asks_for_roots(&Raw::encode(
+                &serde_json::from_str::<Box<serde_json::value::RawValue>>(text).unwrap(),
+            ))
+        };
+        assert!(asks(r#"{"inputRequests":{"a":{"method":"ping"},"b":{"method":"roots/list"}}}"#));
+        assert!(asks(
+            r#"{"status":"input_required","inputRequests":{"b":{"m":1,"method":"roots\/l\u0069st"}}}"#
+        ));
+        assert!(!asks(r#"{"inputRequests":{"a":{"method":"elicitation/create"}}}"#));
+        assert!(!asks(r#"{"content":["inputRequests","roots/list"]}"#));
+        assert!(!asks("[]"));
+    }
+
+    #[test]
+    fn a_level_hears_what_is_as_important() {
+        let [debug, error] = ["debug", "error"].map(|word| LogLevel::from_word(word).unwrap());
+        assert!(debug.hears(error) && error.hears(error) && !error.hears(debug));
+        assert!(LogLevel::UNSAID.hears(debug) && !LogLevel::NOTHING.hears(error));
+        assert_eq!(LogLevel::from_word("loud"), None);
+        assert_eq!(LogLevel::of(&Raw::encode(&json!({"level": "error"}))), error);
+        assert!(error.hears(LogLevel::of(&Raw::encode(&json!({"level": 7})))));
+        assert_eq!((error.wanted(), LogLevel::UNSAID.wanted()), (Some(error), None));
+        assert_eq!(LogLevel::NOTHING.wanted(), None);
+    }
+
+    #[test]
+    fn a_listener_uses_the_connections_of_its_agent() {
+        let agent = Presence::new(None);
+        let listener = agent.listener(mpsc::channel(1).0);
+        assert_eq!(listener.owner, agent.id);
+        assert_ne!(listener.id, agent.id);
+        assert!(listener.is_listener() && !agent.is_listener());
+        assert_eq!(listener.log(), LogLevel::NOTHING);
+        assert_eq!(agent.log(), LogLevel::UNSAID);
+    }
+}

@@ -20,6 +20,9 @@ use crate::wire::server::{Link, Outcome, Pending, RequestError};
 /// The pause before listening again to a server that ended the last subscription.
 const RELISTEN: Duration = Duration::from_secs(1);
 
+/// The extension whose tasks can be listened for.
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
 /// Asks the server to tell of its changes; `None` when there is nothing it could tell of.
 pub(crate) async fn listen(
     link: &Link,
@@ -40,6 +43,11 @@ pub(crate) async fn listen(
     let uris = board.subscriptions();
     if !uris.is_empty() {
         wanted.insert("resourceSubscriptions".to_owned(), uris.into());
+    }
+    let tasks = board.tasks();
+    let knows_tasks = abilities.extensions.as_ref().is_some_and(|e| e.member(TASKS).is_some());
+    if knows_tasks && !tasks.is_empty() {
+        wanted.insert("taskIds".to_owned(), tasks.into());
     }
     if wanted.is_empty() {
         return None;

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::backend::agent::{AgentId, Event, LogLevel, Presence, Question};
+use crate::backend::agent::{AgentId, Event, LogLevel, Presence, Question, asks_for_roots};
 use crate::backend::lists::Kinds;
 use crate::raw::{self, Raw};
 use crate::wire::Outcome;
@@ -51,6 +51,8 @@ struct State {
     attached: Vec<Presence>,
     waiting: Vec<Question>,
     subscriptions: HashMap<String, Vec<Subscriber>>,
+    /// The tasks that agents want to hear of, and which agents.
+    tasks: HashMap<String, Vec<AgentId>>,
     changed: Kinds,
     asks: bool,
 }
@@ -153,12 +155,16 @@ impl Switchboard {
     pub(crate) fn detach(&self, agent: AgentId) {
         let had_subscriptions = self.state(|state| {
             state.attached.retain(|attached| attached.id != agent);
-            let before = state.subscriptions.len();
+            let before = state.subscriptions.len() + state.tasks.len();
             for subscribers in state.subscriptions.values_mut() {
                 subscribers.retain(|subscriber| subscriber.agent != agent);
             }
             state.subscriptions.retain(|_, subscribers| !subscribers.is_empty());
-            before != state.subscriptions.len()
+            for watchers in state.tasks.values_mut() {
+                watchers.retain(|watcher| *watcher != agent);
+            }
+            state.tasks.retain(|_, watchers| !watchers.is_empty());
+            before != state.subscriptions.len() + state.tasks.len()
         });
         if had_subscriptions {
             self.subscriptions_changed.notify_one();
@@ -200,6 +206,25 @@ impl Switchboard {
         let mut uris: Vec<_> = self.state(|state| state.subscriptions.keys().cloned().collect());
         uris.sort();
         uris
+    }
+
+    /// Notes that an agent wants to hear of a task.
+    pub(crate) fn watch_task(&self, agent: AgentId, task: &str) {
+        let is_first = self.state(|state| {
+            let watchers = state.tasks.entry(task.to_owned()).or_default();
+            watchers.push(agent);
+            watchers.len() == 1
+        });
+        if is_first {
+            self.subscriptions_changed.notify_one();
+        }
+    }
+
+    /// The tasks that somebody wants to hear of.
+    pub(crate) fn tasks(&self) -> Vec<String> {
+        let mut tasks: Vec<_> = self.state(|state| state.tasks.keys().cloned().collect());
+        tasks.sort();
+        tasks
     }
 
     /// Which lists have changed since this was last asked.
@@ -315,6 +340,10 @@ impl Switchboard {
             _ if method.starts_with("notifications/")
                 && params.as_ref().is_none_or(|params| params.as_bytes().starts_with(b"{")) =>
             {
+                if !self.has_roots && params.as_ref().is_some_and(asks_for_roots) {
+                    tracing::debug!(server = self.server, method, "asks for roots");
+                    return;
+                }
                 let params = params.map(without_subscription);
                 self.tell(method, params.as_ref(), |_| true);
             }

@@ -132,7 +132,7 @@ impl Listening<'_> {
         }
         for task in &wanted.task_ids {
             if let Some(place) = self.exposure.gateway().task(task) {
-                self.exposure.gateway().attach(&place, self.presence);
+                self.exposure.gateway().watch_task(&place, task, self.presence);
             }
         }
         let accepted = raw::object([("notifications", &wanted.encode())]);

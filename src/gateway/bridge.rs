@@ -81,24 +81,6 @@ fn failed(reason: &str) -> Outcome {
     Outcome::Error(error_object(INTERNAL_ERROR, reason, None))
 }
 
-/// Whether an answer asks for the agent's roots, at once or for a task.
-pub(crate) fn asks_for_roots(outcome: &Outcome) -> bool {
-    #[derive(Deserialize)]
-    struct Wanted {
-        method: String,
-    }
-
-    let Outcome::Result(result) = outcome else { return false };
-    // The method may be spelled with escapes, so it is the member that is looked for.
-    if memchr::memmem::find(result.as_bytes(), b"inputRequests").is_none() {
-        return false;
-    }
-    let requests = result.member("inputRequests").and_then(|requests| requests.members());
-    requests.into_iter().flatten().any(|(_, wanted)| {
-        wanted.parse::<Wanted>().is_ok_and(|wanted| wanted.method == "roots/list")
-    })
-}
-
 /// The answer when a server asks for roots that are not for it.
 pub(crate) fn no_roots() -> Outcome {
     failed("the server asks for the agent's roots, but no roots are given to this server (`roots`)")

@@ -21,6 +21,7 @@ mod cli_import;
 mod cli_list;
 mod conformance_server;
 mod everything;
+mod extensions;
 mod fakes;
 mod fidelity;
 mod pairings;
