@@ -29,6 +29,8 @@
 //! | `protocol` | `"legacy"` (default, `initialize`), `"modern"` (2026-07-28 only) or `"dual"` |
 //! | `lean` | echoes every call at once and as fast as it can, for measurements: `{content: [], structuredContent: <arguments>}`; no behaviors |
 //! | `dieOnList` | exits with 3 instead of answering `tools/list` |
+//! | `dieOnInitialize`, `initializeDelayMs` | exits with 1 instead of answering `initialize`; answers it late, and other requests meanwhile |
+//! | `requestFile` | appends the method of every request |
 //! | `dieOnDiscover`, `silentOnDiscover` | what old servers do when `server/discover` comes |
 //!
 //! The behaviors and their parameters are the variants of [`behavior::Act`]. A parameter may stand

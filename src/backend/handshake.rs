@@ -156,6 +156,8 @@ async fn greet_both(
         return match read(link, second, also_asked.done().await, capabilities) {
             // What counts is about the era that servers commonly speak.
             Err(Unwelcome::Refused(_)) if first == Era::Legacy => Err(Unwelcome::Refused(refusal)),
+            // It may have ended of the second greeting, having refused the first.
+            Err(Unwelcome::Ended) => Err(Unwelcome::Refused(refusal)),
             read => read,
         };
     }

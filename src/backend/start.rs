@@ -178,7 +178,12 @@ fn explain(
     };
     if let Some(death) = death {
         let failure = StartFailure {
-            reason: format!("it ended before it was ready: {death}"),
+            reason: match &words {
+                Some(Unwelcome::Refused(Refusal { message, .. })) => {
+                    format!("it refused the connection ({message}), and ended: {death}")
+                }
+                _ => format!("it ended before it was ready: {death}"),
+            },
             hint: run_by_hand(),
         };
         return match words {

@@ -130,6 +130,13 @@ pub(crate) enum Act {
         #[serde(default)]
         params: Value,
     },
+    /// Asks the client (legacy), cancels the question, and answers.
+    Withdraw {
+        #[serde(default = "ping")]
+        method: String,
+        #[serde(default)]
+        params: Value,
+    },
     /// Asks the client and returns `{result}` or `{error}` as it came back; a modern caller gets
     /// `input_required` and tries again.
     Ask {
@@ -262,6 +269,10 @@ impl Call {
             Act::Notify { method, params } => {
                 server.output.notify(&method, &params);
                 self.text("notified")
+            }
+            Act::Withdraw { method, params } => {
+                server.ask_in_vain(&method, &params);
+                self.text("never mind")
             }
             Act::Ask { method, params } => self.ask(&method, &params, server),
         }

@@ -42,6 +42,9 @@ pub(crate) struct Script {
     pub(crate) lean: bool,
     pub(crate) die_on_list: bool,
     pub(crate) die_on_discover: bool,
+    pub(crate) die_on_initialize: bool,
+    pub(crate) initialize_delay_ms: u64,
+    pub(crate) request_file: Option<PathBuf>,
     pub(crate) silent_on_discover: bool,
 }
 
@@ -75,6 +78,9 @@ impl Default for Script {
             lean: false,
             die_on_list: false,
             die_on_discover: false,
+            die_on_initialize: false,
+            initialize_delay_ms: 0,
+            request_file: None,
             silent_on_discover: false,
         }
     }

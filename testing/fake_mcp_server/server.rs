@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::behavior::Call;
 use crate::script::{Protocol, Script};
+use crate::start::append;
 use crate::wire::{Answer, Message, Output, RpcError};
 
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -121,6 +122,9 @@ impl Server {
         let protocol = self.script.protocol;
         let carries_era = params.meta.contains_key("io.modelcontextprotocol/protocolVersion");
         let modern = carries_era && protocol != Protocol::Legacy;
+        if let Some(file) = &self.script.request_file {
+            append(file, method);
+        }
         let answer = match method {
             _ if self.script.raw_answers.contains_key(method) => {
                 Ok(self.script.raw_answers[method].clone())
@@ -129,6 +133,10 @@ impl Server {
                 Ok(repeated(&raw, modern))
             }
             "initialize" if self.script.hang_on_initialize => return,
+            "initialize" if self.script.die_on_initialize => exit(1),
+            "initialize" if self.script.initialize_delay_ms > 0 => {
+                return self.initialize_late(id, params);
+            }
             "initialize" => self.initialize(&params),
             "server/discover" if self.script.die_on_discover => exit(1),
             "server/discover" if self.script.silent_on_discover => return,
@@ -157,6 +165,15 @@ impl Server {
             },
         };
         self.output.answer(id, &answer);
+    }
+
+    fn initialize_late(self: &Arc<Self>, id: &str, params: Params) {
+        let (server, id) = (Arc::clone(self), id.to_owned());
+        thread::spawn(move || {
+            // What is scripted.
+            thread::sleep(Duration::from_millis(server.script.initialize_delay_ms));
+            server.output.answer(&id, &server.initialize(&params));
+        });
     }
 
     fn initialize(&self, params: &Params) -> Answer {
@@ -312,6 +329,15 @@ impl Server {
         *gathered += 1;
         self.came.notify_all();
         let _all = self.came.wait_while(gathered, |gathered| *gathered < count).unwrap();
+    }
+
+    /// Asks something, and takes it back at once.
+    pub(crate) fn ask_in_vain(&self, method: &str, params: &Value) {
+        let number = self.questions.fetch_add(1, Ordering::SeqCst) + 1;
+        let id = format!("ask-{number}");
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.output.line(&request.to_string());
+        self.output.notify("notifications/cancelled", &json!({ "requestId": id }));
     }
 
     /// Sends a request of ours; the answer comes as `{result}` or `{error}`.

@@ -87,7 +87,8 @@ fn grandchildren(script: &Script) -> Vec<u32> {
     vec![child.id()]
 }
 
-fn append(file: &Path, line: &str) {
+/// Adds a line to a file.
+pub(crate) fn append(file: &Path, line: &str) {
     OpenOptions::new()
         .create(true)
         .append(true)

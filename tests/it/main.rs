@@ -24,6 +24,7 @@ mod everything;
 mod extensions;
 mod fakes;
 mod fidelity;
+mod greetings;
 mod pairings;
 mod real;
 mod real_servers;
