@@ -258,3 +258,6 @@ pub(crate) fn modern_meta(capabilities: &Raw) -> Vec<(String, Raw)> {
     .map(|(key, value)| (format!("io.modelcontextprotocol/{key}"), value))
     .into()
 }
+
+#[cfg(test)]
+mod tests;

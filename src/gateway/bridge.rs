@@ -90,3 +90,6 @@ pub(crate) fn no_roots() -> Outcome {
 pub(crate) fn too_many_rounds() -> Outcome {
     failed(&format!("the server asked for input more than {MAX_ROUNDS} times"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,7 +66,7 @@ fn what_a_task_asks_is_answered_through_it() {
 }
 
 #[test]
-fn a_method_of_an_extension_is_for_those_who_speak_it() {
+fn a_method_of_an_extension_reaches_the_server_that_speaks_it() {
     let bench = bench();
     let agent = bench.agent().modern_with(speaking());
     let skills = agent.request("skills/list", json!({})).ok();
@@ -74,15 +74,26 @@ fn a_method_of_an_extension_is_for_those_who_speak_it() {
     assert_eq!(skills["resultType"], "complete");
     let discovered = agent.request("server/discover", json!({})).ok();
     assert!(discovered["capabilities"]["extensions"][TASKS].is_object(), "{discovered}");
-    // The server does not know it, and says so of itself.
-    assert_eq!(agent.request("skills/invent", json!({})).error()["code"], -32603);
+    // The server does not know it, and so nobody does.
+    assert_eq!(agent.request("skills/invent", json!({})).error()["code"], -32601);
 
     let plain = bench.agent().modern();
-    for method in ["skills/list", "nobody/knows", "tasks/list"] {
+    for method in ["nobody/knows", "tasks/list", "resources/subscribe"] {
         assert_eq!(plain.request(method, json!({})).error()["code"], -32601, "{method}");
     }
     let legacy = bench.agent();
     legacy.initialize();
-    assert_eq!(legacy.request("skills/list", json!({})).error()["code"], -32601);
-    assert_eq!(legacy.request("server/discover", json!({})).error()["code"], -32601);
+    for method in ["nobody/knows", "server/discover", "subscriptions/listen"] {
+        assert_eq!(legacy.request(method, json!({})).error()["code"], -32601, "{method}");
+    }
+}
+
+#[test]
+fn where_no_server_speaks_extensions_a_method_is_for_agents_that_do() {
+    let script = json!({ "tools": ["echo"], "repeat": ["odd/method"] });
+    let bench = Bench::new().set("toolMode", json!("direct")).server("box", "one", fake(script));
+    let odd = |agent: &Agent| agent.request("odd/method", json!({ "n": 1.5 }));
+    assert_eq!(odd(&bench.agent().modern()).error()["code"], -32601);
+    let passed = odd(&bench.agent().modern_with(speaking())).ok();
+    assert_eq!(passed["repeated"]["n"], 1.5);
 }

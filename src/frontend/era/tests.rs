@@ -60,3 +60,29 @@ fn a_result_gets_the_form_of_the_era_and_keeps_the_rest() {
     let text = fit_result(inside, true);
     assert!(text.as_str().starts_with(r#"{"resultType":"complete","content""#), "{text:?}");
 }
+
+#[test]
+fn a_code_that_speaks_of_the_connection_is_wrapped() {
+    let fitted = |code: i64, is_modern: bool| {
+        let error = Raw::encode(&json!({"code": code, "message": "m", "data": {"n": 1.0}}));
+        let Outcome::Error(fitted) = harmless(Outcome::Error(error.clone()), is_modern) else {
+            panic!("an error stays one")
+        };
+        let is_wrapped = fitted.member("data").and_then(|data| data.member("error"));
+        assert!(is_wrapped.is_none_or(|wrapped| wrapped == error));
+        fitted.member("code").expect("a code").as_str().parse::<i64>().expect("a number")
+    };
+    for (code, to_older, to_newer) in [
+        (-32601, -32603, -32603),
+        (-32020, -32603, -32603),
+        (-32021, -32603, -32021),
+        (-32022, -32603, -32603),
+        (-32042, -32042, -32603),
+        (-32002, -32002, -32602),
+        (-32000, -32000, -32000),
+    ] {
+        assert_eq!((fitted(code, false), fitted(code, true)), (to_older, to_newer), "{code}");
+    }
+    let odd = Raw::encode(&json!({"message": "no code"}));
+    assert_eq!(harmless(Outcome::Error(odd.clone()), true), Outcome::Error(odd));
+}
