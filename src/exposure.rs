@@ -90,7 +90,16 @@ impl Exposure {
 
     /// What a model should know before its first call: every toolbox, and how to open one.
     pub fn instructions(&self, surface: Surface) -> String {
-        guidance::instructions(self.gateway.config(), self.mode(surface))
+        let mode = self.mode(surface);
+        let ours = guidance::instructions(self.gateway.config(), mode);
+        if mode != ToolMode::Direct {
+            return ours;
+        }
+        // No toolbox is opened, so what its servers say of themselves is said here.
+        let snapshot = self.gateway.snapshot();
+        let toolboxes = self.gateway.config().toolboxes.iter();
+        let views: Vec<_> = toolboxes.map(|toolbox| snapshot.view(&toolbox.name)).collect();
+        guidance::with_servers(ours, views.iter().flat_map(|view| &view.instructions))
     }
 
     /// The definitions of the tools that an agent sees, which has opened these toolboxes.

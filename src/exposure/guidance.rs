@@ -6,6 +6,7 @@
 use crate::catalog::shorten;
 use crate::config::{Config, ToolMode, ToolboxConfig};
 use crate::exposure::budget::{first_that_fits, names_that_fit};
+use crate::name::ServerName;
 
 /// The most bytes of the instructions.
 const MAX_INSTRUCTIONS: usize = 2048;
@@ -38,6 +39,30 @@ pub(crate) fn instructions(config: &Config, mode: ToolMode) -> String {
     let names_only = std::iter::once(format!("{head}\n{usage}"));
     let pointer = std::iter::once_with(|| format!("{}\n{usage}", pointer(config, FIRST_GLANCE)));
     first_that_fits(MAX_INSTRUCTIONS, with_descriptions.chain(names_only).chain(pointer))
+}
+
+/// Instructions with those of servers, which share what is left of the 2,048 bytes.
+pub(crate) fn with_servers<'a>(
+    ours: String,
+    servers: impl Iterator<Item = &'a (ServerName, String)>,
+) -> String {
+    let servers: Vec<_> = servers.collect();
+    let room = MAX_INSTRUCTIONS.saturating_sub(ours.len()) / servers.len().max(1);
+    servers.into_iter().fold(ours, |mut text, (server, said)| {
+        let head = format!("\n\n{server}: ");
+        // A character has up to four bytes, and what is cut ends in one that has three.
+        let mut max = room.saturating_sub(head.len());
+        let mut short = shorten(said.trim(), max);
+        while short.len() > room.saturating_sub(head.len()) {
+            max /= 2;
+            short = shorten(said.trim(), max);
+        }
+        if !short.is_empty() {
+            text.push_str(&head);
+            text.push_str(&short);
+        }
+        text
+    })
 }
 
 /// The same in short, for the description of `open_toolbox`: clients of the modern revision may

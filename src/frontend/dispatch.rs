@@ -57,7 +57,7 @@ pub(crate) async fn answer(session: Arc<Session>, request: Request) {
         Err(error) => return send(reply, Outcome::Error(error)).await,
     };
     let outcome = match (asked.method.as_str(), asked.meta.is_modern) {
-        ("initialize", false) => handshake::initialize(&session, &asked),
+        ("initialize", false) => handshake::initialize(&session, &asked).await,
         ("ping", false) => Ok(Outcome::Result(raw::object([]))),
         ("server/discover", true) => handshake::discover(&session, &asked).await,
         ("tools/list", _) => return lists::tools(&session, &asked, reply).await,

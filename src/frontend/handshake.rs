@@ -1,10 +1,12 @@
 //! What an agent is told of us before anything else, in either era.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::ProtocolVersion;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 
 use crate::backend::Outcome;
 use crate::exposure::{Exposure, Surface};
@@ -13,11 +15,14 @@ use crate::frontend::session::Session;
 use crate::raw::Raw;
 use crate::wire::incoming::error_object;
 
+/// How long a greeting waits for what servers say of themselves, where everything is shown from the
+/// start.
+const GREETING_PATIENCE: Duration = Duration::from_secs(1);
 /// JSON-RPC: the parameters are not what the method takes.
 const INVALID_PARAMS: i64 = -32602;
 
 /// Begins a session (2025-11-25 and older, basic/lifecycle).
-pub(crate) fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<Outcome, Outcome> {
+pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<Outcome, Outcome> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Client {
@@ -46,6 +51,13 @@ pub(crate) fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<Outcom
         .find(|version| version.as_str() == requested)
         .unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE);
     let exposure = session.exposure(&asked.meta);
+    if exposure.is_direct() {
+        let presence = session.presence(&asked.meta);
+        let starting = exposure.gateway().start_all(&presence);
+        if timeout(GREETING_PATIENCE, starting).await.is_err() {
+            tracing::debug!("the instructions of servers that start slowly are left out");
+        }
+    }
     Ok(Outcome::Result(Raw::encode(&json!({
         "protocolVersion": version,
         "capabilities": legacy_capabilities(),
