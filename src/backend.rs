@@ -63,6 +63,8 @@ pub struct Spec {
     pub capabilities: Raw,
     /// Whether it may ask for the agent's roots.
     pub has_roots: bool,
+    /// Which agents it is for: what those say that they can do.
+    pub agents: Raw,
     /// How long it may take from its start to its tool list.
     pub startup_timeout: Duration,
     /// How long it may be unused before it is stopped.
@@ -201,6 +203,12 @@ impl Backend {
     pub fn watch_task(&self, agent: &Presence, task: &str) {
         self.board.attach(agent);
         self.board.watch_task(agent.id, task);
+    }
+
+    /// Ends the running server, which knows what only one agent may; the next use starts it anew.
+    pub fn retire(&self) {
+        // Where too much waits to be asked of it, somebody uses it already.
+        let _ = self.commands.try_send(actor::Command::Retire);
     }
 
     /// Forgets an agent that has left.

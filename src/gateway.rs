@@ -269,6 +269,7 @@ impl Gateway {
                 protocol: server.protocol,
                 capabilities: if has_roots { capabilities } else { &without_roots }.clone(),
                 has_roots,
+                agents: capabilities.clone(),
                 startup_timeout: server.startup_timeout,
                 idle_timeout: server.idle_timeout,
                 max_message_bytes: config.limits.max_message_bytes,
@@ -393,8 +394,9 @@ impl Gateway {
     ) -> impl Future<Output = Result<(), FailedServer>> + Send + use<> {
         let backend = match self.member(toolbox, server) {
             Some(Member::Server(server)) => {
-                server.shared.attach(agent);
-                Ok(server.shared.clone())
+                let own = server.backend(agent, &self.pool);
+                own.attach(agent);
+                Ok((own, server.shared.clone()))
             }
             Some(Member::Unsupported(failure)) => {
                 Err(backend::Error::StartFailed(Arc::clone(failure)))
@@ -407,7 +409,14 @@ impl Gateway {
         let (server, snapshots) = (server.clone(), self.snapshots());
         async move {
             let started = match backend {
-                Ok(backend) => listed(&backend, snapshots).await,
+                Ok((own, shared)) if own.id() != shared.id() => {
+                    let known = listed(&shared, snapshots).await;
+                    match known {
+                        Ok(()) => own.ready().await.map(drop),
+                        error => error,
+                    }
+                }
+                Ok((own, _)) => listed(&own, snapshots).await,
                 Err(error) => Err(error),
             };
             started.map_err(|error| failed(&server, &error))
@@ -431,7 +440,7 @@ impl Gateway {
         if view.tool(tool.server.as_str(), &tool.tool).is_none()
             && self.snapshot().version(server.shared.id()) == 0
         {
-            server.shared.attach(origin.agent);
+            server.backend(origin.agent, &self.pool).attach(origin.agent);
             let started = listed(&server.shared, self.snapshots());
             while_starting(&tool.server, origin, started)
                 .await
@@ -530,9 +539,12 @@ impl Gateway {
 
     /// Tells the servers that an agent uses what it now wants to hear of their logs.
     pub async fn pass_on_log_level(&self, agent: &Presence) {
+        let mut telling = JoinSet::new();
         for server in self.servers() {
-            server.used_by(agent).pass_on_log_level().await;
+            let backend = server.used_by(agent);
+            telling.spawn(async move { backend.pass_on_log_level().await });
         }
+        while telling.join_next().await.is_some() {}
     }
 
     /// Tells the servers that know the agent's roots that those have changed.
@@ -619,7 +631,7 @@ impl Gateway {
                 let server_error = |error| CallError::Server { server: server.clone(), error };
                 let backend = match self.member(&toolbox.name, server) {
                     Some(Member::Server(server)) => {
-                        server.shared.attach(origin.agent);
+                        server.backend(origin.agent, &self.pool).attach(origin.agent);
                         &server.shared
                     }
                     Some(Member::Unsupported(why)) => {

@@ -32,6 +32,8 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 pub(crate) enum Command {
     /// Start the server if it is not running, and answer once it is or cannot be.
     Ensure(oneshot::Sender<Result<Live, Error>>),
+    /// End the server if it is running.
+    Retire,
 }
 
 /// What everybody may know of a backend.
@@ -114,7 +116,14 @@ impl Actor {
                 State::Stopped => tokio::select! {
                     () = shutdown.cancelled() => State::Stopped,
                     command = self.commands.recv() => {
-                        let Some(Command::Ensure(waiter)) = command else { break };
+                        let waiter = match command {
+                            Some(Command::Ensure(waiter)) => waiter,
+                            Some(Command::Retire) => {
+                                state = State::Stopped;
+                                continue;
+                            }
+                            None => break,
+                        };
                         let start = self.context.tasks.spawn(start::start(
                             Arc::clone(&self.spec),
                             Arc::clone(&self.context),
@@ -162,6 +171,10 @@ impl Actor {
                         Next::Died => {
                             restarts.failed();
                             self.bury(*running).await;
+                            State::Stopped
+                        }
+                        Next::Retired => {
+                            running.started.end().await;
                             State::Stopped
                         }
                         Next::Idle => {
@@ -239,8 +252,7 @@ impl Actor {
     /// Waits for the next thing that happens to a running server, and deals with it.
     async fn accompany(&mut self, running: &mut Running, versions: &mut u64) -> Next {
         let shutdown = self.context.shutdown.clone();
-        let is_wanted = !self.board.subscriptions().is_empty();
-        let idle = idle_deadline(&running.live, self.spec.idle_timeout.filter(|_| !is_wanted));
+        let idle = idle_deadline(&running.live, self.spec.idle_timeout, &self.board);
         let link = running.started.link.clone();
         tokio::select! {
             () = shutdown.cancelled() => Next::Stay,
@@ -253,9 +265,17 @@ impl Actor {
             }
             command = self.commands.recv() => {
                 // Without a handle left, nobody can use the server any more.
-                let Some(Command::Ensure(waiter)) = command else { return Next::Stay };
-                answer(vec![waiter], &Ok(running.live.clone()));
-                Next::Stay
+                match command {
+                    Some(Command::Ensure(waiter)) => {
+                        answer(vec![waiter], &Ok(running.live.clone()));
+                        Next::Stay
+                    }
+                    Some(Command::Retire) => {
+                        self.status.send_replace(Status::Stopped);
+                        Next::Retired
+                    }
+                    None => Next::Stay,
+                }
             }
             () = self.board.lists_changed.notified(), if running.relisting.is_none() => {
                 let link = link.clone();
@@ -294,7 +314,8 @@ impl Actor {
             () = sleep_until_some(idle) => {
                 let timeout = self.spec.idle_timeout.unwrap_or(Duration::MAX);
                 let is_idle = running.live.idle_since().is_some_and(|s| s.elapsed() >= timeout);
-                if is_idle && running.live.close_if_unused() {
+                let is_wanted = self.board.has_subscriptions();
+                if is_idle && !is_wanted && running.live.close_if_unused() {
                     self.status.send_replace(Status::Stopped);
                     Next::Idle
                 } else {
@@ -318,6 +339,7 @@ enum Next {
     Stay,
     Died,
     Idle,
+    Retired,
 }
 
 fn answer(waiting: Vec<Waiter>, result: &Result<Live, Error>) {
@@ -327,9 +349,15 @@ fn answer(waiting: Vec<Waiter>, result: &Result<Live, Error>) {
     }
 }
 
-/// When an unused link is next worth looking at; a link in use is looked at again later.
-fn idle_deadline(live: &Live, idle_timeout: Option<Duration>) -> Option<Instant> {
-    Some(live.idle_since().unwrap_or_else(Instant::now) + idle_timeout?)
+/// When an unused link is next worth looking at; one that is used, or that somebody listens to, is
+/// looked at again later.
+fn idle_deadline(
+    live: &Live,
+    idle_timeout: Option<Duration>,
+    board: &Switchboard,
+) -> Option<Instant> {
+    let since = live.idle_since().filter(|_| !board.has_subscriptions());
+    Some(since.unwrap_or_else(Instant::now) + idle_timeout?)
 }
 
 async fn sleep_until_some(deadline: Option<Instant>) {

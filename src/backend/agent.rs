@@ -218,19 +218,29 @@ impl Drop for Question {
 }
 
 /// Whether what a modern server says asks for the agent's roots: a result, or the state of a task.
+/// Whoever reads it may take the first of repeated members or the last, so all of them count, and
+/// so does what cannot be read.
 pub fn asks_for_roots(said: &Raw) -> bool {
-    #[derive(Deserialize)]
-    struct Wanted {
-        method: String,
-    }
-
-    // The method may be spelled with escapes, so its place is looked for.
-    if memchr::memmem::find(said.as_bytes(), b"inputRequests").is_none() {
+    // A member may be spelled with escapes, so its place is looked for where there are any.
+    let text = said.as_bytes();
+    if memchr::memchr(b'\\', text).is_none()
+        && memchr::memmem::find(text, b"inputRequests").is_none()
+    {
         return false;
     }
-    let requests = said.member("inputRequests").and_then(|requests| requests.members());
-    requests.into_iter().flatten().any(|(_, wanted)| {
-        wanted.parse::<Wanted>().is_ok_and(|wanted| wanted.method == "roots/list")
+    let is_for_roots = |wanted: &Raw| {
+        let methods = wanted.members().map(|members| {
+            let methods = members.into_iter().filter(|(key, _)| key == "method");
+            methods.map(|(_, method)| method.parse::<String>()).collect::<Vec<_>>()
+        });
+        methods.is_none_or(|methods| {
+            methods.iter().any(|method| method.as_ref().map_or(true, |m| m == "roots/list"))
+        })
+    };
+    let requests = said.members().into_iter().flatten().filter(|(key, _)| key == "inputRequests");
+    requests.into_iter().any(|(_, requests)| {
+        let all = requests.members().unwrap_or_default();
+        all.iter().any(|(_, wanted)| is_for_roots(wanted))
     })
 }
 
@@ -251,7 +261,11 @@ mod tests {
         assert!(asks(
             r#"{"status":"input_required","inputRequests":{"b":{"m":1,"method":"roots\/l\u0069st"}}}"#
         ));
+        assert!(asks(r#"{"input\u0052equests":{"b":{"method":"roots/list"}}}"#));
+        assert!(asks(r#"{"inputRequests":{},"inputRequests":{"b":{"method":"roots/list"}}}"#));
+        assert!(asks(r#"{"inputRequests":{"b":{"method":"x","method":"roots/list"}}}"#));
         assert!(!asks(r#"{"inputRequests":{"a":{"method":"elicitation/create"}}}"#));
+        assert!(!asks(r#"{"content":"a\nb","inputRequests":{"a":{"method":"x"}}}"#));
         assert!(!asks(r#"{"content":["inputRequests","roots/list"]}"#));
         assert!(!asks("[]"));
     }

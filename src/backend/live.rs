@@ -18,6 +18,8 @@ use crate::wire::server::{Link, RequestError, Step};
 /// How long a call waits to be told what its server died of.
 const POST_MORTEM: Duration = Duration::from_secs(2);
 
+/// How long a server may take to answer what is asked of it beside its work.
+const SETTLING: Duration = Duration::from_secs(10);
 /// JSON-RPC: something went wrong behind us.
 const INTERNAL_ERROR: i64 = -32603;
 
@@ -117,14 +119,18 @@ impl Live {
         method: &str,
         params: &[(&str, &Raw)],
     ) -> Result<(), Outcome> {
-        let answer = match self.0.link.request(method, params, &[], false).await {
-            Ok(mut asked) => asked.done().await,
-            Err(error) => Err(error),
+        let asked = async {
+            match self.0.link.request(method, params, &[], false).await {
+                Ok(mut asked) => asked.done().await,
+                Err(error) => Err(error),
+            }
         };
-        match answer {
-            Ok(Outcome::Result(_)) => Ok(()),
-            Ok(error @ Outcome::Error(_)) => Err(error),
-            Err(_) => Err(Outcome::Error(error_object(INTERNAL_ERROR, "the server ended", None))),
+        let failed = |why| Err(Outcome::Error(error_object(INTERNAL_ERROR, why, None)));
+        match timeout(SETTLING, asked).await {
+            Ok(Ok(Outcome::Result(_))) => Ok(()),
+            Ok(Ok(error @ Outcome::Error(_))) => Err(error),
+            Ok(Err(_)) => failed("the server ended"),
+            Err(_) => failed("the server does not answer"),
         }
     }
 

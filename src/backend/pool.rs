@@ -47,7 +47,8 @@ struct Backends {
 struct Key {
     reach: Reach,
     protocol: Protocol,
-    capabilities: Bytes,
+    /// Whoever looks through another gateway has listings of their own.
+    agents: Bytes,
 }
 
 impl Pool {
@@ -82,7 +83,7 @@ impl Pool {
         let key = Key {
             reach: spec.reach.clone(),
             protocol: spec.protocol,
-            capabilities: spec.capabilities.clone().into_bytes(),
+            agents: spec.agents.clone().into_bytes(),
         };
         if is_shared && let Some(backend) = backends.shared.get(&key) {
             return backend.clone();

@@ -201,6 +201,11 @@ impl Switchboard {
         })
     }
 
+    /// Whether somebody wants to hear of a resource.
+    pub(crate) fn has_subscriptions(&self) -> bool {
+        self.state(|state| !state.subscriptions.is_empty())
+    }
+
     /// The resources that somebody wants to hear of.
     pub(crate) fn subscriptions(&self) -> Vec<String> {
         let mut uris: Vec<_> = self.state(|state| state.subscriptions.keys().cloned().collect());

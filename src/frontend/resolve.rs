@@ -1,6 +1,5 @@
 //! Whose resource or prompt is meant, from the name that an agent knows it by.
 
-use regex::Regex;
 use serde::Deserialize;
 
 use crate::backend::Outcome;
@@ -77,17 +76,23 @@ async fn start_all_if_direct(passed: &Passed) {
 /// Whether an address may have been made of a template (RFC 6570): the text between its
 /// expressions has to be there.
 fn fits(template: &str, uri: &str) -> bool {
-    let mut pattern = String::from("^");
-    let mut rest = template;
-    while let Some((text, after)) = rest.split_once('{') {
-        pattern.push_str(&regex::escape(text));
-        let Some((_, after)) = after.split_once('}') else { return false };
-        pattern.push_str(".*");
-        rest = after;
+    let mut parts = template.split('{');
+    let Some(mut rest) = parts.next().and_then(|first| uri.strip_prefix(first)) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
     }
-    pattern.push_str(&regex::escape(rest));
-    pattern.push('$');
-    Regex::new(&pattern).is_ok_and(|pattern| pattern.is_match(uri))
+    while let Some(part) = parts.next() {
+        let Some((_, text)) = part.split_once('}') else { return false };
+        if parts.peek().is_none() {
+            return rest.ends_with(text);
+        }
+        let Some(at) = rest.find(text) else { return false };
+        rest = &rest[at + text.len()..];
+    }
+    false
 }
 
 /// The answer to a request for a resource that nobody has.

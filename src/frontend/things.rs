@@ -45,14 +45,15 @@ pub(crate) async fn read(session: Arc<Session>, asked: Asked, reply: Reply) {
 /// What was read from a server of an older revision says how long it holds, as the modern one
 /// wants it (2026-07-28, server/utilities/caching): not at all, for us alone.
 fn with_cache_hints(outcome: Outcome, is_modern: bool) -> Outcome {
-    match outcome {
-        Outcome::Result(result) if is_modern && result.member("resultType").is_none() => {
-            let (ttl, scope) = (Raw::encode(&0), Raw::encode(&"private"));
-            let hinted = result.with_first(&[("ttlMs", &ttl), ("cacheScope", &scope)]);
-            Outcome::Result(hinted.filter(|_| result.member("ttlMs").is_none()).unwrap_or(result))
-        }
-        outcome => outcome,
+    let Outcome::Result(result) = &outcome else { return outcome };
+    if !is_modern || result.member("resultType").is_some() {
+        return outcome;
     }
+    let (ttl, scope) = (Raw::encode(&0), Raw::encode(&"private"));
+    let hints = [("ttlMs", &ttl), ("cacheScope", &scope)];
+    let missing: Vec<_> =
+        hints.into_iter().filter(|(key, _)| result.member(key).is_none()).collect();
+    result.with_first(&missing).map_or(outcome, Outcome::Result)
 }
 
 /// Gets a prompt.

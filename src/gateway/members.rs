@@ -63,6 +63,8 @@ impl Server {
                 return self.shared.clone();
             }
             let other = owners.others.entry(agent.id).or_insert_with(|| {
+                // What the shared one says from now on is not for it.
+                self.shared.detach(agent.id);
                 // What it lists is what the shared one lists, so nobody needs to hear of it.
                 let (unheard, _) = mpsc::channel::<ListingChanged>(1);
                 pool.backend(Arc::clone(&self.spec), false, unheard)
@@ -75,7 +77,13 @@ impl Server {
     pub(crate) fn leave(&self, agent: AgentId) {
         self.shared.detach(agent);
         self.owners(|owners| {
-            owners.shared = owners.shared.filter(|owner| *owner != agent);
+            if owners.shared == Some(agent) {
+                owners.shared = None;
+                // What it knows of this agent is not for the next one.
+                if self.has_roots() {
+                    self.shared.retire();
+                }
+            }
             owners.others.remove(&agent);
             for other in owners.others.values() {
                 other.detach(agent);

@@ -38,6 +38,9 @@ impl Tasks {
     pub(crate) fn learn(&self, place: Place, outcome: Outcome) -> Outcome {
         if let Some(id) = task_id(&outcome) {
             self.known(|known| {
+                if known.places.contains_key(&id) {
+                    return;
+                }
                 if known.order.len() == MAX_TASKS
                     && let Some(oldest) = known.order.pop_front()
                 {

@@ -144,6 +144,15 @@ fn except_modern(sdk: WalkerSdk, mode: Mode, direct: &mut Transcript, through: &
         });
     }
 
+    // What is read says in this era how long it holds; this SDK shows it.
+    if is_typescript {
+        for (_, seen) in through.iter_mut().filter(|(step, _)| step.starts_with("read ")) {
+            for hint in ["ttlMs", "cacheScope"] {
+                remove(&mut seen["result"], hint);
+            }
+        }
+    }
+
     // There is no such error in this era, so it comes within another.
     let error = &mut at(through, "elicitation by error")["error"];
     *error = error["data"]["error"].take();
