@@ -205,10 +205,14 @@ impl Backend {
         self.board.watch_task(agent.id, task);
     }
 
-    /// Ends the running server, which knows what only one agent may; the next use starts it anew.
-    pub fn retire(&self) {
-        // Where too much waits to be asked of it, somebody uses it already.
-        let _ = self.commands.try_send(actor::Command::Retire);
+    /// Ends the running server if it knows an agent's roots, which are not for the next one; that
+    /// starts it anew.
+    pub fn forget_roots(&self) {
+        if self.board.take_knowledge_of_roots()
+            && self.commands.try_send(actor::Command::Retire).is_err()
+        {
+            tracing::warn!("a server that knows an agent's roots goes on");
+        }
     }
 
     /// Forgets an agent that has left.

@@ -55,6 +55,8 @@ struct State {
     tasks: HashMap<String, Vec<AgentId>>,
     changed: Kinds,
     asks: bool,
+    /// Whether an agent was asked for its roots.
+    knows_roots: bool,
 }
 
 /// One request that is running for an agent.
@@ -201,6 +203,11 @@ impl Switchboard {
         })
     }
 
+    /// Whether the server may know an agent's roots; it is asked once, for then it is ended.
+    pub(crate) fn take_knowledge_of_roots(&self) -> bool {
+        self.state(|state| std::mem::take(&mut state.knows_roots))
+    }
+
     /// Whether somebody wants to hear of a resource.
     pub(crate) fn has_subscriptions(&self) -> bool {
         self.state(|state| !state.subscriptions.is_empty())
@@ -266,7 +273,10 @@ impl Switchboard {
                 decline(reply, METHOD_NOT_FOUND, "no roots are given to this server");
             }
             _ => {
-                self.state(|state| state.asks = true);
+                self.state(|state| {
+                    state.asks = true;
+                    state.knows_roots |= method == "roots/list";
+                });
                 self.put(Question::of_server(method, params, reply));
             }
         }

@@ -79,10 +79,7 @@ impl Server {
         self.owners(|owners| {
             if owners.shared == Some(agent) {
                 owners.shared = None;
-                // What it knows of this agent is not for the next one.
-                if self.has_roots() {
-                    self.shared.retire();
-                }
+                self.shared.forget_roots();
             }
             owners.others.remove(&agent);
             for other in owners.others.values() {

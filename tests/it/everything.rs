@@ -147,8 +147,9 @@ fn except_modern(sdk: WalkerSdk, mode: Mode, direct: &mut Transcript, through: &
     // What is read says in this era how long it holds; this SDK shows it.
     if is_typescript {
         for (_, seen) in through.iter_mut().filter(|(step, _)| step.starts_with("read ")) {
-            for hint in ["ttlMs", "cacheScope"] {
-                remove(&mut seen["result"], hint);
+            if let Some(result) = seen.get_mut("result") {
+                remove(result, "ttlMs");
+                remove(result, "cacheScope");
             }
         }
     }
