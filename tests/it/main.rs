@@ -11,6 +11,7 @@
     reason = "a JSON literal as an argument reads best without `&`"
 )]
 
+mod agents_apart;
 #[cfg(target_os = "linux")]
 mod chaos;
 mod cli_call;

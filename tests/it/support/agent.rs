@@ -35,8 +35,8 @@ pub(crate) struct Agent {
     pid: u32,
     link: Arc<Link>,
     dir: Option<Arc<TempDir>>,
-    /// The child of an agent that is not on its stdio.
-    program: Option<Box<Program>>,
+    /// The child of an agent that is not on its stdio, and of those beside it.
+    program: Option<Arc<Program>>,
 }
 
 /// What the agent shares with the threads that read.

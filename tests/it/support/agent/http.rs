@@ -24,6 +24,24 @@ pub(super) struct Outlet {
 impl Agent {
     /// An agent of a program that serves over HTTP.
     pub(crate) fn over_http((program, http): (Program, Http)) -> Self {
+        Self::of(Arc::new(program), http)
+    }
+
+    /// Another agent of the same program, which runs until the last of them is gone.
+    pub(crate) fn beside(&self) -> Self {
+        let program = self.program.as_ref().expect("an agent over HTTP");
+        let outlet = self.link.outlet.as_ref().expect("an agent over HTTP");
+        Self::of(Arc::clone(program), outlet.http)
+    }
+
+    /// Ends the session.
+    pub(crate) fn leave(&self) {
+        let outlet = self.link.outlet.as_ref().expect("an agent over HTTP");
+        let stream = outlet.send("DELETE", "", &Value::Null);
+        assert_eq!(Response::read(BufReader::new(stream)).status, 204);
+    }
+
+    fn of(program: Arc<Program>, http: Http) -> Self {
         let link = Arc::new_cyclic(|link| Link {
             outlet: Some(Outlet {
                 http,
@@ -33,7 +51,7 @@ impl Agent {
             }),
             ..Link::default()
         });
-        Self { pid: program.0.pid(), link, dir: None, program: Some(Box::new(program)) }
+        Self { pid: program.0.pid(), link, dir: None, program: Some(program) }
     }
 }
 
