@@ -9,36 +9,40 @@
 //! asks an older agent is understood in [`bridge`].
 
 mod bridge;
+mod error;
+mod gateways;
 mod members;
 mod opening;
 mod origin;
+mod sending;
 mod snapshot;
 mod tasks;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use thiserror::Error;
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{self, Backend, Listed, Outcome, Pool, PoolOptions, Reach, Seat, Spec};
-use crate::catalog::schema::Mismatch;
+use crate::backend::{self, Backend, Listed, Outcome, Pool, Reach, Spec};
 use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
 use crate::gateway::bridge::InputRequired;
+use crate::gateway::error::{failed, server_error};
 use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat, while_starting};
+use crate::gateway::sending::Sending;
 use crate::gateway::tasks::Tasks;
 use crate::name::{self, Place, ServerName, ToolId, ToolboxName};
-use crate::policy::{Admission, Permit, Policy};
-use crate::raw::{self, Raw};
+use crate::policy::{Admission, Policy};
+use crate::raw::Raw;
 use crate::toolbox::View;
 
 pub use crate::backend::{AgentId, Event, LogLevel, Presence, Question};
+pub use crate::gateway::error::{CallError, FailedServer};
+pub use crate::gateway::gateways::Gateways;
 pub use crate::gateway::origin::Origin;
 pub use crate::gateway::snapshot::Snapshot;
 
@@ -47,77 +51,10 @@ pub use crate::gateway::snapshot::Snapshot;
 const OPEN_PATIENCE: Duration = Duration::from_secs(45);
 /// How long everything that starts of itself is waited for.
 const START_PATIENCE: Duration = Duration::from_secs(10);
-/// How many kinds of agents there may be, by what they say that they can do.
-const MAX_GATEWAYS: usize = 64;
 /// How many changed listings may wait to be published.
 const EVENTS: usize = 64;
 /// The most names that an error offers.
 const OFFERED: usize = 5;
-
-/// What all gateways have in common: the configuration, the policy, and the servers' processes.
-///
-/// Servers behave by what their client can do (MCP, `ClientCapabilities`), so agents that can do
-/// different things look at them through different gateways.
-pub struct Gateways {
-    config: Arc<Config>,
-    policy: Arc<Policy>,
-    pool: Arc<Pool>,
-    tasks: TaskTracker,
-    made: Mutex<HashMap<Bytes, Arc<Gateway>>>,
-}
-
-impl Gateways {
-    /// Nothing is started yet. The gateways' own tasks run on `tasks` until this is dropped.
-    pub fn new(config: Arc<Config>, options: PoolOptions, tasks: &TaskTracker) -> Self {
-        Self {
-            policy: Arc::new(Policy::new(&config)),
-            config,
-            pool: Arc::new(Pool::new(options)),
-            tasks: tasks.clone(),
-            made: Mutex::default(),
-        }
-    }
-
-    /// The configuration that is being served.
-    pub fn config(&self) -> &Arc<Config> {
-        &self.config
-    }
-
-    /// The gateway for agents that say this of what they can do; `None`: nothing.
-    pub fn for_capabilities(&self, capabilities: Option<&Raw>) -> Arc<Gateway> {
-        let none = || raw::object([]);
-        let mut capabilities = capabilities.cloned().unwrap_or_else(none);
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if made.len() >= MAX_GATEWAYS && !made.contains_key(capabilities.as_bytes()) {
-            capabilities = none();
-        }
-        let key = Bytes::copy_from_slice(capabilities.as_bytes());
-        Arc::clone(made.entry(key).or_insert_with(|| {
-            Arc::new(Gateway::new(
-                Arc::clone(&self.config),
-                Arc::clone(&self.policy),
-                Arc::clone(&self.pool),
-                &capabilities,
-                &self.tasks,
-            ))
-        }))
-    }
-
-    /// Forgets an agent that has left.
-    pub fn leave(&self, agent: AgentId) {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        for gateway in made.values() {
-            for member in gateway.servers() {
-                member.leave(agent);
-            }
-        }
-    }
-
-    /// Ends every server; returns when nothing of them is left, after 2 s at the latest.
-    pub async fn shut_down(&self) {
-        self.pool.shut_down().await;
-    }
-}
 
 /// Everything behind the agents that can do the same: policy, servers, and what they have.
 pub struct Gateway {
@@ -130,37 +67,6 @@ pub struct Gateway {
     has_started_all: OnceCell<()>,
 }
 
-/// What is sent to a server.
-#[derive(Clone, Copy)]
-enum Sending<'a> {
-    Call { permit: &'a Permit, arguments: Option<&'a Raw>, rest: &'a [(String, Raw)] },
-    Other { admission: &'a Admission, method: &'a str, params: &'a [(String, Raw)] },
-}
-
-impl Sending<'_> {
-    /// Sends it with these members added to its parameters.
-    async fn send(
-        self,
-        backend: &Backend,
-        added: &[(String, Raw)],
-        origin: Origin<'_>,
-        timeout: Duration,
-        seat: &Seat,
-    ) -> Result<Outcome, backend::Error> {
-        match self {
-            Self::Call { permit, arguments, rest } => {
-                let arguments = arguments.map(|arguments| ("arguments", arguments));
-                let params: Vec<_> = arguments.into_iter().chain(members(rest, added)).collect();
-                backend.call(permit, origin.call(&params, timeout), seat).await
-            }
-            Self::Other { admission, method, params } => {
-                let params: Vec<_> = members(params, added).collect();
-                backend.request(admission, method, origin.call(&params, timeout), seat).await
-            }
-        }
-    }
-}
-
 /// What came of opening a toolbox.
 #[derive(Debug)]
 pub struct Opened {
@@ -170,72 +76,6 @@ pub struct Opened {
     pub connected: usize,
     /// The others, in the order of the configuration.
     pub failed: Vec<FailedServer>,
-}
-
-/// A server that could not be started.
-#[derive(Clone, Debug)]
-pub struct FailedServer {
-    /// Which one.
-    pub server: ServerName,
-    /// Why.
-    pub reason: String,
-    /// What to do about it.
-    pub hint: String,
-}
-
-/// Why a call did not reach a tool or did not come back. Names are offered nearest first.
-#[derive(Debug, Error)]
-pub enum CallError {
-    /// There is no such toolbox.
-    #[error("there is no toolbox `{wanted}`")]
-    UnknownToolbox {
-        /// The name that was asked for.
-        wanted: String,
-        /// The names there are.
-        known: Vec<String>,
-    },
-    /// There is no such server in the toolbox.
-    #[error("there is no server `{wanted}` in toolbox `{toolbox}`")]
-    UnknownServer {
-        /// The toolbox.
-        toolbox: ToolboxName,
-        /// The name that was asked for.
-        wanted: String,
-        /// The names there are.
-        known: Vec<String>,
-    },
-    /// There is no such tool, or the agent may not know of it.
-    #[error("there is no tool `{wanted}`")]
-    UnknownTool {
-        /// The name that was asked for.
-        wanted: String,
-        /// The names that are nearest.
-        nearest: Vec<String>,
-    },
-    /// The arguments do not fit the tool's schema.
-    #[error("the arguments do not fit the schema of `{tool}`")]
-    BadArguments {
-        /// The tool.
-        tool: ToolId,
-        /// In which ways.
-        mismatches: Vec<Mismatch>,
-    },
-    /// There is no such prompt or resource, or the agent may not know of it.
-    #[error("there is no {what} `{wanted}`")]
-    UnknownThing {
-        /// What kind of thing.
-        what: &'static str,
-        /// The name that was asked for.
-        wanted: String,
-    },
-    /// The server could not answer.
-    #[error("server `{server}`: {error}")]
-    Server {
-        /// The server.
-        server: ServerName,
-        /// Why not.
-        error: backend::Error,
-    },
 }
 
 impl Gateway {
@@ -694,19 +534,6 @@ fn places(config: &Config) -> impl Iterator<Item = (&ToolboxConfig, &ServerConfi
     toolboxes.flat_map(|toolbox| toolbox.servers.iter().map(move |server| (toolbox, server)))
 }
 
-fn server_error(at: &Place, error: backend::Error) -> CallError {
-    CallError::Server { server: at.server.clone(), error }
-}
-
-/// The members of `params` with those of `added` in place of their namesakes.
-fn members<'a>(
-    params: &'a [(String, Raw)],
-    added: &'a [(String, Raw)],
-) -> impl Iterator<Item = (&'a str, &'a Raw)> {
-    let kept = params.iter().filter(|(key, _)| added.iter().all(|(other, _)| other != key));
-    kept.chain(added).map(|(key, value)| (key.as_str(), value))
-}
-
 fn to_strings(names: Vec<&str>) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
@@ -722,12 +549,4 @@ async fn listed(
         .await
         .map_err(|_| backend::Error::ShuttingDown)?;
     Ok(())
-}
-
-fn failed(server: &ServerName, error: &backend::Error) -> FailedServer {
-    let hint = match error {
-        backend::Error::StartFailed(failure) => failure.hint.clone(),
-        _ => "open the toolbox again".to_owned(),
-    };
-    FailedServer { server: server.clone(), reason: error.to_string(), hint }
 }

@@ -1,0 +1,85 @@
+//! What can go wrong on the way to a server, for whoever has to word it.
+
+use thiserror::Error;
+
+use crate::backend;
+use crate::catalog::schema::Mismatch;
+use crate::name::{Place, ServerName, ToolId, ToolboxName};
+
+/// A server that could not be started.
+#[derive(Clone, Debug)]
+pub struct FailedServer {
+    /// Which one.
+    pub server: ServerName,
+    /// Why.
+    pub reason: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// Why a call did not reach a tool or did not come back. Names are offered nearest first.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// There is no such toolbox.
+    #[error("there is no toolbox `{wanted}`")]
+    UnknownToolbox {
+        /// The name that was asked for.
+        wanted: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// There is no such server in the toolbox.
+    #[error("there is no server `{wanted}` in toolbox `{toolbox}`")]
+    UnknownServer {
+        /// The toolbox.
+        toolbox: ToolboxName,
+        /// The name that was asked for.
+        wanted: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// There is no such tool, or the agent may not know of it.
+    #[error("there is no tool `{wanted}`")]
+    UnknownTool {
+        /// The name that was asked for.
+        wanted: String,
+        /// The names that are nearest.
+        nearest: Vec<String>,
+    },
+    /// The arguments do not fit the tool's schema.
+    #[error("the arguments do not fit the schema of `{tool}`")]
+    BadArguments {
+        /// The tool.
+        tool: ToolId,
+        /// In which ways.
+        mismatches: Vec<Mismatch>,
+    },
+    /// There is no such prompt or resource, or the agent may not know of it.
+    #[error("there is no {what} `{wanted}`")]
+    UnknownThing {
+        /// What kind of thing.
+        what: &'static str,
+        /// The name that was asked for.
+        wanted: String,
+    },
+    /// The server could not answer.
+    #[error("server `{server}`: {error}")]
+    Server {
+        /// The server.
+        server: ServerName,
+        /// Why not.
+        error: backend::Error,
+    },
+}
+
+pub(crate) fn server_error(at: &Place, error: backend::Error) -> CallError {
+    CallError::Server { server: at.server.clone(), error }
+}
+
+pub(crate) fn failed(server: &ServerName, error: &backend::Error) -> FailedServer {
+    let hint = match error {
+        backend::Error::StartFailed(failure) => failure.hint.clone(),
+        _ => "open the toolbox again".to_owned(),
+    };
+    FailedServer { server: server.clone(), reason: error.to_string(), hint }
+}

@@ -1,0 +1,48 @@
+//! What is sent to a server, once or again with what an agent was asked for meanwhile.
+
+use std::time::Duration;
+
+use crate::backend::{self, Backend, Outcome, Seat};
+use crate::gateway::Origin;
+use crate::policy::{Admission, Permit};
+use crate::raw::Raw;
+
+/// What is sent to a server.
+#[derive(Clone, Copy)]
+pub(crate) enum Sending<'a> {
+    Call { permit: &'a Permit, arguments: Option<&'a Raw>, rest: &'a [(String, Raw)] },
+    Other { admission: &'a Admission, method: &'a str, params: &'a [(String, Raw)] },
+}
+
+impl Sending<'_> {
+    /// Sends it with these members added to its parameters.
+    pub(crate) async fn send(
+        self,
+        backend: &Backend,
+        added: &[(String, Raw)],
+        origin: Origin<'_>,
+        timeout: Duration,
+        seat: &Seat,
+    ) -> Result<Outcome, backend::Error> {
+        match self {
+            Self::Call { permit, arguments, rest } => {
+                let arguments = arguments.map(|arguments| ("arguments", arguments));
+                let params: Vec<_> = arguments.into_iter().chain(members(rest, added)).collect();
+                backend.call(permit, origin.call(&params, timeout), seat).await
+            }
+            Self::Other { admission, method, params } => {
+                let params: Vec<_> = members(params, added).collect();
+                backend.request(admission, method, origin.call(&params, timeout), seat).await
+            }
+        }
+    }
+}
+
+/// The members of `params` with those of `added` in place of their namesakes.
+fn members<'a>(
+    params: &'a [(String, Raw)],
+    added: &'a [(String, Raw)],
+) -> impl Iterator<Item = (&'a str, &'a Raw)> {
+    let kept = params.iter().filter(|(key, _)| added.iter().all(|(other, _)| other != key));
+    kept.chain(added).map(|(key, value)| (key.as_str(), value))
+}
