@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::backend::Outcome;
 use crate::config::ToolMode;
 use crate::gateway::{CallError, Gateway, Origin};
-use crate::name::{Place, ToolId, ToolboxName};
+use crate::name::{ToolId, ToolboxName};
 use crate::raw::Raw;
 
 pub(crate) use crate::exposure::answer::explain;
@@ -220,7 +220,7 @@ impl Exposure {
         request: &Request<'_>,
     ) -> Reply {
         let outcome = match self.gateway.call(tool, arguments, request.rest, request.origin).await {
-            Ok(outcome) => uris::in_result(&self.gateway.snapshot(), &place(tool), outcome),
+            Ok(outcome) => uris::in_result(&self.gateway.snapshot(), &tool.place(), outcome),
             Err(error @ (CallError::BadArguments { .. } | CallError::Server { .. })) => {
                 answer::call_error(&error)
             }
@@ -236,8 +236,4 @@ impl Exposure {
             (ToolMode::Direct, _) => ToolMode::Direct,
         }
     }
-}
-
-fn place(tool: &ToolId) -> Place {
-    Place { toolbox: tool.toolbox.clone(), server: tool.server.clone() }
 }

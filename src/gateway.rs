@@ -250,8 +250,7 @@ impl Gateway {
         async move {
             let started = match backend {
                 Ok((own, shared)) if own.id() != shared.id() => {
-                    let known = listed(&shared, snapshots).await;
-                    match known {
+                    match listed(&shared, snapshots).await {
                         Ok(()) => own.ready().await.map(drop),
                         error => error,
                     }
@@ -274,7 +273,7 @@ impl Gateway {
         rest: &[(String, Raw)],
         origin: Origin<'_>,
     ) -> Result<Outcome, CallError> {
-        let at = place(&tool.toolbox, &tool.server);
+        let at = tool.place();
         let server = self.server(&at)?;
         let mut view = self.snapshot().view(&tool.toolbox);
         if view.tool(tool.server.as_str(), &tool.tool).is_none()
@@ -389,16 +388,8 @@ impl Gateway {
 
     /// Tells the servers that know the agent's roots that those have changed.
     pub fn pass_on_changed_roots(&self, agent: &Presence) {
-        for (place, member) in &self.members {
-            let wants_roots = self
-                .config
-                .toolbox(place.toolbox.as_str())
-                .and_then(|toolbox| toolbox.server(place.server.as_str()))
-                .is_some_and(|server| server.roots);
-            if let (true, Member::Server(server)) = (wants_roots, member) {
-                let backend = server.used_by(agent);
-                backend.notify("notifications/roots/list_changed", None);
-            }
+        for server in self.servers().filter(|server| server.has_roots()) {
+            server.used_by(agent).notify("notifications/roots/list_changed", None);
         }
     }
 

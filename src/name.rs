@@ -68,6 +68,13 @@ pub struct ToolId {
     pub tool: String,
 }
 
+impl ToolId {
+    /// The server that has it.
+    pub fn place(&self) -> Place {
+        Place { toolbox: self.toolbox.clone(), server: self.server.clone() }
+    }
+}
+
 impl fmt::Display for ToolId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.toolbox, self.server, self.tool)

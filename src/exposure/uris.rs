@@ -12,7 +12,7 @@ use crate::toolbox::ViewTool;
 /// `io.modelcontextprotocol/ui`, `_meta.ui.resourceUri`).
 pub(crate) fn in_tool(snapshot: &Snapshot, tool: &ViewTool, definition: &Raw) -> Raw {
     let changed = || {
-        let place = Place { toolbox: tool.id.toolbox.clone(), server: tool.id.server.clone() };
+        let place = tool.id.place();
         let meta = definition.member("_meta")?;
         let ui = meta.member("ui")?;
         let uri = renamed(snapshot, &place, &ui.member("resourceUri")?)?;

@@ -8,7 +8,7 @@ use crate::frontend::dispatch::{Asked, send};
 use crate::frontend::era::fit_result;
 use crate::frontend::session::Session;
 use crate::gateway::Snapshot;
-use crate::name::{Place, ServerName};
+use crate::name::{Place, ServerName, UniqueNames};
 use crate::raw::{self, Raw};
 use crate::toolbox::View;
 use crate::wire::incoming::Reply;
@@ -29,12 +29,8 @@ pub(crate) async fn resources(session: &Session, asked: &Asked) -> Result<Outcom
     let resources = of_views(session, asked, |snapshot, view, place| {
         let resources = view.resources.iter();
         let resources = resources.map(|r| (&r.server, &r.definition.uri, &r.definition.raw));
-        unique(resources, place, "uri", |at, uri| {
-            (
-                snapshot.uris().resolve(uri).map(|thing| thing.place.clone()),
-                snapshot.exposed_uri(at, uri),
-            )
-        })
+        let exposed = |at: &Place, uri: &str| snapshot.exposed_uri(at, uri);
+        unique(resources, place, "uri", snapshot.uris(), exposed)
     });
     Ok(list("resources", &resources.await, asked))
 }
@@ -44,12 +40,8 @@ pub(crate) async fn templates(session: &Session, asked: &Asked) -> Result<Outcom
     let templates = of_views(session, asked, |snapshot, view, place| {
         let templates = view.templates.iter();
         let templates = templates.map(|t| (&t.server, &t.definition.uri, &t.definition.raw));
-        unique(templates, place, "uriTemplate", |at, uri| {
-            (
-                snapshot.templates().resolve(uri).map(|thing| thing.place.clone()),
-                snapshot.exposed_uri(at, uri),
-            )
-        })
+        let exposed = |at: &Place, uri: &str| snapshot.exposed_uri(at, uri);
+        unique(templates, place, "uriTemplate", snapshot.templates(), exposed)
     });
     Ok(list("resourceTemplates", &templates.await, asked))
 }
@@ -60,12 +52,8 @@ pub(crate) async fn prompts(session: &Session, asked: &Asked) -> Result<Outcome,
     let prompts = of_views(session, asked, |snapshot, view, place| {
         let prompts = view.prompts.iter();
         let prompts = prompts.map(|p| (&p.server, &p.definition.name, &p.definition.raw));
-        unique(prompts, place, "name", |at, name| {
-            (
-                snapshot.prompts().resolve(name).map(|thing| thing.place.clone()),
-                snapshot.exposed_prompt(at, name, limit),
-            )
-        })
+        let exposed = |at: &Place, name: &str| snapshot.exposed_prompt(at, name, limit);
+        unique(prompts, place, "name", snapshot.prompts(), exposed)
     });
     Ok(list("prompts", &prompts.await, asked))
 }
@@ -102,15 +90,16 @@ fn unique<'a>(
     entries: impl Iterator<Item = (&'a ServerName, &'a String, &'a Raw)>,
     place: &dyn Fn(&ServerName) -> Place,
     key: &str,
-    name: impl Fn(&Place, &str) -> (Option<Place>, String),
+    names: &UniqueNames,
+    exposed: impl Fn(&Place, &str) -> String,
 ) -> Vec<Raw> {
     let named = entries.filter_map(|(server, own, raw)| {
         let at = place(server);
-        let (first, exposed) = name(&at, own);
+        let exposed = exposed(&at, own);
         if exposed != *own {
             return raw.with_member(key, &Raw::encode(&exposed));
         }
-        first.is_none_or(|first| first == at).then(|| raw.clone())
+        names.resolve(own).is_none_or(|first| first.place == at).then(|| raw.clone())
     });
     named.collect()
 }

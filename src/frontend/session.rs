@@ -139,29 +139,29 @@ impl Session {
         if meta.is_modern { meta.log.unwrap_or(LogLevel::NOTHING) } else { self.presence.log() }
     }
 
-    /// Whether the agent said that it can answer such a question.
-    pub(crate) fn can_answer(&self, method: &str, meta: &RequestMeta) -> bool {
-        let capabilities = if meta.is_modern {
+    /// What the agent said that it can do: in this request, or when it began.
+    fn capabilities<'a>(&'a self, meta: &'a RequestMeta) -> Option<&'a Raw> {
+        if meta.is_modern {
             meta.capabilities.as_ref()
         } else {
             self.introduced.get().map(|introduced| &introduced.capabilities)
-        };
+        }
+    }
+
+    /// Whether the agent said that it can answer such a question.
+    pub(crate) fn can_answer(&self, method: &str, meta: &RequestMeta) -> bool {
         let Some((needed @ ("elicitation" | "sampling" | "roots"), _)) = method.split_once('/')
         else {
             return true;
         };
-        capabilities.is_some_and(|capabilities| capabilities.member(needed).is_some())
+        self.capabilities(meta).is_some_and(|all| all.member(needed).is_some())
     }
 
     /// Whether the agent said that it speaks anything beyond the protocol.
     pub(crate) fn speaks_extensions(&self, meta: &RequestMeta) -> bool {
-        let capabilities = if meta.is_modern {
-            meta.capabilities.as_ref()
-        } else {
-            self.introduced.get().map(|introduced| &introduced.capabilities)
-        };
         let beyond = ["extensions", "experimental"];
-        capabilities.is_some_and(|all| beyond.iter().any(|key| all.member(key).is_some()))
+        self.capabilities(meta)
+            .is_some_and(|all| beyond.iter().any(|key| all.member(key).is_some()))
     }
 
     /// Takes a notification of the agent.

@@ -3,18 +3,29 @@
 use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
 
+use crate::support::process::Started;
 use crate::support::{Agent, Bench, fake};
 
 /// The first agent of a server that is, or is not, told the roots of its agent.
 fn first(has_roots: bool) -> Agent {
+    first_of(&bench(has_roots))
+}
+
+fn first_of(bench: &Bench) -> Agent {
+    Agent::over_http(bench.http())
+}
+
+fn bench(has_roots: bool) -> Bench {
+    let bench = Bench::new();
     let mut server = fake(json!({
         "tools": ["ask", "pid", "notify"],
         "capabilities": { "logging": {} },
+        "pidFile": bench.path_text("pids"),
     }));
     if has_roots {
         server["roots"] = true.into();
     }
-    Agent::over_http(Bench::new().server("box", "srv", server).http())
+    bench.server("box", "srv", server)
 }
 
 /// Begins as an agent that works in this folder.
@@ -47,12 +58,15 @@ fn agents_that_differ_in_roots_only_are_both_served() {
 
 #[test]
 fn who_opens_a_toolbox_and_who_calls_first_have_a_process_each() {
-    let opens = working_in(first(true), "file:///opens");
+    let bench = bench(true);
+    let opens = working_in(first_of(&bench), "file:///opens");
     opens.open("box").ok();
+    let opened = Started::read(bench.path("pids")).servers;
     let calls = working_in(opens.beside(), "file:///calls");
     assert_eq!(roots(&calls), "file:///calls");
     assert_eq!(roots(&opens), "file:///opens");
     assert_ne!(process(&calls), process(&opens));
+    assert_eq!([process(&opens)], opened[..], "what was started for an agent is that agent's");
 }
 
 #[test]
