@@ -91,6 +91,7 @@ pub async fn serve<R, W>(
 {
     let max = host.gateways.config().limits.max_message_bytes;
     let (mut messages, notifier) = wire::agent::connect(reader, writer, max, tasks);
+    let last_words = notifier.clone();
     let session = Session::new(host, Some(notifier));
     // Dropped on return, which ends what belongs to this session.
     let ended = CancellationToken::new();
@@ -121,9 +122,13 @@ pub async fn serve<R, W>(
     // only waits for changes ends now.
     calls.close();
     session.stop_listening();
+    let last_answers = async {
+        calls.wait().await;
+        last_words.flush().await
+    };
     tokio::select! {
         () = shutdown.cancelled() => {}
-        _ = timeout(LAST_ANSWERS, calls.wait()) => {}
+        _ = timeout(LAST_ANSWERS, last_answers) => {}
     }
     session.end();
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::Outcome;
 use crate::exposure::Exposure;
-use crate::frontend::dispatch::{Asked, send};
+use crate::frontend::dispatch::Asked;
 use crate::frontend::era::fit_result;
 use crate::frontend::session::Session;
 use crate::gateway::Snapshot;
@@ -18,7 +18,9 @@ pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
     let exposure = begin(session, asked).await;
     let (opened, version) = session.opened();
     let tools = exposure.tools(asked.meta.surface(), &opened);
-    send(reply, list("tools", &tools, asked)).await;
+    if reply.answer_written(list("tools", &tools, asked)).await.is_err() {
+        tracing::debug!("the agent left before its answer");
+    }
     if !asked.meta.is_modern {
         session.has_listed(version);
     }

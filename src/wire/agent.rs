@@ -103,7 +103,12 @@ impl Notifier {
         Self { peer, writer }
     }
 
-    /// Sends a notification; returns once it is written.
+    /// Returns once everything that was sent before is written.
+    pub async fn flush(&self) -> Result<(), Closed> {
+        self.writer.flush().await
+    }
+
+    /// Sends a notification; waits until there is room for it in the queue of what is to be written.
     pub async fn notify(&self, method: &str, params: Option<Raw>) -> Result<(), Closed> {
         self.writer.send(incoming::notification(method, params)).await
     }

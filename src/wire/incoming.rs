@@ -92,13 +92,22 @@ impl Reply {
         Asker { peer: self.peer.clone(), outlet: self.outlet.clone() }
     }
 
-    /// Answers; returns once that is written.
+    /// Answers; waits until there is room for that in the queue of what is to be written.
     pub async fn answer(mut self, outcome: Outcome) -> Result<(), Closed> {
         self.is_answered = true;
         if self.cancelled.is_cancelled() {
             return Ok(());
         }
         self.outlet.send(answer(self.id.clone(), outcome)).await
+    }
+
+    /// Answers; returns once that is written.
+    pub async fn answer_written(mut self, outcome: Outcome) -> Result<(), Closed> {
+        self.is_answered = true;
+        if self.cancelled.is_cancelled() {
+            return Ok(());
+        }
+        self.outlet.send_written(answer(self.id.clone(), outcome)).await
     }
 
     /// Answers without waiting for that to be written; given up where there is no room for it.

@@ -138,7 +138,7 @@ impl Drop for Pending {
 }
 
 impl Peer {
-    /// Sends a request with `params` as they are.
+    /// Sends a request with `params` as they are; returns once it is written.
     pub async fn ask(
         &self,
         outlet: &Writer,
@@ -151,7 +151,7 @@ impl Peer {
             parts.extend([Bytes::from_static(br#","params":"#), params.into_bytes()]);
         }
         parts.push(Bytes::from_static(b"}"));
-        outlet.send(parts).await.map_err(|_| RequestError::Closed)?;
+        outlet.send_written(parts).await.map_err(|_| RequestError::Closed)?;
         Ok(pending)
     }
 

@@ -35,7 +35,7 @@ use crate::wire::outgoing::RequestError;
 use crate::wire::peer::Peer;
 use crate::wire::remote::headers::Tools;
 use crate::wire::server::{Hear, Link};
-use crate::wire::writer::{Outbox, Writer};
+use crate::wire::writer::{self, Outbox, Writer};
 
 pub use crate::wire::remote::failure::Failure;
 
@@ -217,7 +217,7 @@ impl Remote {
         let peer = self.link.peer();
         while let Some(Some(message)) = or_closed(peer, outbox.next()).await {
             // From here on the server may get it.
-            let _ = message.written.send(());
+            writer::Message::done(message.written);
             if let Some(sent) = Sent::new(&message.parts) {
                 self.dispatch(sent).await;
             } else {

@@ -23,6 +23,8 @@ pub struct Closed;
 
 enum Job {
     Message(Message),
+    /// Told once what comes before it is written.
+    Flush(oneshot::Sender<()>),
     Close,
 }
 
@@ -30,8 +32,18 @@ enum Job {
 pub(crate) struct Message {
     /// Its text, in parts.
     pub(crate) parts: Vec<Bytes>,
-    /// Told once it is written.
-    pub(crate) written: oneshot::Sender<()>,
+    /// Told once it is written, where somebody waits for that.
+    pub(crate) written: Option<oneshot::Sender<()>>,
+}
+
+impl Message {
+    /// Tells whoever waits for it that a message is on its way.
+    pub(crate) fn done(written: Option<oneshot::Sender<()>>) {
+        if let Some(written) = written {
+            // Whoever waited may have given up.
+            let _ = written.send(());
+        }
+    }
 }
 
 /// What waits to be written, for whoever carries messages in another way than as lines.
@@ -42,11 +54,14 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// The next message; `None` once nothing more can be sent. Loses nothing when cancelled.
     pub(crate) async fn next(&mut self) -> Option<Message> {
-        match self.waiting.recv().await? {
-            Job::Message(message) => Some(message),
-            Job::Close => {
-                self.waiting.close();
-                None
+        loop {
+            match self.waiting.recv().await? {
+                Job::Message(message) => return Some(message),
+                Job::Flush(written) => Message::done(Some(written)),
+                Job::Close => {
+                    self.waiting.close();
+                    return None;
+                }
             }
         }
     }
@@ -84,17 +99,30 @@ impl Writer {
         (Self { jobs, given_up: CancellationToken::new() }, Outbox { waiting })
     }
 
-    /// Writes one message, given in parts, and a line end; returns once it is written.
+    /// Queues one message, given in parts, to be written with a line end; waits until there is
+    /// room for it.
     pub(crate) async fn send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
+        self.jobs.send(Job::Message(Message { parts, written: None })).await.map_err(|_| Closed)
+    }
+
+    /// The same, but returns once the message is written.
+    pub(crate) async fn send_written(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
         let (written, done) = oneshot::channel();
-        self.jobs.send(Job::Message(Message { parts, written })).await.map_err(|_| Closed)?;
+        let message = Message { parts, written: Some(written) };
+        self.jobs.send(Job::Message(message)).await.map_err(|_| Closed)?;
+        done.await.map_err(|_| Closed)
+    }
+
+    /// Returns once everything that was queued before is written.
+    pub(crate) async fn flush(&self) -> Result<(), Closed> {
+        let (written, done) = oneshot::channel();
+        self.jobs.send(Job::Flush(written)).await.map_err(|_| Closed)?;
         done.await.map_err(|_| Closed)
     }
 
     /// Queues one message if there is room, for use where nothing can wait.
     pub(crate) fn try_send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
-        let (written, _) = oneshot::channel();
-        self.jobs.try_send(Job::Message(Message { parts, written })).map_err(|_| Closed)
+        self.jobs.try_send(Job::Message(Message { parts, written: None })).map_err(|_| Closed)
     }
 
     /// Resolves when nothing can be sent any more.
@@ -114,13 +142,20 @@ impl Writer {
 async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: mpsc::Receiver<Job>) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut copied = Vec::new();
+    let mut done = Vec::new();
     let mut closing = false;
     while !closing && waiting.recv_many(&mut batch, BATCH).await > 0 {
-        let mut done = Vec::with_capacity(batch.len());
         for job in batch.drain(..) {
-            let Job::Message(Message { parts, written }) = job else {
-                closing = true;
-                break;
+            let Message { parts, written } = match job {
+                Job::Message(message) => message,
+                Job::Flush(written) => {
+                    done.push(written);
+                    continue;
+                }
+                Job::Close => {
+                    closing = true;
+                    break;
+                }
             };
             for part in parts {
                 if part.len() <= COPIED {
@@ -132,14 +167,13 @@ async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: mpsc::Rec
                 }
             }
             copied.push(b'\n');
-            done.push(written);
+            done.extend(written);
         }
         if flush(stream, &mut copied).await.is_err() || stream.flush().await.is_err() {
             return;
         }
-        for written in done {
-            // Nobody waits for a message that was queued with `try_send`.
-            let _ = written.send(());
+        for written in done.drain(..) {
+            Message::done(Some(written));
         }
     }
 }

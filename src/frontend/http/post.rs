@@ -17,7 +17,7 @@ use crate::frontend::http::headers::{self, Accepts, SESSION};
 use crate::frontend::http::message::{Kind, Message};
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
 use crate::frontend::http::sessions::Connected;
-use crate::frontend::http::stream::{carry, done};
+use crate::frontend::http::stream::carry;
 use crate::frontend::http::{INVALID_REQUEST, Server, reader};
 use crate::frontend::session::Session;
 use crate::raw::Raw;
@@ -160,7 +160,9 @@ impl Server {
                 _ if accepts.events => break Some(message),
                 // What there is no stream for is left out; whoever asks must know.
                 Sent::Question => drop(message),
-                Sent::Notice | Sent::Result | Sent::Error(_) => done(message.written),
+                Sent::Notice | Sent::Result | Sent::Error(_) => {
+                    writer::Message::done(message.written);
+                }
             }
         };
         if let Some(guard) = leaves {
@@ -219,6 +221,6 @@ fn take(peer: &Peer, text: &Bytes, outlet: &Writer) -> Result<Option<Incoming>, 
 /// A message as the whole response.
 fn whole(message: writer::Message, status: StatusCode) -> Reply {
     let reply = response::message(status, message.parts.concat().into());
-    done(message.written);
+    writer::Message::done(message.written);
     reply
 }

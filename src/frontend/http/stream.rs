@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -47,12 +47,6 @@ pub(crate) fn position(id: &str) -> Option<(u64, u64)> {
     Some((stream.parse().ok()?, number.parse().ok()?))
 }
 
-/// Tells whoever sent a message that it is on its way.
-pub(crate) fn done(written: oneshot::Sender<()>) {
-    // Nobody waits for a message that was queued with `try_send`.
-    let _ = written.send(());
-}
-
 /// Carries what belongs to one modern request, until its answer or until the client leaves.
 pub(crate) async fn carry(
     first: Option<Message>,
@@ -66,7 +60,7 @@ pub(crate) async fn carry(
             if events.send(event(None, parts)).await.is_err() {
                 break;
             }
-            done(written);
+            Message::done(written);
         }
         tokio::select! {
             () = events.closed() => break,
@@ -163,7 +157,7 @@ impl Stream {
             self.kept.pop_front();
         }
         self.kept.push_back((self.newest, event(Some((self.number, self.newest)), parts)));
-        done(written);
+        Message::done(written);
     }
 
     fn attach(&mut self, reader: &Reader) {

@@ -19,7 +19,7 @@ async fn what_is_sent_is_known_by_its_parts() {
         let peer = Peer::new();
         let (asked, message) = tokio::join!(peer.ask(&writer, "ping", params), async {
             let message = outbox.next().await.unwrap();
-            message.written.send(()).unwrap();
+            message.written.unwrap().send(()).unwrap();
             message.parts
         });
         assert_eq!(sent(&message), Sent::Question);

@@ -22,7 +22,7 @@ fn carried() -> Carried {
 
 impl Carried {
     async fn says(&self, text: &str) {
-        self.writer.send(vec![Bytes::copy_from_slice(text.as_bytes())]).await.unwrap();
+        self.writer.send_written(vec![Bytes::copy_from_slice(text.as_bytes())]).await.unwrap();
     }
 
     async fn read(&self, after: Option<u64>, is_primed: bool) -> mpsc::Receiver<Bytes> {
