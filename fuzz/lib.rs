@@ -1,8 +1,12 @@
 //! The modules under test, taken as they are out of `src/`: they are private there, and building the
 //! whole program with a sanitizer takes minutes.
 
-#[path = "../src/raw.rs"]
-pub mod raw;
+#[path = "../src"]
+mod sources {
+    pub mod raw;
+}
+pub use sources::raw;
+
 #[path = "../src/raw/fuzzing.rs"]
 mod raw_fuzzing;
 

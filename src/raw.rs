@@ -7,12 +7,15 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
-use serde::de::{self, Deserialize, DeserializeOwned, MapAccess, Visitor};
+use serde::de::{Deserialize, DeserializeOwned};
 use serde::{Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::raw::scan::{Entries, Key};
+
 #[cfg(test)]
 mod fuzzing;
+pub(crate) mod scan;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +29,11 @@ impl Raw {
     /// `value` must borrow from `message`, as the fields of a struct deserialized from it do.
     pub fn slice_of(message: &Bytes, value: &RawValue) -> Self {
         Self(message.slice_ref(value.get().as_bytes()))
+    }
+
+    /// The part of `message` at `place`, which must be one JSON value.
+    pub(crate) fn part_of(message: &Bytes, place: std::ops::Range<usize>) -> Self {
+        Self(message.slice(place))
     }
 
     /// Encodes a value of ours.
@@ -65,26 +73,41 @@ impl Raw {
         serde_json::from_slice(&self.0)
     }
 
-    /// The members of an object in their order, or `None` when the value is not an object.
+    /// The text that the value is; `None` when it is something else.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        Key::of_string(&self.0)?.text()
+    }
+
+    /// The members of an object in their order, or `None` when the value is not an object. A
+    /// repeated key keeps both, as written.
     pub fn members(&self) -> Option<Vec<(String, Raw)>> {
-        let Members(members) = serde_json::from_slice(&self.0).ok()?;
-        Some(
-            members
-                .into_iter()
-                .map(|(key, value)| (key.into_owned(), Self::slice_of(&self.0, value)))
-                .collect(),
-        )
+        self.named().map(|member| member.map(|(key, value)| (key.into_owned(), value))).collect()
     }
 
     /// The first member called `key` of an object.
     pub fn member(&self, key: &str) -> Option<Raw> {
-        self.members()?.into_iter().find_map(|(name, value)| (name == key).then_some(value))
+        let found = self.named().find(|member| member.as_ref().is_none_or(|(name, _)| name == key));
+        found.flatten().map(|(_, value)| value)
+    }
+
+    /// The members of an object; nothing but one `None` when it is none, and `None` in place of a
+    /// member whose key is no text.
+    fn named(&self) -> impl Iterator<Item = Option<(Cow<'_, str>, Raw)>> {
+        let (members, broken) = match Entries::of_object(&self.0) {
+            Ok(members) => (Some(members), None),
+            Err(_) => (None, Some(None)),
+        };
+        let members = members.into_iter().flatten().map(|member| {
+            let member = member.ok()?;
+            Some((member.key.text()?, Self::part_of(&self.0, member.value)))
+        });
+        members.chain(broken)
     }
 
     /// The items of an array in their order, or `None` when the value is not an array.
     pub fn items(&self) -> Option<Vec<Raw>> {
-        let items: Vec<&RawValue> = serde_json::from_slice(&self.0).ok()?;
-        Some(items.into_iter().map(|item| Self::slice_of(&self.0, item)).collect())
+        let items = Entries::of_array(&self.0).ok()?;
+        items.map(|item| Some(Self::part_of(&self.0, item.ok()?.value))).collect()
     }
 
     /// The object with `members` put before its own; `None` when the value is not an object.
@@ -109,7 +132,7 @@ impl Raw {
     /// The object with member `key` set to `value` where it stands, or put first when it is not
     /// there; `None` when the value is not an object. Everything else stays as written.
     pub fn with_member(&self, key: &str, value: &Raw) -> Option<Raw> {
-        let members = self.members()?;
+        let members: Vec<_> = self.named().collect::<Option<_>>()?;
         if !members.iter().any(|(name, _)| name == key) {
             return self.with_first(&[(key, value)]);
         }
@@ -128,7 +151,7 @@ impl Raw {
     /// The object without member `key`; the same text when it has none. Everything else stays as
     /// written.
     pub fn without_member(&self, key: &str) -> Option<Raw> {
-        let members = self.members()?;
+        let members: Vec<_> = self.named().collect::<Option<_>>()?;
         if members.iter().all(|(name, _)| name != key) {
             return Some(self.clone());
         }
@@ -184,8 +207,14 @@ pub fn array<'a>(items: impl IntoIterator<Item = &'a Raw>) -> Raw {
     Raw(text.into())
 }
 
+/// Writes a text as JSON.
+pub fn push_text(json: &mut Vec<u8>, text: &str) {
+    // Writing into memory does not fail, and a text can always be written.
+    let _ = serde_json::to_writer(json, text);
+}
+
 fn push_member(text: &mut Vec<u8>, key: &str, value: &Raw) {
-    text.extend_from_slice(Raw::encode(&key).as_bytes());
+    push_text(text, key);
     text.push(b':');
     text.extend_from_slice(value.as_bytes());
 }
@@ -207,59 +236,5 @@ impl Serialize for Raw {
 impl fmt::Debug for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.as_str())
-    }
-}
-
-/// Keeps the order and the text of an object's members. A repeated key keeps both, as written.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(key) = map.next_key::<BorrowedKey<'de>>()? {
-                    members.push((key.0, map.next_value()?));
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-/// A key that borrows when it has no escapes, which serde's own `Cow` never does.
-struct BorrowedKey<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for BorrowedKey<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeyVisitor;
-
-        impl<'de> Visitor<'de> for KeyVisitor {
-            type Value = BorrowedKey<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key")
-            }
-
-            fn visit_borrowed_str<E: de::Error>(self, key: &'de str) -> Result<Self::Value, E> {
-                Ok(BorrowedKey(Cow::Borrowed(key)))
-            }
-
-            fn visit_str<E: de::Error>(self, key: &str) -> Result<Self::Value, E> {
-                Ok(BorrowedKey(Cow::Owned(key.to_owned())))
-            }
-        }
-
-        deserializer.deserialize_str(KeyVisitor)
     }
 }

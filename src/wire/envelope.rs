@@ -1,12 +1,13 @@
 //! The JSON-RPC envelope of one line: which kind of message it is, with everything inside it raw.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use bytes::Bytes;
-use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::raw::Raw;
+use crate::raw::scan::{self, Entries, Entry, Invalid};
 
 /// One message, parsed no further than the members of JSON-RPC 2.0.
 #[derive(Debug)]
@@ -28,50 +29,76 @@ pub enum Outcome {
     Error(Raw),
 }
 
-#[derive(Deserialize)]
-struct Members<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
+/// Where the members of JSON-RPC stand in a line.
+#[derive(Default)]
+struct Members {
+    id: Option<Range<usize>>,
+    method: Option<Range<usize>>,
+    params: Option<Range<usize>>,
+    result: Option<Range<usize>>,
+    error: Option<Range<usize>>,
 }
 
-/// Keeps a `null` result apart from a missing one.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+impl Members {
+    fn find(line: &[u8]) -> Result<Self, Invalid> {
+        let mut members = Self::default();
+        for member in Entries::of_object(line)? {
+            let Entry { key, value } = member?;
+            let at = value.start;
+            let key = key.text().ok_or(Invalid { at, expected: "a key that is text" })?;
+            let place = match &*key {
+                "id" => &mut members.id,
+                "method" => &mut members.method,
+                "params" => &mut members.params,
+                "result" => &mut members.result,
+                "error" => &mut members.error,
+                _ => continue,
+            };
+            if place.replace(value).is_some() {
+                return Err(Invalid { at, expected: "another key, for this was there already," });
+            }
+        }
+        // A result may be `null`; of anything else, that says that it is missing.
+        for place in [&mut members.id, &mut members.method, &mut members.params, &mut members.error]
+        {
+            place.take_if(|place| &line[place.clone()] == b"null");
+        }
+        Ok(members)
+    }
 }
 
 /// Why a line is not a message.
 #[derive(Debug)]
 pub enum Malformed {
     /// It is not JSON, or nothing like an object.
-    NotJson(serde_json::Error),
+    NotJson(Invalid),
     /// It is a batch, or an object without a method, a result or an error.
     NoMessage,
 }
 
 impl Message {
     pub(crate) fn parse(line: &Bytes) -> Result<Self, Malformed> {
-        let members: Members<'_> = serde_json::from_slice(line).map_err(Malformed::NotJson)?;
-        // serde also takes an array for a struct, which would let a batch through as nonsense.
-        if line.trim_ascii_start().first() != Some(&b'{') {
-            return Err(Malformed::NoMessage);
+        if let Err(error) = std::str::from_utf8(line) {
+            return Err(Malformed::NotJson(Invalid {
+                at: error.valid_up_to(),
+                expected: "a character of UTF-8",
+            }));
         }
-        let raw = |value: &RawValue| Raw::slice_of(line, value);
+        if line.trim_ascii_start().first() == Some(&b'[') {
+            let checked = scan::check(line);
+            return Err(checked.map_or_else(Malformed::NotJson, |()| Malformed::NoMessage));
+        }
+        let members = Members::find(line).map_err(Malformed::NotJson)?;
+        let raw = |place: Range<usize>| Raw::part_of(line, place);
         let params = members.params.map(raw);
-        match (members.method, members.id, members.result, members.error) {
-            (Some(method), Some(id), _, _) => {
-                Ok(Self::Request { id: raw(id), method: method.into_owned(), params })
-            }
-            (Some(method), None, _, _) => {
-                Ok(Self::Notification { method: method.into_owned(), params })
-            }
+        let method = members.method.map(|place| {
+            let at = place.start;
+            let text = raw(place).text().map(Cow::into_owned);
+            text.ok_or(Malformed::NotJson(Invalid { at, expected: "a text" }))
+        });
+        match (method.transpose()?, members.id, members.result, members.error) {
+            (Some(method), Some(id), _, _) => Ok(Self::Request { id: raw(id), method, params }),
+            (Some(method), None, _, _) => Ok(Self::Notification { method, params }),
             (None, Some(id), _, Some(error)) => {
                 Ok(Self::Answer { id: raw(id), outcome: Outcome::Error(raw(error)) })
             }

@@ -1,0 +1,350 @@
+//! Finds the members of objects and the items of arrays in JSON text, checking the text as it
+//! goes, and without taking values apart.
+//!
+//! The text must be UTF-8; that it is, is checked once, when a message is read. Everything else is
+//! checked here, as RFC 8259 has it. How deep values lie within each other is bounded by the
+//! text's length alone, for nothing calls itself.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+/// Why a text is not JSON, or not what was looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// Where.
+    pub at: usize,
+    /// What should have been there.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} was expected at byte {}", self.expected, self.at)
+    }
+}
+
+type Scanned<T> = Result<T, Invalid>;
+
+fn invalid<T>(at: usize, expected: &'static str) -> Scanned<T> {
+    Err(Invalid { at, expected })
+}
+
+/// The key of a member, as it is written between its quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key<'a>(&'a [u8]);
+
+impl<'a> Key<'a> {
+    /// What stands between the quotes of `string`; `None` when it is no string.
+    pub(crate) fn of_string(string: &'a [u8]) -> Option<Self> {
+        string.strip_prefix(b"\"")?.strip_suffix(b"\"").map(Self)
+    }
+
+    /// The key as a text; `None` when it is none, for half of a surrogate pair stands alone in it.
+    pub(crate) fn text(self) -> Option<Cow<'a, str>> {
+        if !self.0.contains(&b'\\') {
+            return std::str::from_utf8(self.0).ok().map(Cow::Borrowed);
+        }
+        let quoted = [b"\"", self.0, b"\""].concat();
+        serde_json::from_slice(&quoted).ok().map(Cow::Owned)
+    }
+}
+
+/// What is found in an object or an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    /// The key of a member; empty for an item.
+    pub(crate) key: Key<'a>,
+    /// Where its value stands.
+    pub(crate) value: Range<usize>,
+}
+
+/// The entries of one object or array, in their order. After an error there are no more.
+#[derive(Debug)]
+pub(crate) struct Entries<'a> {
+    text: &'a [u8],
+    at: usize,
+    close: u8,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    First,
+    Later,
+    Done,
+}
+
+impl<'a> Entries<'a> {
+    /// The members of the object that `text` is; an error when it is no object.
+    pub(crate) fn of_object(text: &'a [u8]) -> Scanned<Self> {
+        Self::new(text, b'{', b'}', "an object")
+    }
+
+    /// The items of the array that `text` is; an error when it is no array.
+    pub(crate) fn of_array(text: &'a [u8]) -> Scanned<Self> {
+        Self::new(text, b'[', b']', "an array")
+    }
+
+    fn new(text: &'a [u8], open: u8, close: u8, expected: &'static str) -> Scanned<Self> {
+        let at = skip_space(text, 0);
+        if text.get(at) != Some(&open) {
+            return invalid(at, expected);
+        }
+        Ok(Self { text, at: at + 1, close, state: State::First })
+    }
+
+    /// The next entry, or `None` after the last, when nothing follows the whole.
+    fn advance(&mut self) -> Scanned<Option<Entry<'a>>> {
+        let text = self.text;
+        let mut at = skip_space(text, self.at);
+        match (text.get(at), self.state) {
+            (_, State::Done) => return Ok(None),
+            (Some(byte), _) if *byte == self.close => {
+                self.state = State::Done;
+                let end = skip_space(text, at + 1);
+                return if end == text.len() { Ok(None) } else { invalid(end, "the end") };
+            }
+            (_, State::First) => self.state = State::Later,
+            (Some(b','), State::Later) => at = skip_space(text, at + 1),
+            (_, State::Later) => return invalid(at, "a comma or the end of the value"),
+        }
+        let mut key = Key(&[]);
+        if self.close == b'}' {
+            let (name, value) = skip_key(text, at)?;
+            (key, at) = (Key(&text[name]), value);
+        }
+        self.at = skip_value(text, at)?;
+        Ok(Some(Entry { key, value: at..self.at }))
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Scanned<Entry<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.advance();
+        if next.is_err() {
+            self.state = State::Done;
+        }
+        next.transpose()
+    }
+}
+
+/// Checks that `text` is one JSON value.
+pub(crate) fn check(text: &[u8]) -> Scanned<()> {
+    let end = skip_space(text, skip_value(text, skip_space(text, 0))?);
+    if end == text.len() { Ok(()) } else { invalid(end, "the end") }
+}
+
+/// Which of the values that the place lies in are objects, the innermost last.
+#[derive(Default)]
+struct Nesting {
+    depth: usize,
+    /// The innermost up to 64, one bit each, and those around them.
+    inner: u64,
+    outer: Vec<u64>,
+}
+
+impl Nesting {
+    fn enter(&mut self, is_object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.outer.push(self.inner);
+        }
+        self.inner = self.inner << 1 | u64::from(is_object);
+        self.depth += 1;
+    }
+
+    fn leave(&mut self) {
+        self.depth -= 1;
+        self.inner >>= 1;
+        if self.depth.is_multiple_of(64)
+            && let Some(outer) = self.outer.pop()
+        {
+            self.inner = outer;
+        }
+    }
+
+    fn is_object(&self) -> bool {
+        self.inner & 1 == 1
+    }
+}
+
+/// Where the value ends that begins at `at`.
+fn skip_value(text: &[u8], mut at: usize) -> Scanned<usize> {
+    let mut nesting = Nesting::default();
+    loop {
+        at = match text.get(at) {
+            Some(b'"') => skip_string(text, at + 1)?,
+            Some(b'{') => {
+                let inside = skip_space(text, at + 1);
+                if text.get(inside) != Some(&b'}') {
+                    nesting.enter(true);
+                    at = skip_key(text, inside)?.1;
+                    continue;
+                }
+                inside + 1
+            }
+            Some(b'[') => {
+                let inside = skip_space(text, at + 1);
+                if text.get(inside) != Some(&b']') {
+                    nesting.enter(false);
+                    at = inside;
+                    continue;
+                }
+                inside + 1
+            }
+            Some(b'-' | b'0'..=b'9') => skip_number(text, at)?,
+            Some(b't') => skip_word(text, at, b"true")?,
+            Some(b'f') => skip_word(text, at, b"false")?,
+            Some(b'n') => skip_word(text, at, b"null")?,
+            _ => return invalid(at, "a value"),
+        };
+        // After a value: the ends of those around it, and the beginning of the next.
+        loop {
+            if nesting.depth == 0 {
+                return Ok(at);
+            }
+            at = skip_space(text, at);
+            match (text.get(at), nesting.is_object()) {
+                (Some(b','), true) => {
+                    at = skip_key(text, skip_space(text, at + 1))?.1;
+                    break;
+                }
+                (Some(b','), false) => {
+                    at = skip_space(text, at + 1);
+                    break;
+                }
+                (Some(b'}'), true) | (Some(b']'), false) => {
+                    nesting.leave();
+                    at += 1;
+                }
+                _ => return invalid(at, "a comma or the end of the value"),
+            }
+        }
+    }
+}
+
+/// Where the key stands that begins at `at`, between its quotes, and where its value begins.
+fn skip_key(text: &[u8], at: usize) -> Scanned<(Range<usize>, usize)> {
+    if text.get(at) != Some(&b'"') {
+        return invalid(at, "a key");
+    }
+    let end = skip_string(text, at + 1)?;
+    let colon = skip_space(text, end);
+    if text.get(colon) != Some(&b':') {
+        return invalid(colon, "a colon");
+    }
+    Ok((at + 1..end - 1, skip_space(text, colon + 1)))
+}
+
+/// How many bytes of a long string are looked at together; what the compiler makes of it is a few
+/// vector instructions.
+const TOGETHER: usize = 32;
+/// The same of a short one, which fit into one number.
+const WORD: usize = 8;
+
+/// Whether one of the bytes means anything within a string but itself.
+fn has_special(bytes: &[u8; TOGETHER]) -> bool {
+    let mut found = 0;
+    for byte in bytes {
+        found |= u8::from(*byte == b'"') | u8::from(*byte == b'\\') | u8::from(*byte < 0x20);
+    }
+    found != 0
+}
+
+/// How many bytes stand before the first that means anything but itself; all, if there is none.
+fn before_special(bytes: [u8; WORD]) -> usize {
+    const EACH: u64 = u64::MAX / 255;
+    // A byte's highest bit is set where it is less than what is taken away, and was not set before.
+    // What is borrowed can spoil only the bytes behind the first that is found.
+    let below = |bytes: u64, limit: u64| bytes.wrapping_sub(EACH * limit) & !bytes;
+    let word = u64::from_le_bytes(bytes);
+    let quote = below(word ^ (EACH * u64::from(b'"')), 1);
+    let backslash = below(word ^ (EACH * u64::from(b'\\')), 1);
+    let found = (quote | backslash | below(word, 0x20)) & (EACH << 7);
+    found.trailing_zeros() as usize / 8
+}
+
+/// Where the string ends whose first byte after the quote is at `at`, its last quote included.
+fn skip_string(text: &[u8], mut at: usize) -> Scanned<usize> {
+    loop {
+        while let Some(bytes) = text[at..].first_chunk()
+            && before_special(*bytes) == WORD
+        {
+            at += WORD;
+            while let Some(bytes) = text[at..].first_chunk()
+                && !has_special(bytes)
+            {
+                at += TOGETHER;
+            }
+        }
+        at += if let Some(bytes) = text[at..].first_chunk() {
+            before_special(*bytes)
+        } else {
+            // The end of the text is near.
+            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+            text[at..].iter().position(is_special).unwrap_or(text.len() - at)
+        };
+        match text.get(at) {
+            Some(b'"') => return Ok(at + 1),
+            Some(b'\\') => at = skip_escape(text, at + 1)?,
+            Some(_) => return invalid(at, "an escaped control character"),
+            None => return invalid(at, "the end of a string"),
+        }
+    }
+}
+
+fn skip_escape(text: &[u8], at: usize) -> Scanned<usize> {
+    match text.get(at) {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 1),
+        Some(b'u') => match text.get(at + 1..at + 5) {
+            Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => Ok(at + 5),
+            _ => invalid(at + 1, "four hexadecimal digits"),
+        },
+        _ => invalid(at, "an escape"),
+    }
+}
+
+fn skip_number(text: &[u8], mut at: usize) -> Scanned<usize> {
+    if text.get(at) == Some(&b'-') {
+        at += 1;
+    }
+    at = match text.get(at) {
+        Some(b'0') => at + 1,
+        _ => skip_digits(text, at)?,
+    };
+    if text.get(at) == Some(&b'.') {
+        at = skip_digits(text, at + 1)?;
+    }
+    if let Some(b'e' | b'E') = text.get(at) {
+        at += 1;
+        if let Some(b'+' | b'-') = text.get(at) {
+            at += 1;
+        }
+        at = skip_digits(text, at)?;
+    }
+    Ok(at)
+}
+
+fn skip_digits(text: &[u8], at: usize) -> Scanned<usize> {
+    let rest = text.get(at..).unwrap_or_default();
+    match rest.iter().take_while(|byte| byte.is_ascii_digit()).count() {
+        0 => invalid(at, "a digit"),
+        digits => Ok(at + digits),
+    }
+}
+
+fn skip_word(text: &[u8], at: usize, word: &[u8]) -> Scanned<usize> {
+    if text[at..].starts_with(word) { Ok(at + word.len()) } else { invalid(at, "a value") }
+}
+
+fn skip_space(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\t' | b'\n' | b'\r') = text.get(at) {
+        at += 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests;
