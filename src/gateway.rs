@@ -18,10 +18,10 @@ mod sending;
 mod snapshot;
 mod tasks;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

@@ -3,10 +3,11 @@
 //! What we route by (`ToolId`) and what a model sees (`ExposedName`) are different types. An
 //! exposed name is resolved through a [`NameTable`], never by splitting it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
+use std::sync::Arc;
 
+use foldhash::HashMap;
 use sha2::{Digest, Sha256};
 
 mod unique;
@@ -20,12 +21,12 @@ macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Takes the name as it is written; every non-empty string is a name.
             pub fn new(name: impl Into<String>) -> Self {
-                Self(name.into())
+                Self(name.into().into())
             }
 
             /// The name as it is written.

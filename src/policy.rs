@@ -1,7 +1,6 @@
 //! Policy: who may see and call what. Every surface asks it, and only it can make a [`Permit`].
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::config::Config;

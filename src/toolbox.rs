@@ -1,7 +1,8 @@
 //! Toolboxes: what of the catalog one toolbox shows, and under which names.
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+
+use foldhash::HashMap;
 
 use crate::catalog::{Abilities, Listing, Prompt, Resource, Template, ToolDefinition};
 use crate::config::ToolboxConfig;

@@ -1,5 +1,6 @@
 //! From a request of an agent to whoever answers it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::backend::Outcome;
@@ -42,7 +43,7 @@ impl Asked {
 
     /// The same as a text.
     pub(crate) fn text(&self, key: &str) -> Result<String, Outcome> {
-        self.param(key).and_then(|text| text.parse().ok()).ok_or_else(|| {
+        self.param(key).and_then(Raw::text).map(Cow::into_owned).ok_or_else(|| {
             let message = format!("`{key}` is missing, or is no text");
             Outcome::Error(error_object(INVALID_PARAMS, &message, None))
         })

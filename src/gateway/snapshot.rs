@@ -1,8 +1,8 @@
 //! What everybody sees: the views of all toolboxes, written by one task, read by all.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt};
 use tokio::sync::{mpsc, watch};
 
 use crate::backend::{BackendId, Listed, ListingChanged};

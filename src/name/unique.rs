@@ -1,7 +1,8 @@
 //! Things of many servers under names of their own: changed only where two servers have the same.
 
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
+
+use foldhash::{HashMap, HashMapExt, HashSet};
 
 use crate::name::{ServerName, ToolboxName};
 

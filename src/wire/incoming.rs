@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use serde::Deserialize;
-use tokio_util::sync::CancellationToken;
 
 use crate::raw::{self, Raw};
 use crate::wire::Closed;
+use crate::wire::cancellation::Cancellation;
 use crate::wire::envelope::Outcome;
 use crate::wire::outgoing::{Pending, RequestError};
 use crate::wire::peer::Peer;
@@ -49,7 +49,7 @@ pub struct Reply {
     serial: u64,
     peer: Peer,
     outlet: Writer,
-    cancelled: CancellationToken,
+    cancelled: Cancellation,
     is_answered: bool,
 }
 
@@ -59,7 +59,7 @@ impl Reply {
         serial: u64,
         peer: Peer,
         outlet: Writer,
-        cancelled: CancellationToken,
+        cancelled: Cancellation,
     ) -> Self {
         Self { id, serial, peer, outlet, cancelled, is_answered: false }
     }
@@ -74,8 +74,9 @@ impl Reply {
         self.cancelled.cancelled().await;
     }
 
-    /// Is cancelled when the request is; cancelling it cancels the request.
-    pub fn cancellation(&self) -> &CancellationToken {
+    /// Tells whether the request is cancelled, and can cancel it. What waits for it there and in
+    /// [`Reply::cancelled`] must not be two.
+    pub fn cancellation(&self) -> &Cancellation {
         &self.cancelled
     }
 
@@ -195,13 +196,14 @@ pub(crate) fn sent(parts: &[Bytes]) -> Sent {
 
 /// A notification.
 pub(crate) fn notification(method: &str, params: Option<Raw>) -> Vec<Bytes> {
-    let head = format!(r#"{{"jsonrpc":"2.0","method":{}"#, Raw::encode(&method).as_str());
-    match params {
-        None => vec![Bytes::from(head + "}")],
-        Some(params) => {
-            vec![Bytes::from(head + r#","params":"#), params.into_bytes(), Bytes::from_static(b"}")]
-        }
-    }
+    let mut head = br#"{"jsonrpc":"2.0","method":"#.to_vec();
+    raw::push_text(&mut head, method);
+    let Some(params) = params else {
+        head.push(b'}');
+        return vec![Bytes::from(head)];
+    };
+    head.extend_from_slice(br#","params":"#);
+    vec![Bytes::from(head), params.into_bytes(), Bytes::from_static(b"}")]
 }
 
 /// An error object of JSON-RPC.

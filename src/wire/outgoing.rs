@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use crate::raw::{self, Raw};
 use crate::wire::envelope::Outcome;
 use crate::wire::peer::Peer;
-use crate::wire::writer::Writer;
+use crate::wire::writer::{COPIED, Writer};
 
 /// How many progress notifications of one request may wait for a slow agent; more are left out.
 const MAX_PROGRESS: usize = 1024;
@@ -146,7 +147,9 @@ impl Peer {
         params: Option<Raw>,
     ) -> Result<Pending, RequestError> {
         let pending = self.begin(outlet).ok_or(RequestError::NotSent)?;
-        let mut parts = vec![Bytes::from(head(pending.id, method))];
+        let mut head = Vec::new();
+        write_head(&mut head, pending.id, method);
+        let mut parts = vec![Bytes::from(head)];
         if let Some(params) = params {
             parts.extend([Bytes::from_static(br#","params":"#), params.into_bytes()]);
         }
@@ -166,32 +169,75 @@ impl Peer {
         wants_progress: bool,
     ) -> Result<Pending, RequestError> {
         let pending = self.begin(outlet).ok_or(RequestError::NotSent)?;
-        let token = wants_progress.then(|| Raw::encode(&pending.id));
-        let meta: Vec<_> = meta
-            .iter()
-            .map(|(key, value)| (key.as_str(), value))
-            .chain(token.iter().map(|token| ("progressToken", token)))
-            .collect();
-        let meta = (!meta.is_empty()).then(|| raw::object(meta));
-        let mut text = head(pending.id, method);
-        text.push_str(r#","params":{"#);
-        let mut parts = Vec::with_capacity(2 * params.len() + 3);
-        let members = params.iter().copied().chain(meta.iter().map(|meta| ("_meta", meta)));
-        for (index, (key, value)) in members.enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            text.push_str(comma);
-            text.push_str(&Raw::encode(&key).as_str());
-            text.push(':');
-            parts.push(Bytes::from(std::mem::take(&mut text)));
-            parts.push(value.clone().into_bytes());
+        let mut text = Text::default();
+        write_head(&mut text.last, pending.id, method);
+        text.push(br#","params":{"#);
+        for (key, value) in params {
+            text.push_member(key, value);
         }
-        text.push_str("}}");
-        parts.push(Bytes::from(text));
-        outlet.send(parts).await.map_err(|_| RequestError::Closed)?;
+        if wants_progress || !meta.is_empty() {
+            text.push_key("_meta");
+            text.push(b"{");
+            for (key, value) in meta {
+                text.push_member(key, value);
+            }
+            if wants_progress {
+                text.push_key("progressToken");
+                push_number(&mut text.last, pending.id);
+            }
+            text.push(b"}");
+        }
+        text.push(b"}}");
+        outlet.send(text.into_parts()).await.map_err(|_| RequestError::Closed)?;
         Ok(pending)
     }
 }
 
-fn head(id: u64, method: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{}"#, Raw::encode(&method).as_str())
+fn write_head(text: &mut Vec<u8>, id: u64, method: &str) {
+    text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    push_number(text, id);
+    text.extend_from_slice(br#","method":"#);
+    raw::push_text(text, method);
+}
+
+fn push_number(text: &mut Vec<u8>, number: u64) {
+    // Writing into memory does not fail.
+    let _ = write!(text, "{number}");
+}
+
+/// A text that is put together: what is short is copied, what is long is shared.
+#[derive(Default)]
+struct Text {
+    parts: Vec<Bytes>,
+    last: Vec<u8>,
+}
+
+impl Text {
+    fn push(&mut self, text: &[u8]) {
+        self.last.extend_from_slice(text);
+    }
+
+    /// Begins a member, after a comma where it is not the first of its object.
+    fn push_key(&mut self, key: &str) {
+        // After a long value there is nothing yet, and that is never the first.
+        if self.last.last() != Some(&b'{') {
+            self.push(b",");
+        }
+        raw::push_text(&mut self.last, key);
+        self.push(b":");
+    }
+
+    fn push_member(&mut self, key: &str, value: &Raw) {
+        self.push_key(key);
+        if value.len() <= COPIED {
+            self.push(value.as_bytes());
+        } else {
+            self.parts.extend([std::mem::take(&mut self.last).into(), value.clone().into_bytes()]);
+        }
+    }
+
+    fn into_parts(mut self) -> Vec<Bytes> {
+        self.parts.push(self.last.into());
+        self.parts
+    }
 }

@@ -7,16 +7,15 @@
 //! answers that nobody waits for (late, repeated, invented) are dropped. A cancellation reaches
 //! the request it names. Everything else comes out as [`Incoming`], its parameters untouched.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use foldhash::{HashMap, HashMapExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::raw::Raw;
+use crate::wire::cancellation::Cancellation;
 use crate::wire::envelope::{self, Malformed, Message, Outcome};
 use crate::wire::incoming::{Incoming, Reply, Request};
 use crate::wire::outgoing::{Mailbox, Pending, RequestError};
@@ -39,7 +38,7 @@ struct Shared {
 struct Running {
     /// Tells apart requests that were wrongly given the same id.
     serial: u64,
-    cancelled: CancellationToken,
+    cancelled: Cancellation,
 }
 
 impl Default for Peer {
@@ -130,7 +129,7 @@ impl Peer {
     }
 
     fn reply(&self, id: Raw, outlet: Writer) -> Reply {
-        let cancelled = CancellationToken::new();
+        let cancelled = Cancellation::new();
         let serial = self.0.next_serial.fetch_add(1, Ordering::Relaxed);
         let running = Running { serial, cancelled: cancelled.clone() };
         self.incoming(|table| table.insert(Bytes::copy_from_slice(id.as_bytes()), running));
@@ -148,16 +147,10 @@ impl Peer {
 
     /// Cancels the request of the other side that the notification names, if it is running.
     fn cancel(&self, params: Option<&Raw>) {
-        #[derive(Deserialize)]
-        struct Cancelled {
-            #[serde(rename = "requestId")]
-            request_id: Box<RawValue>,
-        }
-
-        let Some(cancelled) = params.and_then(|params| params.parse::<Cancelled>().ok()) else {
+        let Some(id) = params.and_then(|params| params.member("requestId")) else {
             return;
         };
-        let id = cancelled.request_id.get().as_bytes();
+        let id = id.as_bytes();
         if let Some(token) = self.incoming(|table| table.get(id).map(|r| r.cancelled.clone())) {
             token.cancel();
         }
@@ -165,15 +158,7 @@ impl Peer {
 
     /// Delivers progress for a request of ours, or gives it back.
     fn progress(&self, params: Raw) -> Option<Raw> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Progress {
-            progress_token: serde_json::Value,
-        }
-
-        let token = params.parse::<Progress>().ok().map(|progress| progress.progress_token);
-        // Some servers give a number back as a string.
-        let token = token.and_then(|token| token.as_u64().or_else(|| token.as_str()?.parse().ok()));
+        let token = params.member("progressToken").and_then(|token| number(&token));
         let waiting =
             token.and_then(|token| self.outgoing(|table| table.as_ref()?.get(&token).cloned()));
         match waiting {
@@ -186,10 +171,7 @@ impl Peer {
     }
 
     fn take_waiting(&self, id: &Raw) -> Option<Arc<Mailbox>> {
-        let id = std::str::from_utf8(id.as_bytes()).ok()?;
-        // Some servers give a number back as a string.
-        let id = id.strip_prefix('"').and_then(|id| id.strip_suffix('"')).unwrap_or(id);
-        let id = id.parse().ok()?;
+        let id = number(id)?;
         self.outgoing(|table| table.as_mut()?.remove(&id))
     }
 
@@ -224,4 +206,10 @@ impl Peer {
     pub fn is_closed(&self) -> bool {
         self.0.closed.is_cancelled()
     }
+}
+
+/// The number of a request of ours. Some servers give it back as a string.
+fn number(id: &Raw) -> Option<u64> {
+    let id = std::str::from_utf8(id.as_bytes()).ok()?;
+    id.strip_prefix('"').and_then(|id| id.strip_suffix('"')).unwrap_or(id).parse().ok()
 }

@@ -14,7 +14,7 @@ const QUEUE: usize = 256;
 /// How many waiting messages are written together.
 const BATCH: usize = 64;
 /// Parts up to this size are copied together into one write; larger ones are written in place.
-const COPIED: usize = 16 * 1024;
+pub(crate) const COPIED: usize = 16 * 1024;
 
 /// The other side is gone: nothing can be sent to it any more.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]

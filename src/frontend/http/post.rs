@@ -9,7 +9,6 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use crate::frontend::dispatch;
 use crate::frontend::era::RequestMeta;
@@ -22,6 +21,7 @@ use crate::frontend::http::{INVALID_REQUEST, Server, reader};
 use crate::frontend::session::Session;
 use crate::raw::Raw;
 use crate::wire::agent::Notifier;
+use crate::wire::cancellation::Cancellation;
 use crate::wire::incoming::{self, Incoming, Sent};
 use crate::wire::peer::Peer;
 use crate::wire::writer::{self, Outbox, Writer};
@@ -38,7 +38,7 @@ enum Whose {
     /// A legacy agent's, and whether it begins the session.
     Legacy(Arc<Connected>, bool),
     /// Its own: a modern one, which is cancelled by this.
-    Modern(CancellationToken),
+    Modern(Cancellation),
 }
 
 impl Server {

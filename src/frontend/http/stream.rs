@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use crate::frontend::http::message::one_line;
+use crate::wire::cancellation::Cancellation;
 use crate::wire::writer::{Message, Outbox};
 
 /// How often a stream on which nothing happens shows that it is alive.
@@ -52,7 +52,7 @@ pub(crate) async fn carry(
     first: Option<Message>,
     mut outbox: Outbox,
     events: mpsc::Sender<Bytes>,
-    cancelled: CancellationToken,
+    cancelled: Cancellation,
 ) {
     let mut next = first;
     loop {

@@ -124,7 +124,7 @@ async fn a_quiet_stream_shows_that_it_is_alive() {
 async fn a_modern_request_is_cancelled_when_its_client_leaves() {
     let (writer, outbox) = Writer::detached();
     let (events, mut receiver) = mpsc::channel(1);
-    let cancelled = CancellationToken::new();
+    let cancelled = Cancellation::new();
     let tasks = TaskTracker::new();
     tasks.spawn(carry(None, outbox, events, cancelled.clone()));
     writer.send(vec![Bytes::from_static(b"1")]).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_modern_request_is_cancelled_when_its_client_leaves() {
 async fn a_modern_stream_ends_with_what_it_carries() {
     let (writer, outbox) = Writer::detached();
     let (events, mut receiver) = mpsc::channel(1);
-    let cancelled = CancellationToken::new();
+    let cancelled = Cancellation::new();
     TaskTracker::new().spawn(carry(None, outbox, events, cancelled.clone()));
     drop(writer);
     assert_eq!(receiver.recv().await, None);
