@@ -6,6 +6,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// How much is read at once at first; a longer message makes the buffer double.
 const FIRST_READ: usize = 8 * 1024;
+/// How much room is enough to begin a line in.
+const SHORT_READ: usize = 1024;
 /// A buffer that one long message made larger than this is given back afterwards.
 const KEPT_BUFFER: usize = 256 * 1024;
 /// How much of the beginning and the end of an oversized line is kept to find its id in.
@@ -84,7 +86,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BUFFER {
                 self.buffer = BytesMut::new();
             }
-            self.buffer.reserve(FIRST_READ.max(self.buffer.len()));
+            // What is left of a buffer that earlier lines are in will do for another short one.
+            let wanted = if self.buffer.is_empty() { SHORT_READ } else { FIRST_READ };
+            if self.buffer.capacity() - self.buffer.len() < wanted.max(self.buffer.len()) {
+                self.buffer.reserve(FIRST_READ.max(self.buffer.len()));
+            }
             match self.reader.read_buf(&mut self.buffer).await {
                 Ok(0) | Err(_) => return self.take_rest(),
                 Ok(read) => self.spent += read,
