@@ -11,7 +11,7 @@ use serde::de::{Deserialize, DeserializeOwned};
 use serde::{Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::raw::scan::{Entries, Key};
+use crate::raw::scan::{Entries, Entry, Key, Strings};
 
 #[cfg(test)]
 mod fuzzing;
@@ -20,6 +20,8 @@ pub(crate) mod scan;
 mod tests;
 
 /// One JSON value as the other side wrote it. Cheap to clone; keeps its message's buffer alive.
+///
+/// That it is valid was found out when its message was read, and is not looked into again.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Raw(Bytes);
 
@@ -81,7 +83,12 @@ impl Raw {
     /// The members of an object in their order, or `None` when the value is not an object. A
     /// repeated key keeps both, as written.
     pub fn members(&self) -> Option<Vec<(String, Raw)>> {
-        self.named().map(|member| member.map(|(key, value)| (key.into_owned(), value))).collect()
+        let mut members = Vec::with_capacity(4);
+        for member in Entries::of_object(&self.0, Strings::Plain).ok()? {
+            let Entry { key, value } = member.ok()?;
+            members.push((key.text()?.into_owned(), Self::part_of(&self.0, value)));
+        }
+        Some(members)
     }
 
     /// The first member called `key` of an object.
@@ -93,7 +100,7 @@ impl Raw {
     /// The members of an object; nothing but one `None` when it is none, and `None` in place of a
     /// member whose key is no text.
     fn named(&self) -> impl Iterator<Item = Option<(Cow<'_, str>, Raw)>> {
-        let (members, broken) = match Entries::of_object(&self.0) {
+        let (members, broken) = match Entries::of_object(&self.0, Strings::Plain) {
             Ok(members) => (Some(members), None),
             Err(_) => (None, Some(None)),
         };
@@ -106,7 +113,7 @@ impl Raw {
 
     /// The items of an array in their order, or `None` when the value is not an array.
     pub fn items(&self) -> Option<Vec<Raw>> {
-        let items = Entries::of_array(&self.0).ok()?;
+        let items = Entries::of_array(&self.0, Strings::Plain).ok()?;
         items.map(|item| Some(Self::part_of(&self.0, item.ok()?.value))).collect()
     }
 
@@ -209,6 +216,13 @@ pub fn array<'a>(items: impl IntoIterator<Item = &'a Raw>) -> Raw {
 
 /// Writes a text as JSON.
 pub fn push_text(json: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        json.reserve(text.len() + 2);
+        json.push(b'"');
+        json.extend_from_slice(text.as_bytes());
+        json.push(b'"');
+        return;
+    }
     // Writing into memory does not fail, and a text can always be written.
     let _ = serde_json::to_writer(json, text);
 }

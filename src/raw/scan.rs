@@ -3,7 +3,8 @@
 //!
 //! The text must be UTF-8; that it is, is checked once, when a message is read. Everything else is
 //! checked here, as RFC 8259 has it. How deep values lie within each other is bounded by the
-//! text's length alone, for nothing calls itself.
+//! text's length alone, for nothing calls itself. Most of a long text lies in strings, so these are
+//! passed over as fast as it goes where nothing in them has to be looked at ([`Strings::Plain`]).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -32,21 +33,56 @@ fn invalid<T>(at: usize, expected: &'static str) -> Scanned<T> {
 
 /// The key of a member, as it is written between its quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key<'a>(&'a [u8]);
+pub(crate) struct Key<'a> {
+    text: &'a [u8],
+    /// Whether nothing in it is escaped.
+    is_plain: bool,
+}
+
+/// What is known of a text's strings before they are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strings {
+    /// Nothing.
+    Any,
+    /// They have no control characters, so there is nothing to look for but their ends.
+    Plain,
+}
+
+impl Strings {
+    /// What can be told at a glance, and whether the text is all ASCII: it is plain only then.
+    pub(crate) fn of(text: &[u8]) -> Self {
+        let (mut least, mut all) = (u8::MAX, 0);
+        for byte in text {
+            least = least.min(*byte);
+            all |= byte;
+        }
+        if least >= b' ' && all.is_ascii() { Self::Plain } else { Self::Any }
+    }
+}
 
 impl<'a> Key<'a> {
     /// What stands between the quotes of `string`; `None` when it is no string.
     pub(crate) fn of_string(string: &'a [u8]) -> Option<Self> {
-        string.strip_prefix(b"\"")?.strip_suffix(b"\"").map(Self)
+        let text = string.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+        Some(Self { text, is_plain: memchr::memchr(b'\\', text).is_none() })
     }
 
     /// The key as a text; `None` when it is none, for half of a surrogate pair stands alone in it.
     pub(crate) fn text(self) -> Option<Cow<'a, str>> {
-        if !self.0.contains(&b'\\') {
-            return std::str::from_utf8(self.0).ok().map(Cow::Borrowed);
+        match self.unescaped()? {
+            Cow::Borrowed(text) => std::str::from_utf8(text).ok().map(Cow::Borrowed),
+            Cow::Owned(text) => String::from_utf8(text).ok().map(Cow::Owned),
         }
-        let quoted = [b"\"", self.0, b"\""].concat();
-        serde_json::from_slice(&quoted).ok().map(Cow::Owned)
+    }
+
+    /// The same in bytes.
+    pub(crate) fn unescaped(self) -> Option<Cow<'a, [u8]>> {
+        if self.is_plain {
+            return Some(Cow::Borrowed(self.text));
+        }
+        let quoted = [b"\"", self.text, b"\""].concat();
+        let text = serde_json::from_slice::<String>(&quoted).ok()?;
+        Some(Cow::Owned(text.into_bytes()))
     }
 }
 
@@ -63,6 +99,7 @@ pub(crate) struct Entry<'a> {
 #[derive(Debug)]
 pub(crate) struct Entries<'a> {
     text: &'a [u8],
+    strings: Strings,
     at: usize,
     close: u8,
     state: State,
@@ -77,21 +114,27 @@ enum State {
 
 impl<'a> Entries<'a> {
     /// The members of the object that `text` is; an error when it is no object.
-    pub(crate) fn of_object(text: &'a [u8]) -> Scanned<Self> {
-        Self::new(text, b'{', b'}', "an object")
+    pub(crate) fn of_object(text: &'a [u8], strings: Strings) -> Scanned<Self> {
+        Self::new(text, strings, b'{', b'}', "an object")
     }
 
     /// The items of the array that `text` is; an error when it is no array.
-    pub(crate) fn of_array(text: &'a [u8]) -> Scanned<Self> {
-        Self::new(text, b'[', b']', "an array")
+    pub(crate) fn of_array(text: &'a [u8], strings: Strings) -> Scanned<Self> {
+        Self::new(text, strings, b'[', b']', "an array")
     }
 
-    fn new(text: &'a [u8], open: u8, close: u8, expected: &'static str) -> Scanned<Self> {
+    fn new(
+        text: &'a [u8],
+        strings: Strings,
+        open: u8,
+        close: u8,
+        expected: &'static str,
+    ) -> Scanned<Self> {
         let at = skip_space(text, 0);
         if text.get(at) != Some(&open) {
             return invalid(at, expected);
         }
-        Ok(Self { text, at: at + 1, close, state: State::First })
+        Ok(Self { text, strings, at: at + 1, close, state: State::First })
     }
 
     /// The next entry, or `None` after the last, when nothing follows the whole.
@@ -109,12 +152,11 @@ impl<'a> Entries<'a> {
             (Some(b','), State::Later) => at = skip_space(text, at + 1),
             (_, State::Later) => return invalid(at, "a comma or the end of the value"),
         }
-        let mut key = Key(&[]);
+        let mut key = Key { text: &[], is_plain: true };
         if self.close == b'}' {
-            let (name, value) = skip_key(text, at)?;
-            (key, at) = (Key(&text[name]), value);
+            (key, at) = skip_key(text, at, self.strings)?;
         }
-        self.at = skip_value(text, at)?;
+        self.at = skip_value(text, at, self.strings)?;
         Ok(Some(Entry { key, value: at..self.at }))
     }
 }
@@ -133,7 +175,7 @@ impl<'a> Iterator for Entries<'a> {
 
 /// Checks that `text` is one JSON value.
 pub(crate) fn check(text: &[u8]) -> Scanned<()> {
-    let end = skip_space(text, skip_value(text, skip_space(text, 0))?);
+    let end = skip_space(text, skip_value(text, skip_space(text, 0), Strings::Any)?);
     if end == text.len() { Ok(()) } else { invalid(end, "the end") }
 }
 
@@ -171,16 +213,16 @@ impl Nesting {
 }
 
 /// Where the value ends that begins at `at`.
-fn skip_value(text: &[u8], mut at: usize) -> Scanned<usize> {
+fn skip_value(text: &[u8], mut at: usize, strings: Strings) -> Scanned<usize> {
     let mut nesting = Nesting::default();
     loop {
         at = match text.get(at) {
-            Some(b'"') => skip_string(text, at + 1)?,
+            Some(b'"') => skip_string(text, at + 1, strings)?.0,
             Some(b'{') => {
                 let inside = skip_space(text, at + 1);
                 if text.get(inside) != Some(&b'}') {
                     nesting.enter(true);
-                    at = skip_key(text, inside)?.1;
+                    at = skip_key(text, inside, strings)?.1;
                     continue;
                 }
                 inside + 1
@@ -208,7 +250,7 @@ fn skip_value(text: &[u8], mut at: usize) -> Scanned<usize> {
             at = skip_space(text, at);
             match (text.get(at), nesting.is_object()) {
                 (Some(b','), true) => {
-                    at = skip_key(text, skip_space(text, at + 1))?.1;
+                    at = skip_key(text, skip_space(text, at + 1), strings)?.1;
                     break;
                 }
                 (Some(b','), false) => {
@@ -225,17 +267,17 @@ fn skip_value(text: &[u8], mut at: usize) -> Scanned<usize> {
     }
 }
 
-/// Where the key stands that begins at `at`, between its quotes, and where its value begins.
-fn skip_key(text: &[u8], at: usize) -> Scanned<(Range<usize>, usize)> {
+/// The key that begins at `at`, and where its value begins.
+fn skip_key(text: &[u8], at: usize, strings: Strings) -> Scanned<(Key<'_>, usize)> {
     if text.get(at) != Some(&b'"') {
         return invalid(at, "a key");
     }
-    let end = skip_string(text, at + 1)?;
+    let (end, is_plain) = skip_string(text, at + 1, strings)?;
     let colon = skip_space(text, end);
     if text.get(colon) != Some(&b':') {
         return invalid(colon, "a colon");
     }
-    Ok((at + 1..end - 1, skip_space(text, colon + 1)))
+    Ok((Key { text: &text[at + 1..end - 1], is_plain }, skip_space(text, colon + 1)))
 }
 
 /// How many bytes of a long string are looked at together; what the compiler makes of it is a few
@@ -266,31 +308,49 @@ fn before_special(bytes: [u8; WORD]) -> usize {
     found.trailing_zeros() as usize / 8
 }
 
-/// Where the string ends whose first byte after the quote is at `at`, its last quote included.
-fn skip_string(text: &[u8], mut at: usize) -> Scanned<usize> {
+/// Where the string ends whose first byte after the quote is at `at`, its last quote included, and
+/// whether nothing in it is escaped.
+fn skip_string(text: &[u8], mut at: usize, strings: Strings) -> Scanned<(usize, bool)> {
+    let (mut begin, mut is_plain) = (at, true);
     loop {
-        while let Some(bytes) = text[at..].first_chunk()
-            && before_special(*bytes) == WORD
-        {
-            at += WORD;
+        if let Some(bytes) = text[at..].first_chunk() {
+            let plain = before_special(*bytes);
+            at += plain;
+            if plain == WORD {
+                if strings == Strings::Plain || at - begin >= TOGETHER {
+                    at = skip_plain(text, at, strings);
+                    begin = at;
+                }
+                continue;
+            }
+        } else {
+            // The end of the text is near.
+            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+            at += text[at..].iter().position(is_special).unwrap_or(text.len() - at);
+        }
+        match text.get(at) {
+            Some(b'"') => return Ok((at + 1, is_plain)),
+            Some(b'\\') => {
+                at = skip_escape(text, at + 1)?;
+                is_plain = false;
+            }
+            Some(_) => return invalid(at, "an escaped control character"),
+            None => return invalid(at, "the end of a string"),
+        }
+    }
+}
+
+/// Passes over what means nothing but itself, or much of it.
+fn skip_plain(text: &[u8], mut at: usize, strings: Strings) -> usize {
+    match strings {
+        Strings::Plain => memchr::memchr2(b'"', b'\\', &text[at..]).map_or(text.len(), |n| at + n),
+        Strings::Any => {
             while let Some(bytes) = text[at..].first_chunk()
                 && !has_special(bytes)
             {
                 at += TOGETHER;
             }
-        }
-        at += if let Some(bytes) = text[at..].first_chunk() {
-            before_special(*bytes)
-        } else {
-            // The end of the text is near.
-            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-            text[at..].iter().position(is_special).unwrap_or(text.len() - at)
-        };
-        match text.get(at) {
-            Some(b'"') => return Ok(at + 1),
-            Some(b'\\') => at = skip_escape(text, at + 1)?,
-            Some(_) => return invalid(at, "an escaped control character"),
-            None => return invalid(at, "the end of a string"),
+            at
         }
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::raw::Raw;
-use crate::raw::scan::{self, Entries, Entry, Invalid};
+use crate::raw::scan::{self, Entries, Entry, Invalid, Strings};
 
 /// One message, parsed no further than the members of JSON-RPC 2.0.
 #[derive(Debug)]
@@ -40,18 +40,18 @@ struct Members {
 }
 
 impl Members {
-    fn find(line: &[u8]) -> Result<Self, Invalid> {
+    fn find(line: &[u8], strings: Strings) -> Result<Self, Invalid> {
         let mut members = Self::default();
-        for member in Entries::of_object(line)? {
+        for member in Entries::of_object(line, strings)? {
             let Entry { key, value } = member?;
             let at = value.start;
-            let key = key.text().ok_or(Invalid { at, expected: "a key that is text" })?;
+            let key = key.unescaped().ok_or(Invalid { at, expected: "a key that is text" })?;
             let place = match &*key {
-                "id" => &mut members.id,
-                "method" => &mut members.method,
-                "params" => &mut members.params,
-                "result" => &mut members.result,
-                "error" => &mut members.error,
+                b"id" => &mut members.id,
+                b"method" => &mut members.method,
+                b"params" => &mut members.params,
+                b"result" => &mut members.result,
+                b"error" => &mut members.error,
                 _ => continue,
             };
             if place.replace(value).is_some() {
@@ -78,7 +78,10 @@ pub enum Malformed {
 
 impl Message {
     pub(crate) fn parse(line: &Bytes) -> Result<Self, Malformed> {
-        if let Err(error) = std::str::from_utf8(line) {
+        let strings = Strings::of(line);
+        if strings == Strings::Any
+            && let Err(error) = std::str::from_utf8(line)
+        {
             return Err(Malformed::NotJson(Invalid {
                 at: error.valid_up_to(),
                 expected: "a character of UTF-8",
@@ -88,7 +91,7 @@ impl Message {
             let checked = scan::check(line);
             return Err(checked.map_or_else(Malformed::NotJson, |()| Malformed::NoMessage));
         }
-        let members = Members::find(line).map_err(Malformed::NotJson)?;
+        let members = Members::find(line, strings).map_err(Malformed::NotJson)?;
         let raw = |place: Range<usize>| Raw::part_of(line, place);
         let params = members.params.map(raw);
         let method = members.method.map(|place| {

@@ -13,7 +13,7 @@ fn is_json(text: &str) -> bool {
 /// The entries as `(key, value)`, as they are written.
 fn entries(found: Scanned<Entries<'_>>, text: &str) -> Scanned<Vec<(String, String)>> {
     let entry = |entry: Entry<'_>| {
-        (String::from_utf8_lossy(entry.key.0).into_owned(), text[entry.value].to_owned())
+        (String::from_utf8_lossy(entry.key.text).into_owned(), text[entry.value].to_owned())
     };
     found?.map(|found| found.map(entry)).collect()
 }
@@ -79,22 +79,22 @@ proptest! {
         let inside = values.join(&format!("{space},{space}"));
         let text = format!("{space}[{space}{inside}{space}]{space}");
         let items: Vec<&RawValue> = serde_json::from_str(&text).unwrap();
-        let found = entries(Entries::of_array(text.as_bytes()), &text).unwrap();
+        let found = entries(Entries::of_array(text.as_bytes(), Strings::of(text.as_bytes())), &text).unwrap();
         prop_assert_eq!(found.len(), items.len());
         for ((_, found), item) in found.iter().zip(items) {
             prop_assert_eq!(found, item.get());
         }
         let members: Vec<_> = values.iter().map(|value| format!("\"k\\\"\"{space}:{space}{value}")).collect();
         let text = format!("{space}{{{space}{}{space}}}{space}", members.join(&format!("{space},{space}")));
-        let found = entries(Entries::of_object(text.as_bytes()), &text).unwrap();
+        let found = entries(Entries::of_object(text.as_bytes(), Strings::of(text.as_bytes())), &text).unwrap();
         let expected: Vec<_> = values.iter().map(|value| ("k\\\"".to_owned(), value.clone())).collect();
         prop_assert_eq!(found, expected);
     }
 
     #[test]
     fn an_object_or_array_is_scanned_to_its_end(text in prop_oneof![pieces(), damaged()]) {
-        let object = entries(Entries::of_object(text.as_bytes()), &text);
-        let array = entries(Entries::of_array(text.as_bytes()), &text);
+        let object = entries(Entries::of_object(text.as_bytes(), Strings::of(text.as_bytes())), &text);
+        let array = entries(Entries::of_array(text.as_bytes(), Strings::of(text.as_bytes())), &text);
         let first = text.trim_start_matches([' ', '\t', '\r', '\n']).chars().next();
         prop_assert_eq!(object.is_ok(), is_json(&text) && first == Some('{'));
         prop_assert_eq!(array.is_ok(), is_json(&text) && first == Some('['));
