@@ -1,6 +1,7 @@
 //! The catalog: what servers said they have, immutable, each definition as the bytes it came in.
 
 mod definition;
+mod glance;
 pub mod schema;
 
 use std::sync::{Arc, OnceLock};

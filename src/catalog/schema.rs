@@ -6,6 +6,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use serde_json::{Map, Value};
 
+use crate::catalog::glance::Glance;
 use crate::raw::Raw;
 
 /// Arguments longer than this are left to the server to check.
@@ -20,7 +21,10 @@ const ANNOTATION: &str = "x-mcp-header";
 
 /// A compiled schema. A schema that is not valid itself checks nothing.
 #[derive(Debug)]
-pub struct ArgumentCheck(Option<Validator>);
+pub struct ArgumentCheck {
+    validator: Option<Validator>,
+    glance: Option<Glance>,
+}
 
 /// One way in which arguments do not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,20 +51,29 @@ impl fmt::Display for Mismatch {
 impl ArgumentCheck {
     /// Compiles a schema. References to other documents are not followed.
     pub fn new(schema: &Raw) -> Self {
-        let compiled = schema
-            .parse::<Value>()
-            .map_err(|error| error.to_string())
-            .and_then(|schema| jsonschema::validator_for(&schema).map_err(|e| e.to_string()));
-        Self(compiled.inspect_err(|error| tracing::debug!(error, "an unusable schema")).ok())
+        let compiled =
+            schema.parse::<Value>().map_err(|error| error.to_string()).and_then(|schema| {
+                let validator =
+                    jsonschema::validator_for(&schema).map_err(|error| error.to_string())?;
+                Ok((validator, Glance::of(&schema)))
+            });
+        let compiled = compiled.inspect_err(|error| tracing::debug!(error, "an unusable schema"));
+        let (validator, glance) = compiled.ok().unzip();
+        Self { validator, glance: glance.flatten() }
     }
 
     /// Checks arguments against `schema`, which must be the one that was compiled; no arguments
     /// at all count as an empty object.
     pub fn check(&self, schema: &Raw, arguments: Option<&Raw>) -> Result<(), Vec<Mismatch>> {
-        let Some(validator) = &self.0 else {
+        let Some(validator) = &self.validator else {
             return Ok(());
         };
         if arguments.is_some_and(|arguments| arguments.len() > MAX_CHECKED) {
+            return Ok(());
+        }
+        if let (Some(glance), Some(arguments)) = (&self.glance, arguments)
+            && glance.fits(arguments)
+        {
             return Ok(());
         }
         let arguments = match arguments.map(Raw::parse::<Value>) {
