@@ -11,6 +11,7 @@ mod actor;
 mod agent;
 mod deadline;
 mod death;
+pub mod events;
 pub mod guard;
 pub(crate) mod handshake;
 mod host;
@@ -40,7 +41,9 @@ use crate::config::{HttpLaunch, Protocol, StdioLaunch};
 use crate::policy::{Admission, Permit};
 use crate::raw::{self, Raw};
 
-pub use crate::backend::agent::{AgentId, Event, LogLevel, Presence, Question, asks_for_roots};
+pub use crate::backend::agent::{
+    AgentId, Event, LogLevel, Presence, Question, asks_for_roots, may_ask,
+};
 pub use crate::backend::death::StderrTail;
 pub use crate::backend::handshake::Era;
 pub use crate::backend::launch::ChildEnvironment;
@@ -184,12 +187,7 @@ impl Backend {
 
     /// Enters a request of an agent, so that what the server asks finds its way; the request's
     /// place lasts until the result is dropped.
-    pub fn enter(
-        &self,
-        agent: &Presence,
-        log: LogLevel,
-        events: Option<&mpsc::Sender<Event>>,
-    ) -> Seat {
+    pub fn enter(&self, agent: &Presence, log: LogLevel, events: Option<&events::Sender>) -> Seat {
         self.board.attach(agent);
         Seat(self.board.enter(agent.id, log, events))
     }
@@ -234,7 +232,7 @@ impl Backend {
         seat: &Seat,
     ) -> Result<Outcome, Error> {
         let name = Raw::encode(&permit.tool().tool);
-        self.send("tools/call", Some(("name", &name)), call, seat).await
+        Box::pin(self.send("tools/call", Some(("name", &name)), call, seat)).await
     }
 
     /// Makes any other request, under the same conditions. A tool cannot be called in this way.
@@ -246,7 +244,7 @@ impl Backend {
         seat: &Seat,
     ) -> Result<Outcome, Error> {
         debug_assert_ne!(method, "tools/call", "a tool needs a permit");
-        self.send(method, None, call, seat).await
+        Box::pin(self.send(method, None, call, seat)).await
     }
 
     async fn send(
@@ -257,7 +255,10 @@ impl Backend {
         Seat(entry): &Seat,
     ) -> Result<Outcome, Error> {
         loop {
-            let live = self.ready().await?;
+            let live = match self.running() {
+                Some(live) => live,
+                None => Box::pin(self.ready()).await?,
+            };
             // A link that is being put to rest takes no more calls; the next one does.
             let Some(_use) = live.begin_use() else {
                 continue;
@@ -266,7 +267,7 @@ impl Backend {
                 return Ok(outcome);
             }
             // It died before it got the call, so the next one may have it.
-            live.cause_of_death().await;
+            Box::pin(live.cause_of_death()).await;
         }
     }
 

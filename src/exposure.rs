@@ -148,32 +148,37 @@ impl Exposure {
     /// understood in every mode, whether or not they are listed.
     pub async fn call(&self, request: Request<'_>) -> Reply {
         if self.is_direct() {
-            self.gateway.start_all(request.origin.agent).await;
-            if let Some(tool) =
-                direct::resolve(&self.gateway, &self.gateway.snapshot(), request.name)
-            {
-                let reply = self.use_tool(&tool, request.arguments, &request).await;
+            Box::pin(self.gateway.start_all(request.origin.agent)).await;
+            let snapshot = self.gateway.snapshot();
+            if let Some(tool) = direct::resolve(&self.gateway, &snapshot, request.name) {
+                let reply = Box::pin(self.use_tool(&tool, request.arguments, &request)).await;
                 return Reply::plain(reply.outcome);
             }
         }
-        match request.name {
-            meta::OPEN_TOOLBOX => self.open(request).await,
-            meta::USE_TOOL => {
-                match meta::UseTool::parse(request.arguments, self.gateway.config()) {
-                    Ok(meta::UseTool { target: meta::Target::Tool(tool), arguments }) => {
-                        self.use_tool(&tool, arguments.as_ref(), &request).await
-                    }
-                    Ok(meta::UseTool { target: meta::Target::Registered(name), arguments }) => {
-                        self.use_name(&name, arguments.as_ref(), &request).await
-                    }
-                    Err(problem) => Reply::plain(answer::error(&problem)),
-                }
-            }
-            name => {
-                let arguments = meta::unquoted(request.arguments);
-                self.use_name(name, arguments.as_ref(), &request).await
-            }
-        }
+        let used = match request.name {
+            meta::OPEN_TOOLBOX => return Box::pin(self.open(request)).await,
+            meta::USE_TOOL => meta::UseTool::parse(request.arguments, self.gateway.config()),
+            name => Ok(meta::UseTool {
+                target: meta::Target::Registered(name.to_owned()),
+                arguments: meta::unquoted(request.arguments),
+            }),
+        };
+        let (target, arguments) = match used {
+            Ok(meta::UseTool { target, arguments }) => (target, arguments),
+            Err(problem) => return Reply::plain(answer::error(&problem)),
+        };
+        let tool = match target {
+            meta::Target::Tool(tool) => tool,
+            meta::Target::Registered(name) => match self.resolve(&name) {
+                Some(tool) => tool,
+                // It may be a tool of a server that was never listed.
+                None => match Box::pin(self.gateway.resolve(&name, request.origin)).await {
+                    Ok(tool) => tool,
+                    Err(error) => return Reply::plain(answer::call_error(&error)),
+                },
+            },
+        };
+        self.use_tool(&tool, arguments.as_ref(), &request).await
     }
 
     async fn open(&self, request: Request<'_>) -> Reply {
@@ -199,18 +204,15 @@ impl Exposure {
         }
     }
 
-    async fn use_name(&self, name: &str, arguments: Option<&Raw>, request: &Request<'_>) -> Reply {
+    /// The tool that is registered under a name, or is called so by its server alone: what a
+    /// server's tools say of each other, they say by their own names.
+    fn resolve(&self, name: &str) -> Option<ToolId> {
         let snapshot = self.gateway.snapshot();
-        if snapshot.resolve(name).is_none() && !snapshot.tools().is_ambiguous(name) {
-            // What a server's tools say of each other, they say by their own names.
-            if let Some(tool) = direct::resolve(&self.gateway, &snapshot, name) {
-                return self.use_tool(&tool, arguments, request).await;
-            }
-        }
-        match self.gateway.resolve(name, request.origin).await {
-            Ok(tool) => self.use_tool(&tool, arguments, request).await,
-            Err(error) => Reply::plain(answer::call_error(&error)),
-        }
+        let registered = snapshot.resolve(name).cloned();
+        registered.or_else(|| {
+            let is_one = !snapshot.tools().is_ambiguous(name);
+            is_one.then(|| direct::resolve(&self.gateway, &snapshot, name)).flatten()
+        })
     }
 
     async fn use_tool(
@@ -219,7 +221,9 @@ impl Exposure {
         arguments: Option<&Raw>,
         request: &Request<'_>,
     ) -> Reply {
-        let outcome = match self.gateway.call(tool, arguments, request.rest, request.origin).await {
+        // In two boxes, of which either is small, a call is cheaper than in one.
+        let called = Box::pin(self.gateway.call(tool, arguments, request.rest, request.origin));
+        let outcome = match called.await {
             Ok(outcome) => uris::in_result(&self.gateway.snapshot(), &tool.place(), outcome),
             Err(error @ (CallError::BadArguments { .. } | CallError::Server { .. })) => {
                 answer::call_error(&error)

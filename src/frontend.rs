@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -93,10 +94,8 @@ pub async fn serve<R, W>(
     let (mut messages, notifier) = wire::agent::connect(reader, writer, max, tasks);
     let last_words = notifier.clone();
     let session = Session::new(host, Some(notifier));
-    // Dropped on return, which ends what belongs to this session.
-    let ended = CancellationToken::new();
-    let _end = ended.clone().drop_guard();
-    let calls = TaskTracker::new();
+    // Dropped on return, which ends what still runs.
+    let mut calls = JoinSet::new();
     loop {
         let incoming = tokio::select! {
             biased;
@@ -112,18 +111,16 @@ pub async fn serve<R, W>(
                 session.hears(&method, params.as_ref());
             }
             Some(Incoming::Request(request)) => {
-                let answer = dispatch::answer(Arc::clone(&session), request);
-                // Boxed, for a call in all its cases is large, and would be copied on its way.
-                calls.spawn(ended.clone().run_until_cancelled_owned(Box::pin(answer)));
+                while calls.try_join_next().is_some() {}
+                calls.spawn(dispatch::answer(Arc::clone(&session), request));
             }
         }
     }
     // An agent that closes its side right after its last request still reads the answers; what
     // only waits for changes ends now.
-    calls.close();
     session.stop_listening();
     let last_answers = async {
-        calls.wait().await;
+        while calls.join_next().await.is_some() {}
         last_words.flush().await
     };
     tokio::select! {

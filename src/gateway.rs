@@ -281,7 +281,7 @@ impl Gateway {
         {
             server.backend(origin.agent, &self.pool).attach(origin.agent);
             let started = listed(&server.shared, self.snapshots());
-            while_starting(&tool.server, origin, started)
+            Box::pin(while_starting(&tool.server, origin, started))
                 .await
                 .map_err(|error| server_error(&at, error))?;
             view = self.snapshot().view(&tool.toolbox);
@@ -327,23 +327,24 @@ impl Gateway {
         let seat = backend.enter(origin.agent, origin.log, origin.events);
         let failed = |error| server_error(at, error);
         if backend.running().is_none() {
-            while_starting(&at.server, origin, backend.ready()).await.map_err(failed)?;
+            Box::pin(while_starting(&at.server, origin, backend.ready())).await.map_err(failed)?;
         }
         let mut added = Vec::new();
         for _ in 0..bridge::MAX_ROUNDS {
             let sent = sending.send(&backend, &added, origin, server.call_timeout, &seat);
             let outcome = sent.await.map_err(failed)?;
-            if let Outcome::Result(result) = &outcome
-                && !server.has_roots()
-                && backend::asks_for_roots(result)
-            {
+            let Outcome::Result(result) = &outcome else { return Ok(outcome) };
+            if !backend::may_ask(result) {
+                return Ok(outcome);
+            }
+            if !server.has_roots() && backend::asks_for_roots(result) {
                 return Ok(bridge::no_roots());
             }
             if origin.is_modern {
                 return Ok(outcome);
             }
-            let Some(wanted) = InputRequired::read(&outcome) else { return Ok(outcome) };
-            added = match wanted.resolve(origin.events).await {
+            let Some(wanted) = InputRequired::read(result) else { return Ok(outcome) };
+            added = match Box::pin(wanted.resolve(origin.events)).await {
                 Ok(added) => added,
                 Err(outcome) => return Ok(outcome),
             };

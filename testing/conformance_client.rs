@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_workbench::backend::{LogLevel, Outcome, PoolOptions};
+use mcp_workbench::backend::{LogLevel, Outcome, PoolOptions, events};
 use mcp_workbench::config::{
     Config, HttpLaunch, Launch, Limits, Protocol, ServerConfig, ToolMode, ToolboxConfig,
 };
@@ -22,7 +22,6 @@ use mcp_workbench::gateway::{CallError, Event, Gateway, Gateways, Origin, Presen
 use mcp_workbench::name::{Place, ServerName, ToolId, ToolboxName};
 use mcp_workbench::raw::Raw;
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 /// What the suite wants.
@@ -67,7 +66,7 @@ async fn run(url: &str, wanted: &Wanted) -> Result<(), String> {
     let gateways = Gateways::new(Arc::new(config), PoolOptions::default(), &tasks);
     let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
     let gateway = gateways.for_capabilities(Some(&Raw::encode(&capabilities)));
-    let (events, heard) = mpsc::channel(64);
+    let (events, heard) = events::channel(64);
     tasks.spawn(answer_questions(heard));
     let agent = Presence::new(Some(events.clone()));
     let agent = Agent { gateway, presence: agent, events };
@@ -107,7 +106,7 @@ fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
 struct Agent {
     gateway: Arc<Gateway>,
     presence: Presence,
-    events: mpsc::Sender<Event>,
+    events: events::Sender,
 }
 
 impl Agent {
@@ -194,7 +193,7 @@ fn report(what: &str, outcome: Outcome) {
     }
 }
 
-async fn answer_questions(mut events: mpsc::Receiver<Event>) {
+async fn answer_questions(mut events: events::Receiver) {
     while let Some(event) = events.recv().await {
         if let Event::Question(question) = event {
             let outcome = Outcome::Result(Raw::encode(&answer(&question)));

@@ -1,11 +1,13 @@
 //! Agents as servers can reach them: who they are, and what goes to them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
+use memchr::memmem::Finder;
 use serde::Deserialize;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use crate::backend::events;
 use crate::raw::Raw;
 use crate::wire::Outcome;
 use crate::wire::incoming::{Reply, error_object};
@@ -30,13 +32,13 @@ pub struct Presence {
     /// Whose connections it uses: its own, or those of the agent on whose behalf it listens.
     pub owner: AgentId,
     /// Where what belongs to no request of it goes; `None`: nothing can be told outside of one.
-    pub standing: Option<mpsc::Sender<Event>>,
+    pub standing: Option<events::Sender>,
     log: Arc<AtomicU8>,
 }
 
 impl Presence {
     /// A new agent, which has not said what it wants to hear of servers' logs.
-    pub fn new(standing: Option<mpsc::Sender<Event>>) -> Self {
+    pub fn new(standing: Option<events::Sender>) -> Self {
         let log = Arc::new(AtomicU8::new(LogLevel::UNSAID.0));
         let id = AgentId::next();
         Self { id, owner: id, standing, log }
@@ -44,7 +46,7 @@ impl Presence {
 
     /// Somebody who listens on this agent's behalf, and hears nothing of servers' logs.
     #[must_use]
-    pub fn listener(&self, standing: mpsc::Sender<Event>) -> Self {
+    pub fn listener(&self, standing: events::Sender) -> Self {
         let listener = Self::new(Some(standing));
         // Logs belong to the requests that ask for them.
         listener.set_log(LogLevel::NOTHING);
@@ -217,15 +219,21 @@ impl Drop for Question {
     }
 }
 
+/// Whether a result may say that the server wants to know something (2026-07-28,
+/// basic/patterns/mrtr); most can be told at a glance not to.
+pub fn may_ask(said: &Raw) -> bool {
+    // The members that say so have this in common: `input_required`, `inputRequests`.
+    static INPUT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("input"));
+    // A member may be spelled with escapes, so its place is looked for where there are any.
+    let text = said.as_bytes();
+    INPUT.find(text).is_some() || memchr::memchr(b'\\', text).is_some()
+}
+
 /// Whether what a modern server says asks for the agent's roots: a result, or the state of a task.
 /// Whoever reads it may take the first of repeated members or the last, so all of them count, and
 /// so does what cannot be read.
 pub fn asks_for_roots(said: &Raw) -> bool {
-    // A member may be spelled with escapes, so its place is looked for where there are any.
-    let text = said.as_bytes();
-    if memchr::memchr(b'\\', text).is_none()
-        && memchr::memmem::find(text, b"inputRequests").is_none()
-    {
+    if !may_ask(said) {
         return false;
     }
     let is_for_roots = |wanted: &Raw| {
@@ -285,7 +293,7 @@ mod tests {
     #[test]
     fn a_listener_uses_the_connections_of_its_agent() {
         let agent = Presence::new(None);
-        let listener = agent.listener(mpsc::channel(1).0);
+        let listener = agent.listener(events::channel(1).0);
         assert_eq!(listener.owner, agent.id);
         assert_ne!(listener.id, agent.id);
         assert!(listener.is_listener() && !agent.is_listener());

@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use crate::backend::agent::{Event, LogLevel};
 use crate::backend::deadline::Deadlines;
 use crate::backend::handshake::{Era, Greeting};
 use crate::backend::switchboard::{Entry, Switchboard};
-use crate::backend::{Error, Listed, Outcome};
+use crate::backend::{Error, Listed, Outcome, events};
 use crate::raw::Raw;
 use crate::wire::incoming::error_object;
 use crate::wire::server::{Link, RequestError, Step};
@@ -33,7 +33,7 @@ pub struct Call<'a> {
     /// What of the server's log is wanted in it.
     pub log: LogLevel,
     /// Where the server's progress goes.
-    pub events: Option<&'a mpsc::Sender<Event>>,
+    pub events: Option<&'a events::Sender>,
     /// How long the server may neither answer nor show progress.
     pub timeout: Duration,
 }
@@ -152,6 +152,9 @@ impl Live {
 
     /// Makes a request and waits for its answer; `None` when the server was gone before anything
     /// was sent to it. Dropping the future cancels the request at the server.
+    ///
+    /// Here and on the way here, what is rarely waited for is boxed: every call has a future with
+    /// room for all that it may wait for.
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -173,10 +176,11 @@ impl Live {
             request = request => request,
             () = deadline.passed() => return Err(Error::TimedOut(call.timeout)),
         };
+        drop((params, meta));
         let mut request = match request {
             Ok(request) => request,
             Err(RequestError::NotSent) => return Ok(None),
-            Err(error) => return Err(self.failure(error).await),
+            Err(error) => return Err(Box::pin(self.failure(error)).await),
         };
         loop {
             let step = tokio::select! {
@@ -196,13 +200,13 @@ impl Live {
                     deadline.move_to(Instant::now() + call.timeout);
                     if let Some(events) = call.events {
                         // An agent that is gone takes no progress; its call ends elsewhere.
-                        let _ = events.send(Event::Progress(params)).await;
+                        let _ = Box::pin(events.send(Event::Progress(params))).await;
                     }
                 }
                 Step::Done(Ok(outcome)) => return Ok(Some(outcome)),
                 // A server over HTTP may turn a request away with the session it belongs to.
                 Step::Done(Err(RequestError::NotSent)) => return Ok(None),
-                Step::Done(Err(error)) => return Err(self.failure(error).await),
+                Step::Done(Err(error)) => return Err(Box::pin(self.failure(error)).await),
             }
         }
     }

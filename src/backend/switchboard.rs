@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::backend::agent::{AgentId, Event, LogLevel, Presence, Question, asks_for_roots};
+use crate::backend::events;
 use crate::backend::lists::Kinds;
 use crate::raw::{self, Raw};
 use crate::wire::Outcome;
@@ -64,7 +64,7 @@ struct Entered {
     serial: u64,
     agent: AgentId,
     log: LogLevel,
-    events: Option<mpsc::Sender<Event>>,
+    events: Option<events::Sender>,
     /// How many questions it waits for its agent to answer, and when the last was answered.
     questions: usize,
     answered: Option<Instant>,
@@ -121,7 +121,7 @@ impl Switchboard {
         self: &Arc<Self>,
         agent: AgentId,
         log: LogLevel,
-        events: Option<&mpsc::Sender<Event>>,
+        events: Option<&events::Sender>,
     ) -> Entry {
         let serial = self.serials.fetch_add(1, Ordering::Relaxed);
         let entered =
@@ -445,19 +445,16 @@ fn without_subscription(params: Raw) -> Raw {
 }
 
 /// Hands a question over, or gives it back with the reason why not.
-fn send(to: Option<&mpsc::Sender<Event>>, question: Question) -> Option<(Question, &'static str)> {
+fn send(to: Option<&events::Sender>, question: Question) -> Option<(Question, &'static str)> {
     let Some(to) = to else { return Some((question, "nobody can be asked")) };
-    let sent = to.try_send(Event::Question(question));
-    let (mpsc::error::TrySendError::Full(event) | mpsc::error::TrySendError::Closed(event)) =
-        sent.err()?;
-    match event {
+    match to.offer(Event::Question(question))? {
         Event::Question(question) => Some((question, "the agent takes nothing at the moment")),
         Event::Progress(_) | Event::Notice { .. } => None,
     }
 }
 
-fn tell(to: Option<&mpsc::Sender<Event>>, notice: Event) {
-    if to.is_some_and(|to| to.try_send(notice).is_err()) {
+fn tell(to: Option<&events::Sender>, notice: Event) {
+    if to.is_some_and(|to| to.offer(notice).is_some()) {
         tracing::debug!("a notice that the agent does not take");
     }
 }

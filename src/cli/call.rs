@@ -4,9 +4,8 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 
-use crate::backend::{self, Outcome};
+use crate::backend::{self, Outcome, events};
 use crate::cli::error::Error;
 use crate::cli::progress::Spinner;
 use crate::cli::{Global, print, with_gateway};
@@ -94,7 +93,7 @@ async fn call(
     tool: &ToolId,
     arguments: Option<&Raw>,
 ) -> Result<Outcome, CallError> {
-    let (sender, mut events) = mpsc::channel(EVENTS);
+    let (sender, mut heard) = events::channel(EVENTS);
     let nobody = Presence::new(None);
     let origin = Origin { events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
     let spinner = Spinner::new(format!("calling {tool}"));
@@ -103,7 +102,7 @@ async fn call(
     loop {
         tokio::select! {
             outcome = &mut calling => return outcome,
-            Some(event) = events.recv() => match event {
+            Some(event) = heard.recv() => match event {
                 Event::Progress(params) => {
                     spinner.say(format!("calling {tool}: {}", content::progress(&params)));
                 }

@@ -1,8 +1,10 @@
 //! The two tools of our own: how they are defined, and what a call of one of them asks for.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use crate::config::{Config, ToolMode};
 use crate::exposure::guidance;
@@ -144,33 +146,39 @@ impl UseTool {
     /// registered name in place of the object) and the flat `{toolbox_name, tool_name,
     /// arguments}`; arguments may be missing, `null`, or an object written as a string.
     pub(crate) fn parse(arguments: Option<&Raw>, config: &Config) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        struct Fields<'a> {
-            #[serde(default)]
-            tool: Option<Value>,
-            #[serde(default, alias = "toolbox")]
-            toolbox_name: Option<String>,
-            #[serde(default, alias = "server")]
-            server_name: Option<String>,
-            #[serde(default, alias = "name")]
-            tool_name: Option<String>,
-            #[serde(borrow, default)]
-            arguments: Option<&'a RawValue>,
+        let given = unquoted(arguments).ok_or_else(|| expected("no arguments were given"))?;
+        let members = given.members().ok_or_else(|| expected("they are not an object"))?;
+        let (mut tool, mut arguments) = (None, None);
+        let (mut toolbox_name, mut server_name, mut tool_name) = (None, None, None);
+        for (key, value) in members {
+            let name = match key.as_str() {
+                "arguments" => {
+                    arguments = Some(value);
+                    continue;
+                }
+                "tool" => {
+                    tool = Some(value);
+                    continue;
+                }
+                "toolbox_name" | "toolbox" => &mut toolbox_name,
+                "server_name" | "server" => &mut server_name,
+                "tool_name" | "name" => &mut tool_name,
+                _ => continue,
+            };
+            *name = match value.parse() {
+                Ok(name) => name,
+                Err(_) => return Err(expected(&format!("`{key}` is no text"))),
+            };
         }
-
-        let text = unquoted(arguments).ok_or_else(|| expected("no arguments were given"))?;
-        let text = text.into_bytes();
-        let fields: Fields<'_> =
-            serde_json::from_slice(&text).map_err(|error| expected(&error.to_string()))?;
-        let (toolbox, server, tool) = match fields.tool {
-            None | Some(Value::Null) => (fields.toolbox_name, fields.server_name, fields.tool_name),
-            Some(Value::String(name)) => match serde_json::from_str::<Value>(&name) {
-                // The object itself, written as a string.
-                Ok(object @ Value::Object(_)) => identity(&object),
-                _ => (fields.toolbox_name, fields.server_name, Some(name)),
+        // The object itself may be written as a string; one that is no object is a name.
+        let tool = unquoted(tool.as_ref());
+        let (toolbox, server, tool) = match &tool {
+            None => (toolbox_name, server_name, tool_name),
+            Some(tool) => match (tool.members(), tool.text()) {
+                (Some(members), _) => identity(&members),
+                (None, Some(name)) => (toolbox_name, server_name, Some(name.into_owned())),
+                (None, None) => return Err(expected(&format!("`tool` is {}", tool.as_str()))),
             },
-            Some(object @ Value::Object(_)) => identity(&object),
-            Some(other) => return Err(expected(&format!("`tool` is {other}"))),
         };
         let tool = tool.ok_or_else(|| expected("the name of the tool is missing"))?;
         let target = match (toolbox, server) {
@@ -184,14 +192,14 @@ impl UseTool {
             }
             (None, _) => Target::Registered(tool),
         };
-        let arguments = fields.arguments.map(|raw| Raw::slice_of(&text, raw));
         Ok(Self { target, arguments: unquoted(arguments.as_ref()) })
     }
 }
 
-fn identity(object: &Value) -> (Option<String>, Option<String>, Option<String>) {
+fn identity(members: &[(String, Raw)]) -> (Option<String>, Option<String>, Option<String>) {
     let text = |keys: &[&str]| {
-        keys.iter().find_map(|key| object.get(key)).and_then(Value::as_str).map(str::to_owned)
+        let of = |key: &&str| members.iter().rev().find(|(name, _)| name == key);
+        keys.iter().find_map(of).and_then(|(_, value)| value.text()).map(Cow::into_owned)
     };
     (text(&["toolbox"]), text(&["server"]), text(&["tool", "name"]))
 }

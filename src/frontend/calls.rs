@@ -4,12 +4,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::json;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
 
-use crate::backend::Outcome;
+use crate::backend::{Outcome, events};
 use crate::exposure::{self, Exposure};
-use crate::frontend::dispatch::{Asked, send};
+use crate::frontend::dispatch::{Answering, Asked, send};
 use crate::frontend::era::{RequestMeta, fit, harmless};
 use crate::frontend::session::Session;
 use crate::gateway::{Event, Origin, Presence, Question};
@@ -26,10 +25,10 @@ const EVENTS: usize = 64;
 pub(crate) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Calls a tool.
-pub(crate) async fn call(session: Arc<Session>, asked: Asked, reply: Reply) {
+pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answering {
     let name = match asked.text("name") {
         Ok(name) => name,
-        Err(refusal) => return send(reply, refusal).await,
+        Err(refusal) => return Box::pin(send(reply, refusal)),
     };
     pass(session, asked, reply, move |passed| async move {
         let Passed { session, exposure, presence, asked, events } = passed;
@@ -56,7 +55,6 @@ pub(crate) async fn call(session: Arc<Session>, asked: Asked, reply: Reply) {
         }
         harmless(outcome, asked.meta.is_modern)
     })
-    .await;
 }
 
 /// What the work on a request has.
@@ -65,7 +63,7 @@ pub(crate) struct Passed {
     pub(crate) exposure: Exposure,
     pub(crate) presence: Presence,
     pub(crate) asked: Arc<Asked>,
-    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) events: events::Sender,
 }
 
 /// Where a request comes from.
@@ -73,7 +71,7 @@ pub(crate) fn origin<'a>(
     session: &Session,
     presence: &'a Presence,
     meta: &'a RequestMeta,
-    events: &'a mpsc::Sender<Event>,
+    events: &'a events::Sender,
 ) -> Origin<'a> {
     Origin {
         agent: presence,
@@ -87,51 +85,68 @@ pub(crate) fn origin<'a>(
 
 /// Does the work on a request and answers it; or goes on with work that was waiting for the agent,
 /// when the request brings what it waits for.
-pub(crate) async fn pass<F>(
+pub(crate) fn pass<F>(
     session: Arc<Session>,
     asked: Asked,
     reply: Reply,
-    work: impl FnOnce(Passed) -> F,
-) where
+    work: impl FnOnce(Passed) -> F + Send + 'static,
+) -> Answering
+where
     F: Future<Output = Outcome> + Send + 'static,
 {
     let asked = Arc::new(asked);
-    let running = match session.host().parked.resume(&asked).await {
-        Some(Ok(running)) => running,
-        Some(Err(refusal)) => return send(reply, refusal).await,
-        None => {
-            let (sender, events) = mpsc::channel(EVENTS);
-            let passed = Passed {
-                session: Arc::clone(&session),
-                exposure: session.exposure(&asked.meta),
-                presence: session.presence(&asked.meta),
-                asked: Arc::clone(&asked),
-                events: sender,
-            };
-            Running { work: Box::pin(work(passed)), events }
-        }
-    };
-    if running.accompany(&session, &asked, reply).await.is_err() {
-        tracing::debug!(method = asked.method, "the agent left before its answer");
+    if asked.param("requestState").is_none() {
+        let running = Running::new(&session, &asked, work);
+        return Box::pin(running.accompany(session, asked, reply));
     }
+    Box::pin(async move {
+        let running = match session.host().parked.resume(&asked).await {
+            Some(Ok(running)) => running,
+            Some(Err(refusal)) => return send(reply, refusal).await,
+            None => Running::new(&session, &asked, work),
+        };
+        running.accompany(session, asked, reply).await;
+    })
 }
 
 /// Work on a request, and what servers say meanwhile.
 pub(crate) struct Running {
     pub(crate) work: Work,
-    pub(crate) events: mpsc::Receiver<Event>,
+    pub(crate) events: events::Receiver,
 }
 
 impl Running {
+    fn new<F>(session: &Arc<Session>, asked: &Arc<Asked>, work: impl FnOnce(Passed) -> F) -> Self
+    where
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        let (sender, events) = events::channel(EVENTS);
+        let passed = Passed {
+            session: Arc::clone(session),
+            exposure: session.exposure(&asked.meta),
+            presence: session.presence(&asked.meta),
+            asked: Arc::clone(asked),
+            events: sender,
+        };
+        Self { work: Box::pin(work(passed)), events }
+    }
+
+    async fn accompany(self, session: Arc<Session>, asked: Arc<Asked>, reply: Reply) {
+        if self.until_answered(&session, &asked, reply).await.is_err() {
+            tracing::debug!(method = asked.method, "the agent left before its answer");
+        }
+    }
+
     /// Tells the agent what comes while the work is done, and answers with what comes of it.
-    async fn accompany(
+    async fn until_answered(
         mut self,
         session: &Arc<Session>,
         asked: &Arc<Asked>,
         reply: Reply,
     ) -> Result<(), Closed> {
         let is_modern = asked.meta.is_modern;
-        let mut asking = JoinSet::new();
+        // Those it has been asked; what is still asked when the work is done is given up.
+        let mut asking = Vec::new();
         let outcome = loop {
             tokio::select! {
                 biased;
@@ -143,29 +158,29 @@ impl Running {
                     }
                     Event::Question(question) if is_modern => {
                         let required = session.host().parked.park(session, asked, self, question);
-                        return reply.answer(Outcome::Result(required)).await;
+                        return Box::pin(reply.answer(Outcome::Result(required))).await;
                     }
-                    Event::Question(question) => ask(session, &reply, question, &mut asking),
-                    event => tell(&reply, &asked.meta, event).await?,
+                    Event::Question(question) => asking.push(ask(session, &reply, question)),
+                    event => Box::pin(tell(&reply, &asked.meta, event)).await?,
                 },
-                Some(_) = asking.join_next() => {}
                 outcome = &mut self.work => break outcome,
             }
         };
-        while let Ok(event) = self.events.try_recv() {
-            tell(&reply, &asked.meta, event).await?;
+        while let Some(event) = self.events.try_recv() {
+            Box::pin(tell(&reply, &asked.meta, event)).await?;
         }
         reply.answer(fit(outcome, is_modern)).await
     }
 }
 
 /// Asks a legacy agent something that belongs to its request.
-fn ask(session: &Arc<Session>, reply: &Reply, question: Question, asking: &mut JoinSet<()>) {
-    let (session, asker) = (Arc::clone(session), reply.asker());
-    asking.spawn(async move {
+fn ask(session: &Arc<Session>, reply: &Reply, question: Question) -> AbortOnDropHandle<()> {
+    let (asking, asker) = (Arc::clone(session), reply.asker());
+    let asked = session.host().tasks.spawn(async move {
         let (method, params) = (question.method.clone(), question.params.clone());
-        session.put(question, asker.ask(&method, params)).await;
+        asking.put(question, asker.ask(&method, params)).await;
     });
+    AbortOnDropHandle::new(asked)
 }
 
 async fn tell(reply: &Reply, meta: &RequestMeta, event: Event) -> Result<(), Closed> {

@@ -1,6 +1,7 @@
 //! From a request of an agent to whoever answers it.
 
 use std::borrow::Cow;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::backend::Outcome;
@@ -50,13 +51,27 @@ impl Asked {
     }
 }
 
-/// Answers one request; returns when the answer is written, or at once when the agent cancels it.
-pub(crate) async fn answer(session: Arc<Session>, request: Request) {
+/// What answers a request.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Answers one request; ready when the answer is queued, or at once when the agent cancels it.
+pub(crate) fn answer(session: Arc<Session>, request: Request) -> Answering {
     let Request { method, params, reply } = request;
     let asked = match Asked::read(method, params.as_ref()) {
         Ok(asked) => asked,
-        Err(error) => return send(reply, Outcome::Error(error)).await,
+        Err(error) => return Box::pin(send(reply, Outcome::Error(error))),
     };
+    // Each has a future of its own size, for calls are many and some others are large.
+    match asked.method.as_str() {
+        "tools/call" => calls::call(session, asked, reply),
+        "resources/read" => things::read(session, asked, reply),
+        "prompts/get" => things::get_prompt(session, asked, reply),
+        "completion/complete" => things::complete(session, asked, reply),
+        _ => Box::pin(answer_other(session, asked, reply)),
+    }
+}
+
+async fn answer_other(session: Arc<Session>, asked: Asked, reply: Reply) {
     let outcome = match (asked.method.as_str(), asked.meta.is_modern) {
         ("initialize", false) => handshake::initialize(&session, &asked).await,
         ("ping", false) => Ok(Outcome::Result(raw::object([]))),
@@ -65,10 +80,6 @@ pub(crate) async fn answer(session: Arc<Session>, request: Request) {
         ("resources/list", _) => lists::resources(&session, &asked).await,
         ("resources/templates/list", _) => lists::templates(&session, &asked).await,
         ("prompts/list", _) => lists::prompts(&session, &asked).await,
-        ("tools/call", _) => return calls::call(session, asked, reply).await,
-        ("resources/read", _) => return things::read(session, asked, reply).await,
-        ("prompts/get", _) => return things::get_prompt(session, asked, reply).await,
-        ("completion/complete", _) => return things::complete(session, asked, reply).await,
         ("logging/setLevel", false) => things::set_log_level(&session, &asked).await,
         ("resources/subscribe", false) => things::subscribe(&session, &asked).await,
         ("resources/unsubscribe", false) => things::unsubscribe(&session, &asked).await,

@@ -1,5 +1,8 @@
 //! Eras on the agent's side: a property of each request, read from its `_meta`.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use rmcp::model::ProtocolVersion;
 use serde_json::json;
 
@@ -112,7 +115,8 @@ fn is_modern(version: &Raw) -> Result<bool, Raw> {
 /// whether it is complete, the older ones do not know that member.
 pub(crate) fn fit_result(result: Raw, is_modern: bool) -> Raw {
     const MEMBER: &str = "resultType";
-    let mentions = memchr::memmem::find(result.as_bytes(), MEMBER.as_bytes()).is_some();
+    static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MEMBER));
+    let mentions = FINDER.find(result.as_bytes()).is_some();
     let fitted = if is_modern {
         let says = mentions
             && result.members().is_some_and(|members| members.iter().any(|(key, _)| key == MEMBER));

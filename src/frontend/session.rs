@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::backend::events;
 use crate::exposure::{Exposure, Surface};
 use crate::frontend::Host;
 use crate::frontend::era::RequestMeta;
@@ -76,7 +77,7 @@ impl State {
 impl Session {
     /// A session with an agent; `notifier` is how it can be told what belongs to no request.
     pub(crate) fn new(host: &Host, notifier: Option<Notifier>) -> Arc<Self> {
-        let (standing, events) = mpsc::channel(EVENTS);
+        let (standing, events) = events::channel(EVENTS);
         let presence = Presence::new(notifier.is_some().then_some(standing));
         let session = Arc::new(Self {
             host: host.clone(),
@@ -193,7 +194,7 @@ impl Session {
     }
 
     /// Tells the agent what belongs to no request of it.
-    async fn tell_events(self: Arc<Self>, mut events: mpsc::Receiver<Event>) {
+    async fn tell_events(self: Arc<Self>, mut events: events::Receiver) {
         let Some(notifier) = self.notifier.clone() else { return };
         while let Some(event) = events.recv().await {
             match event {
@@ -267,6 +268,9 @@ impl Session {
     pub(crate) async fn open(&self, exposure: &Exposure, toolbox: ToolboxName, waits: bool) {
         if exposure.is_direct() {
             return;
+        }
+        if !waits && self.state(|state| state.opened.contains(&toolbox)) {
+            return; // What it shows is kept up to date by itself.
         }
         let snapshot = exposure.gateway().snapshot();
         let (is_new, changed, version, ignores_changes) = self.state(|state| {

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::backend::Outcome;
+use crate::backend::{Outcome, events};
 use crate::exposure::{Exposure, Surface};
 use crate::frontend::dispatch::{Asked, send};
 use crate::frontend::handshake::ourselves;
@@ -87,7 +86,7 @@ pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
     if exposure.is_direct() {
         exposure.gateway().start_all(&session.presence(&asked.meta)).await;
     }
-    let (sender, events) = mpsc::channel(EVENTS);
+    let (sender, events) = events::channel(EVENTS);
     let presence = session.presence(&asked.meta).listener(sender);
     let listening = Listening { session: &session, exposure, presence: &presence, reply: &reply };
     if listening.run(wanted, events).await.is_err() {
@@ -111,11 +110,7 @@ struct Listening<'a> {
 }
 
 impl Listening<'_> {
-    async fn run(
-        &self,
-        mut wanted: Wanted,
-        mut events: mpsc::Receiver<Event>,
-    ) -> Result<(), Closed> {
+    async fn run(&self, mut wanted: Wanted, mut events: events::Receiver) -> Result<(), Closed> {
         // What is shown is looked at before the agent is told that it is heard, so that nothing
         // falls between.
         let mut snapshots = self.exposure.gateway().snapshots();

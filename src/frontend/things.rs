@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::backend::Outcome;
 use crate::exposure::{explain, uris};
 use crate::frontend::calls::{Passed, origin, pass};
-use crate::frontend::dispatch::{Asked, send};
+use crate::frontend::dispatch::{Answering, Asked, send};
 use crate::frontend::era::harmless;
 use crate::frontend::resolve;
 use crate::frontend::session::Session;
@@ -22,10 +22,10 @@ const INVALID_PARAMS: i64 = -32602;
 const INTERNAL_ERROR: i64 = -32603;
 
 /// Reads a resource.
-pub(crate) async fn read(session: Arc<Session>, asked: Asked, reply: Reply) {
+pub(crate) fn read(session: Arc<Session>, asked: Asked, reply: Reply) -> Answering {
     let uri = match asked.text("uri") {
         Ok(uri) => uri,
-        Err(refusal) => return send(reply, refusal).await,
+        Err(refusal) => return Box::pin(send(reply, refusal)),
     };
     pass(session, asked, reply, move |passed| async move {
         let candidates = resolve::resource(&passed, &uri).await;
@@ -39,7 +39,6 @@ pub(crate) async fn read(session: Arc<Session>, asked: Asked, reply: Reply) {
         }
         outcome
     })
-    .await;
 }
 
 /// What was read from a server of an older revision says how long it holds, as the modern one
@@ -57,10 +56,10 @@ fn with_cache_hints(outcome: Outcome, is_modern: bool) -> Outcome {
 }
 
 /// Gets a prompt.
-pub(crate) async fn get_prompt(session: Arc<Session>, asked: Asked, reply: Reply) {
+pub(crate) fn get_prompt(session: Arc<Session>, asked: Asked, reply: Reply) -> Answering {
     let name = match asked.text("name") {
         Ok(name) => name,
-        Err(refusal) => return send(reply, refusal).await,
+        Err(refusal) => return Box::pin(send(reply, refusal)),
     };
     pass(session, asked, reply, move |passed| async move {
         match resolve::prompt(&passed, &name).await {
@@ -71,14 +70,13 @@ pub(crate) async fn get_prompt(session: Arc<Session>, asked: Asked, reply: Reply
             None => unknown("prompt", name),
         }
     })
-    .await;
 }
 
 /// Completes an argument of a prompt or of a resource template.
-pub(crate) async fn complete(session: Arc<Session>, asked: Asked, reply: Reply) {
+pub(crate) fn complete(session: Arc<Session>, asked: Asked, reply: Reply) -> Answering {
     let Some(reference) = asked.param("ref").cloned() else {
         let error = error_object(INVALID_PARAMS, "`ref` is missing", None);
-        return send(reply, Outcome::Error(error)).await;
+        return Box::pin(send(reply, Outcome::Error(error)));
     };
     pass(session, asked, reply, move |passed| async move {
         let text = |key| reference.member(key).and_then(|name| name.parse::<String>().ok());
@@ -93,7 +91,6 @@ pub(crate) async fn complete(session: Arc<Session>, asked: Asked, reply: Reply) 
         let reference = reference.with_member(key, &Raw::encode(&own)).unwrap_or(reference);
         forward_with(&passed, &place, "ref", &reference).await
     })
-    .await;
 }
 
 /// Makes the same request of a server, with the server's own name for what it is about.

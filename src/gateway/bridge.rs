@@ -4,10 +4,12 @@
 //! answers (2026-07-28, basic/patterns/mrtr). The agent is asked in its own way, and what it
 //! answers goes into the request that is made again.
 
-use serde::Deserialize;
-use tokio::sync::mpsc;
+use std::sync::LazyLock;
 
-use crate::backend::{Event, Outcome, Question};
+use memchr::memmem::Finder;
+use serde::Deserialize;
+
+use crate::backend::{Event, Outcome, Question, events};
 use crate::raw::{self, Raw};
 use crate::wire::incoming::error_object;
 
@@ -24,9 +26,9 @@ pub(crate) struct InputRequired {
 
 impl InputRequired {
     /// Reads a result that says that input is required; `None` if it is another one.
-    pub(crate) fn read(outcome: &Outcome) -> Option<Self> {
-        let Outcome::Result(result) = outcome else { return None };
-        memchr::memmem::find(result.as_bytes(), b"input_required")?;
+    pub(crate) fn read(result: &Raw) -> Option<Self> {
+        static KIND: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("input_required"));
+        KIND.find(result.as_bytes())?;
         let (mut kind, mut requests, mut state) = (None, None, None);
         for (key, value) in result.members()? {
             match key.as_str() {
@@ -44,7 +46,7 @@ impl InputRequired {
     /// what to answer it with.
     pub(crate) async fn resolve(
         self,
-        events: Option<&mpsc::Sender<Event>>,
+        events: Option<&events::Sender>,
     ) -> Result<Vec<(String, Raw)>, Outcome> {
         #[derive(Deserialize)]
         struct Wanted {

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
-use crate::backend::{Call, Event, LogLevel, Presence};
+use crate::backend::{Call, LogLevel, Presence, events};
 use crate::raw::Raw;
 
 /// Where a request comes from, and what goes back there while it runs.
@@ -20,7 +18,7 @@ pub struct Origin<'a> {
     /// What of servers' logs is heard while it runs.
     pub log: LogLevel,
     /// Where what the server says while it runs goes; `None`: nobody listens, nobody can be asked.
-    pub events: Option<&'a mpsc::Sender<Event>>,
+    pub events: Option<&'a events::Sender>,
     /// Whether the agent wants to hear of progress.
     pub wants_progress: bool,
 }
@@ -48,7 +46,7 @@ impl<'a> Origin<'a> {
     }
 
     /// Where progress goes, if it is wanted.
-    pub(crate) fn progress(&self) -> Option<&'a mpsc::Sender<Event>> {
+    pub(crate) fn progress(&self) -> Option<&'a events::Sender> {
         self.events.filter(|_| self.wants_progress)
     }
 }

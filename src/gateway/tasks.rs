@@ -4,8 +4,9 @@
 //! experimental forerunner). Ids stay as the server made them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
+use memchr::memmem::Finder;
 use serde::Deserialize;
 
 use crate::backend::Outcome;
@@ -65,8 +66,9 @@ fn task_id(outcome: &Outcome) -> Option<String> {
         task: Task,
     }
 
+    static TASK_ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
     let Outcome::Result(result) = outcome else { return None };
-    memchr::memmem::find(result.as_bytes(), b"\"taskId\"")?;
+    TASK_ID.find(result.as_bytes())?;
     let is_task = result.member("resultType").is_some_and(|kind| kind.as_bytes() == b"\"task\"");
     if is_task {
         return result.parse::<Task>().ok().map(|task| task.task_id);

@@ -13,6 +13,8 @@ use crate::wire::envelope::Outcome;
 use crate::wire::peer::Peer;
 use crate::wire::writer::{COPIED, Writer};
 
+/// The room that is left for what a request has around its parameters.
+const ENVELOPE: usize = 160;
 /// How many progress notifications of one request may wait for a slow agent; more are left out.
 const MAX_PROGRESS: usize = 1024;
 
@@ -169,28 +171,42 @@ impl Peer {
         wants_progress: bool,
     ) -> Result<Pending, RequestError> {
         let pending = self.begin(outlet).ok_or(RequestError::NotSent)?;
-        let mut text = Text::default();
-        write_head(&mut text.last, pending.id, method);
-        text.push(br#","params":{"#);
-        for (key, value) in params {
-            text.push_member(key, value);
-        }
-        if wants_progress || !meta.is_empty() {
-            text.push_key("_meta");
-            text.push(b"{");
-            for (key, value) in meta {
-                text.push_member(key, value);
-            }
-            if wants_progress {
-                text.push_key("progressToken");
-                push_number(&mut text.last, pending.id);
-            }
-            text.push(b"}");
-        }
-        text.push(b"}}");
-        outlet.send(text.into_parts()).await.map_err(|_| RequestError::Closed)?;
+        let parts = write_request(pending.id, method, params, meta, wants_progress);
+        outlet.send(parts).await.map_err(|_| RequestError::Closed)?;
         Ok(pending)
     }
+}
+
+fn write_request(
+    id: u64,
+    method: &str,
+    params: &[(&str, &Raw)],
+    meta: &[(String, Raw)],
+    wants_progress: bool,
+) -> Vec<Bytes> {
+    let mut text = Text::default();
+    let lengths = params.iter().map(|(key, value)| key.len() + value.len());
+    let length = lengths.filter(|length| *length <= COPIED).sum::<usize>();
+    text.last.reserve(ENVELOPE + length);
+    write_head(&mut text.last, id, method);
+    text.push(br#","params":{"#);
+    for (key, value) in params {
+        text.push_member(key, value);
+    }
+    if wants_progress || !meta.is_empty() {
+        text.push_key("_meta");
+        text.push(b"{");
+        for (key, value) in meta {
+            text.push_member(key, value);
+        }
+        if wants_progress {
+            text.push_key("progressToken");
+            push_number(&mut text.last, id);
+        }
+        text.push(b"}");
+    }
+    text.push(b"}}");
+    text.into_parts()
 }
 
 fn write_head(text: &mut Vec<u8>, id: u64, method: &str) {

@@ -6,7 +6,7 @@ use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio::task::AbortHandle;
 use tokio_util::task::TaskTracker;
 
 /// How many messages may wait to be written before senders wait too.
@@ -71,7 +71,8 @@ impl Outbox {
 #[derive(Clone)]
 pub struct Writer {
     jobs: mpsc::Sender<Job>,
-    given_up: CancellationToken,
+    /// The task, where there is one.
+    task: Option<AbortHandle>,
 }
 
 impl Writer {
@@ -82,27 +83,30 @@ impl Writer {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let (jobs, waiting) = mpsc::channel(QUEUE);
-        let given_up = CancellationToken::new();
-        let until = given_up.clone();
-        tasks.spawn(async move {
+        let task = tasks.spawn(async move {
             let mut stream = stream;
-            until.run_until_cancelled(write_all(&mut stream, waiting)).await;
+            write_all(&mut stream, waiting).await;
             // The stream is closed by dropping it, which cannot fail in a way that matters here.
             let _ = stream.shutdown().await;
         });
-        Self { jobs, given_up }
+        Self { jobs, task: Some(task.abort_handle()) }
     }
 
     /// A writer whose messages come out of an [`Outbox`].
     pub(crate) fn detached() -> (Self, Outbox) {
         let (jobs, waiting) = mpsc::channel(QUEUE);
-        (Self { jobs, given_up: CancellationToken::new() }, Outbox { waiting })
+        (Self { jobs, task: None }, Outbox { waiting })
     }
 
     /// Queues one message, given in parts, to be written with a line end; waits until there is
     /// room for it.
     pub(crate) async fn send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
-        self.jobs.send(Job::Message(Message { parts, written: None })).await.map_err(|_| Closed)
+        match self.jobs.try_send(Job::Message(Message { parts, written: None })) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Closed(_)) => Err(Closed),
+            // Boxed, for it is rare, and would make every request's future larger.
+            Err(TrySendError::Full(job)) => Box::pin(self.jobs.send(job)).await.map_err(|_| Closed),
+        }
     }
 
     /// The same, but returns once the message is written.
@@ -133,8 +137,10 @@ impl Writer {
     /// Closes the stream after what is queued. What is sent later is refused. Where the queue is
     /// full, the other side does not read, and what is queued is given up.
     pub(crate) fn close(&self) {
-        if let Err(TrySendError::Full(_)) = self.jobs.try_send(Job::Close) {
-            self.given_up.cancel();
+        if let Err(TrySendError::Full(_)) = self.jobs.try_send(Job::Close)
+            && let Some(task) = &self.task
+        {
+            task.abort();
         }
     }
 }

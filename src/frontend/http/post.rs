@@ -69,7 +69,7 @@ impl Server {
         };
         let cancellation = request.reply.cancellation().clone();
         // The session is that of this request alone, and ends when nothing needs it any more.
-        let answer = Box::pin(dispatch::answer(session, request));
+        let answer = dispatch::answer(session, request);
         self.tasks.spawn(self.shutdown.clone().run_until_cancelled_owned(answer));
         drop(writer);
         Ok(self.respond(outbox, accepts, headers, Whose::Modern(cancellation)).await)
@@ -96,7 +96,7 @@ impl Server {
             }
             None => return Ok(response::empty(StatusCode::ACCEPTED)),
         };
-        let answer = Box::pin(dispatch::answer(Arc::clone(&connected.session), request));
+        let answer = dispatch::answer(Arc::clone(&connected.session), request);
         self.tasks.spawn(connected.ended.clone().run_until_cancelled_owned(answer));
         drop(writer);
         let whose = Whose::Legacy(Arc::clone(&connected), begins);

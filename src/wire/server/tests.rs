@@ -1,17 +1,15 @@
 use std::time::Duration;
 
 use pretty_assertions::assert_eq;
-use tokio::io::{
-    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
-};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, duplex};
 
 use super::*;
 use tokio::sync::mpsc;
 
 /// The far end of a link: what a server reads and writes.
 struct Server {
-    input: Lines<BufReader<ReadHalf<DuplexStream>>>,
-    output: WriteHalf<DuplexStream>,
+    input: Lines<BufReader<DuplexStream>>,
+    output: DuplexStream,
 }
 
 impl Server {
@@ -25,13 +23,13 @@ impl Server {
 }
 
 fn link(max: usize) -> (Link, mpsc::UnboundedReceiver<Incoming>, Server) {
-    let (ours, theirs) = tokio::io::duplex(1 << 16);
-    let (reader, writer) = tokio::io::split(ours);
+    // Two, for each closes when one of its ends is dropped, as pipes do.
+    let (writer, input) = duplex(1 << 16);
+    let (reader, output) = duplex(1 << 16);
     let (heard, hearing) = mpsc::unbounded_channel();
     let hear = move |incoming| heard.send(incoming).unwrap();
     let link = connect(reader, writer, max, "test", hear, &TaskTracker::new());
-    let (reader, output) = tokio::io::split(theirs);
-    (link, hearing, Server { input: BufReader::new(reader).lines(), output })
+    (link, hearing, Server { input: BufReader::new(input).lines(), output })
 }
 
 fn done(step: Step) -> Result<Outcome, RequestError> {

@@ -201,8 +201,8 @@ fn only_the_gateway_holds_backends() {
         }
         for name in taken_from_backend(&source.program()) {
             assert!(
-                matches!(name.as_str(), "self" | "Outcome" | "Error"),
-                "{}: `backend::{name}`: an answer and an error are all that is seen of a backend",
+                matches!(name.as_str(), "self" | "Outcome" | "Error" | "events"),
+                "{}: `backend::{name}`: answers, errors and events are all that is seen of a backend",
                 source.path
             );
         }

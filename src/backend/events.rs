@@ -1,0 +1,199 @@
+//! The way of events to an agent: a queue with an end that sends and one that takes.
+//!
+//! Every call has one, and most carry nothing. So it is made of one small allocation, unlike the
+//! channels of tokio, which begin with room for 32 messages.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+
+use tokio::sync::Semaphore;
+
+use crate::backend::agent::Event;
+
+/// Where events of an agent go; clones lead to the same.
+pub struct Sender(Arc<Way>);
+
+/// What takes them. When it is dropped, nothing can be sent any more.
+pub struct Receiver(Arc<Way>);
+
+/// The other end is gone. What was to be sent has been dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed;
+
+struct Way {
+    senders: AtomicUsize,
+    /// One permit for each event that may still wait; closed with the receiver.
+    room: Semaphore,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    events: VecDeque<Event>,
+    waker: Option<Waker>,
+}
+
+/// A way on which so many events may wait.
+pub fn channel(room: usize) -> (Sender, Receiver) {
+    let senders = AtomicUsize::new(1);
+    let way = Arc::new(Way { senders, room: Semaphore::new(room), queue: Mutex::default() });
+    (Sender(Arc::clone(&way)), Receiver(way))
+}
+
+impl Way {
+    fn queue<T>(&self, f: impl FnOnce(&mut Queue) -> T) -> T {
+        f(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn push(&self, event: Event) {
+        let waker = self.queue(|queue| {
+            queue.events.push_back(event);
+            queue.waker.take()
+        });
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Clone for Sender {
+    fn clone(&self) -> Self {
+        self.0.senders.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(waker) = self.0.queue(|queue| queue.waker.take())
+        {
+            waker.wake();
+        }
+    }
+}
+
+impl Sender {
+    /// Sends an event; waits until there is room for it.
+    pub async fn send(&self, event: Event) -> Result<(), Closed> {
+        self.0.room.acquire().await.map_err(|_| Closed)?.forget();
+        self.0.push(event);
+        Ok(())
+    }
+
+    /// Sends an event if there is room for it; else gives it back.
+    pub fn offer(&self, event: Event) -> Option<Event> {
+        match self.0.room.try_acquire() {
+            Ok(permit) => permit.forget(),
+            Err(_) => return Some(event),
+        }
+        self.0.push(event);
+        None
+    }
+}
+
+impl Receiver {
+    /// The next event; `None` once there is none and nobody can send any more. Loses nothing when
+    /// it is cancelled.
+    pub async fn recv(&mut self) -> Option<Event> {
+        let event = poll_fn(|context| {
+            self.0.queue(|queue| {
+                if let Some(event) = queue.events.pop_front() {
+                    return Poll::Ready(Some(event));
+                }
+                if self.0.senders.load(Ordering::Acquire) == 0 {
+                    return Poll::Ready(None);
+                }
+                match &mut queue.waker {
+                    Some(waker) => waker.clone_from(context.waker()),
+                    None => queue.waker = Some(context.waker().clone()),
+                }
+                Poll::Pending
+            })
+        });
+        let event = event.await?;
+        self.0.room.add_permits(1);
+        Some(event)
+    }
+
+    /// The next event, if there is one.
+    pub fn try_recv(&mut self) -> Option<Event> {
+        let event = self.0.queue(|queue| queue.events.pop_front())?;
+        self.0.room.add_permits(1);
+        Some(event)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.0.room.close();
+        // Dropped outside of the lock, for a question that is dropped answers itself.
+        drop(self.0.queue(std::mem::take));
+    }
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("room", &self.0.room.available_permits()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(method: &str) -> Event {
+        Event::Notice { method: method.to_owned(), params: None }
+    }
+
+    fn method(event: Option<Event>) -> Option<String> {
+        event.map(|event| match event {
+            Event::Notice { method, .. } => method,
+            _ => panic!("another event"),
+        })
+    }
+
+    #[tokio::test]
+    async fn events_come_in_order_and_then_the_end() {
+        let (sender, mut receiver) = channel(2);
+        let other = sender.clone();
+        sender.send(event("a")).await.unwrap();
+        assert!(other.offer(event("b")).is_none());
+        drop((sender, other));
+        assert_eq!(method(receiver.recv().await).as_deref(), Some("a"));
+        assert_eq!(method(receiver.try_recv()).as_deref(), Some("b"));
+        assert!(receiver.recv().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn who_takes_waits_for_an_event_and_for_the_end() {
+        let (sender, mut receiver) = channel(1);
+        let taking = async {
+            let first = method(receiver.recv().await);
+            (first, method(receiver.recv().await))
+        };
+        let (taken, ()) = tokio::join!(taking, async {
+            tokio::task::yield_now().await;
+            sender.clone().send(event("a")).await.unwrap();
+            tokio::task::yield_now().await;
+            drop(sender);
+        });
+        assert_eq!(taken, (Some("a".to_owned()), None));
+    }
+
+    #[tokio::test]
+    async fn who_sends_waits_for_room_and_for_nobody() {
+        let (sender, mut receiver) = channel(1);
+        sender.send(event("a")).await.unwrap();
+        assert!(sender.offer(event("b")).is_some(), "there is no room");
+        let (sent, taken) = tokio::join!(sender.send(event("c")), receiver.recv());
+        assert_eq!((sent, method(taken).as_deref()), (Ok(()), Some("a")));
+        let (sent, ()) = tokio::join!(sender.send(event("d")), async { drop(receiver) });
+        assert_eq!(sent, Err(Closed));
+        assert!(sender.offer(event("e")).is_some());
+    }
+}
