@@ -45,6 +45,9 @@ pub struct Config {
     pub max_tool_name_length: usize,
     /// Bounds on what passes through.
     pub limits: Limits,
+    /// `activeToolsets`: globs over `<namespace>_<name>` of the tools and resources that are active
+    /// from the start in `activate` mode.
+    pub active_toolsets: Vec<String>,
     /// The toolboxes, in the order of the file.
     pub toolboxes: Vec<ToolboxConfig>,
 }
@@ -64,8 +67,14 @@ pub enum ToolMode {
     Dynamic,
     /// Opening a toolbox returns its tools' definitions; `use_tool` calls them.
     Proxy,
+    /// `dynamic` for clients that are known to list again in time, `proxy` for the others.
+    Auto,
     /// Everything is there from the start, under its own name where that is unambiguous.
     Direct,
+    /// One tool switches tools and resources on and off; its description is the catalog.
+    Activate,
+    /// A pair of tools: one gives the definitions of a group, the other calls one of them.
+    Modular,
 }
 
 impl ToolMode {
@@ -74,7 +83,10 @@ impl ToolMode {
         match self {
             Self::Dynamic => "dynamic",
             Self::Proxy => "proxy",
+            Self::Auto => "auto",
             Self::Direct => "direct",
+            Self::Activate => "activate",
+            Self::Modular => "modular",
         }
     }
 }
@@ -104,6 +116,9 @@ pub struct ToolboxConfig {
     pub name: ToolboxName,
     /// What the toolbox is for, in the user's words.
     pub description: String,
+    /// What goes before the names of its things in `activate` mode, with a `_` between; none if
+    /// empty. The toolbox's name where the file says nothing.
+    pub namespace: String,
     /// Its servers that are not disabled, in the order of the file; never empty.
     pub servers: Vec<ServerConfig>,
 }
@@ -124,6 +139,10 @@ pub struct ServerConfig {
     pub launch: Launch,
     /// `toolFilters` as written: names, globs and `!` globs. Empty means all.
     pub tool_filters: Vec<String>,
+    /// The tools that a category has (`includeNames`), as written; all if there is no such list.
+    pub include: Option<Vec<String>>,
+    /// What is to be different about single tools (`overrides`), by the server's names for them.
+    pub overrides: BTreeMap<String, ToolOverride>,
     /// How long the server may take from its start to its tool list (`startupTimeoutMs`).
     pub startup_timeout: Duration,
     /// How long a call may go without an answer or progress (`callTimeoutMs`).
@@ -136,6 +155,19 @@ pub struct ServerConfig {
     pub protocol: Protocol,
     /// Whether it is told the agent's roots.
     pub roots: bool,
+}
+
+/// What is to be different about one tool (an entry of `overrides`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolOverride {
+    /// Whether the tool is there at all.
+    pub enabled: Option<bool>,
+    /// What it is called instead.
+    pub name: Option<String>,
+    /// What is said of it instead.
+    pub description: Option<String>,
+    /// Arguments that the model neither sees nor gives; each a name and its JSON.
+    pub arguments: BTreeMap<String, serde_json::Value>,
 }
 
 /// Which revisions of MCP a server is spoken to in (`protocol`).

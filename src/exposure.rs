@@ -106,7 +106,9 @@ impl Exposure {
     pub fn tools(&self, surface: Surface, opened: &BTreeSet<ToolboxName>) -> Vec<Raw> {
         match self.mode(surface) {
             ToolMode::Dynamic => dynamic::tools(&self.gateway, opened),
-            ToolMode::Proxy => proxy::tools(&self.gateway),
+            ToolMode::Proxy | ToolMode::Auto | ToolMode::Activate | ToolMode::Modular => {
+                proxy::tools(&self.gateway)
+            }
             ToolMode::Direct => direct::tools(&self.gateway),
         }
     }
@@ -127,9 +129,9 @@ impl Exposure {
         let toolboxes = self.gateway.config().toolboxes.iter().map(|toolbox| &toolbox.name);
         let is_shown = |toolbox: &&ToolboxName| match (self.gateway.config().mode, surface) {
             (ToolMode::Direct, _) => true,
-            (ToolMode::Dynamic | ToolMode::Proxy, Surface::Changing) => opened.contains(*toolbox),
+            (_, Surface::Changing) => opened.contains(*toolbox),
             // A list must not change as a side effect of a request, so there is nothing in it.
-            (ToolMode::Dynamic | ToolMode::Proxy, Surface::Constant) => false,
+            (_, Surface::Constant) => false,
         };
         toolboxes.filter(is_shown).cloned().collect()
     }
@@ -195,7 +197,7 @@ impl Exposure {
         let mode = self.mode(request.surface);
         let outcome = match mode {
             ToolMode::Dynamic => dynamic::opened(toolbox, &opened, max),
-            ToolMode::Proxy | ToolMode::Direct => proxy::opened(toolbox, &opened, &wanted, max),
+            _ => proxy::opened(toolbox, &opened, &wanted, max),
         };
         Reply {
             outcome,
@@ -236,8 +238,8 @@ impl Exposure {
     fn mode(&self, surface: Surface) -> ToolMode {
         match (self.gateway.config().mode, surface) {
             (ToolMode::Dynamic, Surface::Changing) => ToolMode::Dynamic,
-            (ToolMode::Dynamic, Surface::Constant) | (ToolMode::Proxy, _) => ToolMode::Proxy,
-            (ToolMode::Direct, _) => ToolMode::Direct,
+            (ToolMode::Dynamic, Surface::Constant) => ToolMode::Proxy,
+            (mode, _) => mode,
         }
     }
 }

@@ -83,6 +83,8 @@ fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
         name: ServerName::new("server"),
         launch: Launch::Http(HttpLaunch { url, headers: Vec::new() }),
         tool_filters: Vec::new(),
+        include: None,
+        overrides: std::collections::BTreeMap::new(),
         startup_timeout: Duration::from_secs(20),
         call_timeout: Duration::from_secs(20),
         idle_timeout: None,
@@ -91,6 +93,7 @@ fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
         roots: true,
     };
     let toolbox = ToolboxConfig {
+        namespace: String::new(),
         name: ToolboxName::new("suite"),
         description: "What the suite serves".to_owned(),
         servers: vec![server],
@@ -98,6 +101,7 @@ fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
     Ok(Config {
         mode: ToolMode::Direct,
         max_tool_name_length: 48,
+        active_toolsets: Vec::new(),
         limits: Limits::default(),
         toolboxes: vec![toolbox],
     })

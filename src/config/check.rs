@@ -49,6 +49,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         mode: tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked()),
         max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
         limits: limits.map_or_else(Limits::default, |raw| check_limits(raw, reader)),
+        active_toolsets: Vec::new(),
         toolboxes: Vec::new(),
     };
     let root = Spot::default();
@@ -129,7 +130,8 @@ fn toolbox(
         reader.warn(&name.spot, "left out: all its servers are disabled", None);
         return None;
     }
-    Some(ToolboxConfig { name: ToolboxName::new(&name.value), description, servers })
+    let namespace = name.value.clone();
+    Some(ToolboxConfig { name: ToolboxName::new(&name.value), description, namespace, servers })
 }
 
 /// Checks the servers of one toolbox; none if one of them is wrong, so that "all are disabled" is
@@ -172,6 +174,7 @@ fn toolbox_of_server(
         server::Checked::On(server) => Some(ToolboxConfig {
             name: ToolboxName::new(&name.value),
             description,
+            namespace: name.value.clone(),
             servers: vec![*server],
         }),
         server::Checked::Off => {

@@ -2,6 +2,7 @@
 //!
 //! The toolbox it stands in is checked one level up.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -123,6 +124,8 @@ pub(super) fn check(
         name: ServerName::new(&name.value),
         launch,
         tool_filters,
+        include: None,
+        overrides: BTreeMap::new(),
         startup_timeout: startup_timeout
             .unwrap_or(Duration::from_millis(limits::DEFAULT_STARTUP_TIMEOUT_MS)),
         call_timeout: call_timeout

@@ -27,7 +27,7 @@ pub(crate) fn instructions(config: &Config, mode: ToolMode) -> String {
              <toolbox>__<server>__<tool>."
         }
         ToolMode::Direct => "Their tools are in your tool list.",
-        ToolMode::Proxy => {
+        _ => {
             "Call open_toolbox to see the tools of one, then use_tool {\"tool\": {\"toolbox\", \
              \"server\", \"tool\"}, \"arguments\": {…}} to call one of them."
         }
@@ -72,9 +72,7 @@ pub(crate) fn description(config: &Config, mode: ToolMode) -> String {
         ToolMode::Dynamic => {
             "Opens a toolbox: starts its servers and adds their tools to your tool list."
         }
-        ToolMode::Proxy | ToolMode::Direct => {
-            "Opens a toolbox: starts its servers and shows their tools, which use_tool calls."
-        }
+        _ => "Opens a toolbox: starts its servers and shows their tools, which use_tool calls.",
     };
     let with_descriptions = STEPS.iter().map(|max| {
         let lines: Vec<_> = config.toolboxes.iter().map(|toolbox| brief(toolbox, *max)).collect();

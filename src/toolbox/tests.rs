@@ -20,6 +20,8 @@ fn config(filters: &[&str]) -> Config {
             inherit_env: false,
         }),
         tool_filters: filters.iter().map(|&filter| filter.to_owned()).collect(),
+        include: None,
+        overrides: std::collections::BTreeMap::new(),
         startup_timeout: Duration::from_secs(1),
         call_timeout: Duration::from_secs(1),
         idle_timeout: None,
@@ -31,9 +33,11 @@ fn config(filters: &[&str]) -> Config {
         mode: ToolMode::Dynamic,
         max_tool_name_length: 48,
         limits: Limits::default(),
+        active_toolsets: Vec::new(),
         toolboxes: vec![ToolboxConfig {
             name: ToolboxName::new("dev"),
             description: "Development".to_owned(),
+            namespace: "dev".to_owned(),
             servers: vec![server("files"), server("other")],
         }],
     }

@@ -41,6 +41,8 @@ fn defaults_are_as_documented() {
                 inherit_env: false,
             }),
             tool_filters: Vec::new(),
+            include: None,
+            overrides: std::collections::BTreeMap::new(),
             startup_timeout: Duration::from_mins(1),
             call_timeout: Duration::from_mins(5),
             idle_timeout: None,

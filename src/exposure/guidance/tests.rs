@@ -9,6 +9,8 @@ fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
         name: ServerName::new("srv"),
         launch: Launch::Unsupported { reason: String::new(), hint: String::new() },
         tool_filters: Vec::new(),
+        include: None,
+        overrides: std::collections::BTreeMap::new(),
         startup_timeout: std::time::Duration::ZERO,
         call_timeout: std::time::Duration::ZERO,
         idle_timeout: None,
@@ -17,14 +19,16 @@ fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
         roots: false,
     };
     let toolboxes = toolboxes.into_iter().map(|(name, description)| ToolboxConfig {
-        name: ToolboxName::new(name),
+        name: ToolboxName::new(&name),
         description,
+        namespace: name,
         servers: vec![server.clone(), server.clone()],
     });
     Config {
         mode: ToolMode::Dynamic,
         max_tool_name_length: 48,
         limits: Limits::default(),
+        active_toolsets: Vec::new(),
         toolboxes: toolboxes.collect(),
     }
 }
