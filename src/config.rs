@@ -13,12 +13,13 @@ use std::time::Duration;
 use http::header::{HeaderName, HeaderValue};
 use url::Url;
 
-use crate::name::{ServerName, ToolboxName};
+use crate::name::{self, ServerName, ToolboxName};
 
 pub use file::{ChosenBy, LoadError, Loaded, Location, load, locate, parse};
 pub use finding::{Finding, Report, Severity};
 pub use schema::{schema, schema_text};
 
+mod category;
 mod check;
 mod document;
 pub mod env;
@@ -141,7 +142,8 @@ pub struct ServerConfig {
     pub tool_filters: Vec<String>,
     /// The tools that a category has (`includeNames`), as written; all if there is no such list.
     pub include: Option<Vec<String>>,
-    /// What is to be different about single tools (`overrides`), by the server's names for them.
+    /// What is to be different about single tools (`overrides`), by the server's names for them as
+    /// written; [`ServerConfig::tool_override`] finds the one of a tool.
     pub overrides: BTreeMap<String, ToolOverride>,
     /// How long the server may take from its start to its tool list (`startupTimeoutMs`).
     pub startup_timeout: Duration,
@@ -155,6 +157,23 @@ pub struct ServerConfig {
     pub protocol: Protocol,
     /// Whether it is told the agent's roots.
     pub roots: bool,
+}
+
+impl ServerConfig {
+    /// What is to be different about the tool that the server calls `tool`.
+    ///
+    /// `mcp__<server>__<tool>` means that tool too, unless the server has another that is called
+    /// just so, as `has_namesake` says.
+    pub fn tool_override(&self, tool: &str, has_namesake: bool) -> Option<&ToolOverride> {
+        let prefixed = || self.overrides.get(&format!("{}{tool}", self.client_prefix()));
+        let prefixed = if has_namesake { None } else { prefixed() };
+        prefixed.or_else(|| self.overrides.get(tool))
+    }
+
+    /// What clients put before the names of this server's tools.
+    pub fn client_prefix(&self) -> String {
+        name::client_prefix(self.name.as_str())
+    }
 }
 
 /// What is to be different about one tool (an entry of `overrides`).

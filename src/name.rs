@@ -157,6 +157,11 @@ impl fmt::Display for ExposedName {
     }
 }
 
+/// What clients put before the names of a server's tools, which some files write them with.
+pub fn client_prefix(server: &str) -> String {
+    format!("mcp{SEPARATOR}{server}{SEPARATOR}")
+}
+
 /// The shortest limit that leaves room for a hash and something readable before it.
 pub const MIN_NAME_LIMIT: usize = 16;
 

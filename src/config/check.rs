@@ -6,6 +6,9 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use globset::Glob;
+
+use crate::config::category::{self, Servers, Whole};
 use crate::config::document::Spot;
 use crate::config::env::EnvSource;
 use crate::config::limits;
@@ -41,15 +44,23 @@ pub(super) fn disabled(raw: &RawConfig) -> Vec<(ToolboxName, ServerName)> {
 
 /// Checks a whole configuration; where something is wrong, the reader has noted it.
 pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_>) -> Config {
-    let RawConfig { schema: _, tool_mode, max_tool_name_length, limits, toolboxes, mcp_servers } =
-        raw;
+    let RawConfig {
+        schema: _,
+        tool_mode,
+        max_tool_name_length,
+        limits,
+        toolboxes,
+        mcp_servers,
+        categories,
+        active_toolsets,
+    } = raw;
     let max_tool_name_length =
         bounded(max_tool_name_length, MIN_NAME_LIMIT as u64..=limits::MAX_NAME_LIMIT, reader);
     let mut checked = Config {
         mode: tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked()),
         max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
         limits: limits.map_or_else(Limits::default, |raw| check_limits(raw, reader)),
-        active_toolsets: Vec::new(),
+        active_toolsets: check_globs(active_toolsets.unwrap_or_default(), reader),
         toolboxes: Vec::new(),
     };
     let root = Spot::default();
@@ -62,8 +73,10 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
             "write `\"toolboxes\": {\"dev\": {\"description\": \"what it is for\", ",
             "\"mcpServers\": { … }}}`,\nor paste the `mcpServers` block of any client"
         );
-        reader.error(&root, "no toolboxes", Some(hint.to_owned()));
+        let instead = "there is nothing to serve";
+        reader.fault(&root, "no toolboxes", instead, Some(hint.to_owned()));
     }
+    let categories = categories.unwrap_or_default();
     let mut sections = Vec::new();
     let mut names = HashSet::new();
     for (name, raw) in toolboxes.0 {
@@ -71,7 +84,15 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         names.insert(name.value);
         sections.push((name.spot.offset, toolbox));
     }
+    let divided: HashSet<String> = categories
+        .0
+        .iter()
+        .filter_map(|(_, category)| Some(category.server.as_ref()?.value.clone()))
+        .collect();
+    let mut servers = Servers::default();
     for (name, raw) in mcp_servers.0 {
+        let is_shown = raw.show_server.as_ref().is_some_and(|show| show.value)
+            || !divided.contains(&name.value);
         if names.contains(&name.value) {
             reader.error(
                 &name.spot,
@@ -79,10 +100,32 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
                 Some("rename one of the two".to_owned()),
             );
         }
-        let toolbox = toolbox_of_server(&name, raw, places, reader);
+        let whole = toolbox_of_server(&name, raw, places, reader);
+        if let Whole::On(toolbox, _) = &whole
+            && is_shown
+        {
+            sections.push((name.spot.offset, Some((**toolbox).clone())));
+        }
+        servers.insert(name.value, whole);
+    }
+    for (name, raw) in categories.0 {
+        check_name(&name, "category", reader);
+        let toolbox = category::check(&name, raw, &servers, reader);
+        let same = |shown: &ToolboxConfig| shown.name.as_str() == name.value;
+        if names.contains(&name.value)
+            || sections.iter().any(|(_, shown)| shown.as_ref().is_some_and(same))
+        {
+            reader.fault(
+                &name.spot,
+                &format!("there is a toolbox `{}` too", name.value),
+                "it gives way to the category",
+                Some("rename one of the two".to_owned()),
+            );
+            sections.retain(|(_, shown)| !shown.as_ref().is_some_and(same));
+        }
         sections.push((name.spot.offset, toolbox));
     }
-    // The two blocks may stand in either order in the file.
+    // The blocks may stand in any order in the file.
     sections.sort_by_key(|(offset, _)| *offset);
     checked.toolboxes = sections.into_iter().filter_map(|(_, toolbox)| toolbox).collect();
     checked
@@ -106,7 +149,7 @@ fn toolbox(
     places: &Places<'_>,
     reader: &mut Reader<'_>,
 ) -> Option<ToolboxConfig> {
-    let RawToolbox { description, mcp_servers } = raw;
+    let RawToolbox { description, mcp_servers, namespace } = raw;
     check_name(name, "toolbox", reader);
     let (description, spot) = match description {
         Some(text) => (text.value.trim().to_owned(), text.spot),
@@ -130,7 +173,7 @@ fn toolbox(
         reader.warn(&name.spot, "left out: all its servers are disabled", None);
         return None;
     }
-    let namespace = name.value.clone();
+    let namespace = check_namespace(namespace, reader).unwrap_or_else(|| name.value.clone());
     Some(ToolboxConfig { name: ToolboxName::new(&name.value), description, namespace, servers })
 }
 
@@ -144,6 +187,15 @@ fn check_servers(
     let mut servers = Some(Vec::new());
     for (name, raw) in entries.0 {
         check_name(&name, "server", reader);
+        let of_the_top_level = [
+            raw.namespace.as_ref().map(|namespace| &namespace.spot),
+            raw.show_server.as_ref().map(|show| &show.spot),
+        ];
+        for spot in of_the_top_level.into_iter().flatten() {
+            let hint = "it belongs to a server of the top-level `mcpServers`; a toolbox has a \
+                        `namespace` of its own";
+            reader.warn(spot, "ignored in a toolbox", Some(hint.to_owned()));
+        }
         match server::check(&name, raw, places, reader) {
             server::Checked::On(server) => {
                 if let Some(servers) = &mut servers {
@@ -159,11 +211,12 @@ fn check_servers(
 
 fn toolbox_of_server(
     name: &Located<String>,
-    raw: RawServer,
+    mut raw: RawServer,
     places: &Places<'_>,
     reader: &mut Reader<'_>,
-) -> Option<ToolboxConfig> {
+) -> Whole {
     check_name(name, "server", reader);
+    let namespace = check_namespace(raw.namespace.take(), reader);
     let description = raw
         .description
         .as_ref()
@@ -171,18 +224,47 @@ fn toolbox_of_server(
         .filter(|text| !text.is_empty())
         .unwrap_or_else(|| format!("Tools of the server `{}`", name.value));
     match server::check(name, raw, places, reader) {
-        server::Checked::On(server) => Some(ToolboxConfig {
-            name: ToolboxName::new(&name.value),
-            description,
-            namespace: name.value.clone(),
-            servers: vec![*server],
-        }),
+        server::Checked::On(server) => {
+            let toolbox = ToolboxConfig {
+                name: ToolboxName::new(&name.value),
+                description,
+                namespace: namespace.clone().unwrap_or_else(|| name.value.clone()),
+                servers: vec![*server],
+            };
+            Whole::On(Box::new(toolbox), namespace)
+        }
         server::Checked::Off => {
             reader.warn(&name.spot, "left out: it is disabled", None);
-            None
+            Whole::Off
         }
-        server::Checked::Wrong => None,
+        server::Checked::Wrong => Whole::Wrong,
     }
+}
+
+fn check_namespace(namespace: Option<Located<String>>, reader: &mut Reader<'_>) -> Option<String> {
+    let Located { value, spot } = namespace?;
+    if value.chars().any(char::is_control) {
+        reader.error(&spot, "a namespace may not contain control characters", None);
+    }
+    Some(value)
+}
+
+/// The globs of `activeToolsets`. What is none means itself in a file of another program.
+fn check_globs(globs: Vec<Located<String>>, reader: &mut Reader<'_>) -> Vec<String> {
+    let mut checked = Vec::with_capacity(globs.len());
+    for Located { value, spot } in globs {
+        if value.trim().is_empty() {
+            reader.fault(&spot, "expected a tool's name or a glob", "ignored", None);
+        } else if let Err(error) = Glob::new(&value) {
+            let message = format!("`{value}` is not a glob: {}", error.kind());
+            let hint = "write a name, or a glob such as `notes_*`".to_owned();
+            reader.fault(&spot, &message, "taken as a name", Some(hint));
+            checked.push(globset::escape(&value));
+        } else {
+            checked.push(value);
+        }
+    }
+    checked
 }
 
 fn check_name(name: &Located<String>, what: &str, reader: &mut Reader<'_>) {

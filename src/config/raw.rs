@@ -1,7 +1,7 @@
 //! The shape of the file: one `Raw…` type for each object, which makes the JSON Schema and says
 //! which keys there are.
 //!
-//! `read` takes the keys, the checker destructures the result; a key that is missing in either
+//! `category` has what is said of single tools. `read` takes the keys, the checker destructures the result; a key that is missing in either
 //! does not compile or fails the schema test. Doc comments here are the schema's descriptions.
 
 use std::borrow::Cow;
@@ -14,8 +14,11 @@ use crate::config::ToolMode;
 use crate::config::document::Node;
 use crate::config::foreign::Foreign;
 use crate::config::limits;
+use crate::config::raw::category::{RawCategory, RawOverride};
 use crate::config::reader::{Entry, Fields, Located, Reader, did_you_mean, listed};
 use crate::name::MIN_NAME_LIMIT;
+
+pub(super) mod category;
 
 /// The configuration of MCP Workbench: toolboxes of MCP servers that an agent opens when it wants
 /// them.
@@ -51,8 +54,17 @@ pub(super) struct RawConfig {
     /// Toolboxes by name: each a described set of servers that is opened as one.
     pub(super) toolboxes: Option<Entries<RawToolbox>>,
 
-    /// Servers as any MCP client writes them; each becomes a toolbox of its own name.
+    /// Servers as any MCP client writes them; each becomes a toolbox of its own name, but those
+    /// that `categories` divide.
     pub(super) mcp_servers: Option<Entries<RawServer>>,
+
+    /// Toolboxes by name that have some of the tools of one server in `mcpServers`.
+    pub(super) categories: Option<Entries<RawCategory>>,
+
+    /// Which tools and resources are active from the start in `activate` mode: globs over
+    /// `<namespace>_<name>`.
+    #[schemars(extend("examples" = [["notes_*", "clock_now"]]))]
+    pub(super) active_toolsets: Option<Vec<Located<String>>>,
 }
 
 // No doc comment: the schema would say the same twice.
@@ -67,6 +79,14 @@ pub(super) enum RawToolMode {
     /// The tools of all toolboxes are in the agent's tool list from the start, under their own
     /// names where those are unambiguous.
     Direct,
+    /// `dynamic` for clients that are known to list again in time, `proxy` for the others.
+    Auto,
+    /// One tool, `toolman_activate`, switches tools and resources on and off; its description is
+    /// the catalog of all there are.
+    Activate,
+    /// `get-modular-tools` gives the definitions of a group, `call-modular-tool` calls one of
+    /// them. Groups are toolboxes.
+    Modular,
 }
 
 /// Bounds on what passes through.
@@ -96,6 +116,10 @@ pub(super) struct RawToolbox {
     /// The servers of the toolbox by name, as any MCP client writes them.
     #[schemars(required, extend("minProperties" = 1))]
     pub(super) mcp_servers: Option<Entries<RawServer>>,
+
+    /// What goes before the names of its tools, resources and prompts in `activate` mode, with a
+    /// `_` between; nothing if it is empty. The name of the toolbox by default.
+    pub(super) namespace: Option<Located<String>>,
 }
 
 /// One MCP server: a child process that speaks on its standard input and output, or one that is
@@ -136,6 +160,9 @@ pub(super) struct RawServer {
     #[schemars(extend("examples" = [["read_*", "!write_*"]]))]
     pub(super) tool_filters: Option<Vec<Located<String>>>,
 
+    /// What is to be different about single tools, by the server's names for them.
+    pub(super) overrides: Option<Entries<RawOverride>>,
+
     /// How the server is reached: `stdio` with a `command`, `http` or `streamable-http` with a
     /// `url`. Need not be said.
     #[schemars(extend("enum" = ["stdio", "http", "streamable-http", null]))]
@@ -143,6 +170,15 @@ pub(super) struct RawServer {
 
     /// What the server is for. Describes the toolbox of a server in the top-level `mcpServers`.
     pub(super) description: Option<Located<String>>,
+
+    /// What goes before the names of a server in the top-level `mcpServers` in `activate` mode,
+    /// with a `_` between; nothing if it is empty. Its name by default.
+    pub(super) namespace: Option<Located<String>>,
+
+    /// Whether a server in the top-level `mcpServers` that `categories` divide is shown as a whole
+    /// too.
+    #[schemars(extend("default" = false))]
+    pub(super) show_server: Option<Located<bool>>,
 
     /// Leaves the server out.
     #[schemars(extend("default" = false))]
@@ -212,13 +248,18 @@ impl RawConfig {
             limits: fields.take("limits").and_then(|node| object(&node, reader, RawLimits::read)),
             toolboxes: fields.take("toolboxes").map(|node| named(&node, reader, RawToolbox::read)),
             mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
+            categories: fields
+                .take("categories")
+                .map(|node| named(&node, reader, RawCategory::read)),
+            active_toolsets: fields.take("activeToolsets").and_then(|node| reader.strings(&node)),
         }
     }
 }
 
 impl RawToolMode {
     /// Every mode.
-    pub(super) const ALL: [Self; 3] = [Self::Dynamic, Self::Proxy, Self::Direct];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Dynamic, Self::Proxy, Self::Direct, Self::Auto, Self::Activate, Self::Modular];
 
     /// What it is checked to.
     pub(super) fn checked(self) -> ToolMode {
@@ -226,6 +267,9 @@ impl RawToolMode {
             Self::Dynamic => ToolMode::Dynamic,
             Self::Proxy => ToolMode::Proxy,
             Self::Direct => ToolMode::Direct,
+            Self::Auto => ToolMode::Auto,
+            Self::Activate => ToolMode::Activate,
+            Self::Modular => ToolMode::Modular,
         }
     }
 
@@ -260,6 +304,7 @@ impl RawToolbox {
         Self {
             description: fields.take("description").and_then(|node| reader.string(&node)),
             mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
+            namespace: fields.take("namespace").and_then(|node| reader.string(&node)),
         }
     }
 }
@@ -290,8 +335,11 @@ impl RawServer {
             url: fields.take("url").and_then(|node| reader.string(&node)),
             headers: fields.take("headers").map(|node| headers(&node, reader)),
             tool_filters: fields.take("toolFilters").and_then(|node| reader.strings(&node)),
+            overrides: fields.take("overrides").map(|node| named(&node, reader, RawOverride::read)),
             transport: fields.take("transport").and_then(|node| reader.string(&node)),
             description: fields.take("description").and_then(|node| reader.string(&node)),
+            namespace: fields.take("namespace").and_then(|node| reader.string(&node)),
+            show_server: fields.take("showServer").and_then(|node| reader.boolean(&node)),
             disabled,
             startup_timeout_ms: fields
                 .take("startupTimeoutMs")
@@ -349,12 +397,15 @@ pub(super) fn object<T>(
 /// Where a key belongs that is often written in the wrong place.
 fn belongs_elsewhere(key: &str) -> Option<String> {
     let place = match key {
-        "toolMode" | "maxToolNameLength" | "limits" | "toolboxes" => "the top level",
+        "toolMode" | "maxToolNameLength" | "limits" | "toolboxes" | "categories"
+        | "activeToolsets" => "the top level",
         "maxListingBytes" | "maxMessageBytes" => "`limits`",
-        "description" => "a toolbox, or a server",
+        "description" | "namespace" => "a toolbox, or a server",
         "command" | "args" | "env" | "cwd" | "url" | "headers" | "toolFilters" | "transport"
         | "disabled" | "startupTimeoutMs" | "callTimeoutMs" | "idleTimeoutMs" | "inheritEnv"
-        | "shared" | "protocol" | "roots" => "a server, under `mcpServers`",
+        | "shared" | "protocol" | "roots" | "showServer" => "a server, under `mcpServers`",
+        "includeNames" => "`tools`, in a category",
+        "overrides" => "a server, or `tools` in a category",
         "servers" | "context_servers" | "mcp" => {
             return Some("did you mean `mcpServers`?".to_owned());
         }

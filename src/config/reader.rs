@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
+use serde_json::Value as Json;
 
 use crate::config::document::{Node, Spot, kind, positions};
 use crate::config::env::EnvSource;
@@ -27,6 +28,8 @@ pub(super) struct Reader<'e> {
     env: Option<&'e dyn EnvSource>,
     /// Inside an entry that is switched off, nobody wants to hear of variables.
     off: bool,
+    /// The file is of another program, which takes what we would refuse.
+    lenient: bool,
     found: Vec<(usize, Finding)>,
     /// The paths of all errors, in order, to look one up among thousands.
     wrong: BTreeSet<String>,
@@ -34,7 +37,7 @@ pub(super) struct Reader<'e> {
 
 impl<'e> Reader<'e> {
     pub(super) fn new(env: Option<&'e dyn EnvSource>) -> Self {
-        Self { env, off: false, found: Vec::new(), wrong: BTreeSet::new() }
+        Self { env, off: false, lenient: false, found: Vec::new(), wrong: BTreeSet::new() }
     }
 
     /// Reads with `read`; when `off`, variables that are not set stay as they are written.
@@ -49,6 +52,22 @@ impl<'e> Reader<'e> {
     pub(super) fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
         self.wrong.insert(spot.path.clone());
         self.note(Severity::Error, spot, message.into(), hint);
+    }
+
+    /// Notes what is an error in our own format, and which the programs take whose files we read
+    /// besides; `instead` says what comes of it there.
+    pub(super) fn fault(
+        &mut self,
+        spot: &Spot,
+        message: &str,
+        instead: &str,
+        hint: Option<String>,
+    ) {
+        if self.lenient {
+            self.warn(spot, format!("{message}; {instead}"), hint);
+        } else {
+            self.error(spot, message, hint);
+        }
     }
 
     /// Notes a warning; about what is switched off there are none.
@@ -185,6 +204,34 @@ impl<'e> Reader<'e> {
         Some(Located { value, spot: node.spot.clone() })
     }
 
+    /// The node as an object of any JSON; variables in its strings are expanded.
+    pub(super) fn members(&mut self, node: &Node<'_>) -> Option<Vec<(String, Json)>> {
+        let entries = self.fields(node)?.entries.into_iter();
+        Some(entries.map(|entry| (entry.key.value, self.json(&entry.node))).collect())
+    }
+
+    fn json(&mut self, node: &Node<'_>) -> Json {
+        match node.value {
+            Value::StringLit(literal) => self.expanded(&literal.value, &node.spot).into(),
+            Value::BooleanLit(literal) => literal.value.into(),
+            Value::NullKeyword(_) => Json::Null,
+            Value::NumberLit(literal) => serde_json::from_str(literal.value).unwrap_or_else(|_| {
+                let found = shortened(literal.value);
+                self.error(&node.spot, format!("`{found}` is too large a number"), None);
+                Json::Null
+            }),
+            Value::Object(_) => Json::Object(self.members(node).into_iter().flatten().collect()),
+            Value::Array(array) => {
+                let elements = array.elements.iter().enumerate();
+                let elements = elements.map(|(index, value)| {
+                    let spot = node.spot.index(index, value.start());
+                    self.json(&Node { spot, value })
+                });
+                elements.collect()
+            }
+        }
+    }
+
     /// Notes that a value is of another kind than it should be.
     pub(super) fn mismatch(&mut self, node: &Node<'_>, expected: &str, hint: Option<String>) {
         let message = format!("expected {expected}, found {}", kind(node.value));
@@ -200,13 +247,11 @@ impl<'e> Reader<'e> {
             return value.into_owned();
         }
         for name in unset {
-            self.error(
-                spot,
-                format!("environment variable `{name}` is not set"),
-                Some(format!(
-                    "run `export {name}=value` before the start, or write `${{{name}:-default}}`"
-                )),
+            let message = format!("environment variable `{name}` is not set");
+            let hint = format!(
+                "run `export {name}=value` before the start, or write `${{{name}:-default}}`"
             );
+            self.fault(spot, &message, "left as it is", Some(hint));
         }
         for placeholder in foreign(text) {
             let hint = match placeholder.meaning {
@@ -283,7 +328,7 @@ impl<'a> Fields<'a> {
             let key = entry.key.value;
             let hint = elsewhere(&key).or_else(|| did_you_mean(&key, &self.known));
             let hint = hint.unwrap_or_else(|| format!("expected {}", listed(&self.known, "or")));
-            reader.error(&entry.key.spot, "unknown key", Some(hint));
+            reader.fault(&entry.key.spot, "unknown key", "ignored", Some(hint));
         }
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! The toolbox it stands in is checked one level up.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use globset::Glob;
 use http::header::{HeaderName, HeaderValue};
 use url::Url;
 
+use crate::config::category::check_overrides;
 use crate::config::check::{Places, bounded};
 use crate::config::foreign::Foreign;
 use crate::config::limits;
@@ -45,8 +45,11 @@ pub(super) fn check(
         url: _,
         headers,
         tool_filters,
+        overrides,
         transport: _,
         description: _,
+        namespace: _,
+        show_server: _,
         disabled: _,
         startup_timeout_ms,
         call_timeout_ms,
@@ -60,6 +63,7 @@ pub(super) fn check(
     let Foreign { enabled: _, kind: _, url: _, timeout_ms, environment, include, exclude } =
         foreign;
 
+    let overrides = check_overrides(overrides, reader);
     check_filters(tool_filters.as_deref().unwrap_or_default(), reader);
     if let (Some(_), Some(first)) = (&tool_filters, include.iter().flatten().next()) {
         let message = "ignored: `toolFilters` says which tools there are";
@@ -72,14 +76,7 @@ pub(super) fn check(
     let startup_timeout = timeout(startup_timeout_ms, 1, reader);
     let call_timeout = timeout(call_timeout_ms.or(timeout_ms), 1, reader);
     let idle_timeout = timeout(idle_timeout_ms, 0, reader);
-    let protocol = protocol.map_or(Protocol::Auto, |word| {
-        Protocol::from_word(&word.value).unwrap_or_else(|| {
-            let message = format!("expected `auto`, `legacy` or `modern`, found `{}`", word.value);
-            let hint = did_you_mean(&word.value, &["auto", "legacy", "modern"]);
-            reader.error(&word.spot, message, hint);
-            Protocol::Auto
-        })
-    });
+    let protocol = check_protocol(protocol, reader);
     if off {
         return Checked::Off;
     }
@@ -125,7 +122,7 @@ pub(super) fn check(
         launch,
         tool_filters,
         include: None,
-        overrides: BTreeMap::new(),
+        overrides,
         startup_timeout: startup_timeout
             .unwrap_or(Duration::from_millis(limits::DEFAULT_STARTUP_TIMEOUT_MS)),
         call_timeout: call_timeout
@@ -321,6 +318,16 @@ fn program(
         program
     };
     Some((program, words.collect()))
+}
+
+fn check_protocol(protocol: Option<Located<String>>, reader: &mut Reader<'_>) -> Protocol {
+    let Some(word) = protocol else { return Protocol::Auto };
+    Protocol::from_word(&word.value).unwrap_or_else(|| {
+        let message = format!("expected `auto`, `legacy` or `modern`, found `{}`", word.value);
+        let hint = did_you_mean(&word.value, &["auto", "legacy", "modern"]);
+        reader.error(&word.spot, message, hint);
+        Protocol::Auto
+    })
 }
 
 fn check_filters(filters: &[Located<String>], reader: &mut Reader<'_>) {

@@ -6,6 +6,7 @@ use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use crate::config::document::{self, Node};
+use crate::config::raw::category::{RawCategory, RawCategoryTools, RawOverride};
 use crate::config::raw::{RawConfig, RawLimits, RawServer, RawToolMode, RawToolbox};
 use crate::config::reader::{Fields, Reader};
 use crate::config::tests::{case, json_files, repository};
@@ -50,6 +51,9 @@ fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(properties("/properties/limits"), known(RawLimits::read));
     assert_eq!(properties("/definitions/Toolbox"), known(RawToolbox::read));
     assert_eq!(properties("/definitions/Server"), known(RawServer::read));
+    assert_eq!(properties("/definitions/Category"), known(RawCategory::read));
+    assert_eq!(properties("/definitions/Category/properties/tools"), known(RawCategoryTools::read));
+    assert_eq!(properties("/definitions/Override"), known(RawOverride::read));
 }
 
 #[test]

@@ -238,6 +238,9 @@ fn the_readme_describes_every_key_with_its_default() {
         ("### `limits`", "/properties/limits"),
         ("### A toolbox", "/definitions/Toolbox"),
         ("### A server", "/definitions/Server"),
+        ("### A category", "/definitions/Category"),
+        ("### `tools` of a category", "/definitions/Category/properties/tools"),
+        ("### An override", "/definitions/Override"),
     ] {
         let object = schema.pointer(pointer).expect("an object of the schema");
         let faults = key_faults(&rows(section(&readme, heading)), object);
