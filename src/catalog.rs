@@ -1,5 +1,6 @@
 //! The catalog: what servers said they have, immutable, each definition as the bytes it came in.
 
+mod altered;
 mod definition;
 mod glance;
 pub mod schema;
@@ -12,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::catalog::schema::ArgumentCheck;
 use crate::raw::Raw;
 
+pub use crate::catalog::altered::Alteration;
 pub use crate::catalog::definition::{BadEntry, Definition, Prompt, Resource, Template};
 
 #[cfg(test)]

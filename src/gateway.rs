@@ -289,12 +289,12 @@ impl Gateway {
         let shown =
             view.tool(tool.server.as_str(), &tool.tool).ok_or_else(|| self.unknown_tool(tool))?;
         // The view shows nothing that policy denies; so denied and missing look alike.
-        let permit = self.policy.decide(tool).map_err(|_| self.unknown_tool(tool))?;
-        shown
-            .definition
-            .check_arguments(arguments)
+        let permit = self.policy.decide(&shown.own_id(), shown.has_namesake);
+        let permit = permit.map_err(|_| self.unknown_tool(tool))?;
+        let arguments = shown
+            .arguments(arguments)
             .map_err(|mismatches| CallError::BadArguments { tool: tool.clone(), mismatches })?;
-        let sending = Sending::Call { permit: &permit, arguments, rest };
+        let sending = Sending::Call { permit: &permit, arguments: arguments.as_ref(), rest };
         let outcome = self.pass(&at, server, origin, sending).await?;
         Ok(self.tasks.learn(at, outcome))
     }

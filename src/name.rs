@@ -58,14 +58,15 @@ name_type! {
     ToolboxName
 }
 
-/// Which tool is meant: the server's own name for it, the server, and the toolbox they stand in.
+/// Which tool is meant: its name, its server, and the toolbox they stand in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolId {
     /// The toolbox the tool is reached through.
     pub toolbox: ToolboxName,
     /// The server that has the tool.
     pub server: ServerName,
-    /// The tool's name as its server gives it.
+    /// The tool's name as its toolbox shows it: its server's own, or the one that the
+    /// configuration gives it instead.
     pub tool: String,
 }
 

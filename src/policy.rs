@@ -1,9 +1,9 @@
 //! Policy: who may see and call what. Every surface asks it, and only it can make a [`Permit`].
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::config::Config;
+use crate::config::{Config, ServerConfig};
 use crate::name::{ServerName, ToolId, ToolboxName};
 
 /// Proof that policy allowed one tool. A backend calls nothing without it.
@@ -13,7 +13,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The tool that may be called.
+    /// The tool that may be called, by its server's own name for it.
     pub fn tool(&self) -> &ToolId {
         &self.tool
     }
@@ -30,36 +30,72 @@ pub struct Denial;
 /// The rules of one configuration. What no rule speaks of is allowed.
 #[derive(Debug)]
 pub struct Policy {
-    filters: HashMap<ToolboxName, HashMap<ServerName, ToolFilter>>,
+    rules: HashMap<ToolboxName, HashMap<ServerName, Rules>>,
 }
 
 impl Policy {
     /// Takes the rules out of a configuration.
     pub fn new(config: &Config) -> Self {
-        let filters = config.toolboxes.iter().map(|toolbox| {
+        let rules = config.toolboxes.iter().map(|toolbox| {
             let servers = toolbox.servers.iter();
-            let filters = servers
-                .map(|server| (server.name.clone(), ToolFilter::new(&server.tool_filters)))
-                .collect();
-            (toolbox.name.clone(), filters)
+            let rules = servers.map(|server| (server.name.clone(), Rules::new(server))).collect();
+            (toolbox.name.clone(), rules)
         });
-        Self { filters: filters.collect() }
+        Self { rules: rules.collect() }
     }
 
     /// Decides on what a server of a toolbox has besides tools: its resources and prompts.
     pub fn admit(&self, toolbox: &ToolboxName, server: &ServerName) -> Result<Admission, Denial> {
-        match self.filters.get(toolbox).and_then(|servers| servers.get(server)) {
+        match self.rules.get(toolbox).and_then(|servers| servers.get(server)) {
             Some(_) => Ok(Admission(())),
             None => Err(Denial),
         }
     }
 
-    /// Decides on one tool of one server in one toolbox.
-    pub fn decide(&self, tool: &ToolId) -> Result<Permit, Denial> {
-        match self.filters.get(&tool.toolbox).and_then(|servers| servers.get(&tool.server)) {
-            Some(filter) if filter.allows(&tool.tool) => Ok(Permit { tool: tool.clone() }),
+    /// Decides on one tool of one server in one toolbox, by its server's own name for it.
+    ///
+    /// The rules may write `mcp__<server>__<tool>` for it; that is another tool where the server
+    /// `has_namesake`, one that is called just so.
+    pub fn decide(&self, tool: &ToolId, has_namesake: bool) -> Result<Permit, Denial> {
+        match self.rules.get(&tool.toolbox).and_then(|servers| servers.get(&tool.server)) {
+            Some(rules) if rules.allow(&tool.tool, has_namesake) => {
+                Ok(Permit { tool: tool.clone() })
+            }
             _ => Err(Denial),
         }
+    }
+}
+
+/// What is said of the tools of one server in one toolbox: a tool must pass all of it.
+#[derive(Debug)]
+struct Rules {
+    filter: ToolFilter,
+    /// The only tools there are (`includeNames`), as written.
+    include: Option<HashSet<String>>,
+    /// The tools that are switched off (`overrides`), as written.
+    off: HashSet<String>,
+    /// What may be written before their names.
+    prefix: String,
+}
+
+impl Rules {
+    fn new(server: &ServerConfig) -> Self {
+        let overrides = server.overrides.iter();
+        let off = overrides.filter(|(_, over)| over.enabled == Some(false));
+        Self {
+            filter: ToolFilter::new(&server.tool_filters),
+            include: server.include.as_ref().map(|names| names.iter().cloned().collect()),
+            off: off.map(|(tool, _)| tool.clone()).collect(),
+            prefix: server.client_prefix(),
+        }
+    }
+
+    fn allow(&self, tool: &str, has_namesake: bool) -> bool {
+        let prefixed = format!("{}{tool}", self.prefix);
+        let is_in = |names: &HashSet<String>| {
+            names.contains(tool) || (!has_namesake && names.contains(&prefixed))
+        };
+        self.filter.allows(tool) && self.include.as_ref().is_none_or(is_in) && !is_in(&self.off)
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 
-use crate::catalog::{Abilities, Listing, Prompt, Resource, Template, ToolDefinition};
-use crate::config::ToolboxConfig;
+use crate::catalog::schema::Mismatch;
+use crate::catalog::{Abilities, Alteration, Listing, Prompt, Resource, Template, ToolDefinition};
+use crate::config::{ToolOverride, ToolboxConfig};
 use crate::name::{ExposedName, ServerName, ToolId};
 use crate::policy::Policy;
-use crate::raw::Raw;
+use crate::raw::{self, Raw};
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,9 @@ pub struct View {
     pub abilities: Vec<(ServerName, Abilities)>,
     /// How servers want to be used, in their own words; in the order of the configuration.
     pub instructions: Vec<(ServerName, String)>,
+    /// Tools that are not shown because the configuration has given their names to others: the
+    /// server, its own name for the tool, and the name that is taken.
+    pub eclipsed: Vec<(ServerName, String, String)>,
     /// Where each tool stands in that order.
     places: HashMap<ServerName, HashMap<String, usize>>,
 }
@@ -49,8 +53,14 @@ pub struct ViewTool {
     pub id: ToolId,
     /// The name it is registered under.
     pub name: ExposedName,
-    /// What its server says of it.
+    /// What is said of it: what its server says, with what the configuration wants otherwise.
     pub definition: Arc<ToolDefinition>,
+    /// What its server says of it.
+    pub own: Arc<ToolDefinition>,
+    /// Whether the server has a tool too that is called `mcp__<server>__<this one>`.
+    pub has_namesake: bool,
+    /// An object of the arguments that every call has.
+    pub pinned: Option<Raw>,
     registered: OnceLock<Raw>,
 }
 
@@ -78,21 +88,38 @@ impl View {
                 view.templates.extend(shown(&server.name, &listing.templates));
                 view.prompts.extend(shown(&server.name, &listing.prompts));
             }
+            let names: HashSet<&str> =
+                listing.tools.iter().map(|tool| tool.name.as_str()).collect();
+            let prefix = server.client_prefix();
             for definition in &listing.tools {
-                let id = ToolId {
+                let own = ToolId {
                     toolbox: toolbox.name.clone(),
                     server: server.name.clone(),
                     tool: definition.name.clone(),
                 };
-                if policy.decide(&id).is_ok() {
-                    let name = ExposedName::registered(&id, name_limit);
-                    let places = view.places.entry(id.server.clone()).or_default();
-                    places.insert(id.tool.clone(), view.tools.len());
-                    view.tools.push(ViewTool::new(name, id, Arc::clone(definition)));
+                let has_namesake = names.contains(format!("{prefix}{}", own.tool).as_str());
+                if policy.decide(&own, has_namesake).is_err() {
+                    continue;
                 }
+                let over = server.tool_override(&own.tool, has_namesake);
+                let Some(tool) = ViewTool::overridden(own, definition, over, name_limit) else {
+                    continue;
+                };
+                view.add(ViewTool { has_namesake, ..tool });
             }
         }
         view
+    }
+
+    /// Adds a tool, unless another of its server has its name.
+    fn add(&mut self, tool: ViewTool) {
+        let places = self.places.entry(tool.id.server.clone()).or_default();
+        if places.contains_key(&tool.id.tool) {
+            self.eclipsed.push((tool.id.server, tool.own.name.clone(), tool.id.tool));
+            return;
+        }
+        places.insert(tool.id.tool.clone(), self.tools.len());
+        self.tools.push(tool);
     }
 
     /// The tool called `tool` of `server`.
@@ -140,7 +167,74 @@ fn are_the_same<D: PartialEq>(some: &[Shown<D>], others: &[Shown<D>]) -> bool {
 impl ViewTool {
     /// A tool as its server defines it, under `name`.
     pub fn new(name: ExposedName, id: ToolId, definition: Arc<ToolDefinition>) -> Self {
-        Self { id, name, definition, registered: OnceLock::new() }
+        let own = Arc::clone(&definition);
+        let registered = OnceLock::new();
+        Self { id, name, definition, own, has_namesake: false, pinned: None, registered }
+    }
+
+    /// The tool that its server calls `own`, as `over` wants it; none if that cannot be shown.
+    fn overridden(
+        own: ToolId,
+        definition: &Arc<ToolDefinition>,
+        over: Option<&ToolOverride>,
+        name_limit: usize,
+    ) -> Option<Self> {
+        let as_it_is = |id: ToolId| {
+            let name = ExposedName::registered(&id, name_limit);
+            Self::new(name, id, Arc::clone(definition))
+        };
+        let Some(over) = over else {
+            return Some(as_it_is(own));
+        };
+        let hidden: Vec<&str> = over.arguments.keys().map(String::as_str).collect();
+        let alteration = Alteration {
+            name: over.name.as_deref(),
+            description: over.description.as_deref(),
+            hidden: &hidden,
+        };
+        let shown = definition.altered(&alteration);
+        let shown = shown.inspect_err(|why| tracing::warn!(tool = %own, why, "cannot be altered"));
+        let shown = Arc::new(shown.ok()?);
+        let tool = as_it_is(ToolId { tool: shown.name.clone(), ..own });
+        let pinned = (!hidden.is_empty()).then(|| Raw::encode(&over.arguments));
+        Some(Self { definition: shown, pinned, ..tool })
+    }
+
+    /// The tool by its server's own name for it.
+    pub fn own_id(&self) -> ToolId {
+        ToolId { tool: self.own.name.clone(), ..self.id.clone() }
+    }
+
+    /// What the server is to get for these arguments, if they fit: the pinned ones in place of
+    /// those that are called so, all else as written.
+    ///
+    /// # Errors
+    ///
+    /// What does not fit, in words of what the agent sees.
+    pub fn arguments(&self, given: Option<&Raw>) -> Result<Option<Raw>, Vec<Mismatch>> {
+        let Some(pinned) = &self.pinned else {
+            return self.own.check_arguments(given).map(|()| given.cloned());
+        };
+        let mut arguments = given.cloned().unwrap_or_else(|| raw::object([]));
+        let mut seen = arguments.clone();
+        for (name, value) in pinned.members().into_iter().flatten() {
+            let (Some(with), Some(without)) =
+                (arguments.with_member(&name, &value), seen.without_member(&name))
+            else {
+                return Err(vec![Mismatch {
+                    property: String::new(),
+                    problem: "is not an object".to_owned(),
+                    expected: "an object of arguments".to_owned(),
+                }]);
+            };
+            (arguments, seen) = (with, without);
+        }
+        // The server's schema decides; the one that the agent sees may be stricter, as when one of
+        // several arguments is wanted and that one is pinned.
+        self.own.check_arguments(Some(&arguments)).map_err(|mismatches| {
+            self.definition.check_arguments(Some(&seen)).err().unwrap_or(mismatches)
+        })?;
+        Ok(Some(arguments))
     }
 
     /// The server's definition with the registered name in place of its own, otherwise untouched.

@@ -62,10 +62,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         count(config.toolboxes.len(), "toolbox"),
         count(config.toolboxes.iter().map(|t| t.servers.len()).sum(), "server"),
     );
-    let (mut servers, failures) = if args.connect {
+    let (mut servers, failures, eclipsed) = if args.connect {
         with_gateway(config, connect)?
     } else {
-        (configured(&config), Vec::new())
+        (configured(&config), Vec::new(), Vec::new())
     };
     servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
     let has_failed = !failures.is_empty();
@@ -88,6 +88,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         } else {
             sections.push(configured_table(&servers).to_string());
         }
+        sections.extend(eclipsed);
         sections.extend(failures);
         print::data(&sections.join("\n\n"))?;
     }
@@ -128,8 +129,9 @@ fn program(command: &str) -> String {
     name.map_or(command.into(), OsStr::to_string_lossy).into()
 }
 
-/// Starts every server; what came of each, and why those that failed did.
-async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>) {
+/// Starts every server; what came of each, why those that failed did, and which tools are not
+/// shown because others have their names.
+async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>, Vec<String>) {
     let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
     let starts = servers::start(gateway, &toolboxes).await;
     let snapshot = gateway.snapshot();
@@ -154,7 +156,16 @@ async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>) {
             }
         }
     }
-    (servers, starts.iter().filter_map(Start::explanation).collect())
+    let eclipsed = toolboxes.iter().flat_map(|toolbox| {
+        let view = snapshot.view(&toolbox.name);
+        let say = |(server, own, name): &(ServerName, String, String)| {
+            let place = format!("{}/{server}", toolbox.name);
+            format!("warning: tool `{own}` of `{place}` is not shown: another is called `{name}`")
+        };
+        view.eclipsed.iter().map(say).collect::<Vec<_>>()
+    });
+    let eclipsed = eclipsed.collect();
+    (servers, starts.iter().filter_map(Start::explanation).collect(), eclipsed)
 }
 
 /// How many tools of a server an agent can see, and how large their definitions are.

@@ -12,6 +12,7 @@ use crate::name::{
     self, ExposedName, NameTable, Place, ServerName, Thing, ToolId, ToolboxName, UniqueNames,
 };
 use crate::policy::Policy;
+use crate::raw::Raw;
 use crate::toolbox::View;
 
 /// The views of all toolboxes at one moment; immutable.
@@ -159,7 +160,12 @@ impl Writer {
             toolboxes.filter_map(|t| next.views.get(&t.name).map(|view| (&t.name, view)))
         };
         let tools = views().flat_map(|(toolbox, view)| {
-            view.tools.iter().map(|tool| self.thing(toolbox, &tool.id.server, &tool.id.tool))
+            view.tools.iter().map(|tool| {
+                let (source, thing) = self.thing(toolbox, &tool.id.server, &tool.id.tool)?;
+                // What the configuration makes of a tool may differ from toolbox to toolbox.
+                let pinned = tool.pinned.as_ref().map(Raw::as_bytes);
+                Some(((source, &tool.own.name, tool.definition.raw.as_bytes(), pinned), thing))
+            })
         });
         let tools = UniqueNames::new(tools.flatten(), |thing| full_name(thing, limit));
         let prompts = views().flat_map(|(toolbox, view)| {

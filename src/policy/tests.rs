@@ -20,3 +20,21 @@ fn filters_take_exact_names_globs_and_exceptions() {
     assert!(!passes(&["*", "!*"], "read"));
     assert!(passes(&["odd[name"], "odd[name"), "a name that is no glob means itself");
 }
+
+#[test]
+fn a_name_with_a_prefix_means_the_tool_that_is_called_so_if_there_is_one() {
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let rules = |include: &[&str], off: &[&str]| Rules {
+        filter: ToolFilter::new(&["!secret".to_owned()]),
+        include: Some(names(include)),
+        off: names(off),
+        prefix: "mcp__s__".to_owned(),
+    };
+    let some = rules(&["a", "mcp__s__b", "secret"], &[]);
+    assert!(some.allow("a", false) && some.allow("a", true));
+    assert!(some.allow("b", false) && !some.allow("b", true));
+    assert!(some.allow("mcp__s__b", false));
+    assert!(!some.allow("c", false) && !some.allow("secret", false));
+    let off = rules(&["a", "b"], &["mcp__s__a"]);
+    assert!(!off.allow("a", false) && off.allow("a", true) && off.allow("b", false));
+}

@@ -51,12 +51,15 @@ fn listing() -> Listing {
 }
 
 fn view(filters: &[&str]) -> View {
-    let config = config(filters);
+    view_of(&config(filters))
+}
+
+fn view_of(config: &Config) -> View {
     let listing = listing();
     View::new(
         &config.toolboxes[0],
         |server| (server.as_str() == "files").then_some(&listing),
-        &Policy::new(&config),
+        &Policy::new(config),
         48,
     )
 }
@@ -87,4 +90,40 @@ fn a_registered_definition_differs_in_its_name_alone() {
 fn views_are_the_same_when_their_definitions_are() {
     assert!(view(&[]).has_the_tools_of(&view(&[])));
     assert!(!view(&[]).has_the_tools_of(&view(&["read"])));
+}
+
+#[test]
+fn of_what_is_differently_called_the_first_has_its_name() {
+    let mut config = config(&[]);
+    let renamed = |name: &str| ToolOverride { name: Some(name.to_owned()), ..Default::default() };
+    let overrides = &mut config.toolboxes[0].servers[0].overrides;
+    overrides.insert("mcp__files__read".to_owned(), renamed("write"));
+    let view = view_of(&config);
+    assert_eq!(view.tools.len(), 1);
+    let tool = view.tool("files", "write").unwrap();
+    assert_eq!((tool.own.name.as_str(), tool.name.as_str()), ("read", "dev__files__write"));
+    assert_eq!(view.eclipsed.len(), 1);
+    assert!(view.tool("files", "read").is_none());
+}
+
+#[test]
+fn pinned_arguments_win_and_the_rest_stays_as_written() {
+    let mut config = config(&[]);
+    let arguments = [("a".to_owned(), json!("pinned"))].into();
+    let pinned = ToolOverride { arguments, ..Default::default() };
+    config.toolboxes[0].servers[0].overrides.insert("read".to_owned(), pinned);
+    let view = view_of(&config);
+    let sent = |text: &str| {
+        let given: Option<Raw> = serde_json::from_str(text).unwrap();
+        let given = given.filter(|given| given.as_bytes() != b"null");
+        view.tool("files", "read").unwrap().arguments(given.as_ref())
+    };
+    let text = |text: &str| sent(text).unwrap().unwrap().as_str().into_owned();
+    assert_eq!(text("null"), r#"{"a":"pinned"}"#);
+    assert_eq!(text(r#"{ "b": 1.0 }"#), r#"{"a":"pinned", "b": 1.0 }"#);
+    assert_eq!(
+        text(r#"{"\u0061" : 1, "b": 2, "a":3}"#),
+        r#"{"\u0061" : "pinned", "b": 2, "a":"pinned"}"#
+    );
+    assert!(sent("[1]").is_err());
 }
