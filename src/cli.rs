@@ -17,6 +17,7 @@ mod table;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
@@ -26,7 +27,7 @@ use crate::backend::{ChildEnvironment, PoolOptions, guard};
 use crate::builtin::{self, Builtin};
 use crate::cli::error::Error;
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{self, Config, LoadError, Loaded};
+use crate::config::{self, Config, LoadError, Loaded, ToolMode};
 use crate::gateway::Gateway;
 
 /// One MCP server between an agent and many
@@ -74,6 +75,17 @@ struct Global {
         help_heading = "Global options"
     )]
     config: Option<PathBuf>,
+    #[arg(
+        help = "Mode, in place of the file's [env: WORKBENCH_MODE]",
+        long,
+        global = true,
+        env = "WORKBENCH_MODE",
+        hide_env = true,
+        value_name = "MODE",
+        value_parser = tool_mode(),
+        help_heading = "Global options"
+    )]
+    mode: Option<ToolMode>,
     #[arg(
         help = "Log: off, error, warn, info, debug or trace [env: WORKBENCH_LOG_LEVEL]",
         long,
@@ -190,6 +202,12 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
     }
 }
 
+/// Reads the name of a mode.
+fn tool_mode() -> impl TypedValueParser<Value = ToolMode> {
+    let words = PossibleValuesParser::new(ToolMode::ALL.map(ToolMode::as_str));
+    words.map(|word| ToolMode::from_word(&word).unwrap_or_default())
+}
+
 impl Global {
     /// Loads the configuration, and prints what is doubtful in it.
     fn load(&self) -> Result<Loaded, Error> {
@@ -200,15 +218,19 @@ impl Global {
         Ok(loaded)
     }
 
-    /// Loads the configuration.
+    /// Loads the configuration, with the mode that the command line wants.
     fn read(&self) -> Result<Result<Loaded, LoadError>, Error> {
         let folder = std::env::current_dir().map_err(Error::internal)?;
-        Ok(if self.embedded_config {
+        let loaded = if self.embedded_config {
             let file = PathBuf::from("the embedded configuration");
             config::parse(EMBEDDED_CONFIG, &file, &folder, &ProcessEnv).map_err(LoadError::Invalid)
         } else {
-            config::load(&config::locate(self.config.clone(), &ProcessEnv, &folder), &ProcessEnv)
-        })
+            config::load(&config::find(self.config.clone(), &ProcessEnv, &folder), &ProcessEnv)
+        };
+        Ok(loaded.map(|mut loaded| {
+            loaded.config.mode = self.mode.unwrap_or(loaded.config.mode);
+            loaded
+        }))
     }
 }
 

@@ -3,8 +3,9 @@
 //! Pure but for [`load`], which reads the file, and [`env`], which reads the environment.
 //! Everything behind this module trusts these types.
 //!
-//! The way of a file: `document` makes a located tree of its text, `raw` and `foreign` take the
-//! keys they know out of it with a `reader`, `check` and `server` make these types of that.
+//! The way of a file: `document` makes a located tree of its text, `dialect` says whose it is, `raw`,
+//! `foreign` and `toolman` take the keys they know out of it with a `reader`, `check`, `category`
+//! and `server` make these types of that.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,12 +16,14 @@ use url::Url;
 
 use crate::name::{self, ServerName, ToolboxName};
 
-pub use file::{ChosenBy, LoadError, Loaded, Location, load, locate, parse};
+pub use dialect::Dialect;
+pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, parse};
 pub use finding::{Finding, Report, Severity};
 pub use schema::{schema, schema_text};
 
 mod category;
 mod check;
+mod dialect;
 mod document;
 pub mod env;
 mod expand;
@@ -35,6 +38,7 @@ mod schema;
 mod server;
 #[cfg(test)]
 mod tests;
+mod toolman;
 
 /// A whole configuration, checked: every name is unique, every limit in range, every variable
 /// expanded.
@@ -79,6 +83,15 @@ pub enum ToolMode {
 }
 
 impl ToolMode {
+    /// Every mode.
+    pub const ALL: [Self; 6] =
+        [Self::Dynamic, Self::Proxy, Self::Direct, Self::Auto, Self::Activate, Self::Modular];
+
+    /// The mode that the file calls `word`.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == word)
+    }
+
     /// The word for it in the file.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -55,10 +55,12 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     } else {
         global.load()?
     };
-    let Loaded { config, disabled, warnings, file } = loaded;
+    let Loaded { config, dialect, disabled, warnings, file } = loaded;
     let mode = config.mode.as_str();
+    let owner = dialect.owner().map(|owner| format!(", a file of {owner},"));
     let head = format!(
-        "`{file}` can be used: {} with {}, mode `{mode}`",
+        "`{file}`{} can be used: {} with {}, mode `{mode}`",
+        owner.unwrap_or_default(),
         count(config.toolboxes.len(), "toolbox"),
         count(config.toolboxes.iter().map(|t| t.servers.len()).sum(), "server"),
     );
@@ -73,6 +75,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         print::json(&Report {
             file: &file,
             is_valid: true,
+            dialect: Some(dialect.as_str()),
             mode: Some(mode),
             findings: warnings.iter().map(Finding::new).collect(),
             servers,
@@ -80,7 +83,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     } else {
         let mut sections = vec![head];
         if servers.iter().all(|server| server.status == Status::Disabled) {
-            sections.push("every server is disabled: there is nothing to serve".to_owned());
+            let why = if servers.is_empty() { "no servers" } else { "every server is disabled" };
+            sections.push(format!("{why}: there is nothing to serve"));
         }
         if args.connect {
             sections.push(started_table(&servers).to_string());

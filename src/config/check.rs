@@ -65,14 +65,16 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
     };
     let root = Spot::default();
     let wrong =
-        ["toolboxes", "mcpServers"].map(|block| reader.has_error_under(&root, block)) != [false; 2];
+        ["toolboxes", "mcpServers", "servers"].map(|block| reader.has_error_under(&root, block));
     let toolboxes = toolboxes.unwrap_or_default();
     let mcp_servers = mcp_servers.unwrap_or_default();
-    if toolboxes.0.is_empty() && mcp_servers.0.is_empty() && !wrong {
-        let hint = concat!(
+    if toolboxes.0.is_empty() && mcp_servers.0.is_empty() && !wrong.contains(&true) {
+        let ours = concat!(
             "write `\"toolboxes\": {\"dev\": {\"description\": \"what it is for\", ",
             "\"mcpServers\": { … }}}`,\nor paste the `mcpServers` block of any client"
         );
+        let toml = "write `[[servers]]`, and under it a `namespace` and a `command`";
+        let hint = if reader.is_toml() { toml } else { ours };
         let instead = "there is nothing to serve";
         reader.fault(&root, "no toolboxes", instead, Some(hint.to_owned()));
     }

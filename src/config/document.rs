@@ -11,6 +11,8 @@ use jsonc_parser::{CollectOptions, ParseOptions, ParseStringErrorKind};
 
 use crate::config::finding::{Finding, Severity};
 
+pub(super) mod toml;
+
 /// Where a value stands: how to name it, and its first byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spot {

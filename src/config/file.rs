@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::config::check::{self, Places};
+use crate::config::dialect::{Dialect, is_toml};
 use crate::config::document::{self, Node};
 use crate::config::env::EnvSource;
 use crate::config::finding::{Finding, Report, Severity};
-use crate::config::raw::{self, RawConfig};
 use crate::config::reader::Reader;
 use crate::name::{ServerName, ToolboxName};
 
@@ -19,6 +19,8 @@ use crate::name::{ServerName, ToolboxName};
 const VARIABLE: &str = "WORKBENCH_CONFIG";
 /// The configuration file, if nothing names another.
 const DEFAULT_FILE: &str = "./workbench-config.json";
+/// Files of other programs that are looked for if that is not there.
+const OTHER_FILES: [&str; 2] = ["./tools.toml", "./modular-mcp.json"];
 
 /// Where the configuration file is, and who said so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,11 +63,30 @@ pub fn locate(explicit: Option<PathBuf>, env: &dyn EnvSource, cwd: &Path) -> Loc
     Location { shown, path: std::path::absolute(&path).unwrap_or(path), chosen_by }
 }
 
+/// Finds out which file to read: as [`locate`], but where nothing names a file and ours is not
+/// there, `./tools.toml` or `./modular-mcp.json` if there is one.
+pub fn find(explicit: Option<PathBuf>, env: &dyn EnvSource, cwd: &Path) -> Location {
+    let location = locate(explicit, env, cwd);
+    let is_there = |path: &Path| path.try_exists().unwrap_or(true);
+    if location.chosen_by != ChosenBy::Default || is_there(&location.path) {
+        return location;
+    }
+    let other = |file: &&str| {
+        let path = cwd.join(file);
+        let path = std::path::absolute(&path).unwrap_or(path);
+        Location { shown: file.into(), path, chosen_by: ChosenBy::Default }
+    };
+    let mut others = OTHER_FILES.iter().map(other);
+    others.find(|other| is_there(&other.path)).unwrap_or(location)
+}
+
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
+    /// Whose file it is.
+    pub dialect: Dialect,
     /// The servers that are switched off, which the configuration does not hold.
     pub disabled: Vec<(ToolboxName, ServerName)>,
     /// What has no effect in it or is doubtful, in the order of the file.
@@ -128,30 +149,34 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Checks the text of a configuration `file` that stands in `folder`, an absolute path.
+/// Checks the text of a configuration called `name` that stands in `folder`, an absolute path.
 ///
 /// If the file has errors, the report holds all of them and the warnings besides.
 pub fn parse(
     text: &str,
-    file: &Path,
+    name: &Path,
     folder: &Path,
     env: &dyn EnvSource,
 ) -> Result<Loaded, Report> {
     let text = document::without_mark(text);
-    let file = file.display().to_string();
+    let file = name.display().to_string();
     let invalid = |findings| Report { file: file.clone(), findings };
-    let tree = document::parse(text).map_err(|finding| invalid(vec![finding]))?;
+    let tree = if is_toml(name) { document::toml::parse(text) } else { document::parse(text) };
+    let tree = tree.map_err(|finding| invalid(vec![finding]))?;
     let root = Node::root(&tree);
-    let mut reader = Reader::new(Some(env));
+    let dialect = Dialect::of(name, &root);
+    let mut reader = dialect.reader(Some(env));
     note_duplicates(text, &root, &mut reader);
     let places = Places { folder, env };
-    let config = raw::object(&root, &mut reader, RawConfig::read)
+    let config = dialect
+        .read(&root, Some(env), &mut reader)
         .map(|raw| (check::disabled(&raw), check::config(raw, &places, &mut reader)));
     let findings = reader.into_findings(text);
     let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
     match config {
-        Some((disabled, config)) if !errors => {
-            Ok(Loaded { config, disabled, warnings: findings, file })
+        Some((disabled, mut config)) if !errors => {
+            config.mode = dialect.mode().unwrap_or(config.mode);
+            Ok(Loaded { config, dialect, disabled, warnings: findings, file })
         }
         Some(_) | None => Err(invalid(findings)),
     }
@@ -165,7 +190,8 @@ fn note_duplicates(text: &str, root: &Node<'_>, reader: &mut Reader<'_>) {
     let lines = document::positions(text, &firsts);
     for ((spot, _), (line, _)) in duplicates.into_iter().zip(lines) {
         let message = format!("this key is written twice; the first is in line {line}");
-        reader.error(&spot, message, Some("remove one of the two".to_owned()));
+        let hint = "remove one of the two".to_owned();
+        reader.fault(&spot, &message, "the last one counts", Some(hint));
     }
 }
 
@@ -185,7 +211,9 @@ fn missing(location: &Location) -> impl fmt::Display {
     let reason = match location.chosen_by {
         ChosenBy::Flag => "named by `--config`",
         ChosenBy::Variable => "named by the variable `WORKBENCH_CONFIG`",
-        ChosenBy::Default => "where it is looked for by itself",
+        ChosenBy::Default => {
+            "where it is looked for by itself, nor a `tools.toml` or `modular-mcp.json`"
+        }
     };
     let mut place = String::new();
     if location.shown != location.path {

@@ -25,7 +25,7 @@ pub(super) mod category;
 ///
 /// Comments and trailing commas are allowed. `${NAME}` and `${NAME:-default}` in any string are
 /// replaced by environment variables. Relative paths start at the folder of this file.
-#[derive(JsonSchema)]
+#[derive(Default, JsonSchema)]
 #[schemars(
     rename_all = "camelCase",
     deny_unknown_fields,
@@ -127,7 +127,7 @@ pub(super) struct RawToolbox {
 ///
 /// Keys of other clients are understood where they mean something here, and else ignored with a
 /// warning.
-#[derive(JsonSchema)]
+#[derive(Default, JsonSchema)]
 #[schemars(rename_all = "camelCase", rename = "Server")]
 pub(super) struct RawServer {
     /// The program: a name to find on `PATH`, or a path. A list is the program and its first

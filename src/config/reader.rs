@@ -3,7 +3,7 @@
 //! It knows types, variables and keys, and nothing of what the settings mean; that is for the
 //! checker, one level up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
@@ -30,6 +30,8 @@ pub(super) struct Reader<'e> {
     off: bool,
     /// The file is of another program, which takes what we would refuse.
     lenient: bool,
+    /// The file is TOML, which has other words for things.
+    is_toml: bool,
     found: Vec<(usize, Finding)>,
     /// The paths of all errors, in order, to look one up among thousands.
     wrong: BTreeSet<String>,
@@ -37,7 +39,29 @@ pub(super) struct Reader<'e> {
 
 impl<'e> Reader<'e> {
     pub(super) fn new(env: Option<&'e dyn EnvSource>) -> Self {
-        Self { env, off: false, lenient: false, found: Vec::new(), wrong: BTreeSet::new() }
+        Self {
+            env,
+            off: false,
+            lenient: false,
+            is_toml: false,
+            found: Vec::new(),
+            wrong: BTreeSet::new(),
+        }
+    }
+
+    /// A reader of another program's file: what that program takes is not refused.
+    pub(super) fn lenient(env: Option<&'e dyn EnvSource>) -> Self {
+        Self { lenient: true, ..Self::new(env) }
+    }
+
+    /// A reader of another program's TOML, in which `${NAME}` has no meaning.
+    pub(super) fn of_toml() -> Self {
+        Self { is_toml: true, ..Self::lenient(None) }
+    }
+
+    /// Whether it reads TOML.
+    pub(super) fn is_toml(&self) -> bool {
+        self.is_toml
     }
 
     /// Reads with `read`; when `off`, variables that are not set stay as they are written.
@@ -141,6 +165,13 @@ impl<'e> Reader<'e> {
             }
             entries.push(entry);
         }
+        if self.lenient {
+            // What is written twice has been reported, and the last one counts.
+            let mut paths = HashSet::new();
+            entries.reverse();
+            entries.retain(|entry| paths.insert(entry.key.spot.path.clone()));
+            entries.reverse();
+        }
         entries
     }
 
@@ -234,7 +265,10 @@ impl<'e> Reader<'e> {
 
     /// Notes that a value is of another kind than it should be.
     pub(super) fn mismatch(&mut self, node: &Node<'_>, expected: &str, hint: Option<String>) {
-        let message = format!("expected {expected}, found {}", kind(node.value));
+        let mut message = format!("expected {expected}, found {}", kind(node.value));
+        if self.is_toml {
+            message = message.replace("an object", "a table");
+        }
         self.error(&node.spot, message, hint);
     }
 

@@ -13,6 +13,7 @@ use crate::config::env::EnvSource;
 use crate::config::{Config, Loaded, Report, parse};
 
 mod blocks;
+mod dialects;
 mod files;
 mod import;
 mod robustness;
@@ -47,10 +48,18 @@ fn repository() -> &'static Path {
 }
 
 fn json_files(folder: &str) -> Vec<PathBuf> {
+    files(folder, &["json"])
+}
+
+fn files(folder: &str, endings: &[&str]) -> Vec<PathBuf> {
+    let is_wanted = |path: &PathBuf| {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        ending.is_some_and(|ending| endings.contains(&ending))
+    };
     let mut files: Vec<PathBuf> = fs::read_dir(repository().join(folder))
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(is_wanted)
         .collect();
     files.sort();
     assert!(!files.is_empty(), "no cases in {folder}");
@@ -79,7 +88,7 @@ fn case(path: &Path) -> Result<Loaded, Report> {
 
 #[test]
 fn valid_configurations_load_with_exactly_their_warnings() {
-    for path in json_files("tests/configs/valid") {
+    for path in files("tests/configs/valid", &["json", "toml"]) {
         let loaded = case(&path).unwrap_or_else(|report| panic!("{report}"));
         let warnings = loaded.report().map(|report| report.to_string());
         check_beside(&path, "warnings", &warnings.unwrap_or_default());
@@ -88,7 +97,7 @@ fn valid_configurations_load_with_exactly_their_warnings() {
 
 #[test]
 fn invalid_configurations_fail_with_exactly_their_report() {
-    for path in json_files("tests/configs/invalid") {
+    for path in files("tests/configs/invalid", &["json", "toml"]) {
         let report = case(&path).expect_err(&path.display().to_string());
         check_beside(&path, "stderr", &report.to_string());
     }

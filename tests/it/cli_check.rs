@@ -133,3 +133,40 @@ fn an_interrupted_check_leaves_nothing_running() {
     assert_eq!(check.wait_exit(Duration::from_secs(5)).code(), Some(1));
     wait_gone(&Started::read(&pids).all(), Duration::from_secs(2));
 }
+
+#[test]
+fn the_examples_of_other_programs_are_checked_as_their_own() {
+    let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (file, said) in [
+        (
+            "toolman/tools.toml",
+            ", a file of Toolman, can be used: 3 toolboxes with 3 servers, mode `activate`",
+        ),
+        (
+            "modular/modular-mcp.json",
+            ", a file of Modular MCP, can be used: 2 toolboxes with 2 servers, mode `modular`",
+        ),
+        (
+            "modular/categories.json",
+            ", a file of Modular MCP, can be used: 3 toolboxes with 3 servers, mode `modular`",
+        ),
+    ] {
+        let path = repository.join("examples").join(file);
+        let path = path.to_str().expect("a path");
+        let output = Bench::new().run_bare(["check", "--config", path]);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output}");
+        assert!(output.stdout.contains(said), "{output}");
+        let other = Bench::new().run_bare(["check", "--config", path, "--mode", "proxy"]);
+        assert!(other.stdout.contains("mode `proxy`"), "{other}");
+    }
+}
+
+#[test]
+fn a_file_of_another_program_is_found_in_the_working_directory() {
+    let bench = Bench::new().file("tools.toml", "[[servers]]\nnamespace = 'a'\ncommand = 'b c'\n");
+    let output = bench.run_bare(["check", "--json"]);
+    assert!(output.stdout.contains(r#""dialect": "toolman""#), "{output}");
+    assert!(output.stdout.contains(r#""mode": "activate""#), "{output}");
+    let variable = bench.env("WORKBENCH_MODE", "direct").run_bare(["check"]);
+    assert!(variable.stdout.contains("mode `direct`"), "{variable}");
+}

@@ -12,6 +12,9 @@ pub(super) struct Report<'a> {
     pub(super) file: &'a str,
     #[serde(rename = "valid")]
     pub(super) is_valid: bool,
+    /// Whose file it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) dialect: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<&'a str>,
     pub(super) findings: Vec<Finding<'a>>,
@@ -24,6 +27,7 @@ impl<'a> Report<'a> {
         Self {
             file: &report.file,
             is_valid: false,
+            dialect: None,
             mode: None,
             findings: report.findings.iter().map(Finding::new).collect(),
             servers: Vec::new(),

@@ -182,9 +182,31 @@ fn every_configuration_that_we_show_is_a_good_one() {
 }
 
 #[test]
+fn files_of_other_programs_that_we_show_are_good_ones() {
+    let mut shown = files("examples/modular", "json");
+    shown.extend(files("examples/toolman", "toml"));
+    assert!(shown.len() >= 3);
+    let readme = read("README.md");
+    let in_readme = fences(section(&readme, "### Toolman"), "toml");
+    let in_readme = in_readme.into_iter().map(|text| Source::new("tools.toml", text));
+    shown.extend(in_readme);
+    let in_readme = fences(section(&readme, "### Modular MCP"), "json");
+    shown.extend(in_readme.into_iter().map(|text| Source::new("modular-mcp.json", text)));
+    for Source { path, text } in shown {
+        let loaded = config::parse(&text, Path::new(&path), Path::new("/project"), &environment());
+        let loaded = loaded.unwrap_or_else(|report| panic!("{report}"));
+        assert_eq!(loaded.warnings, [], "{path}");
+        let expected = if path.ends_with("toml") { "activate" } else { "modular" };
+        assert_eq!(loaded.config.mode.as_str(), expected, "{path}");
+    }
+}
+
+#[test]
 fn every_configuration_leads_editors_to_the_schema() {
     let schema = Regex::new(r#""\$schema":\s*"([^"]+)""#).expect("a pattern");
     let mut shown = files("examples", "json");
+    // The files of another program lead to the schema of that.
+    shown.retain(|source| !source.path.starts_with("examples/modular/"));
     shown.push(Source::new("workbench-config.json", &read("workbench-config.json")));
     for Source { path, text } in shown {
         let named = schema.captures(&text).expect("a `$schema`");

@@ -1,0 +1,118 @@
+//! Whose file it is: ours, or one of another program that is served as it is.
+
+use std::path::Path;
+
+use crate::config::ToolMode;
+use crate::config::document::Node;
+use crate::config::env::EnvSource;
+use crate::config::raw::{self, RawConfig};
+use crate::config::reader::Reader;
+use crate::config::toolman;
+
+/// The program that a configuration is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// This one.
+    Native,
+    /// Toolman: `tools.toml`.
+    Toolman,
+    /// Modular MCP: `modular-mcp.json`.
+    Modular,
+    /// A client: `mcpServers` and nothing else.
+    Client,
+}
+
+impl Dialect {
+    /// Recognizes the program by what is at the top of its file. `file` is its name.
+    ///
+    /// A file that ends in `.toml` is Toolman's. A file with any key of ours at the top that others
+    /// do not have is ours, and so is one whose `$schema` is. Of the others, Modular MCP's have
+    /// its `$schema`, or `categories`, or are called `modular-mcp.json`; what has `mcpServers`
+    /// alone is a client's.
+    pub(super) fn of(file: &Path, root: &Node<'_>) -> Self {
+        if is_toml(file) {
+            return Self::Toolman;
+        }
+        let has = |key: &str| root.get(key).is_some();
+        if OURS.iter().any(|key| has(key)) {
+            return Self::Native;
+        }
+        let schema = root.get("$schema");
+        let schema = schema.as_ref().and_then(|node| node.value.as_string_lit());
+        let schema = schema.map_or("", |text| &*text.value);
+        let is_called = file.file_name().is_some_and(|name| name == "modular-mcp.json");
+        if schema.contains("workbench-config") {
+            Self::Native
+        } else if schema.contains("modular-mcp") || has("categories") || is_called {
+            Self::Modular
+        } else if root.value.as_object().is_some_and(|object| {
+            let is_theirs = |name: &str| matches!(name, "mcpServers" | "$schema");
+            has("mcpServers") && object.properties.iter().all(|key| is_theirs(key.name.as_str()))
+        }) {
+            Self::Client
+        } else {
+            Self::Native
+        }
+    }
+
+    /// A word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Toolman => "toolman",
+            Self::Modular => "modular",
+            Self::Client => "client",
+        }
+    }
+
+    /// Whose file it is, where it is not ours.
+    pub fn owner(self) -> Option<&'static str> {
+        match self {
+            Self::Native => None,
+            Self::Toolman => Some("Toolman"),
+            Self::Modular => Some("Modular MCP"),
+            Self::Client => Some("a client"),
+        }
+    }
+
+    /// How that program presents tools.
+    pub(super) fn mode(self) -> Option<ToolMode> {
+        match self {
+            Self::Native | Self::Client => None,
+            Self::Toolman => Some(ToolMode::Activate),
+            Self::Modular => Some(ToolMode::Modular),
+        }
+    }
+
+    /// What reads such a file, with variables from `env` if they are to be expanded.
+    pub(super) fn reader(self, env: Option<&dyn EnvSource>) -> Reader<'_> {
+        match self {
+            Self::Native | Self::Client => Reader::new(env),
+            Self::Toolman => Reader::of_toml(),
+            Self::Modular => Reader::lenient(env),
+        }
+    }
+
+    /// Reads the keys of such a file; `env` is what a shell would know.
+    pub(super) fn read(
+        self,
+        root: &Node<'_>,
+        env: Option<&dyn EnvSource>,
+        reader: &mut Reader<'_>,
+    ) -> Option<RawConfig> {
+        match self {
+            Self::Native | Self::Modular | Self::Client => {
+                raw::object(root, reader, RawConfig::read)
+            }
+            Self::Toolman => toolman::read(root, env, reader),
+        }
+    }
+}
+
+/// Whether a file of this name is TOML.
+pub(super) fn is_toml(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+}
+
+/// Keys at the top of our files that no other program has.
+const OURS: [&str; 5] = ["toolMode", "maxToolNameLength", "limits", "toolboxes", "activeToolsets"];

@@ -1,0 +1,168 @@
+//! Files of other programs: whose they are, and what they mean here.
+
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+
+use crate::config::env::EnvSource;
+use crate::config::tests::{env, repository};
+use crate::config::{
+    ChosenBy, Config, Dialect, Launch, Loaded, StdioLaunch, ToolMode, find, load, parse,
+};
+
+fn loaded(name: &str, text: &str) -> Loaded {
+    let env = env(&[("HOME", "/home/me"), ("SET", "value")]);
+    parse(text, Path::new(name), Path::new("/project"), &env)
+        .unwrap_or_else(|report| panic!("{report}"))
+}
+
+fn launch(config: &Config, toolbox: &str) -> StdioLaunch {
+    match &config.toolbox(toolbox).unwrap().servers[0].launch {
+        Launch::Stdio(launch) => launch.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_file_is_known_by_what_is_at_its_top() {
+    let servers = r#""mcpServers": {"a": {"command": "a", "description": "d"}}"#;
+    let modular = r#""$schema": "https://example.org/modular-mcp/config-schema.json""#;
+    let ours = r#""$schema": "./workbench-config.schema.json""#;
+    for (name, text, dialect, mode) in [
+        ("x.toml", String::new(), Dialect::Toolman, ToolMode::Activate),
+        ("X.TOML", String::new(), Dialect::Toolman, ToolMode::Activate),
+        ("x.json", format!("{{{servers}}}"), Dialect::Client, ToolMode::Dynamic),
+        (
+            "x.json",
+            format!(r#"{{"$schema": "https://x", {servers}}}"#),
+            Dialect::Client,
+            ToolMode::Dynamic,
+        ),
+        ("modular-mcp.json", format!("{{{servers}}}"), Dialect::Modular, ToolMode::Modular),
+        ("x.json", format!("{{{modular}, {servers}}}"), Dialect::Modular, ToolMode::Modular),
+        (
+            "x.json",
+            format!(r#"{{{servers}, "categories": {{}}}}"#),
+            Dialect::Modular,
+            ToolMode::Modular,
+        ),
+        (
+            "modular-mcp.json",
+            format!(r#"{{{modular}, {servers}, "categories": {{}}, "toolMode": "proxy"}}"#),
+            Dialect::Native,
+            ToolMode::Proxy,
+        ),
+        (
+            "modular-mcp.json",
+            format!(r#"{{{ours}, {servers}, "categories": {{}}}}"#),
+            Dialect::Native,
+            ToolMode::Dynamic,
+        ),
+    ] {
+        let loaded = loaded(name, &text);
+        assert_eq!((loaded.dialect, loaded.config.mode), (dialect, mode), "{name}: {text}");
+    }
+}
+
+#[test]
+fn tools_toml_is_a_toolbox_for_each_server() {
+    let text = std::fs::read_to_string(repository().join("tests/configs/valid/toolman.toml"));
+    let Loaded { config, .. } = loaded("tools.toml", &text.unwrap());
+    assert_eq!(config.active_toolsets, ["pjpd*", "vec_search"]);
+    let toolboxes = config.toolboxes.iter();
+    let names: Vec<_> = toolboxes.map(|t| (t.name.as_str(), t.namespace.as_str())).collect();
+    assert_eq!(names, [("pjpd", "pjpd"), ("vec", "vec"), ("standalone-tool", "")]);
+    let first = launch(&config, "pjpd");
+    assert_eq!((first.command.as_str(), first.cwd.as_path()), ("node", Path::new("/project")));
+    assert_eq!(first.args, ["/path/to/pjpd/build/index.js"]);
+}
+
+#[test]
+fn a_command_line_is_taken_apart_as_a_shell_does_or_by_one() {
+    let text = r#"
+        [[servers]]
+        namespace = "plain"
+        command = "./bin/server 'a b' \"c d\" ~/e ~f"
+        [[servers]]
+        namespace = "shell"
+        command = "cd sub && node \"${SET}/x.js\" $HOME | tee ~/log"
+    "#;
+    let Loaded { config, warnings, .. } = loaded("tools.toml", text);
+    assert_eq!(warnings, []);
+    let plain = launch(&config, "plain");
+    assert_eq!(plain.command, "/project/bin/server");
+    assert_eq!(plain.args, ["a b", "c d", "/home/me/e", "~f"]);
+    let shell = launch(&config, "shell");
+    assert_eq!(shell.command, "sh");
+    assert_eq!(shell.args, ["-c", "cd sub && node \"${SET}/x.js\" $HOME | tee ~/log"]);
+    assert_eq!(shell.env, env(&[("HOME", "/home/me"), ("SET", "value")]));
+}
+
+#[test]
+fn a_category_goes_before_its_server() {
+    let text = r#"{
+        "mcpServers": {
+            "s": {"command": "s", "namespace": "n", "description": "S", "overrides": {
+                "mcp__s__a": {"description": "below", "arguments": {"x": 1, "y": 1}},
+                "b": {"enabled": false}}},
+            "t": {"command": "t", "showServer": true}},
+        "categories": {
+            "c": {"description": "C", "server": "s", "tools": {"includeNames": ["a"], "overrides": {
+                "a": {"description": "above", "arguments": {"x": 2}}}}},
+            "d": {"description": "D", "server": "t", "tools": {"includeNames": ["a"]}}}
+    }"#;
+    let Loaded { config, .. } = loaded("x.json", text);
+    let names: Vec<_> = config.toolboxes.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["t", "c", "d"]);
+    let category = config.toolbox("c").unwrap();
+    assert_eq!((category.description.as_str(), category.namespace.as_str()), ("C", "n"));
+    let server = &category.servers[0];
+    assert_eq!(
+        (server.name.as_str(), server.include.as_deref()),
+        ("s", Some(&["a".to_owned()][..]))
+    );
+    let a = server.tool_override("a", false).unwrap();
+    assert_eq!(a.description.as_deref(), Some("above"));
+    assert_eq!(serde_json::json!(a.arguments), serde_json::json!({"x": 2, "y": 1}));
+    assert_eq!(server.tool_override("b", false).unwrap().enabled, Some(false));
+    assert_eq!(config.toolbox("d").unwrap().namespace, "d");
+}
+
+#[test]
+fn files_of_others_are_found_where_ours_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = |env: &dyn EnvSource| {
+        let location = find(None, env, folder.path());
+        (location.shown.display().to_string(), location.chosen_by)
+    };
+    let none = env(&[]);
+    let default = |file: &str| (file.to_owned(), ChosenBy::Default);
+    assert_eq!(shown(&none), default("./workbench-config.json"));
+    for file in ["modular-mcp.json", "tools.toml", "workbench-config.json"] {
+        std::fs::write(folder.path().join(file), "").unwrap();
+        assert_eq!(shown(&none), default(&format!("./{file}")));
+    }
+    std::fs::remove_file(folder.path().join("workbench-config.json")).unwrap();
+    assert_eq!(load(&find(None, &none, folder.path()), &none).unwrap().file, "./tools.toml");
+    let named = env(&[("WORKBENCH_CONFIG", "w.json")]);
+    assert_eq!(shown(&named), ("w.json".to_owned(), ChosenBy::Variable));
+}
+
+#[test]
+fn no_toml_makes_the_reader_panic() {
+    let whole = "active_toolsets = [\"a\"]\na.b.c = 1\n[[servers]]\nnamespace = 'é'\ncommand = \"\"\"x\n$y\"\"\"\n";
+    let try_it = |text: &str| _ = parse(text, Path::new("t.toml"), Path::new("/"), &env(&[]));
+    for (end, was) in whole.char_indices() {
+        try_it(&whole[..end]);
+        for now in ["", "[", "=", "\"", "\n", "é", "."] {
+            try_it(&[&whole[..end], now, &whole[end + was.len_utf8()..]].concat());
+        }
+    }
+    for part in ["[", "a.", "{a=", "[[", "[a.", "a=[", "a={b=", "[a]\nb.", "'a'.", "a . "] {
+        try_it(&part.repeat(2_000));
+        try_it(&format!("{}x = 1", part.repeat(2_000)));
+        try_it(&format!("x = {}", part.repeat(2_000)));
+        try_it(&format!("x = {{{}y = 1}}", part.repeat(2_000)));
+        try_it(&format!("[{}x]", part.repeat(2_000)));
+    }
+}
