@@ -1,16 +1,19 @@
 //! Importing: servers that other clients have, put into a configuration, new or extended.
 //!
 //! Pure: files come in as text, and the new configuration goes out as text beside what is to be
-//! said about it. `source` finds the servers in a file, `block` puts one into our words, `emit`
-//! writes them.
+//! said about it. `source` finds the servers in a file, `block` puts one into our words, `category`
+//! what is said beside them, `merge` finds room for it all, `emit` writes it.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use crate::config::finding::Report;
 
 mod block;
+mod category;
 mod emit;
 mod merge;
+
 mod source;
 
 /// A file to import from, or to extend.
@@ -143,10 +146,14 @@ pub fn plan(
     let mut merge = merge::Merge::new(existing, options)?;
     let mut findings = Vec::new();
     for source in sources {
-        let (groups, notes) = source::read(source);
+        let source::Contents { groups, top, findings: notes } = source::read(source);
         findings.extend(notes);
+        let mut names = HashMap::new();
         for group in groups {
-            merge.add(group, &mut findings);
+            merge.add(group, &mut names, &mut findings);
+        }
+        if let Some(top) = top {
+            merge.add_top(top, source, &names, &mut findings);
         }
     }
     let (text, added) = merge.finish()?;

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::config::expand::{self, Meaning, compile};
 use crate::config::foreign::Foreign;
-use crate::config::import::Grade;
+use crate::config::import::{Grade, category};
 use crate::config::raw::{Entries, RawServer};
 use crate::config::reader::{Located, listed};
 use crate::config::server::{Means, filters};
@@ -30,7 +30,8 @@ pub(super) enum BlockLaunch {
 }
 
 impl BlockLaunch {
-    /// Whether this starts the workbench, which must not be one of its own servers.
+    /// Whether this starts the workbench, which must not be one of its own servers; the small ones
+    /// that it carries may be.
     pub(super) fn is_workbench(&self) -> bool {
         let program = |word: &str| {
             let last = word.rsplit(['/', '\\']).next().unwrap_or(word);
@@ -38,7 +39,8 @@ impl BlockLaunch {
         };
         match self {
             Self::Command { command, args, .. } => {
-                program(command) || args.iter().any(|arg| program(arg))
+                let is_builtin = args.iter().any(|arg| arg == "builtin");
+                !is_builtin && (program(command) || args.iter().any(|arg| program(arg)))
             }
             Self::Url { .. } => false,
         }
@@ -77,11 +79,11 @@ impl Block {
             url: _,
             headers,
             tool_filters,
-            overrides: _,
+            overrides,
             transport: _,
             description,
-            namespace: _,
-            show_server: _,
+            namespace,
+            show_server,
             disabled,
             startup_timeout_ms,
             call_timeout_ms,
@@ -125,7 +127,10 @@ impl Block {
         let boolean = |boolean: Located<bool>| CstInputValue::from(boolean.value);
         let rest = [
             ("description", description.map(|text| text.value.into())),
+            ("namespace", namespace.map(|text| text.value.into())),
+            ("showServer", show_server.map(boolean)),
             ("toolFilters", (!filters.is_empty()).then(|| filters.into())),
+            ("overrides", overrides.map(|all| category::written(category::overrides(all)))),
             ("disabled", off.then(|| true.into())),
             ("startupTimeoutMs", startup_timeout_ms.map(number)),
             ("callTimeoutMs", call_timeout_ms.or(timeout_ms).map(number)),

@@ -4,6 +4,7 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 
 use crate::config::document::{self, Node, positions};
 use crate::config::finding::{Finding, Report, Severity};
+use crate::config::import::category::written;
 use crate::config::import::{Source, merge::Addition};
 
 /// What a configuration looks like that has nothing in it yet.
@@ -35,8 +36,22 @@ pub(super) fn extend(existing: &Source, additions: Vec<Addition>) -> Result<Stri
                     .ok_or_else(|| refused(&format!("toolboxes.{toolbox}")))?
                     .append(&name, block.into_value());
             }
-            Addition::Toolbox { name, description } => {
-                let toolbox = vec![("description".to_owned(), description.into())];
+            Addition::Category { name, category } => {
+                object_in(&object, "categories")
+                    .ok_or_else(|| refused("categories"))?
+                    .append(&name, written(category));
+            }
+            Addition::Active(globs) => {
+                let array = object.array_value_or_create("activeToolsets");
+                let array = array.ok_or_else(|| refused("activeToolsets"))?;
+                for glob in globs {
+                    array.append(glob.into());
+                }
+            }
+            Addition::Mode(mode) => _ = object.insert(0, "toolMode", mode.into()),
+            Addition::Toolbox { name, description, namespace } => {
+                let mut toolbox = vec![("description".to_owned(), description.into())];
+                toolbox.extend(namespace.map(|text| ("namespace".to_owned(), text.into())));
                 object_in(&object, "toolboxes")
                     .ok_or_else(|| refused("toolboxes"))?
                     .append(&name, CstInputValue::Object(toolbox));

@@ -1,8 +1,14 @@
 //! Which servers are new, and under which names they can stand beside those that are there.
 
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::config::ToolMode;
 use crate::config::document::{self, Node};
 use crate::config::finding::Report;
 use crate::config::import::block::{Block, BlockLaunch, Dialect};
+use crate::config::import::category::Top;
 use crate::config::import::source::{Description, Found, Group, entries};
 use crate::config::import::{Added, Grade, Grouping, ImportFinding, Options, Source, emit};
 use crate::config::raw::RawServer;
@@ -12,16 +18,27 @@ use crate::config::server::Means;
 /// One change to the text of a configuration.
 pub(super) enum Addition {
     /// A toolbox, with no servers yet.
-    Toolbox { name: String, description: String },
+    Toolbox { name: String, description: String, namespace: Option<String> },
     /// A server in a toolbox that is there.
     ToToolbox { toolbox: String, name: String, block: Block },
     /// A server under the top-level `mcpServers`.
     Server { name: String, block: Block },
+    /// A category.
+    Category { name: String, category: Value },
+    /// What is active from the start.
+    Active(Vec<String>),
+    /// How toolboxes are presented.
+    Mode(String),
 }
 
 /// The configuration as it grows.
 pub(super) struct Merge<'a> {
     existing: Source,
+    /// The mode of the configuration; none if it has yet to get one.
+    mode: Option<String>,
+    /// The categories that are there.
+    categories: Vec<(String, Value)>,
+    active: Vec<String>,
     options: &'a Options,
     toolboxes: Vec<Toolbox>,
     additions: Vec<Addition>,
@@ -38,12 +55,24 @@ struct Toolbox {
 
 impl<'a> Merge<'a> {
     pub(super) fn new(existing: Option<&Source>, options: &'a Options) -> Result<Self, Report> {
+        let top = existing.and_then(top);
+        let is_new = existing.is_none();
         let existing = existing.cloned().unwrap_or_else(|| Source {
             file: "workbench-config.json".to_owned(),
             text: emit::EMPTY.to_owned(),
         });
         emit::check(&existing)?;
+        let top = top.unwrap_or_default();
+        let words = |key: &str| top.get(key).and_then(Value::as_array).into_iter().flatten();
+        let categories = top.get("categories").and_then(Value::as_object).into_iter().flatten();
+        let mode = top.get("toolMode").and_then(Value::as_str);
+        let default = || ToolMode::default().as_str();
         Ok(Self {
+            mode: (!is_new).then(|| mode.unwrap_or_else(default).to_owned()),
+            categories: categories.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            active: words("activeToolsets")
+                .filter_map(|word| Some(word.as_str()?.to_owned()))
+                .collect(),
             toolboxes: toolboxes(&existing),
             existing,
             options,
@@ -52,26 +81,97 @@ impl<'a> Merge<'a> {
         })
     }
 
-    /// Adds the servers of a group that are not there yet.
-    pub(super) fn add(&mut self, group: Group, findings: &mut Vec<ImportFinding>) {
-        let Group { name, description, servers } = group;
+    /// Adds the servers of a group that are not there yet. `names` learns what those are called
+    /// that stand alone.
+    pub(super) fn add(
+        &mut self,
+        group: Group,
+        names: &mut HashMap<String, String>,
+        findings: &mut Vec<ImportFinding>,
+    ) {
+        let Group { name, description, namespace, is_apart, servers } = group;
         let wanted = self.options.toolbox.clone().unwrap_or(name);
-        let by_server = self.options.toolbox.is_none() && self.options.grouping == Grouping::Server;
+        let by_server = self.options.toolbox.is_none()
+            && (is_apart || self.options.grouping == Grouping::Server);
         // Its name may turn out to be taken, so the toolbox is looked for once.
         let mut index = None;
         for found in servers {
             if found.block.launch.is_workbench() {
                 let message = "left out: it is the workbench itself".to_owned();
                 findings.push(found.note(Grade::Exact, message, None));
-            } else if let Some(toolbox) = self.holder(&found) {
-                let message = format!("it is in toolbox `{toolbox}` already");
+            } else if let Some(toolbox) = self.holder(&found, is_apart) {
+                if toolbox.alone {
+                    names.insert(found.name.clone(), toolbox.name.clone());
+                }
+                let message = format!("it is in toolbox `{}` already", toolbox.name);
                 findings.push(found.note(Grade::Exact, message, None));
             } else if by_server {
-                self.add_alone(found, findings);
+                let own = found.name.clone();
+                names.insert(own, self.add_alone(found, findings));
             } else {
-                let index = *index
-                    .get_or_insert_with(|| self.toolbox(&wanted, &description, &found, findings));
+                let index = *index.get_or_insert_with(|| {
+                    let namespace = namespace.clone();
+                    self.toolbox((&wanted, namespace), &description, &found, findings)
+                });
                 self.add_to(index, found, findings);
+            }
+        }
+    }
+
+    /// Adds what a file says beside its servers, which have these `names` now.
+    pub(super) fn add_top(
+        &mut self,
+        top: Top,
+        source: &Source,
+        names: &HashMap<String, String>,
+        findings: &mut Vec<ImportFinding>,
+    ) {
+        let note = |grade, path: &str, message: String, hint: &str| ImportFinding {
+            grade,
+            file: source.file.clone(),
+            path: path.to_owned(),
+            position: None,
+            message,
+            hint: Some(hint.to_owned()),
+        };
+        let Top { mode, active, categories } = top;
+        for category in categories {
+            let Some(server) = names.get(&category.server) else {
+                let message = "not carried over: its server does not stand alone".to_owned();
+                let hint = "import without `--toolbox`, and look at what is said of the server";
+                let path = format!("categories.{}", category.name);
+                findings.push(note(Grade::Unsupported, &path, message, hint));
+                continue;
+            };
+            let value = category.value(server);
+            if self.categories.contains(&(category.name.clone(), value.clone())) {
+                continue;
+            }
+            let toolboxes = self.toolboxes.iter().map(|toolbox| &toolbox.name);
+            // A server that is divided leaves its name to its categories.
+            let mut taken: Vec<&String> = toolboxes.filter(|name| *name != server).collect();
+            taken.extend(self.categories.iter().map(|(name, _)| name));
+            let name = free_name(&category.name, |name| taken.iter().any(|other| *other == name));
+            self.categories.push((name.clone(), value.clone()));
+            self.additions.push(Addition::Category { name, category: value });
+        }
+        let new: Vec<_> = active.into_iter().filter(|glob| !self.active.contains(glob)).collect();
+        if !new.is_empty() {
+            self.active.extend(new.clone());
+            self.additions.push(Addition::Active(new));
+        }
+        let Some(mode) = mode else { return };
+        match &self.mode {
+            None => {
+                self.mode = Some(mode.clone());
+                self.additions.push(Addition::Mode(mode));
+            }
+            Some(ours) if *ours == mode => {}
+            Some(ours) => {
+                let message = format!("it means mode `{mode}`; the configuration has `{ours}`");
+                let hint =
+                    format!("write `\"toolMode\": \"{mode}\"`, or start with `--mode {mode}`");
+                findings.push(note(Grade::Manual, "", message, &hint));
             }
         }
     }
@@ -82,21 +182,21 @@ impl<'a> Merge<'a> {
         Ok((text, self.added))
     }
 
-    /// The toolbox that holds the very same server.
-    fn holder(&self, found: &Found) -> Option<&str> {
-        let holder = self.toolboxes.iter().find(|toolbox| {
+    /// The toolbox that holds the very same server; one that stands alone, if it has to.
+    fn holder(&self, found: &Found, is_apart: bool) -> Option<&Toolbox> {
+        let mut toolboxes = self.toolboxes.iter().filter(|toolbox| toolbox.alone || !is_apart);
+        toolboxes.find(|toolbox| {
             let mut servers = toolbox.servers.iter();
             servers.any(|(name, launch)| {
                 *name == found.name && launch.as_ref() == Some(&found.block.launch)
             })
-        });
-        holder.map(|toolbox| toolbox.name.as_str())
+        })
     }
 
     /// The toolbox to add to, made if it is not there.
     fn toolbox(
         &mut self,
-        wanted: &str,
+        (wanted, namespace): (&str, Option<String>),
         description: &Description,
         first: &Found,
         findings: &mut Vec<ImportFinding>,
@@ -123,7 +223,7 @@ impl<'a> Merge<'a> {
                 format!("Servers imported from {client}")
             }
         };
-        self.additions.push(Addition::Toolbox { name: name.clone(), description });
+        self.additions.push(Addition::Toolbox { name: name.clone(), description, namespace });
         self.toolboxes.push(Toolbox { name, alone: false, servers: Vec::new() });
         self.toolboxes.len() - 1
     }
@@ -150,7 +250,8 @@ impl<'a> Merge<'a> {
         });
     }
 
-    fn add_alone(&mut self, found: Found, findings: &mut Vec<ImportFinding>) {
+    /// Adds a server that is a toolbox of its own, and says what that is called.
+    fn add_alone(&mut self, found: Found, findings: &mut Vec<ImportFinding>) -> String {
         let taken = |name: &str| self.toolboxes.iter().any(|toolbox| toolbox.name == name);
         let name = free_name(&found.name, taken);
         findings.extend(renamed(&found, &name));
@@ -165,7 +266,8 @@ impl<'a> Merge<'a> {
             file: found.file,
             grade: found.grade,
         });
-        self.additions.push(Addition::Server { name, block: found.block });
+        self.additions.push(Addition::Server { name: name.clone(), block: found.block });
+        name
     }
 }
 
@@ -185,6 +287,12 @@ fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
         number += 1;
     }
     name
+}
+
+/// A configuration as a value.
+fn top(existing: &Source) -> Option<Value> {
+    let tree = document::parse(document::without_mark(&existing.text)).ok()?;
+    Some(Value::from(tree))
 }
 
 /// What is in a configuration already.

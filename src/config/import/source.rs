@@ -1,14 +1,29 @@
 //! Which servers a client's file holds, and how its client is called.
 
+use std::path::Path;
+
 use jsonc_parser::ast::Value;
 
+use crate::config::dialect::is_toml;
 use crate::config::document::{self, Node, positions};
-use crate::config::finding::Severity;
-use crate::config::import::block::{Block, Dialect};
+use crate::config::finding::{Finding, Severity};
+use crate::config::import::block::{self, Block};
+use crate::config::import::category::Top;
 use crate::config::import::{Grade, ImportFinding, Source};
 use crate::config::raw::{RawServer, environment};
 use crate::config::reader::{Located, Reader};
 use crate::config::server::Means;
+use crate::config::{Dialect, ToolMode, toolman};
+
+/// What a file holds.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) groups: Vec<Group>,
+    /// What it says beside its servers.
+    pub(super) top: Option<Top>,
+    /// What cannot be carried over of it.
+    pub(super) findings: Vec<ImportFinding>,
+}
 
 /// Servers that stand together in a file.
 #[derive(Debug)]
@@ -17,6 +32,10 @@ pub(super) struct Group {
     pub(super) name: String,
     /// What the file says they are for, or who they are from.
     pub(super) description: Description,
+    /// What goes before the names of their things, where the file says so.
+    pub(super) namespace: Option<String>,
+    /// Whether each has to be a toolbox of its own, for the file to mean the same.
+    pub(super) is_apart: bool,
     /// The servers that can be carried over.
     pub(super) servers: Vec<Found>,
 }
@@ -62,7 +81,7 @@ impl Found {
 }
 
 /// Finds the servers of a file, and what cannot be carried over of it.
-pub(super) fn read(source: &Source) -> (Vec<Group>, Vec<ImportFinding>) {
+pub(super) fn read(source: &Source) -> Contents {
     let whole = |message: &str, hint: &str, position| ImportFinding {
         grade: Grade::Unsupported,
         file: source.file.clone(),
@@ -71,37 +90,49 @@ pub(super) fn read(source: &Source) -> (Vec<Group>, Vec<ImportFinding>) {
         message: format!("not carried over: {message}"),
         hint: (!hint.is_empty()).then(|| hint.to_owned()),
     };
-    let is_toml = std::path::Path::new(&source.file)
-        .extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
-    if is_toml {
-        let hint = "write each table `[mcp_servers.NAME]` as a block under `mcpServers`";
-        return (Vec::new(), vec![whole("TOML is not read", hint, None)]);
-    }
+    let file = Path::new(&source.file);
+    let nothing = |finding| Contents { findings: vec![finding], ..Contents::default() };
     let text = document::without_mark(&source.text);
-    let tree = match document::parse(text) {
+    let tree = if is_toml(file) { document::toml::parse(text) } else { document::parse(text) };
+    let tree = match tree {
         Ok(tree) => tree,
         Err(finding) => {
             let hint = finding.hint.unwrap_or_default();
-            let finding = whole(&finding.message, &hint, finding.position);
-            return (Vec::new(), vec![finding]);
+            return nothing(whole(&finding.message, &hint, finding.position));
         }
     };
+    let root = Node::root(&tree);
+    if is_toml(file) {
+        let is_toolman = root.get("servers").is_some() || root.get("active_toolsets").is_some();
+        let hint = "write each table `[mcp_servers.NAME]` as a block under `mcpServers`";
+        let other = || nothing(whole("TOML is not read", hint, None));
+        return if is_toolman { toolman(source, text, &root) } else { other() };
+    }
+    let dialect = Dialect::of(file, &root);
+    let mut reader = dialect.reader(None);
+    let top = Top::read(&root, dialect, &mut reader);
     let client = Client::of(&source.file);
-    let mut findings = Vec::new();
+    let mut findings = graded(source, reader.into_findings(text), false);
     let mut groups = Vec::new();
-    let places = places(&Node::root(&tree), &client);
+    let places = places(&root, &client);
     if places.is_empty() {
         let message = "no servers in it";
         let hint = "expected `mcpServers`, `servers`, `mcp`, `context_servers` or `toolboxes`";
         findings.push(whole(message, hint, None));
     }
     for place in places {
-        let mut group =
-            Group { name: place.name, description: place.description, servers: Vec::new() };
+        let mut group = Group {
+            name: place.name,
+            description: place.description,
+            namespace: place.namespace,
+            is_apart: top.is_some() && place.is_top,
+            servers: Vec::new(),
+        };
         for (name, node) in entries(&place.servers) {
-            let dialect =
-                Dialect { bare_variables: client.bare_variables, folder: place.folder.clone() };
+            let dialect = block::Dialect {
+                bare_variables: client.bare_variables,
+                folder: place.folder.clone(),
+            };
             match server(source, text, (name, &node), &dialect) {
                 Ok((found, notes)) => {
                     findings.extend(notes);
@@ -112,7 +143,55 @@ pub(super) fn read(source: &Source) -> (Vec<Group>, Vec<ImportFinding>) {
         }
         groups.push(group);
     }
-    (groups, findings)
+    Contents { groups, top, findings }
+}
+
+/// Reads a file of Toolman.
+fn toolman(source: &Source, text: &str, root: &Node<'_>) -> Contents {
+    let mut reader = Reader::of_toml();
+    let raw = toolman::read(root, None, &mut reader).unwrap_or_default();
+    let mut findings = graded(source, reader.into_findings(text), true);
+    let mut group = Group {
+        name: "toolman".to_owned(),
+        description: Description::Client("Toolman"),
+        namespace: None,
+        is_apart: true,
+        servers: Vec::new(),
+    };
+    for (name, raw) in raw.mcp_servers.unwrap_or_default().0 {
+        let dialect = block::Dialect::default();
+        match found(source, text, &name, Some(raw), Reader::of_toml(), &dialect) {
+            Ok((found, notes)) => {
+                findings.extend(notes);
+                group.servers.push(found);
+            }
+            Err(notes) => findings.extend(notes),
+        }
+    }
+    let active = raw.active_toolsets.unwrap_or_default().into_iter().map(|glob| glob.value);
+    let mode = Some(ToolMode::Activate.as_str().to_owned());
+    let top = Top { mode, active: active.collect(), ..Top::default() };
+    Contents { groups: vec![group], top: Some(top), findings }
+}
+
+/// What a reader has found, in words of an import; with `hints`, what it advises too.
+fn graded(source: &Source, findings: Vec<Finding>, hints: bool) -> Vec<ImportFinding> {
+    let one = |finding: Finding| ImportFinding {
+        grade: match finding.severity {
+            Severity::Error => Grade::Unsupported,
+            Severity::Warning => Grade::Approximate,
+        },
+        file: source.file.clone(),
+        path: finding.path,
+        position: finding.position,
+        message: match finding.severity {
+            Severity::Error => format!("not carried over: {}", finding.message),
+            Severity::Warning => finding.message,
+        },
+        // What a warning advises is done here, or cannot be.
+        hint: finding.hint.filter(|_| hints),
+    };
+    findings.into_iter().map(one).collect()
 }
 
 /// One object of servers in a file.
@@ -120,6 +199,10 @@ struct Place<'a> {
     name: String,
     description: Description,
     servers: Node<'a>,
+    /// What goes before the names of its things, where the file says so.
+    namespace: Option<String>,
+    /// Whether it is a block at the top of the file.
+    is_top: bool,
     /// The folder these servers belong to, where the file says so.
     folder: Option<String>,
 }
@@ -137,6 +220,10 @@ fn places<'a>(root: &Node<'a>, client: &Client) -> Vec<Place<'a>> {
                     Description::Written(text.value.clone().into_owned())
                 }),
                 servers,
+                namespace: toolbox
+                    .get("namespace")
+                    .and_then(|node| Some(node.value.as_string_lit()?.value.clone().into_owned())),
+                is_top: false,
                 folder: None,
             });
         }
@@ -154,6 +241,8 @@ fn places<'a>(root: &Node<'a>, client: &Client) -> Vec<Place<'a>> {
         name: client.name.clone(),
         description: Description::Client(client.title),
         servers,
+        namespace: None,
+        is_top: true,
         folder: None,
     }));
     for (folder, project) in root.get("projects").iter().flat_map(entries) {
@@ -164,6 +253,8 @@ fn places<'a>(root: &Node<'a>, client: &Client) -> Vec<Place<'a>> {
             name: format!("{}-{}", client.name, last.unwrap_or("root")),
             description: Description::Client(client.title),
             servers,
+            namespace: None,
+            is_top: false,
             folder: Some(folder.value.clone()),
         }));
     }
@@ -190,10 +281,22 @@ fn server(
     source: &Source,
     text: &str,
     (name, node): (Located<String>, &Node<'_>),
-    dialect: &Dialect,
+    dialect: &block::Dialect,
 ) -> Result<(Found, Vec<ImportFinding>), Vec<ImportFinding>> {
     let mut reader = Reader::new(None);
     let raw = raw_server(node, &mut reader);
+    found(source, text, &name, raw, reader, dialect)
+}
+
+/// Puts one server into our words, or says why it cannot be carried over.
+fn found(
+    source: &Source,
+    text: &str,
+    name: &Located<String>,
+    raw: Option<RawServer>,
+    mut reader: Reader<'_>,
+    dialect: &block::Dialect,
+) -> Result<(Found, Vec<ImportFinding>), Vec<ImportFinding>> {
     let position = positions(text, &[name.spot.offset]).first().copied();
     let place = |grade, message: String, hint| ImportFinding {
         grade,
@@ -203,7 +306,7 @@ fn server(
         message,
         hint,
     };
-    let means = match raw.as_ref().and_then(|raw| Means::of(raw, &name, &mut reader)) {
+    let means = match raw.as_ref().and_then(|raw| Means::of(raw, name, &mut reader)) {
         Some(Means::Unsupported { reason, hint }) => {
             let message = format!("not carried over: {reason}");
             return Err(vec![place(Grade::Unsupported, message, Some(hint.to_owned()))]);
@@ -214,25 +317,9 @@ fn server(
     let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
     let block = raw.zip(means).filter(|_| !errors);
     let block = block.and_then(|(raw, means)| Block::new(raw, means, dialect));
-    let mut notes: Vec<ImportFinding> = findings
-        .into_iter()
-        .filter(|finding| !errors || finding.severity == Severity::Error)
-        .map(|finding| ImportFinding {
-            grade: match finding.severity {
-                Severity::Error => Grade::Unsupported,
-                Severity::Warning => Grade::Approximate,
-            },
-            file: source.file.clone(),
-            path: finding.path,
-            position: finding.position,
-            message: match finding.severity {
-                Severity::Error => format!("not carried over: {}", finding.message),
-                Severity::Warning => finding.message,
-            },
-            // What a warning advises is done here, or cannot be.
-            hint: finding.hint.filter(|_| errors),
-        })
-        .collect();
+    let findings = findings.into_iter();
+    let worst = findings.filter(|finding| !errors || finding.severity == Severity::Error);
+    let mut notes = graded(source, worst.collect(), errors);
     let Some((block, remarks)) = block else {
         if errors {
             return Err(notes);
@@ -248,7 +335,7 @@ fn server(
         file: source.file.clone(),
         path: name.spot.path.clone(),
         position,
-        name: name.value,
+        name: name.value.clone(),
     };
     Ok((found, notes))
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use pretty_assertions::assert_eq;
 
 use crate::config::env::EnvSource;
+use crate::config::import::{Options, Source, plan};
 use crate::config::tests::{env, repository};
 use crate::config::{
     ChosenBy, Config, Dialect, Launch, Loaded, StdioLaunch, ToolMode, find, load, parse,
@@ -165,4 +166,84 @@ fn no_toml_makes_the_reader_panic() {
         try_it(&format!("x = {{{}y = 1}}", part.repeat(2_000)));
         try_it(&format!("[{}x]", part.repeat(2_000)));
     }
+}
+
+/// The configuration that comes of importing a file, and what there is to say about it.
+fn imported(existing: Option<&str>, name: &str, text: &str) -> (String, Vec<String>) {
+    let source = |file: &str, text: &str| Source { file: file.to_owned(), text: text.to_owned() };
+    let existing = existing.map(|text| source("w.json", text));
+    let plan = plan(existing.as_ref(), &[source(name, text)], &Options::default()).unwrap();
+    (plan.text, plan.findings.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_file_of_another_program_means_the_same_when_it_is_imported() {
+    let toolman = "active_toolsets = ['a*']\n[[servers]]\nnamespace = 'a'\ncommand = '~/x ~/y \"b c\"'\n\
+                   [[servers]]\nnamespace = ''\ncommand = 'cd $HOME && \"$SET\" '\n\
+                   [[servers]]\nnamespace = 'a'\ncommand = 'npx -y @x/y@1'\n";
+    let mut cases = vec![("tools.toml".to_owned(), toolman.to_owned())];
+    for file in [
+        "examples/toolman/tools.toml",
+        "examples/modular/modular-mcp.json",
+        "examples/modular/categories.json",
+        "tests/configs/valid/toolman.toml",
+        "tests/configs/valid/modular.json",
+        "tests/configs/valid/modular-categories.json",
+    ] {
+        let text = std::fs::read_to_string(repository().join(file)).unwrap();
+        cases.push((file.to_owned(), text));
+    }
+    let categories = r#"{"activeToolsets": ["x*"], "mcpServers": {
+        "s": {"command": "s", "namespace": "n", "showServer": true, "overrides": {"a": {"name": "b", "arguments": {"x": [1, null]}}}},
+        "t": {"command": "t", "description": "T"}},
+        "categories": {"t": {"description": "d", "server": "t", "tools": {"includeNames": ["a"], "overrides": {"a": {"enabled": false}}}}},
+        "toolboxes": {"box": {"description": "d", "namespace": "", "mcpServers": {"s": {"command": "s"}}}}}"#;
+    cases.push(("ours.json".to_owned(), categories.to_owned()));
+    for (name, text) in cases {
+        let own = loaded(&name, &text);
+        let (native, mut said) = imported(None, &name, &text);
+        // It may be written into another folder.
+        said.retain(|text| !text.contains("starts at the folder of the configuration now"));
+        assert_eq!(said, [""; 0], "{name}");
+        let again = loaded("workbench-config.json", &native);
+        assert_eq!((again.dialect, &again.warnings), (Dialect::Native, &own.warnings), "{native}");
+        let sorted = |config: &Config| {
+            let mut config = config.clone();
+            config.toolboxes.sort_by(|a, b| a.name.cmp(&b.name));
+            config
+        };
+        assert_eq!(sorted(&again.config), sorted(&own.config), "{native}");
+        assert_eq!(imported(Some(&native), &name, &text).0, native, "once is enough");
+    }
+}
+
+#[test]
+fn what_is_imported_finds_room_beside_what_is_there() {
+    let existing = r#"{
+  // Ours.
+  "toolboxes": {"fs": {"description": "d", "mcpServers": {"a": {"command": "a"}}}},
+  "mcpServers": {"serena": {"command": "other"}}
+}
+"#;
+    let text = r#"{"mcpServers": {"serena": {"description": "d", "command": "serena"}},
+        "categories": {"fs": {"description": "d", "server": "serena", "tools": {"includeNames": ["a"]}}}}"#;
+    let (native, said) = imported(Some(existing), "modular-mcp.json", text);
+    assert_eq!(
+        said,
+        [
+            "approximate: modular-mcp.json:1:27: mcpServers.serena: another `serena` is there: added as `serena-2`",
+            "manual: modular-mcp.json: it means mode `modular`; the configuration has `dynamic`\n  \
+             hint: write `\"toolMode\": \"modular\"`, or start with `--mode modular`",
+        ]
+    );
+    let config = loaded("workbench-config.json", &native).config;
+    let names: Vec<_> = config.toolboxes.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["fs", "serena", "fs-2"]);
+    assert_eq!(launch(&config, "fs-2").command, "serena");
+    assert!(native.contains("// Ours."));
+
+    let (_, said) =
+        imported(None, "tools.toml", "[[servers]]\nnamespace = 1\n[[servers]]\ncommand = 'a'\n");
+    let wrong = "unsupported: tools.toml:2:13: servers[0].namespace: not carried over: expected";
+    assert!(said.iter().any(|text| text.starts_with(wrong)), "{said:?}");
 }
