@@ -120,13 +120,22 @@ impl fmt::Display for StartFailure {
     }
 }
 
-/// Something that happened to a backend and that the gateway's snapshot must show.
+/// Something that happened to a backend and that everybody must see.
 #[derive(Clone, Debug)]
-pub struct ListingChanged {
-    /// Whose listing it is.
+pub struct Changed {
+    /// Whom it happened to.
     pub backend: BackendId,
-    /// What it says now.
-    pub listed: Listed,
+    /// What happened.
+    pub change: Change,
+}
+
+/// What may happen to a backend.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// It has been listed.
+    Listed(Listed),
+    /// It could not be started ([`Backend::failure`] says why).
+    Failed,
 }
 
 /// A listing and how many there were before it, so that one can wait for it to be shown.
@@ -181,7 +190,15 @@ impl Backend {
     pub fn running(&self) -> Option<Live> {
         match &*self.status.borrow() {
             actor::Status::Ready(live) => Some(live.clone()),
-            actor::Status::Stopped => None,
+            actor::Status::Stopped | actor::Status::Failed(_) => None,
+        }
+    }
+
+    /// Why the server could not be started, if that was the last thing that was tried.
+    pub fn failure(&self) -> Option<Arc<StartFailure>> {
+        match &*self.status.borrow() {
+            actor::Status::Failed(failure) => Some(Arc::clone(failure)),
+            actor::Status::Stopped | actor::Status::Ready(_) => None,
         }
     }
 

@@ -16,6 +16,7 @@ mod opening;
 mod origin;
 mod sending;
 mod snapshot;
+mod starting;
 mod tasks;
 
 use std::sync::Arc;
@@ -65,6 +66,7 @@ pub struct Gateway {
     snapshot: watch::Receiver<Arc<Snapshot>>,
     tasks: Tasks,
     has_started_all: OnceCell<()>,
+    has_listed_all: OnceCell<()>,
 }
 
 /// What came of opening a toolbox.
@@ -136,6 +138,7 @@ impl Gateway {
             snapshot,
             tasks: Tasks::default(),
             has_started_all: OnceCell::new(),
+            has_listed_all: OnceCell::new(),
         }
     }
 
@@ -177,7 +180,9 @@ impl Gateway {
         let patience = sleep(OPEN_PATIENCE);
         tokio::pin!(patience);
         let mut heartbeat = heartbeat();
-        let mut report = Progress::new(toolbox, origin);
+        let what = format!("toolbox `{}`", toolbox.name);
+        let names = toolbox.servers.iter().map(|server| server.name.to_string()).collect();
+        let mut report = Progress::new(what, names, origin);
         loop {
             tokio::select! {
                 started = starting.join_next() => match started {

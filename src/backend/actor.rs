@@ -13,7 +13,9 @@ use crate::backend::lists;
 use crate::backend::live::Parts;
 use crate::backend::start::{self, Started};
 use crate::backend::switchboard::Switchboard;
-use crate::backend::{BackendId, Context, Error, Listed, ListingChanged, Live, Spec, StartFailure};
+use crate::backend::{
+    BackendId, Change, Changed, Context, Error, Listed, Live, Spec, StartFailure,
+};
 use crate::catalog::Listing;
 use crate::raw::Raw;
 
@@ -41,6 +43,8 @@ pub(crate) enum Command {
 pub(crate) enum Status {
     /// Not running; the next call starts it.
     Stopped,
+    /// The same, after a start that failed.
+    Failed(Arc<StartFailure>),
     /// Running and listed.
     Ready(Live),
 }
@@ -53,7 +57,7 @@ pub(crate) struct Actor {
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) board: Arc<Switchboard>,
-    pub(crate) events: mpsc::Sender<ListingChanged>,
+    pub(crate) events: mpsc::Sender<Changed>,
 }
 
 /// Which part of its life the server is in.
@@ -155,7 +159,10 @@ impl Actor {
                                     "the server could not be started: {failure}"
                                 );
                                 restarts.failed();
-                                answer(waiting, &Err(Error::StartFailed(Arc::new(failure))));
+                                let failure = Arc::new(failure);
+                                self.status.send_replace(Status::Failed(Arc::clone(&failure)));
+                                self.report(Change::Failed).await;
+                                answer(waiting, &Err(Error::StartFailed(failure)));
                                 State::Stopped
                             }
                         }
@@ -209,7 +216,7 @@ impl Actor {
     /// Makes a started server known: first to the snapshot, then to those who wait for it.
     async fn publish(&self, started: Started, version: u64) -> Running {
         let first = Listed { version, listing: Arc::clone(&started.listing) };
-        self.report(first.clone()).await;
+        self.report(Change::Listed(first.clone())).await;
         let (listed, listed_receiver) = watch::channel(first);
         let (death, death_receiver) = watch::channel(None);
         let live = Live::new(Parts {
@@ -244,9 +251,9 @@ impl Actor {
         });
     }
 
-    async fn report(&self, listed: Listed) {
+    async fn report(&self, change: Change) {
         // Refused only when the gateway is gone, and then nobody needs to know.
-        let _ = self.events.send(ListingChanged { backend: self.id, listed }).await;
+        let _ = self.events.send(Changed { backend: self.id, change }).await;
     }
 
     /// Waits for the next thing that happens to a running server, and deals with it.
@@ -302,7 +309,7 @@ impl Actor {
                         *versions += 1;
                         let next = Listed { version: *versions, listing: Arc::new(listing) };
                         running.listed.send_replace(next.clone());
-                        self.report(next).await;
+                        self.report(Change::Listed(next)).await;
                     }
                     Ok(Err(reason)) => {
                         let server = &self.spec.label;

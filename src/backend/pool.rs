@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::backend::actor::{Actor, Status};
 use crate::backend::guard::Guard;
 use crate::backend::switchboard::Switchboard;
-use crate::backend::{Backend, BackendId, ChildEnvironment, Context, ListingChanged, Reach, Spec};
+use crate::backend::{Backend, BackendId, Changed, ChildEnvironment, Context, Reach, Spec};
 use crate::config::Protocol;
 
 /// How long the end of all servers may take.
@@ -77,7 +77,7 @@ impl Pool {
         &self,
         spec: Arc<Spec>,
         is_shared: bool,
-        events: mpsc::Sender<ListingChanged>,
+        events: mpsc::Sender<Changed>,
     ) -> Backend {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Key {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::backend::{self, AgentId, Backend, ListingChanged, Pool, Presence, Spec};
+use crate::backend::{self, AgentId, Backend, Changed, Pool, Presence, Spec};
 
 /// A server as one toolbox has it.
 pub(crate) enum Member {
@@ -66,7 +66,7 @@ impl Server {
                 // What the shared one says from now on is not for it.
                 self.shared.detach(agent.id);
                 // What it lists is what the shared one lists, so nobody needs to hear of it.
-                let (unheard, _) = mpsc::channel::<ListingChanged>(1);
+                let (unheard, _) = mpsc::channel::<Changed>(1);
                 pool.backend(Arc::clone(&self.spec), false, unheard)
             });
             other.clone()

@@ -5,7 +5,6 @@ use std::time::Duration;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::backend::Event;
-use crate::config::ToolboxConfig;
 use crate::gateway::{FailedServer, Origin};
 use crate::name::ServerName;
 use crate::raw::Raw;
@@ -47,16 +46,18 @@ pub(crate) async fn while_starting<T>(
     }
 }
 
-/// Tells the agent how far an opening is, with a number that only rises.
+/// Tells the agent how far the start of several servers is, with a number that only rises.
 pub(crate) struct Progress<'a> {
-    toolbox: &'a ToolboxConfig,
+    what: String,
+    servers: Vec<String>,
     origin: Origin<'a>,
     last: f64,
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(toolbox: &'a ToolboxConfig, origin: Origin<'a>) -> Self {
-        Self { toolbox, origin, last: 0.0 }
+    /// `what` is said first in each message; the servers are in the order of the outcomes.
+    pub(crate) fn new(what: String, servers: Vec<String>, origin: Origin<'a>) -> Self {
+        Self { what, servers, origin, last: 0.0 }
     }
 
     /// Says which servers are still waited for.
@@ -66,12 +67,11 @@ impl<'a> Progress<'a> {
         };
         let done = outcomes.iter().flatten().count();
         let waiting: Vec<_> = self
-            .toolbox
             .servers
             .iter()
             .zip(outcomes)
             .filter(|(_, outcome)| outcome.is_none())
-            .map(|(server, _)| format!("`{}`", server.name))
+            .map(|(server, _)| format!("`{server}`"))
             .collect();
         if waiting.is_empty() {
             return;
@@ -83,8 +83,7 @@ impl<'a> Progress<'a> {
         } else {
             f64::midpoint(self.last, done_so_far + 1.0)
         };
-        let message =
-            format!("toolbox `{}`: waiting for {}", self.toolbox.name, waiting.join(", "));
+        let message = format!("{}: waiting for {}", self.what, waiting.join(", "));
         let params = serde_json::json!({
             "progress": self.last,
             "total": outcomes.len(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use tokio::sync::{mpsc, watch};
 
-use crate::backend::{BackendId, Listed, ListingChanged};
+use crate::backend::{BackendId, Change, Changed, Listed};
 use crate::catalog::Listing;
 use crate::config::Config;
 use crate::name::{
@@ -86,6 +86,11 @@ impl Snapshot {
     pub(crate) fn version(&self, backend: BackendId) -> u64 {
         self.versions.get(&backend).copied().unwrap_or_default()
     }
+
+    /// Whether any of a backend's listings is shown.
+    pub(crate) fn has_listed(&self, backend: BackendId) -> bool {
+        self.versions.contains_key(&backend)
+    }
 }
 
 /// The one writer of snapshots.
@@ -109,13 +114,19 @@ impl Writer {
     /// Publishes a new snapshot for every change, until nobody can change anything any more.
     pub(crate) async fn run(
         mut self,
-        mut changes: mpsc::Receiver<ListingChanged>,
+        mut changes: mpsc::Receiver<Changed>,
         publish: watch::Sender<Arc<Snapshot>>,
     ) {
-        while let Some(ListingChanged { backend, listed }) = changes.recv().await {
-            self.listings.insert(backend, listed);
-            let next = self.next(&publish.borrow(), backend);
-            publish.send_replace(Arc::new(next));
+        while let Some(Changed { backend, change }) = changes.recv().await {
+            match change {
+                Change::Listed(listed) => {
+                    self.listings.insert(backend, listed);
+                    let next = self.next(&publish.borrow(), backend);
+                    publish.send_replace(Arc::new(next));
+                }
+                // Whoever shows what failed has to look again.
+                Change::Failed => publish.send_modify(|_| {}),
+            }
         }
     }
 
