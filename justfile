@@ -26,9 +26,10 @@ accept:
 run *args:
     cargo run --release -- {{ args }}
 
-# Measure the stdio path.
+# Measure the stdio path, and how soon it is known what there is.
 bench *args:
     cargo bench --bench stdio -- {{ args }}
+    cargo bench --bench warm
 
 # What CI runs.
 ci:

@@ -167,6 +167,8 @@ impl Gateway {
     fn start(&self) -> Client {
         let mut command = bare(env!("CARGO_BIN_EXE_mcp-workbench"));
         command.arg("serve").arg("--config").arg(&self.config);
+        // Nobody else's cache is read or written.
+        command.arg("--cache-dir").arg(self.config.with_extension("cache"));
         Client::start(command)
     }
 

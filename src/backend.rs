@@ -21,12 +21,13 @@ pub(crate) mod lists;
 mod live;
 mod pool;
 mod start;
+mod store;
 mod switchboard;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
@@ -35,9 +36,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::deadline::Deadlines;
 use crate::backend::guard::Guard;
+use crate::backend::store::Keeper;
 use crate::backend::switchboard::{Entry, Switchboard};
 use crate::catalog::Listing;
-use crate::config::{HttpLaunch, Protocol, StdioLaunch};
+use crate::config::{HttpLaunch, Launch, Protocol, StdioLaunch};
 use crate::policy::{Admission, Permit};
 use crate::raw::{self, Raw};
 
@@ -49,6 +51,7 @@ pub use crate::backend::handshake::Era;
 pub use crate::backend::launch::ChildEnvironment;
 pub use crate::backend::live::{Call, Live};
 pub use crate::backend::pool::{Pool, PoolOptions};
+pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store, Unusable};
 pub use crate::wire::server::Outcome;
 
 /// What one backend is made of.
@@ -83,6 +86,19 @@ pub enum Reach {
     Stdio(StdioLaunch),
     /// Over HTTP.
     Http(HttpLaunch),
+}
+
+impl Reach {
+    /// How a server with this launch is reached; or why it cannot be.
+    pub fn of(launch: &Launch) -> Result<Self, StartFailure> {
+        match launch {
+            Launch::Stdio(launch) => Ok(Self::Stdio(launch.clone())),
+            Launch::Http(launch) => Ok(Self::Http(launch.clone())),
+            Launch::Unsupported { reason, hint } => {
+                Err(StartFailure { reason: reason.clone(), hint: hint.clone() })
+            }
+        }
+    }
 }
 
 /// Why a call did not get the server's own answer.
@@ -159,6 +175,16 @@ pub(crate) struct Context {
     pub(crate) tasks: TaskTracker,
     pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) shutdown: CancellationToken,
+    pub(crate) keeper: Option<Arc<Keeper>>,
+}
+
+/// What is known of a server before it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Remembered {
+    /// What it listed when it last ran.
+    pub(crate) listing: Arc<Listing>,
+    /// When that was last found to be true.
+    pub(crate) since: SystemTime,
 }
 
 /// A handle to one backend; clones are handles to the same one. With the last one the server ends.

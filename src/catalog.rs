@@ -7,7 +7,7 @@ pub mod schema;
 
 use std::sync::{Arc, OnceLock};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::catalog::schema::ArgumentCheck;
@@ -37,22 +37,29 @@ pub struct Listing {
 }
 
 /// What a server can do (MCP, `ServerCapabilities`); each as it said it, if it can.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(default)]
 pub struct Abilities {
     /// It has tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Raw>,
     /// It has resources, and perhaps templates of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Raw>,
     /// It has prompts.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub prompts: Option<Raw>,
     /// It completes arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub completions: Option<Raw>,
     /// It logs to its client.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<Raw>,
     /// It runs calls as tasks (2025-11-25).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Raw>,
     /// What it speaks beyond the protocol, by name (2026-07-28).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Raw>,
 }
 

@@ -1,5 +1,6 @@
 //! The command line: arguments, commands, and the only place that prints.
 
+mod cache;
 mod call;
 mod check;
 mod demo;
@@ -16,6 +17,7 @@ mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -23,7 +25,7 @@ use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
-use crate::backend::{ChildEnvironment, PoolOptions, guard};
+use crate::backend::{ChildEnvironment, PoolOptions, Store, guard};
 use crate::builtin::{self, Builtin};
 use crate::cli::error::Error;
 use crate::config::env::{EnvSource, ProcessEnv};
@@ -106,6 +108,14 @@ struct Global {
         help_heading = "Global options"
     )]
     log_file: Option<PathBuf>,
+    #[arg(
+        help = "Where listings are kept [env: MCP_WORKBENCH_CACHE] [default: the user's cache]",
+        long,
+        global = true,
+        value_name = "FOLDER",
+        help_heading = "Global options"
+    )]
+    cache_dir: Option<PathBuf>,
     /// Use the configuration that the executable carries
     #[arg(long, global = true, hide = true, conflicts_with = "config")]
     embedded_config: bool,
@@ -118,6 +128,7 @@ enum Command {
     Check(check::Args),
     List(list::Args),
     Call(call::Args),
+    Cache(cache::Args),
     Import(import::Args),
     Demo(demo::Args),
     /// Print the JSON Schema of the configuration file
@@ -166,6 +177,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Check(_)
         | Command::List(_)
         | Command::Call(_)
+        | Command::Cache(_)
         | Command::Import(_)
         | Command::Demo(_)
         | Command::Schema
@@ -179,6 +191,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Check(args) => check::run(&global, &args),
         Command::List(args) => list::run(&global, &args),
         Command::Call(args) => call::run(&global, &args),
+        Command::Cache(args) => cache::run(&global, &args),
         Command::Import(args) => import::run(&global, &args),
         Command::Demo(demo::Args {}) => demo::run(),
         Command::Schema => {
@@ -232,16 +245,32 @@ impl Global {
             loaded
         }))
     }
+
+    /// Where it is kept what servers list. What the embedded configuration has is nobody's.
+    fn store(&self) -> Option<Arc<Store>> {
+        if self.embedded_config {
+            return None;
+        }
+        let folder = std::env::current_dir().ok()?;
+        let cache = config::locate_cache(self.cache_dir.as_deref(), &ProcessEnv, &folder)?;
+        Some(Arc::new(Store::new(&cache)))
+    }
 }
 
 /// Does `work` with the servers of a configuration, and leaves none of them behind.
-fn with_gateway<T>(config: Config, work: impl AsyncFnOnce(&Gateway) -> T) -> Result<T, Error> {
-    block_on(app::with_gateway(config, pool_options(), work))?.map_err(Error::internal)
+fn with_gateway<T>(
+    global: &Global,
+    config: Config,
+    work: impl AsyncFnOnce(&Gateway) -> T,
+) -> Result<T, Error> {
+    let options = pool_options(global.store());
+    block_on(app::with_gateway(config, options, work))?.map_err(Error::internal)
 }
 
 /// What servers are started with: our environment and our executable.
-fn pool_options() -> PoolOptions {
-    PoolOptions { environment: ChildEnvironment::new(ProcessEnv.vars()), program: own_program() }
+fn pool_options(store: Option<Arc<Store>>) -> PoolOptions {
+    let environment = ChildEnvironment::new(ProcessEnv.vars());
+    PoolOptions { environment, program: own_program(), store }
 }
 
 /// Our own executable, even when its file has been replaced while we run.

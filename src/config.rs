@@ -17,7 +17,7 @@ use url::Url;
 use crate::name::{self, ServerName, ToolboxName};
 
 pub use dialect::Dialect;
-pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, parse};
+pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse};
 pub use finding::{Finding, Report, Severity};
 pub use schema::{schema, schema_text};
 

@@ -23,18 +23,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
-use tokio::sync::{OnceCell, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{self, Backend, Listed, Outcome, Pool, Reach, Spec};
-use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
+use crate::config::{Config, ServerConfig, ToolboxConfig};
 use crate::gateway::bridge::InputRequired;
 use crate::gateway::error::{failed, server_error};
 use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat, while_starting};
 use crate::gateway::sending::Sending;
+use crate::gateway::starting::Once;
 use crate::gateway::tasks::Tasks;
 use crate::name::{self, Place, ServerName, ToolId, ToolboxName};
 use crate::policy::{Admission, Policy};
@@ -50,8 +51,6 @@ pub use crate::gateway::snapshot::Snapshot;
 /// How long the opening of a toolbox waits for its servers; what is slower goes on by itself.
 /// Clients give up after 60 s.
 const OPEN_PATIENCE: Duration = Duration::from_secs(45);
-/// How long everything that starts of itself is waited for.
-const START_PATIENCE: Duration = Duration::from_secs(10);
 /// How many changed listings may wait to be published.
 const EVENTS: usize = 64;
 /// The most names that an error offers.
@@ -65,8 +64,8 @@ pub struct Gateway {
     members: HashMap<Place, Member>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
     tasks: Tasks,
-    has_started_all: OnceCell<()>,
-    has_listed_all: OnceCell<()>,
+    /// What is done once, whoever wants it first.
+    once: Once,
 }
 
 /// What came of opening a toolbox.
@@ -93,15 +92,9 @@ impl Gateway {
             capabilities.without_member("roots").unwrap_or_else(|| capabilities.clone());
         let has_roots = without_roots != *capabilities;
         let member = |toolbox: &ToolboxConfig, server: &ServerConfig| {
-            let reach = match &server.launch {
-                Launch::Stdio(launch) => Reach::Stdio(launch.clone()),
-                Launch::Http(launch) => Reach::Http(launch.clone()),
-                Launch::Unsupported { reason, hint } => {
-                    return Member::Unsupported(Arc::new(backend::StartFailure {
-                        reason: reason.clone(),
-                        hint: hint.clone(),
-                    }));
-                }
+            let reach = match Reach::of(&server.launch) {
+                Ok(reach) => reach,
+                Err(failure) => return Member::Unsupported(Arc::new(failure)),
             };
             let has_roots = has_roots && server.roots;
             let spec = Arc::new(Spec {
@@ -128,8 +121,14 @@ impl Gateway {
         });
         let writer =
             snapshot::Writer::new(Arc::clone(&config), Arc::clone(&policy), sources.collect());
-        let (publish, snapshot) = watch::channel(Arc::new(Snapshot::default()));
-        tasks.spawn(writer.run(changes, publish));
+        let specs = members.values().filter_map(|member| match member {
+            Member::Server(server) => Some((server.shared.id(), Arc::clone(server.spec()))),
+            Member::Unsupported(_) => None,
+        });
+        let remembered = pool.recall(specs.collect());
+        let nothing = Snapshot::nothing(!pool.has_store());
+        let (publish, snapshot) = watch::channel(Arc::new(nothing));
+        tasks.spawn(writer.run(remembered, changes, publish));
         Self {
             config,
             policy,
@@ -137,8 +136,7 @@ impl Gateway {
             members,
             snapshot,
             tasks: Tasks::default(),
-            has_started_all: OnceCell::new(),
-            has_listed_all: OnceCell::new(),
+            once: Once::default(),
         }
     }
 
@@ -170,6 +168,7 @@ impl Gateway {
     /// Servers that fail are reported and do not spoil the rest; a later call tries them again.
     /// Dropping the future stops the waiting, not the servers.
     pub async fn open(&self, toolbox: &ToolboxConfig, origin: Origin<'_>) -> Opened {
+        self.recalled().await;
         let mut starting = JoinSet::new();
         let mut outcomes: Vec<Option<Result<(), FailedServer>>> = Vec::new();
         for (index, server) in toolbox.servers.iter().enumerate() {
@@ -210,23 +209,6 @@ impl Gateway {
             }
         }
         opened
-    }
-
-    /// Starts every server, if that has not been tried yet, and waits for those that are ready
-    /// within 10 s; the others go on by themselves.
-    pub async fn start_all(&self, agent: &Presence) {
-        let start = async {
-            let mut starting = JoinSet::new();
-            for (toolbox, server) in places(&self.config) {
-                starting.spawn(self.start(&toolbox.name, &server.name, agent));
-            }
-            let all = async { while starting.join_next().await.is_some() {} };
-            if timeout(START_PATIENCE, all).await.is_err() {
-                tracing::info!("not all servers were ready after {} s", START_PATIENCE.as_secs());
-            }
-            starting.detach_all();
-        };
-        self.has_started_all.get_or_init(|| start).await;
     }
 
     /// Starts one server of a toolbox, if it is not running, and waits until the snapshot shows
@@ -280,17 +262,15 @@ impl Gateway {
     ) -> Result<Outcome, CallError> {
         let at = tool.place();
         let server = self.server(&at)?;
-        let mut view = self.snapshot().view(&tool.toolbox);
-        if view.tool(tool.server.as_str(), &tool.tool).is_none()
-            && self.snapshot().version(server.shared.id()) == 0
-        {
+        // What it listed when it last ran may not be true any more, nor the tool's schema.
+        if self.snapshot().version(server.shared.id()) == 0 {
             server.backend(origin.agent, &self.pool).attach(origin.agent);
             let started = listed(&server.shared, self.snapshots());
             Box::pin(while_starting(&tool.server, origin, started))
                 .await
                 .map_err(|error| server_error(&at, error))?;
-            view = self.snapshot().view(&tool.toolbox);
         }
+        let view = self.snapshot().view(&tool.toolbox);
         let shown =
             view.tool(tool.server.as_str(), &tool.tool).ok_or_else(|| self.unknown_tool(tool))?;
         // The view shows nothing that policy denies; so denied and missing look alike.
@@ -457,6 +437,7 @@ impl Gateway {
     /// The tool that a registered name means. A name of a server that has never been listed is
     /// found by starting the servers that may have it.
     pub async fn resolve(&self, name: &str, origin: Origin<'_>) -> Result<ToolId, CallError> {
+        self.recalled().await;
         if let Some(tool) = self.snapshot().resolve(name) {
             return Ok(tool.clone());
         }

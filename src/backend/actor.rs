@@ -14,7 +14,7 @@ use crate::backend::live::Parts;
 use crate::backend::start::{self, Started};
 use crate::backend::switchboard::Switchboard;
 use crate::backend::{
-    BackendId, Change, Changed, Context, Error, Listed, Live, Spec, StartFailure,
+    BackendId, Change, Changed, Context, Error, Listed, Live, Record, Spec, StartFailure, Store,
 };
 use crate::catalog::Listing;
 use crate::raw::Raw;
@@ -58,6 +58,8 @@ pub(crate) struct Actor {
     pub(crate) status: watch::Sender<Status>,
     pub(crate) board: Arc<Switchboard>,
     pub(crate) events: mpsc::Sender<Changed>,
+    /// The last listing on its way to the store.
+    pub(crate) keeping: Option<JoinHandle<()>>,
 }
 
 /// Which part of its life the server is in.
@@ -113,7 +115,7 @@ impl Actor {
         let mut state = State::Stopped;
         let mut restarts = Restarts::new();
         let mut versions = 0;
-        let mut era = start::first_era(&self.spec.reach);
+        let mut era = None;
         let shutdown = self.context.shutdown.clone();
         while !shutdown.is_cancelled() && self.is_wanted() {
             state = match state {
@@ -147,7 +149,7 @@ impl Actor {
                     result = &mut start => {
                         match result.unwrap_or_else(|_| Err(StartFailure::internal())) {
                             Ok(started) => {
-                                era = started.greeting.era;
+                                era = Some(started.greeting.era);
                                 versions += 1;
                                 let running = self.publish(started, versions).await;
                                 answer(waiting, &Ok(running.live.clone()));
@@ -214,9 +216,10 @@ impl Actor {
     }
 
     /// Makes a started server known: first to the snapshot, then to those who wait for it.
-    async fn publish(&self, started: Started, version: u64) -> Running {
+    async fn publish(&mut self, started: Started, version: u64) -> Running {
         let first = Listed { version, listing: Arc::clone(&started.listing) };
         self.report(Change::Listed(first.clone())).await;
+        self.keep(started.greeting.era, Arc::clone(&first.listing));
         let (listed, listed_receiver) = watch::channel(first);
         let (death, death_receiver) = watch::channel(None);
         let live = Live::new(Parts {
@@ -249,6 +252,26 @@ impl Actor {
                 }
             }
         });
+    }
+
+    /// Puts a listing into the store, after those before it.
+    fn keep(&mut self, era: Era, listing: Arc<Listing>) {
+        let Some(keeper) = self.context.keeper.clone() else { return };
+        let (last, spec) = (self.keeping.take(), Arc::clone(&self.spec));
+        self.keeping = Some(self.context.tasks.spawn(async move {
+            if let Some(last) = last {
+                // Whatever became of it, this one is newer.
+                let _ = last.await;
+            }
+            let keep = move |store: &Store| {
+                let record = Record { server: spec.server.clone(), era, listing };
+                if let Err(error) = store.keep(&spec.reach, spec.protocol, &record) {
+                    let server = &spec.label;
+                    tracing::debug!(server, %error, "its listing could not be kept");
+                }
+            };
+            keeper.run(keep).await;
+        }));
     }
 
     async fn report(&self, change: Change) {
@@ -309,6 +332,7 @@ impl Actor {
                         *versions += 1;
                         let next = Listed { version: *versions, listing: Arc::new(listing) };
                         running.listed.send_replace(next.clone());
+                        self.keep(running.started.greeting.era, Arc::clone(&next.listing));
                         self.report(Change::Listed(next)).await;
                     }
                     Ok(Err(reason)) => {

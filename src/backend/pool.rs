@@ -1,11 +1,11 @@
 //! The pool: one backend for all entries with the same launch, and the end of them all.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use foldhash::{HashMap, HashMapExt};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -13,8 +13,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::actor::{Actor, Status};
 use crate::backend::guard::Guard;
+use crate::backend::store::Keeper;
 use crate::backend::switchboard::Switchboard;
-use crate::backend::{Backend, BackendId, Changed, ChildEnvironment, Context, Reach, Spec};
+use crate::backend::{
+    Backend, BackendId, Changed, ChildEnvironment, Context, Reach, Remembered, Spec, Store,
+};
 use crate::config::Protocol;
 
 /// How long the end of all servers may take.
@@ -28,6 +31,8 @@ pub struct PoolOptions {
     /// Our own executable, which `mcp-workbench` means as a command, and which becomes the guard
     /// when it is run as `guard`; `None`: the command is looked for on `PATH`, and no guard.
     pub program: Option<PathBuf>,
+    /// Where it is kept what servers list; `None`: nowhere.
+    pub store: Option<Arc<Store>>,
 }
 
 /// All backends. Nothing is started by making one.
@@ -54,14 +59,17 @@ struct Key {
 impl Pool {
     /// An empty pool.
     pub fn new(options: PoolOptions) -> Self {
-        let PoolOptions { environment, program } = options;
+        let PoolOptions { environment, program, store } = options;
+        let tasks = TaskTracker::new();
+        let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone())));
         let context = Context {
             environment,
             guard: Arc::new(Guard::new(program.clone())),
             program,
-            tasks: TaskTracker::new(),
+            tasks,
             deadlines: Arc::default(),
             shutdown: CancellationToken::new(),
+            keeper,
         };
         let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
         context
@@ -101,6 +109,7 @@ impl Pool {
             status,
             board: Arc::clone(&board),
             events,
+            keeping: None,
         };
         self.context.tasks.spawn(actor.run());
         let backend = Backend { id, commands, status: status_receiver, board };
@@ -108,6 +117,30 @@ impl Pool {
             backends.shared.insert(key, backend.clone());
         }
         backend
+    }
+
+    /// What is known of these servers from the last time that they ran.
+    pub(crate) fn recall(
+        &self,
+        specs: Vec<(BackendId, Arc<Spec>)>,
+    ) -> impl Future<Output = HashMap<BackendId, Remembered>> + Send + use<> {
+        let keeper = self.context.keeper.clone();
+        async move {
+            let Some(keeper) = keeper else { return HashMap::new() };
+            let recall = move |store: &Store| {
+                let recall = |(id, spec): (BackendId, Arc<Spec>)| {
+                    let (record, since) = store.recall(&spec.reach, spec.protocol)?;
+                    Some((id, Remembered { listing: record.listing, since }))
+                };
+                specs.into_iter().filter_map(recall).collect()
+            };
+            keeper.run(recall).await.unwrap_or_default()
+        }
+    }
+
+    /// Whether anything may be known before servers run.
+    pub(crate) fn has_store(&self) -> bool {
+        self.context.keeper.is_some()
     }
 
     /// Ends every server, all at once, and returns when nothing of them is left, after 1.6 s at

@@ -39,10 +39,18 @@ impl Started {
     }
 }
 
-/// The era that a server is greeted in first, as long as nothing is known of it: it costs a child
-/// process more to hear what it does not know.
-pub(crate) fn first_era(reach: &Reach) -> Era {
-    match reach {
+/// The era that a server is greeted in first by a process that has not started it yet: the one that
+/// worked for another, else by what it costs, which is more for a child that hears what it does not
+/// know.
+async fn first_era(spec: &Arc<Spec>, context: &Context) -> Era {
+    if let Some(keeper) = &context.keeper {
+        let known = Arc::clone(spec);
+        let recall = keeper.run(move |store| store.recall(&known.reach, known.protocol));
+        if let Some((record, _)) = recall.await.flatten() {
+            return record.era;
+        }
+    }
+    match spec.reach {
         Reach::Stdio(_) => Era::Legacy,
         Reach::Http(_) => Era::Modern,
     }
@@ -53,12 +61,16 @@ pub(crate) async fn start(
     spec: Arc<Spec>,
     context: Arc<Context>,
     board: Arc<Switchboard>,
-    era: Era,
+    era: Option<Era>,
     not_before: Option<Instant>,
 ) -> Result<Started, StartFailure> {
     if let Some(then) = not_before {
         sleep_until(then).await;
     }
+    let era = match era {
+        Some(era) => era,
+        None => first_era(&spec, &context).await,
+    };
     let first = match attempt(&spec, &context, &board, spec.protocol, era).await {
         Ok(started) => return Ok(started),
         Err(Attempt::Failed(failure)) => return Err(failure),

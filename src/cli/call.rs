@@ -59,8 +59,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         server: ServerName::new(&args.server),
         tool: args.tool.clone(),
     };
-    let outcome =
-        with_gateway(config, async |gateway| call(gateway, &tool, arguments.as_ref()).await)?;
+    let outcome = with_gateway(global, config, async |gateway| {
+        call(gateway, &tool, arguments.as_ref()).await
+    })?;
     match outcome.map_err(|error| explain(&error))? {
         Outcome::Result(result) => report(&tool, &result, args.json),
         Outcome::Error(error) => Err(protocol_error(&tool, &error)),

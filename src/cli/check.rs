@@ -65,7 +65,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         count(config.toolboxes.iter().map(|t| t.servers.len()).sum(), "server"),
     );
     let (mut servers, failures, eclipsed) = if args.connect {
-        with_gateway(config, connect)?
+        with_gateway(global, config, connect)?
     } else {
         (configured(&config), Vec::new(), Vec::new())
     };
@@ -137,7 +137,7 @@ fn program(command: &str) -> String {
 /// shown because others have their names.
 async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>, Vec<String>) {
     let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
-    let starts = servers::start(gateway, &toolboxes).await;
+    let starts = servers::start(gateway, &toolboxes, |_| true).await;
     let snapshot = gateway.snapshot();
     let mut servers = configured(gateway.config());
     for (row, start) in servers.iter_mut().zip(&starts) {

@@ -57,7 +57,7 @@ struct Seen {
 
 /// Shows all of it; fails at the first thing that is not as it should be.
 pub(crate) fn run() -> Result<ExitCode, Error> {
-    let options = pool_options();
+    let options = pool_options(None);
     let shown = async { timeout(PATIENCE, show(&options)).await };
     match block_on(app::until_signal(shown))?.map_err(Error::internal)? {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),

@@ -1,10 +1,12 @@
 //! `list`: the tools of a toolbox, or of all.
 
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::cli::cache;
 use crate::cli::call;
 use crate::cli::error::Error;
 use crate::cli::servers::{self, Start};
@@ -13,6 +15,7 @@ use crate::cli::table::{Align, Table};
 use crate::cli::{Global, print, with_gateway};
 use crate::config::ToolboxConfig;
 use crate::gateway::Gateway;
+use crate::name::Place;
 use crate::raw::Raw;
 use crate::toolbox::ViewTool;
 
@@ -20,12 +23,14 @@ const EXAMPLES: &str = "\
 Examples:
   mcp-workbench list                  List the tools of every toolbox
   mcp-workbench list desk             List the tools of one toolbox
-  mcp-workbench list desk --json      Print their definitions too";
+  mcp-workbench list desk --json      Print their definitions too
+  mcp-workbench list --refresh        Ask every server anew";
 
 /// List the tools of a toolbox, or of all
 ///
-/// Starts the servers and shows what they have: the tools that the configuration lets through,
-/// and how large their definitions are. Tokens are an estimate, one for 4.5 bytes.
+/// Shows what servers have: the tools that the configuration lets through, and how large their
+/// definitions are. Servers that have run before are not started for it; what they listed then is
+/// kept. Tokens are an estimate, one for 4.5 bytes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -34,6 +39,9 @@ pub(crate) struct Args {
     /// Print JSON, definitions included
     #[arg(long)]
     json: bool,
+    /// Start every server, whatever is kept of it
+    #[arg(long)]
+    refresh: bool,
 }
 
 /// One tool, for those who read JSON.
@@ -58,12 +66,22 @@ struct Failed<'a> {
     hint: &'a str,
 }
 
+/// One server that was not started, for those who read JSON.
+#[derive(Serialize)]
+struct Kept<'a> {
+    toolbox: &'a str,
+    server: &'a str,
+    age_seconds: u64,
+}
+
 #[derive(Serialize)]
 struct Listed<'a> {
     tools: Vec<Entry<'a>>,
     #[serde(flatten)]
     size: Size,
     failed: Vec<Failed<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kept: Vec<Kept<'a>>,
 }
 
 /// Lists; fails where no server could be started.
@@ -72,7 +90,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     if config.toolboxes.is_empty() {
         print::note(&"there are no toolboxes: every server is disabled");
     }
-    with_gateway(config, async |gateway| list(gateway, args).await)?
+    with_gateway(global, config, async |gateway| list(gateway, args).await)?
 }
 
 async fn list(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
@@ -80,15 +98,27 @@ async fn list(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
         Some(name) => vec![gateway.toolbox(name).map_err(|e| call::explain(&e))?],
         None => gateway.config().toolboxes.iter().collect(),
     };
-    let starts = servers::start(gateway, &toolboxes).await;
-    let has_listed = starts.is_empty() || starts.iter().any(|start| start.failure.is_none());
+    gateway.recalled().await;
+    let mut kept = if args.refresh { Vec::new() } else { gateway.remembered() };
+    kept.retain(|(place, _)| toolboxes.iter().any(|toolbox| toolbox.name == place.toolbox));
+    let is_kept = |wanted: &Place| kept.iter().any(|(place, _)| place == wanted);
+    let starts = servers::start(gateway, &toolboxes, |place| !is_kept(place)).await;
+    let has_started = starts.iter().any(|start| start.failure.is_none());
+    let has_listed = starts.is_empty() || has_started || !kept.is_empty();
     let snapshot = gateway.snapshot();
     let views: Vec<_> = toolboxes.iter().map(|t| snapshot.view(&t.name)).collect();
     let tools: Vec<&ViewTool> = views.iter().flat_map(|view| &view.tools).collect();
     if args.json {
-        print::json(&in_json(&tools, &starts))?;
+        print::json(&in_json(&tools, &starts, &kept))?;
     } else if !toolboxes.is_empty() && has_listed {
         print::data(&in_words(&tools, &toolboxes))?;
+    }
+    if let Some(oldest) = kept.iter().map(|(_, since)| cache::age(*since)).max() {
+        print::note(&format!(
+            "{} not started and shown as last listed, {} ago at most; `--refresh` asks anew",
+            count(kept.len(), "server"),
+            cache::in_words(oldest),
+        ));
     }
     let failures = starts.iter().filter_map(Start::explanation);
     for failure in failures {
@@ -129,7 +159,16 @@ fn in_words(tools: &[&ViewTool], toolboxes: &[&ToolboxConfig]) -> String {
     if tools.is_empty() { summary } else { format!("{table}\n\n{summary}") }
 }
 
-fn in_json<'a>(tools: &[&'a ViewTool], starts: &'a [Start]) -> Listed<'a> {
+fn in_json<'a>(
+    tools: &[&'a ViewTool],
+    starts: &'a [Start],
+    kept: &'a [(Place, SystemTime)],
+) -> Listed<'a> {
+    let kept = kept.iter().map(|(place, since)| Kept {
+        toolbox: place.toolbox.as_str(),
+        server: place.server.as_str(),
+        age_seconds: cache::age(*since).as_secs(),
+    });
     let tool = |tool: &&'a ViewTool| Entry {
         toolbox: tool.id.toolbox.as_str(),
         server: tool.id.server.as_str(),
@@ -151,6 +190,7 @@ fn in_json<'a>(tools: &[&'a ViewTool], starts: &'a [Start]) -> Listed<'a> {
         tools: tools.iter().map(tool).collect(),
         size: tools.iter().map(|tool| size(tool)).sum(),
         failed: starts.iter().filter_map(failed).collect(),
+        kept: kept.collect(),
     }
 }
 

@@ -34,7 +34,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
             })?;
-            let served = app::serve_http(loaded.config, pool_options(), listener).await;
+            let served =
+                app::serve_http(loaded.config, pool_options(global.store()), listener).await;
             served.map_err(Error::internal)
         })??;
         return Ok(ExitCode::SUCCESS);
@@ -45,7 +46,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
               hint: `mcp-workbench demo` shows what an agent sees",
         );
     }
-    block_on(app::serve_stdio(loaded.config, pool_options()))?.map_err(Error::internal)?;
+    block_on(app::serve_stdio(loaded.config, pool_options(global.store())))?
+        .map_err(Error::internal)?;
     Ok(ExitCode::SUCCESS)
 }
 

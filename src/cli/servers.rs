@@ -9,7 +9,7 @@ use crate::catalog::shorten;
 use crate::cli::progress::Spinner;
 use crate::config::ToolboxConfig;
 use crate::gateway::{FailedServer, Gateway, Presence};
-use crate::name::{ServerName, ToolboxName};
+use crate::name::{Place, ServerName, ToolboxName};
 
 /// The longest line of progress, in characters.
 const SPINNER: usize = 70;
@@ -37,14 +37,23 @@ impl Start {
     }
 }
 
-/// Starts every server of these toolboxes, and waits for each as long as its configuration says.
-pub(crate) async fn start(gateway: &Gateway, toolboxes: &[&ToolboxConfig]) -> Vec<Start> {
+/// Starts the servers of these toolboxes that are wanted, and waits for each as long as its
+/// configuration says.
+pub(crate) async fn start(
+    gateway: &Gateway,
+    toolboxes: &[&ToolboxConfig],
+    is_wanted: impl Fn(&Place) -> bool,
+) -> Vec<Start> {
     let mut starting = JoinSet::new();
     let mut waiting = Vec::new();
     let nobody = Presence::new(None);
     for toolbox in toolboxes {
         for server in &toolbox.servers {
-            let (toolbox, server) = (toolbox.name.clone(), server.name.clone());
+            let place = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
+            if !is_wanted(&place) {
+                continue;
+            }
+            let Place { toolbox, server } = place;
             let index = waiting.len();
             waiting.push(Some(format!("{toolbox}/{server}")));
             let start = gateway.start(&toolbox, &server, &nobody);

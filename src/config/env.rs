@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use etcetera::base_strategy::{BaseStrategy, choose_native_strategy};
+
 /// Where environment variables come from.
 pub trait EnvSource {
     /// The value of `name`; set but empty counts as set.
@@ -18,6 +20,11 @@ pub trait EnvSource {
     /// The home folder of the user, which `~` stands for.
     fn home(&self) -> Option<PathBuf> {
         self.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
+    }
+
+    /// The user's folder for what can be made again.
+    fn cache(&self) -> Option<PathBuf> {
+        self.home().map(|home| home.join(".cache"))
     }
 }
 
@@ -39,6 +46,11 @@ impl EnvSource for ProcessEnv {
 
     fn home(&self) -> Option<PathBuf> {
         std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
+    }
+
+    /// Where the platform has it, such as `~/Library/Caches`.
+    fn cache(&self) -> Option<PathBuf> {
+        choose_native_strategy().ok().map(|folders| folders.cache_dir())
     }
 }
 

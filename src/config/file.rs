@@ -17,6 +17,8 @@ use crate::name::{ServerName, ToolboxName};
 
 /// The variable that names the configuration file.
 const VARIABLE: &str = "WORKBENCH_CONFIG";
+/// The variable that names the folder for what can be made again.
+const CACHE_VARIABLE: &str = "MCP_WORKBENCH_CACHE";
 /// The configuration file, if nothing names another.
 const DEFAULT_FILE: &str = "./workbench-config.json";
 /// Files of other programs that are looked for if that is not there.
@@ -55,12 +57,28 @@ pub fn locate(explicit: Option<PathBuf>, env: &dyn EnvSource, cwd: &Path) -> Loc
         (None, Some(path)) => (path.into(), ChosenBy::Variable),
         (None, None) => (DEFAULT_FILE.into(), ChosenBy::Default),
     };
+    let path = absolute(&shown, env, cwd);
+    Location { shown, path, chosen_by }
+}
+
+/// The folder for what can be made again: `explicit`, else `MCP_WORKBENCH_CACHE`, else our own in
+/// that of the user; `None` if nobody knows where that is. `~` is expanded as in [`locate`].
+pub fn locate_cache(explicit: Option<&Path>, env: &dyn EnvSource, cwd: &Path) -> Option<PathBuf> {
+    let from_variable = || env.get(CACHE_VARIABLE).filter(|path| !path.is_empty());
+    let named = explicit.map(Path::to_owned).or_else(|| from_variable().map(PathBuf::from));
+    match named {
+        Some(path) => Some(absolute(&path, env, cwd)),
+        None => Some(env.cache()?.join(env!("CARGO_PKG_NAME"))),
+    }
+}
+
+fn absolute(shown: &Path, env: &dyn EnvSource, cwd: &Path) -> PathBuf {
     let expanded = match (shown.strip_prefix("~"), env.home()) {
         (Ok(rest), Some(home)) => home.join(rest),
-        (_, _) => shown.clone(),
+        (_, _) => shown.to_owned(),
     };
     let path = cwd.join(expanded);
-    Location { shown, path: std::path::absolute(&path).unwrap_or(path), chosen_by }
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// Finds out which file to read: as [`locate`], but where nothing names a file and ours is not

@@ -22,7 +22,7 @@ pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
     pass_on(session, asked, reply, move |passed| async move {
         let Passed { session, exposure, presence, asked, events } = &passed;
         if exposure.is_direct() {
-            exposure.gateway().start_all(presence).await;
+            exposure.gateway().run_all(presence).await;
         }
         let Some(place) = find(&passed) else { return unknown(&asked.method) };
         let origin = origin(session, presence, &asked.meta, events);

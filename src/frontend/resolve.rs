@@ -5,6 +5,7 @@ use serde::Deserialize;
 use crate::backend::Outcome;
 use crate::exposure::Exposure;
 use crate::frontend::calls::Passed;
+use crate::gateway::Snapshot;
 use crate::name::{Place, uri_prefix};
 use crate::raw::{self, Raw};
 use crate::wire::incoming::error_object;
@@ -15,9 +16,10 @@ const RESOURCE_NOT_FOUND: i64 = -32002;
 const INVALID_PARAMS: i64 = -32602;
 
 /// The servers that may have a resource, most likely first, each with its own address for it.
-/// Where everything is shown, everything is started first.
+/// Where everything is shown, everything is listed first.
 pub(crate) async fn resource(passed: &Passed, uri: &str) -> Vec<(Place, String)> {
     start_all_if_direct(passed).await;
+    run_all_unless_known(passed, |snapshot| snapshot.uris().resolve(uri).is_some()).await;
     in_snapshot(&passed.exposure, uri)
 }
 
@@ -61,6 +63,7 @@ pub(crate) async fn prompt(passed: &Passed, name: &str) -> Option<(Place, String
 /// The server that has a resource template, and its own spelling of it.
 pub(crate) async fn template(passed: &Passed, uri: &str) -> Option<(Place, String)> {
     start_all_if_direct(passed).await;
+    run_all_unless_known(passed, |snapshot| snapshot.templates().resolve(uri).is_some()).await;
     let snapshot = passed.exposure.gateway().snapshot();
     let template = snapshot.templates().resolve(uri);
     let found = template.map(|thing| (thing.place.clone(), thing.name.clone()));
@@ -70,6 +73,15 @@ pub(crate) async fn template(passed: &Passed, uri: &str) -> Option<(Place, Strin
 async fn start_all_if_direct(passed: &Passed) {
     if passed.exposure.is_direct() {
         passed.exposure.gateway().start_all(&passed.presence).await;
+    }
+}
+
+/// Lets every server run where everything is shown and the snapshot does not say whom to ask:
+/// among those that run is looked for whose it may be.
+async fn run_all_unless_known(passed: &Passed, is_known: impl Fn(&Snapshot) -> bool) {
+    let gateway = passed.exposure.gateway();
+    if passed.exposure.is_direct() && !is_known(&gateway.snapshot()) {
+        gateway.run_all(&passed.presence).await;
     }
 }
 

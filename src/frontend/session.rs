@@ -312,6 +312,10 @@ impl Session {
     async fn watch(&self) {
         let Some(Introduced { exposure, .. }) = self.introduced.get() else { return };
         let mut snapshots = exposure.gateway().snapshots();
+        // What is known before anything runs is in the agent's first list, and no change.
+        exposure.gateway().recalled().await;
+        let known = snapshots.borrow_and_update().clone();
+        self.state(|state| state.update(exposure, &known));
         while snapshots.changed().await.is_ok() {
             sleep(DEBOUNCE).await;
             let snapshot = snapshots.borrow_and_update().clone();

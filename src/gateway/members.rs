@@ -40,6 +40,11 @@ impl Server {
         Self { call_timeout, shared, spec, owners: Mutex::default() }
     }
 
+    /// What it is made of.
+    pub(crate) fn spec(&self) -> &Arc<Spec> {
+        &self.spec
+    }
+
     /// Whether it may know the agent's roots.
     pub(crate) fn has_roots(&self) -> bool {
         self.spec.has_roots

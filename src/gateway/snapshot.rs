@@ -1,11 +1,13 @@
 //! What everybody sees: the views of all toolboxes, written by one task, read by all.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use foldhash::{HashMap, HashMapExt};
 use tokio::sync::{mpsc, watch};
 
-use crate::backend::{BackendId, Change, Changed, Listed};
+use crate::backend::{BackendId, Change, Changed, Listed, Remembered};
 use crate::catalog::Listing;
 use crate::config::Config;
 use crate::name::{
@@ -26,9 +28,18 @@ pub struct Snapshot {
     uris: UniqueNames,
     templates: UniqueNames,
     versions: HashMap<BackendId, u64>,
+    /// When what is shown of a backend that has not been listed yet was last found to be true.
+    remembered: HashMap<BackendId, SystemTime>,
+    /// Whether what the store of listings knows is shown.
+    has_recalled: bool,
 }
 
 impl Snapshot {
+    /// Nothing is known, and nothing is still to be recalled if `has_recalled`.
+    pub(crate) fn nothing(has_recalled: bool) -> Self {
+        Self { has_recalled, ..Self::default() }
+    }
+
     /// What a toolbox shows; empty while none of its servers has been listed.
     pub fn view(&self, toolbox: &ToolboxName) -> Arc<View> {
         self.views.get(toolbox).cloned().unwrap_or_default()
@@ -82,14 +93,24 @@ impl Snapshot {
         self.names.names()
     }
 
-    /// Which of a backend's listings is shown; 0 while none is.
+    /// Which of a backend's listings is shown; 0 while none is, or one from before it ran.
     pub(crate) fn version(&self, backend: BackendId) -> u64 {
         self.versions.get(&backend).copied().unwrap_or_default()
     }
 
-    /// Whether any of a backend's listings is shown.
+    /// Whether any of a backend's listings is shown, be it an old one.
     pub(crate) fn has_listed(&self, backend: BackendId) -> bool {
         self.versions.contains_key(&backend)
+    }
+
+    /// When what is shown of a backend was last found to be true, if that was before it ran.
+    pub(crate) fn remembered(&self, backend: BackendId) -> Option<SystemTime> {
+        self.remembered.get(&backend).copied()
+    }
+
+    /// Whether what the store of listings knows is shown.
+    pub(crate) fn has_recalled(&self) -> bool {
+        self.has_recalled
     }
 }
 
@@ -111,17 +132,28 @@ impl Writer {
         Self { config, policy, sources, listings: HashMap::new() }
     }
 
-    /// Publishes a new snapshot for every change, until nobody can change anything any more.
+    /// Publishes what is remembered, then a new snapshot for every change, until nobody can change
+    /// anything any more.
     pub(crate) async fn run(
         mut self,
+        remembered: impl Future<Output = HashMap<BackendId, Remembered>>,
         mut changes: mpsc::Receiver<Changed>,
         publish: watch::Sender<Arc<Snapshot>>,
     ) {
+        let remembered = remembered.await;
+        let since = remembered.iter().map(|(id, remembered)| (*id, remembered.since)).collect();
+        let changed: HashSet<_> = remembered.keys().copied().collect();
+        for (id, Remembered { listing, .. }) in remembered {
+            self.listings.insert(id, Listed { version: 0, listing });
+        }
+        let first = self.next(&Snapshot { remembered: since, ..Snapshot::nothing(true) }, &changed);
+        publish.send_replace(Arc::new(first));
         while let Some(Changed { backend, change }) = changes.recv().await {
             match change {
                 Change::Listed(listed) => {
                     self.listings.insert(backend, listed);
-                    let next = self.next(&publish.borrow(), backend);
+                    let mut next = self.next(&publish.borrow(), &HashSet::from([backend]));
+                    next.remembered.remove(&backend);
                     publish.send_replace(Arc::new(next));
                 }
                 // Whoever shows what failed has to look again.
@@ -130,22 +162,24 @@ impl Writer {
         }
     }
 
-    /// The snapshot after `last` in which one backend has changed.
-    fn next(&self, last: &Snapshot, changed: BackendId) -> Snapshot {
+    /// The snapshot after `last` in which these backends have changed.
+    fn next(&self, last: &Snapshot, changed: &HashSet<BackendId>) -> Snapshot {
         let mut next = Snapshot {
             views: last.views.clone(),
             versions: last.versions.clone(),
+            remembered: last.remembered.clone(),
+            has_recalled: last.has_recalled,
             ..Snapshot::default()
         };
-        let listed = &self.listings[&changed];
-        next.versions.insert(changed, listed.version);
+        next.versions.extend(changed.iter().map(|id| (*id, self.listings[id].version)));
         let limit = self.config.max_tool_name_length;
         for toolbox in &self.config.toolboxes {
             let source = |server: &ServerName| {
                 let place = Place { toolbox: toolbox.name.clone(), server: server.clone() };
                 self.sources.get(&place).copied()
             };
-            if toolbox.servers.iter().all(|server| source(&server.name) != Some(changed)) {
+            let has_changed = |id: BackendId| changed.contains(&id);
+            if !toolbox.servers.iter().filter_map(|server| source(&server.name)).any(has_changed) {
                 continue;
             }
             let listing = |server: &ServerName| -> Option<&Listing> {

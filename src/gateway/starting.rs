@@ -1,28 +1,56 @@
-//! What is known of servers before any of them is used: who has been listed, who could not be
-//! started, and the start of those that nothing is known of.
+//! What is known of servers before any of them is used: who has been listed, now or when it last
+//! ran, and who could not be started; and the start of many servers at once.
 
+use std::collections::HashSet;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use crate::backend;
+use crate::backend::{Error, Presence};
 use crate::gateway::error::failed;
-use crate::gateway::members::Member;
+use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat};
-use crate::gateway::{FailedServer, Gateway, Origin, START_PATIENCE, place, places};
+use crate::gateway::{FailedServer, Gateway, Origin, place, places};
 use crate::name::Place;
 
+/// How long everything that starts of itself is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is done once, whoever wants it first.
+#[derive(Default)]
+pub(crate) struct Once {
+    listed: OnceCell<()>,
+    started: OnceCell<()>,
+    awaited: OnceCell<()>,
+}
+
 impl Gateway {
-    /// The servers that nothing is known of, in the order of the configuration: they have never
-    /// been listed, neither by us nor as far as the store of listings knows. Those that cannot be
-    /// started at all are not among them.
+    /// Waits until the snapshot shows what servers listed when they last ran, as far as the store
+    /// of listings knows. Nothing is started for it, and it takes milliseconds.
+    pub async fn recalled(&self) {
+        // It cannot fail while there is a writer, and without one there is nothing to wait for.
+        let _ = self.snapshots().wait_for(|snapshot| snapshot.has_recalled()).await;
+    }
+
+    /// The servers that nothing is known of, in the order of the configuration: they have not been
+    /// listed, neither now nor when they last ran. Those that cannot be started at all are not
+    /// among them. See [`Self::recalled`].
     pub fn unlisted(&self) -> Vec<Place> {
         let snapshot = self.snapshot();
-        let places = places(&self.config).map(|(t, s)| place(&t.name, &s.name));
-        let is_unlisted = |place: &Place| match self.members.get(place) {
-            Some(Member::Server(server)) => !snapshot.has_listed(server.shared.id()),
-            Some(Member::Unsupported(_)) | None => false,
+        let is_unlisted = |(_, server): &(Place, &Server)| !snapshot.has_listed(server.shared.id());
+        self.startable().filter(is_unlisted).map(|(place, _)| place).collect()
+    }
+
+    /// The servers of which is shown what they listed when they last ran, and when that was last
+    /// found to be true, in the order of the configuration.
+    pub fn remembered(&self) -> Vec<(Place, SystemTime)> {
+        let snapshot = self.snapshot();
+        let since = |(place, server): (Place, &Server)| {
+            Some((place, snapshot.remembered(server.shared.id())?))
         };
-        places.filter(is_unlisted).collect()
+        self.startable().filter_map(since).collect()
     }
 
     /// The servers that cannot be started, or could not the last time that it was tried, in the
@@ -34,8 +62,7 @@ impl Gateway {
                 Member::Server(server) => server.shared.failure()?,
                 Member::Unsupported(failure) => failure.clone(),
             };
-            let error = backend::Error::StartFailed(failure);
-            let failed = failed(&place.server, &error);
+            let failed = failed(&place.server, &Error::StartFailed(failure));
             Some((place, failed))
         };
         places.filter_map(failure).collect()
@@ -47,10 +74,11 @@ impl Gateway {
     ///
     /// Dropping the future stops the waiting, not the servers, and the next one waits anew.
     pub async fn ensure_listed(&self, origin: Origin<'_>) {
-        self.has_listed_all.get_or_init(|| self.start_unlisted(origin)).await;
+        self.once.listed.get_or_init(|| self.list_unlisted(origin)).await;
     }
 
-    async fn start_unlisted(&self, origin: Origin<'_>) {
+    async fn list_unlisted(&self, origin: Origin<'_>) {
+        self.recalled().await;
         let unlisted = self.unlisted();
         let mut starting = JoinSet::new();
         for (index, place) in unlisted.iter().enumerate() {
@@ -61,7 +89,7 @@ impl Gateway {
         let names = unlisted.iter().map(|place| place.server.to_string()).collect();
         let mut report = Progress::new("first start of servers".to_owned(), names, origin);
         let mut heartbeat = heartbeat();
-        let patience = sleep(START_PATIENCE);
+        let patience = sleep(PATIENCE);
         tokio::pin!(patience);
         loop {
             tokio::select! {
@@ -73,7 +101,7 @@ impl Gateway {
                 },
                 _ = heartbeat.tick() => {}
                 () = &mut patience => {
-                    tracing::info!("not all servers were ready after {} s", START_PATIENCE.as_secs());
+                    tracing::info!("not all servers were ready after {} s", PATIENCE.as_secs());
                     break;
                 }
             }
@@ -81,4 +109,50 @@ impl Gateway {
         }
         starting.detach_all();
     }
+
+    /// Starts every server, if that has not been tried yet, and waits as [`Self::ensure_listed`]
+    /// does: for those alone that nothing is known of.
+    pub async fn start_all(&self, agent: &Presence) {
+        let start = async {
+            self.recalled().await;
+            let unlisted: HashSet<_> = self.unlisted().into_iter().collect();
+            let mut starting = JoinSet::new();
+            for (place, _) in self.startable().filter(|(place, _)| !unlisted.contains(place)) {
+                starting.spawn(self.start(&place.toolbox, &place.server, agent));
+            }
+            starting.detach_all();
+        };
+        self.once.started.get_or_init(|| start).await;
+        self.ensure_listed(Origin::nobody(agent)).await;
+    }
+
+    /// The same, and waits for those too that were listed when they last ran, for 10 s once.
+    pub async fn run_all(&self, agent: &Presence) {
+        self.start_all(agent).await;
+        let wait = async {
+            let has_not_failed = |(_, server): &(Place, &Server)| server.shared.failure().is_none();
+            let mut starting = JoinSet::new();
+            for (place, _) in self.startable().filter(has_not_failed) {
+                starting.spawn(self.start(&place.toolbox, &place.server, agent));
+            }
+            let all = async { while starting.join_next().await.is_some() {} };
+            if timeout(PATIENCE, all).await.is_err() {
+                tracing::info!("not all servers were running after {} s", PATIENCE.as_secs());
+            }
+            starting.detach_all();
+        };
+        self.once.awaited.get_or_init(|| wait).await;
+    }
+
+    /// The servers that can be started, in the order of the configuration.
+    fn startable(&self) -> impl Iterator<Item = (Place, &Server)> {
+        let places = places(&self.config).map(|(t, s)| place(&t.name, &s.name));
+        places.filter_map(|place| match self.members.get(&place)? {
+            Member::Server(server) => Some((place, &**server)),
+            Member::Unsupported(_) => None,
+        })
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,7 @@ mod extensions;
 mod fakes;
 mod fidelity;
 mod greetings;
+mod listing_store;
 mod overrides;
 mod pairings;
 mod questions;

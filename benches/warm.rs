@@ -1,0 +1,123 @@
+//! What is known before anything runs, and how soon: a table, not a test.
+//!
+//! `cargo bench --bench warm`. Fifty servers of ten tools each have run once; then the program is
+//! started again and again, and asked what there is.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+#[path = "stdio/client.rs"]
+#[allow(dead_code, reason = "nothing is called here")]
+mod client;
+
+use client::Client;
+
+/// The modes that show what servers have without having been asked to open anything.
+// `activate` and `modular` belong here.
+const MODES: [&str; 1] = ["direct"];
+const TOOLBOXES: usize = 10;
+const SERVERS: usize = 5;
+/// How many starts are timed.
+const STARTS: usize = 30;
+
+fn main() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let folder = folder.path();
+    println!("{} servers with 10 tools each\n", TOOLBOXES * SERVERS);
+    println!("{:<52}{:>12}{:>12}{:>12}", "ms", "median", "min", "max");
+    for mode in MODES {
+        let config = configuration(folder, mode);
+        let cold = Client::start(program(&config, &folder.join("empty"), &["serve"]));
+        print_times(&format!("{mode}: first `tools/list` ever"), &[first_list(cold).1]);
+        let cache = folder.join("cache");
+        let time = run(program(&config, &cache, &["cache", "refresh"]));
+        print_times("`cache refresh`", &[time]);
+        let time = |_| first_list(Client::start(program(&config, &cache, &["serve"])));
+        let (greeted, listed): (Vec<_>, Vec<_>) = (0..STARTS).map(time).unzip();
+        print_times(&format!("{mode}: start until `initialize` is answered"), &greeted);
+        print_times(&format!("{mode}: from there until `tools/list` is"), &listed);
+        let time = |_| run(program(&config, &cache, &["list"]));
+        print_times("`list`, from start to end", &(0..STARTS).map(time).collect::<Vec<_>>());
+    }
+}
+
+/// How long the greeting takes, from the start, and the list after it.
+fn first_list(mut agent: Client) -> (Duration, Duration) {
+    let start = Instant::now();
+    agent.initialize();
+    let greeted = start.elapsed();
+    agent.request("tools/list", "{}");
+    let listed = start.elapsed().saturating_sub(greeted);
+    let count = agent.answer().matches("inputSchema").count();
+    assert_eq!(count, TOOLBOXES * SERVERS * 10, "all tools are listed");
+    (greeted, listed)
+}
+
+fn run(mut command: Command) -> Duration {
+    let start = Instant::now();
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    assert!(status.is_ok_and(|status| status.success()), "{command:?} fails");
+    start.elapsed()
+}
+
+/// A configuration with many servers, each of its own.
+fn configuration(folder: &Path, mode: &str) -> PathBuf {
+    let mut toolboxes = Map::new();
+    for toolbox in 0..TOOLBOXES {
+        let mut servers = Map::new();
+        for server in 0..SERVERS {
+            let name = format!("s{toolbox}x{server}");
+            let tools: Vec<_> = (0..10).map(|number| tool(&format!("{name}_{number}"))).collect();
+            let script = folder.join(format!("{name}.script.json"));
+            fs::write(&script, json!({ "tools": tools }).to_string()).expect("a file");
+            let argument = format!("@{}", script.display());
+            let command = env!("CARGO_BIN_EXE_fake-mcp-server");
+            servers.insert(name, json!({ "command": command, "args": [argument] }));
+        }
+        let entry = json!({ "description": "Tools to measure with", "mcpServers": servers });
+        toolboxes.insert(format!("box{toolbox}"), entry);
+    }
+    let config = folder.join(format!("{mode}.json"));
+    let text = json!({ "toolMode": mode, "toolboxes": toolboxes }).to_string();
+    fs::write(&config, text).expect("a file in the folder");
+    config
+}
+
+/// A tool of an ordinary size.
+fn tool(name: &str) -> Value {
+    let property = json!({ "type": "string", "description": "What to say again" });
+    json!({
+        "name": name,
+        "description": "Says again what it is told. ".repeat(20),
+        "inputSchema": { "type": "object", "properties": { "text": property } },
+    })
+}
+
+/// The program, with nothing of our environment but the search path.
+fn program(config: &Path, cache: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-workbench"));
+    command.env_clear().args(args).arg("--config").arg(config).arg("--cache-dir").arg(cache);
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    command
+}
+
+fn print_times(name: &str, times: &[Duration]) {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    let [median, min, max] =
+        [50, 0, 100].map(|percent| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e3);
+    println!("{name:<52}{median:>12.1}{min:>12.1}{max:>12.1}");
+}

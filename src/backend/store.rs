@@ -1,0 +1,337 @@
+//! The store: what each server listed when it last ran, on disk, so that it is known before the
+//! server runs again.
+//!
+//! *Theory of operation.* There is one folder with one file for each server ([`record`]), called by
+//! its [`fingerprint`], and the key of those. Files are replaced whole, so whoever reads sees one
+//! listing or another and never half of one; several processes may share a store, and the last
+//! one's word counts. A file's time is when its listing was last found to be true. What cannot be
+//! read is as good as not there: the store only ever spares waiting. All functions here block; the
+//! [`Keeper`] runs them beside the tasks that serve agents.
+
+mod fingerprint;
+mod keeper;
+mod record;
+
+use std::fs::{self, DirEntry, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tempfile::NamedTempFile;
+
+use crate::backend::Reach;
+use crate::backend::store::fingerprint::Key;
+use crate::config::Protocol;
+
+pub use crate::backend::store::fingerprint::Fingerprint;
+pub(crate) use crate::backend::store::keeper::Keeper;
+pub use crate::backend::store::record::{Record, Unusable};
+
+/// The folder of the store in that of the cache.
+const FOLDER: &str = "listings";
+/// The file that has the key.
+const KEY: &str = "key";
+/// What the names of listings end in.
+const EXTENSION: &str = "listing";
+/// What the names of files begin with that are being written.
+const UNFINISHED: &str = ".unfinished-";
+/// The most bytes of one listing; a longer one is not kept.
+const MAX_FILE: u64 = 8 * 1024 * 1024;
+/// The most listings, and the most bytes of all; beyond, the oldest go.
+const MAX_FILES: usize = 512;
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// How old a file that is being written must be to have been left behind.
+const ABANDONED: Duration = Duration::from_hours(1);
+
+/// A store of listings in a folder.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    key: Mutex<Option<Key>>,
+}
+
+/// What a store has of one server.
+#[derive(Debug)]
+pub struct Entry {
+    /// Which server.
+    pub fingerprint: Fingerprint,
+    /// How many bytes the file has.
+    pub bytes: u64,
+    /// When the listing was last found to be true.
+    pub since: SystemTime,
+    /// What it says.
+    pub record: Result<Record, Unusable>,
+}
+
+impl Store {
+    /// The store in this folder for caches. Nothing is read or written yet.
+    pub fn new(cache: &Path) -> Self {
+        Self { folder: cache.join(FOLDER), key: Mutex::default() }
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What is known of a server that is reached so and spoken to in these revisions.
+    pub fn look_up(&self, reach: &Reach, protocol: Protocol) -> Option<Entry> {
+        let found = self.existing_key().and_then(|key| {
+            let Some(key) = key else { return Ok(None) };
+            self.entry(Fingerprint::new(&key, reach, protocol))
+        });
+        found.unwrap_or_else(|error| {
+            tracing::debug!(%error, "the store of listings cannot be read");
+            None
+        })
+    }
+
+    /// The same, if it can be used.
+    pub(crate) fn recall(&self, reach: &Reach, protocol: Protocol) -> Option<(Record, SystemTime)> {
+        let Entry { fingerprint, since, record, .. } = self.look_up(reach, protocol)?;
+        match record {
+            Ok(record) => Some((record, since)),
+            Err(why) => {
+                tracing::debug!(file = fingerprint.as_str(), "a stored listing is ignored: {why}");
+                None
+            }
+        }
+    }
+
+    /// Everything that there is, in the order of the files' names.
+    pub fn entries(&self) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for file in self.files()? {
+            if let Kind::Listing(fingerprint) = kind(&file) {
+                entries.extend(self.entry(fingerprint)?);
+            }
+        }
+        entries.sort_by(|a, b| a.fingerprint.cmp(&b.fingerprint));
+        Ok(entries)
+    }
+
+    /// Keeps what a server has just listed.
+    pub(crate) fn keep(
+        &self,
+        reach: &Reach,
+        protocol: Protocol,
+        record: &Record,
+    ) -> io::Result<()> {
+        let text = record.encode().map_err(io::Error::other)?;
+        let path = self.path(&Fingerprint::new(&self.own_key()?, reach, protocol));
+        if text.len() as u64 > MAX_FILE {
+            tracing::debug!(server = record.server, "its listing is too long to be kept");
+            return absent_is_fine(fs::remove_file(path));
+        }
+        if read(&path).is_ok_and(|last| last == text) {
+            return File::options().append(true).open(path)?.set_modified(SystemTime::now());
+        }
+        let mut file = self.unfinished()?;
+        file.write_all(&text)?;
+        file.persist(path)?;
+        self.prune()
+    }
+
+    /// Removes everything that a store puts into its folder, and the folder if nothing else is in
+    /// it. Says how many listings there were.
+    pub fn clear(&self) -> io::Result<usize> {
+        let mut listings = 0;
+        for file in self.files()? {
+            let kind = kind(&file);
+            if kind != Kind::Foreign {
+                absent_is_fine(fs::remove_file(file.path()))?;
+            }
+            listings += usize::from(matches!(kind, Kind::Listing(_)));
+        }
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        match fs::remove_dir(&self.folder) {
+            // Somebody else has put something there.
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+            removed => absent_is_fine(removed)?,
+        }
+        Ok(listings)
+    }
+
+    fn path(&self, fingerprint: &Fingerprint) -> PathBuf {
+        self.folder.join(format!("{}.{EXTENSION}", fingerprint.as_str()))
+    }
+
+    fn entry(&self, fingerprint: Fingerprint) -> io::Result<Option<Entry>> {
+        let file = match File::open(self.path(&fingerprint)) {
+            Ok(file) => file,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let metadata = file.metadata()?;
+        let record = if metadata.len() > MAX_FILE {
+            Err(Unusable::TooLarge)
+        } else {
+            Record::decode(&bounded(file)?)
+        };
+        Ok(Some(Entry { fingerprint, bytes: metadata.len(), since: metadata.modified()?, record }))
+    }
+
+    fn files(&self) -> io::Result<Vec<DirEntry>> {
+        match fs::read_dir(&self.folder) {
+            Ok(files) => files.collect(),
+            Err(error) if is_absent(&error) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The key, if there is one.
+    fn existing_key(&self) -> io::Result<Option<Key>> {
+        let mut known = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none() {
+            *known = self.read_key()?;
+        }
+        Ok(known.clone())
+    }
+
+    fn read_key(&self) -> io::Result<Option<Key>> {
+        match read(&self.folder.join(KEY)) {
+            Ok(key) => {
+                check_owner(&self.folder)?;
+                Ok(key.try_into().ok().map(Key))
+            }
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The key, which is made if there is none.
+    fn own_key(&self) -> io::Result<Key> {
+        make_folder(&self.folder)?;
+        // Another process may have removed the key, and its listings with it.
+        let there_is = self.read_key()?;
+        let key = if let Some(key) = there_is {
+            key
+        } else {
+            let mut key = [0; Key::LENGTH];
+            getrandom::fill(&mut key).map_err(io::Error::from)?;
+            let mut file = self.unfinished()?;
+            file.write_all(&key)?;
+            let path = self.folder.join(KEY);
+            if path.metadata().is_ok_and(|metadata| metadata.len() != key.len() as u64) {
+                file.persist(path)?;
+            } else if let Err(error) = file.persist_noclobber(path)
+                && error.error.kind() != ErrorKind::AlreadyExists
+            {
+                return Err(error.into());
+            }
+            // It may be that of a process that was faster.
+            self.read_key()?.ok_or_else(|| io::Error::other("the key cannot be read"))?
+        };
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
+        Ok(key)
+    }
+
+    /// A file of the folder that nobody knows yet, readable by its owner alone.
+    fn unfinished(&self) -> io::Result<NamedTempFile> {
+        tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.folder)
+    }
+
+    /// Removes the oldest listings where there are too many, and what was never finished.
+    fn prune(&self) -> io::Result<()> {
+        let mut listings = Vec::new();
+        for file in self.files()? {
+            // Others may be removing files, too.
+            let Ok(metadata) = file.metadata() else { continue };
+            let time = metadata.modified()?;
+            match kind(&file) {
+                Kind::Listing(_) => listings.push((time, metadata.len(), file.path())),
+                Kind::Unfinished if time.elapsed().is_ok_and(|age| age > ABANDONED) => {
+                    absent_is_fine(fs::remove_file(file.path()))?;
+                }
+                Kind::Unfinished | Kind::Key | Kind::Foreign => {}
+            }
+        }
+        listings.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
+        let mut bytes = 0;
+        for (index, (_, length, path)) in listings.into_iter().enumerate() {
+            bytes += length;
+            if index >= MAX_FILES || bytes > MAX_BYTES {
+                absent_is_fine(fs::remove_file(path))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a file of the folder is.
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Listing(Fingerprint),
+    Key,
+    Unfinished,
+    /// Nothing of ours.
+    Foreign,
+}
+
+fn kind(file: &DirEntry) -> Kind {
+    let name = file.file_name();
+    let name = name.to_str().unwrap_or_default();
+    match name.split_once('.') {
+        _ if name == KEY => Kind::Key,
+        _ if name.starts_with(UNFINISHED) => Kind::Unfinished,
+        Some((stem, EXTENSION)) => Fingerprint::parse(stem).map_or(Kind::Foreign, Kind::Listing),
+        _ => Kind::Foreign,
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    bounded(File::open(path)?)
+}
+
+/// What a file has, and one byte too many of one that is too large.
+fn bounded(file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether there is nothing, or something on the way to it that is no folder.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn absent_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if is_absent(&error) => Ok(()),
+        done => done,
+    }
+}
+
+#[cfg(unix)]
+fn make_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(not(unix))]
+fn make_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)
+}
+
+/// What somebody else can write is not believed: a listing is read by models.
+#[cfg(unix)]
+fn check_owner(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+
+    let metadata = folder.metadata()?;
+    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    if is_ours && metadata.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("others can write into `{}`", folder.display())))
+}
+
+#[cfg(not(unix))]
+fn check_owner(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

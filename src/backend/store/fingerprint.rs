@@ -1,0 +1,129 @@
+//! Which server a stored listing is of: a keyed hash of everything that decides what it lists.
+//!
+//! A listing may depend on a token or a setting as much as on the program, so values of variables
+//! and headers, queries and passwords of addresses all go in. None of them can be got out again,
+//! nor a guess be tried, without the key, which is random, made once for each store, and readable
+//! by its owner alone.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::backend::Reach;
+use crate::config::Protocol;
+
+/// How many bytes of the hash are kept.
+const LENGTH: usize = 16;
+
+/// The key of a store.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Key(pub(crate) [u8; Self::LENGTH]);
+
+impl Key {
+    /// That of a block of SHA-256, as HMAC takes it.
+    pub(crate) const LENGTH: usize = 64;
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// What tells servers apart in a store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(String);
+
+impl Fingerprint {
+    /// The fingerprint of whatever is reached in this way and spoken to in these revisions.
+    pub(crate) fn new(key: &Key, reach: &Reach, protocol: Protocol) -> Self {
+        let mut parts = Parts::default();
+        parts.text(match protocol {
+            Protocol::Auto => "auto",
+            Protocol::Legacy => "legacy",
+            Protocol::Modern => "modern",
+        });
+        match reach {
+            Reach::Stdio(launch) => {
+                parts.text("stdio");
+                parts.text(&launch.command);
+                parts.count(launch.args.len());
+                launch.args.iter().for_each(|arg| parts.text(arg));
+                parts.bytes(launch.cwd.as_os_str().as_encoded_bytes());
+                // What is inherited changes from shell to shell, so only that it is counts.
+                parts.count(usize::from(launch.inherit_env));
+                parts.count(launch.env.len());
+                for (name, value) in &launch.env {
+                    parts.text(name);
+                    parts.text(value);
+                }
+            }
+            Reach::Http(launch) => {
+                parts.text("http");
+                parts.text(launch.url.as_str());
+                let mut headers: Vec<_> = launch.headers.iter().collect();
+                // The order of those with one name has a meaning, and no other has.
+                headers.sort_by_key(|(name, _)| name.as_str());
+                parts.count(headers.len());
+                for (name, value) in headers {
+                    parts.text(name.as_str());
+                    parts.bytes(value.as_bytes());
+                }
+            }
+        }
+        Self(parts.hash(key))
+    }
+
+    /// Reads what [`Self::as_str`] wrote.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let is_one = text.len() == 2 * LENGTH && text.bytes().all(is_digit);
+        is_one.then(|| Self(text.to_owned()))
+    }
+
+    /// It in lower-case hex digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What is hashed: every part after its length, so that no two lists of parts are alike.
+#[derive(Default)]
+struct Parts(Vec<u8>);
+
+impl Parts {
+    fn bytes(&mut self, part: &[u8]) {
+        self.count(part.len());
+        self.0.extend_from_slice(part);
+    }
+
+    fn text(&mut self, part: &str) {
+        self.bytes(part.as_bytes());
+    }
+
+    fn count(&mut self, count: usize) {
+        self.0.extend_from_slice(&(count as u64).to_le_bytes());
+    }
+
+    fn hash(&self, Key(key): &Key) -> String {
+        let mut mac = Hmac::<Sha256>::new(key.into());
+        mac.update(&self.0);
+        hex(&mac.finalize().into_bytes()[..LENGTH])
+    }
+}
+
+/// Bytes as lower-case hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
+#[cfg(test)]
+mod tests;

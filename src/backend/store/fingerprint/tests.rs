@@ -1,0 +1,87 @@
+use std::path::PathBuf;
+
+use http::header::{HeaderName, HeaderValue};
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::config::{HttpLaunch, StdioLaunch};
+
+const KEY: Key = Key([7; Key::LENGTH]);
+
+fn stdio(change: impl FnOnce(&mut StdioLaunch)) -> Reach {
+    let mut launch = StdioLaunch {
+        command: "server".to_owned(),
+        args: vec!["--token".to_owned(), "s3cret".to_owned()],
+        env: [("TOKEN".to_owned(), "s3cret".to_owned())].into(),
+        cwd: PathBuf::from("/work"),
+        inherit_env: false,
+    };
+    change(&mut launch);
+    Reach::Stdio(launch)
+}
+
+fn http(change: impl FnOnce(&mut HttpLaunch)) -> Reach {
+    let header = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
+    let mut launch = HttpLaunch {
+        url: "https://me:s3cret@example.org/mcp?key=s3cret".parse().unwrap(),
+        headers: vec![header("x-a", "1"), header("authorization", "Bearer s3cret")],
+    };
+    change(&mut launch);
+    Reach::Http(launch)
+}
+
+fn print(reach: &Reach) -> Fingerprint {
+    Fingerprint::new(&KEY, reach, Protocol::Auto)
+}
+
+#[test]
+fn a_fingerprint_is_the_same_in_every_release() {
+    assert_eq!(print(&stdio(|_| {})).as_str(), "acabcedaf7ecc81b73931995415fd46b");
+    assert_eq!(print(&http(|_| {})).as_str(), "81f4e88e7156805712a97a73ca82f7ea");
+}
+
+#[test]
+fn everything_that_decides_what_is_listed_changes_it() {
+    let all = [
+        print(&stdio(|_| {})),
+        print(&stdio(|launch| launch.command.push('x'))),
+        print(&stdio(|launch| launch.args.push("x".to_owned()))),
+        // The same letters in other places.
+        print(&stdio(|launch| launch.args = vec!["--tokens".to_owned(), "3cret".to_owned()])),
+        print(&stdio(|launch| launch.args = vec!["--tokens3cret".to_owned()])),
+        print(&stdio(|launch| launch.env = [("TOKEN".to_owned(), "other".to_owned())].into())),
+        print(&stdio(|launch| launch.env = [("TOKENs".to_owned(), "3cret".to_owned())].into())),
+        print(&stdio(|launch| launch.cwd.push("x"))),
+        print(&stdio(|launch| launch.inherit_env = true)),
+        print(&http(|_| {})),
+        print(&http(|launch| launch.url.set_query(None))),
+        print(&http(|launch| launch.url.set_password(None).unwrap())),
+        print(&http(|launch| launch.headers.truncate(1))),
+        print(&http(|launch| launch.headers[1].1 = HeaderValue::from_static("Bearer other"))),
+        Fingerprint::new(&KEY, &stdio(|_| {}), Protocol::Modern),
+        Fingerprint::new(&Key([8; Key::LENGTH]), &stdio(|_| {}), Protocol::Auto),
+    ];
+    let different: std::collections::BTreeSet<_> = all.iter().collect();
+    assert_eq!(different.len(), all.len());
+}
+
+#[test]
+fn the_order_of_headers_does_not_change_it() {
+    assert_eq!(print(&http(|launch| launch.headers.reverse())), print(&http(|_| {})));
+}
+
+#[test]
+fn a_fingerprint_is_read_as_it_is_written() {
+    let fingerprint = print(&stdio(|_| {}));
+    assert_eq!(Fingerprint::parse(fingerprint.as_str()), Some(fingerprint.clone()));
+    let upper = fingerprint.as_str().to_uppercase();
+    for other in ["", "key", &upper, &fingerprint.as_str()[1..], "../../../../etc/passwd0000000000"]
+    {
+        assert_eq!(Fingerprint::parse(other), None, "{other}");
+    }
+}
+
+#[test]
+fn a_key_is_not_printed() {
+    assert_eq!(format!("{KEY:?}"), "Key");
+}

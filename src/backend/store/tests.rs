@@ -1,0 +1,273 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use pretty_assertions::assert_eq;
+use tempfile::TempDir;
+
+use super::*;
+use crate::backend::Era;
+use crate::catalog::{Definition, Listing, ToolDefinition};
+use crate::config::StdioLaunch;
+use crate::raw::Raw;
+
+const PROTOCOL: Protocol = Protocol::Auto;
+
+fn reach(command: &str) -> Reach {
+    Reach::Stdio(StdioLaunch {
+        command: command.to_owned(),
+        args: vec!["--password=hunter2".to_owned()],
+        env: [("API_TOKEN".to_owned(), "hunter2".to_owned())].into(),
+        cwd: PathBuf::from("/"),
+        inherit_env: false,
+    })
+}
+
+fn record(tool: &str) -> Record {
+    let tool = format!(r#"{{"name":"{tool}","inputSchema":{{}}}}"#);
+    let raw: Raw = serde_json::from_str(&tool).unwrap();
+    let (tools, _) = ToolDefinition::read_all([raw]);
+    let listing = Arc::new(Listing { tools, ..Listing::default() });
+    Record { server: "calc".to_owned(), era: Era::Legacy, listing }
+}
+
+fn tools(store: &Store, command: &str) -> Option<Vec<String>> {
+    let (record, _) = store.recall(&reach(command), PROTOCOL)?;
+    Some(record.listing.tools.iter().map(|tool| tool.name.clone()).collect())
+}
+
+struct Bench {
+    dir: TempDir,
+    store: Store,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        let store = Store::new(&dir.path().join("cache"));
+        Self { dir, store }
+    }
+
+    /// Another process with the same store.
+    fn other(&self) -> Store {
+        Store::new(&self.dir.path().join("cache"))
+    }
+
+    fn keep(&self, command: &str, tool: &str) {
+        self.store.keep(&reach(command), PROTOCOL, &record(tool)).unwrap();
+    }
+
+    fn listing(&self) -> PathBuf {
+        let files = self.store.files().unwrap();
+        let mut listings = files.iter().filter(|file| matches!(kind(file), Kind::Listing(_)));
+        listings.next().unwrap().path()
+    }
+}
+
+#[test]
+fn what_is_kept_is_known_to_every_process() {
+    let bench = Bench::new();
+    assert_eq!(tools(&bench.store, "a"), None);
+    assert!(!bench.store.folder().exists(), "looking writes nothing");
+    bench.keep("a", "add");
+    bench.keep("b", "sub");
+    for store in [&bench.store, &bench.other()] {
+        assert_eq!(tools(store, "a").unwrap(), ["add"]);
+        assert_eq!(tools(store, "b").unwrap(), ["sub"]);
+        assert_eq!(tools(store, "c"), None);
+        assert_eq!(store.look_up(&reach("a"), Protocol::Modern).map(|entry| entry.bytes), None);
+    }
+    bench.keep("a", "multiply");
+    assert_eq!(tools(&bench.other(), "a").unwrap(), ["multiply"]);
+    assert_eq!(bench.store.entries().unwrap().len(), 2);
+}
+
+#[test]
+fn what_has_not_changed_is_not_written_again_but_found_true() {
+    let bench = Bench::new();
+    bench.keep("a", "add");
+    let path = bench.listing();
+    let long_ago = SystemTime::UNIX_EPOCH;
+    let file = File::options().append(true).open(&path).unwrap();
+    file.set_modified(long_ago).unwrap();
+    bench.keep("a", "add");
+    let since = bench.store.look_up(&reach("a"), PROTOCOL).unwrap().since;
+    assert!(since > long_ago);
+    assert_eq!(file.metadata().unwrap().modified().unwrap(), since, "it is the same file");
+}
+
+#[test]
+#[cfg(unix)]
+fn files_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let bench = Bench::new();
+    bench.keep("a", "add");
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(bench.store.folder()), 0o700);
+    for file in bench.store.files().unwrap() {
+        assert_eq!(mode(&file.path()), 0o600, "{}", file.path().display());
+    }
+    fs::set_permissions(bench.store.folder(), fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(tools(&bench.other(), "a"), None, "others could have written it");
+}
+
+#[test]
+fn no_secret_is_in_any_file_or_its_name() {
+    let bench = Bench::new();
+    bench.keep("a", "add");
+    let files = bench.store.files().unwrap();
+    assert_eq!(files.len(), 2);
+    for file in files {
+        let name = file.file_name().to_string_lossy().into_owned();
+        let text = String::from_utf8_lossy(&fs::read(file.path()).unwrap()).into_owned();
+        for secret in ["hunter2", "password", "API_TOKEN"] {
+            assert!(!name.contains(secret) && !text.contains(secret), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn names_cannot_be_told_without_the_key() {
+    let (one, other) = (Bench::new(), Bench::new());
+    one.keep("a", "add");
+    other.keep("a", "add");
+    assert_ne!(one.listing().file_name(), other.listing().file_name());
+}
+
+#[test]
+fn what_is_damaged_is_ignored_and_written_again() {
+    let bench = Bench::new();
+    bench.keep("a", "add");
+    let good = fs::read(bench.listing()).unwrap();
+    let mut other_version = good.clone();
+    let version = good.iter().position(|byte| *byte == b' ').unwrap() + 1;
+    other_version[version] = b'9';
+    for bad in [b"".as_slice(), b"\0\0\0", &good[..good.len() / 2], &other_version] {
+        fs::write(bench.listing(), bad).unwrap();
+        assert_eq!(tools(&bench.other(), "a"), None);
+        assert!(bench.store.entries().unwrap()[0].record.is_err());
+        bench.keep("a", "add");
+        assert_eq!(tools(&bench.other(), "a").unwrap(), ["add"]);
+    }
+}
+
+#[test]
+fn a_listing_that_is_too_large_is_not_read() {
+    let bench = Bench::new();
+    bench.keep("a", "add");
+    File::options().append(true).open(bench.listing()).unwrap().set_len(MAX_FILE + 1).unwrap();
+    let entry = bench.store.look_up(&reach("a"), PROTOCOL).unwrap();
+    assert_eq!(entry.record.unwrap_err(), Unusable::TooLarge);
+}
+
+#[test]
+fn a_listing_that_is_too_large_is_not_kept_and_neither_is_the_one_before_it() {
+    let bench = Bench::new();
+    bench.keep("a", "add");
+    bench.keep("a", &"x".repeat(usize::try_from(MAX_FILE).unwrap()));
+    assert_eq!(tools(&bench.store, "a"), None);
+    assert_eq!(bench.store.entries().unwrap().len(), 0);
+}
+
+#[test]
+fn a_folder_in_place_of_a_file_is_not_read() {
+    let bench = Bench::new();
+    bench.keep("a", "add");
+    let path = bench.listing();
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert_eq!(tools(&bench.other(), "a"), None);
+    assert!(bench.store.keep(&reach("a"), PROTOCOL, &record("add")).is_err());
+}
+
+#[test]
+fn a_damaged_key_is_made_anew() {
+    let bench = Bench::new();
+    bench.keep("a", "add");
+    fs::write(bench.store.folder().join(KEY), "short").unwrap();
+    let other = bench.other();
+    assert_eq!(tools(&other, "a"), None);
+    other.keep(&reach("a"), PROTOCOL, &record("add")).unwrap();
+    assert_eq!(tools(&bench.other(), "a").unwrap(), ["add"]);
+}
+
+#[test]
+fn a_key_that_another_process_has_made_is_used() {
+    let bench = Bench::new();
+    bench.keep("a", "add");
+    bench.other().clear().unwrap();
+    let other = bench.other();
+    other.keep(&reach("b"), PROTOCOL, &record("sub")).unwrap();
+    bench.keep("a", "add");
+    assert_eq!(tools(&bench.other(), "a").unwrap(), ["add"]);
+    assert_eq!(tools(&bench.other(), "b").unwrap(), ["sub"]);
+}
+
+#[test]
+fn clearing_removes_what_is_ours_and_nothing_else() {
+    let bench = Bench::new();
+    assert_eq!(bench.store.clear().unwrap(), 0);
+    bench.keep("a", "add");
+    bench.keep("b", "add");
+    let folder = bench.store.folder().to_owned();
+    fs::write(folder.join(".unfinished-1"), "").unwrap();
+    fs::write(folder.join("mine.listing"), "").unwrap();
+    assert_eq!(bench.store.clear().unwrap(), 2);
+    let left: Vec<_> = bench.store.files().unwrap().iter().map(DirEntry::file_name).collect();
+    assert_eq!(left, ["mine.listing"]);
+    fs::remove_file(folder.join("mine.listing")).unwrap();
+    assert_eq!(bench.store.clear().unwrap(), 0);
+    assert!(!folder.exists());
+    bench.keep("a", "add");
+    assert_eq!(tools(&bench.store, "a").unwrap(), ["add"]);
+}
+
+#[test]
+fn the_oldest_go_where_there_are_too_many() {
+    let bench = Bench::new();
+    bench.keep("kept", "add");
+    let template = fs::read(bench.listing()).unwrap();
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+    for index in 0..MAX_FILES {
+        let path = bench.store.folder().join(format!("{index:032x}.{EXTENSION}"));
+        fs::write(&path, &template).unwrap();
+        let age = old + Duration::from_secs(index as u64);
+        File::options().append(true).open(path).unwrap().set_modified(age).unwrap();
+    }
+    let left_behind = bench.store.folder().join(".unfinished-x");
+    let file = File::create(&left_behind).unwrap();
+    file.set_modified(old).unwrap();
+    bench.keep("new", "add");
+    assert_eq!(bench.store.entries().unwrap().len(), MAX_FILES);
+    for oldest in [0, 1] {
+        let path = bench.store.folder().join(format!("{oldest:032x}.{EXTENSION}"));
+        assert!(!path.exists());
+    }
+    assert!(tools(&bench.store, "kept").is_some() && tools(&bench.store, "new").is_some());
+    assert!(!left_behind.exists());
+}
+
+#[test]
+fn who_reads_while_others_write_sees_whole_listings() {
+    let bench = Bench::new();
+    bench.keep("a", "add");
+    thread::scope(|scope| {
+        for tool in ["add", "a-tool-with-a-much-longer-name"] {
+            let writer = bench.other();
+            scope.spawn(move || {
+                for round in 0..200 {
+                    let record = record(&format!("{tool}{round}"));
+                    writer.keep(&reach("a"), PROTOCOL, &record).unwrap();
+                }
+            });
+        }
+        let reader = bench.other();
+        scope.spawn(move || {
+            for _ in 0..500 {
+                assert!(tools(&reader, "a").is_some());
+            }
+        });
+    });
+    assert_eq!(bench.store.files().unwrap().len(), 2, "nothing is left of the writing");
+}

@@ -1,0 +1,293 @@
+//! What servers listed when they last ran is known before they run again.
+
+use std::fs;
+use std::path::PathBuf;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::process::{Output, Started, fake_path};
+use crate::support::{Agent, Bench, DEADLINE, command};
+
+/// A server whose script is in a file, so that it can change and still be the same server.
+fn scripted(bench: Bench, toolbox: &str, server: &str, script: Value) -> Bench {
+    let file = format!("{server}.script.json");
+    let argument = format!("@{}", bench.path_text(&file));
+    let bench = bench.file(&file, &script.to_string());
+    bench.server(toolbox, server, json!({ "command": fake_path(), "args": [argument] }))
+}
+
+/// Changes it.
+fn change(bench: &Bench, server: &str, script: Value) {
+    bench.write(&format!("{server}.script.json"), &script.to_string());
+}
+
+fn bench(mode: &str) -> Bench {
+    Bench::new().set("toolMode", json!(mode))
+}
+
+fn greeted(bench: &Bench) -> Agent {
+    let agent = bench.agent();
+    agent.initialize();
+    agent
+}
+
+/// Ends an agent, and waits until the program has kept what it is to keep.
+fn leave(agent: &Agent) {
+    agent.close_stdin();
+    agent.wait_exit(DEADLINE);
+}
+
+/// Lets every server run once.
+fn warm(bench: &Bench) {
+    let output = bench.run(["cache", "refresh"]);
+    assert_eq!(output.code, Some(0), "{output}");
+}
+
+fn parse(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"))
+}
+
+/// What `cache list` says of each server, in the order of the configuration: one member.
+fn kept(bench: &Bench, member: &str) -> Vec<Value> {
+    let report = parse(&bench.run(["cache", "list", "--json"]));
+    let rows = report["listings"].as_array().expect("rows");
+    rows.iter().map(|row| row[member].clone()).collect()
+}
+
+fn cache(bench: &Bench) -> PathBuf {
+    bench.path("home/.cache/mcp-workbench/listings")
+}
+
+const TOOLBOXES: usize = 10;
+const SERVERS: usize = 5;
+
+fn fifty_servers(mode: &str) -> Bench {
+    let mut bench = bench(mode);
+    let pids = bench.path_text("pids");
+    for toolbox in 0..TOOLBOXES {
+        for server in 0..SERVERS {
+            let name = format!("s{toolbox}x{server}");
+            let tools = ["one", "two"].map(|tool| format!("{name}_{tool}"));
+            let script = json!({ "tools": tools, "pidFile": pids });
+            bench = scripted(bench, &format!("box{toolbox}"), &name, script);
+        }
+    }
+    bench
+}
+
+fn started(bench: &Bench) -> usize {
+    Started::read(bench.path("pids")).servers.len()
+}
+
+#[test]
+fn fifty_servers_that_have_run_once_are_listed_without_one_being_started() {
+    let bench = fifty_servers("dynamic");
+    let first = parse(&bench.run(["list", "--json"]));
+    assert_eq!(started(&bench), TOOLBOXES * SERVERS);
+    let second = parse(&bench.run(["list", "--json"]));
+    assert_eq!(started(&bench), TOOLBOXES * SERVERS);
+    assert_eq!(second["tools"], first["tools"]);
+    assert_eq!(second["tools"].as_array().map(Vec::len), Some(2 * TOOLBOXES * SERVERS));
+    assert_eq!(second["kept"].as_array().map(Vec::len), Some(TOOLBOXES * SERVERS));
+    bench.run(["list", "box0", "--refresh"]);
+    assert_eq!(started(&bench), TOOLBOXES * SERVERS + SERVERS);
+}
+
+#[test]
+fn what_is_known_is_listed_while_servers_hang() {
+    let bench = fifty_servers("direct");
+    warm(&bench);
+    for toolbox in 0..TOOLBOXES {
+        for server in 0..SERVERS {
+            change(&bench, &format!("s{toolbox}x{server}"), json!({ "hangOnInitialize": true }));
+        }
+    }
+    let agent = greeted(&bench);
+    assert_eq!(agent.tool_names().len(), 2 * TOOLBOXES * SERVERS);
+}
+
+#[test]
+fn a_difference_is_told_and_what_is_the_same_is_not() {
+    let bench = scripted(bench("direct"), "box", "same", json!({ "tools": ["echo"] }));
+    let bench = scripted(bench, "box", "other", json!({ "tools": ["old", "kept"] }));
+    warm(&bench);
+    let script = json!({ "tools": ["kept", "new"], "startDelayMs": 500 });
+    change(&bench, "other", script);
+    let agent = greeted(&bench);
+    assert_eq!(agent.tool_names(), ["echo", "old", "kept"]);
+    // This one runs, and has been compared, before the other one is ready.
+    agent.call("echo", json!({})).ok();
+    agent.next_notification("notifications/tools/list_changed");
+    assert_eq!(agent.tool_names(), ["echo", "kept", "new"]);
+    leave(&agent);
+    let told = agent.notifications();
+    let changes = told.iter().filter(|n| n["method"] == "notifications/tools/list_changed");
+    assert_eq!(changes.count(), 1, "{told:?}");
+    assert_eq!(kept(&bench, "tools"), [1, 2]);
+}
+
+#[test]
+fn a_tool_that_is_only_remembered_is_called_and_one_that_has_gone_is_explained() {
+    let script = json!({ "tools": ["echo", "convert_length"] });
+    let bench = scripted(bench("dynamic"), "box", "srv", script);
+    warm(&bench);
+    let schema = json!({ "type": "object", "required": ["unit"] });
+    let convert = json!({ "name": "convert_lengths", "inputSchema": schema });
+    change(&bench, "srv", json!({ "tools": ["echo", convert] }));
+    let agent = greeted(&bench);
+    let gone = agent.call("box__srv__convert_length", json!({})).text();
+    assert!(gone.contains("convert_lengths"), "{gone}");
+    agent.call("box__srv__echo", json!({})).ok();
+    leave(&agent);
+
+    // Arguments are checked against the schema that the tool has now.
+    change(&bench, "srv", json!({ "tools": ["convert_lengths"] }));
+    let agent = greeted(&bench);
+    agent.call("box__srv__convert_lengths", json!({})).ok();
+}
+
+#[test]
+fn a_server_that_no_longer_starts_is_explained_when_it_is_called() {
+    let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo"] }));
+    warm(&bench);
+    change(&bench, "srv", json!({ "failStart": { "code": 7, "stderr": ["no disk"] } }));
+    let error = greeted(&bench).call("box__srv__echo", json!({})).text();
+    assert!(error.contains("no disk"), "{error}");
+}
+
+#[test]
+fn the_era_that_worked_is_tried_first_by_the_next_process() {
+    let new = Bench::new();
+    let requests = new.path("requests");
+    let script = json!({ "tools": ["echo"], "protocol": "modern", "requestFile": requests });
+    let bench = scripted(new, "box", "srv", script);
+    warm(&bench);
+    let first = fs::read_to_string(&requests).unwrap();
+    assert!(first.starts_with("initialize\n"), "{first}");
+    fs::remove_file(&requests).unwrap();
+    warm(&bench);
+    let second = fs::read_to_string(&requests).unwrap();
+    assert!(second.starts_with("server/discover\n") && !second.contains("initialize"), "{second}");
+}
+
+#[test]
+fn a_changed_listing_is_kept_too() {
+    let script = json!({ "tools": ["grow"] });
+    let bench = scripted(bench("direct"), "box", "srv", script);
+    warm(&bench);
+    let agent = greeted(&bench);
+    agent.call("grow", json!({ "tools": ["one_more"] })).ok();
+    agent.next_notification("notifications/tools/list_changed");
+    leave(&agent);
+    assert_eq!(kept(&bench, "tools"), [2]);
+}
+
+#[test]
+fn what_is_damaged_is_as_good_as_not_there() {
+    let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo"] }));
+    warm(&bench);
+    for file in fs::read_dir(cache(&bench)).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some() {
+            fs::write(path, "rubbish").unwrap();
+        }
+    }
+    assert_eq!(kept(&bench, "state"), ["damaged"]);
+    let output = bench.run(["list", "--json"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    assert_eq!(parse(&output)["tools"][0]["tool"], "echo");
+    assert_eq!(kept(&bench, "state"), ["kept"]);
+}
+
+#[test]
+fn without_a_place_for_it_nothing_is_kept_and_all_goes_on() {
+    let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo"] }));
+    let bench = bench.file("in-the-way", "").env("MCP_WORKBENCH_CACHE", "in-the-way");
+    let output = bench.run(["list"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    let output = bench.run(["cache", "refresh"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("could not be written"), "{output}");
+}
+
+#[test]
+fn the_folder_is_the_flag_the_variable_or_the_users_own() {
+    let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo"] }));
+    let bench = bench.env("MCP_WORKBENCH_CACHE", "~/by-variable");
+    warm(&bench);
+    assert!(bench.path("home/by-variable/listings/key").exists());
+    assert!(!cache(&bench).exists());
+    let output = bench.run(["--cache-dir", "by-flag", "cache", "refresh"]);
+    assert_eq!(output.code, Some(0));
+    assert!(bench.path("by-flag/listings/key").exists());
+}
+
+#[test]
+fn secrets_of_the_configuration_are_nowhere_in_the_cache() {
+    let mut entry =
+        json!({ "command": fake_path(), "args": [r#"{"tools":["echo"],"name":"hunter2"}"#] });
+    entry["env"] = json!({ "API_TOKEN": "hunter2" });
+    let bench = bench("dynamic").server("box", "srv", entry);
+    warm(&bench);
+    let mut files = 0;
+    for file in fs::read_dir(cache(&bench)).unwrap() {
+        let file = file.unwrap();
+        let text = String::from_utf8_lossy(&fs::read(file.path()).unwrap()).into_owned();
+        assert!(!text.contains("hunter2") && !text.contains("API_TOKEN"), "{text}");
+        assert!(!file.file_name().to_string_lossy().contains("hunter2"));
+        files += 1;
+    }
+    assert_eq!(files, 2);
+}
+
+#[test]
+fn what_is_kept_is_shown_renewed_and_removed() {
+    let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo", "sleep"] }));
+    assert_eq!(kept(&bench, "state"), ["missing"]);
+    let output = bench.run(["list"]);
+    assert!(!output.stderr.contains("not started"), "{output}");
+    assert_eq!(
+        (kept(&bench, "state"), kept(&bench, "tools")),
+        (vec!["kept".into()], vec![2.into()])
+    );
+    let output = bench.run(["list"]);
+    assert!(output.stderr.contains("1 server not started and shown as last listed"), "{output}");
+
+    let bench = bench.server("box", "bad", json!({ "command": "no-such-program" }));
+    let output = bench.run(["cache", "refresh", "--json"]);
+    assert_eq!(output.code, Some(1));
+    let report = parse(&output);
+    assert_eq!(report["listings"][0]["state"], "kept");
+    assert_eq!(report["listings"][1]["state"], "missing");
+    assert!(report["listings"][1]["failure"]["reason"].is_string(), "{report}");
+
+    // A server that the configuration no longer has.
+    let bench = bench.config(json!({
+        "toolboxes": { "new": { "description": "x", "mcpServers": { "off": { "command": "x" } } } },
+    }));
+    let report = parse(&bench.run(["cache", "list", "--json"]));
+    assert_eq!(report["listings"][1]["server"], "srv");
+    assert_eq!(report["listings"][1]["toolbox"], Value::Null);
+    let table = bench.run(["cache", "list"]);
+    assert!(table.stdout.contains("(no longer)"), "{table}");
+
+    let output = bench.run(["cache", "clear"]);
+    assert!(output.stdout.starts_with("1 listing removed from "), "{output}");
+    assert!(!cache(&bench).exists());
+    let output = bench.run(["cache", "clear"]);
+    assert!(output.stdout.starts_with("0 listings removed from "), "{output}");
+}
+
+#[test]
+fn the_configuration_that_the_program_carries_is_not_kept() {
+    let bench = Bench::new();
+    let mut serve = command(env!("CARGO_BIN_EXE_mcp-workbench"));
+    serve.args(["serve", "--embedded-config"]).current_dir(bench.dir());
+    serve.env("HOME", bench.path("home"));
+    let agent = Agent::start(serve);
+    agent.initialize();
+    agent.open("desk").ok();
+    leave(&agent);
+    assert!(!bench.path("home/.cache").exists());
+}
