@@ -54,9 +54,11 @@ function executable(name) {
 async function startWorkbench(era) {
     const args = ['serve', '--http', '127.0.0.1:0', '--config', CONFIG];
     const server = resolve(ROOT, executable('conformance-server'));
+    // The server of one run is not that of the next, though it is started alike: nothing is kept.
+    const own = { CONFORMANCE_SERVER: server, CONFORMANCE_ERA: era, MCP_WORKBENCH_CACHE: '/dev/null' };
     const child = spawn(executable('mcp-workbench'), args, {
         cwd: ROOT,
-        env: { ...process.env, CONFORMANCE_SERVER: server, CONFORMANCE_ERA: era },
+        env: { ...process.env, ...own },
         stdio: ['ignore', 'ignore', 'pipe'],
     });
     const ended = new Promise((done) => child.on('close', done));

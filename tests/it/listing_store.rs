@@ -112,7 +112,7 @@ fn a_difference_is_told_and_what_is_the_same_is_not() {
     let bench = scripted(bench("direct"), "box", "same", json!({ "tools": ["echo"] }));
     let bench = scripted(bench, "box", "other", json!({ "tools": ["old", "kept"] }));
     warm(&bench);
-    let script = json!({ "tools": ["kept", "new"], "startDelayMs": 500 });
+    let script = json!({ "tools": ["kept", "new"], "startDelayMs": 2000 });
     change(&bench, "other", script);
     let agent = greeted(&bench);
     assert_eq!(agent.tool_names(), ["echo", "old", "kept"]);
@@ -284,7 +284,7 @@ fn the_configuration_that_the_program_carries_is_not_kept() {
     let bench = Bench::new();
     let mut serve = command(env!("CARGO_BIN_EXE_mcp-workbench"));
     serve.args(["serve", "--embedded-config"]).current_dir(bench.dir());
-    serve.env("HOME", bench.path("home"));
+    serve.env("HOME", bench.path("home")).env_remove("MCP_WORKBENCH_CACHE");
     let agent = Agent::start(serve);
     agent.initialize();
     agent.open("desk").ok();

@@ -24,10 +24,11 @@ pub(crate) use bench::{Bench, conformance, fake};
 /// How long a test waits for anything.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A command that inherits nothing but the search path.
+/// A command that inherits nothing but the search path. A workbench that has no folder of the test
+/// for its home keeps nothing, so that nobody's cache is touched.
 pub(crate) fn command(program: &str) -> Command {
     let mut command = Command::new(program);
-    command.env_clear();
+    command.env_clear().env("MCP_WORKBENCH_CACHE", "/dev/null");
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
     }

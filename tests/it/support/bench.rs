@@ -240,6 +240,7 @@ impl Bench {
         command
             .current_dir(self.dir())
             .env("HOME", self.path("home"))
+            .env_remove("MCP_WORKBENCH_CACHE")
             .envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
