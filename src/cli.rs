@@ -109,7 +109,7 @@ struct Global {
     )]
     log_file: Option<PathBuf>,
     #[arg(
-        help = "Where listings are kept [env: MCP_WORKBENCH_CACHE] [default: the user's cache]",
+        help = "Kept listings [env: MCP_WORKBENCH_CACHE] [default: the user's cache]",
         long,
         global = true,
         value_name = "FOLDER",

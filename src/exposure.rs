@@ -12,6 +12,7 @@ mod dynamic;
 mod guidance;
 mod listing;
 mod meta;
+mod modular;
 mod proxy;
 pub(crate) mod uris;
 
@@ -91,6 +92,9 @@ impl Exposure {
     /// What a model should know before its first call: every toolbox, and how to open one.
     pub fn instructions(&self, surface: Surface) -> String {
         let mode = self.mode(surface);
+        if mode == ToolMode::Modular {
+            return modular::instructions(self.gateway.config());
+        }
         let ours = guidance::instructions(self.gateway.config(), mode);
         if mode != ToolMode::Direct {
             return ours;
@@ -106,9 +110,8 @@ impl Exposure {
     pub fn tools(&self, surface: Surface, opened: &BTreeSet<ToolboxName>) -> Vec<Raw> {
         match self.mode(surface) {
             ToolMode::Dynamic => dynamic::tools(&self.gateway, opened),
-            ToolMode::Proxy | ToolMode::Auto | ToolMode::Activate | ToolMode::Modular => {
-                proxy::tools(&self.gateway)
-            }
+            ToolMode::Proxy | ToolMode::Auto | ToolMode::Activate => proxy::tools(&self.gateway),
+            ToolMode::Modular => modular::tools(&self.gateway),
             ToolMode::Direct => direct::tools(&self.gateway),
         }
     }
@@ -138,7 +141,17 @@ impl Exposure {
 
     /// Whether the tools of those toolboxes are in the agent's list too.
     pub fn shows_tools(&self, surface: Surface) -> bool {
-        self.mode(surface) != ToolMode::Proxy
+        !matches!(self.mode(surface), ToolMode::Proxy | ToolMode::Modular)
+    }
+
+    /// Whether what our own tools say of themselves tells of servers, and so changes with them.
+    pub fn tells_of_servers(&self) -> bool {
+        self.gateway.config().mode == ToolMode::Modular
+    }
+
+    /// Tries the servers that nothing is known of, so that the list can tell which cannot be had.
+    pub async fn try_servers(&self, origin: Origin<'_>) {
+        self.gateway.try_unlisted(origin, modular::PATIENCE).await;
     }
 
     /// Whether everything is shown from the start, and so has to be started first.
@@ -155,6 +168,17 @@ impl Exposure {
             if let Some(tool) = direct::resolve(&self.gateway, &snapshot, request.name) {
                 let reply = Box::pin(self.use_tool(&tool, request.arguments, &request)).await;
                 return Reply::plain(reply.outcome);
+            }
+        }
+        if self.gateway.config().mode == ToolMode::Modular {
+            match request.name {
+                modular::GET | modular::GET_CATEGORY => {
+                    return Box::pin(self.get_modular_tools(request)).await;
+                }
+                modular::CALL | modular::CALL_CATEGORY => {
+                    return Box::pin(self.call_modular_tool(request)).await;
+                }
+                _ => {}
             }
         }
         let used = match request.name {

@@ -18,6 +18,7 @@ mod sending;
 mod snapshot;
 mod starting;
 mod tasks;
+mod trying;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -204,7 +205,7 @@ impl Gateway {
                 None => opened.failed.push(FailedServer {
                     server: server.name.clone(),
                     reason: format!("it is still starting after {} s", OPEN_PATIENCE.as_secs()),
-                    hint: "open the toolbox again in a moment".to_owned(),
+                    hint: "try again in a moment".to_owned(),
                 }),
             }
         }

@@ -217,7 +217,7 @@ fn explain(
                 "it was not ready within {} ms",
                 spec.startup_timeout.as_millis()
             )),
-            hint: "open the toolbox again (a first start may have been downloading), or raise \
+            hint: "try again (a first start may have been downloading), or raise \
                    `startupTimeoutMs`"
                 .to_owned(),
         }),
@@ -257,7 +257,7 @@ fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
         Some(Unwelcome::Ended) => {
             ("it ended the session at once".to_owned(), "see what the server says in its log")
         }
-        None => (timed_out(), "open the toolbox again, or raise `startupTimeoutMs`"),
+        None => (timed_out(), "try again, or raise `startupTimeoutMs`"),
     };
     Attempt::Failed(StartFailure { reason, hint: hint.to_owned() })
 }

@@ -183,7 +183,8 @@ fn ask(session: &Arc<Session>, reply: &Reply, question: Question) -> AbortOnDrop
     AbortOnDropHandle::new(asked)
 }
 
-async fn tell(reply: &Reply, meta: &RequestMeta, event: Event) -> Result<(), Closed> {
+/// Tells the agent of what happens while its request is worked on.
+pub(crate) async fn tell(reply: &Reply, meta: &RequestMeta, event: Event) -> Result<(), Closed> {
     match event {
         Event::Progress(params) => {
             let Some(token) = &meta.progress_token else { return Ok(()) };

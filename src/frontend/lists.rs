@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::backend::Outcome;
+use crate::backend::{Outcome, events};
 use crate::exposure::Exposure;
+use crate::frontend::calls;
 use crate::frontend::dispatch::Asked;
 use crate::frontend::era::fit_result;
 use crate::frontend::session::Session;
@@ -13,11 +14,20 @@ use crate::raw::{self, Raw};
 use crate::toolbox::View;
 use crate::wire::incoming::Reply;
 
+/// How much of what is told while servers start may wait for the agent to take it.
+const EVENTS: usize = 16;
+
 /// The tools that the agent sees.
 pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
     let exposure = begin(session, asked).await;
+    if exposure.tells_of_servers() {
+        try_servers(session, &exposure, asked, &reply).await;
+    }
     let (opened, version) = session.opened();
     let tools = exposure.tools(asked.meta.surface(), &opened);
+    if !asked.meta.is_modern {
+        session.gives(&exposure, &tools);
+    }
     if reply.answer_written(list("tools", &tools, asked)).await.is_err() {
         tracing::debug!("the agent left before its answer");
     }
@@ -67,6 +77,27 @@ async fn begin(session: &Session, asked: &Asked) -> Exposure {
         exposure.gateway().start_all(&session.presence(&asked.meta)).await;
     }
     exposure
+}
+
+/// Tries the servers that nothing is known of, for the list is to say which of them cannot be had,
+/// and tells the agent how far that is.
+async fn try_servers(session: &Session, exposure: &Exposure, asked: &Asked, reply: &Reply) {
+    let (sender, mut heard) = events::channel(EVENTS);
+    let presence = session.presence(&asked.meta);
+    let trying = exposure.try_servers(calls::origin(session, &presence, &asked.meta, &sender));
+    tokio::pin!(trying);
+    loop {
+        tokio::select! {
+            biased;
+            () = reply.cancelled() => return,
+            () = &mut trying => return,
+            Some(event) = heard.recv() => {
+                if calls::tell(reply, &asked.meta, event).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
 }
 
 async fn of_views(

@@ -249,6 +249,11 @@ impl Session {
         self.state(|state| (state.opened.clone(), state.version))
     }
 
+    /// Takes note of the tools that the agent is given.
+    pub(crate) fn gives(&self, exposure: &Exposure, tools: &[Raw]) {
+        self.state(|state| state.shown.give(exposure, tools));
+    }
+
     /// Takes note that the agent has been given its list in this state.
     pub(crate) fn has_listed(&self, version: u64) {
         self.listed.send_if_modified(|listed| {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::exposure::{Exposure, Surface};
 use crate::gateway::Snapshot;
 use crate::name::ToolboxName;
+use crate::raw::Raw;
 use crate::toolbox::View;
 
 /// Which lists have changed.
@@ -29,11 +30,22 @@ impl Changed {
     }
 }
 
-/// The views that an agent is shown.
+/// What an agent is shown.
 #[derive(Default)]
-pub(crate) struct Shown(HashMap<ToolboxName, Arc<View>>);
+pub(crate) struct Shown {
+    views: HashMap<ToolboxName, Arc<View>>,
+    /// The tools it was last given, where our own definitions tell of servers.
+    given: Option<Vec<Raw>>,
+}
 
 impl Shown {
+    /// Takes note of the tools that the agent is given: until then nothing of them can change.
+    pub(crate) fn give(&mut self, exposure: &Exposure, tools: &[Raw]) {
+        if exposure.tells_of_servers() {
+            self.given = Some(tools.to_vec());
+        }
+    }
+
     /// Brings them up to date and says which lists that changes.
     pub(crate) fn update(
         &mut self,
@@ -46,13 +58,18 @@ impl Shown {
         let shows_tools = exposure.shows_tools(surface);
         for toolbox in exposure.shown(surface, opened) {
             let view = snapshot.view(&toolbox);
-            let last = self.0.get(&toolbox).cloned().unwrap_or_default();
+            let last = self.views.get(&toolbox).cloned().unwrap_or_default();
             if !Arc::ptr_eq(&last, &view) {
                 changed.tools |= shows_tools && !last.has_the_tools_of(&view);
                 changed.resources |= !last.has_the_resources_of(&view);
                 changed.prompts |= !last.has_the_prompts_of(&view);
-                self.0.insert(toolbox, view);
+                self.views.insert(toolbox, view);
             }
+        }
+        if let Some(given) = &mut self.given {
+            let tools = exposure.tools(surface, opened);
+            changed.tools |= *given != tools;
+            *given = tools;
         }
         changed
     }

@@ -119,6 +119,7 @@ impl Listening<'_> {
         let surface = Surface::Constant;
         let snapshot = snapshots.borrow_and_update().clone();
         shown.update(&self.exposure, surface, &nothing, &snapshot);
+        shown.give(&self.exposure, &self.exposure.tools(surface, &nothing));
         let uris = std::mem::take(&mut wanted.resource_subscriptions);
         for uri in uris {
             if self.subscribe(&uri).await {

@@ -79,7 +79,7 @@ pub(crate) fn server_error(at: &Place, error: backend::Error) -> CallError {
 pub(crate) fn failed(server: &ServerName, error: &backend::Error) -> FailedServer {
     let hint = match error {
         backend::Error::StartFailed(failure) => failure.hint.clone(),
-        _ => "open the toolbox again".to_owned(),
+        _ => "try again".to_owned(),
     };
     FailedServer { server: server.clone(), reason: error.to_string(), hint }
 }

@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(crate) struct Once {
     listed: OnceCell<()>,
+    pub(crate) tried: OnceCell<()>,
     started: OnceCell<()>,
     awaited: OnceCell<()>,
 }

@@ -1,0 +1,132 @@
+//! What the tools of a group are called in it.
+//!
+//! In a category they are called as the user wrote them, which may be with `mcp__<server>__` in
+//! front, as Claude Code would call them; else as their server calls them, and where two servers of
+//! a group have the same, with the server in front. A call may use any of these names.
+
+use std::collections::HashMap;
+
+use crate::config::{ServerConfig, ToolboxConfig};
+use crate::exposure::modular::OFFERED;
+use crate::name;
+use crate::toolbox::{View, ViewTool};
+
+/// A tool with the name that its group has for it.
+pub(crate) struct Named<'a> {
+    pub(crate) name: String,
+    pub(crate) tool: &'a ViewTool,
+}
+
+/// What of a category's tools cannot be had, by the names that the user wrote.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Missing<'a> {
+    /// The server does not list them.
+    pub(crate) unknown: Vec<&'a str>,
+    /// The user has switched them off.
+    pub(crate) disabled: Vec<&'a str>,
+}
+
+impl<'a> Named<'a> {
+    /// A tool of a category, which is known as the user wrote it, unless it was given another name.
+    fn included(server: &ServerConfig, view: &'a View, written: &str) -> Option<Self> {
+        let own = |name: &str| {
+            let mut tools = view.tools.iter();
+            tools.find(|tool| tool.id.server == server.name && tool.own.name == name)
+        };
+        let tool = own(written).or_else(|| own(bare(server, written)?))?;
+        let is_renamed = tool.id.tool != tool.own.name;
+        let name = if is_renamed { &tool.id.tool } else { written };
+        Some(Self { name: name.to_owned(), tool })
+    }
+}
+
+/// The tools of a group: those of a category in its order, the others in that of their servers.
+pub(crate) fn named<'a>(toolbox: &ToolboxConfig, view: &'a View) -> Vec<Named<'a>> {
+    let mut all: Vec<Named<'a>> = Vec::new();
+    for server in &toolbox.servers {
+        let Some(include) = &server.include else {
+            let own = view.tools.iter().filter(|tool| tool.id.server == server.name);
+            all.extend(own.map(|tool| Named { name: tool.id.tool.clone(), tool }));
+            continue;
+        };
+        for written in include {
+            let Some(named) = Named::included(server, view, written) else { continue };
+            if !all.iter().any(|other| other.tool.id == named.tool.id) {
+                all.push(named);
+            }
+        }
+    }
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for tool in &all {
+        *counts.entry(tool.name.clone()).or_default() += 1;
+    }
+    for tool in &mut all {
+        if counts.get(&tool.name).is_some_and(|count| *count > 1) {
+            tool.name = format!("{}__{}", tool.tool.id.server, tool.name);
+        }
+    }
+    all
+}
+
+/// What of a category cannot be had. Whether a tool is switched off is known of the configuration
+/// alone, so that nothing is said of what the server has.
+pub(crate) fn missing<'a>(server: &'a ServerConfig, view: &View) -> Missing<'a> {
+    let mut missing = Missing::default();
+    for written in server.include.iter().flatten() {
+        let own = bare(server, written).unwrap_or(written);
+        let over = server.tool_override(own, false);
+        if over.is_some_and(|over| over.enabled == Some(false)) {
+            missing.disabled.push(written);
+        } else if Named::included(server, view, written).is_none() {
+            missing.unknown.push(written);
+        }
+    }
+    missing
+}
+
+/// A name without the `mcp__<server>__` in front.
+fn bare<'a>(server: &ServerConfig, name: &'a str) -> Option<&'a str> {
+    name.strip_prefix(&server.client_prefix())
+}
+
+/// The tool that a call means, or the names that are nearest to what it says.
+pub(crate) fn resolve<'a>(
+    toolbox: &ToolboxConfig,
+    view: &'a View,
+    wanted: &str,
+) -> Result<&'a ViewTool, Vec<String>> {
+    let all = named(toolbox, view);
+    if let Some(found) = all.iter().find(|tool| tool.name == wanted) {
+        return Ok(found.tool);
+    }
+    let own: Vec<_> = all.iter().filter(|tool| tool.tool.id.tool == wanted).collect();
+    match own.as_slice() {
+        [only] => return Ok(only.tool),
+        [] => {}
+        several => return Err(several.iter().map(|tool| tool.name.clone()).collect()),
+    }
+    let prefixed = all.iter().find(|Named { tool, .. }| {
+        let server = tool.id.server.as_str();
+        let rest = wanted.strip_prefix("mcp__").unwrap_or(wanted).strip_prefix(server);
+        let own = rest.and_then(|rest| rest.strip_prefix("__").or_else(|| rest.strip_prefix(':')));
+        own == Some(&tool.id.tool) || tool.name.as_str() == wanted
+    });
+    if let Some(found) = prefixed {
+        return Ok(found.tool);
+    }
+    // The server's part of a name would make all of them look alike.
+    let short = toolbox.servers.iter().find_map(|server| bare(server, wanted)).unwrap_or(wanted);
+    let known = all.iter().map(|tool| tool.tool.id.tool.as_str());
+    let near = name::nearest(short, known, OFFERED);
+    let in_group = |own: &&str| {
+        let found = all.iter().find(|tool| tool.tool.id.tool == **own);
+        found.map_or_else(|| (*own).to_owned(), |tool| tool.name.clone())
+    };
+    if near.is_empty() {
+        return Err(all.iter().take(OFFERED).map(|tool| tool.name.clone()).collect());
+    }
+    Err(near.iter().map(in_group).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! Modular MCP from npm and the workbench, started with the same file: the same tools, groups,
+//! definitions and results. Every difference is a test of its own that says why it is there.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::real::{entry, npm};
+use crate::support::{Agent, Bench, RequestId, fake};
+
+const GET: &str = "get-modular-tools";
+const CALL: &str = "call-modular-tool";
+
+/// Both, on the same file.
+struct Both {
+    original: Agent,
+    ours: Agent,
+}
+
+impl Both {
+    fn start(servers: Value) -> Self {
+        let text = json!({"mcpServers": servers}).to_string();
+        let bench = Bench::new().file("modular-mcp.json", &text);
+        let file = bench.path_text("modular-mcp.json");
+        let original = bench.direct(&entry(&npm("modular-mcp"), &[&file]));
+        let ours = entry(env!("CARGO_BIN_EXE_mcp-workbench"), &["--config", &file]);
+        let ours = bench.direct(&ours);
+        original.initialize();
+        ours.initialize();
+        Self { original, ours }
+    }
+
+    /// What both answer to the same call: the original's, then ours.
+    fn call(&self, tool: &str, arguments: Value) -> [Value; 2] {
+        let answer = |agent: &Agent| {
+            let id = agent.send_call(tool, arguments.clone());
+            message(agent, &id)
+        };
+        [answer(&self.original), answer(&self.ours)]
+    }
+
+    /// The definitions of a group as both give them.
+    fn definitions(&self, group: &str) -> [Value; 2] {
+        self.call(GET, json!({"group": group})).map(|answer| {
+            let text = answer["result"]["content"][0]["text"].as_str().expect("a text").to_owned();
+            serde_json::from_str(&text).expect("a list")
+        })
+    }
+
+    fn tools(&self) -> [Vec<Value>; 2] {
+        [self.original.tools(), self.ours.tools()]
+    }
+}
+
+/// It does not end when its input does.
+impl Drop for Both {
+    fn drop(&mut self) {
+        self.original.kill();
+    }
+}
+
+/// An answer, result or error.
+fn message(agent: &Agent, id: &RequestId) -> Value {
+    serde_json::from_str(&agent.wait(id).line).expect("a line of JSON")
+}
+
+fn described(mut server: Value, description: &str) -> Value {
+    server["description"] = description.into();
+    server
+}
+
+const REAL: [&str; 3] = ["files", "memory", "everything"];
+
+/// Both, in front of these real servers.
+fn real(groups: &[&str]) -> Both {
+    let server = |group: &str| match group {
+        "files" => {
+            described(entry(&npm("mcp-server-filesystem"), &[&examples()]), "Use for files.")
+        }
+        "memory" => described(entry(&npm("mcp-server-memory"), &[]), "Use to remember things."),
+        _ => described(
+            entry(&npm("mcp-server-everything"), &["stdio"]),
+            "Use when you need to test a client.",
+        ),
+    };
+    Both::start(groups.iter().map(|group| ((*group).to_owned(), server(group))).collect())
+}
+
+/// A folder that is there.
+fn examples() -> String {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/examples").to_owned()
+}
+
+fn faked() -> Both {
+    Both::start(json!({
+        "fake": described(fake(json!({"tools": ["echo", "tool_error"]})), "Echoes."),
+        "broken": described(json!({"command": "/does/not/exist"}), "Is not there."),
+    }))
+}
+
+/// The groups that may be asked for.
+fn groups(tools: &[Value]) -> Vec<String> {
+    let groups = &tools[0]["inputSchema"]["properties"]["group"]["enum"];
+    groups.as_array().unwrap().iter().map(|group| group.as_str().unwrap().to_owned()).collect()
+}
+
+/// What the first tool says of itself.
+fn lines(tools: &[Value]) -> Vec<String> {
+    tools[0]["description"].as_str().unwrap().lines().map(str::to_owned).collect()
+}
+
+fn sorted(mut texts: Vec<String>) -> Vec<String> {
+    texts.sort();
+    texts
+}
+
+fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().expect("a text")
+}
+
+#[test]
+fn both_have_the_same_tools_groups_definitions_and_results() {
+    let both = real(&REAL);
+    let [original, ours] = both.tools();
+    for (original, ours) in original.iter().zip(&ours) {
+        assert_eq!(original["name"], ours["name"]);
+        let (original, ours) = (&original["inputSchema"], &ours["inputSchema"]);
+        assert_eq!(original["required"], ours["required"]);
+        for property in original["properties"].as_object().unwrap().keys() {
+            for key in ["type", "additionalProperties"] {
+                let property = &format!("/properties/{property}/{key}");
+                assert_eq!(original.pointer(property), ours.pointer(property), "{property}");
+            }
+        }
+    }
+    assert_eq!(original.len(), ours.len());
+    // The original has them in the order in which their servers were ready, which may be another
+    // each time; ours have that of the file, so that a client's prompt cache holds.
+    assert_eq!(sorted(groups(&original)), sorted(groups(&ours)));
+    assert_eq!(groups(&ours), REAL);
+    assert_eq!(sorted(lines(&original)), sorted(lines(&ours)));
+
+    for group in REAL {
+        let [original, mut ours] = both.definitions(group);
+        for tool in ours.as_array_mut().unwrap() {
+            // See `what_a_tool_may_do_is_told`.
+            tool.as_object_mut().unwrap().remove("annotations");
+        }
+        assert_eq!(original, ours, "{group}");
+    }
+
+    for (group, name, args) in [
+        ("files", "list_directory", json!({"path": examples()})),
+        ("files", "read_text_file", json!({"path": "/etc/passwd"})),
+        ("memory", "read_graph", json!({})),
+        ("everything", "echo", json!({"message": "hello"})),
+        ("everything", "get-sum", json!({"a": 1, "b": 2})),
+        ("everything", "get-tiny-image", json!({})),
+        ("everything", "get-structured-content", json!({"location": "New York"})),
+    ] {
+        let [original, ours] = both.call(CALL, json!({"group": group, "name": name, "args": args}));
+        assert_eq!(original["result"]["content"], ours["result"]["content"], "{group} {name}");
+        assert_eq!(original["result"]["isError"], ours["result"]["isError"], "{group} {name}");
+    }
+}
+
+// Some tools answer in their `structuredContent` alone, and clients read `_meta`.
+#[test]
+fn results_are_whole() {
+    let both = faked();
+    let call = json!({"group": "fake", "name": "echo", "args": {"x": 1}});
+    let [original, ours] = both.call(CALL, call);
+    assert_eq!(original["result"].get("structuredContent"), None);
+    assert_eq!(ours["result"]["structuredContent"], json!({"x": 1}));
+}
+
+// Models often leave out empty arguments, or write the object as a string. The original's own
+// schema says that they may be left out.
+#[test]
+fn arguments_may_be_missing_or_a_string() {
+    let both = faked();
+    let tool = json!({"group": "fake", "name": "echo"});
+    let mut string = tool.clone();
+    string["args"] = r#"{"x":1}"#.into();
+    for call in [tool, string] {
+        let [original, ours] = both.call(CALL, call);
+        assert_eq!(original["result"]["isError"], true);
+        assert_ne!(ours["result"]["isError"], true);
+    }
+}
+
+// A stack says nothing to a model, and each turn has it in its context.
+#[test]
+fn the_reason_for_a_group_that_cannot_be_had_is_short() {
+    let both = faked();
+    let [original, ours] =
+        both.tools().map(|tools| tools[0]["description"].as_str().unwrap().to_owned());
+    let (head, reason) = original.split_once(" (Error: ").unwrap();
+    assert!(reason.contains("\n    at "), "a stack: {reason}");
+    let (our_head, our_reason) = ours.split_once(" (Error: ").unwrap();
+    assert_eq!(head, our_head);
+    assert!(our_reason.starts_with("there is no program `/does/not/exist`)\n"), "{our_reason}");
+}
+
+// A server may be there a moment later. The original would have to be started again.
+#[test]
+fn a_group_that_failed_can_be_asked_for_again() {
+    let both = faked();
+    let [original, ours] = both.tools();
+    assert_eq!(groups(&original), ["fake"]);
+    assert_eq!(groups(&ours), ["fake", "broken"]);
+}
+
+// Clients show errors of the protocol to the user, or end the turn; a result is for the model.
+#[test]
+fn what_a_model_can_mend_is_a_result_that_says_how() {
+    let both = faked();
+    let [original, ours] = both.call(GET, json!({"group": "fak"}));
+    assert_eq!(original["error"]["message"], "Not connected to group: fak");
+    assert_eq!(ours["result"]["isError"], true);
+    assert!(text(&ours).contains("Did you mean `fake`?"), "{ours}");
+
+    let [original, ours] = both.call(GET, json!({"group": "broken"}));
+    assert_eq!(original["error"]["code"], -32603);
+    assert!(text(&ours).contains("What to do: "), "{ours}");
+
+    let [original, ours] = both.call(CALL, json!({"group": "fake", "name": "eco", "args": {}}));
+    assert!(!text(&original).contains("echo"), "{original}");
+    assert!(text(&ours).contains("Did you mean `echo`?"), "{ours}");
+
+    let [original, ours] = both.call(GET, json!({}));
+    assert!(text(&original).contains("invalid_type"), "{original}");
+    assert!(text(&ours).contains(r#"Expected {"group": "<name>"}"#), "{ours}");
+}
+
+// A model that knows that a tool deletes things, or only reads, takes more care.
+#[test]
+fn what_a_tool_may_do_is_told() {
+    let [original, ours] = real(&["files"]).definitions("files");
+    let annotated = |tools: &Value| {
+        tools.as_array().unwrap().iter().filter(|tool| tool["annotations"].is_object()).count()
+    };
+    assert_eq!(annotated(&original), 0);
+    assert!(annotated(&ours) > 0);
+}
+
+// The answer is bounded; where it had to be shortened, single tools can be had whole.
+#[test]
+fn single_tools_can_be_asked_for() {
+    let both = faked();
+    let [original, ours] =
+        both.tools().map(|tools| tools[0]["inputSchema"]["properties"].as_object().unwrap().len());
+    assert_eq!([original, ours], [1, 2]);
+    let [original, ours] = both.call(GET, json!({"group": "fake", "names": ["echo"]}));
+    let count = |answer: &Value| serde_json::from_str::<Vec<Value>>(text(answer)).unwrap().len();
+    assert_eq!([count(&original), count(&ours)], [2, 1]);
+}
+
+// How a server wants to be used is part of what it gives; without it some tools cannot be used.
+#[test]
+fn what_a_server_says_of_itself_is_passed_on() {
+    let server = fake(json!({"tools": ["echo"], "instructions": "Call echo twice."}));
+    let both = Both::start(json!({"fake": described(server, "Echoes.")}));
+    let [original, ours] = both.call(GET, json!({"group": "fake"}));
+    assert_eq!(original["result"]["content"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        ours["result"]["content"][1]["text"],
+        "What server `fake` says of itself: Call echo twice."
+    );
+}
+
+// Servers have more than tools.
+#[test]
+fn resources_of_groups_are_there() {
+    let both = real(&["everything"]);
+    let list = |agent: &Agent| {
+        let id = agent.send_request("resources/list", json!({}));
+        message(agent, &id)
+    };
+    assert_eq!(list(&both.original)["error"]["code"], -32601);
+    both.definitions("everything");
+    let listed = list(&both.ours);
+    assert!(!listed["result"]["resources"].as_array().unwrap().is_empty(), "{listed}");
+}
+
+// A mistake is found before the call and told with what was expected, whatever the server says.
+#[test]
+fn arguments_are_checked_before_the_call() {
+    let both = real(&["everything"]);
+    let [original, ours] =
+        both.call(CALL, json!({"group": "everything", "name": "get-sum", "args": {"a": "x"}}));
+    assert_eq!(original["result"]["isError"], true);
+    assert_eq!(ours["result"]["isError"], true);
+    assert!(text(&ours).contains("`b` is required and missing"), "{ours}");
+}
