@@ -152,6 +152,8 @@ pub enum Change {
     Listed(Listed),
     /// It could not be started ([`Backend::failure`] says why).
     Failed,
+    /// It has died; what it listed was true until then.
+    Crashed,
 }
 
 /// A listing and how many there were before it, so that one can wait for it to be shown.

@@ -4,6 +4,7 @@ mod altered;
 mod definition;
 mod glance;
 pub mod schema;
+mod template;
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,6 +16,7 @@ use crate::raw::Raw;
 
 pub use crate::catalog::altered::Alteration;
 pub use crate::catalog::definition::{BadEntry, Definition, Prompt, Resource, Template};
+pub use crate::catalog::template::fits;
 
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ use url::Url;
 
 use crate::name::{self, ServerName, ToolboxName};
 
+pub use clients::ClientConfig;
 pub use dialect::Dialect;
 pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse};
 pub use finding::{Finding, Report, Severity};
@@ -23,6 +24,7 @@ pub use schema::{schema, schema_text};
 
 mod category;
 mod check;
+mod clients;
 mod dialect;
 mod document;
 pub mod env;
@@ -53,6 +55,8 @@ pub struct Config {
     /// `activeToolsets`: globs over `<namespace>_<name>` of the tools and resources that are active
     /// from the start in `activate` mode.
     pub active_toolsets: Vec<String>,
+    /// `clients`: what is to be assumed of clients' programs, by their names; `*` means any.
+    pub clients: BTreeMap<String, ClientConfig>,
     /// The toolboxes, in the order of the file.
     pub toolboxes: Vec<ToolboxConfig>,
 }

@@ -5,6 +5,7 @@
 //! what must be told to the agent besides the answer is part of the [`Reply`]. Addresses that two
 //! servers have alike are told apart here too ([`uris`]).
 
+mod activate;
 mod answer;
 mod budget;
 mod direct;
@@ -13,19 +14,26 @@ mod guidance;
 mod listing;
 mod meta;
 mod modular;
+mod profile;
 mod proxy;
 pub(crate) mod uris;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::backend::Outcome;
 use crate::config::ToolMode;
-use crate::gateway::{CallError, Gateway, Origin};
-use crate::name::{ToolId, ToolboxName};
+use crate::gateway::{CallError, Gateway, Origin, Presence, Snapshot};
+use crate::name::{Place, ToolId, ToolboxName};
 use crate::raw::Raw;
+use crate::toolbox::{Item, Kind};
 
+pub(crate) use crate::exposure::activate::Refusal;
+pub use crate::exposure::activate::{Active, Switch};
 pub(crate) use crate::exposure::answer::explain;
+pub use crate::exposure::profile::Profile;
+pub(crate) use crate::exposure::profile::is_meant;
 
 /// What a session allows of a tool list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +42,33 @@ pub enum Surface {
     Changing,
     /// It must not change as a side effect of requests: 2026-07-28, server/tools.
     Constant,
+}
+
+/// What an agent has chosen to see.
+#[derive(Clone, Debug, Default)]
+pub struct Chosen {
+    /// The toolboxes that it has opened.
+    pub opened: BTreeSet<ToolboxName>,
+    /// What it has switched on and off.
+    pub active: Active,
+}
+
+impl Chosen {
+    /// Switches tools and resources.
+    pub fn switch(&mut self, switches: Vec<Switch>) {
+        self.active.apply(switches);
+    }
+}
+
+/// The lists of an agent, where they are more than the views of toolboxes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Lists {
+    /// Its tools.
+    pub tools: Vec<Raw>,
+    /// Its resources, then its templates.
+    pub resources: Vec<Raw>,
+    /// Its prompts.
+    pub prompts: Vec<Raw>,
 }
 
 /// A `tools/call` as an agent wrote it.
@@ -49,6 +84,8 @@ pub struct Request<'a> {
     pub origin: Origin<'a>,
     /// What the agent's session allows.
     pub surface: Surface,
+    /// What the agent has chosen to see.
+    pub chosen: &'a Chosen,
 }
 
 /// What an agent is answered, and what else is to be done for it.
@@ -57,13 +94,15 @@ pub struct Reply {
     pub outcome: Outcome,
     /// The toolbox that the call has opened for this agent, if it did.
     pub opened: Option<ToolboxName>,
+    /// What the call has switched on and off for this agent.
+    pub switched: Vec<Switch>,
     /// Whether the answer is worth holding back until the agent has listed its tools again.
     pub awaits_relisting: bool,
 }
 
 impl Reply {
     fn plain(outcome: Outcome) -> Self {
-        Self { outcome, opened: None, awaits_relisting: false }
+        Self { outcome, opened: None, switched: Vec::new(), awaits_relisting: false }
     }
 }
 
@@ -71,12 +110,23 @@ impl Reply {
 #[derive(Clone)]
 pub struct Exposure {
     gateway: Arc<Gateway>,
+    profile: Profile,
 }
 
 impl Exposure {
-    /// Presents a gateway in the mode of its configuration.
-    pub fn new(gateway: Arc<Gateway>) -> Self {
-        Self { gateway }
+    /// Presents a gateway in the mode of its configuration to a client of this name, of which this
+    /// is known.
+    pub fn new(gateway: Arc<Gateway>, client: &str, known: Profile) -> Self {
+        let clients = gateway.config().clients.iter();
+        // What is said of any client comes before what is said of one.
+        let meant = clients.filter(|(key, _)| key.as_str() == "*" || is_meant(key, client));
+        let profile = meant.fold(known, |profile, (_, by)| profile.corrected(by));
+        Self { gateway, profile }
+    }
+
+    /// What is known of the agent's program.
+    pub fn profile(&self) -> Profile {
+        self.profile
     }
 
     /// The gateway behind it.
@@ -86,7 +136,7 @@ impl Exposure {
 
     /// Whether the mode ever changes the tool list of a session.
     pub fn changes_lists(&self) -> bool {
-        self.mode(Surface::Changing) == ToolMode::Dynamic
+        matches!(self.mode(Surface::Changing), ToolMode::Dynamic | ToolMode::Activate)
     }
 
     /// What a model should know before its first call: every toolbox, and how to open one.
@@ -96,7 +146,7 @@ impl Exposure {
             return modular::instructions(self.gateway.config());
         }
         let ours = guidance::instructions(self.gateway.config(), mode);
-        if mode != ToolMode::Direct {
+        if !self.starts_everything() {
             return ours;
         }
         // No toolbox is opened, so what its servers say of themselves is said here.
@@ -106,14 +156,99 @@ impl Exposure {
         guidance::with_servers(ours, views.iter().flat_map(|view| &view.instructions))
     }
 
-    /// The definitions of the tools that an agent sees, which has opened these toolboxes.
-    pub fn tools(&self, surface: Surface, opened: &BTreeSet<ToolboxName>) -> Vec<Raw> {
+    /// The definitions of the tools that an agent sees.
+    pub fn tools(&self, surface: Surface, chosen: &Chosen) -> Vec<Raw> {
+        let mut tools = self.all_tools(surface, chosen);
+        let own = match self.mode(surface) {
+            ToolMode::Direct => 0,
+            ToolMode::Dynamic | ToolMode::Activate => 1,
+            ToolMode::Proxy | ToolMode::Auto | ToolMode::Modular => tools.len(),
+        };
+        if self.profile.has_tool_search {
+            tools.iter_mut().take(own).for_each(meta::keep_loaded);
+        }
+        tools
+    }
+
+    fn all_tools(&self, surface: Surface, chosen: &Chosen) -> Vec<Raw> {
         match self.mode(surface) {
-            ToolMode::Dynamic => dynamic::tools(&self.gateway, opened),
-            ToolMode::Proxy | ToolMode::Auto | ToolMode::Activate => proxy::tools(&self.gateway),
+            ToolMode::Dynamic => dynamic::tools(&self.gateway, &chosen.opened),
+            ToolMode::Proxy | ToolMode::Auto => proxy::tools(&self.gateway),
             ToolMode::Modular => modular::tools(&self.gateway),
             ToolMode::Direct => direct::tools(&self.gateway),
+            ToolMode::Activate => {
+                let active = active(surface, chosen);
+                activate::tools(self, &self.gateway.snapshot(), surface, &active)
+            }
         }
+    }
+
+    /// The definitions of what else an agent sees, where that is more than the views of toolboxes.
+    pub fn things(&self, kind: Kind, surface: Surface, chosen: &Chosen) -> Option<Vec<Raw>> {
+        let things = || activate::things(&self.gateway.snapshot(), kind, &active(surface, chosen));
+        self.is_activate().then(things)
+    }
+
+    /// All of these lists at one moment.
+    pub fn lists(&self, surface: Surface, chosen: &Chosen, at: &Snapshot) -> Option<Lists> {
+        if !self.is_activate() {
+            return None;
+        }
+        let active = active(surface, chosen);
+        let mut resources = activate::things(at, Kind::Resource, &active);
+        resources.extend(activate::things(at, Kind::Template, &active));
+        Some(Lists {
+            tools: activate::tools(self, at, surface, &active),
+            resources,
+            prompts: activate::things(at, Kind::Prompt, &active),
+        })
+    }
+
+    /// The servers that an address may lead to, each with its own address, where addresses are
+    /// known by other names than their servers'.
+    pub(crate) fn addressed(
+        &self,
+        uri: &str,
+        surface: Surface,
+        chosen: &Chosen,
+    ) -> Option<Result<Vec<(Place, String)>, Refusal>> {
+        let found = || {
+            let snapshot = self.gateway.snapshot();
+            activate::addressed(&snapshot, uri, surface, &active(surface, chosen))
+        };
+        self.is_activate().then(found)
+    }
+
+    /// The server that has a thing of this name, and its own name for it.
+    pub fn find(&self, kind: Kind, name: &str) -> Option<(Place, String)> {
+        let snapshot = self.gateway.snapshot();
+        if self.is_activate() {
+            let item = snapshot.namespaced().get(kind, name)?;
+            return Some((item.at.clone(), item.own.clone()));
+        }
+        let names = match kind {
+            Kind::Tool => snapshot.tools(),
+            Kind::Resource => snapshot.uris(),
+            Kind::Template => snapshot.templates(),
+            Kind::Prompt => snapshot.prompts(),
+        };
+        names.resolve(name).map(|thing| (thing.place.clone(), thing.name.clone()))
+    }
+
+    /// The result of a server with the addresses in it as agents know them.
+    pub fn with_addresses(&self, place: &Place, outcome: Outcome) -> Outcome {
+        let snapshot = self.gateway.snapshot();
+        let addresses = if self.is_activate() {
+            uris::Addresses::Namespaced(&snapshot)
+        } else {
+            uris::Addresses::Unique(&snapshot)
+        };
+        uris::in_result(addresses, place, outcome)
+    }
+
+    /// The same of what was read, where that may speak of other addresses than the one asked for.
+    pub fn with_addresses_read(&self, place: &Place, outcome: Outcome) -> Outcome {
+        if self.is_activate() { self.with_addresses(place, outcome) } else { outcome }
     }
 
     /// The arguments that clients over HTTP repeat in headers when they call a tool that they see,
@@ -121,7 +256,11 @@ impl Exposure {
     pub fn mirrored(&self, name: &str) -> Vec<(String, String)> {
         // What is seen in the other modes wants no such thing, and over HTTP a list is constant.
         let snapshot = self.gateway.snapshot();
-        let tool = direct::resolve(&self.gateway, &snapshot, name).filter(|_| self.is_direct());
+        let tool = match self.gateway.config().mode {
+            ToolMode::Direct => direct::resolve(&self.gateway, &snapshot, name),
+            ToolMode::Activate => snapshot.namespaced().get(Kind::Tool, name).map(Item::tool),
+            _ => None,
+        };
         let view = tool.map(|tool| (snapshot.view(&tool.toolbox), tool));
         let tool = view.as_ref().and_then(|(view, id)| view.tool(id.server.as_str(), &id.tool));
         tool.map(|tool| tool.definition.mirrored()).unwrap_or_default()
@@ -131,7 +270,7 @@ impl Exposure {
     pub fn shown(&self, surface: Surface, opened: &BTreeSet<ToolboxName>) -> Vec<ToolboxName> {
         let toolboxes = self.gateway.config().toolboxes.iter().map(|toolbox| &toolbox.name);
         let is_shown = |toolbox: &&ToolboxName| match (self.gateway.config().mode, surface) {
-            (ToolMode::Direct, _) => true,
+            (ToolMode::Direct | ToolMode::Activate, _) => true,
             (_, Surface::Changing) => opened.contains(*toolbox),
             // A list must not change as a side effect of a request, so there is nothing in it.
             (_, Surface::Constant) => false,
@@ -149,21 +288,63 @@ impl Exposure {
         self.gateway.config().mode == ToolMode::Modular
     }
 
-    /// Tries the servers that nothing is known of, so that the list can tell which cannot be had.
-    pub async fn try_servers(&self, origin: Origin<'_>) {
-        self.gateway.try_unlisted(origin, modular::PATIENCE).await;
+    /// Whether a list waits for servers that nothing is known of, which may take a while.
+    pub fn tries_servers(&self) -> bool {
+        self.tells_of_servers() || self.is_activate()
     }
 
-    /// Whether everything is shown from the start, and so has to be started first.
-    pub fn is_direct(&self) -> bool {
+    /// Tries the servers that nothing is known of, so that the list can tell what they have, or
+    /// which cannot be had.
+    pub async fn try_servers(&self, origin: Origin<'_>) {
+        if self.is_activate() {
+            self.gateway.ensure_listed(origin).await;
+        } else {
+            self.gateway.try_unlisted(origin, modular::PATIENCE).await;
+        }
+    }
+
+    /// Starts what has to be started before anything can be told, where everything is told of from
+    /// the start; at once when that has been done.
+    pub async fn start_everything(&self, agent: &Presence) {
+        match self.gateway.config().mode {
+            ToolMode::Direct => Box::pin(self.gateway.start_all(agent)).await,
+            ToolMode::Activate => {
+                Box::pin(self.gateway.ensure_listed(Origin::nobody(agent))).await;
+            }
+            _ => {}
+        }
+    }
+
+    /// The same, and waits for the servers that are known of old, for what they say is wanted.
+    pub async fn run_everything(&self, agent: &Presence) {
+        if self.is_direct() {
+            Box::pin(self.gateway.run_all(agent)).await;
+        } else {
+            self.start_everything(agent).await;
+        }
+    }
+
+    /// Whether everything is told of from the start, and so has to be started first.
+    pub fn starts_everything(&self) -> bool {
+        matches!(self.gateway.config().mode, ToolMode::Direct | ToolMode::Activate)
+    }
+
+    fn is_direct(&self) -> bool {
         self.gateway.config().mode == ToolMode::Direct
+    }
+
+    fn is_activate(&self) -> bool {
+        self.gateway.config().mode == ToolMode::Activate
     }
 
     /// Does what a call means. `open_toolbox`, `use_tool` and every registered name are
     /// understood in every mode, whether or not they are listed.
     pub async fn call(&self, request: Request<'_>) -> Reply {
+        self.start_everything(request.origin.agent).await;
+        if self.is_activate() {
+            return Box::pin(activate::call(self, request)).await;
+        }
         if self.is_direct() {
-            Box::pin(self.gateway.start_all(request.origin.agent)).await;
             let snapshot = self.gateway.snapshot();
             if let Some(tool) = direct::resolve(&self.gateway, &snapshot, request.name) {
                 let reply = Box::pin(self.use_tool(&tool, request.arguments, &request)).await;
@@ -226,6 +407,7 @@ impl Exposure {
         Reply {
             outcome,
             opened: Some(toolbox.name.clone()),
+            switched: Vec::new(),
             awaits_relisting: mode == ToolMode::Dynamic,
         }
     }
@@ -250,20 +432,31 @@ impl Exposure {
         // In two boxes, of which either is small, a call is cheaper than in one.
         let called = Box::pin(self.gateway.call(tool, arguments, request.rest, request.origin));
         let outcome = match called.await {
-            Ok(outcome) => uris::in_result(&self.gateway.snapshot(), &tool.place(), outcome),
+            Ok(outcome) => self.with_addresses(&tool.place(), outcome),
             Err(error @ (CallError::BadArguments { .. } | CallError::Server { .. })) => {
                 answer::call_error(&error)
             }
             Err(error) => return Reply::plain(answer::call_error(&error)),
         };
-        Reply { outcome, opened: Some(tool.toolbox.clone()), awaits_relisting: false }
+        Reply { opened: Some(tool.toolbox.clone()), ..Reply::plain(outcome) }
     }
 
     fn mode(&self, surface: Surface) -> ToolMode {
         match (self.gateway.config().mode, surface) {
             (ToolMode::Dynamic, Surface::Changing) => ToolMode::Dynamic,
-            (ToolMode::Dynamic, Surface::Constant) => ToolMode::Proxy,
+            (ToolMode::Auto, Surface::Changing) if self.profile.relists_in_time => {
+                ToolMode::Dynamic
+            }
+            (ToolMode::Auto, _) | (ToolMode::Dynamic, Surface::Constant) => ToolMode::Proxy,
             (mode, _) => mode,
         }
+    }
+}
+
+/// What is active for an agent: where lists are constant, what is so from the start.
+fn active(surface: Surface, chosen: &Chosen) -> Cow<'_, Active> {
+    match surface {
+        Surface::Changing => Cow::Borrowed(&chosen.active),
+        Surface::Constant => Cow::Owned(Active::default()),
     }
 }

@@ -14,6 +14,7 @@ mod handshake;
 pub mod http;
 mod lists;
 mod parked;
+mod profiles;
 mod resolve;
 mod session;
 mod shown;

@@ -99,8 +99,22 @@ impl ExposedName {
         if plain.len() <= limit && parts.iter().all(|part| is_legal(part)) && is_unambiguous(id) {
             return Self(plain);
         }
-        let readable = sanitize(&plain);
-        let hash = short_hash(&parts);
+        Self::hashed(&plain, &parts, limit)
+    }
+
+    /// Names a tool `<namespace>_<tool>` ([`in_namespace`]), in at most `limit` bytes; where that
+    /// would be too long or need other characters, the name ends in a hash of the identity.
+    pub fn in_namespace(namespace: &str, id: &ToolId, limit: usize) -> Self {
+        let plain = in_namespace(namespace, &id.tool);
+        if plain.len() <= limit && is_legal(&plain) {
+            return Self(plain);
+        }
+        Self::hashed(&plain, &[id.toolbox.as_str(), id.server.as_str(), &id.tool], limit)
+    }
+
+    fn hashed(plain: &str, parts: &[&str], limit: usize) -> Self {
+        let readable = sanitize(plain);
+        let hash = short_hash(parts);
         let keep = limit.saturating_sub(hash.len() + 1).min(readable.len());
         Self(format!("{}_{hash}", &readable[..keep]))
     }
@@ -109,6 +123,11 @@ impl ExposedName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// A name with a namespace in front: `<namespace>_<name>`, or the name itself where that is empty.
+pub fn in_namespace(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}_{name}") }
 }
 
 /// Whether `name` has the shape of a registered name of some tool of this server, so that it is

@@ -11,8 +11,11 @@ use crate::name::{ExposedName, ServerName, ToolId};
 use crate::policy::Policy;
 use crate::raw::{self, Raw};
 
+mod namespaced;
 #[cfg(test)]
 mod tests;
+
+pub use crate::toolbox::namespaced::{Discarded, Item, Kind, Namespaced, TOOLMAN_ACTIVATE, Target};
 
 /// What one toolbox shows, as far as its servers have been listed; immutable. Everything is in the
 /// order of the configuration, then of each server's own list.

@@ -102,6 +102,7 @@ fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
         mode: ToolMode::Direct,
         max_tool_name_length: 48,
         active_toolsets: Vec::new(),
+        clients: std::collections::BTreeMap::new(),
         limits: Limits::default(),
         toolboxes: vec![toolbox],
     })

@@ -359,6 +359,7 @@ impl Actor {
     /// Takes note of a death, and tells those who lost a call by it.
     async fn bury(&self, running: Running) {
         self.status.send_replace(Status::Stopped);
+        self.report(Change::Crashed).await;
         let cause = running.started.end().await;
         tracing::warn!(server = self.spec.label, "the server ended: {cause}");
         running.death.send_replace(Some(cause.into()));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::catalog::template::fits;
 use crate::raw::Raw;
 
 /// What was wrong with an entry of a server's list. Only that entry is lost.
@@ -107,4 +108,11 @@ definition! {
 definition! {
     /// One prompt as its server defines it (MCP, server/prompts).
     Prompt, name: /** The server's name for it. */, "name", "prompts/list", "prompts", "prompt"
+}
+
+impl Template {
+    /// Whether an address may have been made of it.
+    pub fn may_have_made(&self, uri: &str) -> bool {
+        fits(&self.uri, uri)
+    }
 }

@@ -49,6 +49,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         tool_mode,
         max_tool_name_length,
         limits,
+        clients,
         toolboxes,
         mcp_servers,
         categories,
@@ -61,6 +62,11 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
         limits: limits.map_or_else(Limits::default, |raw| check_limits(raw, reader)),
         active_toolsets: check_globs(active_toolsets.unwrap_or_default(), reader),
+        clients: clients
+            .into_iter()
+            .flat_map(|clients| clients.0)
+            .map(|(name, raw)| (name.value, raw.checked(reader)))
+            .collect(),
         toolboxes: Vec::new(),
     };
     let root = Spot::default();

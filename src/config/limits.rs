@@ -13,6 +13,11 @@ pub(super) const DEFAULT_LISTING_BYTES: usize = 40_000;
 pub(super) const MESSAGE_BYTES: (u64, u64) = (64 * 1024, 1024 * 1024 * 1024);
 pub(super) const DEFAULT_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
+/// The least and the most `descriptionLimit` of a client.
+pub(super) const DESCRIPTION_BYTES: (u64, u64) = (500, 1_000_000);
+/// The least and the most `nameLimit` of a client.
+pub(super) const CLIENT_NAME_BYTES: (u64, u64) = (16, 1_000);
+
 /// A week: whoever wants longer wants "never", and clocks cannot overflow on it.
 pub(super) const MAX_TIMEOUT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// A first start through `npx` or `uvx` downloads the server.

@@ -11,6 +11,7 @@ use jsonc_parser::ast::Value;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::config::ToolMode;
+use crate::config::clients::RawClient;
 use crate::config::document::Node;
 use crate::config::foreign::Foreign;
 use crate::config::limits;
@@ -50,6 +51,10 @@ pub(super) struct RawConfig {
 
     /// Bounds on what passes through.
     pub(super) limits: Option<RawLimits>,
+
+    /// What is to be assumed of clients' programs, by the names that they give themselves, or by
+    /// the first words of those; `*` means any client.
+    pub(super) clients: Option<Entries<RawClient>>,
 
     /// Toolboxes by name: each a described set of servers that is opened as one.
     pub(super) toolboxes: Option<Entries<RawToolbox>>,
@@ -246,6 +251,7 @@ impl RawConfig {
                 .take("maxToolNameLength")
                 .and_then(|node| reader.number(&node)),
             limits: fields.take("limits").and_then(|node| object(&node, reader, RawLimits::read)),
+            clients: fields.take("clients").map(|node| named(&node, reader, RawClient::read)),
             toolboxes: fields.take("toolboxes").map(|node| named(&node, reader, RawToolbox::read)),
             mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
             categories: fields

@@ -27,6 +27,10 @@ pub(crate) fn instructions(config: &Config, mode: ToolMode) -> String {
              <toolbox>__<server>__<tool>."
         }
         ToolMode::Direct => "Their tools are in your tool list.",
+        ToolMode::Activate => {
+            "The description of toolman_activate lists their tools and resources; it switches them \
+             on (tools_on, resources_on) and off. Active tools are in your tool list."
+        }
         _ => {
             "Call open_toolbox to see the tools of one, then use_tool {\"tool\": {\"toolbox\", \
              \"server\", \"tool\"}, \"arguments\": {…}} to call one of them."
@@ -122,7 +126,7 @@ fn brief(toolbox: &ToolboxConfig, max: usize) -> String {
 }
 
 /// A description on one line.
-fn fold(text: &str) -> String {
+pub(crate) fn fold(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

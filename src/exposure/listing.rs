@@ -18,8 +18,8 @@ const MAX_REASONS: usize = 8000;
 /// How long the servers' own instructions may be in an answer, all together, in characters.
 const MAX_INSTRUCTIONS: usize = 4000;
 
-/// A way to write one tool, on one line.
-pub(crate) type Line<'a> = &'a dyn Fn(&ViewTool) -> Raw;
+/// A way to write one tool, or whatever is listed, on one line.
+pub(crate) type Line<'a, T = ViewTool> = &'a dyn Fn(&T) -> Raw;
 
 /// Tools written for an answer.
 pub(crate) struct Listing {
@@ -33,7 +33,7 @@ pub(crate) struct Listing {
 
 /// Writes all tools in the first of `ways` in which they fit into `max` bytes; where even the
 /// last one is too long, as many of them as fit.
-pub(crate) fn in_one_way(tools: &[&ViewTool], ways: &[Line<'_>], max: usize) -> Listing {
+pub(crate) fn in_one_way<T>(tools: &[&T], ways: &[Line<'_, T>], max: usize) -> Listing {
     let mut listing = Listing { step: 0, lines: Vec::new(), left_out: 0 };
     for (step, way) in ways.iter().enumerate() {
         let lines: Vec<_> = tools.iter().map(|tool| way(tool)).collect();
@@ -55,7 +55,7 @@ pub(crate) fn in_one_way(tools: &[&ViewTool], ways: &[Line<'_>], max: usize) -> 
 
 /// Writes as many tools as possible in the best of `ways`, from the first on, and the others in
 /// the last one; where even that is too long, as many of them as fit.
-pub(crate) fn best_first(tools: &[&ViewTool], ways: &[Line<'_>], max: usize) -> Listing {
+pub(crate) fn best_first<T>(tools: &[&T], ways: &[Line<'_, T>], max: usize) -> Listing {
     let (Some(best), Some(last)) = (ways.first(), ways.last()) else {
         return in_one_way(tools, ways, max);
     };
@@ -89,21 +89,26 @@ impl Listing {
 
     /// An object of the members of `header` and of `tools`, one tool a line.
     pub(crate) fn text(&self, header: &Map<String, Value>) -> String {
-        self.join(header, "\n")
+        self.join(header, "tools", "\n")
+    }
+
+    /// The same with what is listed in `member`.
+    pub(crate) fn text_of(&self, member: &str, header: &Map<String, Value>) -> String {
+        self.join(header, member, "\n")
     }
 
     /// The same object on one line.
     pub(crate) fn compact(&self, header: &Map<String, Value>) -> String {
-        self.join(header, "")
+        self.join(header, "tools", "")
     }
 
-    fn join(&self, header: &Map<String, Value>, line_end: &str) -> String {
+    fn join(&self, header: &Map<String, Value>, list: &str, line_end: &str) -> String {
         let mut text = String::from("{");
         for (key, value) in header {
             let member = format!("{}:{value},", Value::from(key.as_str()));
             text.push_str(&member);
         }
-        text.push_str("\"tools\":[");
+        text.extend(["\"", list, "\":["]);
         for (index, line) in self.lines.iter().enumerate() {
             text.push_str(if index == 0 { "" } else { "," });
             text.push_str(line_end);

@@ -56,6 +56,15 @@ pub(crate) fn open_toolbox(config: &Config, mode: ToolMode) -> Raw {
     }))
 }
 
+/// Asks a client that hides tools behind a search to keep this one in sight: what leads to all
+/// others must not have to be looked for. Claude Code reads it, others do not mind.
+pub(crate) fn keep_loaded(tool: &mut Raw) {
+    let meta = Raw::encode(&json!({"anthropic/alwaysLoad": true}));
+    if let Some(kept) = tool.with_member("_meta", &meta) {
+        *tool = kept;
+    }
+}
+
 /// The definition of `use_tool`.
 pub(crate) fn use_tool() -> Raw {
     Raw::encode(&json!({

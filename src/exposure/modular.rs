@@ -64,7 +64,7 @@ impl Exposure {
         match answers::tools(toolbox, &view, &failed, wanted.names.as_deref(), max) {
             Ok(outcome) => {
                 let opened = Some(toolbox.name.clone());
-                Reply { outcome, opened, awaits_relisting: false }
+                Reply { opened, ..Reply::plain(outcome) }
             }
             Err(problem) => Reply::plain(answer::error(&problem)),
         }
@@ -79,14 +79,14 @@ impl Exposure {
             Ok(toolbox) => toolbox,
             Err(problem) => return Reply::plain(answer::error(&problem)),
         };
-        match self.find(toolbox, &wanted.name, &request).await {
+        match self.find_modular(toolbox, &wanted.name, &request).await {
             Ok(tool) => self.use_tool(&tool, wanted.args.as_ref(), &request).await,
             Err(problem) => Reply::plain(answer::error(&problem)),
         }
     }
 
     /// The tool of a group that is called so, whose servers are started where it may be theirs.
-    async fn find(
+    async fn find_modular(
         &self,
         toolbox: &ToolboxConfig,
         name: &str,

@@ -1,6 +1,8 @@
-//! Addresses of resources that two servers have alike, wherever they occur in what a server says.
+//! Addresses of resources as agents know them, wherever they occur in what a server says.
 //!
-//! An address that is one server's alone is never touched, and neither is what holds it.
+//! In `activate` mode each has its namespace in front. In the others those are told apart that two
+//! servers have alike: an address that is one server's alone is never touched, and neither is what
+//! holds it.
 
 use crate::backend::Outcome;
 use crate::gateway::Snapshot;
@@ -8,36 +10,66 @@ use crate::name::Place;
 use crate::raw::{self, Raw};
 use crate::toolbox::ViewTool;
 
-/// A tool's definition with the address of its user interface as agents know it (the extension
-/// `io.modelcontextprotocol/ui`, `_meta.ui.resourceUri`).
+/// How agents know addresses.
+#[derive(Clone, Copy)]
+pub(crate) enum Addresses<'a> {
+    /// As servers write them, but for those that two servers have alike.
+    Unique(&'a Snapshot),
+    /// With their namespaces in front.
+    Namespaced(&'a Snapshot),
+}
+
+impl Addresses<'_> {
+    /// Whether they are all as servers write them.
+    fn are_plain(self) -> bool {
+        match self {
+            Self::Unique(snapshot) => snapshot.uris().is_plain() && snapshot.templates().is_plain(),
+            Self::Namespaced(_) => false,
+        }
+    }
+
+    /// How agents know a server's address.
+    pub(crate) fn exposed(self, place: &Place, uri: &str) -> String {
+        match self {
+            Self::Unique(snapshot) => snapshot.exposed_uri(place, uri),
+            Self::Namespaced(snapshot) => snapshot.namespaced().exposed_uri(place, uri),
+        }
+    }
+}
+
+/// A tool's definition with the address of its user interface as agents know it.
 pub(crate) fn in_tool(snapshot: &Snapshot, tool: &ViewTool, definition: &Raw) -> Raw {
+    in_definition(Addresses::Unique(snapshot), &tool.id.place(), definition)
+}
+
+/// The same of any tool's definition (the extension `io.modelcontextprotocol/ui`,
+/// `_meta.ui.resourceUri`).
+pub(crate) fn in_definition(addresses: Addresses<'_>, place: &Place, definition: &Raw) -> Raw {
     let changed = || {
-        let place = tool.id.place();
         let meta = definition.member("_meta")?;
         let ui = meta.member("ui")?;
-        let uri = renamed(snapshot, &place, &ui.member("resourceUri")?)?;
+        let uri = renamed(addresses, place, &ui.member("resourceUri")?)?;
         let ui = ui.with_member("resourceUri", &uri)?;
         definition.with_member("_meta", &meta.with_member("ui", &ui)?)
     };
-    let is_plain = snapshot.uris().is_plain() && snapshot.templates().is_plain();
-    (!is_plain).then(changed).flatten().unwrap_or_else(|| definition.clone())
+    (!addresses.are_plain()).then(changed).flatten().unwrap_or_else(|| definition.clone())
 }
 
-/// A tool's or a prompt's result with the addresses in its content as agents know them.
-pub(crate) fn in_result(snapshot: &Snapshot, place: &Place, outcome: Outcome) -> Outcome {
-    if snapshot.uris().is_plain() && snapshot.templates().is_plain() {
+/// The result of a call, of a prompt or of reading with the addresses in it as agents know them.
+pub(crate) fn in_result(addresses: Addresses<'_>, place: &Place, outcome: Outcome) -> Outcome {
+    if addresses.are_plain() {
         return outcome;
     }
     let Outcome::Result(result) = &outcome else { return outcome };
-    let changed = ["content", "messages"].into_iter().find_map(|key| {
+    let changed = ["content", "messages", "contents"].into_iter().find_map(|key| {
         let items = result.member(key)?.items()?;
         let changed: Vec<_> = items
             .iter()
             .map(|item| {
                 let content = item.member("content").and_then(|content| {
-                    item.with_member("content", &in_content(snapshot, place, &content)?)
+                    item.with_member("content", &in_content(addresses, place, &content)?)
                 });
-                content.or_else(|| in_content(snapshot, place, item))
+                content.or_else(|| in_content(addresses, place, item))
             })
             .collect();
         if changed.iter().all(Option::is_none) {
@@ -51,16 +83,16 @@ pub(crate) fn in_result(snapshot: &Snapshot, place: &Place, outcome: Outcome) ->
 }
 
 /// One block of content, if there is an address in it that is to be changed.
-fn in_content(snapshot: &Snapshot, place: &Place, content: &Raw) -> Option<Raw> {
+fn in_content(addresses: Addresses<'_>, place: &Place, content: &Raw) -> Option<Raw> {
     if let Some(resource) = content.member("resource") {
-        let uri = renamed(snapshot, place, &resource.member("uri")?)?;
+        let uri = renamed(addresses, place, &resource.member("uri")?)?;
         return content.with_member("resource", &resource.with_member("uri", &uri)?);
     }
-    content.with_member("uri", &renamed(snapshot, place, &content.member("uri")?)?)
+    content.with_member("uri", &renamed(addresses, place, &content.member("uri")?)?)
 }
 
-fn renamed(snapshot: &Snapshot, place: &Place, uri: &Raw) -> Option<Raw> {
+fn renamed(addresses: Addresses<'_>, place: &Place, uri: &Raw) -> Option<Raw> {
     let uri: String = uri.parse().ok()?;
-    let exposed = snapshot.exposed_uri(place, &uri);
+    let exposed = addresses.exposed(place, &uri);
     (exposed != uri).then(|| Raw::encode(&exposed))
 }

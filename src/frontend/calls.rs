@@ -40,18 +40,24 @@ pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
                 _ => rest.push((key.clone(), value.clone())),
             }
         }
+        let (chosen, _) = session.chosen();
         let request = exposure::Request {
             name: &name,
             arguments,
             rest: &rest,
             origin: origin(&session, &presence, &asked.meta, &events),
             surface: asked.meta.surface(),
+            chosen: &chosen,
         };
-        let exposure::Reply { outcome, opened, awaits_relisting } = exposure.call(request).await;
-        if let Some(toolbox) = opened
-            && !asked.meta.is_modern
-        {
-            session.open(&exposure, toolbox, awaits_relisting).await;
+        let exposure::Reply { outcome, opened, switched, awaits_relisting } =
+            exposure.call(request).await;
+        if !asked.meta.is_modern {
+            if let Some(toolbox) = opened {
+                session.open(&exposure, toolbox, awaits_relisting).await;
+            }
+            if !switched.is_empty() {
+                session.switch(&exposure, switched, awaits_relisting).await;
+            }
         }
         harmless(outcome, asked.meta.is_modern)
     })

@@ -41,6 +41,8 @@ pub(crate) struct RequestMeta {
     pub(crate) is_modern: bool,
     /// What it says that its client can do, as written; modern requests only.
     pub(crate) capabilities: Option<Raw>,
+    /// What its client's program is called; modern requests only.
+    pub(crate) client: Option<String>,
     /// What it wants to hear of servers' logs; modern requests only.
     pub(crate) log: Option<LogLevel>,
     /// The token that the agent wants progress under.
@@ -62,6 +64,9 @@ impl RequestMeta {
             match (reserved, key.as_str()) {
                 (Some("protocolVersion"), _) => read.is_modern = is_modern(&value)?,
                 (Some("clientCapabilities"), _) => read.capabilities = Some(value),
+                (Some("clientInfo"), _) => {
+                    read.client = value.member("name").and_then(|name| name.parse().ok());
+                }
                 (Some("logLevel"), _) => {
                     read.log =
                         value.parse().ok().and_then(|word: String| LogLevel::from_word(&word));
@@ -83,6 +88,7 @@ impl RequestMeta {
         Self {
             is_modern: false,
             capabilities: None,
+            client: None,
             log: None,
             progress_token: None,
             passed_on: Vec::new(),

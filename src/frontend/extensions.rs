@@ -21,9 +21,7 @@ use crate::wire::incoming::Reply;
 pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
     pass_on(session, asked, reply, move |passed| async move {
         let Passed { session, exposure, presence, asked, events } = &passed;
-        if exposure.is_direct() {
-            exposure.gateway().run_all(presence).await;
-        }
+        exposure.run_everything(presence).await;
         let Some(place) = find(&passed) else { return unknown(&asked.method) };
         let origin = origin(session, presence, &asked.meta, events);
         let gateway = exposure.gateway();
@@ -55,7 +53,8 @@ fn find(passed: &Passed) -> Option<Place> {
     }
     let speaks = candidates(passed);
     if let Ok(uri) = asked.text("uri") {
-        let owners = resolve::in_snapshot(exposure, &uri);
+        let owners = resolve::known(&passed.session, exposure, &asked.meta, &uri);
+        let owners = owners.unwrap_or_default();
         if let Some((place, _)) = owners.into_iter().find(|(place, _)| speaks.contains(place)) {
             return Some(place);
         }

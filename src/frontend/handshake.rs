@@ -44,14 +44,21 @@ pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<
         protocol = requested,
         "an agent has connected"
     );
-    session.introduce(capabilities.clone());
+    session.introduce(capabilities.clone(), &client.name);
     let known = ProtocolVersion::KNOWN_VERSIONS.iter();
     let version = known
         .filter(|version| version.has_initialize())
         .find(|version| version.as_str() == requested)
         .unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE);
     let exposure = session.exposure(&asked.meta);
-    if exposure.is_direct() {
+    let longest = session.host().max_name_length();
+    if exposure.profile().name_limit.is_some_and(|limit| limit < longest) {
+        tracing::warn!(
+            client = client.name,
+            "this client does not take names as long as `maxToolNameLength` allows ({longest})"
+        );
+    }
+    if exposure.starts_everything() {
         let presence = session.presence(&asked.meta);
         let starting = exposure.gateway().start_all(&presence);
         if timeout(GREETING_PATIENCE, starting).await.is_err() {
@@ -74,7 +81,7 @@ pub(crate) async fn discover(session: &Session, asked: &Asked) -> Result<Outcome
     if exposure.changes_lists() && session.can_be_told() {
         return Ok(unknown(&asked.method));
     }
-    if exposure.is_direct() {
+    if exposure.starts_everything() {
         exposure.gateway().start_all(&session.presence(&asked.meta)).await;
     }
     Ok(Outcome::Result(Raw::encode(&json!({

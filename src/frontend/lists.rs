@@ -11,7 +11,7 @@ use crate::frontend::session::Session;
 use crate::gateway::Snapshot;
 use crate::name::{Place, ServerName, UniqueNames};
 use crate::raw::{self, Raw};
-use crate::toolbox::View;
+use crate::toolbox::{Kind, View};
 use crate::wire::incoming::Reply;
 
 /// How much of what is told while servers start may wait for the agent to take it.
@@ -19,12 +19,13 @@ const EVENTS: usize = 16;
 
 /// The tools that the agent sees.
 pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
-    let exposure = begin(session, asked).await;
-    if exposure.tells_of_servers() {
+    let exposure = session.exposure(&asked.meta);
+    if exposure.tries_servers() {
         try_servers(session, &exposure, asked, &reply).await;
     }
-    let (opened, version) = session.opened();
-    let tools = exposure.tools(asked.meta.surface(), &opened);
+    begin(session, &exposure, asked).await;
+    let (chosen, version) = session.chosen();
+    let tools = exposure.tools(asked.meta.surface(), &chosen);
     if !asked.meta.is_modern {
         session.gives(&exposure, &tools);
     }
@@ -38,7 +39,7 @@ pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
 
 /// The resources of the toolboxes that the agent sees.
 pub(crate) async fn resources(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
-    let resources = of_views(session, asked, |snapshot, view, place| {
+    let resources = entries(session, asked, Kind::Resource, |snapshot, view, place| {
         let resources = view.resources.iter();
         let resources = resources.map(|r| (&r.server, &r.definition.uri, &r.definition.raw));
         let exposed = |at: &Place, uri: &str| snapshot.exposed_uri(at, uri);
@@ -49,7 +50,7 @@ pub(crate) async fn resources(session: &Session, asked: &Asked) -> Result<Outcom
 
 /// The resource templates of the toolboxes that the agent sees.
 pub(crate) async fn templates(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
-    let templates = of_views(session, asked, |snapshot, view, place| {
+    let templates = entries(session, asked, Kind::Template, |snapshot, view, place| {
         let templates = view.templates.iter();
         let templates = templates.map(|t| (&t.server, &t.definition.uri, &t.definition.raw));
         let exposed = |at: &Place, uri: &str| snapshot.exposed_uri(at, uri);
@@ -61,7 +62,7 @@ pub(crate) async fn templates(session: &Session, asked: &Asked) -> Result<Outcom
 /// The prompts of the toolboxes that the agent sees.
 pub(crate) async fn prompts(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
     let limit = session.host().max_name_length();
-    let prompts = of_views(session, asked, |snapshot, view, place| {
+    let prompts = entries(session, asked, Kind::Prompt, |snapshot, view, place| {
         let prompts = view.prompts.iter();
         let prompts = prompts.map(|p| (&p.server, &p.definition.name, &p.definition.raw));
         let exposed = |at: &Place, name: &str| snapshot.exposed_prompt(at, name, limit);
@@ -70,13 +71,12 @@ pub(crate) async fn prompts(session: &Session, asked: &Asked) -> Result<Outcome,
     Ok(list("prompts", &prompts.await, asked))
 }
 
-/// What a list needs before it can be told: where everything is shown, everything runs.
-async fn begin(session: &Session, asked: &Asked) -> Exposure {
-    let exposure = session.exposure(&asked.meta);
-    if exposure.is_direct() {
-        exposure.gateway().start_all(&session.presence(&asked.meta)).await;
+/// What a list needs before it can be told: where everything is told of, everything runs.
+async fn begin(session: &Session, exposure: &Exposure, asked: &Asked) {
+    exposure.start_everything(&session.presence(&asked.meta)).await;
+    if exposure.starts_everything() && !asked.meta.is_modern {
+        session.refresh(exposure).await;
     }
-    exposure
 }
 
 /// Tries the servers that nothing is known of, for the list is to say which of them cannot be had,
@@ -100,19 +100,25 @@ async fn try_servers(session: &Session, exposure: &Exposure, asked: &Asked, repl
     }
 }
 
-async fn of_views(
+async fn entries(
     session: &Session,
     asked: &Asked,
-    entries: impl Fn(&Snapshot, &Arc<View>, &dyn Fn(&ServerName) -> Place) -> Vec<Raw>,
+    kind: Kind,
+    of_view: impl Fn(&Snapshot, &Arc<View>, &dyn Fn(&ServerName) -> Place) -> Vec<Raw>,
 ) -> Vec<Raw> {
-    let exposure = begin(session, asked).await;
+    let exposure = session.exposure(&asked.meta);
+    begin(session, &exposure, asked).await;
     let snapshot = exposure.gateway().snapshot();
-    let (opened, _) = session.opened();
+    let (chosen, _) = session.chosen();
+    let surface = asked.meta.surface();
+    if let Some(entries) = exposure.things(kind, surface, &chosen) {
+        return entries;
+    }
     let mut all = Vec::new();
-    for toolbox in exposure.shown(asked.meta.surface(), &opened) {
+    for toolbox in exposure.shown(surface, &chosen.opened) {
         let place =
             |server: &ServerName| Place { toolbox: toolbox.clone(), server: server.clone() };
-        all.extend(entries(&snapshot, &snapshot.view(&toolbox), &place));
+        all.extend(of_view(&snapshot, &snapshot.view(&toolbox), &place));
     }
     all
 }

@@ -3,11 +3,14 @@
 use serde::Deserialize;
 
 use crate::backend::Outcome;
-use crate::exposure::Exposure;
+use crate::exposure::{Chosen, Exposure, Refusal, Surface};
 use crate::frontend::calls::Passed;
+use crate::frontend::era::RequestMeta;
+use crate::frontend::session::Session;
 use crate::gateway::Snapshot;
 use crate::name::{Place, uri_prefix};
 use crate::raw::{self, Raw};
+use crate::toolbox::Kind;
 use crate::wire::incoming::error_object;
 
 /// MCP to 2025-11-25: there is no such resource.
@@ -17,14 +20,38 @@ const INVALID_PARAMS: i64 = -32602;
 
 /// The servers that may have a resource, most likely first, each with its own address for it.
 /// Where everything is shown, everything is listed first.
-pub(crate) async fn resource(passed: &Passed, uri: &str) -> Vec<(Place, String)> {
-    start_all_if_direct(passed).await;
-    run_all_unless_known(passed, |snapshot| snapshot.uris().resolve(uri).is_some()).await;
-    in_snapshot(&passed.exposure, uri)
+pub(crate) async fn resource(passed: &Passed, uri: &str) -> Result<Vec<(Place, String)>, Outcome> {
+    start_everything(passed).await;
+    run_everything_unless(passed, |snapshot| snapshot.uris().resolve(uri).is_some()).await;
+    known(&passed.session, &passed.exposure, &passed.asked.meta, uri)
 }
 
-/// The same of what is known now.
-pub(crate) fn in_snapshot(exposure: &Exposure, uri: &str) -> Vec<(Place, String)> {
+/// The same of what is known now; an error is the answer to what the agent may not read.
+pub(crate) fn known(
+    session: &Session,
+    exposure: &Exposure,
+    meta: &RequestMeta,
+    uri: &str,
+) -> Result<Vec<(Place, String)>, Outcome> {
+    let (chosen, _) = session.chosen();
+    match exposure.addressed(uri, meta.surface(), &chosen) {
+        None => Ok(in_views(exposure, uri)),
+        Some(Ok(found)) => Ok(found),
+        Some(Err(Refusal { message, data })) => {
+            let code = if meta.is_modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
+            Err(Outcome::Error(error_object(code, &message, Some(&data))))
+        }
+    }
+}
+
+/// The same whether or not the agent may read it now.
+pub(crate) fn all_known(exposure: &Exposure, uri: &str) -> Vec<(Place, String)> {
+    let all = exposure.addressed(uri, Surface::Constant, &Chosen::default());
+    all.map_or_else(|| in_views(exposure, uri), Result::unwrap_or_default)
+}
+
+/// The same by the addresses that servers give.
+fn in_views(exposure: &Exposure, uri: &str) -> Vec<(Place, String)> {
     let gateway = exposure.gateway();
     let snapshot = gateway.snapshot();
     if let Some(thing) = snapshot.uris().resolve(uri) {
@@ -43,7 +70,7 @@ pub(crate) fn in_snapshot(exposure: &Exposure, uri: &str) -> Vec<(Place, String)
         let view = snapshot.view(&place.toolbox);
         let mut templates = view.templates.iter().filter(|t| t.server == place.server);
         let abilities = view.abilities.iter().find(|(server, _)| *server == place.server);
-        if templates.any(|template| fits(&template.definition.uri, uri)) {
+        if templates.any(|template| template.definition.may_have_made(uri)) {
             likely.push((place, uri.to_owned()));
         } else if abilities.is_some_and(|(_, abilities)| abilities.resources.is_some()) {
             others.push((place, uri.to_owned()));
@@ -55,56 +82,32 @@ pub(crate) fn in_snapshot(exposure: &Exposure, uri: &str) -> Vec<(Place, String)
 
 /// The server that has a prompt, and its own name for it.
 pub(crate) async fn prompt(passed: &Passed, name: &str) -> Option<(Place, String)> {
-    start_all_if_direct(passed).await;
-    let snapshot = passed.exposure.gateway().snapshot();
-    snapshot.prompts().resolve(name).map(|thing| (thing.place.clone(), thing.name.clone()))
+    start_everything(passed).await;
+    passed.exposure.find(Kind::Prompt, name)
 }
 
 /// The server that has a resource template, and its own spelling of it.
 pub(crate) async fn template(passed: &Passed, uri: &str) -> Option<(Place, String)> {
-    start_all_if_direct(passed).await;
-    run_all_unless_known(passed, |snapshot| snapshot.templates().resolve(uri).is_some()).await;
-    let snapshot = passed.exposure.gateway().snapshot();
-    let template = snapshot.templates().resolve(uri);
-    let found = template.map(|thing| (thing.place.clone(), thing.name.clone()));
-    found.or_else(|| in_snapshot(&passed.exposure, uri).into_iter().next())
+    start_everything(passed).await;
+    run_everything_unless(passed, |snapshot| snapshot.templates().resolve(uri).is_some()).await;
+    let found = passed.exposure.find(Kind::Template, uri);
+    let by_address = || {
+        let Passed { session, exposure, asked, .. } = passed;
+        known(session, exposure, &asked.meta, uri).ok()?.into_iter().next()
+    };
+    found.or_else(by_address)
 }
 
-async fn start_all_if_direct(passed: &Passed) {
-    if passed.exposure.is_direct() {
-        passed.exposure.gateway().start_all(&passed.presence).await;
-    }
+async fn start_everything(passed: &Passed) {
+    passed.exposure.start_everything(&passed.presence).await;
 }
 
 /// Lets every server run where everything is shown and the snapshot does not say whom to ask:
 /// among those that run is looked for whose it may be.
-async fn run_all_unless_known(passed: &Passed, is_known: impl Fn(&Snapshot) -> bool) {
-    let gateway = passed.exposure.gateway();
-    if passed.exposure.is_direct() && !is_known(&gateway.snapshot()) {
-        gateway.run_all(&passed.presence).await;
+async fn run_everything_unless(passed: &Passed, is_known: impl Fn(&Snapshot) -> bool) {
+    if !is_known(&passed.exposure.gateway().snapshot()) {
+        passed.exposure.run_everything(&passed.presence).await;
     }
-}
-
-/// Whether an address may have been made of a template (RFC 6570): the text between its
-/// expressions has to be there.
-fn fits(template: &str, uri: &str) -> bool {
-    let mut parts = template.split('{');
-    let Some(mut rest) = parts.next().and_then(|first| uri.strip_prefix(first)) else {
-        return false;
-    };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(part) = parts.next() {
-        let Some((_, text)) = part.split_once('}') else { return false };
-        if parts.peek().is_none() {
-            return rest.ends_with(text);
-        }
-        let Some(at) = rest.find(text) else { return false };
-        rest = &rest[at + text.len()..];
-    }
-    false
 }
 
 /// The answer to a request for a resource that nobody has.
@@ -147,19 +150,4 @@ pub(crate) fn with_uri(outcome: Outcome, own: &str, asked: &str) -> Outcome {
         result.with_member("contents", &raw::array(&contents))
     };
     changed().map_or(outcome, Outcome::Result)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_fits_the_template_it_was_made_of() {
-        assert!(fits("test://template/{id}/data", "test://template/12/data"));
-        assert!(fits("file:///{+path}", "file:///a/b.txt"));
-        assert!(fits("db://rows{?limit,offset}", "db://rows?limit=3"));
-        assert!(!fits("test://template/{id}/data", "test://template/12"));
-        assert!(!fits("a.c/{x}", "abc/1"));
-        assert!(!fits("broken{x", "broken"));
-    }
 }

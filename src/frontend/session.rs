@@ -1,6 +1,5 @@
 //! What belongs to one agent: the toolboxes it has opened, and what it has been told of them.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -9,9 +8,10 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::events;
-use crate::exposure::{Exposure, Surface};
+use crate::exposure::{Chosen, Exposure, Surface, Switch};
 use crate::frontend::Host;
 use crate::frontend::era::RequestMeta;
+use crate::frontend::profiles;
 use crate::frontend::shown::{Changed, Shown};
 use crate::gateway::{Event, LogLevel, Origin, Presence, Question, Snapshot};
 use crate::name::ToolboxName;
@@ -56,7 +56,7 @@ struct Introduced {
 
 #[derive(Default)]
 struct State {
-    opened: BTreeSet<ToolboxName>,
+    chosen: Chosen,
     /// What the agent is shown, or will be when it lists again.
     shown: Shown,
     /// Counts the states of the agent's list of tools.
@@ -68,7 +68,7 @@ struct State {
 impl State {
     /// Brings what is shown up to date and says what of it has changed.
     fn update(&mut self, exposure: &Exposure, snapshot: &Snapshot) -> Changed {
-        let changed = self.shown.update(exposure, Surface::Changing, &self.opened, snapshot);
+        let changed = self.shown.update(exposure, Surface::Changing, &self.chosen, snapshot);
         self.version += u64::from(changed.tools);
         changed
     }
@@ -101,10 +101,13 @@ impl Session {
         self.host.tasks.spawn(self.ended.clone().run_until_cancelled_owned(work));
     }
 
-    /// Takes note of what a legacy agent says that it can do.
-    pub(crate) fn introduce(self: &Arc<Self>, capabilities: Raw) {
-        let exposure = Exposure::new(self.host.gateways.for_capabilities(Some(&capabilities)));
-        if self.introduced.set(Introduced { capabilities, exposure }).is_ok() {
+    /// Takes note of what a legacy agent says that it can do, and of what its program is called.
+    pub(crate) fn introduce(self: &Arc<Self>, capabilities: Raw, client: &str) {
+        let exposure = self.look(Some(&capabilities), client);
+        if self.introduced.set(Introduced { capabilities, exposure: exposure.clone() }).is_ok() {
+            // What is there already is no news to one that has not listed anything.
+            let snapshot = exposure.gateway().snapshot();
+            self.state(|state| state.update(&exposure, &snapshot));
             let watching = Arc::clone(self);
             self.spawn(async move { watching.watch().await });
         }
@@ -114,11 +117,17 @@ impl Session {
     pub(crate) fn exposure(&self, meta: &RequestMeta) -> Exposure {
         match (meta.is_modern, self.introduced.get()) {
             (false, Some(introduced)) => introduced.exposure.clone(),
-            (false, None) => Exposure::new(self.host.gateways.for_capabilities(None)),
+            (false, None) => self.look(None, ""),
             (true, _) => {
-                Exposure::new(self.host.gateways.for_capabilities(meta.capabilities.as_ref()))
+                let client = meta.client.as_deref().unwrap_or_default();
+                self.look(meta.capabilities.as_ref(), client)
             }
         }
+    }
+
+    fn look(&self, capabilities: Option<&Raw>, client: &str) -> Exposure {
+        let gateway = self.host.gateways.for_capabilities(capabilities);
+        Exposure::new(gateway, client, profiles::of(client))
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -244,9 +253,9 @@ impl Session {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The toolboxes that are open, and which state of the list that makes.
-    pub(crate) fn opened(&self) -> (BTreeSet<ToolboxName>, u64) {
-        self.state(|state| (state.opened.clone(), state.version))
+    /// What the agent has chosen to see, and which state of the list that makes.
+    pub(crate) fn chosen(&self) -> (Chosen, u64) {
+        self.state(|state| (state.chosen.clone(), state.version))
     }
 
     /// Takes note of the tools that the agent is given.
@@ -271,23 +280,44 @@ impl Session {
     /// Without, the toolbox is opened by a call of one of its tools, and its other servers start
     /// behind that.
     pub(crate) async fn open(&self, exposure: &Exposure, toolbox: ToolboxName, waits: bool) {
-        if exposure.is_direct() {
+        if exposure.starts_everything() {
             return;
         }
-        if !waits && self.state(|state| state.opened.contains(&toolbox)) {
+        if !waits && self.state(|state| state.chosen.opened.contains(&toolbox)) {
             return; // What it shows is kept up to date by itself.
         }
         let snapshot = exposure.gateway().snapshot();
-        let (is_new, changed, version, ignores_changes) = self.state(|state| {
-            let is_new = state.opened.insert(toolbox.clone());
+        let (is_new, changed, version) = self.state(|state| {
+            let is_new = state.chosen.opened.insert(toolbox.clone());
             let changed = state.update(exposure, &snapshot);
-            (is_new, changed, state.version, state.ignored.is_some())
+            (is_new, changed, state.version)
         });
         if is_new && !waits && exposure.shows_tools(Surface::Changing) {
             self.start_behind(exposure, toolbox);
         }
         self.tell(changed).await;
-        if !waits || ignores_changes {
+        if waits {
+            self.await_relisting(version).await;
+        }
+    }
+
+    /// Switches tools and resources for this agent, and tells it of what that changes; with
+    /// `waits` as for [`Self::open`].
+    pub(crate) async fn switch(&self, exposure: &Exposure, switched: Vec<Switch>, waits: bool) {
+        let snapshot = exposure.gateway().snapshot();
+        let (changed, version) = self.state(|state| {
+            state.chosen.switch(switched);
+            (state.update(exposure, &snapshot), state.version)
+        });
+        self.tell(changed).await;
+        if waits {
+            self.await_relisting(version).await;
+        }
+    }
+
+    /// Waits for an agent that lists again when it is told to.
+    async fn await_relisting(&self, version: u64) {
+        if self.state(|state| state.ignored.is_some()) {
             return;
         }
         let mut listed = self.listed.subscribe();
@@ -311,6 +341,14 @@ impl Session {
                 gateway.open(toolbox, Origin::nobody(&presence)).await;
             }
         });
+    }
+
+    /// Brings what the agent is shown up to date, before it is told a list: what it has seen is what
+    /// later changes are measured by.
+    pub(crate) async fn refresh(&self, exposure: &Exposure) {
+        let snapshot = exposure.gateway().snapshot();
+        let changed = self.state(|state| state.update(exposure, &snapshot));
+        self.tell(changed).await;
     }
 
     /// Tells the agent of changes in what it is shown, as servers change what they have.

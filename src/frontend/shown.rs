@@ -1,9 +1,9 @@
 //! What an agent has been shown of servers' lists, to tell it of what changes in them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::exposure::{Exposure, Surface};
+use crate::exposure::{Chosen, Exposure, Lists, Surface};
 use crate::gateway::Snapshot;
 use crate::name::ToolboxName;
 use crate::raw::Raw;
@@ -30,10 +30,11 @@ impl Changed {
     }
 }
 
-/// What an agent is shown.
+/// The views that an agent is shown, or its lists where they are more than that.
 #[derive(Default)]
 pub(crate) struct Shown {
     views: HashMap<ToolboxName, Arc<View>>,
+    lists: Option<Lists>,
     /// The tools it was last given, where our own definitions tell of servers.
     given: Option<Vec<Raw>>,
 }
@@ -51,12 +52,21 @@ impl Shown {
         &mut self,
         exposure: &Exposure,
         surface: Surface,
-        opened: &BTreeSet<ToolboxName>,
+        chosen: &Chosen,
         snapshot: &Snapshot,
     ) -> Changed {
         let mut changed = Changed::default();
+        if let Some(lists) = exposure.lists(surface, chosen, snapshot) {
+            let last = self.lists.replace(lists);
+            if let (Some(last), Some(lists)) = (last, &self.lists) {
+                changed.tools = last.tools != lists.tools;
+                changed.resources = last.resources != lists.resources;
+                changed.prompts = last.prompts != lists.prompts;
+            }
+            return changed;
+        }
         let shows_tools = exposure.shows_tools(surface);
-        for toolbox in exposure.shown(surface, opened) {
+        for toolbox in exposure.shown(surface, &chosen.opened) {
             let view = snapshot.view(&toolbox);
             let last = self.views.get(&toolbox).cloned().unwrap_or_default();
             if !Arc::ptr_eq(&last, &view) {
@@ -67,7 +77,7 @@ impl Shown {
             }
         }
         if let Some(given) = &mut self.given {
-            let tools = exposure.tools(surface, opened);
+            let tools = exposure.tools(surface, chosen);
             changed.tools |= *given != tools;
             *given = tools;
         }

@@ -1,7 +1,6 @@
 //! What a modern agent hears of changes: a request that stays open (2026-07-28,
 //! basic/patterns/subscriptions).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +9,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use crate::backend::{Outcome, events};
-use crate::exposure::{Exposure, Surface};
+use crate::exposure::{Chosen, Exposure, Surface};
 use crate::frontend::dispatch::{Asked, send};
+use crate::frontend::era::RequestMeta;
 use crate::frontend::handshake::ourselves;
 use crate::frontend::resolve;
 use crate::frontend::session::Session;
@@ -83,12 +83,16 @@ pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
         return send(reply, Outcome::Error(error_object(INVALID_PARAMS, message, None))).await;
     };
     let exposure = session.exposure(&asked.meta);
-    if exposure.is_direct() {
-        exposure.gateway().start_all(&session.presence(&asked.meta)).await;
-    }
+    exposure.start_everything(&session.presence(&asked.meta)).await;
     let (sender, events) = events::channel(EVENTS);
     let presence = session.presence(&asked.meta).listener(sender);
-    let listening = Listening { session: &session, exposure, presence: &presence, reply: &reply };
+    let listening = Listening {
+        session: &session,
+        exposure,
+        meta: &asked.meta,
+        presence: &presence,
+        reply: &reply,
+    };
     if listening.run(wanted, events).await.is_err() {
         tracing::debug!("the agent left while it listened");
     }
@@ -105,6 +109,7 @@ pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
 struct Listening<'a> {
     session: &'a Session,
     exposure: Exposure,
+    meta: &'a RequestMeta,
     presence: &'a Presence,
     reply: &'a Reply,
 }
@@ -115,7 +120,7 @@ impl Listening<'_> {
         // falls between.
         let mut snapshots = self.exposure.gateway().snapshots();
         let mut shown = Shown::default();
-        let nothing = BTreeSet::new();
+        let nothing = Chosen::default();
         let surface = Surface::Constant;
         let snapshot = snapshots.borrow_and_update().clone();
         shown.update(&self.exposure, surface, &nothing, &snapshot);
@@ -154,8 +159,8 @@ impl Listening<'_> {
     }
 
     async fn subscribe(&self, uri: &str) -> bool {
-        let Some((place, own)) = resolve::in_snapshot(&self.exposure, uri).into_iter().next()
-        else {
+        let known = resolve::known(self.session, &self.exposure, self.meta, uri);
+        let Some((place, own)) = known.ok().and_then(|known| known.into_iter().next()) else {
             return false;
         };
         let subscribed = self.exposure.gateway().subscribe(&place, &own, uri, self.presence).await;

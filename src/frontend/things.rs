@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::backend::Outcome;
-use crate::exposure::{explain, uris};
+use crate::exposure::explain;
 use crate::frontend::calls::{Passed, origin, pass};
 use crate::frontend::dispatch::{Answering, Asked, send};
 use crate::frontend::era::harmless;
@@ -28,11 +28,15 @@ pub(crate) fn read(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
         Err(refusal) => return Box::pin(send(reply, refusal)),
     };
     pass(session, asked, reply, move |passed| async move {
-        let candidates = resolve::resource(&passed, &uri).await;
+        let candidates = match resolve::resource(&passed, &uri).await {
+            Ok(candidates) => candidates,
+            Err(refusal) => return refusal,
+        };
         let mut outcome = resolve::no_resource(&uri, passed.asked.meta.is_modern);
         for (place, own) in candidates {
             outcome = forward(&passed, &place, "uri", &own).await;
             if !resolve::is_missing(&outcome) {
+                let outcome = passed.exposure.with_addresses_read(&place, outcome);
                 let outcome = resolve::with_uri(outcome, &own, &uri);
                 return with_cache_hints(outcome, passed.asked.meta.is_modern);
             }
@@ -65,7 +69,7 @@ pub(crate) fn get_prompt(session: Arc<Session>, asked: Asked, reply: Reply) -> A
         match resolve::prompt(&passed, &name).await {
             Some((place, own)) => {
                 let outcome = forward(&passed, &place, "name", &own).await;
-                uris::in_result(&passed.exposure.gateway().snapshot(), &place, outcome)
+                passed.exposure.with_addresses(&place, outcome)
             }
             None => unknown("prompt", name),
         }
@@ -140,7 +144,7 @@ pub(crate) async fn subscribe(session: &Arc<Session>, asked: &Asked) -> Result<O
     let uri = asked.text("uri")?;
     let exposure = session.exposure(&asked.meta);
     let presence = session.presence(&asked.meta);
-    let found = resolve::in_snapshot(&exposure, &uri).into_iter().next();
+    let found = resolve::known(session, &exposure, &asked.meta, &uri)?.into_iter().next();
     let (place, own) = found.ok_or_else(|| resolve::no_resource(&uri, false))?;
     let subscribed = exposure.gateway().subscribe(&place, &own, &uri, &presence).await;
     subscribed.map_err(|error| failed(&error))
@@ -151,7 +155,8 @@ pub(crate) async fn unsubscribe(session: &Arc<Session>, asked: &Asked) -> Result
     let uri = asked.text("uri")?;
     let exposure = session.exposure(&asked.meta);
     let presence = session.presence(&asked.meta);
-    for (place, own) in resolve::in_snapshot(&exposure, &uri) {
+    // What was switched off since can be let go all the same.
+    for (place, own) in resolve::all_known(&exposure, &uri) {
         let gateway = exposure.gateway();
         gateway.unsubscribe(&place, &own, &presence).await.map_err(|error| failed(&error))?;
     }

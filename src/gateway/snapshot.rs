@@ -9,13 +9,13 @@ use tokio::sync::{mpsc, watch};
 
 use crate::backend::{BackendId, Change, Changed, Listed, Remembered};
 use crate::catalog::Listing;
-use crate::config::Config;
+use crate::config::{Config, ToolMode};
 use crate::name::{
     self, ExposedName, NameTable, Place, ServerName, Thing, ToolId, ToolboxName, UniqueNames,
 };
 use crate::policy::Policy;
 use crate::raw::Raw;
-use crate::toolbox::View;
+use crate::toolbox::{Namespaced, View};
 
 /// The views of all toolboxes at one moment; immutable.
 #[derive(Debug, Default)]
@@ -27,6 +27,10 @@ pub struct Snapshot {
     prompts: UniqueNames,
     uris: UniqueNames,
     templates: UniqueNames,
+    /// The same under the names of `activate` mode; nothing in the others.
+    namespaced: Arc<Namespaced>,
+    /// The servers that have died and were not started again.
+    crashed: HashSet<Place>,
     versions: HashMap<BackendId, u64>,
     /// When what is shown of a backend that has not been listed yet was last found to be true.
     remembered: HashMap<BackendId, SystemTime>,
@@ -86,6 +90,16 @@ impl Snapshot {
         } else {
             prompt.to_owned()
         }
+    }
+
+    /// Everything under the names of `activate` mode, where that is the mode.
+    pub fn namespaced(&self) -> &Namespaced {
+        &self.namespaced
+    }
+
+    /// Whether a server has died and was not started again.
+    pub fn has_crashed(&self, place: &Place) -> bool {
+        self.crashed.contains(place)
     }
 
     /// Every registered name, in no order.
@@ -158,6 +172,11 @@ impl Writer {
                 }
                 // Whoever shows what failed has to look again.
                 Change::Failed => publish.send_modify(|_| {}),
+                Change::Crashed => {
+                    let mut next = self.next(&publish.borrow(), &HashSet::new());
+                    next.crashed.extend(self.places_of(backend));
+                    publish.send_replace(Arc::new(next));
+                }
             }
         }
     }
@@ -168,9 +187,13 @@ impl Writer {
             views: last.views.clone(),
             versions: last.versions.clone(),
             remembered: last.remembered.clone(),
+            crashed: last.crashed.clone(),
             has_recalled: last.has_recalled,
             ..Snapshot::default()
         };
+        for place in changed.iter().flat_map(|backend| self.places_of(*backend)) {
+            next.crashed.remove(&place);
+        }
         next.versions.extend(changed.iter().map(|id| (*id, self.listings[id].version)));
         let limit = self.config.max_tool_name_length;
         for toolbox in &self.config.toolboxes {
@@ -194,6 +217,14 @@ impl Writer {
             next.names.insert(tool.name.clone(), tool.id.clone());
         }
         self.make_unique(&mut next);
+        if self.config.mode == ToolMode::Activate {
+            let named = Namespaced::new(&self.config, |toolbox| next.view(toolbox));
+            let known = &last.namespaced.discarded;
+            for discarded in named.discarded.iter().filter(|discarded| !known.contains(discarded)) {
+                tracing::warn!("{discarded}");
+            }
+            next.namespaced = Arc::new(named);
+        }
         next
     }
 
@@ -226,6 +257,12 @@ impl Writer {
         });
         let templates = UniqueNames::new(templates.flatten(), full_uri);
         (next.tools, next.prompts, next.uris, next.templates) = (tools, prompts, uris, templates);
+    }
+
+    /// Where a backend stands.
+    fn places_of(&self, backend: BackendId) -> impl Iterator<Item = Place> {
+        let places = self.sources.iter().filter(move |(_, source)| **source == backend);
+        places.map(|(place, _)| place.clone())
     }
 
     fn thing(

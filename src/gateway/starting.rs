@@ -111,6 +111,40 @@ impl Gateway {
         starting.detach_all();
     }
 
+    /// The servers of which nothing can be shown: those that have never been listed, and those that
+    /// have died; in the order of the configuration.
+    pub fn missing(&self) -> Vec<Place> {
+        let snapshot = self.snapshot();
+        let places = places(&self.config).map(|(t, s)| place(&t.name, &s.name));
+        let is_missing = |at: &Place| match self.members.get(at) {
+            Some(Member::Server(server)) => {
+                !snapshot.has_listed(server.shared.id()) || snapshot.has_crashed(at)
+            }
+            Some(Member::Unsupported(_)) | None => true,
+        };
+        places.filter(is_missing).collect()
+    }
+
+    /// Starts some servers, and says which of them cannot be; one that is not ready after 10 s goes
+    /// on by itself.
+    pub async fn start_some(&self, places: &[Place], origin: Origin<'_>) -> Vec<FailedServer> {
+        let mut starting = JoinSet::new();
+        for at in places {
+            starting.spawn(self.start(&at.toolbox, &at.server, origin.agent));
+        }
+        let mut failed = Vec::new();
+        let all = async {
+            while let Some(started) = starting.join_next().await {
+                failed.extend(started.ok().and_then(Result::err));
+            }
+        };
+        if timeout(PATIENCE, all).await.is_err() {
+            tracing::info!("not all servers were ready after {} s", PATIENCE.as_secs());
+        }
+        starting.detach_all();
+        failed
+    }
+
     /// Starts every server, if that has not been tried yet, and waits as [`Self::ensure_listed`]
     /// does: for those alone that nothing is known of.
     pub async fn start_all(&self, agent: &Presence) {

@@ -34,6 +34,7 @@ fn config(filters: &[&str]) -> Config {
         max_tool_name_length: 48,
         limits: Limits::default(),
         active_toolsets: Vec::new(),
+        clients: std::collections::BTreeMap::new(),
         toolboxes: vec![ToolboxConfig {
             name: ToolboxName::new("dev"),
             description: "Development".to_owned(),

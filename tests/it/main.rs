@@ -36,6 +36,8 @@ mod real;
 mod real_servers;
 mod remote_servers;
 mod sdk_clients;
+mod serve_activate;
+mod serve_auto;
 mod serve_direct;
 mod serve_dynamic;
 mod serve_failures;

@@ -18,7 +18,7 @@ pub(crate) mod process;
 pub(crate) mod real;
 pub(crate) mod snapshot;
 
-pub(crate) use agent::{Agent, RequestId};
+pub(crate) use agent::{Agent, RequestId, Response};
 pub(crate) use bench::{Bench, conformance, fake};
 
 /// How long a test waits for anything.

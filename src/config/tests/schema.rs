@@ -5,6 +5,7 @@ use std::fs;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
+use crate::config::clients::RawClient;
 use crate::config::document::{self, Node};
 use crate::config::raw::category::{RawCategory, RawCategoryTools, RawOverride};
 use crate::config::raw::{RawConfig, RawLimits, RawServer, RawToolMode, RawToolbox};
@@ -50,6 +51,7 @@ fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(properties(""), known(RawConfig::read));
     assert_eq!(properties("/properties/limits"), known(RawLimits::read));
     assert_eq!(properties("/definitions/Toolbox"), known(RawToolbox::read));
+    assert_eq!(properties("/definitions/Client"), known(RawClient::read));
     assert_eq!(properties("/definitions/Server"), known(RawServer::read));
     assert_eq!(properties("/definitions/Category"), known(RawCategory::read));
     assert_eq!(properties("/definitions/Category/properties/tools"), known(RawCategoryTools::read));

@@ -29,6 +29,7 @@ fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
         max_tool_name_length: 48,
         limits: Limits::default(),
         active_toolsets: Vec::new(),
+        clients: std::collections::BTreeMap::new(),
         toolboxes: toolboxes.collect(),
     }
 }

@@ -207,7 +207,7 @@ async fn mirrored(session: &Session, meta: Option<&Raw>, tool: &str) -> Vec<(Str
         return Vec::new();
     };
     let exposure = session.exposure(&meta);
-    if exposure.is_direct() {
+    if exposure.starts_everything() {
         exposure.gateway().start_all(&session.presence(&meta)).await;
     }
     exposure.mirrored(tool)

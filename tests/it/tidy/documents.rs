@@ -259,6 +259,7 @@ fn the_readme_describes_every_key_with_its_default() {
         ("### Top level", ""),
         ("### `limits`", "/properties/limits"),
         ("### A toolbox", "/definitions/Toolbox"),
+        ("### A client", "/definitions/Client"),
         ("### A server", "/definitions/Server"),
         ("### A category", "/definitions/Category"),
         ("### `tools` of a category", "/definitions/Category/properties/tools"),

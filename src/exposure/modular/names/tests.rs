@@ -43,6 +43,7 @@ fn view(toolbox: &ToolboxConfig, tools: &[&str]) -> View {
         max_tool_name_length: 48,
         limits: Limits::default(),
         active_toolsets: Vec::new(),
+        clients: BTreeMap::new(),
         toolboxes: vec![toolbox.clone()],
     };
     let tools = tools.iter().map(|name| json!({"name": name, "inputSchema": {}}));

@@ -1,0 +1,372 @@
+//! `activate`: one tool switches tools and resources on and off; its description is the catalog.
+//!
+//! What is active belongs to a session. Where lists must not change, those of the start stay, and
+//! everything in the catalog can be called: activation answers with the definitions.
+
+mod catalog;
+mod change;
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::backend::{self, Outcome};
+use crate::exposure::activate::catalog::{Catalog, MAX_DESCRIPTION, Written, brief, line};
+use crate::exposure::activate::change::{Change, Known, problem};
+use crate::exposure::listing::{self, Line};
+use crate::exposure::uris::Addresses;
+use crate::exposure::{Exposure, Reply, Request, Surface, answer, meta, uris};
+use crate::gateway::{CallError, FailedServer, Origin, Snapshot};
+use crate::name::{self, Place};
+use crate::raw::{self, Raw};
+use crate::toolbox::{Item, Kind, TOOLMAN_ACTIVATE};
+
+pub use crate::exposure::activate::change::Switch;
+
+/// What the tool does, where lists change.
+const CHANGING: &str = "Switches tools and resources on and off. The catalog below lists all of \
+                        them; those marked with * are active. An active tool is in your tool list \
+                        and can be called, an active resource can be read. Pass names from the \
+                        catalog; the answer has the definitions of the tools that were switched on.";
+/// The same where lists are constant.
+const CONSTANT: &str = "Gives the definitions of tools and resources. The catalog below lists all of \
+                        them; those marked with * are in your lists already. Pass names from the \
+                        catalog in tools_on and resources_on; the answer has the definitions, and \
+                        every tool of the catalog can be called by its name.";
+
+/// What of a session's tools and resources was switched; the others are as they started.
+#[derive(Clone, Debug, Default)]
+pub struct Active {
+    tools: HashMap<String, bool>,
+    resources: HashMap<String, bool>,
+}
+
+/// Whether the server of a thing is there, as far as is known.
+fn is_there(snapshot: &Snapshot) -> impl Fn(&Item) -> bool {
+    move |item| !snapshot.has_crashed(&item.at)
+}
+
+/// The definitions of `toolman_activate` and of the active tools.
+pub(crate) fn tools(exposure: &Exposure, at: &Snapshot, surface: Surface, on: &Active) -> Vec<Raw> {
+    let mut tools = vec![own_tool(exposure, at, surface, on)];
+    let active = at
+        .namespaced()
+        .items
+        .iter()
+        .filter(|item| item.kind == Kind::Tool && on.has(item) && is_there(at)(item));
+    tools.extend(active.map(|item| defined(at, item)));
+    tools
+}
+
+/// The definitions of what else is active; prompts always are.
+pub(crate) fn things(at: &Snapshot, kind: Kind, on: &Active) -> Vec<Raw> {
+    let items = at.namespaced().items.iter();
+    items
+        .filter(|item| item.kind == kind && on.has(item) && is_there(at)(item))
+        .map(|item| item.definition().clone())
+        .collect()
+}
+
+fn defined(at: &Snapshot, item: &Item) -> Raw {
+    uris::in_definition(Addresses::Namespaced(at), &item.at, item.definition())
+}
+
+fn own_tool(exposure: &Exposure, at: &Snapshot, surface: Surface, on: &Active) -> Raw {
+    let items: Vec<_> = at.namespaced().items.iter().filter(|item| is_there(at)(item)).collect();
+    let gateway = exposure.gateway();
+    let head = if surface == Surface::Changing { CHANGING } else { CONSTANT };
+    let missing: Vec<_> = gateway.missing().iter().map(|at| called(exposure, at)).collect();
+    let catalog = Catalog { head, items: &items, active: on, missing: &missing };
+    let max = gateway.config().limits.max_listing_bytes;
+    let max = exposure.profile().description_limit.map_or(max, |limit| limit.min(max));
+    let Written { text, is_whole } = catalog.write(max);
+    let list = |what: &str| {
+        json!({
+            "type": "array",
+            "items": {"type": "string"},
+            "description": what,
+        })
+    };
+    let mut properties = json!({
+        "tools_on": list("Names of tools to switch on"),
+        "tools_off": list("Names of tools to switch off"),
+        "resources_on": list("Addresses of resources to switch on"),
+        "resources_off": list("Addresses of resources to switch off"),
+    });
+    if !is_whole {
+        properties["list"] = json!({
+            "type": "string",
+            "description": "A glob over names, such as \"*\", to see whole entries of the catalog",
+        });
+    }
+    Raw::encode(&json!({
+        "name": TOOLMAN_ACTIVATE,
+        "title": "Activate Tools and Resources",
+        "description": text,
+        "inputSchema": {
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": false,
+        },
+        "annotations": {
+            "readOnlyHint": false,
+            "destructiveHint": false,
+            "idempotentHint": true,
+            "openWorldHint": false,
+        },
+    }))
+}
+
+/// What a server is called in the catalog: by its namespace, or by its name where it has none.
+fn called(exposure: &Exposure, at: &Place) -> String {
+    let toolbox = exposure.gateway().config().toolbox(at.toolbox.as_str());
+    let namespace = toolbox.map(|toolbox| toolbox.namespace.clone()).filter(|n| !n.is_empty());
+    namespace.unwrap_or_else(|| at.server.to_string())
+}
+
+/// Does what a call means.
+pub(crate) async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
+    if request.name == TOOLMAN_ACTIVATE {
+        return activate(exposure, &request).await;
+    }
+    let gateway = exposure.gateway();
+    let name = request.name;
+    let mut snapshot = gateway.snapshot();
+    let mut failed = Vec::new();
+    if snapshot.namespaced().get(Kind::Tool, name).is_none() {
+        failed = revive(exposure, &[name], request.origin).await;
+        snapshot = gateway.snapshot();
+    }
+    let Some(item) = snapshot.namespaced().get(Kind::Tool, name) else {
+        let is_there = is_there(&snapshot);
+        let known = Known { all: snapshot.namespaced(), is_there: &is_there };
+        return Reply::plain(error(&unknown(&known, name, &failed)));
+    };
+    if request.surface == Surface::Changing && !request.chosen.active.has(item) {
+        return Reply::plain(error(&format!(
+            "Tool '{name}' is inactive. Use {TOOLMAN_ACTIVATE} with tools_on=[\"{name}\"] to \
+             activate it first."
+        )));
+    }
+    let arguments = meta::unquoted(request.arguments);
+    let tool = item.tool();
+    let called = gateway.call(&tool, arguments.as_ref(), request.rest, request.origin).await;
+    Reply::plain(match called {
+        Ok(outcome) => {
+            // What it speaks of may have been listed while it ran.
+            let snapshot = gateway.snapshot();
+            uris::in_result(Addresses::Namespaced(&snapshot), &item.at, outcome)
+        }
+        Err(CallError::Server { error: died @ backend::Error::Died(_), .. }) => error(&format!(
+            "Upstream server for '{name}' crashed and has been removed from the catalog. Error: \
+             {died}. The call may or may not have had effects. Calling '{name}' again starts the \
+             server again."
+        )),
+        Err(failure) => error(&answer::explain(&failure)),
+    })
+}
+
+fn unknown(known: &Known<'_>, name: &str, failed: &[FailedServer]) -> String {
+    if let [FailedServer { server, reason, hint }, ..] = failed {
+        return format!(
+            "Unknown tool '{name}', and server `{server}`, which may have it, could not be \
+             started: {reason}\nWhat to do: {hint}."
+        );
+    }
+    let similar = match known.similar(Kind::Tool, name).as_slice() {
+        [] => String::new(),
+        names => format!(" Similar: {}.", names.join(", ")),
+    };
+    format!("Unknown tool '{name}'.{similar} Use {TOOLMAN_ACTIVATE} to see available tools.")
+}
+
+/// Starts the servers that are missing and may have what is called so.
+async fn revive(exposure: &Exposure, names: &[&str], origin: Origin<'_>) -> Vec<FailedServer> {
+    let gateway = exposure.gateway();
+    let may_have = |at: &Place| {
+        let toolbox = gateway.config().toolbox(at.toolbox.as_str());
+        let prefix = toolbox.map(|t| name::in_namespace(&t.namespace, ""));
+        prefix.is_some_and(|prefix| names.iter().any(|name| name.starts_with(&prefix)))
+    };
+    let mut missing = gateway.missing();
+    missing.retain(may_have);
+    gateway.start_some(&missing, origin).await
+}
+
+/// Switches what was asked for: all of it, or nothing.
+async fn activate(exposure: &Exposure, request: &Request<'_>) -> Reply {
+    let change = match Change::parse(request.arguments) {
+        Ok(change) => change,
+        Err(problem) => return Reply::plain(error(&problem)),
+    };
+    let gateway = exposure.gateway();
+    let mut snapshot = gateway.snapshot();
+    let names: Vec<_> = change.named().map(|(.., name)| name).collect();
+    let mut failed = Vec::new();
+    let is_missing = |snapshot: &Snapshot| {
+        let is_there = is_there(snapshot);
+        let known = Known { all: snapshot.namespaced(), is_there: &is_there };
+        change.named().any(|(kind, _, name)| known.get(kind, name).is_none())
+    };
+    if is_missing(&snapshot) {
+        failed = revive(exposure, &names, request.origin).await;
+        snapshot = gateway.snapshot();
+    }
+    let max = gateway.config().limits.max_listing_bytes;
+    let is_there = is_there(&snapshot);
+    let known = Known { all: snapshot.namespaced(), is_there: &is_there };
+    let constant = Active::default();
+    let active =
+        if request.surface == Surface::Changing { &request.chosen.active } else { &constant };
+    if let Some(pattern) = &change.list
+        && names.is_empty()
+    {
+        return Reply::plain(entries(&known, active, pattern, max));
+    }
+    let switches = match change.switches(&known) {
+        Ok(switches) => switches,
+        Err(problem) => {
+            let failed = failed.iter().map(|FailedServer { server, reason, .. }| {
+                format!(" Server `{server}` could not be started: {reason}.")
+            });
+            return Reply::plain(error(&format!("{problem}{}", failed.collect::<String>())));
+        }
+    };
+    let outcome = switched(&snapshot, &known, &switches, request.surface, max);
+    let is_kept = request.surface == Surface::Changing;
+    Reply {
+        outcome,
+        opened: None,
+        switched: if is_kept { switches } else { Vec::new() },
+        awaits_relisting: is_kept,
+    }
+}
+
+/// The answer to a change: the definitions of what it has switched on.
+fn switched(
+    at: &Snapshot,
+    known: &Known<'_>,
+    switches: &[Switch],
+    surface: Surface,
+    max: usize,
+) -> Outcome {
+    let on = |kind: Kind| {
+        let switches = switches.iter().filter(move |s| s.is_on && s.kind == kind);
+        let items: Vec<_> = switches.filter_map(|s| known.get(kind, &s.name)).collect();
+        items
+    };
+    let (tools, resources) = (on(Kind::Tool), on(Kind::Resource));
+    let mut header = Map::new();
+    if surface == Surface::Constant {
+        let note = "Lists do not change here: call these tools by their names, and read these \
+                    resources by their addresses. Nothing has to be switched off.";
+        header.insert("note".to_owned(), note.into());
+    } else if tools.is_empty() && resources.is_empty() {
+        return result(&json!({"success": true, "result": "OK", "error": ""}).to_string());
+    }
+    if !resources.is_empty() {
+        // Definitions of tools are what is asked for, so resources get a part of the room alone.
+        let ways: [Line<'_, Item>; 2] = [&|item| item.definition().clone(), &named];
+        let listing = listing::in_one_way(&resources, &ways, max / 4);
+        header.insert("resources".to_owned(), listing.lines.iter().map(parsed).collect());
+        if listing.left_out > 0 {
+            header.insert("resources_left_out".to_owned(), listing.left_out.into());
+        }
+    }
+    let full = |item: &Item| defined(at, item);
+    let signature = |item: &Item| {
+        let id = item.tool();
+        let view = at.view(&id.toolbox);
+        let tool = view.tool(id.server.as_str(), &id.tool);
+        let signature = tool.map(|tool| tool.definition.signature()).unwrap_or_default();
+        let text = brief(item, MAX_DESCRIPTION).unwrap_or_default();
+        Raw::encode(&json!({"name": item.name, "signature": signature, "description": text}))
+    };
+    let ways: [Line<'_, Item>; 3] = [&full, &signature, &named];
+    let mut listing = listing::best_first(&tools, &ways[..2], listing::room(max, &header));
+    if listing.left_out > 0 {
+        listing = listing::in_one_way(&tools, &ways[2..], listing::room(max, &header));
+    }
+    if listing.step > 0 || listing.left_out > 0 {
+        let more = "not all definitions have room here; name fewer tools in tools_on to see them";
+        header.insert("more".to_owned(), more.into());
+    }
+    if listing.left_out > 0 {
+        header.insert("left_out".to_owned(), listing.left_out.into());
+    }
+    let result = listing.text_of("activated", &header);
+    self::result(&format!("{{\"success\":true,\"result\":{result},\"error\":\"\"}}"))
+}
+
+fn named(item: &Item) -> Raw {
+    Raw::encode(&json!({"name": item.name}))
+}
+
+fn parsed(raw: &Raw) -> Value {
+    raw.parse().unwrap_or_default()
+}
+
+/// Whole entries of the catalog, for those who were shown a shorter one.
+fn entries(known: &Known<'_>, active: &Active, pattern: &str, max: usize) -> Outcome {
+    let items = known.all.matching(pattern);
+    let items: Vec<_> =
+        items.filter(|item| item.kind != Kind::Prompt && (known.is_there)(item)).collect();
+    let whole = |item: &Item| Raw::encode(&line(item, active.has(item), MAX_DESCRIPTION));
+    let bare = |item: &Item| Raw::encode(&line(item, active.has(item), 0));
+    let listing = listing::in_one_way(&items, &[&whole, &bare], listing::room(max, &Map::new()));
+    let mut header = Map::new();
+    if listing.left_out > 0 {
+        header.insert("left_out".to_owned(), listing.left_out.into());
+        header.insert("more".to_owned(), "ask with a narrower glob".into());
+    }
+    let result = listing.text_of("catalog", &header);
+    self::result(&format!("{{\"success\":true,\"result\":{result},\"error\":\"\"}}"))
+}
+
+fn result(text: &str) -> Outcome {
+    Outcome::Result(Raw::encode(&json!({"content": [{"type": "text", "text": text}]})))
+}
+
+fn error(problem: &str) -> Outcome {
+    answer::error(&change::problem(problem).to_string())
+}
+
+/// What keeps an address from being read: nobody has it, or it is not active.
+pub(crate) struct Refusal {
+    /// The error in words.
+    pub(crate) message: String,
+    /// The same as all our errors are.
+    pub(crate) data: Raw,
+}
+
+/// The servers that an address may lead to, each with its own address; of things that are listed
+/// only what is active may be read.
+pub(crate) fn addressed(
+    at: &Snapshot,
+    uri: &str,
+    surface: Surface,
+    on: &Active,
+) -> Result<Vec<(Place, String)>, Refusal> {
+    let targets = at.namespaced().address(uri);
+    let may_read =
+        |item: Option<&Item>| item.is_none_or(|item| surface == Surface::Constant || on.has(item));
+    let found = targets.iter().filter(|(.., item)| may_read(*item));
+    let found: Vec<_> = found.map(|(place, own, _)| (place.clone(), own.clone())).collect();
+    let inactive = targets.iter().find_map(|(.., item)| item.filter(|i| !may_read(Some(i))));
+    match inactive {
+        Some(item) if found.is_empty() => {
+            let name = &item.name;
+            let message = format!(
+                "Resource '{uri}' is inactive. Use {TOOLMAN_ACTIVATE} with \
+                 resources_on=[\"{name}\"] to activate it first."
+            );
+            let error = Raw::encode(&problem(&message));
+            let data = error.with_first(&[("uri", &Raw::encode(&uri))]);
+            Err(Refusal { message, data: data.unwrap_or_else(|| raw::object([])) })
+        }
+        _ => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::exposure::activate::change::Switch;
+use crate::exposure::activate::tests::item;
+
+const DOCUMENT: &str = "\
+Head
+
+TOOLS:
+* pjpd_list_projects: List all projects in the workspace
+* pjpd_get_task: Get a task by ID
+  pjpd_create_task: Create a new task in a project
+  vec_search: Search documents by semantic similarity
+
+RESOURCES:
+* pjpd_projects://all: All project summaries
+  vec_data://stats: Index statistics";
+
+fn items() -> Vec<Item> {
+    vec![
+        item(Kind::Tool, "pjpd_list_projects", "List all projects in the workspace", true),
+        item(Kind::Tool, "pjpd_get_task", "Get a task by ID", true),
+        item(Kind::Tool, "pjpd_create_task", "Create a new\n task in a   project", false),
+        item(Kind::Resource, "pjpd_projects://all", "All project summaries", true),
+        item(Kind::Tool, "vec_search", "Search documents by semantic similarity", false),
+        item(Kind::Template, "vec_data://stats", "Index statistics", false),
+    ]
+}
+
+fn write(items: &[Item], active: &Active, max: usize) -> Written {
+    let items: Vec<_> = items.iter().collect();
+    Catalog { head: "Head", items: &items, active, missing: &[] }.write(max)
+}
+
+#[test]
+fn it_looks_like_in_the_document() {
+    let written = write(&items(), &Active::default(), 10_000);
+    assert_eq!(written.text, DOCUMENT);
+    assert!(written.is_whole);
+}
+
+#[test]
+fn marks_follow_what_is_switched() {
+    let mut active = Active::default();
+    let switch = |kind, name: &str, is_on| Switch { kind, name: name.to_owned(), is_on };
+    active.apply(vec![
+        switch(Kind::Tool, "pjpd_get_task", false),
+        switch(Kind::Resource, "vec_data://stats", true),
+    ]);
+    let text = write(&items(), &active, 10_000).text;
+    assert!(text.contains("\n  pjpd_get_task: "), "{text}");
+    assert!(text.contains("\n* vec_data://stats: "), "{text}");
+}
+
+#[test]
+fn descriptions_end_at_132_characters_and_at_a_word() {
+    let words = "wörter ".repeat(40);
+    let text = brief(&item(Kind::Tool, "x", &words, true), MAX_DESCRIPTION).unwrap();
+    assert_eq!(text.chars().count(), 18 * 7);
+    assert!(text.ends_with("wörter…"), "{text}");
+    let exactly = "ä".repeat(132);
+    assert_eq!(brief(&item(Kind::Tool, "x", &exactly, true), 132).unwrap(), exactly);
+    let longer = "ä".repeat(133);
+    let cut = brief(&item(Kind::Tool, "x", &longer, true), 132).unwrap();
+    assert_eq!(cut.chars().count(), 132);
+}
+
+#[test]
+fn it_steps_down_to_what_a_client_shows_and_says_how_to_see_the_rest() {
+    let long = "word ".repeat(26);
+    let items: Vec<_> =
+        (0..40).map(|n| item(Kind::Tool, &format!("box_tool_{n}"), &long, n < 4)).collect();
+    let active = Active::default();
+    for max in [6000, 4000, 2700, 1400, 900, 300, 215] {
+        let written = write(&items, &active, max);
+        assert!(written.text.len() <= max, "{max}: {}", written.text);
+        assert_eq!(written.is_whole, max == 6000);
+        assert!(written.is_whole || written.text.ends_with(SHORTENED));
+    }
+    let text = |max| write(&items, &active, max).text;
+    assert!(text(1400).contains("\n* box_tool_0: word"), "active ones are described for longer");
+    assert!(text(1400).contains("\n  box_tool_9\n"));
+    assert!(text(300).contains("\nbox: 40 tools (4 active), 0 resources (0 active)"));
+    assert_eq!(text(1400), text(1400), "the same listings give the same text");
+}
+
+#[test]
+fn servers_that_are_not_there_are_named() {
+    let missing = ["pjpd".to_owned()];
+    let catalog =
+        Catalog { head: "Head", items: &[], active: &Active::default(), missing: &missing };
+    assert!(catalog.write(1000).text.contains("Not available now: pjpd."));
+}

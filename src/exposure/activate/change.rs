@@ -1,0 +1,199 @@
+//! What a call of `toolman_activate` asks for, and what comes of it.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::exposure::activate::Active;
+use crate::exposure::meta;
+use crate::name;
+use crate::raw::Raw;
+use crate::toolbox::{Item, Kind, Namespaced};
+
+/// The most names that are offered for one that is not there.
+const OFFERED: usize = 5;
+
+/// What there is to do when nothing was asked for.
+const EMPTY: &str = "All lists are empty. Specify at least one tool or resource name from the \
+                     catalog in tools_on, tools_off, resources_on or resources_off, for example \
+                     {\"tools_on\": [\"<name>\"]}.";
+
+/// What a call asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) tools_on: Vec<String>,
+    pub(crate) tools_off: Vec<String>,
+    pub(crate) resources_on: Vec<String>,
+    pub(crate) resources_off: Vec<String>,
+    /// A glob over the names that are to be told.
+    pub(crate) list: Option<String>,
+}
+
+/// One thing that is switched on or off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) is_on: bool,
+}
+
+impl Change {
+    /// Reads the arguments of a call: every list may be missing, `null`, a single name, or a list
+    /// that was written as a string.
+    pub(crate) fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
+        let Some(arguments) = meta::unquoted(arguments) else { return Ok(Self::default()) };
+        let Ok(mut given) = arguments.parse::<Map<String, Value>>() else {
+            return Err(format!("The arguments are no object. {EMPTY}"));
+        };
+        let mut list = |key: &str| {
+            names(given.remove(key).unwrap_or_default())
+                .map_err(|found| format!("`{key}` is to be a list of names, but is {found}."))
+        };
+        let change = Self {
+            tools_on: list("tools_on")?,
+            tools_off: list("tools_off")?,
+            resources_on: list("resources_on")?,
+            resources_off: list("resources_off")?,
+            list: list("list")?.into_iter().next(),
+        };
+        match given.keys().next() {
+            Some(key) => Err(format!(
+                "There is no argument `{key}`. No changes applied. The arguments are tools_on, \
+                 tools_off, resources_on and resources_off, each a list of names."
+            )),
+            None => Ok(change),
+        }
+    }
+
+    /// Everything that is named, with whether it is to be on.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (Kind, bool, &str)> {
+        let lists = [
+            (Kind::Tool, true, &self.tools_on),
+            (Kind::Tool, false, &self.tools_off),
+            (Kind::Resource, true, &self.resources_on),
+            (Kind::Resource, false, &self.resources_off),
+        ];
+        lists
+            .into_iter()
+            .flat_map(|(kind, is_on, list)| list.iter().map(move |n| (kind, is_on, n.as_str())))
+    }
+
+    /// What is to be switched; all of it, or an error that says what was wrong.
+    pub(crate) fn switches(&self, all: &Known<'_>) -> Result<Vec<Switch>, String> {
+        let mut switches: Vec<Switch> = Vec::new();
+        let mut unknown = Vec::new();
+        let mut hints = Vec::new();
+        for (kind, is_on, name) in self.named() {
+            if all.get(kind, name).is_none() {
+                unknown.push(format!("{} '{name}'", kind.word()));
+                hints.extend(all.hint(kind, name));
+            }
+            switches.push(Switch { kind, name: name.to_owned(), is_on });
+        }
+        if switches.is_empty() {
+            return Err(EMPTY.to_owned());
+        }
+        if !unknown.is_empty() {
+            return Err(format!(
+                "Unknown names: {}. No changes applied.{} Check the catalog in the description of \
+                 toolman_activate for the names there are.",
+                unknown.join(", "),
+                hints.concat()
+            ));
+        }
+        let on: HashSet<_> =
+            switches.iter().filter(|s| s.is_on).map(|s| (s.kind, &s.name)).collect();
+        let mut off = switches.iter().filter(|switch| !switch.is_on);
+        if let Some(both) = off.find(|switch| on.contains(&(switch.kind, &switch.name))) {
+            return Err(format!(
+                "'{}' is to be switched on and off at once. No changes applied. Name it in one of \
+                 the lists only.",
+                both.name
+            ));
+        }
+        Ok(switches)
+    }
+}
+
+fn names(value: Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::String(text) => match serde_json::from_str::<Vec<String>>(&text) {
+            Ok(names) => Ok(names),
+            Err(_) if text.trim().is_empty() => Ok(Vec::new()),
+            Err(_) => Ok(vec![text]),
+        },
+        Value::Array(items) => {
+            let texts = items.into_iter().map(|item| match item {
+                Value::String(text) => Ok(text),
+                other => Err(format!("a list that has {other}")),
+            });
+            texts.collect()
+        }
+        other => Err(other.to_string()),
+    }
+}
+
+/// What may be switched: everything but what belongs to servers that have crashed.
+pub(crate) struct Known<'a> {
+    pub(crate) all: &'a Namespaced,
+    pub(crate) is_there: &'a dyn Fn(&Item) -> bool,
+}
+
+impl<'a> Known<'a> {
+    /// The thing of this name.
+    pub(crate) fn get(&self, kind: Kind, name: &str) -> Option<&'a Item> {
+        self.all.get(kind, name).filter(|item| (self.is_there)(item))
+    }
+
+    /// The names that are nearest to one that is not there.
+    pub(crate) fn similar(&self, kind: Kind, name: &str) -> Vec<&'a str> {
+        let is_kind = |item: &Item| match kind {
+            Kind::Tool => item.kind == Kind::Tool,
+            _ => matches!(item.kind, Kind::Resource | Kind::Template),
+        };
+        let items = self.all.items.iter().filter(|item| is_kind(item) && (self.is_there)(item));
+        name::nearest(name, items.map(|item| item.name.as_str()), OFFERED)
+    }
+
+    fn hint(&self, kind: Kind, name: &str) -> Option<String> {
+        let (other, list) = match kind {
+            Kind::Tool => (Kind::Resource, "resources"),
+            _ => (Kind::Tool, "tools"),
+        };
+        if self.get(other, name).is_some() {
+            let word = other.word();
+            return Some(format!(" '{name}' is a {word}: use {list}_on and {list}_off for it."));
+        }
+        let similar = self.similar(kind, name);
+        (!similar.is_empty()).then(|| format!(" Similar to '{name}': {}.", similar.join(", ")))
+    }
+}
+
+impl Active {
+    /// Switches things.
+    pub(crate) fn apply(&mut self, switches: Vec<Switch>) {
+        for Switch { kind, name, is_on } in switches {
+            let switched = if kind == Kind::Tool { &mut self.tools } else { &mut self.resources };
+            switched.insert(name, is_on);
+        }
+    }
+
+    /// Whether a thing is active: as it was switched, else as it started.
+    pub(crate) fn has(&self, item: &Item) -> bool {
+        let switched = match item.kind {
+            Kind::Tool => self.tools.get(&item.name),
+            Kind::Resource | Kind::Template => self.resources.get(&item.name),
+            Kind::Prompt => None,
+        };
+        switched.copied().unwrap_or(item.starts_active)
+    }
+}
+
+/// An answer of ours that says what was wrong.
+pub(crate) fn problem(error: &str) -> Value {
+    json!({"success": false, "result": "", "error": error})
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::name::{ServerName, ToolboxName};
+use crate::toolbox::Namespaced;
+
+/// A thing of a toolbox that is called like the beginning of its name.
+pub(crate) fn item(kind: Kind, name: &str, description: &str, starts_active: bool) -> Item {
+    let (namespace, own) = name.split_once('_').unwrap_or(("", name));
+    let at = Place { toolbox: ToolboxName::new(namespace), server: ServerName::new("srv") };
+    let raw = Raw::encode(&json!({"name": own, "description": description}));
+    let mut item = Item::new(kind, name.to_owned(), at, own, Some(description.to_owned()), &raw);
+    item.starts_active = starts_active;
+    item
+}
+
+fn all() -> Namespaced {
+    let mut all = Namespaced::default();
+    all.push(item(Kind::Tool, "pjpd_list_projects", "List", false));
+    all.push(item(Kind::Tool, "pjpd_get_task", "Get", true));
+    all.push(item(Kind::Resource, "pjpd_projects://all", "All", false));
+    all
+}
+
+fn switches(arguments: &Value) -> Result<Vec<Switch>, String> {
+    let all = all();
+    let change = Change::parse(Some(&Raw::encode(arguments))).unwrap();
+    change.switches(&Known { all: &all, is_there: &|_| true })
+}
+
+#[test]
+fn a_change_is_made_as_a_whole_or_not_at_all() {
+    let good = json!({"tools_on": ["pjpd_list_projects"], "resources_on": ["pjpd_projects://all"]});
+    assert_eq!(switches(&good).unwrap().len(), 2);
+    let bad = json!({"tools_on": ["pjpd_list_projects", "pjpd_list"], "resources_off": ["x"]});
+    assert_eq!(
+        switches(&bad).unwrap_err(),
+        "Unknown names: tool 'pjpd_list', resource 'x'. No changes applied. Similar to \
+         'pjpd_list': pjpd_list_projects, pjpd_get_task. Check the catalog in the description of \
+         toolman_activate for the names there are."
+    );
+    let kind = json!({"tools_on": ["pjpd_projects://all"]});
+    assert!(switches(&kind).unwrap_err().contains(
+        "'pjpd_projects://all' is a resource: use resources_on and resources_off for it."
+    ));
+    let both = json!({"tools_on": ["pjpd_get_task"], "tools_off": ["pjpd_get_task"]});
+    assert!(
+        switches(&both).unwrap_err().starts_with("'pjpd_get_task' is to be switched on and off")
+    );
+    assert!(switches(&json!({})).unwrap_err().starts_with("All lists are empty."));
+}
+
+#[test]
+fn what_was_switched_stays_so_and_the_rest_is_as_it_started() {
+    let all = all();
+    let mut active = Active::default();
+    let is_on = |active: &Active| all.items.iter().map(|i| active.has(i)).collect::<Vec<_>>();
+    assert_eq!(is_on(&active), [false, true, false]);
+    let change = json!({"tools_on": ["pjpd_list_projects"], "tools_off": ["pjpd_get_task"]});
+    active.apply(switches(&change).unwrap());
+    assert_eq!(is_on(&active), [true, false, false]);
+    active.apply(switches(&json!({"tools_off": ["pjpd_list_projects"]})).unwrap());
+    assert_eq!(is_on(&active), [false, false, false]);
+}

@@ -1,0 +1,133 @@
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+use crate::catalog::{Definition, Listing, Prompt, Resource, Template, ToolDefinition};
+use crate::config;
+use crate::policy::Policy;
+
+/// Toolboxes of one server each, by their namespaces, which all list the same.
+fn namespaced(namespaces: &[&str], active: &[&str], limit: usize) -> Namespaced {
+    let toolboxes: serde_json::Map<_, _> = namespaces
+        .iter()
+        .enumerate()
+        .map(|(index, namespace)| {
+            let toolbox = json!({
+                "description": "x",
+                "namespace": namespace,
+                "mcpServers": {"srv": {"command": "x"}},
+            });
+            (format!("box{index}"), toolbox)
+        })
+        .collect();
+    let text = json!({"toolboxes": toolboxes, "activeToolsets": active}).to_string();
+    let root = std::path::Path::new("/");
+    let mut config =
+        config::parse(&text, root, root, &std::collections::BTreeMap::new()).unwrap().config;
+    config.max_tool_name_length = limit;
+    let tools = ["list_projects", "get_task", "with spaces"]
+        .map(|name| Raw::encode(&json!({"name": name, "inputSchema": {}, "description": name})));
+    let resource = json!({"uri": "projects://all", "name": "All"});
+    let web = json!({"uri": "https://example.com/page", "name": "Page"});
+    let template = json!({"uriTemplate": "projects://{id}/tasks", "name": "Tasks"});
+    let prompt = json!({"name": "summarize"});
+    let listing = Listing {
+        tools: ToolDefinition::read_all(tools).0,
+        resources: Resource::read_all([resource, web].iter().map(Raw::encode)).0,
+        templates: Template::read_all([Raw::encode(&template)]).0,
+        prompts: Prompt::read_all([Raw::encode(&prompt)]).0,
+        ..Listing::default()
+    };
+    let policy = Policy::new(&config);
+    let views: HashMap<_, _> = config
+        .toolboxes
+        .iter()
+        .map(|toolbox| {
+            let view = View::new(toolbox, |_| Some(&listing), &policy, limit);
+            (toolbox.name.clone(), Arc::new(view))
+        })
+        .collect();
+    Namespaced::new(&config, |toolbox| Arc::clone(&views[toolbox]))
+}
+
+fn active(all: &Namespaced) -> Vec<&str> {
+    all.items.iter().filter(|item| item.starts_active).map(|item| item.name.as_str()).collect()
+}
+
+#[test]
+fn names_are_the_namespace_and_the_own_name() {
+    let all = namespaced(&["pjpd"], &[], 48);
+    let names: Vec<_> = all.items.iter().map(|item| item.name.as_str()).collect();
+    assert_eq!(names[..2], ["pjpd_list_projects", "pjpd_get_task"]);
+    assert!(names[2].starts_with("pjpd_with_spaces_"), "no client takes it as it is: {}", names[2]);
+    let rest = ["pjpd_projects://all", "pjpd_https://example.com/page"];
+    assert_eq!(names[3..5], rest);
+    assert_eq!(names[5..], ["pjpd_projects://{id}/tasks", "pjpd_summarize"]);
+    let definition = all.get(Kind::Resource, "pjpd_projects://all").unwrap().definition();
+    assert_eq!(definition.as_str(), r#"{"uri":"pjpd_projects://all","name":"All"}"#);
+}
+
+#[test]
+fn an_empty_namespace_changes_nothing() {
+    let all = namespaced(&[""], &[], 48);
+    let tool = all.get(Kind::Tool, "get_task").unwrap();
+    assert_eq!(
+        tool.definition().as_str(),
+        r#"{"name":"get_task","inputSchema":{},"description":"get_task"}"#
+    );
+    assert_eq!(all.exposed_uri(&tool.at, "projects://all"), "projects://all");
+}
+
+#[test]
+fn names_that_are_too_long_end_in_a_hash() {
+    let all = namespaced(&["pjpd"], &[], 16);
+    let names: Vec<_> =
+        all.items.iter().filter(|i| i.kind == Kind::Tool).map(|i| &i.name).collect();
+    assert!(names.iter().all(|name| name.len() <= 16), "{names:?}");
+    assert_eq!(names[1], "pjpd_get_task");
+}
+
+#[test]
+fn the_first_of_two_alike_wins_and_the_other_is_discarded() {
+    let all = namespaced(&["a", "a"], &[], 48);
+    assert_eq!(all.get(Kind::Tool, "a_get_task").unwrap().at.toolbox.as_str(), "box0");
+    // What has no legal name of its own has one that nobody else has.
+    assert_eq!(all.discarded.len(), 6);
+    assert_eq!(
+        all.discarded[0].to_string(),
+        "tool `a_list_projects` of server `srv` in `box1` is left out: server `srv` in `box0` \
+         comes first and has the same name"
+    );
+}
+
+#[test]
+fn globs_over_full_names_decide_what_is_active_and_prompts_always_are() {
+    assert_eq!(active(&namespaced(&["a", "b"], &[], 48)), ["a_summarize", "b_summarize"]);
+    let some = namespaced(&["a", "b"], &["a_get*", "b_projects://*"], 48);
+    assert_eq!(
+        active(&some),
+        ["a_get_task", "a_summarize", "b_projects://all", "b_projects://{id}/tasks", "b_summarize"]
+    );
+    assert_eq!(active(&namespaced(&["a"], &["a*"], 48)).len(), 7);
+    assert_eq!(active(&namespaced(&["a"], &["get_task"], 48)), ["a_summarize"]);
+}
+
+#[test]
+fn addresses_lead_back_to_whose_they_are() {
+    let all = namespaced(&["a", "b"], &[], 48);
+    let lead = |uri: &str| {
+        let targets = all.address(uri).into_iter();
+        targets
+            .map(|(at, own, item)| (at.toolbox.to_string(), own, item.is_some()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(lead("b_projects://all"), [("box1".to_owned(), "projects://all".to_owned(), true)]);
+    let made = ("box0".to_owned(), "projects://7/tasks".to_owned(), true);
+    assert_eq!(lead("a_projects://7/tasks"), [made]);
+    assert_eq!(lead("a_other://1"), [("box0".to_owned(), "other://1".to_owned(), false)]);
+    assert_eq!(lead("projects://all"), []);
+    let at = &all.items[0].at;
+    assert_eq!(all.exposed_uri(at, "projects://7/tasks"), "a_projects://7/tasks");
+    assert_eq!(all.exposed_uri(at, "https://example.com/page"), "a_https://example.com/page");
+    assert_eq!(all.exposed_uri(at, "https://example.com/other"), "https://example.com/other");
+}

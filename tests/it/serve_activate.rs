@@ -1,0 +1,442 @@
+//! `activate` mode, as the document of the Toolman gateway describes it: each test quotes the
+//! sentences that it shows to be true.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Bench, Response, conformance, fake};
+
+/// A server for projects, as in the document.
+fn pjpd() -> Value {
+    fake(json!({
+        "tools": [
+            tool("list_projects", "List all projects in the workspace"),
+            tool("get_task", "Get a task by ID"),
+            tool("create_task", "Create a new task in a project"),
+            {"name": "die", "description": "Ends it", "inputSchema": {"type": "object"}},
+        ],
+        "behavior": {"die": "crash"},
+        "capabilities": {"resources": {}, "prompts": {}},
+        "answers": {
+            "resources/list": {"resources": [
+                {"uri": "projects://all", "name": "All", "description": "All project summaries"},
+            ]},
+            "resources/templates/list": {"resourceTemplates": [
+                {"uriTemplate": "projects://{id}", "name": "One", "description": "One project"},
+            ]},
+            "prompts/list": {"prompts": [{"name": "summarize"}]},
+            "prompts/get": {"messages": [
+                {"role": "user", "content": {"type": "text", "text": "Summarize"}},
+            ]},
+            "resources/read": {"contents": [{"uri": "projects://all", "text": "alpha, beta"}]},
+        },
+    }))
+}
+
+fn vec() -> Value {
+    fake(json!({
+        "tools": [tool("search", "Search documents by semantic similarity")],
+        "capabilities": {"resources": {}},
+        "answers": {
+            "resources/list": {"resources": [
+                {"uri": "data://stats", "name": "Stats", "description": "Index statistics"},
+            ]},
+            "resources/templates/list": {"resourceTemplates": []},
+        },
+    }))
+}
+
+fn tool(name: &str, description: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {"id": {"type": "string"}}});
+    json!({"name": name, "description": description, "inputSchema": schema})
+}
+
+fn bench(active: &[&str]) -> Bench {
+    let bench =
+        Bench::new().set("toolMode", json!("activate")).set("activeToolsets", json!(active));
+    bench.server("pjpd", "projects", pjpd()).server("vec", "vecbook", vec())
+}
+
+fn greeted(bench: &Bench) -> Agent {
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    agent
+}
+
+/// The catalog in the description of `toolman_activate`, without what stands before it.
+fn catalog(agent: &Agent) -> String {
+    let tools = agent.tools();
+    let own = tools.first().expect("there is always one tool");
+    assert_eq!(own["name"], "toolman_activate");
+    let text = own["description"].as_str().expect("a text");
+    text.split_once("\n\n").expect("a catalog").1.to_owned()
+}
+
+fn activate(agent: &Agent, arguments: Value) -> Value {
+    ours(&agent.call("toolman_activate", arguments))
+}
+
+/// An answer of the workbench's own.
+fn ours(response: &Response) -> Value {
+    let answer: Value = serde_json::from_str(&response.text()).expect("JSON");
+    assert_eq!(answer["success"] == false, response.is_tool_error());
+    assert!(answer.get("result").is_some() && answer["error"].is_string(), "{answer}");
+    answer
+}
+
+/// What the workbench says that went wrong.
+fn problem(response: &Response) -> String {
+    let answer = ours(response);
+    assert_eq!((&answer["success"], &answer["result"]), (&json!(false), &json!("")));
+    answer["error"].as_str().expect("a text").to_owned()
+}
+
+fn uris(agent: &Agent) -> Vec<String> {
+    let list = |method, member: &str, key: &str| {
+        let list = agent.request(method, json!({})).ok();
+        let entries = list[member].as_array().expect("a list").clone();
+        entries
+            .iter()
+            .map(|entry| entry[key].as_str().expect("a text").to_owned())
+            .collect::<Vec<_>>()
+    };
+    let mut uris = list("resources/list", "resources", "uri");
+    uris.extend(list("resources/templates/list", "resourceTemplates", "uriTemplate"));
+    uris
+}
+
+/// "The model sees `toolman_activate` (with the full catalog in its description) plus the currently
+/// active tools." "It looks like this": "Items marked with `*` are currently active." "The model
+/// sees the catalog every time it lists tools, so it always knows what's available without an extra
+/// call."
+#[test]
+fn the_catalog_looks_like_in_the_document() {
+    let agent = greeted(&bench(&["pjpd_list*", "pjpd_get*", "pjpd_projects://all"]));
+    assert_eq!(
+        catalog(&agent),
+        "TOOLS:\n\
+         * pjpd_list_projects: List all projects in the workspace\n\
+         * pjpd_get_task: Get a task by ID\n  \
+           pjpd_create_task: Create a new task in a project\n  \
+           pjpd_die: Ends it\n  \
+           vec_search: Search documents by semantic similarity\n\
+         \n\
+         RESOURCES:\n\
+         * pjpd_projects://all: All project summaries\n  \
+           pjpd_projects://{id}: One project\n  \
+           vec_data://stats: Index statistics"
+    );
+    let names = ["toolman_activate", "pjpd_list_projects", "pjpd_get_task"];
+    assert_eq!(agent.tool_names(), names);
+}
+
+/// "Each description is truncated to 132 characters."
+#[test]
+fn descriptions_are_truncated_to_132_characters() {
+    let long = format!("Liest {}", "größere\n  Dateien ".repeat(20));
+    let bench = Bench::new().set("toolMode", json!("activate"));
+    let bench = bench.server("box", "s", fake(json!({"tools": [tool("read", &long)]})));
+    let catalog = catalog(&greeted(&bench));
+    let line = catalog.lines().nth(1).expect("one tool");
+    let description = line.strip_prefix("  box_read: ").expect("its name");
+    assert!(description.chars().count() <= 132, "{description}");
+    assert!(description.chars().count() > 120, "{description}");
+    assert!(
+        description.ends_with("größere…") || description.ends_with("Dateien…"),
+        "{description}"
+    );
+}
+
+/// "With namespace `pjpd`: Tool `list_projects` becomes `pjpd_list_projects`; Resource
+/// `projects://all` becomes `pjpd_projects://all`; Prompt `summarize` becomes `pjpd_summarize`."
+/// "When the model calls an active tool, toolman strips the namespace and forwards the request to
+/// the upstream server."
+#[test]
+fn names_have_their_namespace_in_front_and_servers_get_their_own() {
+    let bench = bench(&["pjpd*"]);
+    let requests = bench.path_text("requests");
+    let entry = json!({"tools": ["request"], "requestFile": requests});
+    let agent =
+        greeted(&bench.server("vec", "second", fake(entry)).set("activeToolsets", json!(["*"])));
+    assert!(agent.tool_names().contains(&"pjpd_list_projects".to_owned()));
+    assert!(uris(&agent).contains(&"pjpd_projects://all".to_owned()));
+    let prompts = agent.request("prompts/list", json!({})).ok();
+    assert_eq!(prompts["prompts"][0]["name"], "pjpd_summarize");
+    agent.request("prompts/get", json!({"name": "pjpd_summarize"})).ok();
+    let read = agent.request("resources/read", json!({"uri": "pjpd_projects://all"})).ok();
+    let contents = json!([{"uri": "pjpd_projects://all", "text": "alpha, beta"}]);
+    assert_eq!(read["contents"], contents);
+    let forwarded: Value =
+        serde_json::from_str(&agent.call("vec_request", json!({"a": 1})).text()).expect("JSON");
+    assert_eq!(forwarded["name"], "request");
+    assert_eq!(forwarded["arguments"], json!({"a": 1}));
+}
+
+/// "Use an empty string to pass names through as-is." (Fields, `namespace`)
+#[test]
+fn an_empty_namespace_passes_names_through() {
+    let mut config = json!({"toolMode": "activate", "activeToolsets": ["*"], "toolboxes": {}});
+    config["toolboxes"]["any"] =
+        json!({"description": "x", "namespace": "", "mcpServers": {"one": pjpd()}});
+    let agent = greeted(&Bench::new().config(config));
+    assert_eq!(agent.tool_names()[1], "list_projects");
+    assert_eq!(uris(&agent)[0], "projects://all");
+    agent.call("get_task", json!({"id": "7"})).ok();
+}
+
+/// "If two servers produce the same namespaced name, the first one listed in `tools.toml` wins. The
+/// duplicate is discarded."
+#[test]
+fn the_first_server_wins_a_name() {
+    let mut config = json!({"toolMode": "activate", "activeToolsets": ["*"], "toolboxes": {}});
+    for (toolbox, text) in [("first", "One"), ("second", "Two")] {
+        let server = fake(json!({"tools": [tool("same", text), tool(text, text)]}));
+        config["toolboxes"][toolbox] =
+            json!({"description": "x", "namespace": "n", "mcpServers": {"srv": server}});
+    }
+    let agent = greeted(&Bench::new().config(config));
+    assert_eq!(catalog(&agent), "TOOLS:\n* n_same: One\n* n_One: One\n* n_Two: Two");
+    agent.wait_stderr("tool `n_same` of server `srv` in `second` is left out");
+}
+
+/// "A list of glob patterns matched against the full namespaced name (namespace + `_` + original
+/// name). Matching tools and resources start active. Non-matching ones start inactive. Prompts are
+/// always active." "It evaluates `active_toolsets` wildcard patterns to decide which items start
+/// active."
+#[test]
+fn patterns_decide_what_starts_active() {
+    let agent = greeted(&bench(&["pjpd_*task", "vec*"]));
+    let tools = ["toolman_activate", "pjpd_get_task", "pjpd_create_task", "vec_search"];
+    assert_eq!(agent.tool_names(), tools);
+    assert_eq!(uris(&agent), ["vec_data://stats"]);
+    let nothing = greeted(&bench(&[]));
+    assert_eq!(nothing.tool_names(), ["toolman_activate"]);
+    assert!(uris(&nothing).is_empty());
+    let prompts = nothing.request("prompts/list", json!({})).ok();
+    assert_eq!(prompts["prompts"], json!([{"name": "pjpd_summarize"}]));
+}
+
+/// "The model calls `toolman_activate` to turn tools and resources on or off as needed."
+#[test]
+fn the_model_turns_tools_and_resources_on_and_off() {
+    let agent = greeted(&bench(&["pjpd_get_task"]));
+    agent.tools();
+    let answer = activate(
+        &agent,
+        json!({
+            "tools_on": ["vec_search"],
+            "tools_off": "pjpd_get_task",
+            "resources_on": ["pjpd_projects://all"],
+            "resources_off": null,
+        }),
+    );
+    assert_eq!(answer["error"], "");
+    let definition = json!({
+        "name": "vec_search",
+        "description": "Search documents by semantic similarity",
+        "inputSchema": {"type": "object", "properties": {"id": {"type": "string"}}},
+    });
+    assert_eq!(answer["result"]["activated"], json!([definition]));
+    assert_eq!(answer["result"]["resources"][0]["uri"], "pjpd_projects://all");
+    let relisted = agent.relists().pop().expect("it has listed again");
+    assert_eq!(relisted, ["toolman_activate", "vec_search"], "listed before the answer came");
+    agent.next_notification("notifications/resources/list_changed");
+    assert_eq!(uris(&agent), ["pjpd_projects://all"]);
+    assert!(catalog(&agent).contains("\n  pjpd_get_task: Get a task by ID\n"));
+    assert!(catalog(&agent).contains("\n* vec_search: "));
+    let echoed = agent.call("vec_search", json!({"id": "x"})).structured();
+    assert_eq!(echoed, json!({"id": "x"}));
+    let off = activate(&agent, json!({"tools_off": ["vec_search"]}));
+    assert_eq!(off, json!({"success": true, "result": "OK", "error": ""}));
+    assert_eq!(agent.tool_names(), ["toolman_activate"]);
+}
+
+/// "Toolman's own errors (inactive tool, unknown name, empty activation) return a JSON object with
+/// `success`, `result`, and `error` fields. The error messages are written as actionable prompts
+/// that tell the model how to fix the problem."
+#[test]
+fn own_errors_are_objects_that_say_what_to_do() {
+    let agent = greeted(&bench(&["pjpd_get_task"]));
+    assert_eq!(
+        problem(&agent.call("vec_search", json!({}))),
+        "Tool 'vec_search' is inactive. Use toolman_activate with tools_on=[\"vec_search\"] to \
+         activate it first."
+    );
+    assert_eq!(
+        problem(&agent.call("vec_serch", json!({}))),
+        "Unknown tool 'vec_serch'. Similar: vec_search. Use toolman_activate to see available \
+         tools."
+    );
+    let empty = problem(&agent.call("toolman_activate", json!({"tools_on": []})));
+    assert!(empty.starts_with("All lists are empty. Specify at least one tool or resource name"));
+    let mixed = json!({"tools_on": ["vec_search", "nothing_like_it"]});
+    let unknown = problem(&agent.call("toolman_activate", mixed));
+    assert!(unknown.starts_with("Unknown names: tool 'nothing_like_it'. No changes applied."));
+    assert_eq!(agent.tool_names(), ["toolman_activate", "pjpd_get_task"]);
+    let wrong = problem(&agent.call("pjpd_get_task", json!({"id": 7})));
+    assert!(wrong.contains("`id` is a number"), "{wrong}");
+    let inactive = agent.request("resources/read", json!({"uri": "pjpd_projects://all"})).error();
+    assert_eq!(
+        inactive["message"],
+        "Resource 'pjpd_projects://all' is inactive. Use toolman_activate with \
+         resources_on=[\"pjpd_projects://all\"] to activate it first."
+    );
+    assert_eq!(inactive["data"]["success"], false);
+    let made = agent.request("resources/read", json!({"uri": "pjpd_projects://7"})).error();
+    let message = made["message"].as_str().expect("a text");
+    assert!(message.contains("resources_on=[\"pjpd_projects://{id}\"]"), "{message}");
+}
+
+/// "Errors from upstream servers are relayed directly without wrapping."
+#[test]
+fn errors_of_servers_are_relayed_as_they_are() {
+    let behavior = json!({
+        "one": {"error": {"code": -32050, "message": "no such thing"}},
+        "two": {"tool_error": {"text": "it went wrong"}},
+    });
+    let script = json!({"tools": ["one", "two"], "behavior": behavior});
+    let bench = Bench::new().set("toolMode", json!("activate")).set("activeToolsets", json!(["*"]));
+    let agent = greeted(&bench.server("box", "s", fake(script)));
+    agent.tools();
+    let error = agent.call("box_one", json!({})).error();
+    assert_eq!(error, json!({"code": -32050, "message": "no such thing"}));
+    let failed = agent.call("box_two", json!({}));
+    assert!(failed.is_tool_error());
+    assert_eq!(failed.text(), "it went wrong");
+}
+
+/// "If an upstream server crashes, toolman removes all of its tools, resources, and prompts from
+/// the catalog. The model sees them disappear on the next `listTools` call."
+#[test]
+fn what_a_crashed_server_has_is_gone_until_it_is_back() {
+    let agent = greeted(&bench(&["*"]));
+    let before = catalog(&agent);
+    agent.next_notification("notifications/prompts/list_changed");
+    let crash = problem(&agent.call("pjpd_die", json!({})));
+    assert!(
+        crash.starts_with(
+            "Upstream server for 'pjpd_die' crashed and has been removed from the catalog. Error: "
+        ),
+        "{crash}"
+    );
+    agent.next_notification("notifications/prompts/list_changed");
+    assert_eq!(agent.tool_names(), ["toolman_activate", "vec_search"]);
+    assert!(catalog(&agent).starts_with("TOOLS:\n* vec_search: "));
+    assert!(catalog(&agent).contains("Not available now: pjpd."));
+    assert_eq!(uris(&agent), ["vec_data://stats"]);
+    assert_eq!(agent.request("prompts/list", json!({})).ok()["prompts"], json!([]));
+
+    // A model that remembers one of its tools calls it, and everything is back.
+    agent.call("pjpd_get_task", json!({"id": "1"})).ok();
+    agent.next_notification("notifications/prompts/list_changed");
+    assert_eq!(catalog(&agent), before);
+
+    // So does one that switches it on.
+    problem(&agent.call("pjpd_die", json!({})));
+    agent.next_notification("notifications/prompts/list_changed");
+    let answer = activate(&agent, json!({"tools_on": ["pjpd_get_task"]}));
+    assert_eq!(answer["result"]["activated"][0]["name"], "pjpd_get_task");
+    assert!(agent.tool_names().contains(&"pjpd_get_task".to_owned()));
+}
+
+/// A server that stops because nobody used it has not crashed.
+#[test]
+fn what_an_idle_server_has_stays() {
+    let entry = |script: Value| {
+        let mut entry = fake(script);
+        entry["idleTimeoutMs"] = json!(100);
+        entry
+    };
+    let bench = Bench::new().set("toolMode", json!("activate")).set("activeToolsets", json!(["*"]));
+    let agent = greeted(&bench.server("box", "s", entry(json!({"tools": ["echo"]}))));
+    agent.tools();
+    agent.wait_stderr("stopped, having been idle");
+    assert_eq!(agent.tool_names(), ["toolman_activate", "box_echo"]);
+    agent.call("box_echo", json!({})).ok();
+}
+
+/// "It queries every server for tools, resources, and prompts": one that cannot be started, or is
+/// slow, does not hold up the others.
+#[test]
+fn a_server_that_cannot_be_started_leaves_the_others_in_the_catalog() {
+    let bench = bench(&["vec*"]).server("bad", "missing", json!({"command": "/does/not/exist"}));
+    let agent = greeted(&bench);
+    assert_eq!(agent.tool_names(), ["toolman_activate", "vec_search"]);
+    assert!(catalog(&agent).contains("Not available now: bad."));
+    let unknown = problem(&agent.call("bad_tool", json!({})));
+    assert!(unknown.contains("server `missing`, which may have it, could not be started"));
+}
+
+#[test]
+fn a_modern_agent_has_constant_lists_and_may_call_everything() {
+    let bench = bench(&["pjpd_get*"]);
+    let agent = bench.agent().modern();
+    let refused = agent.request("server/discover", json!({}));
+    assert_eq!(
+        refused.error()["code"],
+        -32601,
+        "a stream's client is better served by `initialize`"
+    );
+    assert_eq!(agent.tool_names(), ["toolman_activate", "pjpd_get_task"]);
+    let answer =
+        activate(&agent, json!({"tools_on": ["vec_search"], "resources_on": ["vec_data://stats"]}));
+    assert_eq!(answer["result"]["activated"][0]["name"], "vec_search");
+    assert!(answer["result"]["note"].as_str().expect("a text").contains("call these tools"));
+    assert_eq!(agent.tool_names(), ["toolman_activate", "pjpd_get_task"]);
+    agent.call("vec_search", json!({})).ok();
+    agent.request("resources/read", json!({"uri": "pjpd_projects://all"})).ok();
+}
+
+/// Addresses have their namespace wherever an agent meets them.
+#[test]
+fn addresses_in_what_servers_say_have_their_namespace() {
+    let bench = Bench::new().set("toolMode", json!("activate")).set("activeToolsets", json!(["*"]));
+    let agent = greeted(&bench.server("box", "one", conformance("legacy")));
+    assert!(uris(&agent).contains(&"box_test://static-text".to_owned()));
+    let result = agent.call("box_test_embedded_resource", json!({})).ok();
+    assert_eq!(result["content"][0]["resource"]["uri"], "box_test://embedded-resource");
+    let read = agent.request("resources/read", json!({"uri": "box_test://template/7/data"})).ok();
+    assert_eq!(read["contents"][0]["uri"], "box_test://template/7/data");
+    let watched = json!({"uri": "box_test://watched-resource"});
+    agent.request("resources/subscribe", watched.clone()).ok();
+    agent.call("box_test_trigger_resource_change", json!({})).ok();
+    let told = agent.next_notification("notifications/resources/updated");
+    assert_eq!(told["uri"], watched["uri"]);
+    agent.request("resources/unsubscribe", watched).ok();
+}
+
+/// What one agent switches is nothing to another.
+#[test]
+fn each_session_has_its_own_active_tools() {
+    let first = Agent::over_http(bench(&["pjpd_get*"]).http());
+    let second = first.beside();
+    for agent in [&first, &second] {
+        agent.initialize();
+        assert_eq!(agent.tool_names(), ["toolman_activate", "pjpd_get_task"]);
+    }
+    activate(&first, json!({"tools_on": ["vec_search"], "tools_off": ["pjpd_get_task"]}));
+    assert_eq!(first.tool_names(), ["toolman_activate", "vec_search"]);
+    assert_eq!(second.tool_names(), ["toolman_activate", "pjpd_get_task"]);
+}
+
+/// Whatever is switched on, the answer stays within `maxListingBytes`.
+#[test]
+fn answers_step_down_where_definitions_are_long() {
+    let long = "A very long story. ".repeat(20);
+    let tools: Vec<_> = (0..8).map(|n| tool(&format!("tool_{n}"), &long)).collect();
+    let bench = Bench::new()
+        .set("toolMode", json!("activate"))
+        .set("limits", json!({"maxListingBytes": 2000}))
+        .server("box", "srv", fake(json!({"tools": tools})));
+    let agent = greeted(&bench);
+    assert!(agent.tools()[0]["description"].as_str().expect("a text").len() <= 2000);
+    let names: Vec<_> = (0..8).map(|n| format!("box_tool_{n}")).collect();
+    let answer = agent.call("toolman_activate", json!({"tools_on": names}));
+    assert!(answer.text().len() <= 2000, "{}", answer.text());
+    let answer = ours(&answer);
+    assert_eq!(answer["result"]["activated"].as_array().expect("a list").len(), 8);
+    assert!(answer["result"]["more"].is_string(), "{answer}");
+    assert_eq!(agent.tool_names().len(), 9);
+    let one = activate(&agent, json!({"tools_on": ["box_tool_3"]}));
+    assert!(one["result"]["activated"][0]["inputSchema"].is_object());
+}
