@@ -24,8 +24,7 @@ mod client;
 use client::Client;
 
 /// The modes that show what servers have without having been asked to open anything.
-// `activate` and `modular` belong here.
-const MODES: [&str; 1] = ["direct"];
+const MODES: [&str; 3] = ["activate", "modular", "direct"];
 const TOOLBOXES: usize = 10;
 const SERVERS: usize = 5;
 /// How many starts are timed.

@@ -58,12 +58,10 @@ pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<
             "this client does not take names as long as `maxToolNameLength` allows ({longest})"
         );
     }
-    if exposure.starts_everything() {
-        let presence = session.presence(&asked.meta);
-        let starting = exposure.gateway().start_all(&presence);
-        if timeout(GREETING_PATIENCE, starting).await.is_err() {
-            tracing::debug!("the instructions of servers that start slowly are left out");
-        }
+    let presence = session.presence(&asked.meta);
+    let starting = exposure.start_everything(&presence);
+    if timeout(GREETING_PATIENCE, starting).await.is_err() {
+        tracing::debug!("the instructions of servers that start slowly are left out");
     }
     Ok(Outcome::Result(Raw::encode(&json!({
         "protocolVersion": version,
@@ -81,9 +79,7 @@ pub(crate) async fn discover(session: &Session, asked: &Asked) -> Result<Outcome
     if exposure.changes_lists() && session.can_be_told() {
         return Ok(unknown(&asked.method));
     }
-    if exposure.starts_everything() {
-        exposure.gateway().start_all(&session.presence(&asked.meta)).await;
-    }
+    exposure.start_everything(&session.presence(&asked.meta)).await;
     Ok(Outcome::Result(Raw::encode(&json!({
         "resultType": "complete",
         "supportedVersions": ProtocolVersion::KNOWN_VERSIONS,

@@ -94,6 +94,39 @@ fn fifty_servers_that_have_run_once_are_listed_without_one_being_started() {
     assert_eq!(started(&bench), TOOLBOXES * SERVERS + SERVERS);
 }
 
+/// With everything known, a list shows all fifty servers and none of them runs.
+fn a_list_starts_nothing(mode: &str, catalog: &str, of_each: impl Fn(usize, usize) -> String) {
+    let bench = fifty_servers(mode);
+    warm(&bench);
+    assert_eq!(started(&bench), TOOLBOXES * SERVERS);
+    let agent = greeted(&bench);
+    let tools = agent.request("tools/list", json!({})).ok();
+    let ours = tools["tools"].as_array().expect("tools").iter();
+    let ours = ours.clone().find(|tool| tool["name"] == catalog).expect("our own tool");
+    let text = ours["description"].as_str().expect("a description");
+    for toolbox in 0..TOOLBOXES {
+        for server in 0..SERVERS {
+            let entry = of_each(toolbox, server);
+            assert!(text.contains(&entry), "{entry} is not in {text}");
+        }
+    }
+    assert_eq!(started(&bench), TOOLBOXES * SERVERS, "a list has started servers");
+    leave(&agent);
+    assert_eq!(started(&bench), TOOLBOXES * SERVERS, "a session has started servers");
+}
+
+#[test]
+fn in_activate_mode_a_list_starts_nothing_once_fifty_servers_have_run() {
+    a_list_starts_nothing("activate", "toolman_activate", |toolbox, server| {
+        format!("box{toolbox}_s{toolbox}x{server}_two")
+    });
+}
+
+#[test]
+fn in_modular_mode_a_list_starts_nothing_once_fifty_servers_have_run() {
+    a_list_starts_nothing("modular", "get-modular-tools", |toolbox, _| format!("box{toolbox}"));
+}
+
 #[test]
 fn what_is_known_is_listed_while_servers_hang() {
     let bench = fifty_servers("direct");

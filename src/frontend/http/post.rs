@@ -207,9 +207,7 @@ async fn mirrored(session: &Session, meta: Option<&Raw>, tool: &str) -> Vec<(Str
         return Vec::new();
     };
     let exposure = session.exposure(&meta);
-    if exposure.starts_everything() {
-        exposure.gateway().start_all(&session.presence(&meta)).await;
-    }
+    exposure.start_everything(&session.presence(&meta)).await;
     exposure.mirrored(tool)
 }
 
