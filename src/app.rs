@@ -1,26 +1,37 @@
 //! The program as a whole: what is built from what, in which order, and how it all ends.
 
+mod reload;
+
 use std::sync::Arc;
 
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::app::reload::Reload;
 use crate::backend::PoolOptions;
 use crate::config::Config;
 use crate::frontend::{self, Host};
 use crate::gateway::{Gateway, Gateways};
 use crate::wire::stdio;
 
+pub use crate::app::reload::Source;
+
 /// Serves one agent on standard input and output, until the input ends or a signal comes.
-/// Returns when every server is gone, within 2 s.
+/// Returns when every server is gone, within 2 s. With a source, the configuration is read again
+/// when it changes, and at SIGHUP.
 ///
 /// # Errors
 ///
 /// When the operating system lets us hear no signals.
-pub async fn serve_stdio(config: Config, options: PoolOptions) -> Result<(), Stopped> {
-    serve(config, options, |host, tasks, shutdown| async move {
+pub async fn serve_stdio(
+    config: Config,
+    source: Option<Source>,
+    options: PoolOptions,
+) -> Result<(), Stopped> {
+    serve(config, source, options, |host, tasks, shutdown| async move {
         let (input, output) = stdio::streams();
         frontend::serve(&host, input, output, &tasks, &shutdown).await;
         tracing::info!("the agent has left");
@@ -29,20 +40,21 @@ pub async fn serve_stdio(config: Config, options: PoolOptions) -> Result<(), Sto
 }
 
 /// Serves the agents that come to `listener` over HTTP, until a signal comes. Returns when every
-/// server is gone, within 2 s.
+/// server is gone, within 2 s. The configuration is read again as in [`serve_stdio`].
 ///
 /// # Errors
 ///
 /// When the operating system lets us hear no signals.
 pub async fn serve_http(
     config: Config,
+    source: Option<Source>,
     options: PoolOptions,
     listener: TcpListener,
 ) -> Result<(), Stopped> {
     if let Ok(address) = listener.local_addr() {
         tracing::info!("serving MCP at http://{address}{}", frontend::http::ENDPOINT);
     }
-    serve(config, options, |host, tasks, shutdown| async move {
+    serve(config, source, options, |host, tasks, shutdown| async move {
         frontend::http::serve(host, listener, &tasks, &shutdown).await;
     })
     .await
@@ -51,6 +63,7 @@ pub async fn serve_http(
 /// Serves agents as `frontend` does, until it returns or a signal comes.
 async fn serve<F>(
     config: Config,
+    source: Option<Source>,
     options: PoolOptions,
     frontend: impl FnOnce(Host, TaskTracker, CancellationToken) -> F,
 ) -> Result<(), Stopped>
@@ -61,9 +74,16 @@ where
     let tasks = TaskTracker::new();
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
     let host = Host::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
+    let reload = source.map(Reload::new);
+    let mut signals =
+        Signals::listen(reload.as_ref().map(Reload::wanted)).map_err(Stopped::Deaf)?;
+    if let Some(reload) = reload {
+        let reload = reload.run(Arc::clone(&gateways), tasks.clone());
+        tasks.spawn(shutdown.clone().run_until_cancelled_owned(reload));
+    }
     // In a task of its own: each time the main future of a runtime is woken costs a system call.
     let agents = tasks.spawn(frontend(host, tasks.clone(), shutdown.clone()));
-    let ended = until_signal(agents).await;
+    let ended = signals.until(agents).await;
     match &ended {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::error!(%error, "the session was lost"),
@@ -108,10 +128,16 @@ pub async fn with_gateway<T>(
 
 /// Does `work`, and gives it up when a signal comes.
 pub async fn until_signal<T>(work: impl Future<Output = T>) -> Result<T, Stopped> {
-    let mut signals = Signals::listen().map_err(Stopped::Deaf)?;
-    tokio::select! {
-        done = work => Ok(done),
-        signal = signals.next() => Err(Stopped::Signal(signal)),
+    Signals::listen(None).map_err(Stopped::Deaf)?.until(work).await
+}
+
+impl Signals {
+    /// Does `work`, and gives it up when a signal comes.
+    async fn until<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stopped> {
+        tokio::select! {
+            done = work => Ok(done),
+            signal = self.next() => Err(Stopped::Signal(signal)),
+        }
     }
 }
 
@@ -121,27 +147,43 @@ struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hangup: tokio::signal::unix::Signal,
+    /// Who is told of a SIGHUP; `None`: that ends the program, too.
+    reload: Option<Arc<Notify>>,
+    has_terminal: bool,
 }
 
 #[cfg(unix)]
 impl Signals {
-    fn listen() -> std::io::Result<Self> {
+    fn listen(reload: Option<Arc<Notify>>) -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
 
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
+            has_terminal: reload.is_some() && has_terminal(),
+            reload,
         })
     }
 
     async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.hangup.recv() => "SIGHUP",
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.hangup.recv() => match &self.reload {
+                    Some(reload) if !self.has_terminal || has_terminal() => reload.notify_one(),
+                    _ => return "SIGHUP",
+                }
+            }
         }
     }
+}
+
+/// Whether there is a terminal that we were started in. When it is closed, SIGHUP says so.
+#[cfg(unix)]
+fn has_terminal() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
 }
 
 #[cfg(not(unix))]
@@ -149,7 +191,7 @@ struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    fn listen() -> std::io::Result<Self> {
+    fn listen(_: Option<Arc<Notify>>) -> std::io::Result<Self> {
         Ok(Self)
     }
 

@@ -20,6 +20,7 @@ mod listen;
 pub(crate) mod lists;
 mod live;
 mod pool;
+mod reports;
 mod start;
 mod store;
 mod switchboard;
@@ -36,6 +37,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::deadline::Deadlines;
 use crate::backend::guard::Guard;
+use crate::backend::reports::Reports;
 use crate::backend::store::Keeper;
 use crate::backend::switchboard::{Entry, Switchboard};
 use crate::catalog::Listing;
@@ -55,7 +57,7 @@ pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store,
 pub use crate::wire::server::Outcome;
 
 /// What one backend is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// Names it in logs and messages: `server` in the toolbox that asked first.
     pub label: String,
@@ -77,6 +79,18 @@ pub struct Spec {
     pub idle_timeout: Option<Duration>,
     /// The longest message it may send, in bytes.
     pub max_message_bytes: usize,
+}
+
+impl Spec {
+    /// Whether a server of the one is as good as one of the other, whatever it is called and how
+    /// long it may take.
+    pub fn is_same_server(&self, other: &Self) -> bool {
+        let made_of = |spec: &Self| (spec.protocol, spec.has_roots);
+        made_of(self) == made_of(other)
+            && self.reach == other.reach
+            && self.capabilities == other.capabilities
+            && self.agents == other.agents
+    }
 }
 
 /// How a server is reached.
@@ -196,9 +210,72 @@ pub struct Backend {
     commands: mpsc::Sender<actor::Command>,
     status: watch::Receiver<actor::Status>,
     board: Arc<Switchboard>,
+    reports: Arc<Reports>,
+    /// Whether its server has gone because nobody wants it any more.
+    gone: watch::Receiver<bool>,
+}
+
+/// The same that does not keep the server.
+pub(crate) struct WeakBackend {
+    id: BackendId,
+    commands: mpsc::WeakSender<actor::Command>,
+    status: watch::Receiver<actor::Status>,
+    board: Arc<Switchboard>,
+    reports: Arc<Reports>,
+    gone: watch::Receiver<bool>,
+}
+
+impl WeakBackend {
+    /// A handle, if there still is another one.
+    pub(crate) fn upgrade(&self) -> Option<Backend> {
+        Some(Backend {
+            id: self.id,
+            commands: self.commands.upgrade()?,
+            status: self.status.clone(),
+            board: Arc::clone(&self.board),
+            reports: Arc::clone(&self.reports),
+            gone: self.gone.clone(),
+        })
+    }
 }
 
 impl Backend {
+    /// A handle that does not keep the server.
+    pub(crate) fn downgrade(&self) -> WeakBackend {
+        let Self { id, commands, status, board, reports, gone } = self.clone();
+        WeakBackend { id, commands: commands.downgrade(), status, board, reports, gone }
+    }
+
+    /// Lets somebody hear of what happens to the server from now on, and says what it listed last.
+    pub(crate) fn report_to(&self, hearer: &mpsc::Sender<Changed>) -> Option<Listed> {
+        self.reports.hear(hearer)
+    }
+
+    /// Makes this one come after another in the same place: what agents have asked of that one
+    /// holds for it too, and it does not start before that one has gone, for there may be a port
+    /// or a file that only one of them can have.
+    pub(crate) fn follow(&self, other: &Self) {
+        self.board.inherit(&other.board);
+        self.command(actor::Command::Follow(other.gone.clone()));
+    }
+
+    /// Lets what holds now hold for a server that is kept: how long it may take, and what it is
+    /// called.
+    pub(crate) fn adopt(&self, spec: Arc<Spec>) {
+        self.command(actor::Command::Adopt(spec));
+    }
+
+    /// Ends the server as soon as it is not used.
+    pub(crate) fn dismiss(&self) {
+        self.command(actor::Command::Dismiss);
+    }
+
+    fn command(&self, command: actor::Command) {
+        if self.commands.try_send(command).is_err() {
+            tracing::warn!(server = self.board.server(), "it does not take what has changed");
+        }
+    }
+
     /// Identifies the backend among those of its pool.
     pub fn id(&self) -> BackendId {
         self.id

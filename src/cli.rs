@@ -215,6 +215,12 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
     }
 }
 
+/// The configuration with the mode that the command line wants, if it wants one.
+fn in_mode(mut loaded: Loaded, mode: Option<ToolMode>) -> Loaded {
+    loaded.config.mode = mode.unwrap_or(loaded.config.mode);
+    loaded
+}
+
 /// Reads the name of a mode.
 fn tool_mode() -> impl TypedValueParser<Value = ToolMode> {
     let words = PossibleValuesParser::new(ToolMode::ALL.map(ToolMode::as_str));
@@ -240,10 +246,19 @@ impl Global {
         } else {
             config::load(&config::find(self.config.clone(), &ProcessEnv, &folder), &ProcessEnv)
         };
-        Ok(loaded.map(|mut loaded| {
-            loaded.config.mode = self.mode.unwrap_or(loaded.config.mode);
-            loaded
-        }))
+        Ok(loaded.map(|loaded| in_mode(loaded, self.mode)))
+    }
+
+    /// Where the configuration can be read again; the embedded one does not change.
+    fn source(&self) -> Result<Option<app::Source>, Error> {
+        if self.embedded_config {
+            return Ok(None);
+        }
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        let location = config::find(self.config.clone(), &ProcessEnv, &folder);
+        let (file, mode) = (location.path.clone(), self.mode);
+        let read = move || Ok(in_mode(config::load(&location, &ProcessEnv)?, mode));
+        Ok(Some(app::Source { file, read: Box::new(read) }))
     }
 
     /// Where it is kept what servers list. What the embedded configuration has is nobody's.

@@ -23,12 +23,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::backend::Outcome;
-use crate::config::ToolMode;
 use crate::gateway::{CallError, Gateway, Origin, Presence, Snapshot};
 use crate::name::{Place, ToolId, ToolboxName};
 use crate::raw::Raw;
 use crate::toolbox::{Item, Kind};
 
+pub use crate::config::ToolMode;
 pub(crate) use crate::exposure::activate::Refusal;
 pub use crate::exposure::activate::{Active, Switch};
 pub(crate) use crate::exposure::answer::explain;
@@ -111,6 +111,7 @@ impl Reply {
 pub struct Exposure {
     gateway: Arc<Gateway>,
     profile: Profile,
+    mode: ToolMode,
 }
 
 impl Exposure {
@@ -121,12 +122,19 @@ impl Exposure {
         // What is said of any client comes before what is said of one.
         let meant = clients.filter(|(key, _)| key.as_str() == "*" || is_meant(key, client));
         let profile = meant.fold(known, |profile, (_, by)| profile.corrected(by));
-        Self { gateway, profile }
+        let mode = gateway.config().mode;
+        Self { gateway, profile, mode }
     }
 
     /// What is known of the agent's program.
     pub fn profile(&self) -> Profile {
         self.profile
+    }
+
+    /// Presents it in this mode instead, which an agent has got used to.
+    #[must_use]
+    pub fn in_mode(self, mode: ToolMode) -> Self {
+        Self { mode, ..self }
     }
 
     /// The gateway behind it.
@@ -256,7 +264,7 @@ impl Exposure {
     pub fn mirrored(&self, name: &str) -> Vec<(String, String)> {
         // What is seen in the other modes wants no such thing, and over HTTP a list is constant.
         let snapshot = self.gateway.snapshot();
-        let tool = match self.gateway.config().mode {
+        let tool = match self.mode {
             ToolMode::Direct => direct::resolve(&self.gateway, &snapshot, name),
             ToolMode::Activate => snapshot.namespaced().get(Kind::Tool, name).map(Item::tool),
             _ => None,
@@ -269,7 +277,7 @@ impl Exposure {
     /// The toolboxes whose resources and prompts an agent sees, which has opened these.
     pub fn shown(&self, surface: Surface, opened: &BTreeSet<ToolboxName>) -> Vec<ToolboxName> {
         let toolboxes = self.gateway.config().toolboxes.iter().map(|toolbox| &toolbox.name);
-        let is_shown = |toolbox: &&ToolboxName| match (self.gateway.config().mode, surface) {
+        let is_shown = |toolbox: &&ToolboxName| match (self.mode, surface) {
             (ToolMode::Direct | ToolMode::Activate, _) => true,
             (_, Surface::Changing) => opened.contains(*toolbox),
             // A list must not change as a side effect of a request, so there is nothing in it.
@@ -285,7 +293,7 @@ impl Exposure {
 
     /// Whether what our own tools say of themselves tells of servers, and so changes with them.
     pub fn tells_of_servers(&self) -> bool {
-        self.gateway.config().mode == ToolMode::Modular
+        self.mode == ToolMode::Modular
     }
 
     /// Whether a list waits for servers that nothing is known of, which may take a while.
@@ -306,7 +314,7 @@ impl Exposure {
     /// Starts what has to be started before anything can be told, where everything is told of from
     /// the start; at once when that has been done.
     pub async fn start_everything(&self, agent: &Presence) {
-        match self.gateway.config().mode {
+        match self.mode {
             ToolMode::Direct => Box::pin(self.gateway.start_all(agent)).await,
             ToolMode::Activate => {
                 Box::pin(self.gateway.ensure_listed(Origin::nobody(agent))).await;
@@ -326,15 +334,15 @@ impl Exposure {
 
     /// Whether everything is told of from the start, and so has to be started first.
     pub fn starts_everything(&self) -> bool {
-        matches!(self.gateway.config().mode, ToolMode::Direct | ToolMode::Activate)
+        matches!(self.mode, ToolMode::Direct | ToolMode::Activate)
     }
 
     fn is_direct(&self) -> bool {
-        self.gateway.config().mode == ToolMode::Direct
+        self.mode == ToolMode::Direct
     }
 
     fn is_activate(&self) -> bool {
-        self.gateway.config().mode == ToolMode::Activate
+        self.mode == ToolMode::Activate
     }
 
     /// Does what a call means. `open_toolbox`, `use_tool` and every registered name are
@@ -351,7 +359,7 @@ impl Exposure {
                 return Reply::plain(reply.outcome);
             }
         }
-        if self.gateway.config().mode == ToolMode::Modular {
+        if self.mode == ToolMode::Modular {
             match request.name {
                 modular::GET | modular::GET_CATEGORY => {
                     return Box::pin(self.get_modular_tools(request)).await;
@@ -442,7 +450,7 @@ impl Exposure {
     }
 
     fn mode(&self, surface: Surface) -> ToolMode {
-        match (self.gateway.config().mode, surface) {
+        match (self.mode, surface) {
             (ToolMode::Dynamic, Surface::Changing) => ToolMode::Dynamic,
             (ToolMode::Auto, Surface::Changing) if self.profile.relists_in_time => {
                 ToolMode::Dynamic

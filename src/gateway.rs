@@ -14,6 +14,7 @@ mod gateways;
 mod members;
 mod opening;
 mod origin;
+mod reload;
 mod sending;
 mod snapshot;
 mod starting;
@@ -30,7 +31,7 @@ use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{self, Backend, Listed, Outcome, Pool, Reach, Spec};
-use crate::config::{Config, ServerConfig, ToolboxConfig};
+use crate::config::{Config, ServerConfig, ToolMode, ToolboxConfig};
 use crate::gateway::bridge::InputRequired;
 use crate::gateway::error::{failed, server_error};
 use crate::gateway::members::{Member, Server};
@@ -62,9 +63,11 @@ pub struct Gateway {
     config: Arc<Config>,
     policy: Arc<Policy>,
     pool: Arc<Pool>,
+    capabilities: Raw,
+    is_namespaced: bool,
     members: HashMap<Place, Member>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
-    tasks: Tasks,
+    tasks: Arc<Tasks>,
     /// What is done once, whoever wants it first.
     once: Once,
 }
@@ -87,6 +90,7 @@ impl Gateway {
         pool: Arc<Pool>,
         capabilities: &Raw,
         tasks: &TaskTracker,
+        before: Option<&Self>,
     ) -> Self {
         let (events, changes) = mpsc::channel(EVENTS);
         let without_roots =
@@ -110,8 +114,9 @@ impl Gateway {
                 idle_timeout: server.idle_timeout,
                 max_message_bytes: config.limits.max_message_bytes,
             });
-            let backend = pool.backend(Arc::clone(&spec), server.shared, events.clone());
-            Member::Server(Box::new(Server::new(backend, spec, server.call_timeout)))
+            let old = before.and_then(|before| before.at(&toolbox.name, &server.name));
+            let same = old.and_then(|old| old.renewed(server, &spec));
+            Member::Server(Box::new(same.unwrap_or_else(|| Server::new(server, spec, &pool))))
         };
         let members: HashMap<_, _> = places(&config)
             .map(|(toolbox, server)| (place(&toolbox.name, &server.name), member(toolbox, server)))
@@ -120,23 +125,37 @@ impl Gateway {
             Member::Server(server) => Some((place.clone(), server.shared.id())),
             Member::Unsupported(_) => None,
         });
-        let writer =
-            snapshot::Writer::new(Arc::clone(&config), Arc::clone(&policy), sources.collect());
-        let specs = members.values().filter_map(|member| match member {
-            Member::Server(server) => Some((server.shared.id(), Arc::clone(server.spec()))),
-            Member::Unsupported(_) => None,
-        });
-        let remembered = pool.recall(specs.collect());
+        // Sessions that began in that mode keep it.
+        let is_namespaced =
+            config.mode == ToolMode::Activate || before.is_some_and(|before| before.is_namespaced);
+        let mut writer = snapshot::Writer::new(
+            Arc::clone(&config),
+            Arc::clone(&policy),
+            sources.collect(),
+            is_namespaced,
+        );
+        let mut unlisted = Vec::new();
+        for member in members.values() {
+            let Member::Server(server) = member else { continue };
+            match server.shared.report_to(&events) {
+                Some(listed) => writer.knows(server.shared.id(), listed),
+                None => unlisted.push((server.shared.id(), Arc::clone(server.spec()))),
+            }
+        }
+        let remembered = pool.recall(unlisted);
         let nothing = Snapshot::nothing(!pool.has_store());
         let (publish, snapshot) = watch::channel(Arc::new(nothing));
         tasks.spawn(writer.run(remembered, changes, publish));
+        let known = before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default();
         Self {
             config,
             policy,
             pool,
+            capabilities: capabilities.clone(),
+            is_namespaced,
             members,
             snapshot,
-            tasks: Tasks::default(),
+            tasks: known,
             once: Once::default(),
         }
     }
@@ -144,6 +163,11 @@ impl Gateway {
     /// The configuration that is being served.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// What the agents behind it say that they can do.
+    pub(crate) fn capabilities(&self) -> &Raw {
+        &self.capabilities
     }
 
     /// What everybody sees now.
@@ -382,7 +406,7 @@ impl Gateway {
 
     /// Lets an agent hear of a task that a server runs.
     pub fn watch_task(&self, at: &Place, task: &str, agent: &Presence) {
-        if let Some(Member::Server(server)) = self.members.get(at) {
+        if let Some(server) = self.at(&at.toolbox, &at.server) {
             server.used_by(agent).watch_task(agent, task);
         }
     }
@@ -408,6 +432,14 @@ impl Gateway {
             Member::Server(server) => Some(&**server),
             Member::Unsupported(_) => None,
         })
+    }
+
+    /// The server in this place, if it can be started.
+    fn at(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Server> {
+        match self.member(toolbox, server)? {
+            Member::Server(server) => Some(server),
+            Member::Unsupported(_) => None,
+        }
     }
 
     fn server(&self, at: &Place) -> Result<&Server, CallError> {

@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::backend::handshake::Era;
 use crate::backend::lists;
 use crate::backend::live::Parts;
-use crate::backend::start::{self, Started};
+use crate::backend::reports::Reports;
+use crate::backend::start::{self, Started, When};
 use crate::backend::switchboard::Switchboard;
 use crate::backend::{
     BackendId, Change, Changed, Context, Error, Listed, Live, Record, Spec, StartFailure, Store,
@@ -36,6 +37,12 @@ pub(crate) enum Command {
     Ensure(oneshot::Sender<Result<Live, Error>>),
     /// End the server if it is running.
     Retire,
+    /// End the server as soon as it is not used, now and whenever it is started again.
+    Dismiss,
+    /// Let this hold from now on, and keep the server.
+    Adopt(Arc<Spec>),
+    /// Do not start before this says that another server has gone.
+    Follow(watch::Receiver<bool>),
 }
 
 /// What everybody may know of a backend.
@@ -57,17 +64,25 @@ pub(crate) struct Actor {
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) board: Arc<Switchboard>,
-    pub(crate) events: mpsc::Sender<Changed>,
+    pub(crate) reports: Arc<Reports>,
     /// The last listing on its way to the store.
     pub(crate) keeping: Option<JoinHandle<()>>,
+    /// Says when the server that was in this one's place has gone.
+    pub(crate) after: Option<watch::Receiver<bool>>,
+    /// Whether the server is only there for those who use it already.
+    pub(crate) is_dismissed: bool,
+    /// Where it says that the server has gone for that reason.
+    pub(crate) gone: watch::Sender<bool>,
 }
 
 /// Which part of its life the server is in.
 enum State {
     Stopped,
-    Starting { start: JoinHandle<Result<Started, StartFailure>>, waiting: Vec<Waiter> },
+    Starting { start: Start, waiting: Vec<Waiter> },
     Running(Box<Running>),
 }
+
+type Start = JoinHandle<Result<Started, StartFailure>>;
 
 type Waiter = oneshot::Sender<Result<Live, Error>>;
 
@@ -121,29 +136,28 @@ impl Actor {
             state = match state {
                 State::Stopped => tokio::select! {
                     () = shutdown.cancelled() => State::Stopped,
-                    command = self.commands.recv() => {
-                        let waiter = match command {
-                            Some(Command::Ensure(waiter)) => waiter,
-                            Some(Command::Retire) => {
-                                state = State::Stopped;
-                                continue;
-                            }
-                            None => break,
-                        };
-                        let start = self.context.tasks.spawn(start::start(
-                            Arc::clone(&self.spec),
-                            Arc::clone(&self.context),
-                            Arc::clone(&self.board),
-                            era,
-                            restarts.not_before.take(),
-                        ));
-                        State::Starting { start, waiting: vec![waiter] }
+                    command = self.commands.recv() => match command {
+                        Some(Command::Ensure(waiter)) => {
+                            let start = self.begin(era, &mut restarts);
+                            State::Starting { start, waiting: vec![waiter] }
+                        }
+                        Some(command) => {
+                            self.learn(command);
+                            self.gone.send_replace(self.is_dismissed);
+                            State::Stopped
+                        }
+                        None => State::Stopped,
                     }
                 },
                 State::Starting { mut start, mut waiting } => tokio::select! {
                     () = shutdown.cancelled() => State::Starting { start, waiting },
-                    Some(Command::Ensure(waiter)) = self.commands.recv() => {
-                        waiting.push(waiter);
+                    command = self.commands.recv() => {
+                        match command {
+                            Some(Command::Ensure(waiter)) => waiting.push(waiter),
+                            Some(command) => self.learn(command),
+                            // Without a handle left, nobody waits for it.
+                            None => {}
+                        }
                         State::Starting { start, waiting }
                     }
                     result = &mut start => {
@@ -186,6 +200,12 @@ impl Actor {
                             running.started.end().await;
                             State::Stopped
                         }
+                        Next::Dismissed => {
+                            let server = &self.spec.label;
+                            tracing::info!(server, "stopped, being in use no more");
+                            running.started.end().await;
+                            State::Stopped
+                        }
                         Next::Idle => {
                             tracing::info!(server = self.spec.label, "stopped, having been idle");
                             running.started.end().await;
@@ -194,7 +214,24 @@ impl Actor {
                     }
                 }
             };
+            if matches!(state, State::Stopped) {
+                self.gone.send_replace(self.is_dismissed);
+            }
         }
+        self.finish(state).await;
+    }
+
+    /// Begins to start the server.
+    fn begin(&mut self, era: Option<Era>, restarts: &mut Restarts) -> Start {
+        self.gone.send_replace(false);
+        let when = When { not_before: restarts.not_before.take(), after: self.after.take() };
+        let (spec, context) = (Arc::clone(&self.spec), Arc::clone(&self.context));
+        let start = start::start(spec, context, Arc::clone(&self.board), era, when);
+        self.context.tasks.spawn(start)
+    }
+
+    /// Ends whatever there is of the server.
+    async fn finish(&self, state: State) {
         self.status.send_replace(Status::Stopped);
         match state {
             State::Stopped => {}
@@ -205,6 +242,12 @@ impl Actor {
                 answer(waiting, &Err(Error::ShuttingDown));
             }
             State::Running(running) => {
+                if !self.context.shutdown.is_cancelled() {
+                    tracing::info!(
+                        server = self.spec.label,
+                        "stopped, for nobody needs it any more"
+                    );
+                }
                 running.started.end().await;
             }
         }
@@ -275,15 +318,27 @@ impl Actor {
     }
 
     async fn report(&self, change: Change) {
-        // Refused only when the gateway is gone, and then nobody needs to know.
-        let _ = self.events.send(Changed { backend: self.id, change }).await;
+        self.reports.tell(Changed { backend: self.id, change }).await;
+    }
+
+    /// Takes note of what concerns the server whether or not it runs.
+    fn learn(&mut self, command: Command) {
+        match command {
+            Command::Dismiss => self.is_dismissed = true,
+            Command::Adopt(spec) => {
+                self.spec = spec;
+                self.is_dismissed = false;
+            }
+            Command::Follow(gone) => self.after = Some(gone),
+            Command::Ensure(_) | Command::Retire => {}
+        }
     }
 
     /// Waits for the next thing that happens to a running server, and deals with it.
     async fn accompany(&mut self, running: &mut Running, versions: &mut u64) -> Next {
         let shutdown = self.context.shutdown.clone();
         let idle = idle_deadline(&running.live, self.spec.idle_timeout, &self.board);
-        let link = running.started.link.clone();
+        let (link, live) = (running.started.link.clone(), running.live.clone());
         tokio::select! {
             () = shutdown.cancelled() => Next::Stay,
             () = link.closed() => Next::Died,
@@ -303,6 +358,10 @@ impl Actor {
                     Some(Command::Retire) => {
                         self.status.send_replace(Status::Stopped);
                         Next::Retired
+                    }
+                    Some(command) => {
+                        self.learn(command);
+                        Next::Stay
                     }
                     None => Next::Stay,
                 }
@@ -342,6 +401,14 @@ impl Actor {
                 }
                 Next::Stay
             }
+            () = live.unused(), if self.is_dismissed => {
+                if running.live.close_if_unused() {
+                    self.status.send_replace(Status::Stopped);
+                    Next::Dismissed
+                } else {
+                    Next::Stay
+                }
+            }
             () = sleep_until_some(idle) => {
                 let timeout = self.spec.idle_timeout.unwrap_or(Duration::MAX);
                 let is_idle = running.live.idle_since().is_some_and(|s| s.elapsed() >= timeout);
@@ -372,6 +439,7 @@ enum Next {
     Died,
     Idle,
     Retired,
+    Dismissed,
 }
 
 fn answer(waiting: Vec<Waiter>, result: &Result<Live, Error>) {

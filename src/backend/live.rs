@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
 use crate::backend::agent::{Event, LogLevel};
@@ -50,6 +50,8 @@ struct Inner {
     death: watch::Receiver<Option<Arc<str>>>,
     deadlines: Arc<Deadlines>,
     usage: Mutex<Usage>,
+    /// Told when nobody uses the link any more.
+    unused: Notify,
 }
 
 /// How much a link is used.
@@ -73,7 +75,8 @@ impl Live {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { link, greeting, listed, death, deadlines } = parts;
         let usage = Usage { running: 0, since: Instant::now(), is_closing: false };
-        Self(Arc::new(Inner { link, greeting, listed, death, deadlines, usage: Mutex::new(usage) }))
+        let (usage, unused) = (Mutex::new(usage), Notify::new());
+        Self(Arc::new(Inner { link, greeting, listed, death, deadlines, usage, unused }))
     }
 
     /// What the server last said it has.
@@ -98,6 +101,13 @@ impl Live {
     /// Since when the link has been unused; `None` while it is in use.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         self.usage(|usage| (usage.running == 0).then_some(usage.since))
+    }
+
+    /// Resolves when nobody uses the link.
+    pub(crate) async fn unused(&self) {
+        while self.idle_since().is_none() {
+            self.0.unused.notified().await;
+        }
     }
 
     /// Lets no more calls through, unless one is running.
@@ -237,9 +247,13 @@ pub(crate) struct Use(Live);
 
 impl Drop for Use {
     fn drop(&mut self) {
-        self.0.usage(|usage| {
+        let is_last = self.0.usage(|usage| {
             usage.running -= 1;
             usage.since = Instant::now();
+            usage.running == 0
         });
+        if is_last {
+            self.0.0.unused.notify_one();
+        }
     }
 }

@@ -13,10 +13,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::actor::{Actor, Status};
 use crate::backend::guard::Guard;
+use crate::backend::reports::Reports;
 use crate::backend::store::Keeper;
 use crate::backend::switchboard::Switchboard;
 use crate::backend::{
-    Backend, BackendId, Changed, ChildEnvironment, Context, Reach, Remembered, Spec, Store,
+    Backend, BackendId, ChildEnvironment, Context, Reach, Remembered, Spec, Store, WeakBackend,
 };
 use crate::config::Protocol;
 
@@ -35,7 +36,8 @@ pub struct PoolOptions {
     pub store: Option<Arc<Store>>,
 }
 
-/// All backends. Nothing is started by making one.
+/// All backends. Nothing is started by making one, and it ends with its last handle, of which the
+/// pool has none.
 pub struct Pool {
     context: Arc<Context>,
     backends: Mutex<Backends>,
@@ -43,7 +45,7 @@ pub struct Pool {
 
 #[derive(Default)]
 struct Backends {
-    shared: HashMap<Key, Backend>,
+    shared: HashMap<Key, WeakBackend>,
     count: usize,
 }
 
@@ -52,6 +54,8 @@ struct Backends {
 struct Key {
     reach: Reach,
     protocol: Protocol,
+    /// What one may know of agents, the other may not.
+    has_roots: bool,
     /// Whoever looks through another gateway has listings of their own.
     agents: Bytes,
 }
@@ -79,27 +83,25 @@ impl Pool {
     }
 
     /// The backend for a server: the one there is for an equal launch when it may be shared, else
-    /// a new one, which reports its listings to `events`. Of entries that share, the first one's
-    /// timeouts hold.
-    pub fn backend(
-        &self,
-        spec: Arc<Spec>,
-        is_shared: bool,
-        events: mpsc::Sender<Changed>,
-    ) -> Backend {
+    /// a new one. Of entries that share, the first one's timeouts hold.
+    pub fn backend(&self, spec: Arc<Spec>, is_shared: bool) -> Backend {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Key {
             reach: spec.reach.clone(),
             protocol: spec.protocol,
+            has_roots: spec.has_roots,
             agents: spec.agents.clone().into_bytes(),
         };
-        if is_shared && let Some(backend) = backends.shared.get(&key) {
-            return backend.clone();
+        if is_shared && let Some(backend) = backends.shared.get(&key).and_then(WeakBackend::upgrade)
+        {
+            return backend;
         }
         let id = BackendId(backends.count);
         backends.count += 1;
         let (commands, commands_receiver) = mpsc::channel(64);
         let (status, status_receiver) = watch::channel(Status::Stopped);
+        let (gone, gone_receiver) = watch::channel(false);
+        let reports = Arc::new(Reports::default());
         let board = Arc::new(Switchboard::new(spec.server.clone(), spec.has_roots));
         let actor = Actor {
             id,
@@ -108,13 +110,18 @@ impl Pool {
             commands: commands_receiver,
             status,
             board: Arc::clone(&board),
-            events,
+            reports: Arc::clone(&reports),
             keeping: None,
+            after: None,
+            is_dismissed: false,
+            gone,
         };
         self.context.tasks.spawn(actor.run());
-        let backend = Backend { id, commands, status: status_receiver, board };
+        let (status, gone) = (status_receiver, gone_receiver);
+        let backend = Backend { id, commands, status, board, reports, gone };
         if is_shared {
-            backends.shared.insert(key, backend.clone());
+            backends.shared.retain(|_, other| other.upgrade().is_some());
+            backends.shared.insert(key, backend.downgrade());
         }
         backend
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::backend::death::StderrTail;
@@ -18,6 +19,9 @@ use crate::wire::server::Link;
 
 /// How long the last lines of standard error are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// How long a server waits for the one that was in its place before: calls may run long.
+const HANDING_OVER: Duration = Duration::from_secs(10);
 
 /// A server that has been started and listed.
 pub(crate) struct Started {
@@ -56,17 +60,37 @@ async fn first_era(spec: &Arc<Spec>, context: &Context) -> Era {
     }
 }
 
+/// When a server may be started.
+pub(crate) struct When {
+    /// Not before this time.
+    pub(crate) not_before: Option<Instant>,
+    /// Not before this says that another one has gone.
+    pub(crate) after: Option<watch::Receiver<bool>>,
+}
+
+impl When {
+    async fn has_come(self, spec: &Spec) {
+        if let Some(then) = self.not_before {
+            sleep_until(then).await;
+        }
+        let Some(mut gone) = self.after else { return };
+        // One whose actor has ended has gone, too.
+        if timeout(HANDING_OVER, gone.wait_for(|gone| *gone)).await.is_err() {
+            let server = &spec.label;
+            tracing::info!(server, "started beside the one before it, which is still in use");
+        }
+    }
+}
+
 /// Starts a server in the era that worked last, else in the other one.
 pub(crate) async fn start(
     spec: Arc<Spec>,
     context: Arc<Context>,
     board: Arc<Switchboard>,
     era: Option<Era>,
-    not_before: Option<Instant>,
+    when: When,
 ) -> Result<Started, StartFailure> {
-    if let Some(then) = not_before {
-        sleep_until(then).await;
-    }
+    when.has_come(&spec).await;
     let era = match era {
         Some(era) => era,
         None => first_era(&spec, &context).await,

@@ -115,6 +115,28 @@ impl Switchboard {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// What the server is called.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Takes over who is there and what they want to hear of from the board of a server before
+    /// this one.
+    pub(crate) fn inherit(self: &Arc<Self>, other: &Self) {
+        let (attached, subscriptions) = other.state(|state| {
+            let subscriptions = state.subscriptions.iter().flat_map(|(uri, subscribers)| {
+                subscribers.iter().map(|s| (s.agent, uri.clone(), s.uri.clone()))
+            });
+            (state.attached.clone(), subscriptions.collect::<Vec<_>>())
+        });
+        for agent in &attached {
+            self.attach(agent);
+        }
+        for (agent, uri, as_known) in subscriptions {
+            self.subscribe(agent, &uri, &as_known);
+        }
+    }
+
     /// Enters a request that is made for an agent. `events` is where what belongs to it goes; with
     /// none, nobody can be asked.
     pub(crate) fn enter(

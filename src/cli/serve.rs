@@ -29,14 +29,15 @@ pub(crate) struct Args {
 /// Serves until the agent leaves, or over HTTP until a signal comes.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let loaded = global.load()?;
+    let source = global.source()?;
     if let Some(address) = args.http {
         block_on(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
             })?;
             let served =
-                app::serve_http(loaded.config, pool_options(global.store()), listener).await;
-            served.map_err(Error::internal)
+                app::serve_http(loaded.config, source, pool_options(global.store()), listener);
+            served.await.map_err(Error::internal)
         })??;
         return Ok(ExitCode::SUCCESS);
     }
@@ -46,7 +47,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
               hint: `mcp-workbench demo` shows what an agent sees",
         );
     }
-    block_on(app::serve_stdio(loaded.config, pool_options(global.store())))?
+    block_on(app::serve_stdio(loaded.config, source, pool_options(global.store())))?
         .map_err(Error::internal)?;
     Ok(ExitCode::SUCCESS)
 }

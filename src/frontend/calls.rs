@@ -1,5 +1,6 @@
 //! Requests that are passed on: what happens between an agent's request and its answer.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -53,10 +54,16 @@ pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
             exposure.call(request).await;
         if !asked.meta.is_modern {
             if let Some(toolbox) = opened {
-                session.open(&exposure, toolbox, awaits_relisting).await;
+                let now = session.exposure(&asked.meta);
+                if !Arc::ptr_eq(now.gateway(), exposure.gateway()) {
+                    // The configuration was read anew meanwhile, and may have other servers.
+                    session.start_new(&now, &BTreeSet::from([toolbox.clone()]), &presence);
+                }
+                session.open(&now, toolbox, awaits_relisting).await;
             }
             if !switched.is_empty() {
-                session.switch(&exposure, switched, awaits_relisting).await;
+                let now = session.exposure(&asked.meta);
+                session.switch(&now, switched, awaits_relisting).await;
             }
         }
         harmless(outcome, asked.meta.is_modern)

@@ -1,5 +1,6 @@
 //! What belongs to one agent: the toolboxes it has opened, and what it has been told of them.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::events;
-use crate::exposure::{Chosen, Exposure, Surface, Switch};
+use crate::exposure::{Chosen, Exposure, Profile, Surface, Switch, ToolMode};
 use crate::frontend::Host;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::profiles;
 use crate::frontend::shown::{Changed, Shown};
-use crate::gateway::{Event, LogLevel, Origin, Presence, Question, Snapshot};
+use crate::gateway::{Event, Gateway, LogLevel, Origin, Presence, Question, Snapshot};
 use crate::name::ToolboxName;
 use crate::raw::Raw;
 use crate::wire::agent::Notifier;
@@ -36,6 +37,8 @@ const EVENTS: usize = 256;
 /// One agent's session.
 pub(crate) struct Session {
     host: Host,
+    /// How everything is presented to the agent for as long as it is there.
+    mode: ToolMode,
     /// The agent as servers can reach it.
     presence: Presence,
     notifier: Option<Notifier>,
@@ -51,7 +54,22 @@ pub(crate) struct Session {
 
 struct Introduced {
     capabilities: Raw,
-    exposure: Exposure,
+    client: Client,
+    /// What the agent looks through, as one configuration follows another.
+    gateway: watch::Receiver<Arc<Gateway>>,
+}
+
+/// An agent's program.
+pub(crate) struct Client {
+    name: String,
+    known: Profile,
+}
+
+impl Client {
+    /// The one that gives itself this name.
+    pub(crate) fn of(name: &str) -> Self {
+        Self { name: name.to_owned(), known: profiles::of(name) }
+    }
 }
 
 #[derive(Default)]
@@ -72,6 +90,14 @@ impl State {
         self.version += u64::from(changed.tools);
         changed
     }
+
+    /// The same when another configuration takes the place of the one that `before` presents.
+    fn replace(&mut self, before: &Exposure, exposure: &Exposure) -> Changed {
+        let Self { shown, chosen, .. } = self;
+        let changed = shown.replace(before, exposure, Surface::Changing, chosen);
+        self.version += u64::from(changed.tools);
+        changed
+    }
 }
 
 impl Session {
@@ -81,6 +107,7 @@ impl Session {
         let presence = Presence::new(notifier.is_some().then_some(standing));
         let session = Arc::new(Self {
             host: host.clone(),
+            mode: host.gateways.config().mode,
             presence,
             notifier,
             introduced: OnceLock::new(),
@@ -103,9 +130,12 @@ impl Session {
 
     /// Takes note of what a legacy agent says that it can do, and of what its program is called.
     pub(crate) fn introduce(self: &Arc<Self>, capabilities: Raw, client: &str) {
-        let exposure = self.look(Some(&capabilities), client);
-        if self.introduced.set(Introduced { capabilities, exposure: exposure.clone() }).is_ok() {
+        let gateway = self.host.gateways.follow(Some(&capabilities));
+        let introduced =
+            Introduced { capabilities, client: Client::of(client), gateway: gateway.clone() };
+        if self.introduced.set(introduced).is_ok() {
             // What is there already is no news to one that has not listed anything.
+            let exposure = self.exposure(&RequestMeta::legacy());
             let snapshot = exposure.gateway().snapshot();
             self.state(|state| state.update(&exposure, &snapshot));
             let watching = Arc::clone(self);
@@ -115,19 +145,22 @@ impl Session {
 
     /// What stands behind a request of this session.
     pub(crate) fn exposure(&self, meta: &RequestMeta) -> Exposure {
+        let gateways = &self.host.gateways;
         match (meta.is_modern, self.introduced.get()) {
-            (false, Some(introduced)) => introduced.exposure.clone(),
-            (false, None) => self.look(None, ""),
-            (true, _) => {
-                let client = meta.client.as_deref().unwrap_or_default();
-                self.look(meta.capabilities.as_ref(), client)
+            (false, Some(introduced)) => {
+                self.present(introduced.gateway.borrow().clone(), &introduced.client)
             }
+            (false, None) => self.present(gateways.for_capabilities(None), &Client::of("")),
+            (true, _) => self.present(
+                gateways.for_capabilities(meta.capabilities.as_ref()),
+                &Client::of(meta.client.as_deref().unwrap_or_default()),
+            ),
         }
     }
 
-    fn look(&self, capabilities: Option<&Raw>, client: &str) -> Exposure {
-        let gateway = self.host.gateways.for_capabilities(capabilities);
-        Exposure::new(gateway, client, profiles::of(client))
+    /// A gateway as such a client sees it.
+    pub(crate) fn present(&self, gateway: Arc<Gateway>, client: &Client) -> Exposure {
+        Exposure::new(gateway, &client.name, client.known).in_mode(self.mode)
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -179,7 +212,8 @@ impl Session {
         match (method, self.introduced.get()) {
             ("notifications/initialized", _) => {}
             ("notifications/roots/list_changed", Some(introduced)) => {
-                introduced.exposure.gateway().pass_on_changed_roots(&self.presence);
+                let gateway = introduced.gateway.borrow().clone();
+                gateway.pass_on_changed_roots(&self.presence);
             }
             _ => tracing::debug!(method, ?params, "a notification that concerns nobody"),
         }
@@ -280,7 +314,9 @@ impl Session {
     /// Without, the toolbox is opened by a call of one of its tools, and its other servers start
     /// behind that.
     pub(crate) async fn open(&self, exposure: &Exposure, toolbox: ToolboxName, waits: bool) {
-        if exposure.starts_everything() {
+        // It may be gone, if the configuration was read anew meanwhile.
+        let is_gone = exposure.gateway().toolbox(toolbox.as_str()).is_err();
+        if exposure.starts_everything() || is_gone {
             return;
         }
         if !waits && self.state(|state| state.chosen.opened.contains(&toolbox)) {
@@ -351,19 +387,57 @@ impl Session {
         self.tell(changed).await;
     }
 
-    /// Tells the agent of changes in what it is shown, as servers change what they have.
+    /// Tells the agent of changes in what it is shown, as servers change what they have, and as the
+    /// configuration is read anew.
     async fn watch(&self) {
-        let Some(Introduced { exposure, .. }) = self.introduced.get() else { return };
+        let Some(Introduced { gateway, client, .. }) = self.introduced.get() else { return };
+        let mut gateways = gateway.clone();
+        let mut exposure = self.present(gateways.borrow_and_update().clone(), client);
         let mut snapshots = exposure.gateway().snapshots();
         // What is known before anything runs is in the agent's first list, and no change.
         exposure.gateway().recalled().await;
         let known = snapshots.borrow_and_update().clone();
-        self.state(|state| state.update(exposure, &known));
-        while snapshots.changed().await.is_ok() {
-            sleep(DEBOUNCE).await;
-            let snapshot = snapshots.borrow_and_update().clone();
-            let changed = self.state(|state| state.update(exposure, &snapshot));
+        self.state(|state| state.update(&exposure, &known));
+        loop {
+            let changed = tokio::select! {
+                biased;
+                replaced = gateways.changed() => {
+                    if replaced.is_err() {
+                        return;
+                    }
+                    let next = self.present(gateways.borrow_and_update().clone(), client);
+                    let before = std::mem::replace(&mut exposure, next);
+                    snapshots = exposure.gateway().snapshots();
+                    snapshots.mark_unchanged();
+                    let changed = self.state(|state| state.replace(&before, &exposure));
+                    self.start_new(&exposure, &self.chosen().0.opened, &self.presence);
+                    changed
+                }
+                changed = snapshots.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    sleep(DEBOUNCE).await;
+                    let snapshot = snapshots.borrow_and_update().clone();
+                    self.state(|state| state.update(&exposure, &snapshot))
+                }
+            };
             self.tell(changed).await;
+        }
+    }
+
+    /// Starts what another configuration has brought into what the agent is shown.
+    pub(crate) fn start_new(
+        &self,
+        exposure: &Exposure,
+        opened: &BTreeSet<ToolboxName>,
+        agent: &Presence,
+    ) {
+        if exposure.starts_everything() {
+            let (exposure, agent) = (exposure.clone(), agent.clone());
+            self.host.tasks.spawn(async move { exposure.start_everything(&agent).await });
+        } else if exposure.shows_tools(Surface::Changing) {
+            exposure.gateway().start_unlisted(opened, agent);
         }
     }
 

@@ -66,7 +66,18 @@ impl Shown {
             return changed;
         }
         let shows_tools = exposure.shows_tools(surface);
-        for toolbox in exposure.shown(surface, &chosen.opened) {
+        let shown = exposure.shown(surface, &chosen.opened);
+        let nothing = View::default();
+        self.views.retain(|toolbox, last| {
+            let is_shown = shown.contains(toolbox);
+            if !is_shown {
+                changed.tools |= shows_tools && !last.has_the_tools_of(&nothing);
+                changed.resources |= !last.has_the_resources_of(&nothing);
+                changed.prompts |= !last.has_the_prompts_of(&nothing);
+            }
+            is_shown
+        });
+        for toolbox in shown {
             let view = snapshot.view(&toolbox);
             let last = self.views.get(&toolbox).cloned().unwrap_or_default();
             if !Arc::ptr_eq(&last, &view) {
@@ -81,6 +92,23 @@ impl Shown {
             changed.tools |= *given != tools;
             *given = tools;
         }
+        changed
+    }
+
+    /// The same when another configuration takes the place of the one that `before` presents:
+    /// that may change our own tools too, and the order of all.
+    pub(crate) fn replace(
+        &mut self,
+        before: &Exposure,
+        exposure: &Exposure,
+        surface: Surface,
+        chosen: &mut Chosen,
+    ) -> Changed {
+        let tools = before.tools(surface, chosen);
+        chosen.opened.retain(|toolbox| exposure.gateway().toolbox(toolbox.as_str()).is_ok());
+        let snapshot = exposure.gateway().snapshot();
+        let mut changed = self.update(exposure, surface, chosen, &snapshot);
+        changed.tools |= tools != exposure.tools(surface, chosen);
         changed
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::backend::{Outcome, events};
@@ -14,9 +15,9 @@ use crate::frontend::dispatch::{Asked, send};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::handshake::ourselves;
 use crate::frontend::resolve;
-use crate::frontend::session::Session;
+use crate::frontend::session::{Client, Session};
 use crate::frontend::shown::{Changed, Shown};
-use crate::gateway::{Event, Presence};
+use crate::gateway::{Event, Gateway, Presence};
 use crate::raw::{self, Raw};
 use crate::wire::Closed;
 use crate::wire::incoming::{Reply, error_object};
@@ -82,13 +83,17 @@ pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
         let message = "`notifications` is missing, or is not what may be listened for";
         return send(reply, Outcome::Error(error_object(INVALID_PARAMS, message, None))).await;
     };
-    let exposure = session.exposure(&asked.meta);
+    let client = Client::of(asked.meta.client.as_deref().unwrap_or_default());
+    let mut gateways = session.host().gateways.follow(asked.meta.capabilities.as_ref());
+    let exposure = session.present(gateways.borrow_and_update().clone(), &client);
     exposure.start_everything(&session.presence(&asked.meta)).await;
     let (sender, events) = events::channel(EVENTS);
     let presence = session.presence(&asked.meta).listener(sender);
-    let listening = Listening {
+    let mut listening = Listening {
         session: &session,
         exposure,
+        gateways,
+        client,
         meta: &asked.meta,
         presence: &presence,
         reply: &reply,
@@ -108,23 +113,30 @@ pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
 
 struct Listening<'a> {
     session: &'a Session,
+    /// What is listened to now, and what takes its place.
     exposure: Exposure,
+    gateways: watch::Receiver<Arc<Gateway>>,
+    client: Client,
     meta: &'a RequestMeta,
     presence: &'a Presence,
     reply: &'a Reply,
 }
 
 impl Listening<'_> {
-    async fn run(&self, mut wanted: Wanted, mut events: events::Receiver) -> Result<(), Closed> {
+    async fn run(
+        &mut self,
+        mut wanted: Wanted,
+        mut events: events::Receiver,
+    ) -> Result<(), Closed> {
         // What is shown is looked at before the agent is told that it is heard, so that nothing
         // falls between.
         let mut snapshots = self.exposure.gateway().snapshots();
         let mut shown = Shown::default();
-        let nothing = Chosen::default();
+        let mut chosen = Chosen::default();
         let surface = Surface::Constant;
         let snapshot = snapshots.borrow_and_update().clone();
-        shown.update(&self.exposure, surface, &nothing, &snapshot);
-        shown.give(&self.exposure, &self.exposure.tools(surface, &nothing));
+        shown.update(&self.exposure, surface, &chosen, &snapshot);
+        shown.give(&self.exposure, &self.exposure.tools(surface, &chosen));
         let uris = std::mem::take(&mut wanted.resource_subscriptions);
         for uri in uris {
             if self.subscribe(&uri).await {
@@ -142,13 +154,29 @@ impl Listening<'_> {
             tokio::select! {
                 () = self.reply.cancelled() => return Ok(()),
                 () = self.session.leaving() => return Ok(()),
+                replaced = self.gateways.changed() => {
+                    if replaced.is_err() {
+                        return Ok(());
+                    }
+                    let gateway = self.gateways.borrow_and_update().clone();
+                    let next = self.session.present(gateway, &self.client);
+                    let before = std::mem::replace(&mut self.exposure, next);
+                    snapshots = self.exposure.gateway().snapshots();
+                    snapshots.mark_unchanged();
+                    let changed = shown.replace(&before, &self.exposure, surface, &mut chosen);
+                    drop(before);
+                    self.session.start_new(&self.exposure, &chosen.opened, self.presence);
+                    for method in wanted.of(changed).notices() {
+                        self.tell(method, None).await?;
+                    }
+                }
                 changed = snapshots.changed() => {
                     if changed.is_err() {
                         return Ok(());
                     }
                     sleep(DEBOUNCE).await;
                     let snapshot = snapshots.borrow_and_update().clone();
-                    let changed = shown.update(&self.exposure, surface, &nothing, &snapshot);
+                    let changed = shown.update(&self.exposure, surface, &chosen, &snapshot);
                     for method in wanted.of(changed).notices() {
                         self.tell(method, None).await?;
                     }

@@ -7,9 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
-use crate::backend::{self, AgentId, Backend, Changed, Pool, Presence, Spec};
+use crate::backend::{self, AgentId, Backend, Pool, Presence, Spec};
+use crate::config::ServerConfig;
 
 /// A server as one toolbox has it.
 pub(crate) enum Member {
@@ -25,7 +24,9 @@ pub(crate) struct Server {
     /// What everybody sees comes from here.
     pub(crate) shared: Backend,
     spec: Arc<Spec>,
-    owners: Mutex<Owners>,
+    is_shared: bool,
+    /// Whose is what, for as long as the configuration has the server.
+    owners: Arc<Mutex<Owners>>,
 }
 
 #[derive(Default)]
@@ -36,8 +37,39 @@ struct Owners {
 }
 
 impl Server {
-    pub(crate) fn new(shared: Backend, spec: Arc<Spec>, call_timeout: Duration) -> Self {
-        Self { call_timeout, shared, spec, owners: Mutex::default() }
+    /// A server as the configuration has it, `spec` being made of that.
+    pub(crate) fn new(config: &ServerConfig, spec: Arc<Spec>, pool: &Pool) -> Self {
+        let is_shared = config.shared;
+        let shared = pool.backend(Arc::clone(&spec), is_shared);
+        let owners = Arc::default();
+        Self { call_timeout: config.call_timeout, shared, spec, is_shared, owners }
+    }
+
+    /// The same server with what the configuration says of it now; none if it is another one.
+    pub(crate) fn renewed(&self, config: &ServerConfig, spec: &Arc<Spec>) -> Option<Self> {
+        if !self.spec.is_same_server(spec) || self.is_shared != config.shared {
+            return None;
+        }
+        if self.spec != *spec {
+            self.all(|backend| backend.adopt(Arc::clone(spec)));
+        }
+        Some(Self {
+            call_timeout: config.call_timeout,
+            shared: self.shared.clone(),
+            spec: Arc::clone(spec),
+            is_shared: self.is_shared,
+            owners: Arc::clone(&self.owners),
+        })
+    }
+
+    /// Ends the server as soon as it is not used.
+    pub(crate) fn dismiss(&self) {
+        self.all(Backend::dismiss);
+    }
+
+    fn all(&self, mut f: impl FnMut(&Backend)) {
+        f(&self.shared);
+        self.owners(|owners| owners.others.values().for_each(f));
     }
 
     /// What it is made of.
@@ -71,8 +103,7 @@ impl Server {
                 // What the shared one says from now on is not for it.
                 self.shared.detach(agent.id);
                 // What it lists is what the shared one lists, so nobody needs to hear of it.
-                let (unheard, _) = mpsc::channel::<Changed>(1);
-                pool.backend(Arc::clone(&self.spec), false, unheard)
+                pool.backend(Arc::clone(&self.spec), false)
             });
             other.clone()
         })

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::backend::{BackendId, Change, Changed, Listed, Remembered};
 use crate::catalog::Listing;
-use crate::config::{Config, ToolMode};
+use crate::config::Config;
 use crate::name::{
     self, ExposedName, NameTable, Place, ServerName, Thing, ToolId, ToolboxName, UniqueNames,
 };
@@ -134,6 +134,8 @@ pub(crate) struct Writer {
     policy: Arc<Policy>,
     /// Which backend a toolbox's server is.
     sources: HashMap<Place, BackendId>,
+    /// Whether anybody may look by the names of `activate` mode.
+    is_namespaced: bool,
     listings: HashMap<BackendId, Listed>,
 }
 
@@ -142,12 +144,18 @@ impl Writer {
         config: Arc<Config>,
         policy: Arc<Policy>,
         sources: HashMap<Place, BackendId>,
+        is_namespaced: bool,
     ) -> Self {
-        Self { config, policy, sources, listings: HashMap::new() }
+        Self { config, policy, sources, is_namespaced, listings: HashMap::new() }
     }
 
-    /// Publishes what is remembered, then a new snapshot for every change, until nobody can change
-    /// anything any more.
+    /// Takes note of what a backend has listed already.
+    pub(crate) fn knows(&mut self, backend: BackendId, listed: Listed) {
+        self.listings.insert(backend, listed);
+    }
+
+    /// Publishes what is known and remembered, then a new snapshot for every change, until nobody
+    /// can change anything any more, or nobody looks.
     pub(crate) async fn run(
         mut self,
         remembered: impl Future<Output = HashMap<BackendId, Remembered>>,
@@ -156,13 +164,18 @@ impl Writer {
     ) {
         let remembered = remembered.await;
         let since = remembered.iter().map(|(id, remembered)| (*id, remembered.since)).collect();
-        let changed: HashSet<_> = remembered.keys().copied().collect();
         for (id, Remembered { listing, .. }) in remembered {
             self.listings.insert(id, Listed { version: 0, listing });
         }
+        let changed: HashSet<_> = self.listings.keys().copied().collect();
         let first = self.next(&Snapshot { remembered: since, ..Snapshot::nothing(true) }, &changed);
         publish.send_replace(Arc::new(first));
-        while let Some(Changed { backend, change }) = changes.recv().await {
+        loop {
+            let changed = tokio::select! {
+                changed = changes.recv() => changed,
+                () = publish.closed() => None,
+            };
+            let Some(Changed { backend, change }) = changed else { return };
             match change {
                 Change::Listed(listed) => {
                     self.listings.insert(backend, listed);
@@ -217,7 +230,7 @@ impl Writer {
             next.names.insert(tool.name.clone(), tool.id.clone());
         }
         self.make_unique(&mut next);
-        if self.config.mode == ToolMode::Activate {
+        if self.is_namespaced {
             let named = Namespaced::new(&self.config, |toolbox| next.view(toolbox));
             let known = &last.namespaced.discarded;
             for discarded in named.discarded.iter().filter(|discarded| !known.contains(discarded)) {

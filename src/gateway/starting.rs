@@ -1,7 +1,7 @@
 //! What is known of servers before any of them is used: who has been listed, now or when it last
 //! ran, and who could not be started; and the start of many servers at once.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::OnceCell;
@@ -13,7 +13,7 @@ use crate::gateway::error::failed;
 use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat};
 use crate::gateway::{FailedServer, Gateway, Origin, place, places};
-use crate::name::Place;
+use crate::name::{Place, ToolboxName};
 
 /// How long everything that starts of itself is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,7 +41,7 @@ impl Gateway {
     pub fn unlisted(&self) -> Vec<Place> {
         let snapshot = self.snapshot();
         let is_unlisted = |(_, server): &(Place, &Server)| !snapshot.has_listed(server.shared.id());
-        self.startable().filter(is_unlisted).map(|(place, _)| place).collect()
+        self.places().filter(is_unlisted).map(|(place, _)| place).collect()
     }
 
     /// The servers of which is shown what they listed when they last ran, and when that was last
@@ -51,7 +51,7 @@ impl Gateway {
         let since = |(place, server): (Place, &Server)| {
             Some((place, snapshot.remembered(server.shared.id())?))
         };
-        self.startable().filter_map(since).collect()
+        self.places().filter_map(since).collect()
     }
 
     /// The servers that cannot be started, or could not the last time that it was tried, in the
@@ -152,7 +152,7 @@ impl Gateway {
             self.recalled().await;
             let unlisted: HashSet<_> = self.unlisted().into_iter().collect();
             let mut starting = JoinSet::new();
-            for (place, _) in self.startable().filter(|(place, _)| !unlisted.contains(place)) {
+            for (place, _) in self.places().filter(|(place, _)| !unlisted.contains(place)) {
                 starting.spawn(self.start(&place.toolbox, &place.server, agent));
             }
             starting.detach_all();
@@ -167,7 +167,7 @@ impl Gateway {
         let wait = async {
             let has_not_failed = |(_, server): &(Place, &Server)| server.shared.failure().is_none();
             let mut starting = JoinSet::new();
-            for (place, _) in self.startable().filter(has_not_failed) {
+            for (place, _) in self.places().filter(has_not_failed) {
                 starting.spawn(self.start(&place.toolbox, &place.server, agent));
             }
             let all = async { while starting.join_next().await.is_some() {} };
@@ -179,13 +179,15 @@ impl Gateway {
         self.once.awaited.get_or_init(|| wait).await;
     }
 
-    /// The servers that can be started, in the order of the configuration.
-    fn startable(&self) -> impl Iterator<Item = (Place, &Server)> {
-        let places = places(&self.config).map(|(t, s)| place(&t.name, &s.name));
-        places.filter_map(|place| match self.members.get(&place)? {
-            Member::Server(server) => Some((place, &**server)),
-            Member::Unsupported(_) => None,
-        })
+    /// Starts those of these servers that nothing is known of, and waits for none of them.
+    pub fn start_unlisted(&self, toolboxes: &BTreeSet<ToolboxName>, agent: &Presence) {
+        let mut starting = JoinSet::new();
+        for place in self.unlisted() {
+            if toolboxes.contains(&place.toolbox) {
+                starting.spawn(self.start(&place.toolbox, &place.server, agent));
+            }
+        }
+        starting.detach_all();
     }
 }
 

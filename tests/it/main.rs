@@ -34,6 +34,7 @@ mod pairings;
 mod questions;
 mod real;
 mod real_servers;
+mod reload;
 mod remote_servers;
 mod sdk_clients;
 mod serve_activate;

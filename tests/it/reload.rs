@@ -1,0 +1,384 @@
+//! The configuration is changed while agents are served: what of it is the same goes on.
+
+use std::collections::BTreeSet;
+use std::fs::{create_dir, read_dir, rename};
+use std::os::unix::fs::symlink;
+use std::thread::yield_now;
+use std::time::Instant;
+
+use pretty_assertions::{assert_eq, assert_ne};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::process::{Started, alive, descendants, wait_gone};
+use crate::support::{Agent, Bench, DEADLINE, fake};
+
+const CHANGED: &str = "notifications/tools/list_changed";
+const READ: &str = "the configuration was read anew: ";
+
+/// A server that tells its process, and writes it to a file of its own.
+fn server(bench: &Bench, name: &str, tools: &[&str]) -> Value {
+    fake(json!({ "tools": tools, "pidFile": bench.path_text(name) }))
+}
+
+/// A toolbox of one server, called `srv`.
+fn with_toolbox(bench: Bench, name: &str, tools: &[&str]) -> Bench {
+    let entry = server(&bench, name, tools);
+    bench.server(name, "srv", entry)
+}
+
+/// An agent that can be asked, on stdio.
+fn begin(bench: &Bench) -> Agent {
+    bench
+        .agent()
+        .relisting()
+        .holding("elicitation/create")
+        .begin(false, json!({ "elicitation": {} }))
+}
+
+fn pid(agent: &Agent, tool: &str) -> u32 {
+    pid_of(&agent.call(tool, json!({})).structured())
+}
+
+fn pid_of(answer: &Value) -> u32 {
+    let pid = answer["pid"].as_u64().expect("a pid");
+    u32::try_from(pid).expect("a pid")
+}
+
+/// Lists until the tool is there, or is not. Lists come when something has changed.
+fn wait_for_tool(agent: &Agent, tool: &str, is_there: bool) -> Vec<String> {
+    let mut names = agent.tool_names();
+    while names.iter().any(|name| name == tool) != is_there {
+        agent.next_notification(CHANGED);
+        names = agent.tool_names();
+    }
+    names
+}
+
+/// Calls a tool that asks the agent, and leaves the question unanswered.
+fn ask(agent: &Agent, tool: &str) -> (crate::support::RequestId, Value) {
+    let form = json!({ "message": "Go on?", "requestedSchema": { "type": "object" } });
+    let question = json!({ "method": "elicitation/create", "params": form });
+    let call = agent.send_call(tool, question);
+    (call, agent.next_request("elicitation/create"))
+}
+
+#[test]
+fn one_of_five_servers_is_changed_and_four_keep_their_process() {
+    let mut bench = Bench::new();
+    let names = ["a", "b", "c", "d", "e"];
+    for name in names {
+        let entry = server(&bench, name, &["pid"]);
+        bench = bench.server("box", name, entry);
+    }
+    let agent = begin(&bench);
+    agent.open("box").ok();
+    let pids = || names.map(|name| pid(&agent, &format!("box__{name}__pid")));
+    let before = pids();
+    let changed = server(&bench, "c", &["pid", "more"]);
+    bench.clone().server("box", "c", changed).write_config();
+    wait_for_tool(&agent, "box__c__more", true);
+    let after = pids();
+    for (index, name) in names.iter().enumerate() {
+        assert_eq!(before[index] == after[index], *name != "c", "{name}");
+    }
+    wait_gone(&[before[2]], DEADLINE);
+    assert!(agent.stderr().contains(&format!("{READ}changed: `box`")), "{}", agent.stderr());
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_the_log_says_why() {
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let agent = begin(&bench);
+    agent.open("box").ok();
+    let before = pid(&agent, "box__srv__pid");
+    let tools = agent.tools();
+    for (text, why) in [
+        (r#"{"toolboxes": {"box": {"description": "x", "mcp"#, "workbench.json:1:"),
+        (r#"{"toolMode": "dynamix", "toolboxes": {}}"#, "dynamix"),
+    ] {
+        bench.write("workbench.json", text);
+        agent.wait_stderr(why);
+    }
+    assert!(agent.stderr().contains("is not read anew, and what was served goes on"));
+    assert_eq!((pid(&agent, "box__srv__pid"), agent.tools()), (before, tools));
+    with_toolbox(bench.clone(), "other", &["pid"]).write_config();
+    agent.wait_stderr(&format!("{READ}new: `other`"));
+    assert_eq!(pid(&agent, "box__srv__pid"), before);
+}
+
+#[test]
+fn a_call_in_a_toolbox_that_is_removed_ends_well_and_then_its_server_ends() {
+    let bench = with_toolbox(Bench::new(), "stays", &["ask", "pid"]);
+    let both = with_toolbox(with_toolbox(bench.clone(), "goes", &["ask", "pid"]), "idle", &["pid"]);
+    let agent = begin(&both);
+    for toolbox in ["stays", "goes", "idle"] {
+        agent.open(toolbox).ok();
+    }
+    let [stays, goes, idle] =
+        ["stays", "goes", "idle"].map(|toolbox| pid(&agent, &format!("{toolbox}__srv__pid")));
+    let (call, question) = ask(&agent, "goes__srv__ask");
+    bench.write_config();
+    let tools = wait_for_tool(&agent, "goes__srv__pid", false);
+    assert!(tools.contains(&"stays__srv__pid".to_owned()), "{tools:?}");
+    // What nobody uses ends at once, whatever else goes on.
+    wait_gone(&[idle], DEADLINE);
+    assert!(alive(goes));
+    agent.respond(&question, json!({ "action": "accept", "content": {} }));
+    let answer = agent.wait(&call).structured();
+    assert_eq!(answer["result"]["action"], "accept");
+    wait_gone(&[goes], DEADLINE);
+    assert_eq!(pid(&agent, "stays__srv__pid"), stays);
+    assert!(agent.open("goes").is_tool_error(), "it is not there any more");
+}
+
+#[test]
+fn a_server_that_is_changed_during_a_call_starts_when_the_one_before_has_gone() {
+    let bench = with_toolbox(Bench::new(), "box", &["ask", "pid"]);
+    let agent = begin(&bench);
+    agent.open("box").ok();
+    let before = pid(&agent, "box__srv__pid");
+    let (call, question) = ask(&agent, "box__srv__ask");
+    with_toolbox(bench.clone(), "box", &["pid", "more"]).write_config();
+    wait_for_tool(&agent, "box__srv__ask", false);
+    assert_eq!(Started::read(bench.path("box")).servers, [before]);
+    agent.respond(&question, json!({ "action": "decline" }));
+    assert_eq!(agent.wait(&call).structured()["result"]["action"], "decline");
+    wait_for_tool(&agent, "box__srv__more", true);
+    assert_ne!(pid(&agent, "box__srv__pid"), before);
+    assert!(!alive(before));
+}
+
+#[test]
+fn a_toolbox_that_is_added_is_told_of_and_can_be_opened() {
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let agent = begin(&bench);
+    assert_eq!(agent.tool_names(), ["open_toolbox"]);
+    // As editors do it: the new file takes the place of the old one.
+    let next = with_toolbox(bench.clone(), "other", &["pid"]);
+    rename(bench.config_path(), bench.path("old")).expect("a file");
+    next.write_config();
+    rename(bench.config_path(), bench.path("new")).expect("a file");
+    rename(bench.path("new"), bench.config_path()).expect("a file");
+    agent.next_notification(CHANGED);
+    assert!(agent.tools()[0]["description"].to_string().contains("other"));
+    agent.open("other").ok();
+    assert!(alive(pid(&agent, "other__srv__pid")));
+}
+
+#[test]
+fn what_the_name_of_the_file_leads_to_is_watched_too() {
+    let empty = Bench::new();
+    let bench = with_toolbox(empty.clone(), "one", &["pid"]);
+    for (folder, toolbox) in [("here", "one"), ("there", "two")] {
+        create_dir(bench.path(folder)).expect("a folder");
+        with_toolbox(empty.clone(), toolbox, &["pid"]).write_config();
+        rename(bench.config_path(), bench.path(folder).join("real.json")).expect("a file");
+    }
+    let lead = |folder: &str| {
+        symlink(bench.path(folder).join("real.json"), bench.path("link")).expect("a link");
+        rename(bench.path("link"), bench.config_path()).expect("a link");
+    };
+    lead("here");
+    let agent = begin(&bench);
+    lead("there");
+    agent.wait_stderr(&format!("{READ}new: `two`; gone: `one`"));
+    // This goes to where the name leads.
+    with_toolbox(empty, "three", &["pid"]).write_config();
+    agent.wait_stderr(&format!("{READ}new: `three`; gone: `two`"));
+}
+
+#[test]
+fn a_server_that_is_added_to_an_open_toolbox_is_started() {
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let agent = begin(&bench);
+    agent.open("box").ok();
+    let added = server(&bench, "added", &["pid"]);
+    bench.clone().server("box", "added", added).write_config();
+    wait_for_tool(&agent, "box__added__pid", true);
+}
+
+#[test]
+fn what_does_not_concern_a_launch_changes_without_a_restart() {
+    let bench = Bench::new();
+    let mut entry = server(&bench, "pids", &["pid", "echo"]);
+    let agent = begin(&bench.clone().server("box", "srv", entry.clone()));
+    agent.open("box").ok();
+    let before = pid(&agent, "box__srv__pid");
+    entry["toolFilters"] = json!(["pid"]);
+    entry["idleTimeoutMs"] = json!(600_000);
+    entry["callTimeoutMs"] = json!(5000);
+    bench.clone().server("box", "srv", entry.clone()).write_config();
+    let tools = wait_for_tool(&agent, "box__srv__echo", false);
+    assert_eq!(tools, ["open_toolbox", "box__srv__pid"]);
+    assert!(agent.call("box__srv__echo", json!({})).is_tool_error());
+    // Under another name it is the same server, too.
+    bench.clone().server("renamed", "srv", entry).write_config();
+    agent.wait_stderr(&format!("{READ}new: `renamed`; gone: `box`"));
+    wait_for_tool(&agent, "box__srv__pid", false);
+    agent.open("renamed").ok();
+    assert_eq!(pid(&agent, "renamed__srv__pid"), before);
+    assert_eq!(Started::read(bench.path("pids")).servers, [before]);
+}
+
+#[test]
+fn at_sighup_the_file_is_read_and_the_same_changes_nothing() {
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let agent = begin(&bench);
+    agent.open("box").ok();
+    let before = pid(&agent, "box__srv__pid");
+    agent.signal(Signal::HUP);
+    agent.wait_stderr("the configuration is what it was");
+    assert_eq!(pid(&agent, "box__srv__pid"), before);
+    assert!(!agent.stderr().contains(READ));
+}
+
+#[test]
+fn another_mode_is_for_new_sessions() {
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let (program, http) = bench.http();
+    let old = Agent::over_http((program, http)).relisting().begin(false, json!({}));
+    assert_eq!(old.tool_names(), ["open_toolbox"]);
+    bench.clone().set("toolMode", "direct".into()).write_config();
+    let new = loop {
+        let new = old.beside().begin(false, json!({}));
+        // There is no agent yet that could be told that the mode has changed.
+        if new.tool_names() == ["pid"] {
+            break new;
+        }
+        new.leave();
+    };
+    assert_eq!(old.tool_names(), ["open_toolbox"]);
+    old.open("box").ok();
+    assert_eq!(old.tool_names(), ["open_toolbox", "box__srv__pid"]);
+    assert_eq!(pid(&old, "box__srv__pid"), pid(&new, "pid"), "they share the server");
+    let modern = old.beside().begin(true, json!({}));
+    assert_eq!(modern.tool_names(), ["pid"]);
+}
+
+#[test]
+fn what_one_agent_has_for_itself_stays_its_own() {
+    let bench = Bench::new();
+    let mut entry = server(&bench, "pids", &["pid"]);
+    entry["roots"] = true.into();
+    let bench = bench.server("box", "srv", entry);
+    let first = Agent::over_http(bench.http());
+    let second = first.beside();
+    let [first, second] = [first, second].map(|agent| {
+        let agent = agent.relisting().answering("roots/list", json!({ "roots": [] }));
+        agent.begin(false, json!({ "roots": {} }))
+    });
+    let pids = || [&first, &second].map(|agent| pid(agent, "box__srv__pid"));
+    let before = pids();
+    assert_ne!(before[0], before[1]);
+    with_toolbox(bench.clone(), "other", &["pid"]).write_config();
+    for agent in [&first, &second] {
+        wait_for_tool(agent, "box__srv__pid", true);
+        while !agent.tools()[0]["description"].to_string().contains("other") {
+            agent.next_notification(CHANGED);
+        }
+    }
+    assert_eq!(pids(), before);
+}
+
+#[test]
+fn the_groups_of_modular_mode_change_with_the_file() {
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]).set("toolMode", "modular".into());
+    let agent = bench.agent();
+    agent.initialize();
+    let groups = || agent.tools()[0]["description"].to_string();
+    assert!(!groups().contains("other"));
+    with_toolbox(bench.clone(), "other", &["pid"]).write_config();
+    while !groups().contains("other") {
+        agent.next_notification(CHANGED);
+    }
+    let call = json!({ "group": "other", "name": "pid", "args": {} });
+    assert!(alive(pid_of(&agent.call("call-modular-tool", call).structured())));
+}
+
+#[test]
+fn a_modern_agent_that_listens_hears_of_it() {
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]).set("toolMode", "proxy".into());
+    let agent = bench.agent().begin(true, json!({}));
+    agent.hear_changes(&[]);
+    with_toolbox(bench.clone(), "other", &["pid"]).write_config();
+    agent.next_notification(CHANGED);
+    assert!(agent.tools()[0]["description"].to_string().contains("other"));
+    let called = agent.use_tool(["other", "srv", "pid"], json!({}));
+    assert!(called.structured()["pid"].is_number());
+}
+
+#[test]
+fn where_everything_is_shown_what_is_added_is_started_and_what_is_gone_is_not_shown() {
+    let bench = Bench::new().set("toolMode", "direct".into());
+    let first = with_toolbox(bench.clone(), "box", &["pid"]);
+    let agent = begin(&first);
+    assert_eq!(agent.tool_names(), ["pid"]);
+    with_toolbox(first, "other", &["more"]).write_config();
+    wait_for_tool(&agent, "more", true);
+    with_toolbox(bench, "other", &["more"]).write_config();
+    assert_eq!(wait_for_tool(&agent, "pid", false), ["more"]);
+}
+
+#[test]
+fn what_an_agent_has_subscribed_to_is_heard_of_from_a_server_that_is_changed() {
+    let entry = |version: &str| {
+        fake(json!({
+            "version": version,
+            "tools": ["notify"],
+            "capabilities": { "resources": { "subscribe": true } },
+            "answers": {
+                "resources/list": { "resources": [{ "uri": "test://one", "name": "one" }] },
+                "resources/subscribe": {},
+            },
+        }))
+    };
+    let bench = Bench::new();
+    let agent = begin(&bench.clone().server("box", "srv", entry("1")));
+    agent.open("box").ok();
+    agent.hear_changes(&["test://one"]);
+    bench.clone().server("box", "srv", entry("2")).write_config();
+    agent.wait_stderr(READ);
+    let updated = json!({
+        "method": "notifications/resources/updated",
+        "params": { "uri": "test://one" },
+    });
+    agent.call("box__srv__notify", updated).ok();
+    let notice = agent.next_notification("notifications/resources/updated");
+    assert_eq!(notice["uri"], "test://one");
+}
+
+#[test]
+fn nothing_is_left_behind_after_twenty_changes() {
+    let bench = with_toolbox(Bench::new(), "stays", &["pid"]);
+    let agent = begin(&bench);
+    agent.open("stays").ok();
+    let stays = pid(&agent, "stays__srv__pid");
+    let files = || read_dir(format!("/proc/{}/fd", agent.pid())).expect("our child").count();
+    let change = |round: usize| {
+        let name = format!("box{round}");
+        with_toolbox(bench.clone(), &name, &["pid"]).write_config();
+        agent.wait_stderr(&format!("{READ}new: `{name}`"));
+        agent.open(&name).ok();
+        let pid = pid(&agent, &format!("{name}__srv__pid"));
+        bench.write_config();
+        agent.wait_stderr(&format!("{READ}gone: `{name}`"));
+        wait_gone(&[pid], DEADLINE);
+    };
+    change(0);
+    let processes = || -> BTreeSet<u32> {
+        descendants(agent.pid()).into_iter().filter(|pid| alive(*pid)).collect()
+    };
+    let end = Instant::now() + DEADLINE;
+    let (most, before) = (files(), processes());
+    for round in 1..10 {
+        change(round);
+    }
+    assert_eq!(pid(&agent, "stays__srv__pid"), stays);
+    assert_eq!(processes(), before);
+    // The pipes of a server are closed a moment after it has ended.
+    while files() > most {
+        assert!(Instant::now() < end, "{} files are open, where {most} were", files());
+        yield_now();
+    }
+}
