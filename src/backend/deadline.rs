@@ -4,10 +4,11 @@
 //! Calls come and go in their thousands before the first deadline; so the one timer stays where
 //! it was set, and only when it goes off is the next deadline looked for.
 
-use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 /// The deadlines of everything that is running.
@@ -20,11 +21,20 @@ pub(crate) struct Deadlines {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By time, and by a number that tells apart what has the same time.
-    waiting: BTreeMap<(Instant, u64), oneshot::Sender<()>>,
-    count: u64,
+    /// In no order, for only the timer wants to know which is the first.
+    slots: Vec<Slot>,
+    /// The slots that nobody has.
+    free: Vec<usize>,
     /// When the timer goes off next, if it is set.
     set_to: Option<Instant>,
+}
+
+/// The deadline of one call.
+#[derive(Debug, Default)]
+struct Slot {
+    /// `None` once it has passed.
+    at: Option<Instant>,
+    waker: Option<Waker>,
 }
 
 impl Deadlines {
@@ -34,43 +44,41 @@ impl Deadlines {
 
     /// A deadline that passes at `at`.
     pub(crate) fn add(self: &Arc<Self>, at: Instant) -> Deadline {
-        let (key, passed) = self.insert(at);
-        Deadline { all: Arc::clone(self), key, passed }
+        let slot = self.state(|state| {
+            state.free.pop().unwrap_or_else(|| {
+                state.slots.push(Slot::default());
+                state.slots.len() - 1
+            })
+        });
+        self.set(slot, at);
+        Deadline { all: Arc::clone(self), slot }
     }
 
-    fn insert(&self, at: Instant) -> ((Instant, u64), oneshot::Receiver<()>) {
-        let (pass, passed) = oneshot::channel();
-        let (key, is_earlier) = self.state(|state| {
-            state.count += 1;
-            let key = (at, state.count);
-            state.waiting.insert(key, pass);
-            (key, state.set_to.is_none_or(|set_to| at < set_to))
+    fn set(&self, slot: usize, at: Instant) {
+        let is_earlier = self.state(|state| {
+            state.slots[slot].at = Some(at);
+            state.set_to.is_none_or(|set_to| at < set_to)
         });
         if is_earlier {
             self.earlier.notify_one();
         }
-        (key, passed)
-    }
-
-    fn remove(&self, key: (Instant, u64)) {
-        self.state(|state| state.waiting.remove(&key));
     }
 
     /// Lets deadlines pass, for as long as it is polled.
     pub(crate) async fn run(&self) {
         loop {
-            let next = self.state(|state| {
+            let (passed, next) = self.state(|state| {
                 let now = Instant::now();
-                while let Some(first) = state.waiting.first_entry() {
-                    if first.key().0 > now {
-                        break;
+                let mut passed = Vec::new();
+                for slot in &mut state.slots {
+                    if slot.at.take_if(|at| *at <= now).is_some() {
+                        passed.extend(slot.waker.take());
                     }
-                    // Whoever had this deadline may be done in this very moment.
-                    let _ = first.remove().send(());
                 }
-                state.set_to = state.waiting.keys().next().map(|key| key.0);
-                state.set_to
+                state.set_to = state.slots.iter().filter_map(|slot| slot.at).min();
+                (passed, state.set_to)
             });
+            passed.into_iter().for_each(Waker::wake);
             tokio::select! {
                 () = self.earlier.notified() => {}
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
@@ -83,29 +91,42 @@ impl Deadlines {
 #[derive(Debug)]
 pub(crate) struct Deadline {
     all: Arc<Deadlines>,
-    key: (Instant, u64),
-    passed: oneshot::Receiver<()>,
+    slot: usize,
 }
 
 impl Deadline {
     /// Resolves when the deadline passes. Nothing is lost when it is cancelled.
     pub(crate) async fn passed(&mut self) {
-        if (&mut self.passed).await.is_err() {
-            // Nobody lets deadlines pass any more.
-            std::future::pending::<()>().await;
-        }
+        poll_fn(|context| {
+            self.all.state(|state| {
+                let Slot { at, waker } = &mut state.slots[self.slot];
+                if at.is_none() {
+                    return Poll::Ready(());
+                }
+                match waker {
+                    Some(waker) => waker.clone_from(context.waker()),
+                    None => *waker = Some(context.waker().clone()),
+                }
+                Poll::Pending
+            })
+        })
+        .await;
     }
 
     /// Moves the deadline.
     pub(crate) fn move_to(&mut self, at: Instant) {
-        self.all.remove(self.key);
-        (self.key, self.passed) = self.all.insert(at);
+        self.all.set(self.slot, at);
     }
 }
 
 impl Drop for Deadline {
     fn drop(&mut self) {
-        self.all.remove(self.key);
+        let waker = self.all.state(|state| {
+            state.free.push(self.slot);
+            std::mem::take(&mut state.slots[self.slot]).waker
+        });
+        // Outside of the lock, for it may be the last that holds its task.
+        drop(waker);
     }
 }
 
