@@ -21,6 +21,7 @@ mod shown;
 mod subscriptions;
 mod things;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -95,12 +96,13 @@ pub async fn serve<R, W>(
     let (mut messages, notifier) = wire::agent::connect(reader, writer, max, tasks);
     let last_words = notifier.clone();
     let session = Session::new(host, Some(notifier));
+    let mut ending = pin!(shutdown.cancelled());
     // Dropped on return, which ends what still runs.
     let mut calls = JoinSet::new();
     loop {
         let incoming = tokio::select! {
             biased;
-            () = shutdown.cancelled() => {
+            () = &mut ending => {
                 session.end();
                 return;
             }
@@ -125,7 +127,7 @@ pub async fn serve<R, W>(
         last_words.flush().await
     };
     tokio::select! {
-        () = shutdown.cancelled() => {}
+        () = ending => {}
         _ = timeout(LAST_ANSWERS, last_answers) => {}
     }
     session.end();

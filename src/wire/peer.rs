@@ -132,15 +132,18 @@ impl Peer {
         let cancelled = Cancellation::new();
         let serial = self.0.next_serial.fetch_add(1, Ordering::Relaxed);
         let running = Running { serial, cancelled: cancelled.clone() };
-        self.incoming(|table| table.insert(Bytes::copy_from_slice(id.as_bytes()), running));
+        self.incoming(|table| table.insert(id.clone().into_bytes(), running));
         Reply::new(id, serial, self.clone(), outlet, cancelled)
     }
 
     /// Forgets a request of the other side.
     pub(crate) fn forget(&self, id: &Raw, serial: u64) {
         self.incoming(|table| {
-            if table.get(id.as_bytes()).is_some_and(|running| running.serial == serial) {
-                table.remove(id.as_bytes());
+            // Where another has been given the same id, it is that one's.
+            if let Some((id, running)) = table.remove_entry(id.as_bytes())
+                && running.serial != serial
+            {
+                table.insert(id, running);
             }
         });
     }
