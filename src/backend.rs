@@ -353,7 +353,7 @@ impl Backend {
         call: Call<'_>,
         seat: &Seat,
     ) -> Result<Outcome, Error> {
-        let name = Raw::encode(&permit.tool().tool);
+        let name = Raw::of_text(&permit.tool().tool);
         Box::pin(self.send("tools/call", Some(("name", &name)), call, seat)).await
     }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use crate::backend::Outcome;
 use crate::gateway::{CallError, Gateway, Origin, Presence, Snapshot};
 use crate::name::{Place, ToolId, ToolboxName};
-use crate::raw::Raw;
+use crate::raw::{Member, Raw};
 use crate::toolbox::{Item, Kind};
 
 pub use crate::config::ToolMode;
@@ -79,7 +79,7 @@ pub struct Request<'a> {
     /// Its arguments, untouched.
     pub arguments: Option<&'a Raw>,
     /// What else its parameters have, less `_meta`.
-    pub rest: &'a [(String, Raw)],
+    pub rest: &'a [Member],
     /// Where the call comes from.
     pub origin: Origin<'a>,
     /// What the agent's session allows.
@@ -374,7 +374,7 @@ impl Exposure {
             meta::OPEN_TOOLBOX => return Box::pin(self.open(request)).await,
             meta::USE_TOOL => meta::UseTool::parse(request.arguments, self.gateway.config()),
             name => Ok(meta::UseTool {
-                target: meta::Target::Registered(name.to_owned()),
+                target: meta::Target::Registered(name.into()),
                 arguments: meta::unquoted(request.arguments),
             }),
         };

@@ -41,7 +41,7 @@ use crate::gateway::starting::Once;
 use crate::gateway::tasks::Tasks;
 use crate::name::{self, Place, ServerName, ToolId, ToolboxName};
 use crate::policy::{Admission, Policy};
-use crate::raw::Raw;
+use crate::raw::{self, Raw};
 use crate::toolbox::View;
 
 pub use crate::backend::{AgentId, Event, LogLevel, Presence, Question};
@@ -282,7 +282,7 @@ impl Gateway {
         &self,
         tool: &ToolId,
         arguments: Option<&Raw>,
-        rest: &[(String, Raw)],
+        rest: &[raw::Member],
         origin: Origin<'_>,
     ) -> Result<Outcome, CallError> {
         let at = tool.place();
@@ -315,7 +315,7 @@ impl Gateway {
         &self,
         at: &Place,
         method: &str,
-        params: &[(String, Raw)],
+        params: &[raw::Member],
         origin: Origin<'_>,
     ) -> Result<Outcome, CallError> {
         let server = self.server(at)?;

@@ -25,8 +25,8 @@ macro_rules! name_type {
 
         impl $name {
             /// Takes the name as it is written; every non-empty string is a name.
-            pub fn new(name: impl Into<String>) -> Self {
-                Self(name.into().into())
+            pub fn new(name: impl AsRef<str>) -> Self {
+                Self(name.as_ref().into())
             }
 
             /// The name as it is written.

@@ -5,16 +5,20 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::de::{Deserialize, DeserializeOwned};
 use serde::{Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::raw::scan::{Entries, Entry, Key, Strings};
+use crate::raw::outline::Outline;
+use crate::raw::scan::{Entries, Entry, Strings};
 
 #[cfg(test)]
 mod fuzzing;
+pub(crate) mod outline;
 pub(crate) mod scan;
 #[cfg(test)]
 mod tests;
@@ -22,105 +26,156 @@ mod tests;
 /// One JSON value as the other side wrote it. Cheap to clone; keeps its message's buffer alive.
 ///
 /// That it is valid was found out when its message was read, and is not looked into again.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Raw(Bytes);
+#[derive(Clone)]
+pub struct Raw {
+    text: Bytes,
+    /// Where its members stand, if that was noted when its message was read, and what it is called
+    /// there.
+    outline: Option<(Arc<Outline>, u8)>,
+}
+
+/// The key of a member. Those that most messages have are not copied.
+pub type Key = Cow<'static, str>;
+
+/// A member of an object.
+pub type Member = (Key, Raw);
 
 impl Raw {
+    /// A text that is one JSON value.
+    fn new(text: Bytes) -> Self {
+        Self { text, outline: None }
+    }
+
     /// The part of `message` that `value` was parsed out of, without copying it.
     ///
     /// `value` must borrow from `message`, as the fields of a struct deserialized from it do.
     pub fn slice_of(message: &Bytes, value: &RawValue) -> Self {
-        Self(message.slice_ref(value.get().as_bytes()))
+        Self::new(message.slice_ref(value.get().as_bytes()))
     }
 
     /// The part of `message` at `place`, which must be one JSON value.
-    pub(crate) fn part_of(message: &Bytes, place: std::ops::Range<usize>) -> Self {
-        Self(message.slice(place))
+    pub(crate) fn part_of(message: &Bytes, place: Range<usize>) -> Self {
+        Self::new(message.slice(place))
+    }
+
+    /// The same of an object with an outline.
+    pub(crate) fn outlined(self, outline: Arc<Outline>) -> Self {
+        Self { text: self.text, outline: Some((outline, 0)) }
     }
 
     /// Encodes a value of ours.
     ///
     /// A value that JSON cannot express (a map with keys that are not strings) becomes `null`.
     pub fn encode(value: &impl Serialize) -> Self {
-        Self(serde_json::to_vec(value).map_or(Bytes::from_static(b"null"), Bytes::from))
+        Self::new(serde_json::to_vec(value).map_or(Bytes::from_static(b"null"), Bytes::from))
+    }
+
+    /// Encodes a text.
+    pub fn of_text(text: &str) -> Self {
+        let mut json = Vec::with_capacity(text.len() + 2);
+        push_text(&mut json, text);
+        Self::new(json.into())
     }
 
     /// The text itself.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.text
     }
 
     /// The text as a shared buffer.
     pub fn into_bytes(self) -> Bytes {
-        self.0
+        self.text
     }
 
     /// The text, which is always UTF-8 because it was checked when its message was read.
     pub fn as_str(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.0)
+        String::from_utf8_lossy(&self.text)
     }
 
     /// How many bytes the text has.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.text.len()
     }
 
     /// Whether there is no text at all, which no JSON value is.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.text.is_empty()
     }
 
     /// Parses the value.
     pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
-        serde_json::from_slice(&self.0)
+        serde_json::from_slice(&self.text)
     }
 
     /// The text that the value is; `None` when it is something else.
     pub fn text(&self) -> Option<Cow<'_, str>> {
-        Key::of_string(&self.0)?.text()
+        scan::Key::of_string(&self.text)?.text()
     }
 
     /// The members of an object in their order, or `None` when the value is not an object. A
     /// repeated key keeps both, as written.
-    pub fn members(&self) -> Option<Vec<(String, Raw)>> {
+    pub fn members(&self) -> Option<Vec<Member>> {
         let mut members = Vec::with_capacity(4);
-        for member in Entries::of_object(&self.0, Strings::Plain).ok()? {
-            let Entry { key, value } = member.ok()?;
-            members.push((key.text()?.into_owned(), Self::part_of(&self.0, value)));
+        for member in self.each_member()? {
+            members.push(member?);
         }
         Some(members)
     }
 
-    /// The first member called `key` of an object.
-    pub fn member(&self, key: &str) -> Option<Raw> {
-        let found = self.named().find(|member| member.as_ref().is_none_or(|(name, _)| name == key));
-        found.flatten().map(|(_, value)| value)
+    /// The same one after the other, with `None` in place of what cannot be read.
+    pub fn each_member(&self) -> Option<impl Iterator<Item = Option<Member>> + use<'_>> {
+        let member = |(entry, outline): (Entry<'_>, _)| {
+            Some((owned(entry.key)?, self.part(entry.value, outline)))
+        };
+        Some(self.entries()?.map(move |found| found.and_then(member)))
     }
 
-    /// The members of an object; nothing but one `None` when it is none, and `None` in place of a
-    /// member whose key is no text.
-    fn named(&self) -> impl Iterator<Item = Option<(Cow<'_, str>, Raw)>> {
-        let (members, broken) = match Entries::of_object(&self.0, Strings::Plain) {
-            Ok(members) => (Some(members), None),
-            Err(_) => (None, Some(None)),
+    /// The first member called `key` of an object.
+    pub fn member(&self, key: &str) -> Option<Raw> {
+        for found in self.entries()? {
+            let (entry, outline) = found?;
+            if *entry.key.unescaped()? == *key.as_bytes() {
+                return Some(self.part(entry.value, outline));
+            }
+        }
+        None
+    }
+
+    /// Where the members of an object stand, and what those with an outline are called in it;
+    /// `None` when the value is no object, and in place of what cannot be read.
+    pub(crate) fn entries(&self) -> Option<Members<'_>> {
+        Some(match &self.outline {
+            Some((outline, own)) => Members::Noted(outline.members(*own, &self.text)),
+            None => Members::Sought(Entries::of_object(&self.text, Strings::Plain).ok()?),
+        })
+    }
+
+    /// A part of the value, which is called so in its outline.
+    fn part(&self, place: Range<usize>, own: Option<u8>) -> Self {
+        let outline = self.outline.as_ref().zip(own);
+        let outline = outline.map(|((outline, _), own)| (Arc::clone(outline), own));
+        Self { text: self.text.slice(place), outline }
+    }
+
+    /// Where the values of an object's members stand, and which are called `key`; `None` when
+    /// something in it cannot be read.
+    fn places(&self, key: &str) -> Option<Vec<(bool, Range<usize>)>> {
+        let place = |(Entry { key: found, value }, _): (Entry<'_>, _)| {
+            Some((*found.unescaped()? == *key.as_bytes(), value))
         };
-        let members = members.into_iter().flatten().map(|member| {
-            let member = member.ok()?;
-            Some((member.key.text()?, Self::part_of(&self.0, member.value)))
-        });
-        members.chain(broken)
+        self.entries()?.map(|found| found.and_then(place)).collect()
     }
 
     /// The items of an array in their order, or `None` when the value is not an array.
     pub fn items(&self) -> Option<Vec<Raw>> {
-        let items = Entries::of_array(&self.0, Strings::Plain).ok()?;
-        items.map(|item| Some(Self::part_of(&self.0, item.ok()?.value))).collect()
+        let items = Entries::of_array(&self.text, Strings::Plain).ok()?;
+        items.map(|item| Some(Self::part_of(&self.text, item.ok()?.value))).collect()
     }
 
     /// The object with `members` put before its own; `None` when the value is not an object.
     pub fn with_first(&self, members: &[(&str, &Raw)]) -> Option<Raw> {
-        let rest = self.0.strip_prefix(b"{")?;
-        let mut text = Vec::with_capacity(self.0.len() + 64);
+        let rest = self.text.strip_prefix(b"{")?;
+        let mut text = Vec::with_capacity(self.text.len() + 64);
         text.push(b'{');
         for (index, (key, value)) in members.iter().enumerate() {
             if index > 0 {
@@ -133,44 +188,42 @@ impl Raw {
             text.push(b',');
         }
         text.extend_from_slice(rest);
-        Some(Self(text.into()))
+        Some(Self::new(text.into()))
     }
 
     /// The object with member `key` set to `value` where it stands, or put first when it is not
     /// there; `None` when the value is not an object. Everything else stays as written.
     pub fn with_member(&self, key: &str, value: &Raw) -> Option<Raw> {
-        let members: Vec<_> = self.named().collect::<Option<_>>()?;
-        if !members.iter().any(|(name, _)| name == key) {
+        let members = self.places(key)?;
+        if !members.iter().any(|(is_meant, _)| *is_meant) {
             return self.with_first(&[(key, value)]);
         }
-        let mut text = Vec::with_capacity(self.0.len() + value.len());
+        let mut text = Vec::with_capacity(self.len() + value.len());
         let mut taken = 0;
-        for (_, old) in members.iter().filter(|(name, _)| name == key) {
-            let start = self.position(old);
-            text.extend_from_slice(&self.0[taken..start]);
+        for (_, old) in members.iter().filter(|(is_meant, _)| *is_meant) {
+            text.extend_from_slice(&self.text[taken..old.start]);
             text.extend_from_slice(value.as_bytes());
-            taken = start + old.len();
+            taken = old.end;
         }
-        text.extend_from_slice(&self.0[taken..]);
-        Some(Self(text.into()))
+        text.extend_from_slice(&self.text[taken..]);
+        Some(Self::new(text.into()))
     }
 
     /// The object without member `key`; the same text when it has none. Everything else stays as
     /// written.
     pub fn without_member(&self, key: &str) -> Option<Raw> {
-        let members: Vec<_> = self.named().collect::<Option<_>>()?;
-        if members.iter().all(|(name, _)| name != key) {
+        let members = self.places(key)?;
+        if !members.iter().any(|(is_meant, _)| *is_meant) {
             return Some(self.clone());
         }
-        let mut text = Vec::with_capacity(self.0.len());
+        let mut text = Vec::with_capacity(self.len());
         text.push(b'{');
         // Each member is taken with the comma and the white space before it.
         let mut taken = 1;
-        for (name, value) in &members {
-            let end = self.position(value) + value.len();
-            let member = &self.0[taken..end];
-            taken = end;
-            if name == key {
+        for (is_meant, value) in &members {
+            let member = &self.text[taken..value.end];
+            taken = value.end;
+            if *is_meant {
                 continue;
             }
             let is_first = text.len() == 1;
@@ -178,14 +231,53 @@ impl Raw {
             let comma = comma.filter(|at| is_first && member[..*at].trim_ascii().is_empty());
             text.extend_from_slice(comma.map_or(member, |at| &member[at + 1..]));
         }
-        text.extend_from_slice(&self.0[taken..]);
-        Some(Self(text.into()))
+        text.extend_from_slice(&self.text[taken..]);
+        Some(Self::new(text.into()))
     }
+}
 
-    /// Where in the text a part of it stands.
-    fn position(&self, part: &Raw) -> usize {
-        part.0.as_ptr().addr() - self.0.as_ptr().addr()
+/// What is found in an object: in its outline, or in the text where there is none.
+pub(crate) enum Members<'a> {
+    Noted(outline::Members<'a>),
+    Sought(Entries<'a>),
+}
+
+impl<'a> Iterator for Members<'a> {
+    /// A member, and what its value is called if that has an outline; `None` for what cannot be
+    /// read.
+    type Item = Option<(Entry<'a>, Option<u8>)>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Noted(members) => members.next().map(Some),
+            Self::Sought(members) => members.next().map(|entry| Some((entry.ok()?, None))),
+        }
     }
+}
+
+impl PartialEq for Raw {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Raw {}
+
+/// A key by itself; `None` when it is no text.
+fn owned(key: scan::Key<'_>) -> Option<Key> {
+    let well_known = match &*key.unescaped()? {
+        b"name" => "name",
+        b"arguments" => "arguments",
+        b"_meta" => "_meta",
+        b"progressToken" => "progressToken",
+        b"toolbox" => "toolbox",
+        b"server" => "server",
+        b"tool" => "tool",
+        b"uri" => "uri",
+        _ => return key.text().map(|text| Cow::Owned(text.into_owned())),
+    };
+    Some(Cow::Borrowed(well_known))
 }
 
 /// An object of these members.
@@ -198,7 +290,7 @@ pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a Raw)>) -> Raw 
         push_member(&mut text, key, value);
     }
     text.push(b'}');
-    Raw(text.into())
+    Raw::new(text.into())
 }
 
 /// An array of these items.
@@ -211,12 +303,12 @@ pub fn array<'a>(items: impl IntoIterator<Item = &'a Raw>) -> Raw {
         text.extend_from_slice(item.as_bytes());
     }
     text.push(b']');
-    Raw(text.into())
+    Raw::new(text.into())
 }
 
 /// Writes a text as JSON.
 pub fn push_text(json: &mut Vec<u8>, text: &str) {
-    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+    if scan::is_plain(text.as_bytes()) {
         json.reserve(text.len() + 2);
         json.push(b'"');
         json.extend_from_slice(text.as_bytes());
@@ -225,6 +317,12 @@ pub fn push_text(json: &mut Vec<u8>, text: &str) {
     }
     // Writing into memory does not fail, and a text can always be written.
     let _ = serde_json::to_writer(json, text);
+}
+
+/// Writes a number as JSON.
+pub fn push_number(json: &mut Vec<u8>, number: u64) {
+    // Writing into memory does not fail.
+    let _ = serde_json::to_writer(json, &number);
 }
 
 fn push_member(text: &mut Vec<u8>, key: &str, value: &Raw) {
@@ -236,13 +334,14 @@ fn push_member(text: &mut Vec<u8>, key: &str, value: &Raw) {
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Box::<RawValue>::deserialize(deserializer)
-            .map(|raw| Self(String::from(Box::<str>::from(raw)).into()))
+            .map(|raw| Self::new(String::from(Box::<str>::from(raw)).into()))
     }
 }
 
 impl Serialize for Raw {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_slice(&self.0).map_err(serde::ser::Error::custom)?;
+        let raw: &RawValue =
+            serde_json::from_slice(&self.text).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }
 }

@@ -20,7 +20,7 @@ use mcp_workbench::config::{
 };
 use mcp_workbench::gateway::{CallError, Event, Gateway, Gateways, Origin, Presence, Question};
 use mcp_workbench::name::{Place, ServerName, ToolId, ToolboxName};
-use mcp_workbench::raw::Raw;
+use mcp_workbench::raw::{Member, Raw};
 use serde_json::{Map, Value, json};
 use tokio_util::task::TaskTracker;
 
@@ -152,11 +152,11 @@ impl Agent {
             self.call(&tool.id.tool, &arguments).await?;
         }
         for resource in &view.resources {
-            let uri = ("uri".to_owned(), Raw::encode(&resource.definition.uri));
+            let uri = ("uri".into(), Raw::encode(&resource.definition.uri));
             self.request("resources/read", &[uri]).await?;
         }
         for prompt in &view.prompts {
-            let name = ("name".to_owned(), Raw::encode(&prompt.definition.name));
+            let name = ("name".into(), Raw::encode(&prompt.definition.name));
             self.request("prompts/get", &[name]).await?;
         }
         Ok(())
@@ -180,7 +180,7 @@ impl Agent {
         Ok(())
     }
 
-    async fn request(&self, method: &str, params: &[(String, Raw)]) -> Result<(), String> {
+    async fn request(&self, method: &str, params: &[Member]) -> Result<(), String> {
         let outcome = self.gateway.request(&place(), method, params, self.origin()).await;
         report(method, outcome.map_err(|error| error.to_string())?);
         Ok(())

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::catalog::Abilities;
 use crate::config::Protocol;
-use crate::raw::Raw;
+use crate::raw::{Member, Raw};
 use crate::wire::remote::Failure;
 use crate::wire::server::{Link, Outcome, Pending, RequestError};
 
@@ -56,7 +56,7 @@ pub(crate) struct Greeting {
     pub(crate) abilities: Abilities,
     pub(crate) instructions: Option<String>,
     /// What every request to it must carry in `_meta`.
-    pub(crate) meta: Vec<(String, Raw)>,
+    pub(crate) meta: Vec<Member>,
 }
 
 /// Why a greeting came to nothing.
@@ -249,13 +249,13 @@ fn implementation() -> Implementation {
 }
 
 /// What a modern request says of its client (2026-07-28, basic/index, `_meta`).
-pub(crate) fn modern_meta(capabilities: &Raw) -> Vec<(String, Raw)> {
+pub(crate) fn modern_meta(capabilities: &Raw) -> Vec<Member> {
     [
         ("protocolVersion", Raw::encode(&ProtocolVersion::V_2026_07_28)),
         ("clientInfo", Raw::encode(&implementation())),
         ("clientCapabilities", capabilities.clone()),
     ]
-    .map(|(key, value)| (format!("io.modelcontextprotocol/{key}"), value))
+    .map(|(key, value)| (format!("io.modelcontextprotocol/{key}").into(), value))
     .into()
 }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::backend::handshake::Greeting;
 use crate::catalog::{BadEntry, Definition, Listing, Prompt, Resource, Template, ToolDefinition};
-use crate::raw::Raw;
+use crate::raw::{Member, Raw};
 use crate::wire::server::{Link, Outcome, RequestError};
 
 /// The most pages of one list that are read.
@@ -77,7 +77,7 @@ pub(crate) async fn read(
 
 struct Reader<'a> {
     link: &'a Link,
-    meta: &'a [(String, Raw)],
+    meta: &'a [Member],
     label: &'a str,
 }
 
@@ -143,7 +143,7 @@ pub(crate) async fn ask(
     link: &Link,
     method: &str,
     params: &[(&str, &Raw)],
-    meta: &[(String, Raw)],
+    meta: &[Member],
 ) -> Result<Raw, String> {
     let answer = match link.request(method, params, meta, false).await {
         Ok(mut asked) => asked.done().await,

@@ -11,7 +11,7 @@ use crate::backend::deadline::Deadlines;
 use crate::backend::handshake::{Era, Greeting};
 use crate::backend::switchboard::{Entry, Switchboard};
 use crate::backend::{Error, Listed, Outcome, events};
-use crate::raw::Raw;
+use crate::raw::{Member, Raw};
 use crate::wire::incoming::error_object;
 use crate::wire::server::{Link, RequestError, Step};
 
@@ -29,7 +29,7 @@ pub struct Call<'a> {
     /// The members of its `params`, less `_meta`, and less a tool's name.
     pub params: &'a [(&'a str, &'a Raw)],
     /// What of the agent's `_meta` goes on to the server.
-    pub meta: &'a [(String, Raw)],
+    pub meta: &'a [Member],
     /// What of the server's log is wanted in it.
     pub log: LogLevel,
     /// Where the server's progress goes.
@@ -177,7 +177,7 @@ impl Live {
         if self.era() == Era::Modern
             && let Some(level) = call.log.wanted()
         {
-            meta.push(("io.modelcontextprotocol/logLevel".to_owned(), level.encode()));
+            meta.push(("io.modelcontextprotocol/logLevel".into(), level.encode()));
         }
         let mut deadline = self.0.deadlines.add(Instant::now() + call.timeout);
         let request = self.0.link.request(method, &params, &meta, true);

@@ -4,7 +4,6 @@
 use serde_json::{Map, Value};
 
 use crate::raw::Raw;
-use crate::raw::scan::{Entries, Strings};
 
 /// The most properties of a schema that is understood here.
 const MAX_PROPERTIES: usize = 64;
@@ -137,10 +136,10 @@ impl Glance {
     /// Whether arguments fit for sure; else a real check has to tell.
     pub(crate) fn fits(&self, arguments: &Raw) -> bool {
         let text = arguments.as_bytes();
-        let Ok(members) = Entries::of_object(text, Strings::Plain) else { return false };
+        let Some(members) = arguments.entries() else { return false };
         let mut seen = 0;
         for member in members {
-            let Ok(member) = member else { return false };
+            let Some((member, _)) = member else { return false };
             let Some(key) = member.key.unescaped() else { return false };
             let known = self.properties.iter().position(|(name, _)| name.as_bytes() == &*key);
             let Some(known) = known else {

@@ -135,32 +135,33 @@ impl OpenToolbox {
 
 /// What a call of `use_tool` asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct UseTool {
-    pub(crate) target: Target,
+pub(crate) struct UseTool<'a> {
+    pub(crate) target: Target<'a>,
     /// The arguments for the tool, as raw text where the agent wrote them as such.
     pub(crate) arguments: Option<Raw>,
 }
 
 /// Which tool is meant.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum Target<'a> {
     /// By toolbox, server and name.
     Tool(ToolId),
     /// By its registered name.
-    Registered(String),
+    Registered(Cow<'a, str>),
 }
 
-impl UseTool {
+impl UseTool<'_> {
     /// Understands `{tool: {toolbox, server, tool}, arguments}` (also `name` for `tool`, and a
     /// registered name in place of the object) and the flat `{toolbox_name, tool_name,
     /// arguments}`; arguments may be missing, `null`, or an object written as a string.
     pub(crate) fn parse(arguments: Option<&Raw>, config: &Config) -> Result<Self, String> {
         let given = unquoted(arguments).ok_or_else(|| expected("no arguments were given"))?;
-        let members = given.members().ok_or_else(|| expected("they are not an object"))?;
+        let not_an_object = || expected("they are not an object");
         let (mut tool, mut arguments) = (None, None);
         let (mut toolbox_name, mut server_name, mut tool_name) = (None, None, None);
-        for (key, value) in members {
-            let name = match key.as_str() {
+        for member in given.each_member().ok_or_else(not_an_object)? {
+            let (key, value) = member.ok_or_else(not_an_object)?;
+            let name = match &*key {
                 "arguments" => {
                     arguments = Some(value);
                     continue;
@@ -174,43 +175,52 @@ impl UseTool {
                 "tool_name" | "name" => &mut tool_name,
                 _ => continue,
             };
-            *name = match value.parse() {
-                Ok(name) => name,
-                Err(_) => return Err(expected(&format!("`{key}` is no text"))),
-            };
+            if value.text().is_none() && value.as_bytes() != b"null" {
+                return Err(expected(&format!("`{key}` is no text")));
+            }
+            *name = Some(value);
         }
         // The object itself may be written as a string; one that is no object is a name.
         let tool = unquoted(tool.as_ref());
         let (toolbox, server, tool) = match &tool {
             None => (toolbox_name, server_name, tool_name),
-            Some(tool) => match (tool.members(), tool.text()) {
-                (Some(members), _) => identity(&members),
-                (None, Some(name)) => (toolbox_name, server_name, Some(name.into_owned())),
+            Some(tool) => match (identity(tool), tool.text()) {
+                (Some(identity), _) => identity,
+                (None, Some(_)) => (toolbox_name, server_name, Some(tool.clone())),
                 (None, None) => return Err(expected(&format!("`tool` is {}", tool.as_str()))),
             },
         };
-        let tool = tool.ok_or_else(|| expected("the name of the tool is missing"))?;
+        let [toolbox, server, tool] = [&toolbox, &server, &tool].map(|name| name.as_ref()?.text());
+        let tool = tool.ok_or_else(|| expected("the name of the tool is missing"))?.into_owned();
         let target = match (toolbox, server) {
             (Some(toolbox), Some(server)) => Target::Tool(ToolId {
                 toolbox: ToolboxName::new(toolbox),
                 server: ServerName::new(server),
                 tool,
             }),
-            (Some(toolbox), None) => {
-                only_server(config, &toolbox, &tool).map_or(Target::Registered(tool), Target::Tool)
-            }
-            (None, _) => Target::Registered(tool),
+            (Some(toolbox), None) => only_server(config, &toolbox, &tool)
+                .map_or(Target::Registered(tool.into()), Target::Tool),
+            (None, _) => Target::Registered(tool.into()),
         };
         Ok(Self { target, arguments: unquoted(arguments.as_ref()) })
     }
 }
 
-fn identity(members: &[(String, Raw)]) -> (Option<String>, Option<String>, Option<String>) {
-    let text = |keys: &[&str]| {
-        let of = |key: &&str| members.iter().rev().find(|(name, _)| name == key);
-        keys.iter().find_map(of).and_then(|(_, value)| value.text()).map(Cow::into_owned)
-    };
-    (text(&["toolbox"]), text(&["server"]), text(&["tool", "name"]))
+/// The toolbox, the server and the tool that an object names, if it is one. Of repeated members
+/// the last counts.
+fn identity(object: &Raw) -> Option<(Option<Raw>, Option<Raw>, Option<Raw>)> {
+    let (mut toolbox, mut server, mut tool, mut name) = (None, None, None, None);
+    for member in object.each_member()? {
+        let (key, value) = member?;
+        match &*key {
+            "toolbox" => toolbox = Some(value),
+            "server" => server = Some(value),
+            "tool" => tool = Some(value),
+            "name" => name = Some(value),
+            _ => {}
+        }
+    }
+    Some((toolbox, server, tool.or(name)))
 }
 
 /// A tool named without its server, in a toolbox where there is only one to ask, or by its

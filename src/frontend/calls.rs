@@ -27,15 +27,15 @@ pub(crate) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Calls a tool.
 pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answering {
-    let name = match asked.text("name") {
-        Ok(name) => name,
-        Err(refusal) => return Box::pin(send(reply, refusal)),
-    };
-    pass(session, asked, reply, move |passed| async move {
+    pass(session, asked, reply, |passed| async move {
         let Passed { session, exposure, presence, asked, events } = passed;
+        let name = match asked.borrowed_text("name") {
+            Ok(name) => name,
+            Err(refusal) => return refusal,
+        };
         let (mut arguments, mut rest) = (None, Vec::new());
         for (key, value) in &asked.params {
-            match key.as_str() {
+            match &**key {
                 "name" => {}
                 "arguments" => arguments = Some(value),
                 _ => rest.push((key.clone(), value.clone())),

@@ -8,7 +8,7 @@ use crate::backend::Outcome;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::session::Session;
 use crate::frontend::{calls, extensions, handshake, lists, subscriptions, things};
-use crate::raw::{self, Raw};
+use crate::raw::{self, Member, Raw};
 use crate::wire::incoming::{Reply, Request, error_object};
 
 /// JSON-RPC: nobody here knows this method.
@@ -20,7 +20,7 @@ const INVALID_PARAMS: i64 = -32602;
 pub(crate) struct Asked {
     pub(crate) method: String,
     /// The members of `params`, less `_meta`.
-    pub(crate) params: Vec<(String, Raw)>,
+    pub(crate) params: Vec<Member>,
     pub(crate) meta: RequestMeta,
 }
 
@@ -44,7 +44,12 @@ impl Asked {
 
     /// The same as a text.
     pub(crate) fn text(&self, key: &str) -> Result<String, Outcome> {
-        self.param(key).and_then(Raw::text).map(Cow::into_owned).ok_or_else(|| {
+        self.borrowed_text(key).map(Cow::into_owned)
+    }
+
+    /// The same without a copy, where it is written as it is.
+    pub(crate) fn borrowed_text(&self, key: &str) -> Result<Cow<'_, str>, Outcome> {
+        self.param(key).and_then(Raw::text).ok_or_else(|| {
             let message = format!("`{key}` is missing, or is no text");
             Outcome::Error(error_object(INVALID_PARAMS, &message, None))
         })

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::backend::Outcome;
 use crate::exposure::Surface;
 use crate::gateway::LogLevel;
-use crate::raw::{self, Raw};
+use crate::raw::{self, Member, Raw};
 use crate::wire::incoming::error_object;
 
 /// JSON-RPC: the parameters are not what the method takes.
@@ -48,20 +48,19 @@ pub(crate) struct RequestMeta {
     /// The token that the agent wants progress under.
     pub(crate) progress_token: Option<Raw>,
     /// What goes on to the server.
-    pub(crate) passed_on: Vec<(String, Raw)>,
+    pub(crate) passed_on: Vec<Member>,
 }
 
 impl RequestMeta {
     /// Reads a request's `_meta`; an error is the error object to answer with.
     pub(crate) fn read(meta: Option<&Raw>) -> Result<Self, Raw> {
         let mut read = Self::legacy();
-        let members = meta.map(|meta| {
-            meta.members()
-                .ok_or_else(|| error_object(INVALID_PARAMS, "`_meta` is not an object", None))
-        });
-        for (key, value) in members.transpose()?.unwrap_or_default() {
+        let not_an_object = || error_object(INVALID_PARAMS, "`_meta` is not an object", None);
+        let members = meta.map(|meta| meta.each_member().ok_or_else(not_an_object)).transpose()?;
+        for member in members.into_iter().flatten() {
+            let (key, value) = member.ok_or_else(not_an_object)?;
             let reserved = key.strip_prefix(PREFIX).filter(|key| RESERVED.contains(key));
-            match (reserved, key.as_str()) {
+            match (reserved, &*key) {
                 (Some("protocolVersion"), _) => read.is_modern = is_modern(&value)?,
                 (Some("clientCapabilities"), _) => read.capabilities = Some(value),
                 (Some("clientInfo"), _) => {

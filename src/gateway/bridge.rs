@@ -10,7 +10,7 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 
 use crate::backend::{Event, Outcome, Question, events};
-use crate::raw::{self, Raw};
+use crate::raw::{self, Member, Raw};
 use crate::wire::incoming::error_object;
 
 /// How often a server may ask for one request.
@@ -20,7 +20,7 @@ const INTERNAL_ERROR: i64 = -32603;
 
 /// What a server wants to know before it goes on.
 pub(crate) struct InputRequired {
-    requests: Vec<(String, Raw)>,
+    requests: Vec<Member>,
     state: Option<Raw>,
 }
 
@@ -31,7 +31,7 @@ impl InputRequired {
         KIND.find(result.as_bytes())?;
         let (mut kind, mut requests, mut state) = (None, None, None);
         for (key, value) in result.members()? {
-            match key.as_str() {
+            match &*key {
                 "resultType" => kind = Some(value),
                 "inputRequests" => requests = value.members(),
                 "requestState" => state = Some(value),
@@ -47,7 +47,7 @@ impl InputRequired {
     pub(crate) async fn resolve(
         self,
         events: Option<&events::Sender>,
-    ) -> Result<Vec<(String, Raw)>, Outcome> {
+    ) -> Result<Vec<Member>, Outcome> {
         #[derive(Deserialize)]
         struct Wanted {
             method: String,
@@ -71,10 +71,10 @@ impl InputRequired {
         }
         let mut added = Vec::new();
         if !responses.is_empty() {
-            let responses = raw::object(responses.iter().map(|(k, v)| (k.as_str(), v)));
-            added.push(("inputResponses".to_owned(), responses));
+            let responses = raw::object(responses.iter().map(|(key, value)| (&**key, value)));
+            added.push(("inputResponses".into(), responses));
         }
-        added.extend(self.state.map(|state| ("requestState".to_owned(), state)));
+        added.extend(self.state.map(|state| ("requestState".into(), state)));
         Ok(added)
     }
 }

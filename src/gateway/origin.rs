@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::backend::{Call, LogLevel, Presence, events};
-use crate::raw::Raw;
+use crate::raw::{Member, Raw};
 
 /// Where a request comes from, and what goes back there while it runs.
 #[derive(Clone, Copy)]
@@ -14,7 +14,7 @@ pub struct Origin<'a> {
     /// answer.
     pub is_modern: bool,
     /// What of its `_meta` goes on to the server.
-    pub meta: &'a [(String, Raw)],
+    pub meta: &'a [Member],
     /// What of servers' logs is heard while it runs.
     pub log: LogLevel,
     /// Where what the server says while it runs goes; `None`: nobody listens, nobody can be asked.

@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::backend::{self, Backend, Outcome, Seat};
 use crate::gateway::Origin;
 use crate::policy::{Admission, Permit};
-use crate::raw::Raw;
+use crate::raw::{Member, Raw};
 
 /// What is sent to a server.
 #[derive(Clone, Copy)]
 pub(crate) enum Sending<'a> {
-    Call { permit: &'a Permit, arguments: Option<&'a Raw>, rest: &'a [(String, Raw)] },
-    Other { admission: &'a Admission, method: &'a str, params: &'a [(String, Raw)] },
+    Call { permit: &'a Permit, arguments: Option<&'a Raw>, rest: &'a [Member] },
+    Other { admission: &'a Admission, method: &'a str, params: &'a [Member] },
 }
 
 impl Sending<'_> {
@@ -19,7 +19,7 @@ impl Sending<'_> {
     pub(crate) async fn send(
         self,
         backend: &Backend,
-        added: &[(String, Raw)],
+        added: &[Member],
         origin: Origin<'_>,
         timeout: Duration,
         seat: &Seat,
@@ -40,9 +40,9 @@ impl Sending<'_> {
 
 /// The members of `params` with those of `added` in place of their namesakes.
 fn members<'a>(
-    params: &'a [(String, Raw)],
-    added: &'a [(String, Raw)],
+    params: &'a [Member],
+    added: &'a [Member],
 ) -> impl Iterator<Item = (&'a str, &'a Raw)> {
     let kept = params.iter().filter(|(key, _)| added.iter().all(|(other, _)| other != key));
-    kept.chain(added).map(|(key, value)| (key.as_str(), value))
+    kept.chain(added).map(|(key, value)| (&**key, value))
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::raw::{Raw, array, object};
+use crate::raw::{Member, Raw, array, object};
 
 /// Takes the first line as a JSON value, the second as a key and the third as the key's value, and
 /// checks what becomes of the first with each edit.
@@ -29,21 +29,21 @@ pub(crate) fn check(input: &[u8]) {
         let member = member.as_bytes().as_ptr_range();
         assert!(inside.start <= member.start && member.end <= inside.end, "a member was copied");
     }
-    let same = object(members.iter().map(|(name, value)| (name.as_str(), value)));
+    let same = object(members.iter().map(|(name, value)| (&**name, value)));
     assert_eq!(same.members().as_ref(), Some(&members));
     if let (Ok(same), Ok(whole)) = (same.parse::<Value>(), whole.parse::<Value>()) {
         assert_eq!(same, whole);
     }
     check_json(Some(&array([&whole, &value, &same])));
 
-    let others = |edited: &Raw| -> Option<Vec<(String, Raw)>> {
+    let others = |edited: &Raw| -> Option<Vec<Member>> {
         let members = edited.members()?.into_iter();
         Some(members.filter(|(name, _)| *name != key).collect())
     };
     let was_there = members.iter().filter(|(name, _)| *name == key).count();
 
     let first = whole.with_first(&[(&key, &value)]).and_then(|first| first.members());
-    let mut expected = vec![(key.clone().into_owned(), value.clone())];
+    let mut expected = vec![(key.clone().into_owned().into(), value.clone())];
     expected.extend(members.clone());
     assert_eq!(first, Some(expected));
     assert_eq!(whole.with_first(&[]).as_ref(), Some(&whole));

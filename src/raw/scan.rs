@@ -51,16 +51,32 @@ pub(crate) enum Strings {
 impl Strings {
     /// What can be told at a glance, and whether the text is all ASCII: it is plain only then.
     pub(crate) fn of(text: &[u8]) -> Self {
-        let (mut least, mut all) = (u8::MAX, 0);
-        for byte in text {
-            least = least.min(*byte);
-            all |= byte;
-        }
-        if least >= b' ' && all.is_ascii() { Self::Plain } else { Self::Any }
+        let (words, rest) = text.as_chunks();
+        // As in `before_special`: what is borrowed is borrowed by what was found.
+        let found = words.iter().map(|word| u64::from_le_bytes(*word));
+        let found = found.fold(0, |found, word| found | word | word.wrapping_sub(EACH * 0x20));
+        let is_plain = |byte: &u8| (b' '..0x80).contains(byte);
+        if found & HIGHEST == 0 && rest.iter().all(is_plain) { Self::Plain } else { Self::Any }
     }
 }
 
 impl<'a> Key<'a> {
+    /// A key as it is written between its quotes, with nothing escaped in it or not.
+    pub(crate) fn new(text: &'a [u8], is_plain: bool) -> Self {
+        Self { text, is_plain }
+    }
+
+    /// Whether nothing in it is escaped.
+    pub(crate) fn is_plain(self) -> bool {
+        self.is_plain
+    }
+
+    /// Where it stands in the text that it was found in.
+    pub(crate) fn place_in(self, text: &[u8]) -> Range<usize> {
+        let begin = self.text.as_ptr().addr() - text.as_ptr().addr();
+        begin..begin + self.text.len()
+    }
+
     /// What stands between the quotes of `string`; `None` when it is no string.
     pub(crate) fn of_string(string: &'a [u8]) -> Option<Self> {
         let text = string.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
@@ -95,80 +111,124 @@ pub(crate) struct Entry<'a> {
     pub(crate) value: Range<usize>,
 }
 
-/// The entries of one object or array, in their order. After an error there are no more.
+/// Goes through one object or array that is part of a text, from value to value.
 #[derive(Debug)]
-pub(crate) struct Entries<'a> {
+pub(crate) struct Cursor<'a> {
     text: &'a [u8],
     strings: Strings,
     at: usize,
     close: u8,
-    state: State,
+    is_first: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    First,
-    Later,
-    Done,
+impl<'a> Cursor<'a> {
+    /// Through the object that begins at `at`; an error when there is none.
+    pub(crate) fn in_object(text: &'a [u8], at: usize, strings: Strings) -> Scanned<Self> {
+        if text.get(at) != Some(&b'{') {
+            return invalid(at, "an object");
+        }
+        Ok(Self { text, strings, at: at + 1, close: b'}', is_first: true })
+    }
+
+    /// Through the object that `text` is; an error when it is none.
+    pub(crate) fn in_whole(text: &'a [u8], strings: Strings) -> Scanned<Self> {
+        Self::in_object(text, skip_space(text, 0), strings)
+    }
+
+    /// Through the array that begins at `at`; an error when there is none.
+    fn in_array(text: &'a [u8], at: usize, strings: Strings) -> Scanned<Self> {
+        if text.get(at) != Some(&b'[') {
+            return invalid(at, "an array");
+        }
+        Ok(Self { text, strings, at: at + 1, close: b']', is_first: true })
+    }
+
+    /// Where it stands: at a value, or behind the whole.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Goes from the end of one value to the beginning of the next, and gives that one's key, which
+    /// is empty for an item; `None` after the last.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> Scanned<Option<Key<'a>>> {
+        let mut at = skip_space(self.text, self.at);
+        match self.text.get(at) {
+            Some(byte) if *byte == self.close => {
+                self.at = at + 1;
+                return Ok(None);
+            }
+            Some(b',') if !self.is_first => at = skip_space(self.text, at + 1),
+            _ if self.is_first => self.is_first = false,
+            _ => return invalid(at, "a comma or the end of the value"),
+        }
+        let mut key = Key { text: &[], is_plain: true };
+        if self.close == b'}' {
+            (key, at) = skip_key(self.text, at, self.strings)?;
+        }
+        self.at = at;
+        Ok(Some(key))
+    }
+
+    /// Passes over the value that it stands at, and says where that is.
+    #[inline]
+    pub(crate) fn pass(&mut self) -> Scanned<Range<usize>> {
+        let begin = self.at;
+        self.at = skip_value(self.text, begin, self.strings)?;
+        Ok(begin..self.at)
+    }
+
+    /// The same where the end is known.
+    pub(crate) fn pass_to(&mut self, end: usize) -> Range<usize> {
+        std::mem::replace(&mut self.at, end)..end
+    }
+
+    /// Checks that nothing follows the whole, of which it stands at the end.
+    pub(crate) fn finish(&self) -> Scanned<()> {
+        let end = skip_space(self.text, self.at);
+        if end == self.text.len() { Ok(()) } else { invalid(end, "the end") }
+    }
+}
+
+/// The entries of one object or array, in their order. After an error there are no more.
+#[derive(Debug)]
+pub(crate) struct Entries<'a> {
+    cursor: Cursor<'a>,
+    is_done: bool,
 }
 
 impl<'a> Entries<'a> {
     /// The members of the object that `text` is; an error when it is no object.
     pub(crate) fn of_object(text: &'a [u8], strings: Strings) -> Scanned<Self> {
-        Self::new(text, strings, b'{', b'}', "an object")
+        Ok(Self { cursor: Cursor::in_whole(text, strings)?, is_done: false })
     }
 
     /// The items of the array that `text` is; an error when it is no array.
     pub(crate) fn of_array(text: &'a [u8], strings: Strings) -> Scanned<Self> {
-        Self::new(text, strings, b'[', b']', "an array")
-    }
-
-    fn new(
-        text: &'a [u8],
-        strings: Strings,
-        open: u8,
-        close: u8,
-        expected: &'static str,
-    ) -> Scanned<Self> {
-        let at = skip_space(text, 0);
-        if text.get(at) != Some(&open) {
-            return invalid(at, expected);
-        }
-        Ok(Self { text, strings, at: at + 1, close, state: State::First })
+        let cursor = Cursor::in_array(text, skip_space(text, 0), strings)?;
+        Ok(Self { cursor, is_done: false })
     }
 
     /// The next entry, or `None` after the last, when nothing follows the whole.
+    #[inline]
     fn advance(&mut self) -> Scanned<Option<Entry<'a>>> {
-        let text = self.text;
-        let mut at = skip_space(text, self.at);
-        match (text.get(at), self.state) {
-            (_, State::Done) => return Ok(None),
-            (Some(byte), _) if *byte == self.close => {
-                self.state = State::Done;
-                let end = skip_space(text, at + 1);
-                return if end == text.len() { Ok(None) } else { invalid(end, "the end") };
-            }
-            (_, State::First) => self.state = State::Later,
-            (Some(b','), State::Later) => at = skip_space(text, at + 1),
-            (_, State::Later) => return invalid(at, "a comma or the end of the value"),
+        match self.cursor.advance()? {
+            Some(key) => Ok(Some(Entry { key, value: self.cursor.pass()? })),
+            None => self.cursor.finish().map(|()| None),
         }
-        let mut key = Key { text: &[], is_plain: true };
-        if self.close == b'}' {
-            (key, at) = skip_key(text, at, self.strings)?;
-        }
-        self.at = skip_value(text, at, self.strings)?;
-        Ok(Some(Entry { key, value: at..self.at }))
     }
 }
 
 impl<'a> Iterator for Entries<'a> {
     type Item = Scanned<Entry<'a>>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.advance();
-        if next.is_err() {
-            self.state = State::Done;
+        if self.is_done {
+            return None;
         }
+        let next = self.advance();
+        self.is_done = !matches!(next, Ok(Some(_)));
         next.transpose()
     }
 }
@@ -213,11 +273,32 @@ impl Nesting {
 }
 
 /// Where the value ends that begins at `at`.
-fn skip_value(text: &[u8], mut at: usize, strings: Strings) -> Scanned<usize> {
+#[inline]
+pub(crate) fn skip_value(text: &[u8], at: usize, strings: Strings) -> Scanned<usize> {
+    match text.get(at) {
+        Some(b'{' | b'[') => skip_nested(text, at, strings),
+        _ => skip_scalar(text, at, strings),
+    }
+}
+
+/// The same of a value that has no others in it.
+#[inline]
+fn skip_scalar(text: &[u8], at: usize, strings: Strings) -> Scanned<usize> {
+    match text.get(at) {
+        Some(b'"') => Ok(skip_string(text, at + 1, strings)?.0),
+        Some(b'-' | b'0'..=b'9') => skip_number(text, at),
+        Some(b't') => skip_word(text, at, b"true"),
+        Some(b'f') => skip_word(text, at, b"false"),
+        Some(b'n') => skip_word(text, at, b"null"),
+        _ => invalid(at, "a value"),
+    }
+}
+
+/// The same of an object or an array.
+fn skip_nested(text: &[u8], mut at: usize, strings: Strings) -> Scanned<usize> {
     let mut nesting = Nesting::default();
     loop {
         at = match text.get(at) {
-            Some(b'"') => skip_string(text, at + 1, strings)?.0,
             Some(b'{') => {
                 let inside = skip_space(text, at + 1);
                 if text.get(inside) != Some(&b'}') {
@@ -236,11 +317,7 @@ fn skip_value(text: &[u8], mut at: usize, strings: Strings) -> Scanned<usize> {
                 }
                 inside + 1
             }
-            Some(b'-' | b'0'..=b'9') => skip_number(text, at)?,
-            Some(b't') => skip_word(text, at, b"true")?,
-            Some(b'f') => skip_word(text, at, b"false")?,
-            Some(b'n') => skip_word(text, at, b"null")?,
-            _ => return invalid(at, "a value"),
+            _ => skip_scalar(text, at, strings)?,
         };
         // After a value: the ends of those around it, and the beginning of the next.
         loop {
@@ -268,6 +345,7 @@ fn skip_value(text: &[u8], mut at: usize, strings: Strings) -> Scanned<usize> {
 }
 
 /// The key that begins at `at`, and where its value begins.
+#[inline]
 fn skip_key(text: &[u8], at: usize, strings: Strings) -> Scanned<(Key<'_>, usize)> {
     if text.get(at) != Some(&b'"') {
         return invalid(at, "a key");
@@ -285,6 +363,9 @@ fn skip_key(text: &[u8], at: usize, strings: Strings) -> Scanned<(Key<'_>, usize
 const TOGETHER: usize = 32;
 /// The same of a short one, which fit into one number.
 const WORD: usize = 8;
+/// A word of ones, one in each byte, and the highest bit of each.
+const EACH: u64 = u64::MAX / 255;
+const HIGHEST: u64 = EACH << 7;
 
 /// Whether one of the bytes means anything within a string but itself.
 fn has_special(bytes: &[u8; TOGETHER]) -> bool {
@@ -297,20 +378,49 @@ fn has_special(bytes: &[u8; TOGETHER]) -> bool {
 
 /// How many bytes stand before the first that means anything but itself; all, if there is none.
 fn before_special(bytes: [u8; WORD]) -> usize {
-    const EACH: u64 = u64::MAX / 255;
     // A byte's highest bit is set where it is less than what is taken away, and was not set before.
     // What is borrowed can spoil only the bytes behind the first that is found.
     let below = |bytes: u64, limit: u64| bytes.wrapping_sub(EACH * limit) & !bytes;
     let word = u64::from_le_bytes(bytes);
     let quote = below(word ^ (EACH * u64::from(b'"')), 1);
     let backslash = below(word ^ (EACH * u64::from(b'\\')), 1);
-    let found = (quote | backslash | below(word, 0x20)) & (EACH << 7);
+    let found = (quote | backslash | below(word, 0x20)) & HIGHEST;
     found.trailing_zeros() as usize / 8
+}
+
+/// Whether every byte means nothing within a string but itself.
+pub(crate) fn is_plain(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks();
+    words.iter().all(|word| before_special(*word) == WORD)
+        && !rest.iter().any(|byte| is_special(*byte))
+}
+
+fn is_special(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | 0..0x20)
 }
 
 /// Where the string ends whose first byte after the quote is at `at`, its last quote included, and
 /// whether nothing in it is escaped.
-fn skip_string(text: &[u8], mut at: usize, strings: Strings) -> Scanned<(usize, bool)> {
+#[inline]
+fn skip_string(text: &[u8], at: usize, strings: Strings) -> Scanned<(usize, bool)> {
+    // Most strings are keys and names, of a few letters.
+    if let Some((bytes, rest)) = text.get(at..).and_then(<[u8]>::split_first_chunk) {
+        let plain = before_special(*bytes);
+        if text.get(at + plain) == Some(&b'"') {
+            return Ok((at + plain + 1, true));
+        }
+        if let (WORD, Some(bytes)) = (plain, rest.first_chunk()) {
+            let plain = WORD + before_special(*bytes);
+            if text.get(at + plain) == Some(&b'"') {
+                return Ok((at + plain + 1, true));
+            }
+        }
+    }
+    skip_other_string(text, at, strings)
+}
+
+/// The same of any string.
+fn skip_other_string(text: &[u8], mut at: usize, strings: Strings) -> Scanned<(usize, bool)> {
     let (mut begin, mut is_plain) = (at, true);
     loop {
         if let Some(bytes) = text[at..].first_chunk() {
@@ -325,8 +435,8 @@ fn skip_string(text: &[u8], mut at: usize, strings: Strings) -> Scanned<(usize, 
             }
         } else {
             // The end of the text is near.
-            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-            at += text[at..].iter().position(is_special).unwrap_or(text.len() - at);
+            let special = text[at..].iter().position(|byte| is_special(*byte));
+            at += special.unwrap_or(text.len() - at);
         }
         match text.get(at) {
             Some(b'"') => return Ok((at + 1, is_plain)),
@@ -399,6 +509,7 @@ fn skip_word(text: &[u8], at: usize, word: &[u8]) -> Scanned<usize> {
     if text[at..].starts_with(word) { Ok(at + word.len()) } else { invalid(at, "a value") }
 }
 
+#[inline]
 fn skip_space(text: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\t' | b'\n' | b'\r') = text.get(at) {
         at += 1;

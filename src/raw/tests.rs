@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 fn raw(text: &'static str) -> Raw {
-    Raw(Bytes::from_static(text.as_bytes()))
+    Raw::new(Bytes::from_static(text.as_bytes()))
 }
 
 #[test]
@@ -14,9 +14,9 @@ fn members_keep_their_order_and_spelling() {
     assert_eq!(
         members,
         [
-            ("b".to_owned(), raw("1.0")),
-            ("a".to_owned(), raw("[1e3, 123456789012345678901234567890]")),
-            ("c".to_owned(), raw("null")),
+            ("b".into(), raw("1.0")),
+            ("a".into(), raw("[1e3, 123456789012345678901234567890]")),
+            ("c".into(), raw("null")),
         ]
     );
     assert!(raw("[1]").members().is_none());
@@ -108,14 +108,14 @@ fn a_member_that_is_repeated_is_set_and_taken_out_wherever_it_stands() {
 #[test]
 fn what_is_deep_or_odd_is_edited_like_anything_else() {
     let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-    let object = Raw(format!(r#"{{"n":-0,"s":"\udfff\u0000","deep":{deep}}}"#).into());
+    let object = Raw::new(format!(r#"{{"n":-0,"s":"\udfff\u0000","deep":{deep}}}"#).into());
     let set = object.with_member("n", &raw("123456789012345678901234567890")).unwrap();
     assert_eq!(
         set.as_str(),
         format!(r#"{{"n":123456789012345678901234567890,"s":"\udfff\u0000","deep":{deep}}}"#)
     );
     assert_eq!(object.without_member("deep"), Some(raw(r#"{"n":-0,"s":"\udfff\u0000"}"#)));
-    assert!(Raw(deep.into()).members().is_none());
+    assert!(Raw::new(deep.into()).members().is_none());
 }
 
 #[test]

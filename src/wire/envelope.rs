@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::raw::Raw;
-use crate::raw::scan::{self, Entries, Entry, Invalid, Strings};
+use crate::raw::outline::Outline;
+use crate::raw::scan::{self, Cursor, Invalid, Strings};
 
 /// One message, parsed no further than the members of JSON-RPC 2.0.
 #[derive(Debug)]
@@ -37,15 +39,24 @@ struct Members {
     params: Option<Range<usize>>,
     result: Option<Range<usize>>,
     error: Option<Range<usize>>,
+    /// What is in `params`.
+    outline: Option<Arc<Outline>>,
 }
 
 impl Members {
     fn find(line: &[u8], strings: Strings) -> Result<Self, Invalid> {
         let mut members = Self::default();
-        for member in Entries::of_object(line, strings)? {
-            let Entry { key, value } = member?;
-            let at = value.start;
+        let mut cursor = Cursor::in_whole(line, strings)?;
+        while let Some(key) = cursor.advance()? {
+            let at = cursor.at();
             let key = key.unescaped().ok_or(Invalid { at, expected: "a key that is text" })?;
+            let value = if *key == *b"params" {
+                let (end, outline) = Outline::of_value(line, at, strings)?;
+                members.outline = outline;
+                cursor.pass_to(end)
+            } else {
+                cursor.pass()?
+            };
             let place = match &*key {
                 b"id" => &mut members.id,
                 b"method" => &mut members.method,
@@ -58,6 +69,7 @@ impl Members {
                 return Err(Invalid { at, expected: "another key, for this was there already," });
             }
         }
+        cursor.finish()?;
         // A result may be `null`; of anything else, that says that it is missing.
         for place in [&mut members.id, &mut members.method, &mut members.params, &mut members.error]
         {
@@ -93,7 +105,10 @@ impl Message {
         }
         let members = Members::find(line, strings).map_err(Malformed::NotJson)?;
         let raw = |place: Range<usize>| Raw::part_of(line, place);
-        let params = members.params.map(raw);
+        let params = members.params.map(|place| match members.outline {
+            Some(outline) => raw(place).outlined(outline),
+            None => raw(place),
+        });
         let method = members.method.map(|place| {
             let at = place.start;
             let text = raw(place).text().map(Cow::into_owned);

@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 
-use crate::raw::{self, Raw};
+use crate::raw::{self, Member, Raw};
 use crate::wire::envelope::Outcome;
 use crate::wire::peer::Peer;
 use crate::wire::writer::{COPIED, Writer};
@@ -167,7 +166,7 @@ impl Peer {
         outlet: &Writer,
         method: &str,
         params: &[(&str, &Raw)],
-        meta: &[(String, Raw)],
+        meta: &[Member],
         wants_progress: bool,
     ) -> Result<Pending, RequestError> {
         let pending = self.begin(outlet).ok_or(RequestError::NotSent)?;
@@ -181,7 +180,7 @@ fn write_request(
     id: u64,
     method: &str,
     params: &[(&str, &Raw)],
-    meta: &[(String, Raw)],
+    meta: &[Member],
     wants_progress: bool,
 ) -> Vec<Bytes> {
     let mut text = Text::default();
@@ -201,7 +200,7 @@ fn write_request(
         }
         if wants_progress {
             text.push_key("progressToken");
-            push_number(&mut text.last, id);
+            raw::push_number(&mut text.last, id);
         }
         text.push(b"}");
     }
@@ -211,14 +210,9 @@ fn write_request(
 
 fn write_head(text: &mut Vec<u8>, id: u64, method: &str) {
     text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    push_number(text, id);
+    raw::push_number(text, id);
     text.extend_from_slice(br#","method":"#);
     raw::push_text(text, method);
-}
-
-fn push_number(text: &mut Vec<u8>, number: u64) {
-    // Writing into memory does not fail.
-    let _ = write!(text, "{number}");
 }
 
 /// A text that is put together: what is short is copied, what is long is shared.

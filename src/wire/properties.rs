@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tokio::io::AsyncWriteExt;
 use tokio_util::task::TaskTracker;
 
-use crate::raw::Raw;
+use crate::raw::{Member, Raw};
 use crate::wire::envelope::{Message, Outcome, id_at_edges};
 use crate::wire::line::{Line, LineReader};
 use crate::wire::server::{self, Step};
@@ -144,7 +144,7 @@ proptest! {
         let members: Vec<_> = inside.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
         let object = raw(&format!("{{{}}}", members.join(",")));
         let (value, before) = (raw(&value), object.members().expect("an object"));
-        let other = |members: Vec<(String, Raw)>| -> Vec<_> {
+        let other = |members: Vec<Member>| -> Vec<_> {
             members.into_iter().filter(|(key, _)| key != "a").collect()
         };
 
@@ -157,7 +157,7 @@ proptest! {
         assert_eq!(without, other(before.clone()));
 
         let first = object.with_first(&[("z", &value)]).expect("an object").members().expect("JSON");
-        assert_eq!(&first[0], &("z".to_owned(), value));
+        assert_eq!(&first[0], &("z".into(), value));
         assert_eq!(&first[1..], &before[..]);
     }
 

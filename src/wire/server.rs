@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::task::TaskTracker;
 
-use crate::raw::Raw;
+use crate::raw::{Member, Raw};
 use crate::wire::incoming::{self, Incoming};
 use crate::wire::line::{Line, LineReader};
 use crate::wire::peer::Peer;
@@ -118,7 +118,7 @@ impl Link {
         &self,
         method: &str,
         params: &[(&str, &Raw)],
-        meta: &[(String, Raw)],
+        meta: &[Member],
         wants_progress: bool,
     ) -> Result<Pending, RequestError> {
         self.peer.request(&self.writer, method, params, meta, wants_progress).await

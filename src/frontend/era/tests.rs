@@ -29,10 +29,7 @@ fn what_is_for_the_server_is_passed_on_and_nothing_else() {
     assert_eq!(meta.progress_token, Some(Raw::encode(&7)));
     assert_eq!(
         meta.passed_on,
-        [
-            ("traceparent".to_owned(), Raw::encode(&"00-1")),
-            ("com.example/x".to_owned(), Raw::encode(&1.5)),
-        ]
+        [("traceparent".into(), Raw::encode(&"00-1")), ("com.example/x".into(), Raw::encode(&1.5)),]
     );
 }
 

@@ -59,18 +59,15 @@ async fn the_answers_go_back_under_the_keys_of_the_questions() {
     assert_eq!(
         added,
         [
-            (
-                "inputResponses".to_owned(),
-                Raw::encode(&json!({"who": {"n": 1}, "where": {"n": 2}}))
-            ),
-            ("requestState".to_owned(), Raw::encode(&"s\u{e9}")),
+            ("inputResponses".into(), Raw::encode(&json!({"who": {"n": 1}, "where": {"n": 2}}))),
+            ("requestState".into(), Raw::encode(&"s\u{e9}")),
         ]
     );
 }
 
 #[tokio::test]
 async fn what_the_agent_cannot_answer_ends_the_request() {
-    let message = |answer: Result<Vec<(String, Raw)>, Outcome>| match answer {
+    let message = |answer: Result<Vec<Member>, Outcome>| match answer {
         Err(Outcome::Error(error)) => error.as_str().into_owned(),
         other => panic!("{other:?}"),
     };
@@ -97,5 +94,5 @@ async fn a_state_alone_is_brought_back_as_it_is() {
     let asks = Raw::encode(&json!({"resultType": "input_required", "requestState": 1.5}));
     let required = InputRequired::read(&asks).expect("it asks");
     let added = required.resolve(None).await.expect("a state");
-    assert_eq!(added, [("requestState".to_owned(), Raw::encode(&1.5))]);
+    assert_eq!(added, [("requestState".into(), Raw::encode(&1.5))]);
 }

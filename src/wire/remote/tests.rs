@@ -147,7 +147,7 @@ async fn ask(link: &Link, method: &str) -> Pending {
 }
 
 async fn ask_modern(link: &Link, method: &str, params: &[(&str, &Raw)]) -> Pending {
-    let version = "io.modelcontextprotocol/protocolVersion".to_owned();
+    let version = "io.modelcontextprotocol/protocolVersion".into();
     link.request(method, params, &[(version, raw(json!("2026-07-28")))], false).await.unwrap()
 }
 

@@ -65,7 +65,7 @@ async fn arguments_and_results_pass_byte_for_byte() {
 #[tokio::test]
 async fn progress_comes_in_order_and_before_the_answer() {
     let (link, _heard, mut server) = link(1 << 20);
-    let meta = [("traceparent".to_owned(), raw(r#""00""#))];
+    let meta = [("traceparent".into(), raw(r#""00""#))];
     let mut request = link.request("x", &[], &meta, true).await.unwrap();
     assert_eq!(
         server.reads().await,
