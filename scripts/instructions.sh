@@ -71,10 +71,10 @@ for way in name use_tool; do
     few=$(instructions "$way" 100 100)
     more=$(instructions "$way" 100 1100)
     printf '%-9s %7d B  %8d instructions a call\n' "$way" 100 $(((more - few) / 1000))
-    few=$(instructions "$way" 1000000 2)
-    more=$(instructions "$way" 1000000 6)
+    few=$(instructions "$way" 1000000 5)
+    more=$(instructions "$way" 1000000 25)
     printf '%-9s %7d B  %8s instructions a byte\n' "$way" 1000000 \
-        "$(awk "BEGIN { printf \"%.1f\", ($more - $few) / 4 / 1000000 }")"
+        "$(awk "BEGIN { printf \"%.1f\", ($more - $few) / 20 / 1000000 }")"
     few=$(system_calls "$way" 100 100)
     more=$(system_calls "$way" 100 1100)
     printf '%-9s %7d B  %8s system calls a call\n' "$way" 100 \
