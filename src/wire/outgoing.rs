@@ -193,13 +193,14 @@ fn write_request(
         text.push_member(key, value);
     }
     if wants_progress || !meta.is_empty() {
-        text.push_key("_meta");
-        text.push(b"{");
+        text.separate();
+        text.push(br#""_meta":{"#);
         for (key, value) in meta {
             text.push_member(key, value);
         }
         if wants_progress {
-            text.push_key("progressToken");
+            text.separate();
+            text.push(br#""progressToken":"#);
             raw::push_number(&mut text.last, id);
         }
         text.push(b"}");
@@ -227,18 +228,18 @@ impl Text {
         self.last.extend_from_slice(text);
     }
 
-    /// Begins a member, after a comma where it is not the first of its object.
-    fn push_key(&mut self, key: &str) {
+    /// Makes room for a member: a comma, where it is not the first of its object.
+    fn separate(&mut self) {
         // After a long value there is nothing yet, and that is never the first.
         if self.last.last() != Some(&b'{') {
-            self.push(b",");
+            self.last.push(b',');
         }
-        raw::push_text(&mut self.last, key);
-        self.push(b":");
     }
 
     fn push_member(&mut self, key: &str, value: &Raw) {
-        self.push_key(key);
+        self.separate();
+        raw::push_text(&mut self.last, key);
+        self.last.push(b':');
         if value.len() <= COPIED {
             self.push(value.as_bytes());
         } else {

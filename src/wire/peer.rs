@@ -213,6 +213,11 @@ impl Peer {
 
 /// The number of a request of ours. Some servers give it back as a string.
 fn number(id: &Raw) -> Option<u64> {
-    let id = std::str::from_utf8(id.as_bytes()).ok()?;
-    id.strip_prefix('"').and_then(|id| id.strip_suffix('"')).unwrap_or(id).parse().ok()
+    let id = id.as_bytes();
+    let digits = id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\"")).unwrap_or(id);
+    let number = digits.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    });
+    number.filter(|_| !digits.is_empty())
 }
