@@ -23,6 +23,7 @@ mod cli_list;
 mod collisions;
 mod conformance_server;
 mod everything;
+mod examples;
 mod extensions;
 mod fakes;
 mod fidelity;
