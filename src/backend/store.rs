@@ -158,7 +158,7 @@ impl Store {
     }
 
     fn entry(&self, fingerprint: Fingerprint) -> io::Result<Option<Entry>> {
-        let file = match File::open(self.path(&fingerprint)) {
+        let file = match open(&self.path(&fingerprint)) {
             Ok(file) => file,
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(error),
@@ -281,7 +281,19 @@ fn kind(file: &DirEntry) -> Kind {
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    bounded(File::open(path)?)
+    bounded(open(path)?)
+}
+
+/// Opens a file for reading; a pipe, which would be waited for without end, counts as an error.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        options.read(true),
+        rustix::fs::OFlags::NONBLOCK.bits().cast_signed(),
+    );
+    let file = options.read(true).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("this is no file")) }
 }
 
 /// What a file has, and one byte too many of one that is too large.

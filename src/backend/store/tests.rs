@@ -181,6 +181,21 @@ fn a_folder_in_place_of_a_file_is_not_read() {
     assert!(bench.store.keep(&reach("a"), PROTOCOL, &record("add")).is_err());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pipe_in_place_of_a_file_is_not_waited_for() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    let bench = Bench::new();
+    bench.keep("a", "add");
+    let listing = bench.listing();
+    fs::remove_file(&listing).unwrap();
+    mknodat(CWD, &listing, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    assert_eq!(tools(&bench.other(), "a"), None);
+    bench.keep("a", "add");
+    assert_eq!(tools(&bench.other(), "a").unwrap(), ["add"]);
+}
+
 #[test]
 fn a_damaged_key_is_made_anew() {
     let bench = Bench::new();
