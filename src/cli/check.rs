@@ -25,7 +25,8 @@ Examples:
 
 /// Check the configuration, and with --connect its servers
 ///
-/// Without `--connect` nothing is started. With it, every server is started once, all at the same
+/// Without `--connect` nothing is started; names that collide are told as far as it is kept what
+/// servers have listed. With it, every server is started once, all at the same
 /// time, and reported with its tools, the size of their definitions and how long it took; one that
 /// fails does not spoil the others. Tokens are an estimate, one for 4.5 bytes.
 ///
@@ -64,11 +65,15 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         count(config.toolboxes.len(), "toolbox"),
         count(config.toolboxes.iter().map(|t| t.servers.len()).sum(), "server"),
     );
-    let (mut servers, failures, eclipsed) = if args.connect {
-        with_gateway(global, config, connect)?
-    } else {
-        (configured(&config), Vec::new(), Vec::new())
-    };
+    let (mut servers, failures, not_shown) = with_gateway(global, config, async |gateway| {
+        let (servers, failures) = if args.connect {
+            connect(gateway).await
+        } else {
+            gateway.recalled().await;
+            (configured(gateway.config()), Vec::new())
+        };
+        (servers, failures, not_shown(gateway.config(), &gateway.snapshot()))
+    })?;
     servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
     let has_failed = !failures.is_empty();
     if args.json {
@@ -79,6 +84,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             mode: Some(mode),
             findings: warnings.iter().map(Finding::new).collect(),
             servers,
+            not_shown,
         })?;
     } else {
         let mut sections = vec![head];
@@ -92,7 +98,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         } else {
             sections.push(configured_table(&servers).to_string());
         }
-        sections.extend(eclipsed);
+        sections.extend(not_shown.iter().map(|what| format!("warning: {what}")));
         sections.extend(failures);
         print::data(&sections.join("\n\n"))?;
     }
@@ -133,9 +139,8 @@ fn program(command: &str) -> String {
     name.map_or(command.into(), OsStr::to_string_lossy).into()
 }
 
-/// Starts every server; what came of each, why those that failed did, and which tools are not
-/// shown because others have their names.
-async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>, Vec<String>) {
+/// Starts every server; what came of each, and why those that failed did.
+async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>) {
     let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
     let starts = servers::start(gateway, &toolboxes, |_| true).await;
     let snapshot = gateway.snapshot();
@@ -160,16 +165,21 @@ async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>, Vec<String>) {
             }
         }
     }
-    let eclipsed = toolboxes.iter().flat_map(|toolbox| {
+    (servers, starts.iter().filter_map(Start::explanation).collect())
+}
+
+/// What is known of and not shown because something else has its name.
+fn not_shown(config: &Config, snapshot: &Snapshot) -> Vec<String> {
+    let eclipsed = config.toolboxes.iter().flat_map(|toolbox| {
         let view = snapshot.view(&toolbox.name);
         let say = |(server, own, name): &(ServerName, String, String)| {
             let place = format!("{}/{server}", toolbox.name);
-            format!("warning: tool `{own}` of `{place}` is not shown: another is called `{name}`")
+            format!("tool `{own}` of `{place}` is not shown: another is called `{name}`")
         };
         view.eclipsed.iter().map(say).collect::<Vec<_>>()
     });
-    let eclipsed = eclipsed.collect();
-    (servers, starts.iter().filter_map(Start::explanation).collect(), eclipsed)
+    let discarded = snapshot.namespaced().discarded.iter().map(ToString::to_string);
+    eclipsed.chain(discarded).collect()
 }
 
 /// How many tools of a server an agent can see, and how large their definitions are.

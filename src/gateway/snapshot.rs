@@ -234,7 +234,7 @@ impl Writer {
             let named = Namespaced::new(&self.config, |toolbox| next.view(toolbox));
             let known = &last.namespaced.discarded;
             for discarded in named.discarded.iter().filter(|discarded| !known.contains(discarded)) {
-                tracing::warn!("{discarded}");
+                tracing::info!("{discarded}");
             }
             next.namespaced = Arc::new(named);
         }

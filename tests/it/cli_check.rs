@@ -170,3 +170,28 @@ fn a_file_of_another_program_is_found_in_the_working_directory() {
     let variable = bench.env("WORKBENCH_MODE", "direct").run_bare(["check"]);
     assert!(variable.stdout.contains("mode `direct`"), "{variable}");
 }
+
+#[test]
+fn what_loses_its_name_is_told_as_soon_as_it_is_known() {
+    let mut config = json!({"toolMode": "activate", "toolboxes": {}});
+    for toolbox in ["first", "second"] {
+        config["toolboxes"][toolbox] = json!({
+            "description": "x",
+            "namespace": "n",
+            "mcpServers": {"srv": fake(json!({"tools": ["same"]}))},
+        });
+    }
+    let bench = Bench::new().config(config);
+    let said = "tool `n_same` of server `srv` in `second` is left out: server `srv` in `first` \
+                comes first and has the same name";
+    let unknown = bench.run(["check"]);
+    assert!(!unknown.stdout.contains(said), "{unknown}");
+    let connected = bench.run(["check", "--connect"]);
+    assert!(connected.stdout.contains(&format!("\nwarning: {said}")), "{connected}");
+    assert_eq!((connected.code, connected.stderr.as_str()), (Some(0), ""));
+    let kept = bench.run(["check"]);
+    assert!(kept.stdout.contains(&format!("\nwarning: {said}")), "{kept}");
+    let in_json = bench.run(["check", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&in_json.stdout).expect("JSON");
+    assert_eq!(report["not_shown"], json!([said]));
+}

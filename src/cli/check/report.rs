@@ -19,6 +19,9 @@ pub(super) struct Report<'a> {
     pub(super) mode: Option<&'a str>,
     pub(super) findings: Vec<Finding<'a>>,
     pub(super) servers: Vec<Row>,
+    /// What others have the names of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) not_shown: Vec<String>,
 }
 
 impl<'a> Report<'a> {
@@ -31,6 +34,7 @@ impl<'a> Report<'a> {
             mode: None,
             findings: report.findings.iter().map(Finding::new).collect(),
             servers: Vec::new(),
+            not_shown: Vec::new(),
         }
     }
 }
