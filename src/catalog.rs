@@ -170,18 +170,16 @@ fn is_sentence_end(text: &str, end: usize) -> bool {
     }
 }
 
-/// A text of at most `max` characters, cut between words, with `…` where something was cut.
+/// A text of at most `max` characters, with `…` where something was cut: between words, unless that
+/// would leave little, as it does in languages without spaces.
 pub fn shorten(text: &str, max: usize) -> String {
-    if text.chars().count() <= max {
+    if text.chars().nth(max).is_none() {
         return text.to_owned();
     }
-    let mut short = String::new();
-    for word in text.split_inclusive(' ') {
-        if short.chars().count() + word.trim_end().chars().count() + 1 > max {
-            break;
-        }
-        short.push_str(word);
-    }
-    let kept = short.trim_end().trim_end_matches([',', ';', ':', '.']);
+    let room: String = text.chars().take(max.saturating_sub(1)).collect();
+    let ends_a_word = text[room.len()..].starts_with(' ');
+    let end = if ends_a_word { room.len() } else { room.rfind(' ').unwrap_or_default() };
+    let words = room[..end].trim_end().trim_end_matches([',', ';', ':', '.']);
+    let kept = if 2 * words.chars().count() < max { &room } else { words };
     if kept.is_empty() { String::new() } else { format!("{kept}…") }
 }

@@ -219,6 +219,9 @@ fn short_hash(parts: &[&str]) -> String {
     format!("{short:0HASH_DIGITS$x}")
 }
 
+/// The longest name, in bytes, that others are compared with: it takes long, and nobody means them.
+const MAX_WANTED: usize = 1000;
+
 /// Names nearest to `wanted` among `known`, best first, for a "did you mean"; at most `limit`.
 ///
 /// A name counts as near when it is alike as a whole, or when one contains the other.
@@ -227,6 +230,9 @@ pub fn nearest<'a>(
     known: impl IntoIterator<Item = &'a str>,
     limit: usize,
 ) -> Vec<&'a str> {
+    if wanted.len() > MAX_WANTED {
+        return Vec::new();
+    }
     let wanted = wanted.to_lowercase();
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()

@@ -43,7 +43,10 @@ fn a_first_sentence_ends_where_a_reader_would_end_it() {
 fn texts_are_cut_between_words() {
     assert_eq!(shorten("one two three", 13), "one two three");
     assert_eq!(shorten("one two three", 12), "one two…");
-    assert_eq!(shorten("one, two three", 7), "one…");
-    assert_eq!(shorten("unbreakable", 5), "");
+    assert_eq!(shorten("one, two three", 6), "one…");
+    assert_eq!(shorten("one two three", 8), "one two…");
+    assert_eq!(shorten("unbreakable", 5), "unbr…");
+    assert_eq!(shorten("a 大きなファイルは範囲指定を推奨", 9), "a 大きなファイ…");
+    assert_eq!(shorten("text", 0), "");
     assert_eq!(shorten("äöü äöü", 6), "äöü…");
 }

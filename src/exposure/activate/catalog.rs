@@ -114,15 +114,10 @@ pub(crate) fn line(item: &Item, is_active: bool, max: usize) -> String {
     }
 }
 
-/// A description on one line, in at most `max` characters; cut between words where there are any.
+/// A description on one line, in at most `max` characters.
 pub(crate) fn brief(item: &Item, max: usize) -> Option<String> {
-    let text = fold(item.description.as_deref()?);
-    let short = shorten(&text, max);
-    if !short.is_empty() || max == 0 {
-        return Some(short).filter(|short| !short.is_empty());
-    }
-    let kept: String = text.chars().take(max - 1).collect();
-    (!text.is_empty()).then(|| format!("{kept}…"))
+    let text = shorten(&fold(item.description.as_deref()?), max);
+    Some(text).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::catalog::shorten;
 use crate::exposure::activate::Active;
 use crate::exposure::meta;
 use crate::name;
@@ -12,11 +13,18 @@ use crate::toolbox::{Item, Kind, Namespaced};
 
 /// The most names that are offered for one that is not there.
 const OFFERED: usize = 5;
+/// The most names that an error repeats, and offers others for.
+const MAX_REPEATED: usize = 10;
+/// How much of a name, or of what stands in its place, an error repeats, in characters.
+const MAX_NAME: usize = 100;
 
 /// What there is to do when nothing was asked for.
 const EMPTY: &str = "All lists are empty. Specify at least one tool or resource name from the \
                      catalog in tools_on, tools_off, resources_on or resources_off, for example \
                      {\"tools_on\": [\"<name>\"]}.";
+
+/// What every error of ours comes to.
+const NOTHING: &str = "No changes applied.";
 
 /// What a call asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -46,8 +54,9 @@ impl Change {
             return Err(format!("The arguments are no object. {EMPTY}"));
         };
         let mut list = |key: &str| {
-            names(given.remove(key).unwrap_or_default())
-                .map_err(|found| format!("`{key}` is to be a list of names, but is {found}."))
+            names(given.remove(key).unwrap_or_default()).map_err(|found| {
+                format!("`{key}` is to be a list of names, but is {found}. {NOTHING}")
+            })
         };
         let change = Self {
             tools_on: list("tools_on")?,
@@ -58,8 +67,9 @@ impl Change {
         };
         match given.keys().next() {
             Some(key) => Err(format!(
-                "There is no argument `{key}`. No changes applied. The arguments are tools_on, \
-                 tools_off, resources_on and resources_off, each a list of names."
+                "There is no argument `{}`. {NOTHING} The arguments are tools_on, tools_off, \
+                 resources_on and resources_off, each a list of names.",
+                shorten(key, MAX_NAME)
             )),
             None => Ok(change),
         }
@@ -82,11 +92,10 @@ impl Change {
     pub(crate) fn switches(&self, all: &Known<'_>) -> Result<Vec<Switch>, String> {
         let mut switches: Vec<Switch> = Vec::new();
         let mut unknown = Vec::new();
-        let mut hints = Vec::new();
-        for (kind, is_on, name) in self.named() {
-            if all.get(kind, name).is_none() {
-                unknown.push(format!("{} '{name}'", kind.word()));
-                hints.extend(all.hint(kind, name));
+        let mut seen = HashSet::new();
+        for (kind, is_on, name) in self.named().filter(|named| seen.insert(*named)) {
+            if all.get(kind, name).is_none() && !unknown.contains(&(kind, name)) {
+                unknown.push((kind, name));
             }
             switches.push(Switch { kind, name: name.to_owned(), is_on });
         }
@@ -94,20 +103,15 @@ impl Change {
             return Err(EMPTY.to_owned());
         }
         if !unknown.is_empty() {
-            return Err(format!(
-                "Unknown names: {}. No changes applied.{} Check the catalog in the description of \
-                 toolman_activate for the names there are.",
-                unknown.join(", "),
-                hints.concat()
-            ));
+            return Err(all.none_of(&unknown));
         }
         let on: HashSet<_> =
             switches.iter().filter(|s| s.is_on).map(|s| (s.kind, &s.name)).collect();
         let mut off = switches.iter().filter(|switch| !switch.is_on);
         if let Some(both) = off.find(|switch| on.contains(&(switch.kind, &switch.name))) {
             return Err(format!(
-                "'{}' is to be switched on and off at once. No changes applied. Name it in one of \
-                 the lists only.",
+                "'{}' is to be switched on and off at once. {NOTHING} Name it in one of the lists \
+                 only.",
                 both.name
             ));
         }
@@ -126,11 +130,11 @@ fn names(value: Value) -> Result<Vec<String>, String> {
         Value::Array(items) => {
             let texts = items.into_iter().map(|item| match item {
                 Value::String(text) => Ok(text),
-                other => Err(format!("a list that has {other}")),
+                other => Err(format!("a list that has {}", shorten(&other.to_string(), MAX_NAME))),
             });
             texts.collect()
         }
-        other => Err(other.to_string()),
+        other => Err(shorten(&other.to_string(), MAX_NAME)),
     }
 }
 
@@ -154,6 +158,25 @@ impl<'a> Known<'a> {
         };
         let items = self.all.items.iter().filter(|item| is_kind(item) && (self.is_there)(item));
         name::nearest(name, items.map(|item| item.name.as_str()), OFFERED)
+    }
+
+    /// The error where these names are not there.
+    fn none_of(&self, unknown: &[(Kind, &str)]) -> String {
+        let (repeated, more) = unknown.split_at(unknown.len().min(MAX_REPEATED));
+        let names = repeated
+            .iter()
+            .map(|(kind, name)| format!("{} '{}'", kind.word(), shorten(name, MAX_NAME)));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let more = match more.len() {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        let hints = repeated.iter().filter_map(|(kind, name)| self.hint(*kind, name));
+        format!(
+            "Unknown names: {names}{more}. {NOTHING}{} Check the catalog in the description of \
+             toolman_activate for the names there are.",
+            hints.collect::<String>()
+        )
     }
 
     fn hint(&self, kind: Kind, name: &str) -> Option<String> {

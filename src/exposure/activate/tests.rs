@@ -62,3 +62,23 @@ fn what_was_switched_stays_so_and_the_rest_is_as_it_started() {
     active.apply(switches(&json!({"tools_off": ["pjpd_list_projects"]})).unwrap());
     assert_eq!(is_on(&active), [false, false, false]);
 }
+
+#[test]
+fn what_is_named_twice_is_switched_once() {
+    let twice = json!({"tools_on": ["pjpd_get_task", "pjpd_get_task"]});
+    assert_eq!(switches(&twice).unwrap().len(), 1);
+}
+
+#[test]
+fn errors_repeat_little_of_what_was_asked_for() {
+    let names: Vec<_> = (0..20_000).map(|n| format!("no{n}")).collect();
+    let many = switches(&json!({"tools_on": names})).unwrap_err();
+    assert!(many.contains("tool 'no9', and 19990 more. No changes applied."), "{many}");
+    let long = switches(&json!({"resources_on": ["x".repeat(1_000_000)]})).unwrap_err();
+    assert!(long.len() < 500, "{} bytes", long.len());
+    let key = "y".repeat(1000);
+    for wrong in [json!({"tools_on": {"a": key}}), json!({"tools_on": [[key]]}), json!({&key: 1})] {
+        let error = Change::parse(Some(&Raw::encode(&wrong))).unwrap_err();
+        assert!(error.len() < 400 && error.contains("No changes applied."), "{error}");
+    }
+}

@@ -24,7 +24,10 @@ fn every_list_is_optional_and_may_be_null_or_one_name() {
 #[test]
 fn what_is_no_list_of_names_is_explained() {
     let error = |given: Value| parse(&given).unwrap_err();
-    assert_eq!(error(json!({"tools_on": 3})), "`tools_on` is to be a list of names, but is 3.");
+    assert_eq!(
+        error(json!({"tools_on": 3})),
+        "`tools_on` is to be a list of names, but is 3. No changes applied."
+    );
     assert!(error(json!({"tools_on": [3]})).contains("a list that has 3"));
     assert!(error(json!({"tools": ["a"]})).starts_with("There is no argument `tools`."));
     assert!(error(json!([1])).starts_with("The arguments are no object."));
