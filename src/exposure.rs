@@ -346,7 +346,7 @@ impl Exposure {
     }
 
     /// Does what a call means. `open_toolbox`, `use_tool` and every registered name are
-    /// understood in every mode, whether or not they are listed.
+    /// understood in every mode but `activate`, whether or not they are listed.
     pub async fn call(&self, request: Request<'_>) -> Reply {
         self.start_everything(request.origin.agent).await;
         if self.is_activate() {
@@ -389,11 +389,15 @@ impl Exposure {
                 // It may be a tool of a server that was never listed.
                 None => match Box::pin(self.gateway.resolve(&name, request.origin)).await {
                     Ok(tool) => tool,
-                    Err(error) => return Reply::plain(answer::call_error(&error)),
+                    Err(error) => return Reply::plain(self.call_error(&error)),
                 },
             },
         };
         self.use_tool(&tool, arguments.as_ref(), &request).await
+    }
+
+    fn call_error(&self, error: &CallError) -> Outcome {
+        answer::call_error(error, self.gateway.config().mode)
     }
 
     async fn open(&self, request: Request<'_>) -> Reply {
@@ -403,7 +407,7 @@ impl Exposure {
         };
         let toolbox = match self.gateway.toolbox(&wanted.toolbox) {
             Ok(toolbox) => toolbox,
-            Err(error) => return Reply::plain(answer::call_error(&error)),
+            Err(error) => return Reply::plain(self.call_error(&error)),
         };
         let opened = self.gateway.open(toolbox, request.origin).await;
         let max = self.gateway.config().limits.max_listing_bytes;
@@ -442,9 +446,9 @@ impl Exposure {
         let outcome = match called.await {
             Ok(outcome) => self.with_addresses(&tool.place(), outcome),
             Err(error @ (CallError::BadArguments { .. } | CallError::Server { .. })) => {
-                answer::call_error(&error)
+                self.call_error(&error)
             }
-            Err(error) => return Reply::plain(answer::call_error(&error)),
+            Err(error) => return Reply::plain(self.call_error(&error)),
         };
         Reply { opened: Some(tool.toolbox.clone()), ..Reply::plain(outcome) }
     }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::backend::{self, Outcome};
+use crate::config::ToolMode;
 use crate::exposure::budget::names_that_fit;
 use crate::gateway::CallError;
 use crate::raw::Raw;
@@ -19,11 +20,15 @@ pub(crate) fn error(text: &str) -> Outcome {
 }
 
 /// Says what kept a call from its tool, and what to do next.
-pub(crate) fn call_error(error: &CallError) -> Outcome {
-    self::error(&explain(error))
+pub(crate) fn call_error(error: &CallError, mode: ToolMode) -> Outcome {
+    let text = explain(error);
+    match error {
+        CallError::UnknownTool { .. } => self::error(&format!("{text} {}", where_tools_are(mode))),
+        _ => self::error(&text),
+    }
 }
 
-/// The same as a text.
+/// The same as a text, without where to look for tools.
 pub(crate) fn explain(error: &CallError) -> String {
     match error {
         CallError::UnknownToolbox { known, .. } => {
@@ -32,14 +37,9 @@ pub(crate) fn explain(error: &CallError) -> String {
         CallError::UnknownServer { known, .. } => {
             format!("{error}. Its servers are: {}.", offer(known))
         }
-        CallError::UnknownTool { nearest, .. } if nearest.is_empty() => {
-            format!("{error}. Call open_toolbox to see the tools of a toolbox.")
-        }
+        CallError::UnknownTool { nearest, .. } if nearest.is_empty() => format!("{error}."),
         CallError::UnknownTool { nearest, .. } => {
-            format!(
-                "{error}. Did you mean: {}? open_toolbox shows all tools of a toolbox.",
-                offer(nearest)
-            )
+            format!("{error}. Did you mean: {}?", offer(nearest))
         }
         CallError::UnknownThing { .. } => format!("{error}."),
         CallError::BadArguments { mismatches, .. } => {
@@ -71,6 +71,18 @@ pub(crate) fn explain(error: &CallError) -> String {
                 format!("server `{server}`: {error}.")
             }
         },
+    }
+}
+
+/// How an agent sees which tools there are.
+fn where_tools_are(mode: ToolMode) -> &'static str {
+    match mode {
+        ToolMode::Direct => "The list of tools shows all there are.",
+        ToolMode::Activate => "The description of toolman_activate shows all tools.",
+        ToolMode::Modular => "get-modular-tools shows all tools of a group.",
+        ToolMode::Dynamic | ToolMode::Proxy | ToolMode::Auto => {
+            "open_toolbox shows all tools of a toolbox."
+        }
     }
 }
 

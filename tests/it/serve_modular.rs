@@ -613,3 +613,12 @@ fn categories_share_the_process_of_their_server() {
     call(&agent, "two", "b", json!({}));
     assert_eq!(std::fs::read_to_string(pids).unwrap().lines().count(), 1);
 }
+
+#[test]
+fn a_tool_that_is_called_without_its_group_is_looked_for_where_this_mode_has_it() {
+    let agent = greeted(&bench());
+    let unknown = agent.call("browser_navigat", json!({}));
+    assert!(unknown.is_tool_error());
+    let text = unknown.text();
+    assert!(text.ends_with("get-modular-tools shows all tools of a group."), "{text}");
+}
