@@ -153,7 +153,7 @@ impl Exposure {
         if mode == ToolMode::Modular {
             return modular::instructions(self.gateway.config());
         }
-        let ours = guidance::instructions(self.gateway.config(), mode);
+        let ours = guidance::instructions(self.gateway.config(), mode, surface);
         if !self.starts_everything() {
             return ours;
         }

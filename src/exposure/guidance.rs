@@ -5,6 +5,7 @@
 
 use crate::catalog::shorten;
 use crate::config::{Config, ToolMode, ToolboxConfig};
+use crate::exposure::Surface;
 use crate::exposure::budget::{first_that_fits, names_that_fit};
 use crate::name::ServerName;
 
@@ -19,7 +20,7 @@ const STEPS: [usize; 5] = [300, 160, 100, 60, 30];
 
 /// The instructions: every toolbox with its description and its number of servers, and how to
 /// open one; at most 2,048 bytes.
-pub(crate) fn instructions(config: &Config, mode: ToolMode) -> String {
+pub(crate) fn instructions(config: &Config, mode: ToolMode, surface: Surface) -> String {
     let head = head(config);
     let usage = match mode {
         ToolMode::Dynamic => {
@@ -27,6 +28,11 @@ pub(crate) fn instructions(config: &Config, mode: ToolMode) -> String {
              <toolbox>__<server>__<tool>."
         }
         ToolMode::Direct => "Their tools are in your tool list.",
+        ToolMode::Activate if surface == Surface::Constant => {
+            "The description of toolman_activate lists their tools and resources; it gives the \
+             definitions of those that it is asked for (tools_on, resources_on), and every tool can \
+             be called."
+        }
         ToolMode::Activate => {
             "The description of toolman_activate lists their tools and resources; it switches them \
              on (tools_on, resources_on) and off. Active tools are in your tool list."

@@ -12,6 +12,7 @@ mod names;
 
 use std::time::Duration;
 
+use crate::catalog::shorten;
 use crate::config::{Config, ToolboxConfig};
 use crate::exposure::budget::names_that_fit;
 use crate::exposure::modular::arguments::{CallTool, GetTools};
@@ -37,6 +38,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 const OFFERED: usize = 5;
 /// The most bytes of names that an error offers.
 const MAX_NAMES: usize = 600;
+/// How much of a name that is not there an error repeats, in characters.
+const MAX_NAME: usize = 200;
 
 impl Exposure {
     pub(crate) async fn get_modular_tools(&self, request: Request<'_>) -> Reply {
@@ -130,6 +133,7 @@ fn group<'a>(config: &'a Config, wanted: &str) -> Result<&'a ToolboxConfig, Stri
         (names, 0) => names,
         (names, more) => format!("{names}, and {more} more"),
     };
+    let wanted = shorten(wanted, MAX_NAME);
     Err(format!("there is no group `{wanted}`.{near} The groups are: {groups}."))
 }
 
@@ -149,6 +153,7 @@ fn no_tool(toolbox: &ToolboxConfig, wanted: &str, near: &[String]) -> String {
         "the group `{group}` has no tool `{wanted}`.{near} {GET} with \"group\": \"{group}\" shows \
          its tools.",
         group = toolbox.name,
+        wanted = shorten(wanted, MAX_NAME),
     )
 }
 

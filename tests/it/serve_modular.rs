@@ -622,3 +622,12 @@ fn a_tool_that_is_called_without_its_group_is_looked_for_where_this_mode_has_it(
     let text = unknown.text();
     assert!(text.ends_with("get-modular-tools shows all tools of a group."), "{text}");
 }
+
+#[test]
+fn a_long_name_that_is_not_there_is_not_repeated_in_full() {
+    let agent = greeted(&bench());
+    let long = "x".repeat(100_000);
+    let group = error(&agent, TOOLS[0], json!({"group": long}));
+    let tool = error(&agent, TOOLS[1], json!({"group": "playwright", "name": long}));
+    assert!(group.len() < 500 && tool.len() < 500, "{group}\n{tool}");
+}

@@ -44,7 +44,7 @@ fn many(count: usize, words: usize) -> Config {
 fn instructions_say_everything_where_it_fits() {
     let config = config([("dev".to_owned(), "Files and\nversion control".to_owned())]);
     assert_eq!(
-        instructions(&config, ToolMode::Dynamic),
+        instructions(&config, ToolMode::Dynamic, Surface::Changing),
         "Toolboxes: dev.\nCall open_toolbox to use one: its tools are then in your tool list as \
          <toolbox>__<server>__<tool>.\n\ndev (2 servers): Files and version control"
     );
@@ -56,7 +56,7 @@ fn instructions_step_down_and_never_pass_their_budget() {
         for words in [1, 10, 100, 1000] {
             for mode in [ToolMode::Dynamic, ToolMode::Proxy] {
                 let config = many(count, words);
-                let text = instructions(&config, mode);
+                let text = instructions(&config, mode, Surface::Changing);
                 assert!(text.len() <= 2048, "{count} × {words}: {}", text.len());
                 assert!(text.contains("open_toolbox"), "{count} × {words}");
                 let words = ["described", "described…", "toolbox-", "toolboxes"];
@@ -72,7 +72,7 @@ fn instructions_step_down_and_never_pass_their_budget() {
 #[test]
 fn all_names_come_within_the_first_glance_where_they_fit() {
     let config = many(15, 500);
-    let text = instructions(&config, ToolMode::Proxy);
+    let text = instructions(&config, ToolMode::Proxy, Surface::Changing);
     let glance: String = text.chars().take(FIRST_GLANCE).collect();
     for toolbox in &config.toolboxes {
         assert!(glance.contains(toolbox.name.as_str()), "{} is not in {glance}", toolbox.name);
@@ -81,7 +81,7 @@ fn all_names_come_within_the_first_glance_where_they_fit() {
 
 #[test]
 fn too_many_names_become_a_count_and_a_pointer() {
-    let text = instructions(&many(300, 1), ToolMode::Dynamic);
+    let text = instructions(&many(300, 1), ToolMode::Dynamic, Surface::Changing);
     assert_eq!(
         text.lines().next(),
         Some(
@@ -94,6 +94,13 @@ fn too_many_names_become_a_count_and_a_pointer() {
 
 #[test]
 fn no_toolboxes_are_said_to_be_none() {
-    let text = instructions(&config([]), ToolMode::Dynamic);
+    let text = instructions(&config([]), ToolMode::Dynamic, Surface::Changing);
     assert!(text.starts_with("No toolboxes are configured."), "{text}");
+}
+
+#[test]
+fn where_lists_do_not_change_nothing_is_said_of_switching() {
+    let text = instructions(&many(1, 1), ToolMode::Activate, Surface::Constant);
+    assert!(text.contains("every tool can be called."), "{text}");
+    assert!(!text.contains("off"), "{text}");
 }
