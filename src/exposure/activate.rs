@@ -162,6 +162,13 @@ pub(crate) async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
              {died}. The call may or may not have had effects. Calling '{name}' again starts the \
              server again."
         )),
+        // It was there when its server last ran.
+        Err(CallError::UnknownTool { .. }) => {
+            let snapshot = gateway.snapshot();
+            let is_there = is_there(&snapshot);
+            let known = Known { all: snapshot.namespaced(), is_there: &is_there };
+            error(&unknown(&known, name, &[]))
+        }
         Err(failure) => error(&answer::explain(&failure)),
     })
 }

@@ -161,6 +161,22 @@ fn a_difference_is_told_and_what_is_the_same_is_not() {
 }
 
 #[test]
+fn a_tool_that_has_gone_is_explained_in_the_words_of_the_catalog() {
+    let bench = bench("activate").set("activeToolsets", json!(["*"]));
+    let bench = scripted(bench, "box", "srv", json!({ "tools": ["convert_length"] }));
+    warm(&bench);
+    change(&bench, "srv", json!({ "tools": ["convert_lengths"] }));
+    let agent = greeted(&bench);
+    let gone: Value =
+        serde_json::from_str(&agent.call("box_convert_length", json!({})).text()).expect("JSON");
+    assert_eq!(
+        gone["error"],
+        "Unknown tool 'box_convert_length'. Similar: box_convert_lengths. Use toolman_activate to \
+         see available tools."
+    );
+}
+
+#[test]
 fn a_tool_that_is_only_remembered_is_called_and_one_that_has_gone_is_explained() {
     let script = json!({ "tools": ["echo", "convert_length"] });
     let bench = scripted(bench("dynamic"), "box", "srv", script);
