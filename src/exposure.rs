@@ -304,11 +304,8 @@ impl Exposure {
     /// Tries the servers that nothing is known of, so that the list can tell what they have, or
     /// which cannot be had.
     pub async fn try_servers(&self, origin: Origin<'_>) {
-        if self.is_activate() {
-            self.gateway.ensure_listed(origin).await;
-        } else {
-            self.gateway.try_unlisted(origin, modular::PATIENCE).await;
-        }
+        let patience = if self.is_activate() { activate::PATIENCE } else { modular::PATIENCE };
+        self.gateway.try_unlisted(origin, patience).await;
     }
 
     /// Starts what has to be started before anything can be told, where everything is told of from
@@ -317,7 +314,7 @@ impl Exposure {
         match self.mode {
             ToolMode::Direct => Box::pin(self.gateway.start_all(agent)).await,
             ToolMode::Activate => {
-                Box::pin(self.gateway.ensure_listed(Origin::nobody(agent))).await;
+                Box::pin(self.try_servers(Origin::nobody(agent))).await;
             }
             _ => {}
         }

@@ -7,6 +7,7 @@ mod catalog;
 mod change;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -23,6 +24,9 @@ use crate::toolbox::{Item, Kind, TOOLMAN_ACTIVATE};
 
 pub use crate::exposure::activate::change::Switch;
 
+/// How long servers that nothing is known of are waited for; clients give up on a first list after
+/// 10 s and more. What comes later is told as a change.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// What the tool does, where lists change.
 const CHANGING: &str = "Switches tools and resources on and off. The catalog below lists all of \
                         them; those marked with * are active. An active tool is in your tool list \
