@@ -59,8 +59,10 @@ fn first_list(mut agent: Client) -> (Duration, Duration) {
     let greeted = start.elapsed();
     agent.request("tools/list", "{}");
     let listed = start.elapsed().saturating_sub(greeted);
-    let count = agent.answer().matches("inputSchema").count();
-    assert_eq!(count, TOOLBOXES * SERVERS * 10, "all tools are listed");
+    let answer = agent.answer();
+    let told = (0..TOOLBOXES).filter(|toolbox| answer.contains(&format!("box{toolbox}"))).count();
+    let defined = answer.matches("inputSchema").count();
+    assert!(told == TOOLBOXES || defined == TOOLBOXES * SERVERS * 10, "all are told of: {answer}");
     (greeted, listed)
 }
 
