@@ -50,6 +50,8 @@ gateway.stdin.close()
 gateway.wait()
 PYTHON
 
+# What is written for the next run is no part of a call.
+export MCP_WORKBENCH_CACHE=/dev/null
 serve=("$binaries/mcp-workbench" serve --config "$work/config.json" --log-level error)
 
 # instructions WAY SIZE CALLS: of a whole run.
