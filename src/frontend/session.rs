@@ -74,7 +74,7 @@ impl Client {
 
 #[derive(Default)]
 struct State {
-    chosen: Chosen,
+    chosen: Arc<Chosen>,
     /// What the agent is shown, or will be when it lists again.
     shown: Shown,
     /// Counts the states of the agent's list of tools.
@@ -94,6 +94,7 @@ impl State {
     /// The same when another configuration takes the place of the one that `before` presents.
     fn replace(&mut self, before: &Exposure, exposure: &Exposure) -> Changed {
         let Self { shown, chosen, .. } = self;
+        let chosen = Arc::make_mut(chosen);
         let changed = shown.replace(before, exposure, Surface::Changing, chosen);
         self.version += u64::from(changed.tools);
         changed
@@ -288,8 +289,8 @@ impl Session {
     }
 
     /// What the agent has chosen to see, and which state of the list that makes.
-    pub(crate) fn chosen(&self) -> (Chosen, u64) {
-        self.state(|state| (state.chosen.clone(), state.version))
+    pub(crate) fn chosen(&self) -> (Arc<Chosen>, u64) {
+        self.state(|state| (Arc::clone(&state.chosen), state.version))
     }
 
     /// Takes note of the tools that the agent is given.
@@ -324,7 +325,7 @@ impl Session {
         }
         let snapshot = exposure.gateway().snapshot();
         let (is_new, changed, version) = self.state(|state| {
-            let is_new = state.chosen.opened.insert(toolbox.clone());
+            let is_new = Arc::make_mut(&mut state.chosen).opened.insert(toolbox.clone());
             let changed = state.update(exposure, &snapshot);
             (is_new, changed, state.version)
         });
@@ -342,7 +343,7 @@ impl Session {
     pub(crate) async fn switch(&self, exposure: &Exposure, switched: Vec<Switch>, waits: bool) {
         let snapshot = exposure.gateway().snapshot();
         let (changed, version) = self.state(|state| {
-            state.chosen.switch(switched);
+            Arc::make_mut(&mut state.chosen).switch(switched);
             (state.update(exposure, &snapshot), state.version)
         });
         self.tell(changed).await;
