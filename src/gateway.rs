@@ -10,6 +10,7 @@
 
 mod bridge;
 mod error;
+mod finding;
 mod gateways;
 mod members;
 mod opening;
@@ -39,7 +40,7 @@ use crate::gateway::opening::{Progress, heartbeat, while_starting};
 use crate::gateway::sending::Sending;
 use crate::gateway::starting::Once;
 use crate::gateway::tasks::Tasks;
-use crate::name::{self, Place, ServerName, ToolId, ToolboxName};
+use crate::name::{Place, ServerName, ToolId, ToolboxName};
 use crate::policy::{Admission, Policy};
 use crate::raw::{self, Raw};
 use crate::toolbox::View;
@@ -55,8 +56,6 @@ pub use crate::gateway::snapshot::Snapshot;
 const OPEN_PATIENCE: Duration = Duration::from_secs(45);
 /// How many changed listings may wait to be published.
 const EVENTS: usize = 64;
-/// The most names that an error offers.
-const OFFERED: usize = 5;
 
 /// Everything behind the agents that can do the same: policy, servers, and what they have.
 pub struct Gateway {
@@ -178,14 +177,6 @@ impl Gateway {
     /// What everybody sees, as it changes.
     pub fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.snapshot.clone()
-    }
-
-    /// The toolbox called `name`.
-    pub fn toolbox(&self, name: &str) -> Result<&ToolboxConfig, CallError> {
-        self.config.toolbox(name).ok_or_else(|| CallError::UnknownToolbox {
-            wanted: name.to_owned(),
-            known: self.config.toolboxes.iter().map(|t| t.name.to_string()).collect(),
-        })
     }
 
     /// Starts a toolbox's servers, all at once, each only if it is not running.
@@ -467,72 +458,8 @@ impl Gateway {
         })
     }
 
-    /// The tool that a registered name means. A name of a server that has never been listed is
-    /// found by starting the servers that may have it.
-    pub async fn resolve(&self, name: &str, origin: Origin<'_>) -> Result<ToolId, CallError> {
-        self.recalled().await;
-        if let Some(tool) = self.snapshot().resolve(name) {
-            return Ok(tool.clone());
-        }
-        let mut failure = None;
-        for toolbox in &self.config.toolboxes {
-            let servers = toolbox.servers.iter().map(|server| &server.name);
-            for server in servers.filter(|server| name::may_belong_to(name, &toolbox.name, server))
-            {
-                let server_error = |error| CallError::Server { server: server.clone(), error };
-                let backend = match self.member(&toolbox.name, server) {
-                    Some(Member::Server(server)) => {
-                        server.backend(origin.agent, &self.pool).attach(origin.agent);
-                        &server.shared
-                    }
-                    Some(Member::Unsupported(why)) => {
-                        let error = backend::Error::StartFailed(Arc::clone(why));
-                        failure = failure.or(Some(server_error(error)));
-                        continue;
-                    }
-                    None => continue,
-                };
-                if self.snapshot().version(backend.id()) > 0 {
-                    continue;
-                }
-                let started = listed(backend, self.snapshots());
-                match while_starting(server, origin, started).await {
-                    Ok(()) => {
-                        if let Some(tool) = self.snapshot().resolve(name) {
-                            return Ok(tool.clone());
-                        }
-                    }
-                    Err(error) => {
-                        failure = failure.or(Some(server_error(error)));
-                    }
-                }
-            }
-        }
-        if let Some(failure) = failure {
-            return Err(failure);
-        }
-        let snapshot = self.snapshot();
-        let names = snapshot.names().map(name::ExposedName::as_str);
-        Err(CallError::UnknownTool {
-            wanted: name.to_owned(),
-            nearest: to_strings(name::nearest(name, names, OFFERED)),
-        })
-    }
-
     fn member(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Member> {
         self.members.get(&place(toolbox, server))
-    }
-
-    /// Says the same of a tool that is forbidden and of one that does not exist.
-    fn unknown_tool(&self, tool: &ToolId) -> CallError {
-        let view = self.snapshot().view(&tool.toolbox);
-        let of_server = view.tools.iter().filter(|shown| shown.id.server == tool.server);
-        let names: Vec<_> = of_server.map(|shown| shown.id.tool.as_str()).collect();
-        let mut nearest = name::nearest(&tool.tool, names.iter().copied(), OFFERED);
-        if nearest.is_empty() {
-            nearest = names.into_iter().take(OFFERED).collect();
-        }
-        CallError::UnknownTool { wanted: tool.to_string(), nearest: to_strings(nearest) }
     }
 }
 
@@ -543,10 +470,6 @@ fn place(toolbox: &ToolboxName, server: &ServerName) -> Place {
 fn places(config: &Config) -> impl Iterator<Item = (&ToolboxConfig, &ServerConfig)> {
     let toolboxes = config.toolboxes.iter();
     toolboxes.flat_map(|toolbox| toolbox.servers.iter().map(move |server| (toolbox, server)))
-}
-
-fn to_strings(names: Vec<&str>) -> Vec<String> {
-    names.into_iter().map(str::to_owned).collect()
 }
 
 /// Waits until a server runs and the snapshot shows what it has.

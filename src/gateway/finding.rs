@@ -1,0 +1,92 @@
+//! What is meant by a name: a toolbox, or a tool that may have to be listed first; and what to offer
+//! for a name that means nothing.
+
+use std::sync::Arc;
+
+use crate::backend;
+use crate::config::ToolboxConfig;
+use crate::gateway::members::Member;
+use crate::gateway::opening::while_starting;
+use crate::gateway::{CallError, Gateway, Origin, listed};
+use crate::name::{self, ToolId};
+
+/// The most names that an error offers.
+const OFFERED: usize = 5;
+
+impl Gateway {
+    /// The toolbox called `name`.
+    pub fn toolbox(&self, name: &str) -> Result<&ToolboxConfig, CallError> {
+        self.config.toolbox(name).ok_or_else(|| CallError::UnknownToolbox {
+            wanted: name.to_owned(),
+            known: self.config.toolboxes.iter().map(|t| t.name.to_string()).collect(),
+        })
+    }
+
+    /// The tool that a registered name means. A name of a server that has never been listed is
+    /// found by starting the servers that may have it.
+    pub async fn resolve(&self, name: &str, origin: Origin<'_>) -> Result<ToolId, CallError> {
+        self.recalled().await;
+        if let Some(tool) = self.snapshot().resolve(name) {
+            return Ok(tool.clone());
+        }
+        let mut failure = None;
+        for toolbox in &self.config.toolboxes {
+            let servers = toolbox.servers.iter().map(|server| &server.name);
+            for server in servers.filter(|server| name::may_belong_to(name, &toolbox.name, server))
+            {
+                let server_error = |error| CallError::Server { server: server.clone(), error };
+                let backend = match self.member(&toolbox.name, server) {
+                    Some(Member::Server(server)) => {
+                        server.backend(origin.agent, &self.pool).attach(origin.agent);
+                        &server.shared
+                    }
+                    Some(Member::Unsupported(why)) => {
+                        let error = backend::Error::StartFailed(Arc::clone(why));
+                        failure = failure.or(Some(server_error(error)));
+                        continue;
+                    }
+                    None => continue,
+                };
+                if self.snapshot().version(backend.id()) > 0 {
+                    continue;
+                }
+                let started = listed(backend, self.snapshots());
+                match while_starting(server, origin, started).await {
+                    Ok(()) => {
+                        if let Some(tool) = self.snapshot().resolve(name) {
+                            return Ok(tool.clone());
+                        }
+                    }
+                    Err(error) => {
+                        failure = failure.or(Some(server_error(error)));
+                    }
+                }
+            }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let snapshot = self.snapshot();
+        let names = snapshot.names().map(name::ExposedName::as_str);
+        Err(CallError::UnknownTool {
+            wanted: name.to_owned(),
+            nearest: to_strings(name::nearest(name, names, OFFERED)),
+        })
+    }
+
+    /// Says the same of a tool that is forbidden and of one that does not exist.
+    pub(crate) fn unknown_tool(&self, tool: &ToolId) -> CallError {
+        let view = self.snapshot().view(&tool.toolbox);
+        let of_server = view.tools.iter().filter(|shown| shown.id.server == tool.server);
+        let names: Vec<_> = of_server.map(|shown| shown.id.tool.as_str()).collect();
+        let mut nearest = name::nearest(&tool.tool, names.iter().copied(), OFFERED);
+        if nearest.is_empty() {
+            nearest = names.into_iter().take(OFFERED).collect();
+        }
+        CallError::UnknownTool { wanted: tool.to_string(), nearest: to_strings(nearest) }
+    }
+}
+
+fn to_strings(names: Vec<&str>) -> Vec<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
