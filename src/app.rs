@@ -14,12 +14,12 @@ use crate::app::reload::Reload;
 use crate::backend::PoolOptions;
 use crate::config::Config;
 use crate::frontend::{self, Host};
-use crate::gateway::{Gateway, Gateways};
+use crate::gateway::{Caller, Gateway, Gateways};
 use crate::wire::stdio;
 
 pub use crate::app::reload::Source;
 
-/// Serves one agent on standard input and output, until the input ends or a signal comes.
+/// Serves one agent, `caller`, on standard input and output, until the input ends or a signal comes.
 /// Returns when every server is gone, within 2 s. With a source, the configuration is read again
 /// when it changes, and at SIGHUP.
 ///
@@ -30,10 +30,11 @@ pub async fn serve_stdio(
     config: Config,
     source: Option<Source>,
     options: PoolOptions,
+    caller: Caller,
 ) -> Result<(), Stopped> {
     serve(config, source, options, |host, tasks, shutdown| async move {
         let (input, output) = stdio::streams();
-        frontend::serve(&host, input, output, &tasks, &shutdown).await;
+        frontend::serve(&host, caller, input, output, &tasks, &shutdown).await;
         tracing::info!("the agent has left");
     })
     .await
@@ -111,16 +112,17 @@ pub enum Stopped {
     NoRandomNumbers(#[source] getrandom::Error),
 }
 
-/// Does `work` with the servers of a configuration. Returns when every server is gone, be the work
+/// Does `work` with what `caller` may have of the servers of a configuration. Returns when every server is gone, be the work
 /// done or a signal have come.
 pub async fn with_gateway<T>(
     config: Config,
     options: PoolOptions,
+    caller: &Caller,
     work: impl AsyncFnOnce(&Gateway) -> T,
 ) -> Result<T, Stopped> {
     let tasks = TaskTracker::new();
     let gateways = Gateways::new(Arc::new(config), options, &tasks);
-    let gateway = gateways.for_capabilities(None);
+    let gateway = gateways.of(caller, None);
     let done = until_signal(work(&gateway)).await;
     gateways.shut_down().await;
     done

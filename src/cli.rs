@@ -30,7 +30,8 @@ use crate::builtin::{self, Builtin};
 use crate::cli::error::Error;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{self, Config, LoadError, Loaded, ToolMode};
-use crate::gateway::Gateway;
+use crate::gateway::{Caller, Gateway};
+use crate::name::AgentName;
 
 /// One MCP server between an agent and many
 ///
@@ -89,9 +90,20 @@ struct Global {
     )]
     mode: Option<ToolMode>,
     #[arg(
+        help = "Agent to serve, as policy calls it [env: MCP_WORKBENCH_AGENT]",
+        long,
+        global = true,
+        env = "MCP_WORKBENCH_AGENT",
+        hide_env = true,
+        value_name = "NAME",
+        help_heading = "Global options"
+    )]
+    agent: Option<String>,
+    #[arg(
         help = "Log: off, error, warn, info, debug or trace [env: WORKBENCH_LOG_LEVEL]",
         long,
         global = true,
+        hide_short_help = true,
         env = "WORKBENCH_LOG_LEVEL",
         hide_env = true,
         value_name = "LEVEL",
@@ -102,6 +114,7 @@ struct Global {
         help = "Where the log goes [env: WORKBENCH_LOG_FILE] [default: standard error]",
         long,
         global = true,
+        hide_short_help = true,
         env = "WORKBENCH_LOG_FILE",
         hide_env = true,
         value_name = "FILE",
@@ -112,6 +125,7 @@ struct Global {
         help = "Kept listings [env: MCP_WORKBENCH_CACHE] [default: the user's cache]",
         long,
         global = true,
+        hide_short_help = true,
         value_name = "FOLDER",
         help_heading = "Global options"
     )]
@@ -249,6 +263,12 @@ impl Global {
         Ok(loaded.map(|loaded| in_mode(loaded, self.mode)))
     }
 
+    /// Who is served.
+    fn caller(&self) -> Caller {
+        let agent = self.agent.as_deref().map(str::trim).filter(|agent| !agent.is_empty());
+        Caller { agent: agent.map(AgentName::new), toolbox: None }
+    }
+
     /// Where the configuration can be read again; the embedded one does not change.
     fn source(&self) -> Result<Option<app::Source>, Error> {
         if self.embedded_config {
@@ -279,7 +299,7 @@ fn with_gateway<T>(
     work: impl AsyncFnOnce(&Gateway) -> T,
 ) -> Result<T, Error> {
     let options = pool_options(global.store());
-    block_on(app::with_gateway(config, options, work))?.map_err(Error::internal)
+    block_on(app::with_gateway(config, options, &global.caller(), work))?.map_err(Error::internal)
 }
 
 /// What servers are started with: our environment and our executable.

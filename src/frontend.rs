@@ -34,7 +34,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::frontend::parked::AllParked;
 use crate::frontend::session::Session;
-use crate::gateway::Gateways;
+use crate::gateway::{Caller, Gateways};
 use crate::wire;
 use crate::wire::incoming::Incoming;
 
@@ -78,12 +78,13 @@ impl Host {
     }
 }
 
-/// Serves one agent over its streams until its output ends or `shutdown` is cancelled.
+/// Serves one agent, `caller`, over its streams until its output ends or `shutdown` is cancelled.
 ///
 /// Calls that are still running then are given up, after 300 ms in the first case; their servers
 /// are the gateway's business.
 pub async fn serve<R, W>(
     host: &Host,
+    caller: Caller,
     reader: R,
     writer: W,
     tasks: &TaskTracker,
@@ -95,7 +96,7 @@ pub async fn serve<R, W>(
     let max = host.gateways.config().limits.max_message_bytes;
     let (mut messages, notifier) = wire::agent::connect(reader, writer, max, tasks);
     let last_words = notifier.clone();
-    let session = Session::new(host, Some(notifier));
+    let session = Session::new(host, caller, Some(notifier));
     let mut ending = pin!(shutdown.cancelled());
     // Dropped on return, which ends what still runs.
     let mut calls = JoinSet::new();

@@ -57,6 +57,10 @@ name_type! {
     /// The key of an entry under `toolboxes`.
     ToolboxName
 }
+name_type! {
+    /// What an agent is called by whoever says who it is: the command line, or its token.
+    AgentName
+}
 
 /// Which tool is meant: its name, its server, and the toolbox they stand in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,10 +1,12 @@
 //! Policy: who may see and call what. Every surface asks it, and only it can make a [`Permit`].
 
+use std::sync::Arc;
+
 use foldhash::{HashMap, HashSet};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::config::{Config, ServerConfig};
-use crate::name::{ServerName, ToolId, ToolboxName};
+use crate::config::{Config, ServerConfig, ToolMode};
+use crate::name::{AgentName, ServerName, ToolId, ToolboxName};
 
 /// Proof that policy allowed one tool. A backend calls nothing without it.
 #[derive(Debug)]
@@ -27,7 +29,39 @@ pub struct Admission(());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial;
 
-/// The rules of one configuration. What no rule speaks of is allowed.
+/// The rules of one configuration, for every agent.
+#[derive(Debug)]
+pub struct Policies {
+    config: Arc<Config>,
+}
+
+impl Policies {
+    /// Takes the rules out of a configuration.
+    pub fn new(config: Arc<Config>) -> Self {
+        Self { config }
+    }
+
+    /// The rules for one agent; `None`: one without a name.
+    pub fn of(&self, _agent: Option<&AgentName>) -> Arc<Policy> {
+        Arc::new(Policy::new(&self.config))
+    }
+
+    /// What of the configuration an agent may know of; of one toolbox alone, if that is all it
+    /// wants: then everything in it is shown from the start.
+    pub fn seen_by(
+        &self,
+        _agent: Option<&AgentName>,
+        toolbox: Option<&ToolboxName>,
+    ) -> Arc<Config> {
+        let Some(toolbox) = toolbox else { return Arc::clone(&self.config) };
+        let mut seen = (*self.config).clone();
+        seen.toolboxes.retain(|other| other.name == *toolbox);
+        seen.mode = ToolMode::Direct;
+        Arc::new(seen)
+    }
+}
+
+/// The rules of one configuration for one agent. What no rule speaks of is allowed.
 #[derive(Debug)]
 pub struct Policy {
     rules: HashMap<ToolboxName, HashMap<ServerName, Rules>>,

@@ -18,7 +18,9 @@ use mcp_workbench::backend::{LogLevel, Outcome, PoolOptions, events};
 use mcp_workbench::config::{
     Config, HttpLaunch, Launch, Limits, Protocol, ServerConfig, ToolMode, ToolboxConfig,
 };
-use mcp_workbench::gateway::{CallError, Event, Gateway, Gateways, Origin, Presence, Question};
+use mcp_workbench::gateway::{
+    CallError, Caller, Event, Gateway, Gateways, Origin, Presence, Question,
+};
 use mcp_workbench::name::{Place, ServerName, ToolId, ToolboxName};
 use mcp_workbench::raw::{Member, Raw};
 use serde_json::{Map, Value, json};
@@ -65,7 +67,7 @@ async fn run(url: &str, wanted: &Wanted) -> Result<(), String> {
     let tasks = TaskTracker::new();
     let gateways = Gateways::new(Arc::new(config), PoolOptions::default(), &tasks);
     let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
-    let gateway = gateways.for_capabilities(Some(&Raw::encode(&capabilities)));
+    let gateway = gateways.of(&Caller::NOBODY, Some(&Raw::encode(&capabilities)));
     let (events, heard) = events::channel(64);
     tasks.spawn(answer_questions(heard));
     let agent = Presence::new(Some(events.clone()));

@@ -169,6 +169,7 @@ pub(crate) fn explain(error: &CallError) -> Error {
             list(nearest.iter().take(OFFERED).map(String::as_str))
         )),
         CallError::UnknownThing { .. } => failed,
+        CallError::Refused { hint, .. } => failed.hint(hint),
         CallError::BadArguments { tool, mismatches } => {
             let failed = Error::failed(format!("{error}, so it was not called"));
             let causes = mismatches.iter().map(ToString::to_string);

@@ -47,7 +47,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
               hint: `mcp-workbench demo` shows what an agent sees",
         );
     }
-    block_on(app::serve_stdio(loaded.config, source, pool_options(global.store())))?
+    let options = pool_options(global.store());
+    block_on(app::serve_stdio(loaded.config, source, options, global.caller()))?
         .map_err(Error::internal)?;
     Ok(ExitCode::SUCCESS)
 }

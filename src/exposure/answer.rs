@@ -41,6 +41,7 @@ pub(crate) fn explain(error: &CallError) -> String {
         CallError::UnknownTool { nearest, .. } => {
             format!("{error}. Did you mean: {}?", offer(nearest))
         }
+        CallError::Refused { hint, .. } => format!("{error}.\nWhat to do: {hint}."),
         CallError::UnknownThing { .. } => format!("{error}."),
         CallError::BadArguments { mismatches, .. } => {
             let mismatches: Vec<_> = mismatches.iter().map(|m| format!("- {m}")).collect();

@@ -81,13 +81,14 @@ pub(crate) struct Passed {
 
 /// Where a request comes from.
 pub(crate) fn origin<'a>(
-    session: &Session,
+    session: &'a Session,
     presence: &'a Presence,
     meta: &'a RequestMeta,
     events: &'a events::Sender,
 ) -> Origin<'a> {
     Origin {
         agent: presence,
+        caller: session.caller(),
         is_modern: meta.is_modern,
         meta: &meta.passed_on,
         log: session.log(meta),

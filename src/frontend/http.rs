@@ -41,6 +41,7 @@ use crate::frontend::http::message::Message;
 use crate::frontend::http::response::{Refusal, Reply, bad_request};
 use crate::frontend::http::sessions::{Connected, Sessions};
 use crate::frontend::http::stream::Reader;
+use crate::gateway::Caller;
 
 /// Where agents are served.
 pub const ENDPOINT: &str = "/mcp";
@@ -124,16 +125,17 @@ impl Server {
             let refusal = Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, &message);
             return refusal.reply(None);
         }
+        let caller = Caller::NOBODY;
         let answered = match head.method {
-            Method::POST => self.post(&head, body).await,
-            Method::GET => self.get(&head.headers),
-            Method::DELETE => self.delete(&head.headers),
+            Method::POST => self.post(&head, body, &caller).await,
+            Method::GET => self.get(&head.headers, &caller),
+            Method::DELETE => self.delete(&head.headers, &caller),
             _ => Err(not_allowed()),
         };
         answered.unwrap_or_else(|refusal| refusal.reply(None))
     }
 
-    async fn post(&self, head: &Parts, body: Body) -> Result<Reply, Refusal> {
+    async fn post(&self, head: &Parts, body: Body, caller: &Caller) -> Result<Reply, Refusal> {
         let headers = &head.headers;
         if !headers::is_json(headers) {
             let message = "Content-Type must be application/json";
@@ -146,9 +148,9 @@ impl Server {
         }
         let message = Message::read(self.read(body).await?)?;
         let answered = if message.is_modern(headers) {
-            self.modern(&message, headers, accepts).await
+            self.modern(&message, headers, accepts, caller).await
         } else {
-            self.legacy(&message, headers, accepts).await
+            self.legacy(&message, headers, accepts, caller).await
         };
         Ok(answered.unwrap_or_else(|refusal| refusal.reply(message.id.as_ref())))
     }
@@ -169,27 +171,28 @@ impl Server {
         })
     }
 
-    /// The session that a request names.
-    fn session(&self, headers: &HeaderMap) -> Result<Arc<Connected>, Refusal> {
+    /// The session that a request names, if it is the caller's.
+    fn session(&self, headers: &HeaderMap, caller: &Caller) -> Result<Arc<Connected>, Refusal> {
         let id = one(headers, SESSION).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
         let id = id.ok_or_else(|| {
             let message = "the Mcp-Session-Id header is missing; a session begins with initialize";
             bad_request(INVALID_REQUEST, message)
         })?;
-        self.sessions.get(id).ok_or_else(|| {
+        let session = self.sessions.get(id).filter(|found| found.session.caller() == caller);
+        session.ok_or_else(|| {
             let message = "there is no such session, or not any more; begin one with initialize";
             Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message)
         })
     }
 
-    fn get(&self, headers: &HeaderMap) -> Result<Reply, Refusal> {
+    fn get(&self, headers: &HeaderMap, caller: &Caller) -> Result<Reply, Refusal> {
         if !headers.contains_key(SESSION) {
             return Err(not_allowed());
         }
         if !Accepts::read(headers).events {
             return Err(not_acceptable("text/event-stream"));
         }
-        let connected = self.session(headers)?;
+        let connected = self.session(headers, caller)?;
         connected.touch();
         let last =
             one(headers, LAST_EVENT).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
@@ -209,11 +212,11 @@ impl Server {
         Ok(response::events(receiver))
     }
 
-    fn delete(&self, headers: &HeaderMap) -> Result<Reply, Refusal> {
+    fn delete(&self, headers: &HeaderMap, caller: &Caller) -> Result<Reply, Refusal> {
         if !headers.contains_key(SESSION) {
             return Err(not_allowed());
         }
-        let connected = self.session(headers)?;
+        let connected = self.session(headers, caller)?;
         self.sessions.end(&connected.id);
         Ok(response::empty(StatusCode::NO_CONTENT))
     }

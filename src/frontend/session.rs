@@ -14,7 +14,7 @@ use crate::frontend::Host;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::profiles;
 use crate::frontend::shown::{Changed, Shown};
-use crate::gateway::{Event, Gateway, LogLevel, Origin, Presence, Question, Snapshot};
+use crate::gateway::{Caller, Event, Gateway, LogLevel, Origin, Presence, Question, Snapshot};
 use crate::name::ToolboxName;
 use crate::raw::Raw;
 use crate::wire::agent::Notifier;
@@ -39,6 +39,8 @@ pub(crate) struct Session {
     host: Host,
     /// How everything is presented to the agent for as long as it is there.
     mode: ToolMode,
+    /// Who the agent is.
+    caller: Caller,
     /// The agent as servers can reach it.
     presence: Presence,
     notifier: Option<Notifier>,
@@ -103,12 +105,13 @@ impl State {
 
 impl Session {
     /// A session with an agent; `notifier` is how it can be told what belongs to no request.
-    pub(crate) fn new(host: &Host, notifier: Option<Notifier>) -> Arc<Self> {
+    pub(crate) fn new(host: &Host, caller: Caller, notifier: Option<Notifier>) -> Arc<Self> {
         let (standing, events) = events::channel(EVENTS);
         let presence = Presence::new(notifier.is_some().then_some(standing));
         let session = Arc::new(Self {
             host: host.clone(),
-            mode: host.gateways.config().mode,
+            mode: host.gateways.mode(&caller),
+            caller,
             presence,
             notifier,
             introduced: OnceLock::new(),
@@ -131,7 +134,7 @@ impl Session {
 
     /// Takes note of what a legacy agent says that it can do, and of what its program is called.
     pub(crate) fn introduce(self: &Arc<Self>, capabilities: Raw, client: &str) {
-        let gateway = self.host.gateways.follow(Some(&capabilities));
+        let gateway = self.host.gateways.follow(&self.caller, Some(&capabilities));
         let introduced =
             Introduced { capabilities, client: Client::of(client), gateway: gateway.clone() };
         if self.introduced.set(introduced).is_ok() {
@@ -151,9 +154,9 @@ impl Session {
             (false, Some(introduced)) => {
                 self.present(introduced.gateway.borrow().clone(), &introduced.client)
             }
-            (false, None) => self.present(gateways.for_capabilities(None), &Client::of("")),
+            (false, None) => self.present(gateways.of(&self.caller, None), &Client::of("")),
             (true, _) => self.present(
-                gateways.for_capabilities(meta.capabilities.as_ref()),
+                gateways.of(&self.caller, meta.capabilities.as_ref()),
                 &Client::of(meta.client.as_deref().unwrap_or_default()),
             ),
         }
@@ -166,6 +169,11 @@ impl Session {
 
     pub(crate) fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// Who the agent is.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// The agent as servers can reach it from a request: a modern one is told nothing unasked.

@@ -54,6 +54,16 @@ pub enum CallError {
         /// In which ways.
         mismatches: Vec<Mismatch>,
     },
+    /// The tool is there, but this call of it is not let through.
+    #[error("`{tool}` was not called: {reason}")]
+    Refused {
+        /// The tool.
+        tool: ToolId,
+        /// Why not.
+        reason: String,
+        /// What to do about it.
+        hint: String,
+    },
     /// There is no such prompt or resource, or the agent may not know of it.
     #[error("there is no {what} `{wanted}`")]
     UnknownThing {

@@ -1,4 +1,7 @@
 //! What all gateways have in common, and which agents look through which.
+//!
+//! An agent looks at a configuration of its own: what of the file it may know of ([`Policies`]). So
+//! what it may not know is nowhere behind it, and no surface can tell of it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,18 +11,20 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{AgentId, Pool, PoolOptions};
-use crate::config::Config;
-use crate::gateway::Gateway;
-use crate::policy::Policy;
+use crate::config::{Config, ToolMode};
+use crate::gateway::{Caller, Gateway};
+use crate::policy::Policies;
 use crate::raw::{self, Raw};
 
-/// How many kinds of agents there may be, by what they say that they can do.
+/// How many gateways there may be before those go that nobody follows, and before agents are taken
+/// for such as can do nothing.
 const MAX_GATEWAYS: usize = 64;
 
-/// What all gateways have in common: the configuration, the policy, and the servers' processes.
+/// What all gateways have in common: the configuration, the policies, and the servers' processes.
 ///
 /// Servers behave by what their client can do (MCP, `ClientCapabilities`), so agents that can do
-/// different things look at them through different gateways.
+/// different things look at them through different gateways; and so do those that may do different
+/// things.
 pub struct Gateways {
     pool: Arc<Pool>,
     tasks: TaskTracker,
@@ -29,19 +34,26 @@ pub struct Gateways {
 struct State {
     served: Served,
     /// The gateways there are, and where each is told of when it is replaced.
-    made: HashMap<Bytes, watch::Sender<Arc<Gateway>>>,
+    made: HashMap<Audience, watch::Sender<Arc<Gateway>>>,
+}
+
+/// Those who look through one gateway.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Audience {
+    caller: Caller,
+    capabilities: Bytes,
 }
 
 /// What is served at one time.
 #[derive(Clone)]
 struct Served {
     config: Arc<Config>,
-    policy: Arc<Policy>,
+    policies: Arc<Policies>,
 }
 
 impl Served {
     fn new(config: Arc<Config>) -> Self {
-        Self { policy: Arc::new(Policy::new(&config)), config }
+        Self { policies: Arc::new(Policies::new(Arc::clone(&config))), config }
     }
 }
 
@@ -64,37 +76,71 @@ impl Gateways {
         self.state(|state| Arc::clone(&state.served.config))
     }
 
-    /// The gateway for agents that say this of what they can do; `None`: nothing.
-    pub fn for_capabilities(&self, capabilities: Option<&Raw>) -> Arc<Gateway> {
-        self.of(capabilities, |gateway| Arc::clone(&gateway.borrow()))
+    /// How everything is presented to an agent that comes now.
+    pub fn mode(&self, caller: &Caller) -> ToolMode {
+        if caller.toolbox.is_some() { ToolMode::Direct } else { self.config().mode }
+    }
+
+    /// Whether an agent may know of the one toolbox that it wants, if it wants one.
+    pub fn has_toolbox(&self, caller: &Caller) -> bool {
+        let Some(wanted) = &caller.toolbox else { return true };
+        self.state(|State { served, .. }| {
+            let seen = served.policies.seen_by(caller.agent.as_ref(), None);
+            seen.toolbox(wanted.as_str()).is_some()
+        })
+    }
+
+    /// The gateway for an agent that says this of what it can do; `None`: nothing.
+    pub fn of(&self, caller: &Caller, capabilities: Option<&Raw>) -> Arc<Gateway> {
+        self.slot(caller, capabilities, |gateway| Arc::clone(&gateway.borrow()))
     }
 
     /// The same, and those that take its place when another configuration is served.
-    pub fn follow(&self, capabilities: Option<&Raw>) -> watch::Receiver<Arc<Gateway>> {
-        self.of(capabilities, watch::Sender::subscribe)
+    pub fn follow(
+        &self,
+        caller: &Caller,
+        capabilities: Option<&Raw>,
+    ) -> watch::Receiver<Arc<Gateway>> {
+        self.slot(caller, capabilities, watch::Sender::subscribe)
     }
 
-    fn of<T>(
+    fn slot<T>(
         &self,
+        caller: &Caller,
         capabilities: Option<&Raw>,
         f: impl FnOnce(&watch::Sender<Arc<Gateway>>) -> T,
     ) -> T {
         let none = || raw::object([]);
         let mut capabilities = capabilities.cloned().unwrap_or_else(none);
+        let audience = |capabilities: &Raw| Audience {
+            caller: caller.clone(),
+            capabilities: Bytes::copy_from_slice(capabilities.as_bytes()),
+        };
         self.state(|State { served, made }| {
-            if made.len() >= MAX_GATEWAYS && !made.contains_key(capabilities.as_bytes()) {
-                capabilities = none();
+            let mut key = audience(&capabilities);
+            if made.len() >= MAX_GATEWAYS && !made.contains_key(&key) {
+                made.retain(|_, slot| slot.receiver_count() > 0);
+                if made.len() >= MAX_GATEWAYS {
+                    capabilities = none();
+                    key = audience(&capabilities);
+                }
             }
-            let key = Bytes::copy_from_slice(capabilities.as_bytes());
-            let new = || watch::channel(Arc::new(self.make(served, &capabilities, None))).0;
+            let new = || watch::channel(Arc::new(self.make(served, caller, &capabilities, None))).0;
             f(made.entry(key).or_insert_with(new))
         })
     }
 
-    fn make(&self, served: &Served, capabilities: &Raw, before: Option<&Gateway>) -> Gateway {
-        let Served { config, policy } = served.clone();
-        let gateway =
-            Gateway::new(config, policy, Arc::clone(&self.pool), capabilities, &self.tasks, before);
+    fn make(
+        &self,
+        served: &Served,
+        caller: &Caller,
+        capabilities: &Raw,
+        before: Option<&Gateway>,
+    ) -> Gateway {
+        let config = served.policies.seen_by(caller.agent.as_ref(), caller.toolbox.as_ref());
+        let policy = served.policies.of(caller.agent.as_ref());
+        let pool = Arc::clone(&self.pool);
+        let gateway = Gateway::new(config, policy, pool, capabilities, &self.tasks, before);
         if let Some(before) = before {
             gateway.follow(before);
         }
@@ -110,10 +156,10 @@ impl Gateways {
                 made.map(|(key, slot)| (key.clone(), Arc::clone(&slot.borrow()))).collect()
             })
         };
-        let current: Vec<(Bytes, Arc<Gateway>)> = current();
+        let current: Vec<(Audience, Arc<Gateway>)> = current();
         let mut next = HashMap::new();
         for (key, before) in current {
-            let gateway = self.make(&served, before.capabilities(), Some(&before));
+            let gateway = self.make(&served, &key.caller, before.capabilities(), Some(&before));
             // So that nobody sees less than there is.
             gateway.recalled().await;
             next.insert(key, gateway);
@@ -123,7 +169,7 @@ impl Gateways {
             for (key, slot) in &state.made {
                 let before = Arc::clone(&slot.borrow());
                 // One that was made meanwhile is nobody's for long yet.
-                let new = || self.make(&served, before.capabilities(), Some(&before));
+                let new = || self.make(&served, &key.caller, before.capabilities(), Some(&before));
                 let gateway = Arc::new(next.remove(key).unwrap_or_else(new));
                 slot.send_replace(Arc::clone(&gateway));
                 replaced.push((before, gateway));

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use crate::backend::{Call, LogLevel, Presence, events};
+use crate::gateway::Caller;
 use crate::raw::{Member, Raw};
 
 /// Where a request comes from, and what goes back there while it runs.
 #[derive(Clone, Copy)]
 pub struct Origin<'a> {
-    /// Whose it is.
+    /// Whose it is, as servers can reach it.
     pub agent: &'a Presence,
+    /// Who that is, as policy knows it.
+    pub caller: &'a Caller,
     /// Whether it is of the modern form (2026-07-28), where what the server asks is part of an
     /// answer.
     pub is_modern: bool,
@@ -28,6 +31,7 @@ impl<'a> Origin<'a> {
     pub fn nobody(agent: &'a Presence) -> Self {
         Self {
             agent,
+            caller: &Caller::NOBODY,
             is_modern: false,
             meta: &[],
             log: LogLevel::NOTHING,

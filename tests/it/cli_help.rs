@@ -32,7 +32,7 @@ fn every_command_has_help() {
 #[test]
 fn short_help_fits_one_screen() {
     let output = Bench::new().run_bare(["-h"]);
-    assert!(output.stdout.lines().count() <= 34, "{}", output.stdout);
+    assert!(output.stdout.lines().count() <= 36, "{}", output.stdout);
     insta::assert_snapshot!(output.stdout);
 }
 

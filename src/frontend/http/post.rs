@@ -19,6 +19,7 @@ use crate::frontend::http::sessions::Connected;
 use crate::frontend::http::stream::carry;
 use crate::frontend::http::{INVALID_REQUEST, Server, reader};
 use crate::frontend::session::Session;
+use crate::gateway::Caller;
 use crate::raw::Raw;
 use crate::wire::agent::Notifier;
 use crate::wire::cancellation::Cancellation;
@@ -48,6 +49,7 @@ impl Server {
         message: &Message,
         headers: &HeaderMap,
         accepts: Accepts,
+        caller: &Caller,
     ) -> Result<Reply, Refusal> {
         match message.kind {
             Kind::Request => {}
@@ -57,7 +59,7 @@ impl Server {
                 return Err(bad_request(INVALID_REQUEST, "nothing was asked, so nothing answered"));
             }
         }
-        let session = Session::new(&self.host, None);
+        let session = Session::new(&self.host, caller.clone(), None);
         headers::check(message, headers)?;
         if let (Some(tool), "tools/call") = (&message.name, message.method.as_str()) {
             let mirrored = mirrored(&session, message.meta.as_ref(), tool).await;
@@ -81,11 +83,12 @@ impl Server {
         message: &Message,
         headers: &HeaderMap,
         accepts: Accepts,
+        caller: &Caller,
     ) -> Result<Reply, Refusal> {
         let begins = message.kind == Kind::Request
             && message.method == "initialize"
             && !headers.contains_key(SESSION);
-        let connected = if begins { self.begin()? } else { self.session(headers)? };
+        let connected = if begins { self.begin(caller)? } else { self.session(headers, caller)? };
         connected.touch();
         let (writer, outbox) = Writer::detached();
         let request = match take(&connected.peer, &message.text, &writer)? {
@@ -111,7 +114,7 @@ impl Server {
     }
 
     /// Begins a session.
-    fn begin(&self) -> Result<Arc<Connected>, Refusal> {
+    fn begin(&self, caller: &Caller) -> Result<Arc<Connected>, Refusal> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|error| {
             let message = format!("no session id could be made: {error}");
@@ -121,7 +124,7 @@ impl Server {
         let (writer, outbox) = Writer::detached();
         let peer = Peer::new();
         let notifier = Notifier::new(peer.clone(), writer);
-        let session = Session::new(&self.host, Some(notifier));
+        let session = Session::new(&self.host, caller.clone(), Some(notifier));
         let ended = self.shutdown.child_token();
         let connected = Arc::new(Connected::new(id, session, peer, ended));
         // The first stream is that of what belongs to no request.

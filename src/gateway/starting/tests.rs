@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::backend::{PoolOptions, Record, Store};
 use crate::config;
-use crate::gateway::Gateways;
+use crate::gateway::{Caller, Gateways};
 
 const CONFIG: &str = r#"{"toolboxes": {"box": {"description": "x", "mcpServers": {
     "broken": {"command": "/no/such/program"},
@@ -29,7 +29,7 @@ async fn what_cannot_be_started_holds_up_nobody_and_is_told() {
     let store = Arc::new(Store::new(folder.path()));
     let options = || PoolOptions { store: Some(Arc::clone(&store)), ..PoolOptions::default() };
     let gateways = Gateways::new(Arc::clone(&config), options(), &tasks);
-    let gateway = gateways.for_capabilities(None);
+    let gateway = gateways.of(&Caller::NOBODY, None);
     let nobody = Presence::new(None);
     gateway.recalled().await;
     assert_eq!(names(gateway.unlisted()), ["broken"]);
@@ -55,7 +55,7 @@ async fn what_cannot_be_started_holds_up_nobody_and_is_told() {
     };
     store.keep(&reach, config::Protocol::Auto, &record).unwrap();
     let gateways = Gateways::new(config, options(), &tasks);
-    let gateway = gateways.for_capabilities(None);
+    let gateway = gateways.of(&Caller::NOBODY, None);
     gateway.ensure_listed(Origin::nobody(&nobody)).await;
     assert_eq!(names(gateway.unlisted()), [""; 0]);
     assert_eq!(names(gateway.remembered().into_iter().map(|(place, _)| place)), ["broken"]);

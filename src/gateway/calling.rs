@@ -1,0 +1,102 @@
+//! The path of a call: from a tool that is meant to what its server answers. Every other request
+//! of a server goes the last part of the way.
+
+use crate::backend::{self, Outcome};
+use crate::gateway::bridge::{self, InputRequired};
+use crate::gateway::error::server_error;
+use crate::gateway::members::Server;
+use crate::gateway::opening::while_starting;
+use crate::gateway::sending::Sending;
+use crate::gateway::{CallError, Gateway, Origin, listed};
+use crate::name::{Place, ToolId};
+use crate::raw::{self, Raw};
+
+impl Gateway {
+    /// Calls a tool, starting its server if need be. The answer is the server's own, untouched,
+    /// be it a result or an error of the protocol. Dropping the future cancels the call.
+    ///
+    /// `rest` is what the parameters have besides the name, the arguments and `_meta`.
+    pub async fn call(
+        &self,
+        tool: &ToolId,
+        arguments: Option<&Raw>,
+        rest: &[raw::Member],
+        origin: Origin<'_>,
+    ) -> Result<Outcome, CallError> {
+        let at = tool.place();
+        let server = self.server(&at)?;
+        // What it listed when it last ran may not be true any more, nor the tool's schema.
+        if self.snapshot().version(server.shared.id()) == 0 {
+            server.backend(origin.agent, &self.pool).attach(origin.agent);
+            let started = listed(&server.shared, self.snapshots());
+            Box::pin(while_starting(&tool.server, origin, started))
+                .await
+                .map_err(|error| server_error(&at, error))?;
+        }
+        let view = self.snapshot().view(&tool.toolbox);
+        let shown =
+            view.tool(tool.server.as_str(), &tool.tool).ok_or_else(|| self.unknown_tool(tool))?;
+        // The view shows nothing that policy denies; so denied and missing look alike.
+        let permit = self.policy.decide(&shown.own_id(), shown.has_namesake);
+        let permit = permit.map_err(|_| self.unknown_tool(tool))?;
+        let arguments = shown
+            .arguments(arguments)
+            .map_err(|mismatches| CallError::BadArguments { tool: tool.clone(), mismatches })?;
+        let sending = Sending::Call { permit: &permit, arguments: arguments.as_ref(), rest };
+        let outcome = self.pass(&at, server, origin, sending).await?;
+        Ok(self.tasks.learn(at, outcome))
+    }
+
+    /// Makes any other request of one server, starting it if need be, with these members of
+    /// `params`; everything else as for [`Gateway::call`].
+    pub async fn request(
+        &self,
+        at: &Place,
+        method: &str,
+        params: &[raw::Member],
+        origin: Origin<'_>,
+    ) -> Result<Outcome, CallError> {
+        let server = self.server(at)?;
+        let admission = self.admit(at)?;
+        let sending = Sending::Other { admission: &admission, method, params };
+        self.pass(at, server, origin, sending).await
+    }
+
+    /// Makes a request through the agent's own connection, again for as long as the server wants
+    /// to know more of an agent that has to be asked.
+    async fn pass(
+        &self,
+        at: &Place,
+        server: &Server,
+        origin: Origin<'_>,
+        sending: Sending<'_>,
+    ) -> Result<Outcome, CallError> {
+        let backend = server.backend(origin.agent, &self.pool);
+        let seat = backend.enter(origin.agent, origin.log, origin.events);
+        let failed = |error| server_error(at, error);
+        if backend.running().is_none() {
+            Box::pin(while_starting(&at.server, origin, backend.ready())).await.map_err(failed)?;
+        }
+        let mut added = Vec::new();
+        for _ in 0..bridge::MAX_ROUNDS {
+            let sent = sending.send(&backend, &added, origin, server.call_timeout, &seat);
+            let outcome = sent.await.map_err(failed)?;
+            let Outcome::Result(result) = &outcome else { return Ok(outcome) };
+            if !backend::may_ask(result) {
+                return Ok(outcome);
+            }
+            if !server.has_roots() && backend::asks_for_roots(result) {
+                return Ok(bridge::no_roots());
+            }
+            if origin.is_modern {
+                return Ok(outcome);
+            }
+            let Some(wanted) = InputRequired::read(result) else { return Ok(outcome) };
+            added = match Box::pin(wanted.resolve(origin.events)).await {
+                Ok(added) => added,
+                Err(outcome) => return Ok(outcome),
+            };
+        }
+        Ok(bridge::too_many_rounds())
+    }
+}
