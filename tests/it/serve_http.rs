@@ -66,19 +66,6 @@ impl Session {
     }
 }
 
-/// A request of the newest revision.
-fn modern(http: Http, method: &str, params: Value, headers: &[(&str, &str)]) -> Response {
-    let mut params = params;
-    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
-    let capabilities = &mut params["_meta"]["io.modelcontextprotocol/clientCapabilities"];
-    if capabilities.is_null() {
-        *capabilities = json!({});
-    }
-    let usual = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method)];
-    let headers: Vec<_> = usual.into_iter().chain(headers.iter().copied()).collect();
-    http.post(&headers, &request(7, method, params))
-}
-
 #[test]
 fn a_session_from_its_beginning_to_its_end() {
     let (_program, http) = serve();
@@ -98,15 +85,52 @@ fn a_session_from_its_beginning_to_its_end() {
 }
 
 #[test]
+fn one_toolbox_is_served_alone_with_everything_in_it() {
+    let bench = Bench::new().server("box", "fake", fake(json!({ "tools": ["echo"] }))).server(
+        "other box",
+        "other",
+        fake(json!({ "tools": ["count"] })),
+    );
+    let (_program, http) = bench.http();
+    let tools = |path: &str| {
+        let answer = http.modern_at(path, "tools/list", json!({}), &[]).json();
+        let tools = answer["result"]["tools"].as_array().expect("a list").clone();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let (one, other): (Vec<String>, Vec<String>) = (tools("/mcp/box"), tools("/mcp/other%20box"));
+    assert_eq!((one, other), (vec!["echo".to_owned()], vec!["count".to_owned()]));
+
+    let params = json!({ "name": "count", "arguments": {} });
+    let name = ("Mcp-Name", "count");
+    let answer = http.modern_at("/mcp/box", "tools/call", params, &[name]).json();
+    assert!(answer["error"]["message"].is_string() || answer["result"]["isError"] == true);
+
+    let answer = http.modern_at("/mcp/no-box", "tools/list", json!({}), &[]);
+    assert_eq!((answer.status, answer.json()["error"]["code"].clone()), (404, json!(-32600)));
+    // A session begun there is not one of everything.
+    let session = Session::begin(http);
+    let answer = http.send("GET", "/mcp/box", &session.headers(), "");
+    assert_eq!(answer.status, 404);
+}
+
+#[test]
+fn whoever_looks_after_it_is_told_that_it_is_alive() {
+    let (_program, http) = serve();
+    let alive = http.send("GET", "/health", &[], "");
+    assert_eq!((alive.status, alive.json()), (200, json!({ "status": "alive" })));
+    assert_eq!(http.send("POST", "/health", &[], "").status, 405);
+}
+
+#[test]
 fn a_request_of_the_newest_revision_needs_no_session() {
     let (_program, http) = serve();
-    let found = modern(http, "server/discover", json!({}), &[]);
+    let found = http.modern("server/discover", json!({}), &[]);
     assert_eq!((found.status, found.header("mcp-session-id")), (200, None));
     let found = found.json();
     assert_eq!(found["id"], 7);
     assert!(found["result"]["supportedVersions"].as_array().is_some_and(|all| !all.is_empty()));
     let name = ("Mcp-Name", "use_tool");
-    let answer = modern(http, "tools/call", tool("echo", json!({"text": "hello"})), &[name]);
+    let answer = http.modern("tools/call", tool("echo", json!({"text": "hello"})), &[name]);
     assert_eq!(answer.status, 200);
     assert_eq!(answer.json()["result"]["resultType"], "complete");
 
@@ -115,10 +139,10 @@ fn a_request_of_the_newest_revision_needs_no_session() {
         (status, response.json()["error"]["code"].clone())
     };
     let call = || tool("echo", json!({}));
-    assert_eq!(refused(modern(http, "tools/call", call(), &[])), (400, json!(-32020)));
+    assert_eq!(refused(http.modern("tools/call", call(), &[])), (400, json!(-32020)));
     let other = ("Mcp-Name", "open_toolbox");
-    assert_eq!(refused(modern(http, "tools/call", call(), &[other])), (400, json!(-32020)));
-    assert_eq!(refused(modern(http, "no/such/method", json!({}), &[])), (404, json!(-32601)));
+    assert_eq!(refused(http.modern("tools/call", call(), &[other])), (400, json!(-32020)));
+    assert_eq!(refused(http.modern("no/such/method", json!({}), &[])), (404, json!(-32601)));
     assert_eq!(http.send("GET", "/mcp", &[], "").status, 405);
 }
 
@@ -171,7 +195,7 @@ fn what_a_server_asks_is_answered_in_another_request_of_the_newest_revision() {
         for (key, value) in more.as_object().into_iter().flatten() {
             params[key] = value.clone();
         }
-        let answer = modern(http, "tools/call", params, &[("Mcp-Name", "use_tool")]);
+        let answer = http.modern("tools/call", params, &[("Mcp-Name", "use_tool")]);
         assert_eq!(answer.status, 200);
         answer.json()["result"].clone()
     };
@@ -193,12 +217,12 @@ fn a_client_that_closes_its_stream_cancels_a_request_of_the_newest_revision() {
     let mut params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 20 }));
     params["_meta"] = json!({ "progressToken": "mine" });
     let name = ("Mcp-Name", "use_tool");
-    let mut stream = modern(http, "tools/call", params, &[name]);
+    let mut stream = http.modern("tools/call", params, &[name]);
     assert!(stream.event().is_some());
     drop(stream);
     // Nothing tells of the cancellation but the server, which has to be asked.
     loop {
-        let count = modern(http, "tools/call", tool("count", json!({})), &[name]).json();
+        let count = http.modern("tools/call", tool("count", json!({})), &[name]).json();
         let cancelled = count["result"]["structuredContent"]["cancelled"].as_array();
         if cancelled.is_some_and(|cancelled| cancelled.len() == 1) {
             break;

@@ -12,12 +12,13 @@ use tokio::time::timeout;
 
 use crate::frontend::dispatch;
 use crate::frontend::era::RequestMeta;
+use crate::frontend::http::endpoint::reader;
 use crate::frontend::http::headers::{self, Accepts, SESSION};
 use crate::frontend::http::message::{Kind, Message};
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
 use crate::frontend::http::sessions::Connected;
 use crate::frontend::http::stream::carry;
-use crate::frontend::http::{INVALID_REQUEST, Server, reader};
+use crate::frontend::http::{INTERNAL_ERROR, INVALID_REQUEST, Server};
 use crate::frontend::session::Session;
 use crate::gateway::Caller;
 use crate::raw::Raw;
@@ -30,9 +31,6 @@ use crate::wire::writer::{self, Outbox, Writer};
 /// How long the first message is waited for before the client is shown that we are at it. Clients
 /// give up on a response that does not begin within minutes.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// JSON-RPC: something went wrong here.
-const INTERNAL_ERROR: i64 = -32603;
 
 /// Whose request it is.
 enum Whose {

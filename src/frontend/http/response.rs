@@ -4,11 +4,12 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use axum::body::Body;
+use axum::response::Response;
 use bytes::Bytes;
-use http_body_util::{Either, Full};
-use hyper::body::{Body, Frame};
+use hyper::StatusCode;
+use hyper::body::Frame;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
-use hyper::{Response, StatusCode};
 use tokio::sync::mpsc;
 
 use crate::raw::{self, Raw};
@@ -20,12 +21,12 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const EVENTS: &str = "text/event-stream";
 
 /// An answer over HTTP.
-pub(crate) type Reply = Response<Either<Full<Bytes>, Events>>;
+pub(crate) type Reply = Response;
 
 /// A stream of events, which ends when its sender does.
-pub(crate) struct Events(pub(crate) mpsc::Receiver<Bytes>);
+struct Events(mpsc::Receiver<Bytes>);
 
-impl Body for Events {
+impl hyper::body::Body for Events {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -73,12 +74,12 @@ pub(crate) fn bad_request(code: i64, message: &str) -> Refusal {
 
 /// One message as the whole body.
 pub(crate) fn message(status: StatusCode, text: Bytes) -> Reply {
-    reply(status, Either::Left(Full::new(text)), &[(CONTENT_TYPE, JSON)])
+    reply(status, Body::from(text), &[(CONTENT_TYPE, JSON)])
 }
 
 /// No body at all.
 pub(crate) fn empty(status: StatusCode) -> Reply {
-    reply(status, Either::Left(Full::default()), &[])
+    reply(status, Body::empty(), &[])
 }
 
 /// A stream of events.
@@ -86,14 +87,10 @@ pub(crate) fn events(events: mpsc::Receiver<Bytes>) -> Reply {
     let buffering = HeaderName::from_static("x-accel-buffering");
     let headers =
         [(CONTENT_TYPE, EVENTS), (CACHE_CONTROL, "no-cache, no-transform"), (buffering, "no")];
-    reply(StatusCode::OK, Either::Right(Events(events)), &headers)
+    reply(StatusCode::OK, Body::new(Events(events)), &headers)
 }
 
-fn reply(
-    status: StatusCode,
-    body: Either<Full<Bytes>, Events>,
-    headers: &[(HeaderName, &'static str)],
-) -> Reply {
+fn reply(status: StatusCode, body: Body, headers: &[(HeaderName, &'static str)]) -> Reply {
     let mut reply = Response::new(body);
     *reply.status_mut() = status;
     for (name, value) in headers {

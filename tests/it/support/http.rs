@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Agent, DEADLINE};
 
@@ -21,6 +21,30 @@ impl Http {
     /// them.
     pub(crate) fn post(self, headers: &[(&str, &str)], message: &Value) -> Response {
         self.send("POST", "/mcp", headers, &message.to_string())
+    }
+
+    /// Makes a request of the newest revision.
+    pub(crate) fn modern(self, method: &str, params: Value, headers: &[(&str, &str)]) -> Response {
+        self.modern_at("/mcp", method, params, headers)
+    }
+
+    /// The same, at another path.
+    pub(crate) fn modern_at(
+        self,
+        path: &str,
+        method: &str,
+        mut params: Value,
+        headers: &[(&str, &str)],
+    ) -> Response {
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        let capabilities = &mut params["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+        if capabilities.is_null() {
+            *capabilities = json!({});
+        }
+        let message = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        let usual = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method)];
+        let headers: Vec<_> = usual.into_iter().chain(headers.iter().copied()).collect();
+        self.send("POST", path, &headers, &message.to_string())
     }
 
     /// Sends a request on a connection of its own, and reads the head of the response.

@@ -1,0 +1,170 @@
+//! The endpoint of agents, `/mcp` and `/mcp/<toolbox>`: what a request wants, and of which session.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, StatusCode};
+use tokio::sync::mpsc;
+
+use crate::frontend::http::headers::{self, Accepts, LAST_EVENT, PROTOCOL_VERSION, SESSION, one};
+use crate::frontend::http::message::Message;
+use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
+use crate::frontend::http::sessions::{self, Connected};
+use crate::frontend::http::stream::{self, Reader};
+use crate::frontend::http::{INVALID_REQUEST, Server, identity};
+use crate::gateway::Caller;
+use crate::name::ToolboxName;
+
+/// The first revision that knows events without data.
+const KNOWS_PRIMING: &str = "2025-11-25";
+
+/// Answers whoever wants everything.
+pub(crate) async fn everything(State(server): State<Arc<Server>>, request: Request) -> Reply {
+    server.answer(request, None).await
+}
+
+/// Answers whoever wants one toolbox.
+pub(crate) async fn one_toolbox(
+    State(server): State<Arc<Server>>,
+    Path(toolbox): Path<String>,
+    request: Request,
+) -> Reply {
+    server.answer(request, Some(ToolboxName::new(&toolbox))).await
+}
+
+impl Server {
+    async fn answer(&self, request: Request, toolbox: Option<ToolboxName>) -> Reply {
+        let (head, body) = request.into_parts();
+        let caller = match identity::caller(&head) {
+            Ok(caller) => Caller { toolbox, ..caller },
+            Err(reply) => return reply,
+        };
+        if !self.host.gateways.has_toolbox(&caller) {
+            // What is forbidden is not there.
+            let message = "there is no such toolbox; all that there are are served at /mcp";
+            let refusal = Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message);
+            return refusal.reply(None);
+        }
+        let answered = match head.method {
+            Method::POST => self.post(&head, body, &caller).await,
+            Method::GET => self.get(&head.headers, &caller),
+            Method::DELETE => self.delete(&head.headers, &caller),
+            _ => Err(not_allowed()),
+        };
+        answered.unwrap_or_else(|refusal| refusal.reply(None))
+    }
+
+    async fn post(&self, head: &Parts, body: Body, caller: &Caller) -> Result<Reply, Refusal> {
+        let headers = &head.headers;
+        if !headers::is_json(headers) {
+            let message = "Content-Type must be application/json";
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return Err(Refusal::new(status, INVALID_REQUEST, message));
+        }
+        let accepts = Accepts::read(headers);
+        if !accepts.json && !accepts.events {
+            return Err(not_acceptable("application/json and text/event-stream"));
+        }
+        let message = Message::read(self.read(body).await?)?;
+        let answered = if message.is_modern(headers) {
+            self.modern(&message, headers, accepts, caller).await
+        } else {
+            self.legacy(&message, headers, accepts, caller).await
+        };
+        Ok(answered.unwrap_or_else(|refusal| refusal.reply(message.id.as_ref())))
+    }
+
+    async fn read(&self, body: Body) -> Result<Bytes, Refusal> {
+        let body = Limited::new(body, self.max).collect().await;
+        body.map(Collected::to_bytes).map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                let message = format!(
+                    "the message is longer than the {} bytes that this server takes \
+                     (limits.maxMessageBytes)",
+                    self.max
+                );
+                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &message)
+            } else {
+                bad_request(INVALID_REQUEST, &format!("the message did not come whole: {error}"))
+            }
+        })
+    }
+
+    /// The session that a request names, if it is the caller's.
+    pub(crate) fn session(
+        &self,
+        headers: &HeaderMap,
+        caller: &Caller,
+    ) -> Result<Arc<Connected>, Refusal> {
+        let id = one(headers, SESSION).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
+        let id = id.ok_or_else(|| {
+            let message = "the Mcp-Session-Id header is missing; a session begins with initialize";
+            bad_request(INVALID_REQUEST, message)
+        })?;
+        let session = self.sessions.get(id).filter(|found| found.session.caller() == caller);
+        session.ok_or_else(|| {
+            let message = "there is no such session, or not any more; begin one with initialize";
+            Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message)
+        })
+    }
+
+    fn get(&self, headers: &HeaderMap, caller: &Caller) -> Result<Reply, Refusal> {
+        if !headers.contains_key(SESSION) {
+            return Err(not_allowed());
+        }
+        if !Accepts::read(headers).events {
+            return Err(not_acceptable("text/event-stream"));
+        }
+        let connected = self.session(headers, caller)?;
+        connected.touch();
+        let last =
+            one(headers, LAST_EVENT).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
+        let position = last.map(|last| stream::position(last).ok_or(last)).transpose();
+        let (number, after) = match position {
+            Ok(Some((number, after))) => (number, Some(after)),
+            Ok(None) => (sessions::OWN_STREAM, None),
+            Err(last) => {
+                let message = format!("`{last}` is no event of ours");
+                return Err(bad_request(INVALID_REQUEST, &message));
+            }
+        };
+        let (events, receiver) = mpsc::channel(1);
+        if !connected.read(number, reader(headers, events, after)) {
+            return Err(bad_request(INVALID_REQUEST, "that stream is not kept any more"));
+        }
+        Ok(response::events(receiver))
+    }
+
+    fn delete(&self, headers: &HeaderMap, caller: &Caller) -> Result<Reply, Refusal> {
+        if !headers.contains_key(SESSION) {
+            return Err(not_allowed());
+        }
+        let connected = self.session(headers, caller)?;
+        self.sessions.end(&connected.id);
+        Ok(response::empty(StatusCode::NO_CONTENT))
+    }
+}
+
+/// Who reads the stream that is answered with.
+pub(crate) fn reader(
+    headers: &HeaderMap,
+    events: mpsc::Sender<Bytes>,
+    after: Option<u64>,
+) -> Reader {
+    let is_primed = one(headers, PROTOCOL_VERSION).is_ok_and(|said| said == Some(KNOWS_PRIMING));
+    Reader { events, after, is_primed }
+}
+
+fn not_allowed() -> Refusal {
+    let message = "POST messages; GET and DELETE need the Mcp-Session-Id of a session";
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, INVALID_REQUEST, message)
+}
+
+fn not_acceptable(types: &str) -> Refusal {
+    let message = format!("Accept must have {types}");
+    Refusal::new(StatusCode::NOT_ACCEPTABLE, INVALID_REQUEST, &message)
+}
