@@ -3,6 +3,7 @@
 mod reload;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -13,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::app::reload::Reload;
 use crate::backend::PoolOptions;
 use crate::config::Config;
+use crate::frontend::http::Ending;
 use crate::frontend::{self, Host};
 use crate::gateway::{Caller, Gateway, Gateways};
 use crate::wire::stdio;
@@ -32,7 +34,7 @@ pub async fn serve_stdio(
     options: PoolOptions,
     caller: Caller,
 ) -> Result<(), Stopped> {
-    serve(config, source, options, |host, tasks, shutdown| async move {
+    serve(config, source, options, None, |host, tasks, shutdown| async move {
         let (input, output) = stdio::streams();
         frontend::serve(&host, caller, input, output, &tasks, &shutdown).await;
         tracing::info!("the agent has left");
@@ -40,8 +42,9 @@ pub async fn serve_stdio(
     .await
 }
 
-/// Serves the agents that come to `listener` over HTTP, until a signal comes. Returns when every
-/// server is gone, within 2 s. The configuration is read again as in [`serve_stdio`].
+/// Serves the agents that come to `listener` over HTTP, until a signal comes. What is under way then
+/// is finished, within `grace` and if no other signal comes; it returns when every server is gone,
+/// within 3 s more. The configuration is read again as in [`serve_stdio`].
 ///
 /// # Errors
 ///
@@ -51,21 +54,26 @@ pub async fn serve_http(
     source: Option<Source>,
     options: PoolOptions,
     listener: TcpListener,
+    grace: Duration,
 ) -> Result<(), Stopped> {
     if let Ok(address) = listener.local_addr() {
         tracing::info!("serving MCP at http://{address}{}", frontend::http::ENDPOINT);
     }
-    serve(config, source, options, |host, tasks, shutdown| async move {
-        frontend::http::serve(host, listener, &tasks, &shutdown).await;
+    let draining = CancellationToken::new();
+    serve(config, source, options, Some(draining.clone()), |host, tasks, shutdown| async move {
+        let ending = Ending { draining, grace, shutdown };
+        frontend::http::serve(host, listener, &tasks, ending).await;
     })
     .await
 }
 
-/// Serves agents as `frontend` does, until it returns or a signal comes.
+/// Serves agents as `frontend` does, until it returns or a signal comes. Where there is `draining`,
+/// the first signal cancels that, and only the second ends what `frontend` does.
 async fn serve<F>(
     config: Config,
     source: Option<Source>,
     options: PoolOptions,
+    draining: Option<CancellationToken>,
     frontend: impl FnOnce(Host, TaskTracker, CancellationToken) -> F,
 ) -> Result<(), Stopped>
 where
@@ -83,8 +91,13 @@ where
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(reload));
     }
     // In a task of its own: each time the main future of a runtime is woken costs a system call.
-    let agents = tasks.spawn(frontend(host, tasks.clone(), shutdown.clone()));
-    let ended = signals.until(agents).await;
+    let mut agents = tasks.spawn(frontend(host, tasks.clone(), shutdown.clone()));
+    let mut ended = signals.until(&mut agents).await;
+    if let (Err(stopped), Some(draining)) = (&ended, draining) {
+        tracing::info!("{stopped}; another signal ends everything at once");
+        draining.cancel();
+        ended = signals.until(agents).await;
+    }
     match &ended {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::error!(%error, "the session was lost"),

@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::header::{HeaderName, HeaderValue};
+use ::http::header::{HeaderName, HeaderValue};
 use url::Url;
 
 use crate::name::{self, ServerName, ToolboxName};
 
+pub use self::http::HttpConfig;
 pub use clients::ClientConfig;
 pub use dialect::Dialect;
 pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse};
@@ -32,6 +33,7 @@ mod expand;
 mod file;
 mod finding;
 mod foreign;
+mod http;
 pub mod import;
 mod limits;
 mod raw;
@@ -52,6 +54,8 @@ pub struct Config {
     pub max_tool_name_length: usize,
     /// Bounds on what passes through.
     pub limits: Limits,
+    /// Bounds on what agents may cost over HTTP (`http`).
+    pub http: HttpConfig,
     /// `activeToolsets`: globs over `<namespace>_<name>` of the tools and resources that are active
     /// from the start in `activate` mode.
     pub active_toolsets: Vec<String>,
@@ -170,6 +174,10 @@ pub struct ServerConfig {
     pub idle_timeout: Option<Duration>,
     /// Whether entries with the same launch share one process.
     pub shared: bool,
+    /// Whether it is started before anybody asks for it.
+    pub eager: bool,
+    /// Who shares a connection to it.
+    pub isolation: Isolation,
     /// Which revisions of MCP it is spoken to in.
     pub protocol: Protocol,
     /// Whether it is told the agent's roots.
@@ -191,6 +199,22 @@ impl ServerConfig {
     pub fn client_prefix(&self) -> String {
         name::client_prefix(self.name.as_str())
     }
+}
+
+/// Who shares a connection to a server (`isolation`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// All agents, until the server asks one of them something.
+    #[default]
+    Shared,
+    /// Nobody: each session has one of its own.
+    Session,
+}
+
+impl Isolation {
+    /// Every kind, by the word for it in the file.
+    pub(crate) const WORDS: [(&str, Self); 2] =
+        [("shared", Self::Shared), ("session", Self::Session)];
 }
 
 /// What is to be different about one tool (an entry of `overrides`).

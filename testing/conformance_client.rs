@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use mcp_workbench::backend::{LogLevel, Outcome, PoolOptions, events};
 use mcp_workbench::config::{
-    Config, HttpLaunch, Launch, Limits, Protocol, ServerConfig, ToolMode, ToolboxConfig,
+    Config, HttpConfig, HttpLaunch, Isolation, Launch, Limits, Protocol, ServerConfig, ToolMode,
+    ToolboxConfig,
 };
 use mcp_workbench::gateway::{
     CallError, Caller, Event, Gateway, Gateways, Origin, Presence, Question,
@@ -91,6 +92,8 @@ fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
         call_timeout: Duration::from_secs(20),
         idle_timeout: None,
         shared: true,
+        eager: false,
+        isolation: Isolation::Shared,
         protocol,
         roots: true,
     };
@@ -106,6 +109,7 @@ fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
         active_toolsets: Vec::new(),
         clients: std::collections::BTreeMap::new(),
         limits: Limits::default(),
+        http: HttpConfig::default(),
         toolboxes: vec![toolbox],
     })
 }

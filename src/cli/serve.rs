@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 
@@ -24,6 +25,10 @@ pub(crate) struct Args {
     /// Serve over HTTP at this address of this machine, such as 127.0.0.1:8000
     #[arg(long, value_name = "ADDRESS", value_parser = local_address)]
     http: Option<SocketAddr>,
+    /// How long calls that are under way when SIGTERM or SIGINT comes may still take, over HTTP
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "http")]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=3600))]
+    grace: u64,
 }
 
 /// Serves until the agent leaves, or over HTTP until a signal comes.
@@ -31,12 +36,13 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let loaded = global.load()?;
     let source = global.source()?;
     if let Some(address) = args.http {
+        let options = pool_options(global.store());
+        let grace = Duration::from_secs(args.grace);
         block_on(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
             })?;
-            let served =
-                app::serve_http(loaded.config, source, pool_options(global.store()), listener);
+            let served = app::serve_http(loaded.config, source, options, listener, grace);
             served.await.map_err(Error::internal)
         })??;
         return Ok(ExitCode::SUCCESS);

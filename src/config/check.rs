@@ -14,7 +14,7 @@ use crate::config::env::EnvSource;
 use crate::config::limits;
 use crate::config::raw::{Entries, RawConfig, RawLimits, RawServer, RawToolbox};
 use crate::config::reader::{Located, Reader};
-use crate::config::{Config, Limits, ServerConfig, ToolMode, ToolboxConfig, server};
+use crate::config::{Config, HttpConfig, Limits, ServerConfig, ToolMode, ToolboxConfig, server};
 use crate::name::{MIN_NAME_LIMIT, ServerName, ToolboxName};
 
 /// What relative paths and `~` start at.
@@ -49,6 +49,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         tool_mode,
         max_tool_name_length,
         limits,
+        http,
         clients,
         toolboxes,
         mcp_servers,
@@ -61,6 +62,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         mode: tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked()),
         max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
         limits: limits.map_or_else(Limits::default, |raw| check_limits(raw, reader)),
+        http: http.map_or_else(HttpConfig::default, |raw| raw.checked(reader)),
         active_toolsets: check_globs(active_toolsets.unwrap_or_default(), reader),
         clients: clients
             .into_iter()

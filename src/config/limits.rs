@@ -23,3 +23,23 @@ pub(super) const MAX_TIMEOUT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// A first start through `npx` or `uvx` downloads the server.
 pub(super) const DEFAULT_STARTUP_TIMEOUT_MS: u64 = 60_000;
 pub(super) const DEFAULT_CALL_TIMEOUT_MS: u64 = 300_000;
+
+/// The least and the most `http.maxSessions`.
+pub(super) const SESSIONS: (u64, u64) = (1, 1_000_000);
+pub(super) const DEFAULT_SESSIONS: usize = 1_000;
+/// The least and the most `http.sessionIdleMs`: from a second to a week.
+pub(super) const SESSION_IDLE_MS: (u64, u64) = (1_000, MAX_TIMEOUT_MS);
+/// People leave agents open over night.
+pub(super) const DEFAULT_SESSION_IDLE_MS: u64 = 24 * 60 * 60 * 1000;
+/// The least and the most `http.maxConnections`.
+pub(super) const CONNECTIONS: (u64, u64) = (1, 1_000_000);
+/// A client has one for what it is told, and one for each request that is under way.
+pub(super) const DEFAULT_CONNECTIONS: usize = 4_096;
+/// The least and the most `http.maxHeaderBytes`.
+pub(super) const HEADER_BYTES: (u64, u64) = (1_024, 1024 * 1024);
+/// Tokens may have several thousand.
+pub(super) const DEFAULT_HEADER_BYTES: usize = 32 * 1024;
+/// The least and the most `http.headTimeoutMs` and `http.bodyTimeoutMs`.
+pub(super) const HTTP_TIMEOUT_MS: (u64, u64) = (100, 60 * 60 * 1000);
+pub(super) const DEFAULT_HEAD_TIMEOUT_MS: u64 = 30_000;
+pub(super) const DEFAULT_BODY_TIMEOUT_MS: u64 = 30_000;

@@ -14,6 +14,7 @@ use crate::config::ToolMode;
 use crate::config::clients::RawClient;
 use crate::config::document::Node;
 use crate::config::foreign::Foreign;
+use crate::config::http::RawHttp;
 use crate::config::limits;
 use crate::config::raw::category::{RawCategory, RawOverride};
 use crate::config::reader::{Entry, Fields, Located, Reader, did_you_mean, listed};
@@ -51,6 +52,9 @@ pub(super) struct RawConfig {
 
     /// Bounds on what passes through.
     pub(super) limits: Option<RawLimits>,
+
+    /// Bounds on what agents may cost over HTTP.
+    pub(super) http: Option<RawHttp>,
 
     /// What is to be assumed of clients' programs, by the names that they give themselves, or by
     /// the first words of those; `*` means any client.
@@ -213,6 +217,16 @@ pub(super) struct RawServer {
     #[schemars(extend("default" = true))]
     pub(super) shared: Option<Located<bool>>,
 
+    /// Whether the server is started before anybody asks for it. It is not stopped when idle, and
+    /// started again when it has died.
+    #[schemars(extend("default" = false))]
+    pub(super) eager: Option<Located<bool>>,
+
+    /// Who shares a connection to the server: `shared`, all agents, until it asks one of them
+    /// something; `session`, nobody, so that each session has a process of its own.
+    #[schemars(extend("enum" = ["shared", "session", null], "default" = "shared"))]
+    pub(super) isolation: Option<Located<String>>,
+
     /// Which revisions of MCP the server is spoken to in: `legacy` (2024-11-05 to 2025-11-25),
     /// `modern` (2026-07-28), or `auto` to find out.
     #[schemars(extend("enum" = ["auto", "legacy", "modern", null], "default" = "auto"))]
@@ -251,6 +265,7 @@ impl RawConfig {
                 .take("maxToolNameLength")
                 .and_then(|node| reader.number(&node)),
             limits: fields.take("limits").and_then(|node| object(&node, reader, RawLimits::read)),
+            http: fields.take("http").and_then(|node| object(&node, reader, RawHttp::read)),
             clients: fields.take("clients").map(|node| named(&node, reader, RawClient::read)),
             toolboxes: fields.take("toolboxes").map(|node| named(&node, reader, RawToolbox::read)),
             mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
@@ -353,6 +368,8 @@ impl RawServer {
             idle_timeout_ms: fields.take("idleTimeoutMs").and_then(|node| reader.number(&node)),
             inherit_env: fields.take("inheritEnv").and_then(|node| reader.boolean(&node)),
             shared: fields.take("shared").and_then(|node| reader.boolean(&node)),
+            eager: fields.take("eager").and_then(|node| reader.boolean(&node)),
+            isolation: fields.take("isolation").and_then(|node| reader.string(&node)),
             protocol: fields.take("protocol").and_then(|node| reader.string(&node)),
             roots: fields.take("roots").and_then(|node| reader.boolean(&node)),
             foreign: Foreign::read(fields, reader, enabled, call_timeout_ms.as_ref()),
@@ -403,13 +420,17 @@ pub(super) fn object<T>(
 /// Where a key belongs that is often written in the wrong place.
 fn belongs_elsewhere(key: &str) -> Option<String> {
     let place = match key {
-        "toolMode" | "maxToolNameLength" | "limits" | "toolboxes" | "categories"
+        "toolMode" | "maxToolNameLength" | "limits" | "http" | "toolboxes" | "categories"
         | "activeToolsets" => "the top level",
         "maxListingBytes" | "maxMessageBytes" => "`limits`",
+        "maxSessions" | "sessionIdleMs" | "maxConnections" | "maxHeaderBytes" | "headTimeoutMs"
+        | "bodyTimeoutMs" => "`http`",
         "description" | "namespace" => "a toolbox, or a server",
         "command" | "args" | "env" | "cwd" | "url" | "headers" | "toolFilters" | "transport"
         | "disabled" | "startupTimeoutMs" | "callTimeoutMs" | "idleTimeoutMs" | "inheritEnv"
-        | "shared" | "protocol" | "roots" | "showServer" => "a server, under `mcpServers`",
+        | "shared" | "eager" | "isolation" | "protocol" | "roots" | "showServer" => {
+            "a server, under `mcpServers`"
+        }
         "includeNames" => "`tools`, in a category",
         "overrides" => "a server, or `tools` in a category",
         "servers" | "context_servers" | "mcp" => {

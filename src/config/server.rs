@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::http::header::{HeaderName, HeaderValue};
 use globset::Glob;
-use http::header::{HeaderName, HeaderValue};
 use url::Url;
 
 use crate::config::category::check_overrides;
@@ -15,7 +15,7 @@ use crate::config::foreign::Foreign;
 use crate::config::limits;
 use crate::config::raw::{Entries, RawServer};
 use crate::config::reader::{Located, Reader, did_you_mean, listed};
-use crate::config::{HttpLaunch, Launch, Protocol, ServerConfig, StdioLaunch};
+use crate::config::{HttpLaunch, Isolation, Launch, Protocol, ServerConfig, StdioLaunch};
 use crate::name::ServerName;
 
 /// What came of a server block.
@@ -56,6 +56,8 @@ pub(super) fn check(
         idle_timeout_ms,
         inherit_env,
         shared,
+        eager,
+        isolation,
         protocol,
         roots,
         foreign,
@@ -75,6 +77,7 @@ pub(super) fn check(
     };
     let startup_timeout = timeout(startup_timeout_ms, 1, reader);
     let call_timeout = timeout(call_timeout_ms.or(timeout_ms), 1, reader);
+    let (isolation, eager) = check_start(isolation, eager, idle_timeout_ms.as_ref(), reader);
     let idle_timeout = timeout(idle_timeout_ms, 0, reader);
     let protocol = check_protocol(protocol, reader);
     if off {
@@ -127,8 +130,10 @@ pub(super) fn check(
             .unwrap_or(Duration::from_millis(limits::DEFAULT_STARTUP_TIMEOUT_MS)),
         call_timeout: call_timeout
             .unwrap_or(Duration::from_millis(limits::DEFAULT_CALL_TIMEOUT_MS)),
-        idle_timeout: idle_timeout.filter(|idle| !idle.is_zero()),
+        idle_timeout: idle_timeout.filter(|idle| !idle.is_zero() && !eager),
         shared: shared.is_none_or(|shared| shared.value),
+        eager,
+        isolation,
         protocol,
         roots: roots.is_some_and(|roots| roots.value),
     }))
@@ -328,6 +333,41 @@ fn check_protocol(protocol: Option<Located<String>>, reader: &mut Reader<'_>) ->
         reader.error(&word.spot, message, hint);
         Protocol::Auto
     })
+}
+
+fn check_isolation(isolation: Option<Located<String>>, reader: &mut Reader<'_>) -> Isolation {
+    let Some(word) = isolation else { return Isolation::default() };
+    let known = Isolation::WORDS.iter().find(|(name, _)| *name == word.value);
+    known.map_or_else(
+        || {
+            let message = format!("expected `shared` or `session`, found `{}`", word.value);
+            let hint = did_you_mean(&word.value, &Isolation::WORDS.map(|(name, _)| name));
+            reader.error(&word.spot, message, hint);
+            Isolation::default()
+        },
+        |(_, isolation)| *isolation,
+    )
+}
+
+/// Who shares a connection to the server, and whether it is started before anybody asks for it.
+fn check_start(
+    isolation: Option<Located<String>>,
+    eager: Option<Located<bool>>,
+    idle: Option<&Located<u64>>,
+    reader: &mut Reader<'_>,
+) -> (Isolation, bool) {
+    let isolation = check_isolation(isolation, reader);
+    let Some(eager) = eager.filter(|eager| eager.value) else { return (isolation, false) };
+    if isolation == Isolation::Session {
+        let message = "ignored: a server of which each session has one for itself starts with the \
+                       session";
+        reader.warn(&eager.spot, message, None);
+        return (isolation, false);
+    }
+    if let Some(idle) = idle.filter(|idle| idle.value > 0) {
+        reader.warn(&idle.spot, "ignored: an eager server is not stopped when idle", None);
+    }
+    (isolation, true)
 }
 
 fn check_filters(filters: &[Located<String>], reader: &mut Reader<'_>) {

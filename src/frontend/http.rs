@@ -10,6 +10,7 @@
 //! Who asks is found out from the head of a request ([`identity`]) before anything else.
 
 mod connections;
+mod drain;
 mod endpoint;
 mod headers;
 mod health;
@@ -19,6 +20,7 @@ mod origin;
 mod post;
 mod response;
 mod sessions;
+mod stall;
 mod stream;
 
 use std::any::Any;
@@ -29,58 +31,76 @@ use axum::Router;
 use axum::routing::{any, get};
 use hyper::StatusCode;
 use tokio::net::TcpListener;
-use tokio::time::interval;
+use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::frontend::Host;
+use crate::frontend::http::drain::UnderWay;
 use crate::frontend::http::response::{Refusal, Reply};
 use crate::frontend::http::sessions::Sessions;
+
+pub use crate::frontend::http::drain::Ending;
 
 /// Where agents are served.
 pub const ENDPOINT: &str = "/mcp";
 
 /// How often idle sessions are looked for.
-const SWEEP: Duration = Duration::from_mins(10);
+const SWEEP: Duration = Duration::from_secs(30);
+/// How long the last answers may take on their way, once everything else has ended.
+const FAREWELL: Duration = Duration::from_millis(500);
 /// JSON-RPC: what came is no request that can be taken.
 const INVALID_REQUEST: i64 = -32600;
 /// JSON-RPC: something went wrong here.
 const INTERNAL_ERROR: i64 = -32603;
 
-/// Serves agents that come to `listener` until `shutdown` is cancelled.
-pub async fn serve(
-    host: Host,
-    listener: TcpListener,
-    tasks: &TaskTracker,
-    shutdown: &CancellationToken,
-) {
-    let max = host.gateways.config().limits.max_message_bytes;
-    let (tasks, shutdown) = (tasks.clone(), shutdown.clone());
-    let server = Arc::new(Server { host, max, tasks, shutdown, sessions: Sessions::default() });
+/// Serves agents that come to `listener` until the end.
+pub async fn serve(host: Host, listener: TcpListener, tasks: &TaskTracker, ending: Ending) {
+    let Ending { draining, grace, shutdown } = ending;
+    let server = Arc::new(Server {
+        under_way: UnderWay::new(draining),
+        sessions: Sessions::default(),
+        connections: TaskTracker::new(),
+        tasks: tasks.clone(),
+        leaving: shutdown.child_token(),
+        shutdown,
+        host,
+    });
     let router = router(&server);
+    let most = server.host.gateways.config().http.max_connections;
     let mut sweep = interval(SWEEP);
     let sweeping = async {
         loop {
             sweep.tick().await;
-            server.sessions.end_idle();
+            server.sessions.end_idle(server.host.gateways.config().http.session_idle);
         }
     };
     tokio::select! {
         () = server.shutdown.cancelled() => {}
+        () = server.under_way.finished(grace) => {}
         () = sweeping => {}
-        () = connections::accept(&listener, &router, &server) => {}
+        () = connections::accept(&listener, most, &router, &server) => {}
     }
+    drop(listener);
     server.sessions.end_all();
+    server.leaving.cancel();
+    server.connections.close();
+    if timeout(FAREWELL, server.connections.wait()).await.is_err() {
+        tracing::debug!("a client does not take its last answer");
+    }
 }
 
 /// What all connections share.
 struct Server {
     host: Host,
-    max: usize,
-    tasks: TaskTracker,
-    shutdown: CancellationToken,
+    under_way: UnderWay,
     sessions: Sessions,
+    connections: TaskTracker,
+    tasks: TaskTracker,
+    /// Is cancelled when streams and connections are to be closed.
+    leaving: CancellationToken,
+    shutdown: CancellationToken,
 }
 
 /// Which path is whose.

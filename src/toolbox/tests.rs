@@ -6,7 +6,9 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::Definition;
-use crate::config::{Config, Launch, Limits, Protocol, ServerConfig, StdioLaunch, ToolMode};
+use crate::config::{
+    Config, HttpConfig, Isolation, Launch, Limits, Protocol, ServerConfig, StdioLaunch, ToolMode,
+};
 use crate::name::ToolboxName;
 
 fn config(filters: &[&str]) -> Config {
@@ -26,6 +28,8 @@ fn config(filters: &[&str]) -> Config {
         call_timeout: Duration::from_secs(1),
         idle_timeout: None,
         shared: true,
+        eager: false,
+        isolation: Isolation::Shared,
         protocol: Protocol::Auto,
         roots: false,
     };
@@ -33,6 +37,7 @@ fn config(filters: &[&str]) -> Config {
         mode: ToolMode::Dynamic,
         max_tool_name_length: 48,
         limits: Limits::default(),
+        http: HttpConfig::default(),
         active_toolsets: Vec::new(),
         clients: std::collections::BTreeMap::new(),
         toolboxes: vec![ToolboxConfig {

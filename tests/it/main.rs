@@ -28,6 +28,8 @@ mod extensions;
 mod fakes;
 mod fidelity;
 mod greetings;
+mod http_bounds;
+mod http_drain;
 mod listing_store;
 mod modular_original;
 mod overrides;

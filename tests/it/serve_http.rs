@@ -1,13 +1,11 @@
 //! Agents over HTTP, in sessions of the older revisions and without any in the newest.
 
 use std::thread;
-use std::time::Duration;
 
 use pretty_assertions::assert_eq;
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::http::{Http, Program, Response};
+use crate::support::http::{Http, Program, Response, Session, request, tool};
 use crate::support::{Bench, fake};
 
 /// A server in `proxy` mode, and one client.
@@ -15,55 +13,6 @@ fn serve() -> (Program, Http) {
     let script = json!({ "tools": ["echo", "sleep", "count", "ask"] });
     let bench = Bench::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"));
     bench.http()
-}
-
-fn request(id: u32, method: &str, params: Value) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
-}
-
-/// The parameters of a call of the fake's tool.
-fn tool(name: &str, arguments: Value) -> Value {
-    let path = json!({ "toolbox": "box", "server": "fake", "tool": name });
-    json!({ "name": "use_tool", "arguments": { "tool": path, "arguments": arguments } })
-}
-
-/// A session, by its id.
-struct Session {
-    http: Http,
-    id: String,
-}
-
-impl Session {
-    fn begin(http: Http) -> Self {
-        let params = json!({
-            "protocolVersion": "2025-11-25",
-            "capabilities": { "elicitation": {} },
-            "clientInfo": { "name": "test-agent", "version": "1.0.0" },
-        });
-        let answer = http.post(&[], &request(0, "initialize", params));
-        assert_eq!(answer.status, 200);
-        let id = answer.header("mcp-session-id").expect("a session").to_owned();
-        assert!(id.len() >= 32 && id.bytes().all(|byte| byte.is_ascii_graphic()), "{id}");
-        assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25");
-        let session = Self { http, id };
-        let told = session.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        assert_eq!((told.status, told.text().as_str()), (202, ""));
-        session
-    }
-
-    fn headers(&self) -> [(&str, &str); 2] {
-        [("Mcp-Session-Id", &self.id), ("MCP-Protocol-Version", "2025-11-25")]
-    }
-
-    fn post(&self, message: &Value) -> Response {
-        self.http.post(&self.headers(), message)
-    }
-
-    fn get(&self, after: Option<&str>) -> Response {
-        let after = after.map(|after| ("Last-Event-ID", after));
-        let headers: Vec<_> = self.headers().into_iter().chain(after).collect();
-        self.http.send("GET", "/mcp", &headers, "")
-    }
 }
 
 #[test]
@@ -277,20 +226,6 @@ fn what_is_not_for_us_is_refused() {
     assert_eq!(sent("POST", "/mcp", &json!([message]).to_string()), (400, json!(-32600)));
     let long = request(1, "tools/list", json!({ "text": "x".repeat(65536) })).to_string();
     assert_eq!(sent("POST", "/mcp", &long), (413, json!(-32600)));
-}
-
-#[test]
-fn a_signal_ends_it_whoever_is_connected() {
-    let (program, http) = serve();
-    let session = Session::begin(http);
-    let mut stream = session.get(None);
-    let mut params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 20 }));
-    params["_meta"] = json!({ "progressToken": 1 });
-    let mut call = session.post(&request(1, "tools/call", params));
-    assert!(stream.event().is_some() && call.event().is_some());
-    program.0.close_stdin();
-    program.0.signal(Signal::TERM);
-    assert_eq!(program.0.wait_exit(Duration::from_secs(2)).code(), Some(0));
 }
 
 #[test]

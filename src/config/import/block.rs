@@ -90,6 +90,8 @@ impl Block {
             idle_timeout_ms,
             inherit_env,
             shared,
+            eager,
+            isolation,
             protocol,
             roots,
             foreign,
@@ -137,6 +139,8 @@ impl Block {
             ("idleTimeoutMs", idle_timeout_ms.map(number)),
             ("inheritEnv", inherit_env.map(boolean)),
             ("shared", shared.map(boolean)),
+            ("eager", eager.map(boolean)),
+            ("isolation", isolation.map(|word| word.value.into())),
             ("protocol", protocol.map(|word| word.value.into())),
             ("roots", roots.map(boolean)),
         ];

@@ -6,7 +6,9 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 
 use crate::config::tests::{config, findings};
-use crate::config::{HttpLaunch, Launch, Limits, Protocol, ServerConfig, StdioLaunch, ToolMode};
+use crate::config::{
+    HttpLaunch, Isolation, Launch, Limits, Protocol, ServerConfig, StdioLaunch, ToolMode,
+};
 
 /// The one server of a block, with `/project` as the folder of the file.
 fn server(block: &str) -> ServerConfig {
@@ -47,6 +49,8 @@ fn defaults_are_as_documented() {
             call_timeout: Duration::from_mins(5),
             idle_timeout: None,
             shared: true,
+            eager: false,
+            isolation: Isolation::Shared,
             protocol: Protocol::Auto,
             roots: false,
         }]

@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::config::{Launch, Limits, Protocol, ServerConfig};
+use crate::config::{HttpConfig, Isolation, Launch, Limits, Protocol, ServerConfig};
 use crate::name::{ServerName, ToolboxName};
 
 fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
@@ -15,6 +15,8 @@ fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
         call_timeout: std::time::Duration::ZERO,
         idle_timeout: None,
         shared: true,
+        eager: false,
+        isolation: Isolation::Shared,
         protocol: Protocol::Auto,
         roots: false,
     };
@@ -28,6 +30,7 @@ fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
         mode: ToolMode::Dynamic,
         max_tool_name_length: 48,
         limits: Limits::default(),
+        http: HttpConfig::default(),
         active_toolsets: Vec::new(),
         clients: std::collections::BTreeMap::new(),
         toolboxes: toolboxes.collect(),

@@ -1,5 +1,6 @@
 //! Connections: taken one by one, and bounded in what they may cost before they say anything.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,21 +9,39 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::frontend::http::Server;
+use crate::frontend::http::stall::Patient;
 
 /// What is waited after a connection could not be taken, for want of files most often.
 const RESPITE: Duration = Duration::from_millis(100);
+/// What of a body is read at once, at most.
+const BUFFER: usize = 64 * 1024;
 
-/// Takes connections for as long as it is wanted.
-pub(crate) async fn accept(listener: &TcpListener, router: &Router, server: &Arc<Server>) {
+/// Takes connections for as long as it is wanted, `most` at once; more wait with the operating
+/// system.
+pub(crate) async fn accept(
+    listener: &TcpListener,
+    most: usize,
+    router: &Router,
+    server: &Arc<Server>,
+) {
+    let places = Arc::new(Semaphore::new(most));
     loop {
+        if places.available_permits() == 0 {
+            tracing::warn!("there are {most} connections (http.maxConnections); others wait");
+        }
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let connection = Box::pin(serve(stream, router.clone()));
-                let shutdown = server.shutdown.clone();
-                server.tasks.spawn(shutdown.run_until_cancelled_owned(connection));
+                let connection = Box::pin(serve(stream, router.clone(), Arc::clone(server)));
+                let connection = server.shutdown.clone().run_until_cancelled_owned(connection);
+                server.connections.spawn(async move {
+                    connection.await;
+                    drop(place);
+                });
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
@@ -32,14 +51,28 @@ pub(crate) async fn accept(listener: &TcpListener, router: &Router, server: &Arc
     }
 }
 
-async fn serve(stream: TcpStream, router: Router) {
+async fn serve(stream: TcpStream, router: Router, server: Arc<Server>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages may wait");
     }
+    let bounds = server.host.gateways.config().http;
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    if let Err(error) = connection.await {
+        // There may be 100 headers at most.
+        .max_header_size(bounds.max_header_bytes)
+        // A head that is not whole is bounded by this alone.
+        .max_buf_size(bounds.max_header_bytes.max(BUFFER))
+        .header_read_timeout(bounds.head_timeout)
+        .serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router));
+    let mut connection = pin!(connection);
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = server.leaving.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
         tracing::debug!(%error, "a connection was lost");
     }
 }

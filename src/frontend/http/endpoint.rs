@@ -5,10 +5,12 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::frontend::http::headers::{self, Accepts, LAST_EVENT, PROTOCOL_VERSION, SESSION, one};
 use crate::frontend::http::message::Message;
@@ -79,19 +81,34 @@ impl Server {
     }
 
     async fn read(&self, body: Body) -> Result<Bytes, Refusal> {
-        let body = Limited::new(body, self.max).collect().await;
-        body.map(Collected::to_bytes).map_err(|error| {
-            if error.is::<LengthLimitError>() {
+        let config = self.host.gateways.config();
+        let (max, time) = (config.limits.max_message_bytes, config.http.body_timeout);
+        let too_long = || {
+            let message = format!(
+                "the message is longer than the {max} bytes that this server takes \
+                 (limits.maxMessageBytes)"
+            );
+            Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &message)
+        };
+        // Where its length is said, nothing of it needs to come.
+        if usize::try_from(body.size_hint().lower()).map_or(true, |said| said > max) {
+            return Err(too_long());
+        }
+        match timeout(time, Limited::new(body, max).collect()).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
+            Ok(Err(error)) => Err(bad_request(
+                INVALID_REQUEST,
+                &format!("the message did not come whole: {error}"),
+            )),
+            Err(_) => {
                 let message = format!(
-                    "the message is longer than the {} bytes that this server takes \
-                     (limits.maxMessageBytes)",
-                    self.max
+                    "the message did not come within {} ms (http.bodyTimeoutMs)",
+                    time.as_millis()
                 );
-                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &message)
-            } else {
-                bad_request(INVALID_REQUEST, &format!("the message did not come whole: {error}"))
+                Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST, &message))
             }
-        })
+        }
     }
 
     /// The session that a request names, if it is the caller's.
@@ -105,8 +122,7 @@ impl Server {
             let message = "the Mcp-Session-Id header is missing; a session begins with initialize";
             bad_request(INVALID_REQUEST, message)
         })?;
-        let session = self.sessions.get(id).filter(|found| found.session.caller() == caller);
-        session.ok_or_else(|| {
+        self.sessions.get(id, caller).ok_or_else(|| {
             let message = "there is no such session, or not any more; begin one with initialize";
             Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message)
         })

@@ -1,9 +1,14 @@
 //! What those ask who look after us: whether we are alive (`/health`), and whether agents can be
 //! served (`/ready`).
 
+use std::sync::Arc;
+
+use axum::extract::State;
 use bytes::Bytes;
 use hyper::StatusCode;
+use serde_json::{Value, json};
 
+use crate::frontend::http::Server;
 use crate::frontend::http::response::{self, Reply};
 
 /// We are, or nobody would say so.
@@ -12,6 +17,13 @@ pub(crate) async fn alive() -> Reply {
 }
 
 /// Whether agents can be served.
-pub(crate) async fn ready() -> Reply {
+pub(crate) async fn ready(State(server): State<Arc<Server>>) -> Reply {
+    if server.under_way.is_ending() {
+        return not_ready(&json!({ "status": "draining" }));
+    }
     response::message(StatusCode::OK, Bytes::from_static(br#"{"status":"ready"}"#))
+}
+
+fn not_ready(why: &Value) -> Reply {
+    response::message(StatusCode::SERVICE_UNAVAILABLE, why.to_string().into())
 }

@@ -12,11 +12,12 @@ use tokio::time::timeout;
 
 use crate::frontend::dispatch;
 use crate::frontend::era::RequestMeta;
+use crate::frontend::http::drain::Ticket;
 use crate::frontend::http::endpoint::reader;
 use crate::frontend::http::headers::{self, Accepts, SESSION};
 use crate::frontend::http::message::{Kind, Message};
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
-use crate::frontend::http::sessions::Connected;
+use crate::frontend::http::sessions::{Connected, Full};
 use crate::frontend::http::stream::carry;
 use crate::frontend::http::{INTERNAL_ERROR, INVALID_REQUEST, Server};
 use crate::frontend::session::Session;
@@ -31,6 +32,9 @@ use crate::wire::writer::{self, Outbox, Writer};
 /// How long the first message is waited for before the client is shown that we are at it. Clients
 /// give up on a response that does not begin within minutes.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The request of modern agents that lasts for as long as they listen.
+const LISTEN: &str = "subscriptions/listen";
 
 /// Whose request it is.
 enum Whose {
@@ -57,6 +61,9 @@ impl Server {
                 return Err(bad_request(INVALID_REQUEST, "nothing was asked, so nothing answered"));
             }
         }
+        let ticket = self.under_way.begin(None).ok_or_else(ending)?;
+        // Who only listens is not waited for.
+        let ticket = (message.method != LISTEN).then_some(ticket);
         let session = Session::new(&self.host, caller.clone(), None);
         headers::check(message, headers)?;
         if let (Some(tool), "tools/call") = (&message.name, message.method.as_str()) {
@@ -70,9 +77,10 @@ impl Server {
         let cancellation = request.reply.cancellation().clone();
         // The session is that of this request alone, and ends when nothing needs it any more.
         let answer = dispatch::answer(session, request);
-        self.tasks.spawn(self.shutdown.clone().run_until_cancelled_owned(answer));
+        self.tasks.spawn(self.leaving.clone().run_until_cancelled_owned(answer));
         drop(writer);
-        Ok(self.respond(outbox, accepts, headers, Whose::Modern(cancellation)).await)
+        let whose = Whose::Modern(cancellation);
+        Ok(self.respond(outbox, accepts, headers, whose, ticket).await)
     }
 
     /// Deals with a message of the older form.
@@ -88,6 +96,11 @@ impl Server {
             && !headers.contains_key(SESSION);
         let connected = if begins { self.begin(caller)? } else { self.session(headers, caller)? };
         connected.touch();
+        // What is under way may need to be told something, and to be answered.
+        let is_request = message.kind == Kind::Request;
+        let ticket = is_request
+            .then(|| self.under_way.begin(Some(&connected.requests)).ok_or_else(ending))
+            .transpose()?;
         let (writer, outbox) = Writer::detached();
         let request = match take(&connected.peer, &message.text, &writer)? {
             Some(Incoming::Request(request)) => request,
@@ -101,9 +114,9 @@ impl Server {
         self.tasks.spawn(connected.ended.clone().run_until_cancelled_owned(answer));
         drop(writer);
         let whose = Whose::Legacy(Arc::clone(&connected), begins);
-        let mut reply = self.respond(outbox, accepts, headers, whose).await;
+        let mut reply = self.respond(outbox, accepts, headers, whose, ticket).await;
         if begins
-            && self.sessions.get(&connected.id).is_some()
+            && self.sessions.get(&connected.id, caller).is_some()
             && let Ok(id) = HeaderValue::from_str(&connected.id)
         {
             reply.headers_mut().insert(HeaderName::from_static(SESSION), id);
@@ -118,16 +131,25 @@ impl Server {
             let message = format!("no session id could be made: {error}");
             Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, &message)
         })?;
+        if self.under_way.is_ending() {
+            return Err(ending());
+        }
         let id = format!("{:032x}", u128::from_ne_bytes(random));
         let (writer, outbox) = Writer::detached();
         let peer = Peer::new();
         let notifier = Notifier::new(peer.clone(), writer);
         let session = Session::new(&self.host, caller.clone(), Some(notifier));
-        let ended = self.shutdown.child_token();
+        let ended = self.leaving.child_token();
         let connected = Arc::new(Connected::new(id, session, peer, ended));
         // The first stream is that of what belongs to no request.
-        connected.carry(outbox, None, &self.tasks);
-        self.sessions.insert(Arc::clone(&connected));
+        connected.carry(outbox, None, None, &self.tasks);
+        let most = self.host.gateways.config().http.max_sessions;
+        if let Err(Full) = self.sessions.insert(Arc::clone(&connected), most) {
+            connected.end();
+            return Err(Refusal::for_now(
+                "there are as many sessions as there may be, and all are busy",
+            ));
+        }
         Ok(connected)
     }
 
@@ -138,6 +160,7 @@ impl Server {
         accepts: Accepts,
         headers: &HeaderMap,
         whose: Whose,
+        ticket: Option<Ticket>,
     ) -> Reply {
         // A client that leaves before the response has begun cancels what is its own.
         let leaves = match &whose {
@@ -175,11 +198,11 @@ impl Server {
         let (events, receiver) = mpsc::channel(1);
         match whose {
             Whose::Modern(cancellation) => {
-                let carry = carry(first, outbox, events, cancellation);
-                self.tasks.spawn(self.shutdown.clone().run_until_cancelled_owned(carry));
+                let carry = carry(first, outbox, events, cancellation, ticket);
+                self.tasks.spawn(self.leaving.clone().run_until_cancelled_owned(carry));
             }
             Whose::Legacy(connected, _) => {
-                let number = connected.carry(outbox, first, &self.tasks);
+                let number = connected.carry(outbox, first, ticket, &self.tasks);
                 connected.read(number, reader(headers, events, None));
             }
         }
@@ -199,6 +222,11 @@ impl Server {
             _ => StatusCode::OK,
         }
     }
+}
+
+/// Nothing new is taken.
+fn ending() -> Refusal {
+    Refusal::for_now("this server is about to end and takes nothing new")
 }
 
 /// The arguments of a tool that headers repeat.

@@ -9,7 +9,9 @@ use axum::response::Response;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::body::Frame;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+};
 use tokio::sync::mpsc;
 
 use crate::raw::{self, Raw};
@@ -19,6 +21,11 @@ use crate::wire::incoming::error_object;
 pub(crate) const JSON: &str = "application/json";
 /// The type of a body that is a stream of messages.
 pub(crate) const EVENTS: &str = "text/event-stream";
+
+/// JSON-RPC: an error of the server's own kind.
+const UNAVAILABLE: i64 = -32000;
+/// How soon whoever is refused for now may try again, in seconds.
+const SOON: &str = "2";
 
 /// An answer over HTTP.
 pub(crate) type Reply = Response;
@@ -52,16 +59,29 @@ impl Refusal {
         Self { status, error: error_object(code, message, None) }
     }
 
+    /// One of what may be taken a little later, or by somebody else.
+    pub(crate) fn for_now(message: &str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, message)
+    }
+
     /// The refusal as the answer to the request called `id`, if there is one.
     pub(crate) fn reply(self, id: Option<&Raw>) -> Reply {
-        let is_method = self.status == StatusCode::METHOD_NOT_ALLOWED;
         let version = Raw::encode(&"2.0");
         let id = id.map(|id| ("id", id));
         let members = [("jsonrpc", &version)].into_iter().chain(id);
         let text = raw::object(members.chain([("error", &self.error)]));
         let mut reply = message(self.status, text.into_bytes());
-        if is_method {
-            reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
+        let headers = reply.headers_mut();
+        match self.status {
+            StatusCode::METHOD_NOT_ALLOWED => {
+                headers.insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static(SOON));
+                // Another server may be there next time.
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
         }
         reply
     }

@@ -10,15 +10,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::frontend::http::drain::Ticket;
 use crate::frontend::http::stream::{Reader, Stream};
 use crate::frontend::session::Session;
+use crate::gateway::Caller;
 use crate::wire::peer::Peer;
 use crate::wire::writer::{Message, Outbox};
-
-/// How long a session is kept that nobody uses.
-const IDLE: Duration = Duration::from_hours(24);
-/// How many sessions there may be; the one that was not used for longest makes room.
-const MOST: usize = 1000;
 
 /// One legacy agent.
 pub(crate) struct Connected {
@@ -30,6 +27,8 @@ pub(crate) struct Connected {
     pub(crate) peer: Peer,
     /// Is cancelled when the session is over.
     pub(crate) ended: CancellationToken,
+    /// The requests of it that are under way.
+    pub(crate) requests: TaskTracker,
     state: Mutex<State>,
 }
 
@@ -59,7 +58,8 @@ impl Connected {
             next_stream: OWN_STREAM,
             listener: None,
         };
-        Self { id, session, peer, ended, state: Mutex::new(state) }
+        let requests = TaskTracker::new();
+        Self { id, session, peer, ended, requests, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -68,11 +68,17 @@ impl Connected {
 
     /// Carries what comes out of `outbox` as a new stream, whose number is returned. The first is
     /// that of what belongs to no request.
-    pub(crate) fn carry(&self, outbox: Outbox, first: Option<Message>, tasks: &TaskTracker) -> u64 {
+    pub(crate) fn carry(
+        &self,
+        outbox: Outbox,
+        first: Option<Message>,
+        ticket: Option<Ticket>,
+        tasks: &TaskTracker,
+    ) -> u64 {
         let mut state = self.state();
         let number = state.next_stream;
         state.next_stream += 1;
-        let (stream, readers) = Stream::new(number, outbox, first);
+        let (stream, readers) = Stream::new(number, outbox, first, ticket);
         state.streams.retain(|_, readers| !readers.is_closed());
         state.streams.insert(number, readers);
         tasks.spawn(self.ended.clone().run_until_cancelled_owned(stream.run()));
@@ -93,19 +99,30 @@ impl Connected {
         self.state().used = Instant::now();
     }
 
-    /// How long the agent has not been there.
-    fn idle(&self) -> Duration {
+    /// Whether the agent is there, and when it was last heard of. One that has something under way
+    /// has neither: it cannot be sent away.
+    fn last_seen(&self) -> Option<(bool, Instant)> {
         let state = self.state();
         let listens = state.listener.as_ref().is_some_and(|reader| reader.upgrade().is_some());
-        if listens { Duration::ZERO } else { state.used.elapsed() }
+        self.requests.is_empty().then_some((listens, state.used))
     }
 
-    fn end(&self) {
+    /// Whether the agent has not been there for so long.
+    fn is_idle_for(&self, time: Duration) -> bool {
+        self.last_seen().is_some_and(|(listens, used)| !listens && used.elapsed() >= time)
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&self) {
         self.ended.cancel();
         self.session.end();
         self.peer.close();
     }
 }
+
+/// There is no room for another one.
+#[derive(Debug)]
+pub(crate) struct Full;
 
 /// All of them.
 #[derive(Default)]
@@ -116,24 +133,41 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a new session in.
-    pub(crate) fn insert(&self, connected: Arc<Connected>) {
+    /// Takes a new session in. Where there are `most` already, the one leaves that was idle for
+    /// longest, those last whose agents listen; nobody is let in where all have something under way.
+    pub(crate) fn insert(&self, connected: Arc<Connected>, most: usize) -> Result<(), Full> {
         let crowded_out = {
             let mut table = self.table();
-            let oldest = (table.len() >= MOST)
-                .then(|| table.values().max_by_key(|connected| connected.idle()).cloned());
+            let too_many = (table.len() + 1).saturating_sub(most);
+            let mut crowded_out = Vec::new();
+            if too_many > 0 {
+                let seen = |other: &Arc<Connected>| Some((other.last_seen()?, Arc::clone(other)));
+                crowded_out.extend(table.values().filter_map(seen));
+                if crowded_out.len() < too_many {
+                    return Err(Full);
+                }
+                crowded_out.sort_by_key(|(seen, _)| *seen);
+                crowded_out.truncate(too_many);
+            }
+            for (_, oldest) in &crowded_out {
+                table.remove(&oldest.id);
+            }
             table.insert(connected.id.clone(), connected);
-            oldest.flatten().and_then(|oldest| table.remove(&oldest.id))
+            crowded_out
         };
-        if let Some(oldest) = crowded_out {
-            tracing::warn!("there are {MOST} sessions; the one that was idle for longest ends");
+        for (_, oldest) in crowded_out {
+            tracing::warn!(
+                "there are {most} sessions (http.maxSessions); the one that was idle for longest \
+                 ends"
+            );
             oldest.end();
         }
+        Ok(())
     }
 
-    /// The session of this id.
-    pub(crate) fn get(&self, id: &str) -> Option<Arc<Connected>> {
-        self.table().get(id).cloned()
+    /// The session of this id, if it is this caller's.
+    pub(crate) fn get(&self, id: &str, caller: &Caller) -> Option<Arc<Connected>> {
+        self.table().get(id).filter(|found| found.session.caller() == caller).cloned()
     }
 
     /// Ends the session of this id.
@@ -144,12 +178,12 @@ impl Sessions {
         }
     }
 
-    /// Ends the sessions that nobody has used for a day.
-    pub(crate) fn end_idle(&self) {
+    /// Ends the sessions that nobody has used for so long.
+    pub(crate) fn end_idle(&self, time: Duration) {
         let idle: Vec<_> =
-            self.table().extract_if(|_, connected| connected.idle() >= IDLE).collect();
+            self.table().extract_if(|_, connected| connected.is_idle_for(time)).collect();
         for (_, connected) in idle {
-            tracing::debug!("a session that was not used for a day ends");
+            tracing::debug!("a session that was not used for {} s ends", time.as_secs());
             connected.end();
         }
     }
@@ -162,3 +196,6 @@ impl Sessions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

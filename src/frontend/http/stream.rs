@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use crate::frontend::http::drain::Ticket;
 use crate::frontend::http::message::one_line;
 use crate::wire::cancellation::Cancellation;
 use crate::wire::writer::{Message, Outbox};
@@ -53,6 +54,7 @@ pub(crate) async fn carry(
     mut outbox: Outbox,
     events: mpsc::Sender<Bytes>,
     cancelled: Cancellation,
+    ticket: Option<Ticket>,
 ) {
     let mut next = first;
     loop {
@@ -66,7 +68,7 @@ pub(crate) async fn carry(
             () = events.closed() => break,
             message = outbox.next() => match message {
                 Some(message) => next = Some(message),
-                None => return,
+                None => return drop(ticket),
             },
             () = sleep(KEEP_ALIVE) => {
                 // Where there is no room, something else is on its way.
@@ -99,6 +101,8 @@ pub(crate) struct Stream {
     given: u64,
     reader: Option<mpsc::Sender<Bytes>>,
     readers: mpsc::Receiver<Reader>,
+    /// The request that it belongs to, until its answer has been read.
+    ticket: Option<Ticket>,
 }
 
 impl Stream {
@@ -108,10 +112,12 @@ impl Stream {
         number: u64,
         outbox: Outbox,
         first: Option<Message>,
+        ticket: Option<Ticket>,
     ) -> (Self, mpsc::Sender<Reader>) {
         let (sender, readers) = mpsc::channel(4);
         let kept = VecDeque::new();
-        let mut stream = Self { number, outbox, kept, newest: 0, given: 0, reader: None, readers };
+        let mut stream =
+            Self { number, outbox, kept, newest: 0, given: 0, reader: None, readers, ticket };
         if let Some(first) = first {
             stream.keep(first);
         }
@@ -125,6 +131,7 @@ impl Stream {
             let waiting = self.kept.iter().find(|(number, _)| *number > self.given).cloned();
             if has_ended && waiting.is_none() {
                 self.reader = None;
+                self.ticket = None;
             }
             // Where somebody reads, nothing is dropped.
             let has_room = self.reader.is_none() || self.newest - self.given < KEPT as u64;

@@ -173,8 +173,14 @@ impl Bench {
 
     /// Starts the gateway on a port of its own choice; the program, and a client of it.
     pub(crate) fn http(&self) -> (Program, Http) {
+        self.http_with([])
+    }
+
+    /// Like [`Self::http`], with further arguments to `serve`.
+    pub(crate) fn http_with<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> (Program, Http) {
         const SAYS: &str = "http://";
-        let program = Program(self.agent_with(["--http", "127.0.0.1:0"]));
+        let args = ["--http", "127.0.0.1:0"].into_iter().chain(args);
+        let program = Program(self.agent_with(args));
         program.0.wait_stderr("/mcp");
         let log = program.0.stderr();
         let (_, url) = log.split_once(SAYS).expect("a URL");

@@ -85,6 +85,62 @@ impl Http {
     }
 }
 
+/// A request.
+pub(crate) fn request(id: u32, method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+/// The parameters of a call of the fake's tool.
+pub(crate) fn tool(name: &str, arguments: Value) -> Value {
+    let path = json!({ "toolbox": "box", "server": "fake", "tool": name });
+    json!({ "name": "use_tool", "arguments": { "tool": path, "arguments": arguments } })
+}
+
+/// A session, by its id.
+pub(crate) struct Session {
+    pub(crate) http: Http,
+    pub(crate) id: String,
+}
+
+impl Session {
+    pub(crate) fn begin(http: Http) -> Self {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": { "elicitation": {} },
+            "clientInfo": { "name": "test-agent", "version": "1.0.0" },
+        });
+        let answer = http.post(&[], &request(0, "initialize", params));
+        assert_eq!(answer.status, 200);
+        let id = answer.header("mcp-session-id").expect("a session").to_owned();
+        assert!(id.len() >= 32 && id.bytes().all(|byte| byte.is_ascii_graphic()), "{id}");
+        assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25");
+        let session = Self { http, id };
+        let told = session.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        assert_eq!((told.status, told.text().as_str()), (202, ""));
+        session
+    }
+
+    pub(crate) fn headers(&self) -> [(&str, &str); 2] {
+        [("Mcp-Session-Id", &self.id), ("MCP-Protocol-Version", "2025-11-25")]
+    }
+
+    pub(crate) fn post(&self, message: &Value) -> Response {
+        self.http.post(&self.headers(), message)
+    }
+
+    /// Says that an answer is not wanted any more.
+    pub(crate) fn cancel(&self, id: u32) -> Response {
+        let method = "notifications/cancelled";
+        self.post(&json!({ "jsonrpc": "2.0", "method": method, "params": { "requestId": id } }))
+    }
+
+    pub(crate) fn get(&self, after: Option<&str>) -> Response {
+        let after = after.map(|after| ("Last-Event-ID", after));
+        let headers: Vec<_> = self.headers().into_iter().chain(after).collect();
+        self.http.send("GET", "/mcp", &headers, "")
+    }
+}
+
 /// A program that serves over HTTP, which the end of its input does not end.
 pub(crate) struct Program(pub(crate) Agent);
 

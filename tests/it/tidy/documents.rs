@@ -258,6 +258,7 @@ fn the_readme_describes_every_key_with_its_default() {
     for (heading, pointer) in [
         ("### Top level", ""),
         ("### `limits`", "/properties/limits"),
+        ("### `http`", "/properties/http"),
         ("### A toolbox", "/definitions/Toolbox"),
         ("### A client", "/definitions/Client"),
         ("### A server", "/definitions/Server"),

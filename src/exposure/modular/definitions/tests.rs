@@ -4,7 +4,7 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::config::{Launch, Protocol, ServerConfig};
+use crate::config::{Isolation, Launch, Protocol, ServerConfig};
 use crate::name::{ServerName, ToolboxName};
 
 fn group_of(name: String, description: String) -> ToolboxConfig {
@@ -18,6 +18,8 @@ fn group_of(name: String, description: String) -> ToolboxConfig {
         call_timeout: Duration::ZERO,
         idle_timeout: None,
         shared: true,
+        eager: false,
+        isolation: Isolation::Shared,
         protocol: Protocol::Auto,
         roots: false,
     };

@@ -6,7 +6,9 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::config::{Config, Launch, Limits, Protocol, ToolMode, ToolOverride};
+use crate::config::{
+    Config, HttpConfig, Isolation, Launch, Limits, Protocol, ToolMode, ToolOverride,
+};
 use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policy;
 use crate::raw::Raw;
@@ -22,6 +24,8 @@ fn server(name: &str, include: Option<&[&str]>) -> ServerConfig {
         call_timeout: Duration::ZERO,
         idle_timeout: None,
         shared: true,
+        eager: false,
+        isolation: Isolation::Shared,
         protocol: Protocol::Auto,
         roots: false,
     }
@@ -42,6 +46,7 @@ fn view(toolbox: &ToolboxConfig, tools: &[&str]) -> View {
         mode: ToolMode::Modular,
         max_tool_name_length: 48,
         limits: Limits::default(),
+        http: HttpConfig::default(),
         active_toolsets: Vec::new(),
         clients: BTreeMap::new(),
         toolboxes: vec![toolbox.clone()],

@@ -13,7 +13,7 @@ struct Carried {
 
 fn carried() -> Carried {
     let (writer, outbox) = Writer::detached();
-    let (stream, readers) = Stream::new(3, outbox, None);
+    let (stream, readers) = Stream::new(3, outbox, None, None);
     let tasks = TaskTracker::new();
     tasks.spawn(stream.run());
     tasks.close();
@@ -126,7 +126,7 @@ async fn a_modern_request_is_cancelled_when_its_client_leaves() {
     let (events, mut receiver) = mpsc::channel(1);
     let cancelled = Cancellation::new();
     let tasks = TaskTracker::new();
-    tasks.spawn(carry(None, outbox, events, cancelled.clone()));
+    tasks.spawn(carry(None, outbox, events, cancelled.clone(), None));
     writer.send(vec![Bytes::from_static(b"1")]).await.unwrap();
     assert_eq!(next(&mut receiver).await, "event: message\ndata: 1\n\n");
     assert_eq!(receiver.recv().await, Some(COMMENT));
@@ -141,7 +141,7 @@ async fn a_modern_stream_ends_with_what_it_carries() {
     let (writer, outbox) = Writer::detached();
     let (events, mut receiver) = mpsc::channel(1);
     let cancelled = Cancellation::new();
-    TaskTracker::new().spawn(carry(None, outbox, events, cancelled.clone()));
+    TaskTracker::new().spawn(carry(None, outbox, events, cancelled.clone(), None));
     drop(writer);
     assert_eq!(receiver.recv().await, None);
     assert!(!cancelled.is_cancelled());

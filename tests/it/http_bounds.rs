@@ -1,0 +1,151 @@
+//! What a client may cost over HTTP before it says anything of use.
+
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::http::{Http, Program, Response, Session, request, tool};
+use crate::support::{Bench, DEADLINE, fake};
+
+/// A server in `proxy` mode with these bounds, and one client.
+fn serve(bounds: Value) -> (Program, Http) {
+    let script = json!({ "tools": ["echo", "sleep", "count"] });
+    let bench = Bench::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"));
+    bench.set("http", bounds).set("limits", json!({ "maxMessageBytes": 65536 })).http()
+}
+
+/// A connection on which this has been said.
+fn said(http: Http, text: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(http.0).expect("the server listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    stream.write_all(text.as_bytes()).expect("the server reads");
+    stream
+}
+
+/// The head of a POST to the endpoint with a body of this length.
+fn head(length: usize) -> String {
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Accept: application/json\r\nContent-Length: {length}\r\n\r\n"
+    )
+}
+
+/// Everything that comes until the other side closes the connection.
+fn rest(mut stream: TcpStream) -> String {
+    let mut text = String::new();
+    // One that is cut off has been closed, too.
+    let _ = stream.read_to_string(&mut text);
+    text
+}
+
+/// Whether everything is as it was.
+#[track_caller]
+fn assert_unharmed(http: Http) {
+    let name = ("Mcp-Name", "use_tool");
+    let answer = http.modern("tools/call", tool("echo", json!({ "text": "hello" })), &[name]);
+    assert_eq!(answer.json()["result"]["isError"], Value::Null);
+}
+
+#[test]
+fn headers_are_bounded_in_size_and_number() {
+    let (_program, http) = serve(json!({ "maxHeaderBytes": 4096 }));
+    let long = "x".repeat(5000);
+    assert_eq!(http.send("GET", "/health", &[("X-Long", &long)], "").status, 431);
+    let many: Vec<_> = (0..200).map(|number| format!("X-{number}")).collect();
+    let many: Vec<_> = many.iter().map(|name| (name.as_str(), "1")).collect();
+    assert_eq!(http.send("GET", "/health", &many, "").status, 431);
+    // One that never ends is cut off when it is too long.
+    let mut endless = said(http, "GET /health HTTP/1.1\r\nX-Long: ");
+    while endless.write_all(&[b'x'; 4096]).is_ok() {}
+    assert_unharmed(http);
+}
+
+#[test]
+fn a_head_that_comes_too_slowly_costs_its_connection() {
+    let (_program, http) = serve(json!({ "headTimeoutMs": 200 }));
+    let slow = said(http, "POST /mcp HTTP/1.1\r\nHost: localh");
+    let silent = said(http, "");
+    assert_eq!((rest(slow), rest(silent)), (String::new(), String::new()));
+    // So is one that is not used any more.
+    let used = said(http, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(rest(used).ends_with(r#"{"status":"alive"}"#));
+    // A stream is not a head.
+    let session = Session::begin(http);
+    let params = tool("sleep", json!({ "ms": 600 }));
+    assert_eq!(session.post(&request(1, "tools/call", params)).json()["id"], 1);
+}
+
+#[test]
+fn a_body_is_bounded_in_size_and_time() {
+    let (_program, http) = serve(json!({ "bodyTimeoutMs": 200 }));
+    let status = |stream: TcpStream| {
+        let response = Response::read(BufReader::new(stream));
+        (response.status, response.json()["error"]["code"].clone())
+    };
+    let slow = said(http, &(head(100) + "{\"jsonrpc\""));
+    assert_eq!(status(slow), (408, json!(-32600)));
+    let long = said(http, &head(70_000));
+    assert_eq!(status(long), (413, json!(-32600)));
+    let chunked = head(0).replace("Content-Length: 0", "Transfer-Encoding: chunked");
+    let endless = said(http, &format!("{chunked}11000\r\n{}\r\n", "x".repeat(0x11000)));
+    assert_eq!(status(endless), (413, json!(-32600)));
+    assert_unharmed(http);
+}
+
+#[test]
+fn a_body_that_is_cut_off_is_not_taken() {
+    let (_program, http) = serve(json!({}));
+    let call = tool("echo", json!({ "text": "x" }));
+    let body = request(1, "tools/call", call).to_string();
+    for cut in [0, 1, body.len() - 1] {
+        let stream = said(http, &(head(body.len()) + &body[..cut]));
+        stream.shutdown(std::net::Shutdown::Write).expect("a connection");
+        let answer = rest(stream);
+        assert!(!answer.contains("200 OK"), "{cut}: {answer}");
+    }
+    // The client has gone before anything was answered.
+    for _ in 0..20 {
+        drop(said(http, &(head(body.len()) + &body)));
+    }
+    assert_unharmed(http);
+}
+
+#[test]
+fn more_connections_than_there_may_be_wait() {
+    let (program, http) = serve(json!({ "maxConnections": 2 }));
+    let held = [said(http, "GET /hea"), said(http, "GET /hea")];
+    program.0.wait_stderr("http.maxConnections");
+    let waiting =
+        said(http, "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    drop(held);
+    assert!(rest(waiting).contains("alive"));
+    assert_unharmed(http);
+}
+
+#[test]
+fn the_session_that_was_idle_for_longest_makes_room() {
+    let (_program, http) = serve(json!({ "maxSessions": 2 }));
+    let list = |session: &Session| session.post(&request(1, "tools/list", json!({}))).status;
+    let (first, second) = (Session::begin(http), Session::begin(http));
+    assert_eq!(list(&first), 200);
+    let third = Session::begin(http);
+    assert_eq!((list(&first), list(&second), list(&third)), (200, 404, 200));
+
+    // Nobody whose call is under way has to go.
+    let running = [&first, &third].map(|session| {
+        let mut params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 20 }));
+        params["_meta"] = json!({ "progressToken": "mine" });
+        let mut stream = session.post(&request(2, "tools/call", params));
+        assert!(stream.event().is_some());
+        stream
+    });
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" },
+    });
+    let refused = http.post(&[], &request(0, "initialize", params));
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("2")));
+    assert_eq!(refused.json()["error"]["code"], -32000);
+    drop(running);
+}
