@@ -17,12 +17,14 @@ use url::Url;
 use crate::name::{self, ServerName, ToolboxName};
 
 pub use self::http::HttpConfig;
+pub use bounds::{CacheConfig, DEFAULT_CACHE_BYTES, Limits, Rates};
 pub use clients::ClientConfig;
 pub use dialect::Dialect;
 pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse};
 pub use finding::{Finding, Report, Severity};
 pub use schema::{schema, schema_text};
 
+mod bounds;
 mod category;
 mod check;
 mod clients;
@@ -56,6 +58,11 @@ pub struct Config {
     pub limits: Limits,
     /// Bounds on what agents may cost over HTTP (`http`).
     pub http: HttpConfig,
+    /// How long answers of tools hold that only read.
+    pub cache: CacheConfig,
+    /// `dangerousTools`: names, globs and `server:tool` of tools of which the user confirms each
+    /// call.
+    pub dangerous_tools: Vec<String>,
     /// `activeToolsets`: globs over `<namespace>_<name>` of the tools and resources that are active
     /// from the start in `activate` mode.
     pub active_toolsets: Vec<String>,
@@ -69,6 +76,23 @@ impl Config {
     /// The toolbox called `name`.
     pub fn toolbox(&self, name: &str) -> Option<&ToolboxConfig> {
         self.toolboxes.iter().find(|toolbox| toolbox.name.as_str() == name)
+    }
+}
+
+/// What a file without any key means; there is nothing to serve.
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            mode: ToolMode::default(),
+            max_tool_name_length: limits::DEFAULT_NAME_LIMIT,
+            limits: Limits::default(),
+            http: HttpConfig::default(),
+            cache: CacheConfig::default(),
+            dangerous_tools: Vec::new(),
+            active_toolsets: Vec::new(),
+            clients: BTreeMap::new(),
+            toolboxes: Vec::new(),
+        }
     }
 }
 
@@ -109,24 +133,6 @@ impl ToolMode {
             Self::Direct => "direct",
             Self::Activate => "activate",
             Self::Modular => "modular",
-        }
-    }
-}
-
-/// Bounds on what passes through (`limits`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The most bytes of tool definitions that one answer lists; beyond it they become signatures.
-    pub max_listing_bytes: usize,
-    /// The longest single message accepted from an agent or a server, in bytes.
-    pub max_message_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_listing_bytes: limits::DEFAULT_LISTING_BYTES,
-            max_message_bytes: limits::DEFAULT_MESSAGE_BYTES,
         }
     }
 }
@@ -182,9 +188,34 @@ pub struct ServerConfig {
     pub protocol: Protocol,
     /// Whether it is told the agent's roots.
     pub roots: bool,
+    /// How much may be asked of it, where that is said of it alone.
+    pub limits: Rates,
+    /// How long answers of its tools hold that only read, where that is said of it alone.
+    pub cache: CacheConfig,
 }
 
 impl ServerConfig {
+    /// A server with everything besides as it is where the file says nothing.
+    pub fn new(name: ServerName, launch: Launch) -> Self {
+        Self {
+            name,
+            launch,
+            tool_filters: Vec::new(),
+            include: None,
+            overrides: BTreeMap::new(),
+            startup_timeout: Duration::from_millis(limits::DEFAULT_STARTUP_TIMEOUT_MS),
+            call_timeout: Duration::from_millis(limits::DEFAULT_CALL_TIMEOUT_MS),
+            idle_timeout: None,
+            shared: true,
+            eager: false,
+            isolation: Isolation::default(),
+            protocol: Protocol::default(),
+            roots: false,
+            limits: Rates::default(),
+            cache: CacheConfig::default(),
+        }
+    }
+
     /// What is to be different about the tool that the server calls `tool`.
     ///
     /// `mcp__<server>__<tool>` means that tool too, unless the server has another that is called
@@ -255,7 +286,7 @@ impl Protocol {
 }
 
 /// How a server is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Launch {
     /// A child process that speaks MCP on its standard input and output.
     Stdio(StdioLaunch),

@@ -11,9 +11,12 @@
 mod bridge;
 mod caller;
 mod calling;
+mod confirming;
+mod course;
 mod error;
 mod finding;
 mod gateways;
+mod limiting;
 mod members;
 mod opening;
 mod origin;
@@ -36,6 +39,8 @@ use tokio_util::task::TaskTracker;
 use crate::backend::{self, Backend, Listed, Outcome, Pool, Reach, Spec};
 use crate::config::{Config, ServerConfig, ToolMode, ToolboxConfig};
 use crate::gateway::error::{failed, server_error};
+use crate::gateway::gateways::{Common, Terms};
+use crate::gateway::limiting::OwnBounds;
 use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat};
 use crate::gateway::starting::Once;
@@ -47,6 +52,7 @@ use crate::toolbox::View;
 
 pub use crate::backend::{AgentId, Event, LogLevel, Presence, Question};
 pub use crate::gateway::caller::Caller;
+pub use crate::gateway::course::{Course, Stop};
 pub use crate::gateway::error::{CallError, FailedServer};
 pub use crate::gateway::gateways::Gateways;
 pub use crate::gateway::origin::Origin;
@@ -66,6 +72,8 @@ pub struct Gateway {
     capabilities: Raw,
     is_namespaced: bool,
     members: HashMap<Place, Member>,
+    /// What its calls are limited by.
+    bounds: OwnBounds,
     snapshot: watch::Receiver<Arc<Snapshot>>,
     tasks: Arc<Tasks>,
     /// What is done once, whoever wants it first.
@@ -85,13 +93,14 @@ pub struct Opened {
 
 impl Gateway {
     fn new(
-        config: Arc<Config>,
-        policy: Arc<Policy>,
-        pool: Arc<Pool>,
+        terms: Terms,
+        common: &Common,
         capabilities: &Raw,
         tasks: &TaskTracker,
         before: Option<&Self>,
     ) -> Self {
+        let Terms { caller, config, policy } = terms;
+        let pool = Arc::clone(&common.pool);
         let (events, changes) = mpsc::channel(EVENTS);
         let without_roots =
             capabilities.without_member("roots").unwrap_or_else(|| capabilities.clone());
@@ -116,7 +125,9 @@ impl Gateway {
             });
             let old = before.and_then(|before| before.at(&toolbox.name, &server.name));
             let same = old.and_then(|old| old.renewed(server, &spec));
-            Member::Server(Box::new(same.unwrap_or_else(|| Server::new(server, spec, &pool))))
+            let mut member = same.unwrap_or_else(|| Server::new(server, spec, &pool));
+            member.bound = common.bounds.of_server(server, &config);
+            Member::Server(Box::new(member))
         };
         let members: HashMap<_, _> = places(&config)
             .map(|(toolbox, server)| (place(&toolbox.name, &server.name), member(toolbox, server)))
@@ -148,6 +159,7 @@ impl Gateway {
         tasks.spawn(writer.run(remembered, changes, publish));
         let known = before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default();
         Self {
+            bounds: common.bounds.of(&caller, &config),
             config,
             policy,
             pool,

@@ -1,5 +1,6 @@
 //! Policy: who may see and call what. Every surface asks it, and only it can make a [`Permit`].
 
+use std::fmt;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
@@ -12,12 +13,34 @@ use crate::name::{AgentName, ServerName, ToolId, ToolboxName};
 #[derive(Debug)]
 pub struct Permit {
     tool: ToolId,
+    confirmation: Option<Concern>,
+}
+
+/// Why a call is to be confirmed by the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concern {
+    /// `dangerousTools` names the tool.
+    Dangerous,
+}
+
+impl fmt::Display for Concern {
+    /// Why, in words that go on from "The user is asked because …".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dangerous => "the configuration says that it is dangerous",
+        })
+    }
 }
 
 impl Permit {
     /// The tool that may be called, by its server's own name for it.
     pub fn tool(&self) -> &ToolId {
         &self.tool
+    }
+
+    /// Why the user has to confirm the call, if so.
+    pub fn confirmation(&self) -> Option<Concern> {
+        self.confirmation
     }
 }
 
@@ -65,6 +88,8 @@ impl Policies {
 #[derive(Debug)]
 pub struct Policy {
     rules: HashMap<ToolboxName, HashMap<ServerName, Rules>>,
+    /// `dangerousTools`, if there are any.
+    dangerous: Option<ToolFilter>,
 }
 
 impl Policy {
@@ -75,7 +100,9 @@ impl Policy {
             let rules = servers.map(|server| (server.name.clone(), Rules::new(server))).collect();
             (toolbox.name.clone(), rules)
         });
-        Self { rules: rules.collect() }
+        let dangerous = &config.dangerous_tools;
+        let dangerous = (!dangerous.is_empty()).then(|| ToolFilter::new(dangerous));
+        Self { rules: rules.collect(), dangerous }
     }
 
     /// Decides on what a server of a toolbox has besides tools: its resources and prompts.
@@ -93,7 +120,12 @@ impl Policy {
     pub fn decide(&self, tool: &ToolId, has_namesake: bool) -> Result<Permit, Denial> {
         match self.rules.get(&tool.toolbox).and_then(|servers| servers.get(&tool.server)) {
             Some(rules) if rules.allow(&tool.tool, has_namesake) => {
-                Ok(Permit { tool: tool.clone() })
+                let is_dangerous = self.dangerous.as_ref().is_some_and(|dangerous| {
+                    dangerous.allows(&tool.tool)
+                        || dangerous.allows(&format!("{}:{}", tool.server, tool.tool))
+                });
+                let confirmation = is_dangerous.then_some(Concern::Dangerous);
+                Ok(Permit { tool: tool.clone(), confirmation })
             }
             _ => Err(Denial),
         }

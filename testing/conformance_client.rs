@@ -16,8 +16,7 @@ use std::time::Duration;
 
 use mcp_workbench::backend::{LogLevel, Outcome, PoolOptions, events};
 use mcp_workbench::config::{
-    Config, HttpConfig, HttpLaunch, Isolation, Launch, Limits, Protocol, ServerConfig, ToolMode,
-    ToolboxConfig,
+    Config, HttpLaunch, Launch, Protocol, ServerConfig, ToolMode, ToolboxConfig,
 };
 use mcp_workbench::gateway::{
     CallError, Caller, Event, Gateway, Gateways, Origin, Presence, Question,
@@ -82,20 +81,13 @@ async fn run(url: &str, wanted: &Wanted) -> Result<(), String> {
 fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
     let url =
         url.parse().map_err(|error| format!("expected an address as the argument: {error}"))?;
+    let launch = Launch::Http(HttpLaunch { url, headers: Vec::new() });
     let server = ServerConfig {
-        name: ServerName::new("server"),
-        launch: Launch::Http(HttpLaunch { url, headers: Vec::new() }),
-        tool_filters: Vec::new(),
-        include: None,
-        overrides: std::collections::BTreeMap::new(),
         startup_timeout: Duration::from_secs(20),
         call_timeout: Duration::from_secs(20),
-        idle_timeout: None,
-        shared: true,
-        eager: false,
-        isolation: Isolation::Shared,
         protocol,
         roots: true,
+        ..ServerConfig::new(ServerName::new("server"), launch)
     };
     let toolbox = ToolboxConfig {
         namespace: String::new(),
@@ -103,15 +95,7 @@ fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
         description: "What the suite serves".to_owned(),
         servers: vec![server],
     };
-    Ok(Config {
-        mode: ToolMode::Direct,
-        max_tool_name_length: 48,
-        active_toolsets: Vec::new(),
-        clients: std::collections::BTreeMap::new(),
-        limits: Limits::default(),
-        http: HttpConfig::default(),
-        toolboxes: vec![toolbox],
-    })
+    Ok(Config { mode: ToolMode::Direct, toolboxes: vec![toolbox], ..Config::default() })
 }
 
 struct Agent {

@@ -12,7 +12,7 @@ use crate::config::category::{self, Servers, Whole};
 use crate::config::document::Spot;
 use crate::config::env::EnvSource;
 use crate::config::limits;
-use crate::config::raw::{Entries, RawConfig, RawLimits, RawServer, RawToolbox};
+use crate::config::raw::{Entries, RawConfig, RawServer, RawToolbox};
 use crate::config::reader::{Located, Reader};
 use crate::config::{Config, HttpConfig, Limits, ServerConfig, ToolMode, ToolboxConfig, server};
 use crate::name::{MIN_NAME_LIMIT, ServerName, ToolboxName};
@@ -50,6 +50,8 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         max_tool_name_length,
         limits,
         http,
+        cache,
+        dangerous_tools,
         clients,
         toolboxes,
         mcp_servers,
@@ -61,8 +63,10 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
     let mut checked = Config {
         mode: tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked()),
         max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
-        limits: limits.map_or_else(Limits::default, |raw| check_limits(raw, reader)),
         http: http.map_or_else(HttpConfig::default, |raw| raw.checked(reader)),
+        limits: limits.map_or_else(Limits::default, |raw| raw.checked(reader)),
+        cache: cache.map(|raw| raw.checked(reader)).unwrap_or_default(),
+        dangerous_tools: check_globs(dangerous_tools.unwrap_or_default(), reader),
         active_toolsets: check_globs(active_toolsets.unwrap_or_default(), reader),
         clients: clients
             .into_iter()
@@ -139,18 +143,6 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
     sections.sort_by_key(|(offset, _)| *offset);
     checked.toolboxes = sections.into_iter().filter_map(|(_, toolbox)| toolbox).collect();
     checked
-}
-
-fn check_limits(raw: RawLimits, reader: &mut Reader<'_>) -> Limits {
-    let RawLimits { max_listing_bytes, max_message_bytes } = raw;
-    let (least, most) = limits::LISTING_BYTES;
-    let max_listing_bytes = bounded(max_listing_bytes, least..=most, reader);
-    let (least, most) = limits::MESSAGE_BYTES;
-    let max_message_bytes = bounded(max_message_bytes, least..=most, reader);
-    Limits {
-        max_listing_bytes: max_listing_bytes.unwrap_or(limits::DEFAULT_LISTING_BYTES),
-        max_message_bytes: max_message_bytes.unwrap_or(limits::DEFAULT_MESSAGE_BYTES),
-    }
 }
 
 fn toolbox(

@@ -1,5 +1,7 @@
 //! The bounds and defaults of numbers in the file, in one place for the checker and the schema.
 
+use std::num::NonZeroU64;
+
 /// The longest `maxToolNameLength`; the protocol asks for names of at most 128 characters.
 pub(super) const MAX_NAME_LIMIT: u64 = 128;
 /// Clients allow 64 bytes and put `mcp__workbench__` before a name.
@@ -12,6 +14,20 @@ pub(super) const DEFAULT_LISTING_BYTES: usize = 40_000;
 /// The least and the most `maxMessageBytes`.
 pub(super) const MESSAGE_BYTES: (u64, u64) = (64 * 1024, 1024 * 1024 * 1024);
 pub(super) const DEFAULT_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+
+/// The least and the most `maxResultBytes`.
+pub(super) const RESULT_BYTES: (u64, u64) = (1_000, 1024 * 1024 * 1024);
+
+/// The most calls at a time that are counted; nobody makes more.
+pub(super) const MAX_CALLS: u64 = 1_000_000;
+/// Clients give up after 60 s.
+pub(super) const DEFAULT_WAIT_MS: u64 = 30_000;
+/// Time enough to read a question and to think about it.
+pub(super) const DEFAULT_CONFIRM_TIMEOUT_MS: u64 = 120_000;
+
+/// The least and the most `maxBytes` of a cache.
+pub(super) const CACHE_BYTES: (u64, u64) = (1_000, 4 * 1024 * 1024 * 1024);
+pub(super) const DEFAULT_CACHE_BYTES: NonZeroU64 = NonZeroU64::new(16 * 1024 * 1024).unwrap();
 
 /// The least and the most `descriptionLimit` of a client.
 pub(super) const DESCRIPTION_BYTES: (u64, u64) = (500, 1_000_000);

@@ -11,6 +11,7 @@ use jsonc_parser::ast::Value;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::config::ToolMode;
+use crate::config::bounds::{RawCache, RawLimits, RawRates};
 use crate::config::clients::RawClient;
 use crate::config::document::Node;
 use crate::config::foreign::Foreign;
@@ -55,6 +56,12 @@ pub(super) struct RawConfig {
 
     /// Bounds on what agents may cost over HTTP.
     pub(super) http: Option<RawHttp>,
+    /// How long answers of tools hold that only read.
+    pub(super) cache: Option<RawCache>,
+
+    /// Tools of which the user confirms each call: names, globs and `server:tool`.
+    #[schemars(extend("examples" = [["delete_*", "files:write_file"]]))]
+    pub(super) dangerous_tools: Option<Vec<Located<String>>>,
 
     /// What is to be assumed of clients' programs, by the names that they give themselves, or by
     /// the first words of those; `*` means any client.
@@ -96,21 +103,6 @@ pub(super) enum RawToolMode {
     /// `get-modular-tools` gives the definitions of a group, `call-modular-tool` calls one of
     /// them. Groups are toolboxes.
     Modular,
-}
-
-/// Bounds on what passes through.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields, inline)]
-pub(super) struct RawLimits {
-    /// The most bytes of tool definitions that one answer lists; beyond it they become signatures.
-    #[schemars(range(min = limits::LISTING_BYTES.0, max = limits::LISTING_BYTES.1))]
-    #[schemars(extend("default" = limits::DEFAULT_LISTING_BYTES))]
-    pub(super) max_listing_bytes: Option<Located<u64>>,
-
-    /// The longest single message accepted from an agent or a server, in bytes.
-    #[schemars(range(min = limits::MESSAGE_BYTES.0, max = limits::MESSAGE_BYTES.1))]
-    #[schemars(extend("default" = limits::DEFAULT_MESSAGE_BYTES))]
-    pub(super) max_message_bytes: Option<Located<u64>>,
 }
 
 /// A named, described set of servers that is opened as one.
@@ -237,6 +229,14 @@ pub(super) struct RawServer {
     #[schemars(extend("default" = false))]
     pub(super) roots: Option<Located<bool>>,
 
+    /// How much may be asked of this server, by all agents together, in place of `perServer` in the
+    /// top-level `limits`.
+    pub(super) limits: Option<RawRates>,
+
+    /// How long answers of this server's tools hold that only read, in place of the top-level
+    /// `cache`; with `maxBytes`, it has a cache of its own.
+    pub(super) cache: Option<RawCache>,
+
     /// What other clients write beside.
     #[schemars(skip)]
     pub(super) foreign: Foreign,
@@ -266,6 +266,8 @@ impl RawConfig {
                 .and_then(|node| reader.number(&node)),
             limits: fields.take("limits").and_then(|node| object(&node, reader, RawLimits::read)),
             http: fields.take("http").and_then(|node| object(&node, reader, RawHttp::read)),
+            cache: fields.take("cache").and_then(|node| object(&node, reader, RawCache::read)),
+            dangerous_tools: fields.take("dangerousTools").and_then(|node| reader.strings(&node)),
             clients: fields.take("clients").map(|node| named(&node, reader, RawClient::read)),
             toolboxes: fields.take("toolboxes").map(|node| named(&node, reader, RawToolbox::read)),
             mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
@@ -308,15 +310,6 @@ impl RawToolMode {
             return None;
         };
         Some(Located { value: *mode, spot: word.spot })
-    }
-}
-
-impl RawLimits {
-    pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
-        Self {
-            max_listing_bytes: fields.take("maxListingBytes").and_then(|node| reader.number(&node)),
-            max_message_bytes: fields.take("maxMessageBytes").and_then(|node| reader.number(&node)),
-        }
     }
 }
 
@@ -372,6 +365,8 @@ impl RawServer {
             isolation: fields.take("isolation").and_then(|node| reader.string(&node)),
             protocol: fields.take("protocol").and_then(|node| reader.string(&node)),
             roots: fields.take("roots").and_then(|node| reader.boolean(&node)),
+            limits: fields.take("limits").and_then(|node| object(&node, reader, RawRates::read)),
+            cache: fields.take("cache").and_then(|node| object(&node, reader, RawCache::read)),
             foreign: Foreign::read(fields, reader, enabled, call_timeout_ms.as_ref()),
             call_timeout_ms,
         })
@@ -420,11 +415,15 @@ pub(super) fn object<T>(
 /// Where a key belongs that is often written in the wrong place.
 fn belongs_elsewhere(key: &str) -> Option<String> {
     let place = match key {
-        "toolMode" | "maxToolNameLength" | "limits" | "http" | "toolboxes" | "categories"
-        | "activeToolsets" => "the top level",
-        "maxListingBytes" | "maxMessageBytes" => "`limits`",
+        "toolMode" | "maxToolNameLength" | "http" | "toolboxes" | "categories"
+        | "activeToolsets" | "dangerousTools" => "the top level",
+        "limits" | "cache" => "the top level, or a server",
+        "maxListingBytes" | "maxMessageBytes" | "maxResultBytes" | "perAgent" | "perServer"
+        | "maxWaitMs" | "confirmTimeoutMs" => "the top-level `limits`",
         "maxSessions" | "sessionIdleMs" | "maxConnections" | "maxHeaderBytes" | "headTimeoutMs"
         | "bodyTimeoutMs" => "`http`",
+        "callsPerMinute" | "concurrentCalls" => "`limits`",
+        "ttlMs" | "maxBytes" => "`cache`",
         "description" | "namespace" => "a toolbox, or a server",
         "command" | "args" | "env" | "cwd" | "url" | "headers" | "toolFilters" | "transport"
         | "disabled" | "startupTimeoutMs" | "callTimeoutMs" | "idleTimeoutMs" | "inheritEnv"

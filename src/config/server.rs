@@ -60,6 +60,8 @@ pub(super) fn check(
         isolation,
         protocol,
         roots,
+        limits,
+        cache,
         foreign,
     } = raw;
     let Foreign { enabled: _, kind: _, url: _, timeout_ms, environment, include, exclude } =
@@ -136,6 +138,8 @@ pub(super) fn check(
         isolation,
         protocol,
         roots: roots.is_some_and(|roots| roots.value),
+        limits: limits.map(|raw| raw.checked(reader)).unwrap_or_default(),
+        cache: cache.map(|raw| raw.checked(reader)).unwrap_or_default(),
     }))
 }
 

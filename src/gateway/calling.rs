@@ -3,6 +3,7 @@
 
 use crate::backend::{self, Outcome};
 use crate::gateway::bridge::{self, InputRequired};
+use crate::gateway::course::Course;
 use crate::gateway::error::server_error;
 use crate::gateway::members::Server;
 use crate::gateway::opening::while_starting;
@@ -23,6 +24,21 @@ impl Gateway {
         rest: &[raw::Member],
         origin: Origin<'_>,
     ) -> Result<Outcome, CallError> {
+        let mut course = Course::default();
+        let outcome = self.take(tool, arguments, rest, origin, &mut course).await;
+        course.log(tool);
+        outcome
+    }
+
+    /// The steps of a call. How it went is in `course` then, whatever came of it.
+    async fn take(
+        &self,
+        tool: &ToolId,
+        arguments: Option<&Raw>,
+        rest: &[raw::Member],
+        origin: Origin<'_>,
+        course: &mut Course,
+    ) -> Result<Outcome, CallError> {
         let at = tool.place();
         let server = self.server(&at)?;
         // What it listed when it last ran may not be true any more, nor the tool's schema.
@@ -39,9 +55,19 @@ impl Gateway {
         // The view shows nothing that policy denies; so denied and missing look alike.
         let permit = self.policy.decide(&shown.own_id(), shown.has_namesake);
         let permit = permit.map_err(|_| self.unknown_tool(tool))?;
+        let given = arguments;
         let arguments = shown
-            .arguments(arguments)
+            .arguments(given)
             .map_err(|mismatches| CallError::BadArguments { tool: tool.clone(), mismatches })?;
+        self.count(tool, server, course)?;
+        if let Some(concern) = permit.confirmation() {
+            Box::pin(self.confirm(tool, concern, given, origin, course)).await?;
+        }
+        let _places = if self.has_places(server) {
+            Some(Box::pin(self.take_places(tool, server, origin, course)).await?)
+        } else {
+            None
+        };
         let sending = Sending::Call { permit: &permit, arguments: arguments.as_ref(), rest };
         let outcome = self.pass(&at, server, origin, sending).await?;
         Ok(self.tasks.learn(at, outcome))

@@ -12,8 +12,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::{AgentId, Pool, PoolOptions};
 use crate::config::{Config, ToolMode};
+use crate::gateway::limiting::Bounds;
 use crate::gateway::{Caller, Gateway};
-use crate::policy::Policies;
+use crate::policy::{Policies, Policy};
 use crate::raw::{self, Raw};
 
 /// How many gateways there may be before those go that nobody follows, and before agents are taken
@@ -26,9 +27,22 @@ const MAX_GATEWAYS: usize = 64;
 /// different things look at them through different gateways; and so do those that may do different
 /// things.
 pub struct Gateways {
-    pool: Arc<Pool>,
+    common: Common,
     tasks: TaskTracker,
     state: Mutex<State>,
+}
+
+/// What all gateways share.
+pub(crate) struct Common {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) bounds: Bounds,
+}
+
+/// For whom a gateway is, and what that one may know and do.
+pub(crate) struct Terms {
+    pub(crate) caller: Caller,
+    pub(crate) config: Arc<Config>,
+    pub(crate) policy: Arc<Policy>,
 }
 
 struct State {
@@ -61,7 +75,7 @@ impl Gateways {
     /// Nothing is started yet. The gateways' own tasks run on `tasks` until this is dropped.
     pub fn new(config: Arc<Config>, options: PoolOptions, tasks: &TaskTracker) -> Self {
         Self {
-            pool: Arc::new(Pool::new(options)),
+            common: Common { pool: Arc::new(Pool::new(options)), bounds: Bounds::default() },
             tasks: tasks.clone(),
             state: Mutex::new(State { served: Served::new(config), made: HashMap::new() }),
         }
@@ -137,10 +151,12 @@ impl Gateways {
         capabilities: &Raw,
         before: Option<&Gateway>,
     ) -> Gateway {
-        let config = served.policies.seen_by(caller.agent.as_ref(), caller.toolbox.as_ref());
-        let policy = served.policies.of(caller.agent.as_ref());
-        let pool = Arc::clone(&self.pool);
-        let gateway = Gateway::new(config, policy, pool, capabilities, &self.tasks, before);
+        let terms = Terms {
+            caller: caller.clone(),
+            config: served.policies.seen_by(caller.agent.as_ref(), caller.toolbox.as_ref()),
+            policy: served.policies.of(caller.agent.as_ref()),
+        };
+        let gateway = Gateway::new(terms, &self.common, capabilities, &self.tasks, before);
         if let Some(before) = before {
             gateway.follow(before);
         }
@@ -195,6 +211,6 @@ impl Gateways {
 
     /// Ends every server; returns when nothing of them is left, after 2 s at the latest.
     pub async fn shut_down(&self) {
-        self.pool.shut_down().await;
+        self.common.pool.shut_down().await;
     }
 }

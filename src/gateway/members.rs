@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::backend::{self, AgentId, Backend, Pool, Presence, Spec};
 use crate::config::ServerConfig;
+use crate::gateway::limiting::Bound;
 
 /// A server as one toolbox has it.
 pub(crate) enum Member {
@@ -23,6 +24,8 @@ pub(crate) struct Server {
     pub(crate) call_timeout: Duration,
     /// What everybody sees comes from here.
     pub(crate) shared: Backend,
+    /// What calls of it are limited by, if they are.
+    pub(crate) bound: Option<Arc<Bound>>,
     spec: Arc<Spec>,
     is_shared: bool,
     /// Whose is what, for as long as the configuration has the server.
@@ -42,7 +45,8 @@ impl Server {
         let is_shared = config.shared;
         let shared = pool.backend(Arc::clone(&spec), is_shared);
         let owners = Arc::default();
-        Self { call_timeout: config.call_timeout, shared, spec, is_shared, owners }
+        let call_timeout = config.call_timeout;
+        Self { call_timeout, shared, bound: None, spec, is_shared, owners }
     }
 
     /// The same server with what the configuration says of it now; none if it is another one.
@@ -56,6 +60,7 @@ impl Server {
         Some(Self {
             call_timeout: config.call_timeout,
             shared: self.shared.clone(),
+            bound: None,
             spec: Arc::clone(spec),
             is_shared: self.is_shared,
             owners: Arc::clone(&self.owners),

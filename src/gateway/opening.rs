@@ -25,6 +25,16 @@ pub(crate) async fn while_starting<T>(
     origin: Origin<'_>,
     work: impl Future<Output = T>,
 ) -> T {
+    let message = || format!("waiting for server `{server}` to start");
+    while_waiting(message, origin, work).await
+}
+
+/// Waits for `work`, and tells the agent every 5 s that it is still waited for.
+pub(crate) async fn while_waiting<T>(
+    message: impl Fn() -> String,
+    origin: Origin<'_>,
+    work: impl Future<Output = T>,
+) -> T {
     let Some(events) = origin.progress() else { return work.await };
     tokio::pin!(work);
     let mut heartbeat = heartbeat();
@@ -39,7 +49,7 @@ pub(crate) async fn while_starting<T>(
         // The call's own progress is yet to come under the same token, and may only rise.
         let params = serde_json::json!({
             "progress": f64::from(beats) * f64::EPSILON,
-            "message": format!("waiting for server `{server}` to start"),
+            "message": message(),
         });
         // An agent that is gone takes no progress; its call ends elsewhere.
         let _ = events.send(Event::Progress(Raw::encode(&params))).await;

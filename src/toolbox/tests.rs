@@ -1,51 +1,35 @@
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
 use crate::catalog::Definition;
-use crate::config::{
-    Config, HttpConfig, Isolation, Launch, Limits, Protocol, ServerConfig, StdioLaunch, ToolMode,
-};
+use crate::config::{Config, Launch, ServerConfig, StdioLaunch, ToolOverride, ToolboxConfig};
 use crate::name::ToolboxName;
 
 fn config(filters: &[&str]) -> Config {
-    let server = |name: &str| ServerConfig {
-        name: ServerName::new(name),
-        launch: Launch::Stdio(StdioLaunch {
+    let launch = || {
+        Launch::Stdio(StdioLaunch {
             command: "x".to_owned(),
             args: Vec::new(),
             env: std::collections::BTreeMap::new(),
             cwd: PathBuf::from("/"),
             inherit_env: false,
-        }),
+        })
+    };
+    let server = |name: &str| ServerConfig {
         tool_filters: filters.iter().map(|&filter| filter.to_owned()).collect(),
-        include: None,
-        overrides: std::collections::BTreeMap::new(),
-        startup_timeout: Duration::from_secs(1),
-        call_timeout: Duration::from_secs(1),
-        idle_timeout: None,
-        shared: true,
-        eager: false,
-        isolation: Isolation::Shared,
-        protocol: Protocol::Auto,
-        roots: false,
+        ..ServerConfig::new(ServerName::new(name), launch())
     };
     Config {
-        mode: ToolMode::Dynamic,
-        max_tool_name_length: 48,
-        limits: Limits::default(),
-        http: HttpConfig::default(),
-        active_toolsets: Vec::new(),
-        clients: std::collections::BTreeMap::new(),
         toolboxes: vec![ToolboxConfig {
             name: ToolboxName::new("dev"),
             description: "Development".to_owned(),
             namespace: "dev".to_owned(),
             servers: vec![server("files"), server("other")],
         }],
+        ..Config::default()
     }
 }
 

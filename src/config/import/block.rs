@@ -64,6 +64,13 @@ pub(super) struct Remark {
     pub(super) hint: Option<String>,
 }
 
+/// An object of numbers, as far as there are any.
+fn written(members: [(&str, Option<u64>); 2]) -> CstInputValue {
+    let members = members.into_iter();
+    let members = members.filter_map(|(key, number)| Some((key.to_owned(), number?.into())));
+    CstInputValue::Object(members.collect())
+}
+
 impl Block {
     /// Puts a block into our words; none if what it names is empty, or cannot be reached.
     pub(super) fn new(
@@ -94,6 +101,8 @@ impl Block {
             isolation,
             protocol,
             roots,
+            limits,
+            cache,
             foreign,
         } = raw;
         let Foreign { enabled, kind: _, url: _, timeout_ms, environment, include, exclude } =
@@ -143,6 +152,8 @@ impl Block {
             ("isolation", isolation.map(|word| word.value.into())),
             ("protocol", protocol.map(|word| word.value.into())),
             ("roots", roots.map(boolean)),
+            ("limits", limits.map(|rates| written(rates.members()))),
+            ("cache", cache.map(|cache| written(cache.members()))),
         ];
         let rest = rest.into_iter().filter_map(|(key, value)| Some((key, value?)));
         let block = Self { launch, rest: rest.collect() };

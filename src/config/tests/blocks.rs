@@ -7,7 +7,8 @@ use pretty_assertions::assert_eq;
 
 use crate::config::tests::{config, findings};
 use crate::config::{
-    HttpLaunch, Isolation, Launch, Limits, Protocol, ServerConfig, StdioLaunch, ToolMode,
+    CacheConfig, HttpLaunch, Isolation, Launch, Limits, Protocol, Rates, ServerConfig, StdioLaunch,
+    ToolMode,
 };
 
 /// The one server of a block, with `/project` as the folder of the file.
@@ -53,6 +54,8 @@ fn defaults_are_as_documented() {
             isolation: Isolation::Shared,
             protocol: Protocol::Auto,
             roots: false,
+            limits: Rates::default(),
+            cache: CacheConfig::default(),
         }]
     );
 }

@@ -5,10 +5,11 @@ use std::fs;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
+use crate::config::bounds::{RawCache, RawLimits, RawRates};
 use crate::config::clients::RawClient;
 use crate::config::document::{self, Node};
 use crate::config::raw::category::{RawCategory, RawCategoryTools, RawOverride};
-use crate::config::raw::{RawConfig, RawLimits, RawServer, RawToolMode, RawToolbox};
+use crate::config::raw::{RawConfig, RawServer, RawToolMode, RawToolbox};
 use crate::config::reader::{Fields, Reader};
 use crate::config::tests::{case, json_files, repository};
 use crate::config::{schema, schema_text};
@@ -50,6 +51,8 @@ fn properties(pointer: &str) -> Vec<String> {
 fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(properties(""), known(RawConfig::read));
     assert_eq!(properties("/properties/limits"), known(RawLimits::read));
+    assert_eq!(properties("/definitions/Rates"), known(RawRates::read));
+    assert_eq!(properties("/definitions/Cache"), known(RawCache::read));
     assert_eq!(properties("/definitions/Toolbox"), known(RawToolbox::read));
     assert_eq!(properties("/definitions/Client"), known(RawClient::read));
     assert_eq!(properties("/definitions/Server"), known(RawServer::read));

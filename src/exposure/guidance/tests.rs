@@ -1,40 +1,19 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::config::{HttpConfig, Isolation, Launch, Limits, Protocol, ServerConfig};
+use crate::config::{Launch, ServerConfig};
 use crate::name::{ServerName, ToolboxName};
 
 fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
-    let server = ServerConfig {
-        name: ServerName::new("srv"),
-        launch: Launch::Unsupported { reason: String::new(), hint: String::new() },
-        tool_filters: Vec::new(),
-        include: None,
-        overrides: std::collections::BTreeMap::new(),
-        startup_timeout: std::time::Duration::ZERO,
-        call_timeout: std::time::Duration::ZERO,
-        idle_timeout: None,
-        shared: true,
-        eager: false,
-        isolation: Isolation::Shared,
-        protocol: Protocol::Auto,
-        roots: false,
-    };
+    let launch = Launch::Unsupported { reason: String::new(), hint: String::new() };
+    let server = ServerConfig::new(ServerName::new("srv"), launch);
     let toolboxes = toolboxes.into_iter().map(|(name, description)| ToolboxConfig {
         name: ToolboxName::new(&name),
         description,
         namespace: name,
         servers: vec![server.clone(), server.clone()],
     });
-    Config {
-        mode: ToolMode::Dynamic,
-        max_tool_name_length: 48,
-        limits: Limits::default(),
-        http: HttpConfig::default(),
-        active_toolsets: Vec::new(),
-        clients: std::collections::BTreeMap::new(),
-        toolboxes: toolboxes.collect(),
-    }
+    Config { toolboxes: toolboxes.collect(), ..Config::default() }
 }
 
 /// `count` toolboxes, each described in as many `words`.

@@ -259,6 +259,8 @@ fn the_readme_describes_every_key_with_its_default() {
         ("### Top level", ""),
         ("### `limits`", "/properties/limits"),
         ("### `http`", "/properties/http"),
+        ("### `perAgent` and `perServer`", "/definitions/Rates"),
+        ("### `cache`", "/definitions/Cache"),
         ("### A toolbox", "/definitions/Toolbox"),
         ("### A client", "/definitions/Client"),
         ("### A server", "/definitions/Server"),

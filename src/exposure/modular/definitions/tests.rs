@@ -1,28 +1,12 @@
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::config::{Isolation, Launch, Protocol, ServerConfig};
+use crate::config::{Launch, ServerConfig};
 use crate::name::{ServerName, ToolboxName};
 
 fn group_of(name: String, description: String) -> ToolboxConfig {
-    let server = ServerConfig {
-        name: ServerName::new("srv"),
-        launch: Launch::Unsupported { reason: String::new(), hint: String::new() },
-        tool_filters: Vec::new(),
-        include: None,
-        overrides: BTreeMap::new(),
-        startup_timeout: Duration::ZERO,
-        call_timeout: Duration::ZERO,
-        idle_timeout: None,
-        shared: true,
-        eager: false,
-        isolation: Isolation::Shared,
-        protocol: Protocol::Auto,
-        roots: false,
-    };
+    let launch = Launch::Unsupported { reason: String::new(), hint: String::new() };
+    let server = ServerConfig::new(ServerName::new("srv"), launch);
     ToolboxConfig {
         namespace: name.clone(),
         name: ToolboxName::new(name),

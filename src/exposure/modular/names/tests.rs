@@ -1,33 +1,18 @@
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
 use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::config::{
-    Config, HttpConfig, Isolation, Launch, Limits, Protocol, ToolMode, ToolOverride,
-};
+use crate::config::{Config, Launch, ServerConfig, ToolOverride};
 use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policy;
 use crate::raw::Raw;
 
 fn server(name: &str, include: Option<&[&str]>) -> ServerConfig {
+    let launch = Launch::Unsupported { reason: String::new(), hint: String::new() };
     ServerConfig {
-        name: ServerName::new(name),
-        launch: Launch::Unsupported { reason: String::new(), hint: String::new() },
-        tool_filters: Vec::new(),
         include: include.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
-        overrides: BTreeMap::new(),
-        startup_timeout: Duration::ZERO,
-        call_timeout: Duration::ZERO,
-        idle_timeout: None,
-        shared: true,
-        eager: false,
-        isolation: Isolation::Shared,
-        protocol: Protocol::Auto,
-        roots: false,
+        ..ServerConfig::new(ServerName::new(name), launch)
     }
 }
 
@@ -42,15 +27,7 @@ fn group(servers: Vec<ServerConfig>) -> ToolboxConfig {
 
 /// What such a group shows when each of its servers has these tools.
 fn view(toolbox: &ToolboxConfig, tools: &[&str]) -> View {
-    let config = Config {
-        mode: ToolMode::Modular,
-        max_tool_name_length: 48,
-        limits: Limits::default(),
-        http: HttpConfig::default(),
-        active_toolsets: Vec::new(),
-        clients: BTreeMap::new(),
-        toolboxes: vec![toolbox.clone()],
-    };
+    let config = Config { toolboxes: vec![toolbox.clone()], ..Config::default() };
     let tools = tools.iter().map(|name| json!({"name": name, "inputSchema": {}}));
     let tools = tools.map(|tool| ToolDefinition::parse(Raw::encode(&tool)).unwrap().into());
     let listing = Listing { tools: tools.collect(), ..Listing::default() };

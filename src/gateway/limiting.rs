@@ -1,0 +1,257 @@
+//! Limits on rate and concurrency: of one agent, of one server, and in all.
+//!
+//! *Theory of operation.* Whoever is limited has one [`Bound`], through whichever gateways calls
+//! come and whichever configuration they began with: [`Bounds`] keeps them by whom they limit, and
+//! how much. A gateway takes its own when it is made, so that a call that is not limited finds
+//! nothing to look at. A call is first counted, and refused where there were too many in a minute;
+//! then it waits in line for a place, of its agent, of its server, in all, and keeps these until
+//! it is answered or given up.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use governor::clock::Clock;
+use governor::middleware::NoOpMiddleware;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use crate::config::{Config, Launch, Rates, ServerConfig};
+use crate::gateway::course::{Course, Stop};
+use crate::gateway::members::Server;
+use crate::gateway::opening::while_waiting;
+use crate::gateway::{CallError, Caller, Gateway, Origin};
+use crate::name::{AgentName, ServerName, ToolId};
+
+/// How many agents are told apart; those that come when there are so many count as one.
+const MAX_BOUNDS: usize = 10_000;
+/// When those are looked for first that nobody needs any more.
+const FIRST_SWEEP: usize = 64;
+/// After this time without a call, nothing is left of what was counted.
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// Every bound there is.
+pub(crate) struct Bounds {
+    clock: SinceStart,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    bounds: HashMap<(Subject, Rates), Arc<Bound>>,
+    /// At how many of them those are let go that nobody needs any more.
+    sweep_at: usize,
+}
+
+/// Whom a bound limits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Subject {
+    All,
+    /// An agent, in whichever sessions; `None`: all those without a name.
+    Agent(Option<AgentName>),
+    /// A server, in whichever toolboxes, and however many processes it has.
+    Server(ServerName, Launch),
+}
+
+/// What calls of a gateway are limited by, whichever server they are of.
+pub(crate) struct OwnBounds {
+    agent: Option<Arc<Bound>>,
+    in_all: Option<Arc<Bound>>,
+    max_wait: Duration,
+}
+
+/// How much may be asked by somebody, or of somebody.
+pub(crate) struct Bound {
+    /// Whose calls are limited, in words.
+    whose: String,
+    rates: Rates,
+    rate: Option<RateLimiter<NotKeyed, InMemoryState, SinceStart, NoOpMiddleware<Duration>>>,
+    places: Option<Arc<Semaphore>>,
+    clock: SinceStart,
+    /// When a call was last counted, in milliseconds of that clock.
+    counted: AtomicU64,
+}
+
+/// The places that a running call has; they are free again when this is dropped.
+pub(crate) struct Places {
+    _taken: Vec<OwnedSemaphorePermit>,
+}
+
+/// The time that has passed, which tests can stop.
+#[derive(Clone, Copy, Debug)]
+struct SinceStart(Instant);
+
+impl Clock for SinceStart {
+    type Instant = Duration;
+
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        let known = Known { bounds: HashMap::new(), sweep_at: FIRST_SWEEP };
+        Self { clock: SinceStart(Instant::now()), known: Mutex::new(known) }
+    }
+}
+
+impl Bounds {
+    /// Those of a gateway.
+    pub(crate) fn of(&self, caller: &Caller, config: &Config) -> OwnBounds {
+        let limits = &config.limits;
+        OwnBounds {
+            agent: self.bound(Subject::Agent(caller.agent.clone()), limits.per_agent),
+            in_all: self.bound(Subject::All, limits.in_all),
+            max_wait: limits.max_wait,
+        }
+    }
+
+    /// That of a server.
+    pub(crate) fn of_server(&self, server: &ServerConfig, config: &Config) -> Option<Arc<Bound>> {
+        let rates = server.limits.or(config.limits.per_server);
+        self.bound(Subject::Server(server.name.clone(), server.launch.clone()), rates)
+    }
+
+    /// The bound of somebody; none if nothing is limited. What was counted under the same limits
+    /// still counts.
+    fn bound(&self, mut subject: Subject, rates: Rates) -> Option<Arc<Bound>> {
+        if rates.calls_per_minute().is_none() && rates.concurrent_calls().is_none() {
+            return None;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.bounds.len() >= known.sweep_at {
+            known.bounds.retain(|_, bound| Arc::strong_count(bound) > 1 || !bound.is_clear());
+            known.sweep_at = FIRST_SWEEP.max(2 * known.bounds.len()).min(MAX_BOUNDS);
+            if known.bounds.len() >= MAX_BOUNDS && matches!(subject, Subject::Agent(_)) {
+                subject = Subject::Agent(None);
+            }
+        }
+        let new = |subject: &Subject| Arc::new(Bound::new(subject, rates, self.clock));
+        let bound = new(&subject);
+        Some(Arc::clone(known.bounds.entry((subject, rates)).or_insert(bound)))
+    }
+}
+
+impl Bound {
+    fn new(subject: &Subject, rates: Rates, clock: SinceStart) -> Self {
+        let whose = match subject {
+            Subject::All => "all agents together".to_owned(),
+            Subject::Agent(Some(agent)) => format!("agent `{agent}`"),
+            Subject::Agent(None) => "agents without a name".to_owned(),
+            Subject::Server(server, _) => format!("server `{server}`"),
+        };
+        let quota = rates.calls_per_minute().map(Quota::per_minute);
+        // More than there is room for is as good as any number.
+        let places = |most: u32| Arc::new(Semaphore::new(most as usize));
+        Self {
+            whose,
+            rates,
+            rate: quota.map(|quota| RateLimiter::direct_with_clock(quota, clock)),
+            places: rates.concurrent_calls().map(|most| places(most.get())),
+            clock,
+            counted: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts a call; an error is how long to wait until there may be one.
+    fn count(&self) -> Result<(), Duration> {
+        let Some(rate) = &self.rate else { return Ok(()) };
+        let now = self.clock.now();
+        rate.check().map_err(|until| until.wait_time_from(now))?;
+        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        self.counted.store(now, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether nothing that was counted matters any more.
+    fn is_clear(&self) -> bool {
+        let counted = Duration::from_millis(self.counted.load(Ordering::Relaxed));
+        self.clock.now().saturating_sub(counted) > MINUTE
+    }
+}
+
+impl OwnBounds {
+    /// All that a call of this server is limited by.
+    fn with<'a>(&'a self, server: &'a Server) -> impl Iterator<Item = &'a Arc<Bound>> {
+        // Who has used up its own share takes nothing of what others share with it.
+        [&self.agent, &server.bound, &self.in_all].into_iter().flatten()
+    }
+}
+
+impl Gateway {
+    /// Counts a call where calls of this agent or this server are limited, unless there have been
+    /// too many in the last minute.
+    pub(crate) fn count(
+        &self,
+        tool: &ToolId,
+        server: &Server,
+        course: &mut Course,
+    ) -> Result<(), CallError> {
+        for bound in self.bounds.with(server) {
+            let Err(wait) = bound.count() else { continue };
+            course.stop = Some(Stop::Rate);
+            let most = bound.rates.calls_per_minute().map_or(0, std::num::NonZeroU32::get);
+            let seconds = wait.as_millis().div_ceil(1000).max(1);
+            return Err(CallError::Refused {
+                tool: tool.clone(),
+                reason: format!(
+                    "there have been too many calls of {}, which may be {most} a minute",
+                    bound.whose
+                ),
+                hint: format!("wait {seconds} s, then call it again"),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether calls of this server may have to wait for others to end.
+    pub(crate) fn has_places(&self, server: &Server) -> bool {
+        self.bounds.with(server).any(|bound| bound.places.is_some())
+    }
+
+    /// Waits in line until no more calls are running than may.
+    pub(crate) async fn take_places(
+        &self,
+        tool: &ToolId,
+        server: &Server,
+        origin: Origin<'_>,
+        course: &mut Course,
+    ) -> Result<Places, CallError> {
+        let since = Instant::now();
+        let mut full = None;
+        let taking = async {
+            let mut taken = Vec::new();
+            for bound in self.bounds.with(server) {
+                let Some(places) = &bound.places else { continue };
+                full = Some(bound);
+                // It is never closed.
+                taken.extend(Arc::clone(places).acquire_owned().await);
+            }
+            Places { _taken: taken }
+        };
+        let message = || "waiting for other calls to end".to_owned();
+        let taking = while_waiting(message, origin, timeout(self.bounds.max_wait, taking));
+        let places = Box::pin(taking).await;
+        course.waited = since.elapsed();
+        places.map_err(|_| {
+            course.stop = Some(Stop::Concurrency);
+            let whose = full.map_or("", |bound| &bound.whose);
+            let most = full.and_then(|bound| bound.rates.concurrent_calls());
+            CallError::Refused {
+                tool: tool.clone(),
+                reason: format!(
+                    "as many calls of {whose} are running as may ({}), and none has ended for {} s",
+                    most.map_or(0, std::num::NonZeroU32::get),
+                    self.bounds.max_wait.as_secs_f32(),
+                ),
+                hint: "wait for other calls to end, then call it again".to_owned(),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

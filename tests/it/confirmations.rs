@@ -1,0 +1,147 @@
+//! Calls that the user confirms: agreed, refused, ignored, and where nobody can be asked.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Bench, RequestId, Response, fake};
+
+const QUESTION: &str = "elicitation/create";
+const WAYS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
+
+fn bench(confirm_timeout: u64) -> Bench {
+    Bench::new()
+        .set("toolMode", json!("direct"))
+        .set("dangerousTools", json!(["srv:ech*"]))
+        .set("limits", json!({ "confirmTimeoutMs": confirm_timeout }))
+        .server("box", "srv", fake(json!({ "tools": ["echo", "count", "ask"] })))
+}
+
+fn agent(bench: &Bench, over_http: bool) -> Agent {
+    if over_http { Agent::over_http(bench.http()) } else { bench.agent() }
+}
+
+/// How often the dangerous tool has been called, as its server says.
+fn calls(agent: &Agent) -> Value {
+    agent.call("count", json!({})).structured()["calls"]["echo"].clone()
+}
+
+fn secret() -> Value {
+    json!({ "path": "/x", "token": "hidden-1" })
+}
+
+#[test]
+fn a_call_that_the_user_agrees_to_is_made_once_and_each_call_is_asked_for() {
+    for (is_modern, over_http) in WAYS {
+        let bench = bench(60_000);
+        let agent = agent(&bench, over_http)
+            .answering(QUESTION, json!({ "action": "accept", "content": {} }))
+            .begin(is_modern, json!({ "elicitation": {} }));
+        for times in 1..=2 {
+            let answer = agent.call_through("echo", secret());
+            assert_eq!(answer.structured(), secret(), "the arguments are as they were");
+            let asked = agent.next_request(QUESTION);
+            assert_eq!(
+                asked["params"]["message"],
+                "The agent wants to call the tool `echo` of server `srv`. You are asked because \
+                 the configuration says that it is dangerous.\n\
+                 Arguments: {\"path\":\"/x\",\"token\":\"***\"}\n\
+                 May it be called?"
+            );
+            let schema = json!({ "type": "object", "properties": {} });
+            assert_eq!(asked["params"]["requestedSchema"], schema);
+            assert_eq!(calls(&agent), times, "{is_modern} {over_http}");
+        }
+        // Other tools are not asked for.
+        agent.call("count", json!({})).ok();
+    }
+}
+
+#[test]
+fn a_call_that_the_user_does_not_agree_to_does_not_reach_the_server() {
+    for (is_modern, over_http) in WAYS {
+        for (action, reason) in
+            [("decline", "the user was asked, and declined"), ("cancel", "and did not decide")]
+        {
+            let bench = bench(60_000);
+            let agent = agent(&bench, over_http)
+                .answering(QUESTION, json!({ "action": action }))
+                .begin(is_modern, json!({ "elicitation": {} }));
+            refused(&agent.call_through("echo", json!({})), reason);
+            assert_eq!(calls(&agent), Value::Null);
+        }
+    }
+}
+
+fn refused(answer: &Response, reason: &str) {
+    assert!(answer.is_tool_error());
+    let text = answer.text();
+    assert!(text.starts_with("`box/srv/echo` was not called: "), "{text}");
+    assert!(text.contains(reason) && text.contains("\nWhat to do: "), "{text}");
+}
+
+#[test]
+fn a_call_is_refused_where_nobody_can_be_asked() {
+    for (is_modern, over_http) in WAYS {
+        let bench = bench(60_000);
+        let agent = agent(&bench, over_http).begin(is_modern, json!({ "sampling": {} }));
+        refused(&agent.call_through("echo", json!({})), "cannot be asked through this client");
+        assert_eq!(calls(&agent), Value::Null);
+    }
+    let run = bench(60_000).run(["call", "box", "srv", "echo", "{}"]);
+    assert!(run.stderr.contains("cannot be asked through this client"), "{}", run.stderr);
+}
+
+#[test]
+fn a_question_that_is_ignored_does_not_hold_the_call_for_ever() {
+    for over_http in [false, true] {
+        let bench = bench(100);
+        let agent =
+            agent(&bench, over_http).holding(QUESTION).begin(false, json!({ "elicitation": {} }));
+        let call = agent.send_call("echo", json!({}));
+        let asked = agent.next_request(QUESTION);
+        refused(&agent.wait(&call), "did not answer for 0.1 s");
+        // The user need not answer any more, and it makes no difference.
+        let told = agent.next_notification("notifications/cancelled");
+        assert_eq!(told["requestId"], asked["id"]);
+        agent.respond(&asked, json!({ "action": "accept", "content": {} }));
+        assert_eq!(calls(&agent), Value::Null);
+    }
+}
+
+#[test]
+fn a_call_that_is_cancelled_takes_its_question_back() {
+    let bench = bench(60_000);
+    let agent = bench.agent().holding(QUESTION).begin(false, json!({ "elicitation": {} }));
+    let call: RequestId = agent.send_call("echo", json!({}));
+    let asked = agent.next_request(QUESTION);
+    agent.cancel(&call);
+    let told = agent.next_notification("notifications/cancelled");
+    assert_eq!(told["requestId"], asked["id"]);
+    agent.respond(&asked, json!({ "action": "accept", "content": {} }));
+    assert_eq!(calls(&agent), Value::Null);
+    assert!(agent.answered(&call).is_none());
+}
+
+#[test]
+fn an_answer_is_good_for_the_call_that_was_asked_for_alone() {
+    let bench = bench(60_000);
+    let agent = bench.agent().begin(true, json!({ "elicitation": {} }));
+    let accept = json!({ "question": { "action": "accept", "content": {} } });
+    let call = |arguments: Value, state: &Value| {
+        let mut params = json!({ "name": "echo", "arguments": arguments });
+        params["inputResponses"] = accept.clone();
+        if !state.is_null() {
+            params["requestState"] = state.clone();
+        }
+        agent.request("tools/call", params)
+    };
+    // Without a question there is nothing to agree to.
+    let asked = call(json!({ "n": 1 }), &Value::Null).ok();
+    assert_eq!(asked["resultType"], "input_required");
+    assert_eq!(call(json!({ "n": 1 }), &json!("made up")).ok()["resultType"], "input_required");
+    // What is called is what the user was asked about.
+    let answer = call(json!({ "n": 2 }), &asked["requestState"]);
+    assert_eq!(answer.structured(), json!({ "n": 1 }));
+    assert_eq!(call(json!({ "n": 1 }), &asked["requestState"]).error()["code"], -32602);
+    assert_eq!(calls(&agent), 1);
+}
