@@ -184,6 +184,14 @@ pub struct Listed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BackendId(usize);
 
+#[cfg(test)]
+impl BackendId {
+    /// One of no pool.
+    pub(crate) fn numbered(number: usize) -> Self {
+        Self(number)
+    }
+}
+
 /// What the actors of a pool share.
 pub(crate) struct Context {
     pub(crate) environment: ChildEnvironment,

@@ -119,6 +119,13 @@ impl Definition for ToolDefinition {
 }
 
 impl ToolDefinition {
+    /// Whether its server says that it is destructive (MCP, server/tools, `destructiveHint`).
+    pub fn is_destructive(&self) -> bool {
+        let annotations = self.raw.member("annotations");
+        let hint = annotations.and_then(|annotations| annotations.member("destructiveHint"));
+        hint.is_some_and(|hint| hint.as_str() == "true")
+    }
+
     /// Checks arguments against the tool's schema; `None` stands for no arguments at all.
     pub fn check_arguments(&self, arguments: Option<&Raw>) -> Result<(), Vec<schema::Mismatch>> {
         self.check.get_or_init(|| ArgumentCheck::new(&self.schema)).check(&self.schema, arguments)

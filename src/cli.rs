@@ -15,7 +15,7 @@ mod servers;
 mod size;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -229,9 +229,11 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
     }
 }
 
-/// The configuration with the mode that the command line wants, if it wants one.
-fn in_mode(mut loaded: Loaded, mode: Option<ToolMode>) -> Loaded {
+/// The configuration with the mode that the command line wants, if it wants one, and the folder that
+/// we are in.
+fn as_run(mut loaded: Loaded, mode: Option<ToolMode>, folder: &Path) -> Loaded {
     loaded.config.mode = mode.unwrap_or(loaded.config.mode);
+    loaded.config.policy.working_directory = Some(folder.to_owned());
     loaded
 }
 
@@ -260,7 +262,7 @@ impl Global {
         } else {
             config::load(&config::find(self.config.clone(), &ProcessEnv, &folder), &ProcessEnv)
         };
-        Ok(loaded.map(|loaded| in_mode(loaded, self.mode)))
+        Ok(loaded.map(|loaded| as_run(loaded, self.mode, &folder)))
     }
 
     /// Who is served.
@@ -277,7 +279,7 @@ impl Global {
         let folder = std::env::current_dir().map_err(Error::internal)?;
         let location = config::find(self.config.clone(), &ProcessEnv, &folder);
         let (file, mode) = (location.path.clone(), self.mode);
-        let read = move || Ok(in_mode(config::load(&location, &ProcessEnv)?, mode));
+        let read = move || Ok(as_run(config::load(&location, &ProcessEnv)?, mode, &folder));
         Ok(Some(app::Source { file, read: Box::new(read) }))
     }
 

@@ -22,6 +22,9 @@ pub use clients::ClientConfig;
 pub use dialect::Dialect;
 pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse};
 pub use finding::{Finding, Report, Severity};
+pub use policy::{
+    AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, TimeWindow, When,
+};
 pub use schema::{schema, schema_text};
 
 mod bounds;
@@ -38,6 +41,7 @@ mod foreign;
 mod http;
 pub mod import;
 mod limits;
+mod policy;
 mod raw;
 mod reader;
 mod schema;
@@ -60,14 +64,13 @@ pub struct Config {
     pub http: HttpConfig,
     /// How long answers of tools hold that only read.
     pub cache: CacheConfig,
-    /// `dangerousTools`: names, globs and `server:tool` of tools of which the user confirms each
-    /// call.
-    pub dangerous_tools: Vec<String>,
     /// `activeToolsets`: globs over `<namespace>_<name>` of the tools and resources that are active
     /// from the start in `activate` mode.
     pub active_toolsets: Vec<String>,
     /// `clients`: what is to be assumed of clients' programs, by their names; `*` means any.
     pub clients: BTreeMap<String, ClientConfig>,
+    /// Who may use what.
+    pub policy: PolicyConfig,
     /// The toolboxes, in the order of the file.
     pub toolboxes: Vec<ToolboxConfig>,
 }
@@ -88,7 +91,7 @@ impl Default for Config {
             limits: Limits::default(),
             http: HttpConfig::default(),
             cache: CacheConfig::default(),
-            dangerous_tools: Vec::new(),
+            policy: PolicyConfig::default(),
             active_toolsets: Vec::new(),
             clients: BTreeMap::new(),
             toolboxes: Vec::new(),

@@ -11,6 +11,7 @@
 mod bridge;
 mod caller;
 mod calling;
+mod clock;
 mod confirming;
 mod course;
 mod error;
@@ -38,6 +39,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::{self, Backend, Listed, Outcome, Pool, Reach, Spec};
 use crate::config::{Config, ServerConfig, ToolMode, ToolboxConfig};
+use crate::gateway::clock::Clock;
 use crate::gateway::error::{failed, server_error};
 use crate::gateway::gateways::{Common, Terms};
 use crate::gateway::limiting::OwnBounds;
@@ -68,6 +70,7 @@ const EVENTS: usize = 64;
 pub struct Gateway {
     config: Arc<Config>,
     policy: Arc<Policy>,
+    clock: Clock,
     pool: Arc<Pool>,
     capabilities: Raw,
     is_namespaced: bool,
@@ -139,9 +142,11 @@ impl Gateway {
         // Sessions that began in that mode keep it.
         let is_namespaced =
             config.mode == ToolMode::Activate || before.is_some_and(|before| before.is_namespaced);
+        let clock = Clock::default();
         let mut writer = snapshot::Writer::new(
             Arc::clone(&config),
             Arc::clone(&policy),
+            clock,
             sources.collect(),
             is_namespaced,
         );
@@ -162,6 +167,7 @@ impl Gateway {
             bounds: common.bounds.of(&caller, &config),
             config,
             policy,
+            clock,
             pool,
             capabilities: capabilities.clone(),
             is_namespaced,

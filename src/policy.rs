@@ -1,35 +1,49 @@
 //! Policy: who may see and call what. Every surface asks it, and only it can make a [`Permit`].
+//!
+//! *Theory of operation.* [`Policies`] has the rules of a file, for every agent. For one of them it
+//! gives the part of the configuration that the agent may know of ([`Policies::seen_by`]), and a
+//! [`Policy`], which decides on single tools. All that the file says is worked out when a policy is
+//! made ([`access`] finds out which lists count, [`names`] makes them ready), so that a decision is
+//! a few look-ups. What is asked before each call is the same as what was asked before the tool was
+//! shown; arguments come to it there ([`Leave::permit`]).
+//!
+//! Whatever cannot be compiled or evaluated is denied.
 
-use std::fmt;
-use std::sync::Arc;
+mod access;
+mod condition;
+mod filter;
+mod hours;
+mod names;
+mod rule;
+mod strict;
 
-use foldhash::{HashMap, HashSet};
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
-use crate::config::{Config, ServerConfig, ToolMode};
-use crate::name::{AgentName, ServerName, ToolId, ToolboxName};
+use foldhash::HashMap;
 
-/// Proof that policy allowed one tool. A backend calls nothing without it.
+use crate::config::{Config, Confirmation, PolicyConfig, ServerConfig, ToolMode, ToolboxConfig};
+use crate::name::{AgentName, Place, ServerName, ToolId, ToolboxName};
+use crate::policy::access::Access;
+use crate::policy::condition::Condition;
+use crate::policy::filter::Entry;
+use crate::policy::names::{Candidate, Names};
+
+pub use crate::policy::condition::Refusal;
+pub use crate::policy::filter::ToolFilter;
+pub use crate::policy::hours::Moment;
+pub use crate::policy::rule::{Concern, Rule};
+
+#[cfg(test)]
+mod tests;
+
+/// Proof that policy allowed one call of one tool. A backend calls nothing without it.
 #[derive(Debug)]
 pub struct Permit {
     tool: ToolId,
+    rule: Rule,
+    danger: Option<Concern>,
     confirmation: Option<Concern>,
-}
-
-/// Why a call is to be confirmed by the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Concern {
-    /// `dangerousTools` names the tool.
-    Dangerous,
-}
-
-impl fmt::Display for Concern {
-    /// Why, in words that go on from "The user is asked because …".
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Dangerous => "the configuration says that it is dangerous",
-        })
-    }
 }
 
 impl Permit {
@@ -38,9 +52,39 @@ impl Permit {
         &self.tool
     }
 
+    /// The rule that let it through.
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    /// Why the tool is dangerous, if it is, whether or not anybody is asked.
+    pub fn danger(&self) -> Option<Concern> {
+        self.danger
+    }
+
     /// Why the user has to confirm the call, if so.
     pub fn confirmation(&self) -> Option<Concern> {
         self.confirmation
+    }
+}
+
+/// A tool may be seen, and may be called with the right arguments.
+#[derive(Debug)]
+pub struct Leave {
+    permit: Permit,
+    /// What its arguments must be like.
+    conditions: Vec<Arc<Condition>>,
+}
+
+impl Leave {
+    /// Leave to call the tool with these arguments, which are JSON and what its server gets.
+    ///
+    /// # Errors
+    ///
+    /// The first condition that does not hold.
+    pub fn permit(self, arguments: Option<&[u8]>) -> Result<Permit, Refusal> {
+        condition::check(self.conditions.iter().map(|condition| &**condition), arguments)?;
+        Ok(self.permit)
     }
 }
 
@@ -52,154 +96,299 @@ pub struct Admission(());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial;
 
+/// What there is to know of a tool besides its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// Whether its server has another that is called `mcp__<server>__<this one>`.
+    pub has_namesake: bool,
+    /// Whether its server says that it is destructive (`destructiveHint`).
+    pub is_destructive: bool,
+}
+
 /// The rules of one configuration, for every agent.
 #[derive(Debug)]
 pub struct Policies {
     config: Arc<Config>,
+    /// What the agents see that it speaks of, and what all others see.
+    seen: BTreeMap<Option<AgentName>, OnceLock<Arc<Config>>>,
 }
 
 impl Policies {
     /// Takes the rules out of a configuration.
     pub fn new(config: Arc<Config>) -> Self {
-        Self { config }
+        let agents = config.policy.agents.keys().cloned().map(Some);
+        let seen = agents.chain([None]).map(|agent| (agent, OnceLock::new())).collect();
+        Self { config, seen }
     }
 
     /// The rules for one agent; `None`: one without a name.
-    pub fn of(&self, _agent: Option<&AgentName>) -> Arc<Policy> {
-        Arc::new(Policy::new(&self.config))
+    pub fn of(&self, agent: Option<&AgentName>) -> Arc<Policy> {
+        Arc::new(Policy::of(&self.config, agent))
     }
 
     /// What of the configuration an agent may know of; of one toolbox alone, if that is all it
     /// wants: then everything in it is shown from the start.
-    pub fn seen_by(
-        &self,
-        _agent: Option<&AgentName>,
-        toolbox: Option<&ToolboxName>,
-    ) -> Arc<Config> {
-        let Some(toolbox) = toolbox else { return Arc::clone(&self.config) };
-        let mut seen = (*self.config).clone();
+    pub fn seen_by(&self, agent: Option<&AgentName>, toolbox: Option<&ToolboxName>) -> Arc<Config> {
+        let agent = agent.cloned();
+        let slot = self.seen.get(&agent).or_else(|| self.seen.get(&None));
+        let see = || Arc::new(self.narrowed(agent.as_ref()));
+        let seen = slot.map_or_else(see, |slot| Arc::clone(slot.get_or_init(see)));
+        let Some(toolbox) = toolbox else { return seen };
+        let mut seen = Arc::unwrap_or_clone(seen);
         seen.toolboxes.retain(|other| other.name == *toolbox);
         seen.mode = ToolMode::Direct;
         Arc::new(seen)
     }
+
+    /// The configuration without the servers of which an agent can have nothing, and without what
+    /// is said of agents.
+    fn narrowed(&self, agent: Option<&AgentName>) -> Config {
+        let mut seen = (*self.config).clone();
+        let rules = &self.config.policy;
+        let whens = Whens::new(rules, agent);
+        for toolbox in &mut seen.toolboxes {
+            let at = |server: &ServerConfig| place(&toolbox.name, &server.name);
+            toolbox.servers.retain(|server| standing(rules, agent, &whens, &at(server)).is_ok());
+        }
+        seen.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
+        seen.policy = PolicyConfig::default();
+        seen
+    }
 }
 
-/// The rules of one configuration for one agent. What no rule speaks of is allowed.
+/// The rules of one configuration for one agent.
 #[derive(Debug)]
 pub struct Policy {
+    /// The servers that the agent may have something of.
     rules: HashMap<ToolboxName, HashMap<ServerName, Rules>>,
-    /// `dangerousTools`, if there are any.
-    dangerous: Option<ToolFilter>,
+    /// The conditions that depend on the time.
+    timed: Vec<Arc<Condition>>,
+    heeds_hints: bool,
 }
 
 impl Policy {
-    /// Takes the rules out of a configuration.
+    /// The rules for an agent without a name.
     pub fn new(config: &Config) -> Self {
+        Self::of(config, None)
+    }
+
+    fn of(config: &Config, agent: Option<&AgentName>) -> Self {
+        let whens = Whens::new(&config.policy, agent);
         let rules = config.toolboxes.iter().map(|toolbox| {
-            let servers = toolbox.servers.iter();
-            let rules = servers.map(|server| (server.name.clone(), Rules::new(server))).collect();
-            (toolbox.name.clone(), rules)
+            let rules = toolbox.servers.iter().filter_map(|server| {
+                let rules = Rules::new(config, agent, &whens, toolbox, server).ok()?;
+                Some((server.name.clone(), rules))
+            });
+            (toolbox.name.clone(), rules.collect())
         });
-        let dangerous = &config.dangerous_tools;
-        let dangerous = (!dangerous.is_empty()).then(|| ToolFilter::new(dangerous));
-        Self { rules: rules.collect(), dangerous }
+        let rules = rules.collect();
+        let timed = whens.0.into_iter().map(|(condition, _)| condition);
+        Self {
+            rules,
+            timed: timed.filter(|condition| condition.window().is_some()).collect(),
+            heeds_hints: config.policy.is_hint_dangerous,
+        }
     }
 
     /// Decides on what a server of a toolbox has besides tools: its resources and prompts.
     pub fn admit(&self, toolbox: &ToolboxName, server: &ServerName) -> Result<Admission, Denial> {
-        match self.rules.get(toolbox).and_then(|servers| servers.get(server)) {
-            Some(_) => Ok(Admission(())),
-            None => Err(Denial),
-        }
+        self.rules_at(toolbox, server).map(|_| Admission(()))
     }
 
-    /// Decides on one tool of one server in one toolbox, by its server's own name for it.
-    ///
-    /// The rules may write `mcp__<server>__<tool>` for it; that is another tool where the server
-    /// `has_namesake`, one that is called just so.
-    pub fn decide(&self, tool: &ToolId, has_namesake: bool) -> Result<Permit, Denial> {
-        match self.rules.get(&tool.toolbox).and_then(|servers| servers.get(&tool.server)) {
-            Some(rules) if rules.allow(&tool.tool, has_namesake) => {
-                let is_dangerous = self.dangerous.as_ref().is_some_and(|dangerous| {
-                    dangerous.allows(&tool.tool)
-                        || dangerous.allows(&format!("{}:{}", tool.server, tool.tool))
-                });
-                let confirmation = is_dangerous.then_some(Concern::Dangerous);
-                Ok(Permit { tool: tool.clone(), confirmation })
-            }
-            _ => Err(Denial),
-        }
+    /// Decides on one tool of one server in one toolbox, by its server's own name for it. The clock
+    /// is only looked at where the tool has its hours.
+    pub fn decide(
+        &self,
+        tool: &ToolId,
+        traits: Traits,
+        now: impl Fn() -> Moment,
+    ) -> Result<Leave, Denial> {
+        let rules = self.rules_at(&tool.toolbox, &tool.server)?;
+        rules.judge(tool, traits, now).map_err(|_| Denial)
+    }
+
+    /// Whether what servers say of their tools being destructive makes a difference.
+    pub fn heeds_hints(&self) -> bool {
+        self.heeds_hints
+    }
+
+    /// When it may next decide otherwise on some tool, if it ever does.
+    pub fn next_change(&self, now: Moment) -> Option<Moment> {
+        let windows = self.timed.iter().filter_map(|condition| condition.window());
+        windows.filter_map(|window| hours::next_change(window, now)).min()
+    }
+
+    fn rules_at(&self, toolbox: &ToolboxName, server: &ServerName) -> Result<&Rules, Denial> {
+        self.rules.get(toolbox).and_then(|servers| servers.get(server)).ok_or(Denial)
+    }
+}
+
+fn place(toolbox: &ToolboxName, server: &ServerName) -> Place {
+    Place { toolbox: toolbox.clone(), server: server.clone() }
+}
+
+/// The conditions of an agent, made ready, each with the tools that it is about.
+struct Whens<'a>(Vec<(Arc<Condition>, Option<&'a [String]>)>);
+
+impl<'a> Whens<'a> {
+    fn new(config: &'a PolicyConfig, agent: Option<&AgentName>) -> Self {
+        let folder = config.working_directory.as_deref();
+        let whens = access::conditions(config, agent).into_iter().map(|(rule, when)| {
+            (Arc::new(Condition::new(rule, when, folder)), when.tools.as_deref())
+        });
+        Self(whens.collect())
+    }
+
+    fn at<'w>(&'w self, at: &'w Place) -> impl Iterator<Item = (&'w Arc<Condition>, Names)> {
+        self.0.iter().map(|(condition, tools)| {
+            (condition, tools.map_or_else(Names::all, |tools| Names::new(tools, at)))
+        })
+    }
+}
+
+/// What an agent may have of the server in this place; else the rule by which it is not there.
+fn standing<'a>(
+    config: &'a PolicyConfig,
+    agent: Option<&AgentName>,
+    whens: &Whens<'_>,
+    at: &Place,
+) -> Result<Access<'a>, Rule> {
+    let access = access::of(config, agent, &at.server)?;
+    let mut elsewhere = whens.at(at).filter(|(condition, _)| !condition.is_here());
+    match elsewhere.find(|(_, names)| names.has_all()) {
+        Some((condition, _)) => Err(condition.rule().clone()),
+        None => Ok(access),
     }
 }
 
 /// What is said of the tools of one server in one toolbox: a tool must pass all of it.
 #[derive(Debug)]
 struct Rules {
-    filter: ToolFilter,
-    /// The only tools there are (`includeNames`), as written.
-    include: Option<HashSet<String>>,
-    /// The tools that are switched off (`overrides`), as written.
-    off: HashSet<String>,
-    /// What may be written before their names.
+    /// The lists that the tools are in which may be used.
+    lists: Vec<(Rule, Names)>,
+    /// What decides on the others, and how.
+    otherwise: (Rule, bool),
+    /// What the server's own entry says.
+    entry: Entry,
+    /// What has to hold, and for which tools.
+    conditions: Vec<(Arc<Condition>, Names)>,
+    concerns: Concerns,
+    /// What the configuration calls tools instead, as [`ServerConfig::tool_override`] finds it.
+    renamed: HashMap<String, Option<String>>,
     prefix: String,
+    name_limit: usize,
+}
+
+/// Which of its tools are dangerous, and which are confirmed.
+#[derive(Debug)]
+struct Concerns {
+    dangerous: Names,
+    is_hint_dangerous: bool,
+    /// `None`: nobody is asked.
+    confirmed: Option<Names>,
+    is_unknown_confirmed: bool,
 }
 
 impl Rules {
-    fn new(server: &ServerConfig) -> Self {
+    fn new(
+        config: &Config,
+        agent: Option<&AgentName>,
+        whens: &Whens<'_>,
+        toolbox: &ToolboxConfig,
+        server: &ServerConfig,
+    ) -> Result<Self, Rule> {
+        let policy = &config.policy;
+        let at = place(&toolbox.name, &server.name);
+        let Access { lists, otherwise } = standing(policy, agent, whens, &at)?;
+        let lists = lists.into_iter().map(|(rule, tools)| (rule, Names::new(tools, &at)));
         let overrides = server.overrides.iter();
-        let off = overrides.filter(|(_, over)| over.enabled == Some(false));
-        Self {
-            filter: ToolFilter::new(&server.tool_filters),
-            include: server.include.as_ref().map(|names| names.iter().cloned().collect()),
-            off: off.map(|(tool, _)| tool.clone()).collect(),
+        let renamed = overrides.map(|(own, over)| (own.clone(), over.name.clone()));
+        Ok(Self {
+            lists: lists.collect(),
+            otherwise,
+            entry: Entry::new(server),
+            conditions: whens.at(&at).map(|(c, names)| (Arc::clone(c), names)).collect(),
+            concerns: Concerns {
+                dangerous: Names::new(&policy.dangerous_tools, &at),
+                is_hint_dangerous: policy.is_hint_dangerous,
+                confirmed: match &policy.confirmation {
+                    Confirmation::Never => None,
+                    Confirmation::Dangerous(besides) => Some(Names::new(besides, &at)),
+                },
+                is_unknown_confirmed: policy.default.require_explicit_approval,
+            },
+            renamed: renamed.collect(),
             prefix: server.client_prefix(),
-        }
+            name_limit: config.max_tool_name_length,
+        })
     }
 
-    fn allow(&self, tool: &str, has_namesake: bool) -> bool {
-        let prefixed = format!("{}{tool}", self.prefix);
-        let is_in = |names: &HashSet<String>| {
-            names.contains(tool) || (!has_namesake && names.contains(&prefixed))
+    /// Decides on a tool; else the rule by which it is not there.
+    fn judge(
+        &self,
+        tool: &ToolId,
+        traits: Traits,
+        now: impl Fn() -> Moment,
+    ) -> Result<Leave, Rule> {
+        let shown = self.shown(&tool.tool, traits.has_namesake);
+        let candidate = Candidate::new(tool, shown, self.name_limit);
+        // What is broken lets nothing through.
+        let listed = self.lists.iter().find(|(_, names)| names.has(&candidate).unwrap_or(false));
+        let rule = match listed {
+            Some((rule, _)) => rule,
+            None if self.otherwise.1 => &self.otherwise.0,
+            None => return Err(self.otherwise.0.clone()),
         };
-        self.filter.allows(tool) && self.include.as_ref().is_none_or(is_in) && !is_in(&self.off)
+        self.entry
+            .pass(&tool.tool, traits.has_namesake)
+            .map_err(|key| Rule::new(&["mcp_servers", tool.server.as_str(), key]))?;
+        let mut conditions = Vec::new();
+        for (condition, names) in &self.conditions {
+            if !names.has(&candidate).unwrap_or(true) {
+                continue;
+            }
+            if !condition.holds(&now) {
+                return Err(condition.rule().clone());
+            }
+            if condition.asks_for_arguments() {
+                conditions.push(Arc::clone(condition));
+            }
+        }
+        let danger = self.concerns.danger(&candidate, traits);
+        let confirmation = self.concerns.confirmation(&candidate, danger, listed.is_some());
+        let rule = rule.clone();
+        Ok(Leave { permit: Permit { tool: tool.clone(), rule, danger, confirmation }, conditions })
+    }
+
+    /// What the configuration calls a tool instead, if it does.
+    fn shown(&self, tool: &str, has_namesake: bool) -> Option<&str> {
+        if self.renamed.is_empty() {
+            return None;
+        }
+        let prefixed = || self.renamed.get(&format!("{}{tool}", self.prefix));
+        let prefixed = if has_namesake { None } else { prefixed() };
+        prefixed.or_else(|| self.renamed.get(tool))?.as_deref()
     }
 }
 
-/// `toolFilters`: a tool passes when a pattern without `!` matches its name (or there is none)
-/// and no pattern with `!` does. Patterns are exact names, `*`, or globs.
-#[derive(Debug)]
-pub struct ToolFilter {
-    only: Option<GlobSet>,
-    never: GlobSet,
-}
-
-impl ToolFilter {
-    /// Compiles patterns. One that is no valid glob matches just the tool that has it as its name.
-    pub fn new(patterns: &[String]) -> Self {
-        let (never, only): (Vec<&str>, Vec<&str>) =
-            patterns.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
-        let never = never.into_iter().map(|pattern| &pattern[1..]);
-        let only = (!only.is_empty()).then(|| globs(only.into_iter())).transpose();
-        match (only, globs(never)) {
-            (Ok(only), Ok(never)) => Self { only, never },
-            // Rules that cannot be compiled, for being too many, let nothing pass.
-            _ => Self { only: Some(GlobSet::empty()), never: GlobSet::empty() },
+impl Concerns {
+    fn danger(&self, tool: &Candidate<'_>, traits: Traits) -> Option<Concern> {
+        if self.dangerous.has(tool).unwrap_or(true) {
+            Some(Concern::Dangerous)
+        } else {
+            (self.is_hint_dangerous && traits.is_destructive).then_some(Concern::Destructive)
         }
     }
 
-    /// Whether a tool of this name passes.
-    pub fn allows(&self, tool: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only.is_match(tool)) && !self.never.is_match(tool)
+    fn confirmation(
+        &self,
+        tool: &Candidate<'_>,
+        danger: Option<Concern>,
+        is_listed: bool,
+    ) -> Option<Concern> {
+        let confirmed = self.confirmed.as_ref()?;
+        let named = || confirmed.has(tool).unwrap_or(true).then_some(Concern::Listed);
+        let unknown = || (self.is_unknown_confirmed && !is_listed).then_some(Concern::Unknown);
+        danger.or_else(named).or_else(unknown)
     }
 }
-
-fn globs<'a>(patterns: impl Iterator<Item = &'a str>) -> Result<GlobSet, globset::Error> {
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        set.add(Glob::new(pattern).or_else(|_| Glob::new(&globset::escape(pattern)))?);
-    }
-    set.build()
-}
-
-#[cfg(test)]
-mod tests;

@@ -8,7 +8,7 @@ use crate::catalog::schema::Mismatch;
 use crate::catalog::{Abilities, Alteration, Listing, Prompt, Resource, Template, ToolDefinition};
 use crate::config::{ToolOverride, ToolboxConfig};
 use crate::name::{ExposedName, ServerName, ToolId};
-use crate::policy::Policy;
+use crate::policy::{Moment, Policy, Traits};
 use crate::raw::{self, Raw};
 
 mod namespaced;
@@ -60,8 +60,8 @@ pub struct ViewTool {
     pub definition: Arc<ToolDefinition>,
     /// What its server says of it.
     pub own: Arc<ToolDefinition>,
-    /// Whether the server has a tool too that is called `mcp__<server>__<this one>`.
-    pub has_namesake: bool,
+    /// What else policy wants to know of it.
+    pub traits: Traits,
     /// An object of the arguments that every call has.
     pub pinned: Option<Raw>,
     registered: OnceLock<Raw>,
@@ -71,12 +71,13 @@ impl View {
     /// Shows what policy allows of the listings of the toolbox's servers.
     ///
     /// `listing` gives what a server last listed, if it has been listed; `name_limit` bounds the
-    /// registered names, in bytes.
+    /// registered names, in bytes. What may be used at certain times only is shown as of `now`.
     pub fn new<'a>(
         toolbox: &ToolboxConfig,
         listing: impl Fn(&ServerName) -> Option<&'a Listing>,
         policy: &Policy,
         name_limit: usize,
+        now: Moment,
     ) -> Self {
         let mut view = Self::default();
         for server in &toolbox.servers {
@@ -101,14 +102,16 @@ impl View {
                     tool: definition.name.clone(),
                 };
                 let has_namesake = names.contains(format!("{prefix}{}", own.tool).as_str());
-                if policy.decide(&own, has_namesake).is_err() {
+                let is_destructive = policy.heeds_hints() && definition.is_destructive();
+                let traits = Traits { has_namesake, is_destructive };
+                if policy.decide(&own, traits, || now).is_err() {
                     continue;
                 }
                 let over = server.tool_override(&own.tool, has_namesake);
                 let Some(tool) = ViewTool::overridden(own, definition, over, name_limit) else {
                     continue;
                 };
-                view.add(ViewTool { has_namesake, ..tool });
+                view.add(ViewTool { traits, ..tool });
             }
         }
         view
@@ -172,7 +175,7 @@ impl ViewTool {
     pub fn new(name: ExposedName, id: ToolId, definition: Arc<ToolDefinition>) -> Self {
         let own = Arc::clone(&definition);
         let registered = OnceLock::new();
-        Self { id, name, definition, own, has_namesake: false, pinned: None, registered }
+        Self { id, name, definition, own, traits: Traits::default(), pinned: None, registered }
     }
 
     /// The tool that its server calls `own`, as `over` wants it; none if that cannot be shown.

@@ -12,6 +12,7 @@ use crate::config::category::{self, Servers, Whole};
 use crate::config::document::Spot;
 use crate::config::env::EnvSource;
 use crate::config::limits;
+use crate::config::policy::check::Rules;
 use crate::config::raw::{Entries, RawConfig, RawServer, RawToolbox};
 use crate::config::reader::{Located, Reader};
 use crate::config::{Config, HttpConfig, Limits, ServerConfig, ToolMode, ToolboxConfig, server};
@@ -51,13 +52,25 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         limits,
         http,
         cache,
-        dangerous_tools,
         clients,
         toolboxes,
         mcp_servers,
         categories,
         active_toolsets,
+        agent_policies,
+        exposed_tools,
+        default_policy,
+        dangerous_tools,
+        require_confirmation,
     } = raw;
+    let servers = server_names(toolboxes.as_ref(), mcp_servers.as_ref());
+    let rules = Rules {
+        agent_policies,
+        exposed_tools,
+        default_policy,
+        dangerous_tools,
+        require_confirmation,
+    };
     let max_tool_name_length =
         bounded(max_tool_name_length, MIN_NAME_LIMIT as u64..=limits::MAX_NAME_LIMIT, reader);
     let mut checked = Config {
@@ -66,13 +79,13 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         http: http.map_or_else(HttpConfig::default, |raw| raw.checked(reader)),
         limits: limits.map_or_else(Limits::default, |raw| raw.checked(reader)),
         cache: cache.map(|raw| raw.checked(reader)).unwrap_or_default(),
-        dangerous_tools: check_globs(dangerous_tools.unwrap_or_default(), reader),
         active_toolsets: check_globs(active_toolsets.unwrap_or_default(), reader),
         clients: clients
             .into_iter()
             .flat_map(|clients| clients.0)
             .map(|(name, raw)| (name.value, raw.checked(reader)))
             .collect(),
+        policy: rules.checked(&servers, places, reader),
         toolboxes: Vec::new(),
     };
     let root = Spot::default();
@@ -81,14 +94,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
     let toolboxes = toolboxes.unwrap_or_default();
     let mcp_servers = mcp_servers.unwrap_or_default();
     if toolboxes.0.is_empty() && mcp_servers.0.is_empty() && !wrong.contains(&true) {
-        let ours = concat!(
-            "write `\"toolboxes\": {\"dev\": {\"description\": \"what it is for\", ",
-            "\"mcpServers\": { … }}}`,\nor paste the `mcpServers` block of any client"
-        );
-        let toml = "write `[[servers]]`, and under it a `namespace` and a `command`";
-        let hint = if reader.is_toml() { toml } else { ours };
-        let instead = "there is nothing to serve";
-        reader.fault(&root, "no toolboxes", instead, Some(hint.to_owned()));
+        note_emptiness(&root, reader);
     }
     let categories = categories.unwrap_or_default();
     let mut sections = Vec::new();
@@ -143,6 +149,17 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
     sections.sort_by_key(|(offset, _)| *offset);
     checked.toolboxes = sections.into_iter().filter_map(|(_, toolbox)| toolbox).collect();
     checked
+}
+
+fn note_emptiness(root: &Spot, reader: &mut Reader<'_>) {
+    let ours = concat!(
+        "write `\"toolboxes\": {\"dev\": {\"description\": \"what it is for\", ",
+        "\"mcpServers\": { … }}}`,\nor paste the `mcpServers` block of any client"
+    );
+    let toml = "write `[[servers]]`, and under it a `namespace` and a `command`";
+    let hint = if reader.is_toml() { toml } else { ours };
+    let instead = "there is nothing to serve";
+    reader.fault(root, "no toolboxes", instead, Some(hint.to_owned()));
 }
 
 fn toolbox(
@@ -249,6 +266,20 @@ fn check_namespace(namespace: Option<Located<String>>, reader: &mut Reader<'_>) 
         reader.error(&spot, "a namespace may not contain control characters", None);
     }
     Some(value)
+}
+
+/// The names of all servers, those that are switched off too; each once.
+fn server_names(
+    toolboxes: Option<&Entries<RawToolbox>>,
+    alone: Option<&Entries<RawServer>>,
+) -> Vec<String> {
+    let toolboxes = toolboxes.into_iter().flat_map(|toolboxes| &toolboxes.0);
+    let inside = toolboxes.flat_map(|(_, toolbox)| &toolbox.mcp_servers);
+    let servers = inside.chain(alone).flat_map(|servers| &servers.0);
+    let mut names: Vec<String> = servers.map(|(name, _)| name.value.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// The globs of `activeToolsets`. What is none means itself in a file of another program.

@@ -115,4 +115,15 @@ pub(super) fn is_toml(file: &Path) -> bool {
 }
 
 /// Keys at the top of our files that no other program has.
-const OURS: [&str; 5] = ["toolMode", "maxToolNameLength", "limits", "toolboxes", "activeToolsets"];
+const OURS: [&str; 10] = [
+    "toolMode",
+    "maxToolNameLength",
+    "limits",
+    "toolboxes",
+    "activeToolsets",
+    "agentPolicies",
+    "exposedTools",
+    "defaultPolicy",
+    "dangerousTools",
+    "requireConfirmation",
+];

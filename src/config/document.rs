@@ -71,6 +71,15 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// The nodes of what is in it, if this is an array.
+    pub(super) fn elements(&self) -> Vec<Self> {
+        let elements = self.value.as_array().into_iter().flat_map(|array| &array.elements);
+        let elements = elements.enumerate();
+        elements
+            .map(|(index, value)| Self { spot: self.spot.index(index, value.start()), value })
+            .collect()
+    }
+
     /// Whether the value is `null`, which is as good as absent.
     pub(super) fn is_null(&self) -> bool {
         matches!(self.value, Value::NullKeyword(_))

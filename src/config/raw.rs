@@ -17,11 +17,15 @@ use crate::config::document::Node;
 use crate::config::foreign::Foreign;
 use crate::config::http::RawHttp;
 use crate::config::limits;
+use crate::config::policy::raw::{
+    self as policy, RawAgentPolicy, RawConfirmation, RawDefaultPolicy,
+};
 use crate::config::raw::category::{RawCategory, RawOverride};
 use crate::config::reader::{Entry, Fields, Located, Reader, did_you_mean, listed};
 use crate::name::MIN_NAME_LIMIT;
 
 pub(super) mod category;
+mod misplaced;
 
 /// The configuration of MCP Workbench: toolboxes of MCP servers that an agent opens when it wants
 /// them.
@@ -33,7 +37,11 @@ pub(super) mod category;
     rename_all = "camelCase",
     deny_unknown_fields,
     title = "MCP Workbench configuration",
-    extend("anyOf" = [{"required": ["toolboxes"]}, {"required": ["mcpServers"]}])
+    extend("anyOf" = [{"required": ["toolboxes"]}, {"required": ["mcpServers"]}]),
+    extend("patternProperties" = {
+        "^(agent_policies|exposed_tools|default_policy|dangerous_tools|require_confirmation)$":
+            {"description": "The same in snake_case."}
+    })
 )]
 pub(super) struct RawConfig {
     /// Where editors find this schema.
@@ -56,12 +64,9 @@ pub(super) struct RawConfig {
 
     /// Bounds on what agents may cost over HTTP.
     pub(super) http: Option<RawHttp>,
+
     /// How long answers of tools hold that only read.
     pub(super) cache: Option<RawCache>,
-
-    /// Tools of which the user confirms each call: names, globs and `server:tool`.
-    #[schemars(extend("examples" = [["delete_*", "files:write_file"]]))]
-    pub(super) dangerous_tools: Option<Vec<Located<String>>>,
 
     /// What is to be assumed of clients' programs, by the names that they give themselves, or by
     /// the first words of those; `*` means any client.
@@ -81,6 +86,27 @@ pub(super) struct RawConfig {
     /// `<namespace>_<name>`.
     #[schemars(extend("examples" = [["notes_*", "clock_now"]]))]
     pub(super) active_toolsets: Option<Vec<Located<String>>>,
+
+    /// What single agents may use, by the names that the command line or their tokens give them.
+    pub(super) agent_policies: Option<Entries<RawAgentPolicy>>,
+
+    /// The tools of single servers that an agent may use of which `agentPolicies` says nothing
+    /// else: names, globs, and `server:tool`.
+    #[schemars(extend("examples" = [{"github": ["get_*", "create_issue"]}]))]
+    pub(super) exposed_tools: Option<Entries<Vec<Located<String>>>>,
+
+    /// What holds where no list speaks of a tool.
+    pub(super) default_policy: Option<RawDefaultPolicy>,
+
+    /// Tools of which the user confirms each call: names, globs, `server:tool`, and the word
+    /// `destructiveHint` for whatever its server says is destructive.
+    #[schemars(extend("examples" = [["github:delete_*", "destructiveHint"]]))]
+    pub(super) dangerous_tools: Option<Vec<Located<String>>>,
+
+    /// Further tools of which the user confirms each call; or `false`: nobody is asked, and
+    /// dangerous tools are only marked in the audit log.
+    #[schemars(extend("default" = true))]
+    pub(super) require_confirmation: Option<RawConfirmation>,
 }
 
 // No doc comment: the schema would say the same twice.
@@ -267,7 +293,6 @@ impl RawConfig {
             limits: fields.take("limits").and_then(|node| object(&node, reader, RawLimits::read)),
             http: fields.take("http").and_then(|node| object(&node, reader, RawHttp::read)),
             cache: fields.take("cache").and_then(|node| object(&node, reader, RawCache::read)),
-            dangerous_tools: fields.take("dangerousTools").and_then(|node| reader.strings(&node)),
             clients: fields.take("clients").map(|node| named(&node, reader, RawClient::read)),
             toolboxes: fields.take("toolboxes").map(|node| named(&node, reader, RawToolbox::read)),
             mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
@@ -275,6 +300,21 @@ impl RawConfig {
                 .take("categories")
                 .map(|node| named(&node, reader, RawCategory::read)),
             active_toolsets: fields.take("activeToolsets").and_then(|node| reader.strings(&node)),
+            agent_policies: fields
+                .either("agentPolicies", "agent_policies", reader)
+                .map(|node| named(&node, reader, RawAgentPolicy::read)),
+            exposed_tools: fields
+                .either("exposedTools", "exposed_tools", reader)
+                .map(|node| policy::tools(&node, reader)),
+            default_policy: fields
+                .either("defaultPolicy", "default_policy", reader)
+                .and_then(|node| object(&node, reader, RawDefaultPolicy::read)),
+            dangerous_tools: fields
+                .either("dangerousTools", "dangerous_tools", reader)
+                .and_then(|node| reader.strings(&node)),
+            require_confirmation: fields
+                .either("requireConfirmation", "require_confirmation", reader)
+                .and_then(|node| RawConfirmation::read(&node, reader)),
         }
     }
 }
@@ -381,7 +421,7 @@ pub(super) fn servers(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<RawSe
     })
 }
 
-fn named<T>(
+pub(super) fn named<T>(
     node: &Node<'_>,
     reader: &mut Reader<'_>,
     read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,
@@ -389,7 +429,7 @@ fn named<T>(
     entries(node, reader, |entry, reader| object(&entry.node, reader, &read))
 }
 
-fn entries<T>(
+pub(super) fn entries<T>(
     node: &Node<'_>,
     reader: &mut Reader<'_>,
     read: impl Fn(&Entry<'_>, &mut Reader<'_>) -> Option<T>,
@@ -408,46 +448,8 @@ pub(super) fn object<T>(
 ) -> Option<T> {
     let mut fields = reader.fields(node)?;
     let value = read(&mut fields, reader);
-    fields.refuse_unknown(reader, belongs_elsewhere);
+    fields.refuse_unknown(reader, misplaced::belongs_elsewhere);
     Some(value)
-}
-
-/// Where a key belongs that is often written in the wrong place.
-fn belongs_elsewhere(key: &str) -> Option<String> {
-    let place = match key {
-        "toolMode" | "maxToolNameLength" | "http" | "toolboxes" | "categories"
-        | "activeToolsets" | "dangerousTools" => "the top level",
-        "limits" | "cache" => "the top level, or a server",
-        "maxListingBytes" | "maxMessageBytes" | "maxResultBytes" | "perAgent" | "perServer"
-        | "maxWaitMs" | "confirmTimeoutMs" => "the top-level `limits`",
-        "maxSessions" | "sessionIdleMs" | "maxConnections" | "maxHeaderBytes" | "headTimeoutMs"
-        | "bodyTimeoutMs" => "`http`",
-        "callsPerMinute" | "concurrentCalls" => "`limits`",
-        "ttlMs" | "maxBytes" => "`cache`",
-        "description" | "namespace" => "a toolbox, or a server",
-        "command" | "args" | "env" | "cwd" | "url" | "headers" | "toolFilters" | "transport"
-        | "disabled" | "startupTimeoutMs" | "callTimeoutMs" | "idleTimeoutMs" | "inheritEnv"
-        | "shared" | "eager" | "isolation" | "protocol" | "roots" | "showServer" => {
-            "a server, under `mcpServers`"
-        }
-        "includeNames" => "`tools`, in a category",
-        "overrides" => "a server, or `tools` in a category",
-        "servers" | "context_servers" | "mcp" => {
-            return Some("did you mean `mcpServers`?".to_owned());
-        }
-        "tools" => {
-            return Some(
-                "tools are chosen by `toolFilters`, in a server under `mcpServers`".to_owned(),
-            );
-        }
-        "inputs" => {
-            return Some(
-                "nobody is asked for input here: write `${NAME}` and set that variable".to_owned(),
-            );
-        }
-        _ => return None,
-    };
-    Some(format!("`{key}` belongs in {place}"))
 }
 
 fn command(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<Vec<String>>> {

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
-use serde_json::Value as Json;
+use serde_json::{Number, Value as Json};
 
 use crate::config::document::{Node, Spot, kind, positions};
 use crate::config::env::EnvSource;
@@ -110,9 +110,13 @@ impl<'e> Reader<'e> {
     /// Whether there is an error about `key` of the object at `spot`, or about what is in it; then
     /// nobody needs to hear that it is missing as well.
     pub(super) fn has_error_under(&self, spot: &Spot, key: &str) -> bool {
-        let path = spot.key(key, 0).path;
-        let next = self.wrong.range(path.clone()..).next();
-        next.is_some_and(|wrong| wrong.starts_with(&path))
+        self.has_error_in(&spot.key(key, 0))
+    }
+
+    /// Whether there is an error about what stands at `spot`, or about what is in it.
+    pub(super) fn has_error_in(&self, spot: &Spot) -> bool {
+        let next = self.wrong.range(spot.path.clone()..).next();
+        next.is_some_and(|wrong| wrong.starts_with(&spot.path))
     }
 
     /// Everything noted, in the order of the file.
@@ -235,6 +239,27 @@ impl<'e> Reader<'e> {
         Some(Located { value, spot: node.spot.clone() })
     }
 
+    /// The node as any number.
+    pub(super) fn decimal(&mut self, node: &Node<'_>) -> Option<Located<Number>> {
+        if node.value.as_number_lit().is_none() {
+            self.mismatch(node, "a number", None);
+            return None;
+        }
+        match self.json(node) {
+            Json::Number(value) => Some(Located { value, spot: node.spot.clone() }),
+            _ => None,
+        }
+    }
+
+    /// The node as an array of any JSON; variables in its strings are expanded.
+    pub(super) fn values(&mut self, node: &Node<'_>) -> Option<Vec<Json>> {
+        if node.value.as_array().is_none() {
+            self.mismatch(node, "an array", None);
+            return None;
+        }
+        Some(node.elements().iter().map(|node| self.json(node)).collect())
+    }
+
     /// The node as an object of any JSON; variables in its strings are expanded.
     pub(super) fn members(&mut self, node: &Node<'_>) -> Option<Vec<(String, Json)>> {
         let entries = self.fields(node)?.entries.into_iter();
@@ -340,6 +365,24 @@ impl<'a> Fields<'a> {
             !wanted
         });
         taken.filter(|node| !node.is_null())
+    }
+
+    /// Takes the value of a key that is called `key`, or `also` by other programs; it is an error
+    /// to have both.
+    pub(super) fn either(
+        &mut self,
+        key: &'static str,
+        also: &'static str,
+        reader: &mut Reader<'_>,
+    ) -> Option<Node<'a>> {
+        let other = self.take_all(|name| name == also).pop();
+        let node = self.take(key);
+        let Some(other) = other.filter(|other| !other.node.is_null()) else { return node };
+        if node.is_some() {
+            let message = format!("this is `{key}` in other words, which is there too");
+            reader.error(&other.key.spot, message, Some("remove one of the two".to_owned()));
+        }
+        node.or(Some(other.node))
     }
 
     /// Takes every entry for which `wanted` holds.

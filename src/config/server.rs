@@ -411,7 +411,7 @@ fn pairs(entries: Entries<String>) -> impl Iterator<Item = (String, String)> {
     entries.0.into_iter().map(|(name, value)| (name.value, value))
 }
 
-fn with_home(path: &str, places: &Places<'_>) -> String {
+pub(super) fn with_home(path: &str, places: &Places<'_>) -> String {
     let home = || Some(places.env.home()?.to_string_lossy().into_owned());
     shellexpand::tilde_with_context(path, home).into_owned()
 }

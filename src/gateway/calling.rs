@@ -10,6 +10,7 @@ use crate::gateway::opening::while_starting;
 use crate::gateway::sending::Sending;
 use crate::gateway::{CallError, Gateway, Origin, listed};
 use crate::name::{Place, ToolId};
+use crate::policy::Refusal;
 use crate::raw::{self, Raw};
 
 impl Gateway {
@@ -53,12 +54,18 @@ impl Gateway {
         let shown =
             view.tool(tool.server.as_str(), &tool.tool).ok_or_else(|| self.unknown_tool(tool))?;
         // The view shows nothing that policy denies; so denied and missing look alike.
-        let permit = self.policy.decide(&shown.own_id(), shown.has_namesake);
-        let permit = permit.map_err(|_| self.unknown_tool(tool))?;
         let given = arguments;
+        let leave = self.policy.decide(&shown.own_id(), shown.traits, || self.clock.now());
+        let leave = leave.map_err(|_| self.unknown_tool(tool))?;
         let arguments = shown
             .arguments(given)
             .map_err(|mismatches| CallError::BadArguments { tool: tool.clone(), mismatches })?;
+        let permit = leave.permit(arguments.as_ref().map(Raw::as_bytes));
+        let permit = permit.map_err(|Refusal { rule: _, reason, hint }| CallError::Refused {
+            tool: tool.clone(),
+            reason,
+            hint,
+        })?;
         self.count(tool, server, course)?;
         if let Some(concern) = permit.confirmation() {
             Box::pin(self.confirm(tool, concern, given, origin, course)).await?;

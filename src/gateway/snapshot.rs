@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use crate::backend::{BackendId, Change, Changed, Listed, Remembered};
 use crate::catalog::Listing;
 use crate::config::Config;
+use crate::gateway::clock::Clock;
 use crate::name::{
     self, ExposedName, NameTable, Place, ServerName, Thing, ToolId, ToolboxName, UniqueNames,
 };
@@ -42,6 +43,18 @@ impl Snapshot {
     /// Nothing is known, and nothing is still to be recalled if `has_recalled`.
     pub(crate) fn nothing(has_recalled: bool) -> Self {
         Self { has_recalled, ..Self::default() }
+    }
+
+    /// The same, with the names of nothing.
+    fn without_names(&self) -> Self {
+        Self {
+            views: self.views.clone(),
+            versions: self.versions.clone(),
+            remembered: self.remembered.clone(),
+            crashed: self.crashed.clone(),
+            has_recalled: self.has_recalled,
+            ..Self::default()
+        }
     }
 
     /// What a toolbox shows; empty while none of its servers has been listed.
@@ -132,6 +145,7 @@ impl Snapshot {
 pub(crate) struct Writer {
     config: Arc<Config>,
     policy: Arc<Policy>,
+    clock: Clock,
     /// Which backend a toolbox's server is.
     sources: HashMap<Place, BackendId>,
     /// Whether anybody may look by the names of `activate` mode.
@@ -143,10 +157,11 @@ impl Writer {
     pub(crate) fn new(
         config: Arc<Config>,
         policy: Arc<Policy>,
+        clock: Clock,
         sources: HashMap<Place, BackendId>,
         is_namespaced: bool,
     ) -> Self {
-        Self { config, policy, sources, is_namespaced, listings: HashMap::new() }
+        Self { config, policy, clock, sources, is_namespaced, listings: HashMap::new() }
     }
 
     /// Takes note of what a backend has listed already.
@@ -170,10 +185,18 @@ impl Writer {
         let changed: HashSet<_> = self.listings.keys().copied().collect();
         let first = self.next(&Snapshot { remembered: since, ..Snapshot::nothing(true) }, &changed);
         publish.send_replace(Arc::new(first));
+        let mut shown_at = self.clock.now();
         loop {
+            let next_change = self.policy.next_change(shown_at);
             let changed = tokio::select! {
                 changed = changes.recv() => changed,
                 () = publish.closed() => None,
+                () = self.clock.wait_for(next_change) => {
+                    shown_at = self.clock.now();
+                    let now = self.shown_anew(&publish.borrow());
+                    publish.send_replace(Arc::new(now));
+                    continue;
+                }
             };
             let Some(Changed { backend, change }) = changed else { return };
             match change {
@@ -196,32 +219,41 @@ impl Writer {
 
     /// The snapshot after `last` in which these backends have changed.
     fn next(&self, last: &Snapshot, changed: &HashSet<BackendId>) -> Snapshot {
-        let mut next = Snapshot {
-            views: last.views.clone(),
-            versions: last.versions.clone(),
-            remembered: last.remembered.clone(),
-            crashed: last.crashed.clone(),
-            has_recalled: last.has_recalled,
-            ..Snapshot::default()
-        };
+        let mut next = last.without_names();
         for place in changed.iter().flat_map(|backend| self.places_of(*backend)) {
             next.crashed.remove(&place);
         }
         next.versions.extend(changed.iter().map(|id| (*id, self.listings[id].version)));
+        self.show(next, last, |id| changed.contains(&id))
+    }
+
+    /// The snapshot after `last` at another time, though no backend has changed.
+    fn shown_anew(&self, last: &Snapshot) -> Snapshot {
+        self.show(last.without_names(), last, |id| self.listings.contains_key(&id))
+    }
+
+    /// The snapshot with the views of these backends made anew, and everything by its names.
+    fn show(
+        &self,
+        mut next: Snapshot,
+        last: &Snapshot,
+        has_changed: impl Fn(BackendId) -> bool,
+    ) -> Snapshot {
+        let now = self.clock.now();
         let limit = self.config.max_tool_name_length;
         for toolbox in &self.config.toolboxes {
             let source = |server: &ServerName| {
                 let place = Place { toolbox: toolbox.name.clone(), server: server.clone() };
                 self.sources.get(&place).copied()
             };
-            let has_changed = |id: BackendId| changed.contains(&id);
-            if !toolbox.servers.iter().filter_map(|server| source(&server.name)).any(has_changed) {
+            let mut sources = toolbox.servers.iter().filter_map(|server| source(&server.name));
+            if !sources.any(&has_changed) {
                 continue;
             }
             let listing = |server: &ServerName| -> Option<&Listing> {
                 Some(&*self.listings.get(&source(server)?)?.listing)
             };
-            let view = View::new(toolbox, listing, &self.policy, limit);
+            let view = View::new(toolbox, listing, &self.policy, limit, now);
             next.views.insert(toolbox.name.clone(), Arc::new(view));
         }
         let toolboxes = self.config.toolboxes.iter();
@@ -299,3 +331,6 @@ fn full_name(thing: &Thing, limit: usize) -> String {
 fn full_uri(thing: &Thing) -> String {
     format!("{}{}", name::uri_prefix(&thing.place), thing.name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,6 +51,7 @@ fn view_of(config: &Config) -> View {
         |server| (server.as_str() == "files").then_some(&listing),
         &Policy::new(config),
         48,
+        Moment::new(0),
     )
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::config::bounds::{RawCache, RawLimits, RawRates};
 use crate::config::clients::RawClient;
 use crate::config::document::{self, Node};
+use crate::config::policy::raw::{RawAgentPolicy, RawArgument, RawDefaultPolicy, RawTime, RawWhen};
 use crate::config::raw::category::{RawCategory, RawCategoryTools, RawOverride};
 use crate::config::raw::{RawConfig, RawServer, RawToolMode, RawToolbox};
 use crate::config::reader::{Fields, Reader};
@@ -59,6 +60,11 @@ fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(properties("/definitions/Category"), known(RawCategory::read));
     assert_eq!(properties("/definitions/Category/properties/tools"), known(RawCategoryTools::read));
     assert_eq!(properties("/definitions/Override"), known(RawOverride::read));
+    assert_eq!(properties("/definitions/AgentPolicy"), known(RawAgentPolicy::read));
+    assert_eq!(properties("/definitions/When"), known(RawWhen::read));
+    assert_eq!(properties("/definitions/Argument"), known(RawArgument::read));
+    assert_eq!(properties("/definitions/Time"), known(RawTime::read));
+    assert_eq!(properties("/properties/defaultPolicy"), known(RawDefaultPolicy::read));
 }
 
 #[test]

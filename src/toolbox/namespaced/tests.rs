@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::catalog::{Definition, Listing, Prompt, Resource, Template, ToolDefinition};
 use crate::config;
-use crate::policy::Policy;
+use crate::policy::{Moment, Policy};
 
 /// Toolboxes of one server each, by their namespaces, which all list the same.
 fn namespaced(namespaces: &[&str], active: &[&str], limit: usize) -> Namespaced {
@@ -43,7 +43,7 @@ fn namespaced(namespaces: &[&str], active: &[&str], limit: usize) -> Namespaced 
         .toolboxes
         .iter()
         .map(|toolbox| {
-            let view = View::new(toolbox, |_| Some(&listing), &policy, limit);
+            let view = View::new(toolbox, |_| Some(&listing), &policy, limit, Moment::new(0));
             (toolbox.name.clone(), Arc::new(view))
         })
         .collect();

@@ -267,6 +267,11 @@ fn the_readme_describes_every_key_with_its_default() {
         ("### A category", "/definitions/Category"),
         ("### `tools` of a category", "/definitions/Category/properties/tools"),
         ("### An override", "/definitions/Override"),
+        ("### An agent", "/definitions/AgentPolicy"),
+        ("### A condition", "/definitions/When"),
+        ("### An argument", "/definitions/Argument"),
+        ("### A time", "/definitions/Time"),
+        ("### `defaultPolicy`", "/properties/defaultPolicy"),
     ] {
         let object = schema.pointer(pointer).expect("an object of the schema");
         let faults = key_faults(&rows(section(&readme, heading)), object);

@@ -5,7 +5,7 @@ use super::*;
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::config::{Config, Launch, ServerConfig, ToolOverride};
 use crate::name::{ServerName, ToolboxName};
-use crate::policy::Policy;
+use crate::policy::{Moment, Policy};
 use crate::raw::Raw;
 
 fn server(name: &str, include: Option<&[&str]>) -> ServerConfig {
@@ -31,7 +31,7 @@ fn view(toolbox: &ToolboxConfig, tools: &[&str]) -> View {
     let tools = tools.iter().map(|name| json!({"name": name, "inputSchema": {}}));
     let tools = tools.map(|tool| ToolDefinition::parse(Raw::encode(&tool)).unwrap().into());
     let listing = Listing { tools: tools.collect(), ..Listing::default() };
-    View::new(toolbox, |_| Some(&listing), &Policy::new(&config), 48)
+    View::new(toolbox, |_| Some(&listing), &Policy::new(&config), 48, Moment::new(0))
 }
 
 fn names(toolbox: &ToolboxConfig, view: &View) -> Vec<String> {

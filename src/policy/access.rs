@@ -1,0 +1,184 @@
+//! What the rules come to for one agent and one server: whether it is there for the agent, and which
+//! lists say what of its tools.
+//!
+//! The order is that of the document: the agent's `allowed_servers`, its `tool_overrides`, then
+//! `exposed_tools`, then `default_policy`. What an agent says itself of a key goes before what it
+//! takes over (`extends`); of several whom it extends, it has what any of them has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use globset::Glob;
+
+use crate::config::{PolicyConfig, When};
+use crate::name::{AgentName, ServerName};
+use crate::policy::rule::Rule;
+
+/// What one agent may have of one server.
+#[derive(Clone, Debug)]
+pub(crate) struct Access<'a> {
+    /// The lists of tools: a tool in any of them may be used.
+    pub(crate) lists: Vec<(Rule, &'a [String])>,
+    /// What decides on the others, and how.
+    pub(crate) otherwise: (Rule, bool),
+}
+
+/// Finds out what an agent may have of a server.
+///
+/// # Errors
+///
+/// The rule by which the server does not exist for it.
+pub(crate) fn of<'a>(
+    config: &'a PolicyConfig,
+    agent: Option<&AgentName>,
+    server: &ServerName,
+) -> Result<Access<'a>, Rule> {
+    let said = match agent.filter(|agent| config.agents.contains_key(*agent)) {
+        Some(agent) => Inquiry { config, server, known: BTreeMap::new() }.of(agent),
+        None => Said::nothing(),
+    };
+    if !said.is_allowed {
+        let unknown = || Rule::new(&["agent_policies"]);
+        return Err(said.by.unwrap_or_else(unknown));
+    }
+    let default = &config.default;
+    let key = |name: &str| Rule::new(&["default_policy", name]);
+    let mut lists = said.lists;
+    let mut otherwise = match lists.last() {
+        Some((rule, _)) if !said.is_silent => (rule.clone(), false),
+        _ => (key("allow_unknown_tools"), default.allow_unknown_tools),
+    };
+    if said.is_silent
+        && let Some(tools) = config.exposed_tools.get(server.as_str())
+    {
+        let rule = Rule::new(&["exposed_tools", server.as_str()]);
+        lists.push((rule.clone(), tools.as_slice()));
+        otherwise = (rule, false);
+    }
+    if lists.is_empty() {
+        if said.by.is_none() && default.allow_unknown_servers == Some(false) {
+            return Err(key("allow_unknown_servers"));
+        }
+        if !default.allow_unknown_tools && default.allow_unknown_servers != Some(true) {
+            return Err(key("allow_unknown_tools"));
+        }
+    } else if !otherwise.1 && lists.iter().all(|(_, tools)| tools.is_empty()) {
+        return Err(otherwise.0);
+    }
+    Ok(Access { lists, otherwise })
+}
+
+/// The conditions of an agent and of all that it extends, in the order of their names.
+pub(crate) fn conditions<'a>(
+    config: &'a PolicyConfig,
+    agent: Option<&AgentName>,
+) -> Vec<(Rule, &'a When)> {
+    let mut open: Vec<&AgentName> = agent.into_iter().collect();
+    let mut found: BTreeSet<&AgentName> = BTreeSet::new();
+    while let Some(agent) = open.pop() {
+        if let Some((agent, policy)) = config.agents.get_key_value(agent)
+            && found.insert(agent)
+        {
+            open.extend(&policy.extends);
+        }
+    }
+    let all = found.into_iter().flat_map(|agent| {
+        let rule = Rule::new(&["agent_policies", agent.as_str(), "when"]);
+        let when = config.agents.get(agent).into_iter().flat_map(|policy| &policy.when);
+        when.enumerate().map(move |(index, when)| (rule.element(index), when))
+    });
+    all.collect()
+}
+
+/// What an agent says of a server, itself or by those it extends.
+#[derive(Clone, Debug)]
+struct Said<'a> {
+    is_allowed: bool,
+    /// The list that says so, if there is one.
+    by: Option<Rule>,
+    lists: Vec<(Rule, &'a [String])>,
+    /// Whether what others say of its tools counts.
+    is_silent: bool,
+}
+
+impl Said<'_> {
+    fn nothing() -> Self {
+        Self { is_allowed: true, by: None, lists: Vec::new(), is_silent: true }
+    }
+
+    /// What is said by somebody who is not there, or extends himself.
+    fn no() -> Self {
+        Self { is_allowed: false, by: None, lists: Vec::new(), is_silent: false }
+    }
+}
+
+/// Asking agents about one server, each once.
+struct Inquiry<'a, 's> {
+    config: &'a PolicyConfig,
+    server: &'s ServerName,
+    /// `None` while it is being found out.
+    known: BTreeMap<&'a AgentName, Option<Said<'a>>>,
+}
+
+impl<'a> Inquiry<'a, '_> {
+    fn of(&mut self, agent: &AgentName) -> Said<'a> {
+        let Some((agent, policy)) = self.config.agents.get_key_value(agent) else {
+            return Said::no();
+        };
+        if let Some(known) = self.known.get(agent) {
+            return known.clone().unwrap_or_else(Said::no);
+        }
+        self.known.insert(agent, None);
+        let parents: Vec<Said<'a>> = policy.extends.iter().map(|parent| self.of(parent)).collect();
+        let key = |rest: &[&str]| Rule::new(&[&["agent_policies", agent.as_str()], rest].concat());
+        let allowing = || parents.iter().filter(|parent| parent.is_allowed);
+        let (is_allowed, by) = match &policy.allowed_servers {
+            Some(servers) => {
+                (is_among(self.server.as_str(), servers), Some(key(&["allowed_servers"])))
+            }
+            None if parents.is_empty() => (true, None),
+            None => {
+                let found = allowing().next();
+                let first = found.or(parents.first());
+                (found.is_some(), first.and_then(|parent| parent.by.clone()))
+            }
+        };
+        let own = policy.tool_overrides.get(self.server.as_str());
+        let (lists, is_silent) = match own {
+            Some(tools) => {
+                let rule = key(&["tool_overrides", self.server.as_str()]);
+                (vec![(rule, tools.as_slice())], false)
+            }
+            None if allowing().next().is_some() => {
+                (all_lists(allowing()), allowing().any(|parent| parent.is_silent))
+            }
+            // None of those it extends may use the server, but what they say of its tools is said.
+            None => {
+                let lists = all_lists(parents.iter());
+                let is_silent = lists.is_empty();
+                (lists, is_silent)
+            }
+        };
+        let said = Said { is_allowed, by, lists, is_silent };
+        self.known.insert(agent, Some(said.clone()));
+        said
+    }
+}
+
+/// The lists of all, each once: many ways may lead to one agent.
+fn all_lists<'s, 'a: 's>(said: impl Iterator<Item = &'s Said<'a>>) -> Vec<(Rule, &'a [String])> {
+    let mut lists: Vec<(Rule, &'a [String])> = Vec::new();
+    for (rule, tools) in said.flat_map(|said| &said.lists) {
+        if !lists.iter().any(|(other, _)| other == rule) {
+            lists.push((rule.clone(), tools));
+        }
+    }
+    lists
+}
+
+/// Whether a list of names and globs has a server. What is no glob has none.
+fn is_among(server: &str, patterns: &[String]) -> bool {
+    patterns.iter().any(|pattern| {
+        pattern == server
+            || Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(server))
+    })
+}

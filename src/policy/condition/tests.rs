@@ -1,0 +1,102 @@
+use serde_json::json;
+
+use super::*;
+
+fn test(test: ArgumentTest, arguments: &str) -> Result<(), String> {
+    let when = When { arguments: vec![("/path".to_owned(), test)], ..When::default() };
+    let condition = Condition::new(Rule::new(&["when"]), &when, None);
+    check([&condition].into_iter(), Some(arguments.as_bytes())).map_err(|refusal| refusal.reason)
+}
+
+fn matches(pattern: &str) -> ArgumentTest {
+    ArgumentTest { matches: Some(pattern.to_owned()), ..ArgumentTest::default() }
+}
+
+#[test]
+fn a_text_is_matched_by_a_regular_expression() {
+    let workspace = || matches("^/workspace/");
+    assert_eq!(test(workspace(), r#"{"path": "/workspace/a"}"#), Ok(()));
+    assert_eq!(test(workspace(), r#"{"path": ["/workspace/a", "/workspace/b"]}"#), Ok(()));
+    for refused in [
+        r#"{"path": "/etc/passwd"}"#,
+        r#"{"path": ["/workspace/a", "/etc/passwd"]}"#,
+        r#"{"path": []}"#,
+        r#"{"path": null}"#,
+        r#"{"path": 3}"#,
+        r#"{"path": {"/workspace/": 1}}"#,
+        r#"{"other": "/workspace/"}"#,
+        r#"["/workspace/"]"#,
+        "{}",
+    ] {
+        assert!(test(workspace(), refused).is_err(), "{refused}");
+    }
+    let inside = ArgumentTest { not_matches: Some(r"(^|/)\.\.(/|$)".to_owned()), ..workspace() };
+    assert_eq!(test(inside.clone(), r#"{"path": "/workspace/a..b"}"#), Ok(()));
+    assert!(test(inside, r#"{"path": "/workspace/../etc"}"#).is_err());
+}
+
+#[test]
+fn a_number_is_within_a_range() {
+    let range = || ArgumentTest {
+        min: Some(1.into()),
+        max: Number::from_f64(2.5),
+        ..ArgumentTest::default()
+    };
+    for kept in ["1", "2.5", "1e0", "[1, 2]"] {
+        assert_eq!(test(range(), &format!(r#"{{"path": {kept}}}"#)), Ok(()), "{kept}");
+    }
+    for left in ["0.999", "2.51", "-1", "1e300", "\"2\"", "true", "[1, 3]"] {
+        assert!(test(range(), &format!(r#"{{"path": {left}}}"#)).is_err(), "{left}");
+    }
+}
+
+#[test]
+fn a_value_is_one_of_several() {
+    let test_of = |values: &[Value]| ArgumentTest {
+        one_of: Some(values.to_vec()),
+        ..ArgumentTest::default()
+    };
+    let values = [json!("a"), json!(3), json!(null), json!(["x", "y"])];
+    for kept in [r#""a""#, "3", "null", r#"["x", "y"]"#, r#"["a", 3]"#] {
+        assert_eq!(test(test_of(&values), &format!(r#"{{"path": {kept}}}"#)), Ok(()), "{kept}");
+    }
+    assert!(test(test_of(&values), r#"{"path": "b"}"#).is_err());
+    assert!(test(test_of(&values), r#"{"path": ["x"]}"#).is_err());
+}
+
+#[test]
+fn a_refusal_says_what_is_wanted() {
+    let why = test(matches("^a"), "{}").unwrap_err();
+    assert_eq!(
+        why,
+        "it may only be called when argument `/path` matches `^a`, and it is not there"
+    );
+    let why = test(matches("^a"), r#"{"path": "b"}"#).unwrap_err();
+    assert_eq!(why, "it may only be called when argument `/path` matches `^a`");
+}
+
+#[test]
+fn what_cannot_be_evaluated_does_not_hold() {
+    assert!(test(matches("(unclosed"), r#"{"path": "a"}"#).is_err());
+    let not = ArgumentTest { not_matches: Some("(unclosed".to_owned()), ..ArgumentTest::default() };
+    assert!(test(not, r#"{"path": "a"}"#).is_err());
+    let twice = test(matches("^a"), r#"{"path": "b", "path": "a"}"#).unwrap_err();
+    assert!(twice.contains("`path` is written twice"), "{twice}");
+    assert!(test(matches("^a"), "{").is_err());
+}
+
+#[test]
+fn a_folder_is_matched_by_a_glob() {
+    let is_here = |glob: &str, folder: Option<&str>| {
+        let working_directory = Some(vec!["/nowhere".to_owned(), glob.to_owned()]);
+        let when = When { working_directory, ..When::default() };
+        Condition::new(Rule::new(&["when"]), &when, folder.map(Path::new)).is_here()
+    };
+    let glob = "/home/*/work/**";
+    assert!(is_here(glob, Some("/home/me/work/a/b")));
+    assert!(is_here(glob, Some("/home/me/work")));
+    assert!(!is_here(glob, Some("/home/me/working")));
+    assert!(!is_here(glob, Some("/home/me/too/work/a")));
+    assert!(!is_here(glob, None), "nobody knows where it was started");
+    assert!(!is_here("/home/[", Some("/home/[")));
+}

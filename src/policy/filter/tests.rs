@@ -1,0 +1,44 @@
+use super::*;
+
+fn passes(patterns: &[&str], tool: &str) -> bool {
+    let patterns: Vec<_> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+    ToolFilter::new(&patterns).allows(tool)
+}
+
+#[test]
+fn filters_take_exact_names_globs_and_exceptions() {
+    assert!(passes(&[], "anything"));
+    assert!(passes(&["*"], "any/thing.at-all"));
+    assert!(passes(&["read_file"], "read_file"));
+    assert!(!passes(&["read_file"], "read_files"));
+    assert!(!passes(&["read_file"], "Read_file"));
+    assert!(passes(&["read_*", "list"], "read_me"));
+    assert!(passes(&["{get,list}_?"], "get_x"));
+    assert!(!passes(&["read_*", "!read_secret*"], "read_secrets"));
+    assert!(passes(&["!write_*"], "read"), "exceptions alone mean all but");
+    assert!(!passes(&["!write_*"], "write_file"));
+    assert!(!passes(&["*", "!*"], "read"));
+    assert!(passes(&["odd[name"], "odd[name"), "a name that is no glob means itself");
+}
+
+#[test]
+fn a_name_with_a_prefix_means_the_tool_that_is_called_so_if_there_is_one() {
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let rules = |include: &[&str], off: &[&str]| Entry {
+        filter: ToolFilter::new(&["!secret".to_owned()]),
+        include: Some(names(include)),
+        off: names(off),
+        prefix: "mcp__s__".to_owned(),
+    };
+    let some = rules(&["a", "mcp__s__b", "secret"], &[]);
+    assert!(some.pass("a", false).is_ok() && some.pass("a", true).is_ok());
+    assert!(some.pass("b", false).is_ok() && some.pass("b", true).is_err());
+    assert!(some.pass("mcp__s__b", false).is_ok());
+    assert!(some.pass("c", false).is_err() && some.pass("secret", false).is_err());
+    let off = rules(&["a", "b"], &["mcp__s__a"]);
+    assert!(
+        off.pass("a", false).is_err()
+            && off.pass("a", true).is_ok()
+            && off.pass("b", false).is_ok()
+    );
+}

@@ -1,0 +1,214 @@
+//! Lists of tools as the file writes them (names, globs, `server:tool`, exposed names), made ready
+//! for the tools of one server in one toolbox.
+
+use std::cell::OnceCell;
+
+use foldhash::HashSet;
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use crate::name::{self, ExposedName, Place, ToolId};
+
+/// A list of tools, for one server.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// Whether it is everything.
+    has_all: bool,
+    /// Its server's own names for them.
+    exact: HashSet<String>,
+    /// The same as globs.
+    globs: GlobSet,
+    /// Globs over `server:tool`.
+    qualified: GlobSet,
+    /// Names that they may be registered under.
+    exposed: HashSet<String>,
+    /// The same as globs.
+    exposed_globs: GlobSet,
+    /// What is matched where the list cannot be compiled.
+    is_broken: bool,
+}
+
+/// A list that could not be compiled. Whoever wants to allow by it must not, and whoever wants to
+/// forbid must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+/// One tool, with the names that lists may have for it.
+pub(crate) struct Candidate<'a> {
+    id: &'a ToolId,
+    /// What the configuration calls it instead of its server's own name.
+    shown: Option<&'a str>,
+    name_limit: usize,
+    exposed: OnceCell<ExposedName>,
+}
+
+impl<'a> Candidate<'a> {
+    /// The tool of this id, which has its server's own name for it.
+    pub(crate) fn new(id: &'a ToolId, shown: Option<&'a str>, name_limit: usize) -> Self {
+        Self { id, shown, name_limit, exposed: OnceCell::new() }
+    }
+
+    fn exposed(&self) -> &str {
+        let exposed = self.exposed.get_or_init(|| match self.shown {
+            None => ExposedName::registered(self.id, self.name_limit),
+            Some(shown) => {
+                let shown = ToolId { tool: shown.to_owned(), ..self.id.clone() };
+                ExposedName::registered(&shown, self.name_limit)
+            }
+        });
+        exposed.as_str()
+    }
+}
+
+impl Names {
+    /// The list with everything in it.
+    pub(crate) fn all() -> Self {
+        Self { has_all: true, ..Self::default() }
+    }
+
+    /// Makes a list ready for the server in this place.
+    pub(crate) fn new(patterns: &[String], at: &Place) -> Self {
+        let mut names = Self::default();
+        let mut globs = GlobSetBuilder::new();
+        let mut qualified = GlobSetBuilder::new();
+        let mut exposed = GlobSetBuilder::new();
+        for pattern in patterns {
+            let own =
+                pattern.strip_prefix(at.server.as_str()).and_then(|rest| rest.strip_prefix(':'));
+            names.has_all |= pattern == "*" || own == Some("*");
+            if !is_glob(pattern) {
+                names.exact.extend(own.map(str::to_owned));
+                names.exact.insert(pattern.clone());
+                if name::may_belong_to(pattern, &at.toolbox, &at.server) {
+                    names.exposed.insert(pattern.clone());
+                }
+                continue;
+            }
+            // A tool may be called what looks like a glob.
+            names.exact.extend(own.map(str::to_owned));
+            names.exact.insert(pattern.clone());
+            if let Some(own) = own {
+                names.is_broken |= add(&mut globs, own).is_err();
+            } else if pattern.contains(':') {
+                names.is_broken |= add(&mut qualified, pattern).is_err();
+            }
+            names.is_broken |= add(&mut globs, pattern).is_err();
+            // `*` matches anything; without what separates its parts no exposed name is meant.
+            if pattern.contains("__") {
+                names.is_broken |= add(&mut exposed, pattern).is_err();
+            }
+        }
+        match (globs.build(), qualified.build(), exposed.build()) {
+            (Ok(globs), Ok(qualified), Ok(exposed)) => {
+                (names.globs, names.qualified, names.exposed_globs) = (globs, qualified, exposed);
+            }
+            _ => names.is_broken = true,
+        }
+        names
+    }
+
+    /// Whether a tool is in it.
+    pub(crate) fn has(&self, tool: &Candidate<'_>) -> Result<bool, Broken> {
+        if self.is_broken {
+            return Err(Broken);
+        }
+        let own = tool.id.tool.as_str();
+        Ok(self.has_all
+            || self.exact.contains(own)
+            || self.globs.is_match(own)
+            || (!self.qualified.is_empty()
+                && self.qualified.is_match(format!("{}:{own}", tool.id.server)))
+            || (!self.exposed.is_empty() && self.exposed.contains(tool.exposed()))
+            || (!self.exposed_globs.is_empty() && self.exposed_globs.is_match(tool.exposed())))
+    }
+
+    /// Whether every tool of the server is in it.
+    pub(crate) fn has_all(&self) -> bool {
+        self.has_all
+    }
+}
+
+fn is_glob(pattern: &str) -> bool {
+    pattern.contains(['*', '?', '[', ']', '{', '}', '\\'])
+}
+
+fn add(set: &mut GlobSetBuilder, pattern: &str) -> Result<(), globset::Error> {
+    set.add(Glob::new(pattern)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::name::{ServerName, ToolboxName};
+
+    use super::*;
+
+    fn has(patterns: &[&str], tool: &str, shown: Option<&str>) -> Result<bool, Broken> {
+        let at = Place { toolbox: ToolboxName::new("dev"), server: ServerName::new("github") };
+        let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        let id =
+            ToolId { toolbox: at.toolbox.clone(), server: at.server.clone(), tool: tool.into() };
+        Names::new(&patterns, &at).has(&Candidate::new(&id, shown, 48))
+    }
+
+    #[test]
+    fn a_tool_is_in_a_list_by_any_of_its_names() {
+        for pattern in [
+            "get_file",
+            "get_*",
+            "*",
+            "github:get_file",
+            "github:get_*",
+            "github:*",
+            "git*:get_*",
+            "*:get_file",
+            "{github:get,fs:read}_file",
+            "dev__github__get_file",
+            "dev__*__get_file",
+            "dev__github__*",
+        ] {
+            assert_eq!(has(&["other", pattern], "get_file", None), Ok(true), "{pattern}");
+        }
+        for pattern in [
+            "get",
+            "Get_file",
+            "get_files",
+            "gitlab:get_file",
+            "git*",
+            "dev*",
+            "github",
+            "github*",
+            "dev__fs__get_file",
+            "work__github__*",
+            "",
+        ] {
+            assert_eq!(has(&[pattern], "get_file", None), Ok(false), "{pattern}");
+        }
+        assert_eq!(has(&[], "get_file", None), Ok(false));
+    }
+
+    #[test]
+    fn a_tool_that_is_called_otherwise_is_registered_so_too() {
+        assert_eq!(has(&["dev__github__file"], "get_file", Some("file")), Ok(true));
+        assert_eq!(has(&["dev__github__get_file"], "get_file", Some("file")), Ok(false));
+        assert_eq!(has(&["get_file"], "get_file", Some("file")), Ok(true));
+    }
+
+    #[test]
+    fn a_name_that_ends_in_a_hash_means_its_tool() {
+        let long = "a_name_that_is_far_too_long_to_be_registered_as_it_is";
+        let id = ToolId {
+            toolbox: ToolboxName::new("dev"),
+            server: ServerName::new("github"),
+            tool: long.to_owned(),
+        };
+        let exposed = ExposedName::registered(&id, 48).to_string();
+        assert_eq!(has(&[&exposed], long, None), Ok(true), "{exposed}");
+        assert_eq!(has(&[&exposed], "get_file", None), Ok(false));
+    }
+
+    #[test]
+    fn what_cannot_be_compiled_is_said_to_be_so() {
+        assert_eq!(has(&["get_["], "get_file", None), Err(Broken));
+        assert_eq!(has(&["ok", "{a"], "ok", None), Err(Broken));
+    }
+}

@@ -1,0 +1,113 @@
+//! What agents take over from others (`extends`).
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+/// What of these tools an agent may use: `server:tool`.
+fn tools(config: &Arc<Config>, name: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for server in ["fs", "git", "web"] {
+        for called in ["read", "write", "drop"] {
+            if allows(config, name, server, called) {
+                found.push(format!("{server}:{called}"));
+            }
+        }
+    }
+    found
+}
+
+fn of(agents: &Value) -> Arc<Config> {
+    let keys = json!({"agentPolicies": agents, "exposedTools": {"web": ["read"]}});
+    config(&["fs", "git", "web"], &keys)
+}
+
+#[test]
+fn what_an_agent_does_not_say_it_takes_over() {
+    let config = of(&json!({
+        "reader": {
+            "allowedServers": ["fs", "web"],
+            "toolOverrides": {"fs": ["read"], "git": ["read"]},
+        },
+        "same": {"extends": "reader"},
+        "writer": {"extends": "reader", "toolOverrides": {"fs": ["read", "write"]}},
+        "narrow": {"extends": "writer", "toolOverrides": {"web": []}},
+        "elsewhere": {"extends": "reader", "allowedServers": ["git"]},
+    }));
+    assert_eq!(tools(&config, "reader"), ["fs:read", "web:read"]);
+    assert_eq!(tools(&config, "same"), ["fs:read", "web:read"]);
+    assert_eq!(tools(&config, "writer"), ["fs:read", "fs:write", "web:read"]);
+    assert_eq!(tools(&config, "narrow"), ["fs:read", "fs:write"]);
+    assert_eq!(seen(&config, "narrow"), ["fs"]);
+    assert_eq!(tools(&config, "elsewhere"), ["git:read"]);
+    let owner = |name: &str| rule(&config, name, "fs", "read");
+    assert_eq!(owner("same"), "agent_policies.reader.tool_overrides.fs");
+    assert_eq!(owner("narrow"), "agent_policies.writer.tool_overrides.fs");
+}
+
+#[test]
+fn of_several_an_agent_has_what_any_of_them_has() {
+    let config = of(&json!({
+        "files": {"allowedServers": ["fs"], "toolOverrides": {"fs": ["read"], "web": ["drop"]}},
+        "web": {"allowedServers": ["web"]},
+        "writer": {"allowedServers": ["fs"], "toolOverrides": {"fs": ["write"]}},
+        "both": {"extends": ["files", "web"]},
+        "all": {"extends": ["both", "writer"]},
+        "fewer": {"extends": ["both", "writer"], "allowedServers": ["fs"]},
+    }));
+    assert_eq!(
+        tools(&config, "both"),
+        ["fs:read", "web:read"],
+        "what one may not use, its list does not give to the other"
+    );
+    assert_eq!(tools(&config, "all"), ["fs:read", "fs:write", "web:read"]);
+    assert_eq!(tools(&config, "fewer"), ["fs:read", "fs:write"]);
+}
+
+#[test]
+fn conditions_of_all_apply() {
+    let config = of(&json!({
+        "careful": {"when": [{"tools": ["read"], "arguments": {"/a": {"min": 1}}}]},
+        "fs": {"extends": "careful", "toolOverrides": {"fs": ["*"]}},
+        "bold": {"extends": ["fs"], "when": {"tools": ["drop"], "time": {"between": ["01:00", "02:00"]}}},
+    }));
+    let call = |name: &str, called: &str, arguments: &str| {
+        let leave = decide(&config, name, "fs", called).ok()?;
+        Some(leave.permit(Some(arguments.as_bytes())).is_ok())
+    };
+    assert_eq!(call("bold", "read", r#"{"a": 0}"#), Some(false));
+    assert_eq!(call("bold", "read", r#"{"a": 1}"#), Some(true));
+    assert_eq!(call("bold", "write", "{}"), Some(true));
+    assert_eq!(call("bold", "drop", "{}"), None);
+    assert_eq!(call("fs", "drop", "{}"), Some(true));
+}
+
+#[test]
+fn a_circle_or_a_gap_that_nobody_has_refused_gives_nothing() {
+    let mut broken = (*of(&json!({"a": {}, "b": {}, "c": {}}))).clone();
+    let mut extend = |name: &str, other: &str| {
+        let policy = broken.policy.agents.get_mut(&AgentName::new(name)).unwrap();
+        policy.extends = vec![AgentName::new(other)];
+    };
+    extend("a", "b");
+    extend("b", "a");
+    extend("c", "nobody");
+    let broken = Arc::new(broken);
+    for name in ["a", "b", "c"] {
+        assert_eq!(tools(&broken, name), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn many_ways_lead_to_one_agent_and_it_is_asked_once() {
+    let mut agents = serde_json::Map::new();
+    agents.insert("a0".to_owned(), json!({"toolOverrides": {"fs": ["read"]}}));
+    for step in 1..20 {
+        let below = format!("a{}", step - 1);
+        agents.insert(format!("b{step}"), json!({"extends": below}));
+        agents.insert(format!("a{step}"), json!({"extends": [below, format!("b{step}")]}));
+    }
+    let policies = json!({"agentPolicies": agents, "defaultPolicy": {"allowUnknownTools": false}});
+    let config = config(&["fs"], &policies);
+    assert!(allows(&config, "a19", "fs", "read"));
+}
