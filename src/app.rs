@@ -21,6 +21,9 @@ use crate::wire::stdio;
 
 pub use crate::app::reload::Source;
 
+/// How long the last records may take to be written.
+const LAST_RECORDS: Duration = Duration::from_millis(300);
+
 /// Serves one agent, `caller`, on standard input and output, until the input ends or a signal comes.
 /// Returns when every server is gone, within 2 s. With a source, the configuration is read again
 /// when it changes, and at SIGHUP.
@@ -81,6 +84,8 @@ where
 {
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
+    let observer = Arc::clone(&options.observer);
+    observer.audit(&config).map_err(Stopped::NoAudit)?;
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
     let host = Host::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
     let reload = source.map(Reload::new);
@@ -103,8 +108,10 @@ where
         Ok(Err(error)) => tracing::error!(%error, "the session was lost"),
         Err(stopped) => tracing::info!("{stopped}"),
     }
+    observer.begin_ending();
     shutdown.cancel();
     gateways.shut_down().await;
+    observer.close(LAST_RECORDS);
     match ended {
         Ok(_) | Err(Stopped::Signal(_)) => Ok(()),
         Err(stopped) => Err(stopped),
@@ -120,6 +127,9 @@ pub enum Stopped {
     /// Work is not begun where it could not be stopped.
     #[error("the operating system lets us hear no signals")]
     Deaf(#[source] std::io::Error),
+    /// Nothing is done that could not be recorded.
+    #[error("calls cannot be recorded as `audit` wants it")]
+    NoAudit(#[source] std::io::Error),
     /// What agents are told to come back with could be guessed.
     #[error("the operating system has no random numbers")]
     NoRandomNumbers(#[source] getrandom::Error),

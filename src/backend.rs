@@ -42,6 +42,7 @@ use crate::backend::store::Keeper;
 use crate::backend::switchboard::{Entry, Switchboard};
 use crate::catalog::Listing;
 use crate::config::{HttpLaunch, Launch, Protocol, StdioLaunch};
+use crate::observe::Observer;
 use crate::policy::{Admission, Permit};
 use crate::raw::{self, Raw};
 
@@ -83,6 +84,12 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// The toolbox that asked first.
+    pub(crate) fn toolbox(&self) -> &str {
+        let toolbox = self.label.strip_suffix(self.server.as_str());
+        toolbox.and_then(|toolbox| toolbox.strip_suffix('/')).unwrap_or_default()
+    }
+
     /// Whether a server of the one is as good as one of the other, whatever it is called and how
     /// long it may take.
     pub fn is_same_server(&self, other: &Self) -> bool {
@@ -201,6 +208,7 @@ pub(crate) struct Context {
     pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) keeper: Option<Arc<Keeper>>,
+    pub(crate) observer: Arc<Observer>,
 }
 
 /// What is known of a server before it runs.

@@ -76,6 +76,7 @@ pub struct ToolDefinition {
     pub raw: Raw,
     schema: Raw,
     check: OnceLock<ArgumentCheck>,
+    is_repeatable: OnceLock<bool>,
 }
 
 impl Definition for ToolDefinition {
@@ -114,6 +115,7 @@ impl Definition for ToolDefinition {
             schema: Raw::encode(&head.input_schema),
             raw,
             check: OnceLock::new(),
+            is_repeatable: OnceLock::new(),
         })
     }
 }
@@ -129,6 +131,16 @@ impl ToolDefinition {
     /// Checks arguments against the tool's schema; `None` stands for no arguments at all.
     pub fn check_arguments(&self, arguments: Option<&Raw>) -> Result<(), Vec<schema::Mismatch>> {
         self.check.get_or_init(|| ArgumentCheck::new(&self.schema)).check(&self.schema, arguments)
+    }
+
+    /// Whether its server says that it changes nothing, and may be called twice for the same (MCP,
+    /// server/tools, `readOnlyHint` and `idempotentHint`).
+    pub fn is_repeatable(&self) -> bool {
+        *self.is_repeatable.get_or_init(|| {
+            let Some(annotations) = self.raw.member("annotations") else { return false };
+            let is_said = |hint| annotations.member(hint).is_some_and(|h| h.as_bytes() == b"true");
+            is_said("readOnlyHint") && is_said("idempotentHint")
+        })
     }
 
     /// The arguments that clients over HTTP repeat in headers: the header, and a JSON pointer.

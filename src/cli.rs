@@ -307,7 +307,7 @@ fn with_gateway<T>(
 /// What servers are started with: our environment and our executable.
 fn pool_options(store: Option<Arc<Store>>) -> PoolOptions {
     let environment = ChildEnvironment::new(ProcessEnv.vars());
-    PoolOptions { environment, program: own_program(), store }
+    PoolOptions { environment, program: own_program(), store, ..PoolOptions::default() }
 }
 
 /// Our own executable, even when its file has been replaced while we run.

@@ -17,6 +17,7 @@ use url::Url;
 use crate::name::{self, ServerName, ToolboxName};
 
 pub use self::http::HttpConfig;
+pub use audit::{AuditConfig, KeptArguments, TelemetryConfig, otlp_address};
 pub use bounds::{CacheConfig, DEFAULT_CACHE_BYTES, Limits, Rates};
 pub use clients::ClientConfig;
 pub use dialect::Dialect;
@@ -27,6 +28,7 @@ pub use policy::{
 };
 pub use schema::{schema, schema_text};
 
+mod audit;
 mod bounds;
 mod category;
 mod check;
@@ -71,6 +73,10 @@ pub struct Config {
     pub clients: BTreeMap<String, ClientConfig>,
     /// Who may use what.
     pub policy: PolicyConfig,
+    /// `audit`: where calls are recorded; `None`: nowhere.
+    pub audit: Option<AuditConfig>,
+    /// `telemetry`: where calls are told of.
+    pub telemetry: TelemetryConfig,
     /// The toolboxes, in the order of the file.
     pub toolboxes: Vec<ToolboxConfig>,
 }
@@ -92,6 +98,8 @@ impl Default for Config {
             http: HttpConfig::default(),
             cache: CacheConfig::default(),
             policy: PolicyConfig::default(),
+            audit: None,
+            telemetry: TelemetryConfig::default(),
             active_toolsets: Vec::new(),
             clients: BTreeMap::new(),
             toolboxes: Vec::new(),

@@ -26,7 +26,7 @@ use crate::backend::Outcome;
 use crate::gateway::{CallError, Gateway, Origin, Presence, Snapshot};
 use crate::name::{Place, ToolId, ToolboxName};
 use crate::raw::{Member, Raw};
-use crate::toolbox::{Item, Kind};
+use crate::toolbox::{Item, Kind, TOOLMAN_ACTIVATE};
 
 pub use crate::config::ToolMode;
 pub(crate) use crate::exposure::activate::Refusal;
@@ -86,6 +86,11 @@ pub struct Request<'a> {
     pub surface: Surface,
     /// What the agent has chosen to see.
     pub chosen: &'a Chosen,
+}
+
+/// Whether a call of this name is answered with definitions of tools.
+pub fn tells_definitions(name: &str) -> bool {
+    matches!(name, meta::OPEN_TOOLBOX | modular::GET | modular::GET_CATEGORY | TOOLMAN_ACTIVATE)
 }
 
 /// What an agent is answered, and what else is to be done for it.
@@ -386,7 +391,11 @@ impl Exposure {
                 // It may be a tool of a server that was never listed.
                 None => match Box::pin(self.gateway.resolve(&name, request.origin)).await {
                     Ok(tool) => tool,
-                    Err(error) => return Reply::plain(self.call_error(&error)),
+                    Err(error) => {
+                        let (arguments, origin) = (arguments.as_ref(), request.origin);
+                        self.gateway.note_unresolved(&name, arguments, Some(&error), origin);
+                        return Reply::plain(self.call_error(&error));
+                    }
                 },
             },
         };

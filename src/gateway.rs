@@ -9,6 +9,7 @@
 //! asks an older agent is understood in [`bridge`].
 
 mod bridge;
+mod caching;
 mod caller;
 mod calling;
 mod clock;
@@ -19,6 +20,7 @@ mod finding;
 mod gateways;
 mod limiting;
 mod members;
+mod observing;
 mod opening;
 mod origin;
 mod reload;
@@ -48,6 +50,7 @@ use crate::gateway::opening::{Progress, heartbeat};
 use crate::gateway::starting::Once;
 use crate::gateway::tasks::Tasks;
 use crate::name::{Place, ServerName, ToolboxName};
+use crate::observe::{Audit, Meters};
 use crate::policy::{Admission, Policy};
 use crate::raw::Raw;
 use crate::toolbox::View;
@@ -78,6 +81,10 @@ pub struct Gateway {
     /// What its calls are limited by.
     bounds: OwnBounds,
     snapshot: watch::Receiver<Arc<Snapshot>>,
+    /// Where calls are recorded.
+    audit: Option<Audit>,
+    /// What is counted of calls of servers that there are not.
+    nowhere: Arc<Meters>,
     tasks: Arc<Tasks>,
     /// What is done once, whoever wants it first.
     once: Once,
@@ -128,8 +135,12 @@ impl Gateway {
             });
             let old = before.and_then(|before| before.at(&toolbox.name, &server.name));
             let same = old.and_then(|old| old.renewed(server, &spec));
-            let mut member = same.unwrap_or_else(|| Server::new(server, spec, &pool));
+            let mut member = same.unwrap_or_else(|| {
+                let meters = pool.observer().meters(toolbox.name.as_str(), server.name.as_str());
+                Server::new(server, spec, meters, &pool)
+            });
             member.bound = common.bounds.of_server(server, &config);
+            member.answers = common.stores.of(server, &config);
             Member::Server(Box::new(member))
         };
         let members: HashMap<_, _> = places(&config)
@@ -162,6 +173,7 @@ impl Gateway {
         let nothing = Snapshot::nothing(!pool.has_store());
         let (publish, snapshot) = watch::channel(Arc::new(nothing));
         tasks.spawn(writer.run(remembered, changes, publish));
+        let observer = Arc::clone(pool.observer());
         let known = before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default();
         Self {
             bounds: common.bounds.of(&caller, &config),
@@ -173,6 +185,8 @@ impl Gateway {
             is_namespaced,
             members,
             snapshot,
+            audit: observer.current_audit(),
+            nowhere: observer.meters("", ""),
             tasks: known,
             once: Once::default(),
         }

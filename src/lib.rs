@@ -12,6 +12,7 @@ pub mod exposure;
 pub mod frontend;
 pub mod gateway;
 pub mod name;
+pub mod observe;
 pub mod policy;
 pub mod raw;
 pub mod toolbox;

@@ -77,6 +77,11 @@ pub struct Leave {
 }
 
 impl Leave {
+    /// The rule that lets it through.
+    pub fn rule(&self) -> &Rule {
+        &self.permit.rule
+    }
+
     /// Leave to call the tool with these arguments, which are JSON and what its server gets.
     ///
     /// # Errors
@@ -93,8 +98,18 @@ impl Leave {
 pub struct Admission(());
 
 /// Policy said no. What an agent is told must be what it is told of a tool that does not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Denial;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    rule: Option<Rule>,
+}
+
+impl Denial {
+    /// The rule that said no, for whoever may be told; `None`: there is no such server for the
+    /// agent.
+    pub fn rule(&self) -> Option<&Rule> {
+        self.rule.as_ref()
+    }
+}
 
 /// What there is to know of a tool besides its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -204,7 +219,7 @@ impl Policy {
         now: impl Fn() -> Moment,
     ) -> Result<Leave, Denial> {
         let rules = self.rules_at(&tool.toolbox, &tool.server)?;
-        rules.judge(tool, traits, now).map_err(|_| Denial)
+        rules.judge(tool, traits, now).map_err(|rule| Denial { rule: Some(rule) })
     }
 
     /// Whether what servers say of their tools being destructive makes a difference.
@@ -219,7 +234,7 @@ impl Policy {
     }
 
     fn rules_at(&self, toolbox: &ToolboxName, server: &ServerName) -> Result<&Rules, Denial> {
-        self.rules.get(toolbox).and_then(|servers| servers.get(server)).ok_or(Denial)
+        self.rules.get(toolbox).and_then(|servers| servers.get(server)).ok_or(Denial { rule: None })
     }
 }
 

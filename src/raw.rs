@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use crate::raw::outline::Outline;
 use crate::raw::scan::{Entries, Entry, Strings};
 
+mod canonical;
 #[cfg(test)]
 mod fuzzing;
 pub(crate) mod outline;

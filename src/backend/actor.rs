@@ -18,6 +18,7 @@ use crate::backend::{
     BackendId, Change, Changed, Context, Error, Listed, Live, Record, Spec, StartFailure, Store,
 };
 use crate::catalog::Listing;
+use crate::observe::{Meters, Up};
 use crate::raw::Raw;
 
 /// Changes of lists within this time are read together.
@@ -92,6 +93,8 @@ struct Running {
     since: Instant,
     listed: watch::Sender<Listed>,
     death: watch::Sender<Option<Arc<str>>>,
+    /// Counts it among those that run.
+    _up: Up,
     /// A new reading of its lists, while there is one.
     relisting: Option<JoinHandle<Result<Option<Listing>, String>>>,
 }
@@ -175,6 +178,7 @@ impl Actor {
                                     "the server could not be started: {failure}"
                                 );
                                 restarts.failed();
+                                self.meters().not_started();
                                 let failure = Arc::new(failure);
                                 self.status.send_replace(Status::Failed(Arc::clone(&failure)));
                                 self.report(Change::Failed).await;
@@ -279,7 +283,8 @@ impl Actor {
             tools = live.listed().listing.tools.len(),
             "the server is ready"
         );
-        Running { started, live, since: Instant::now(), listed, death, relisting: None }
+        let up = self.meters().started(version > 1);
+        Running { started, live, since: Instant::now(), listed, death, _up: up, relisting: None }
     }
 
     /// Tells a server what its agents asked of the one before it.
@@ -315,6 +320,11 @@ impl Actor {
             };
             keeper.run(keep).await;
         }));
+    }
+
+    /// What is counted of the server, in the toolbox that asked first.
+    fn meters(&self) -> Arc<Meters> {
+        self.context.observer.meters(self.spec.toolbox(), &self.spec.server)
     }
 
     async fn report(&self, change: Change) {
@@ -426,6 +436,7 @@ impl Actor {
     /// Takes note of a death, and tells those who lost a call by it.
     async fn bury(&self, running: Running) {
         self.status.send_replace(Status::Stopped);
+        self.meters().died();
         self.report(Change::Crashed).await;
         let cause = running.started.end().await;
         tracing::warn!(server = self.spec.label, "the server ended: {cause}");

@@ -22,6 +22,11 @@ impl AgentId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
+
+    /// The number that tells it from other agents of this process.
+    pub fn number(self) -> u64 {
+        self.0
+    }
 }
 
 /// An agent as servers can reach it; clones are the same agent.

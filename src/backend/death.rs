@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::AsyncRead;
 
+use crate::observe::Secrets;
 use crate::wire::line::{Line, LineReader};
 
 /// How many lines are kept.
 const KEPT_LINES: usize = 8;
 /// How many bytes of one line are kept.
 const KEPT_BYTES: usize = 300;
-/// A shorter value is no secret, and would blot out half of every line.
-const MIN_SECRET: usize = 6;
 /// A longer line is logged in part only.
 const MAX_LINE: usize = 16 * 1024;
 
@@ -21,23 +20,13 @@ const MAX_LINE: usize = 16 * 1024;
 #[derive(Clone, Debug)]
 pub struct StderrTail {
     lines: Arc<Mutex<VecDeque<String>>>,
-    secrets: Arc<[String]>,
+    secrets: Arc<Secrets>,
 }
 
 impl StderrTail {
     /// An empty tail that blots out the values of secret variables of this environment.
     pub fn new<'a>(environment: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let mut secrets: Vec<_> = environment
-            .into_iter()
-            .flat_map(|(key, value)| if is_secret(key) { value } else { password(value) }.lines())
-            // A secret of several lines is written in as many.
-            .map(str::trim)
-            .filter(|line| line.len() >= MIN_SECRET)
-            .map(str::to_owned)
-            .collect();
-        // A secret may be part of another; the whole one goes first.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self { lines: Arc::default(), secrets: secrets.into() }
+        Self { lines: Arc::default(), secrets: Arc::new(Secrets::of_environment(environment)) }
     }
 
     /// Logs and keeps every line of `stream` until it ends.
@@ -57,7 +46,7 @@ impl StderrTail {
     }
 
     fn without_secrets(&self, text: &str) -> String {
-        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+        self.secrets.blot(text).into_owned()
     }
 
     fn push(&self, text: &str) {

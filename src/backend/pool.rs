@@ -20,6 +20,7 @@ use crate::backend::{
     Backend, BackendId, ChildEnvironment, Context, Reach, Remembered, Spec, Store, WeakBackend,
 };
 use crate::config::Protocol;
+use crate::observe::Observer;
 
 /// How long the end of all servers may take.
 const SHUTDOWN: Duration = Duration::from_millis(1600);
@@ -34,6 +35,8 @@ pub struct PoolOptions {
     pub program: Option<PathBuf>,
     /// Where it is kept what servers list; `None`: nowhere.
     pub store: Option<Arc<Store>>,
+    /// Who is told of what happens.
+    pub observer: Arc<Observer>,
 }
 
 /// All backends. Nothing is started by making one, and it ends with its last handle, of which the
@@ -63,7 +66,7 @@ struct Key {
 impl Pool {
     /// An empty pool.
     pub fn new(options: PoolOptions) -> Self {
-        let PoolOptions { environment, program, store } = options;
+        let PoolOptions { environment, program, store, observer } = options;
         let tasks = TaskTracker::new();
         let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone())));
         let context = Context {
@@ -74,6 +77,7 @@ impl Pool {
             deadlines: Arc::default(),
             shutdown: CancellationToken::new(),
             keeper,
+            observer,
         };
         let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
         context
@@ -143,6 +147,11 @@ impl Pool {
             };
             keeper.run(recall).await.unwrap_or_default()
         }
+    }
+
+    /// Who is told of what happens.
+    pub(crate) fn observer(&self) -> &Arc<Observer> {
+        &self.context.observer
     }
 
     /// Whether anything may be known before servers run.

@@ -5,6 +5,8 @@ use std::iter::Sum;
 use indicatif::HumanCount;
 use serde::{Serialize, Serializer};
 
+use crate::observe::tokens;
+
 /// How large something is that a model gets to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
@@ -20,9 +22,9 @@ impl Size {
         self.bytes
     }
 
-    /// An estimate: JSON of tool definitions has about 4.5 bytes a token.
+    /// An estimate.
     pub(crate) fn tokens(self) -> usize {
-        (self.bytes * 2 + 4) / 9
+        tokens(self.bytes)
     }
 }
 
@@ -78,12 +80,6 @@ pub(crate) fn count(number: usize, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tokens_are_rounded() {
-        let tokens = [0, 2, 3, 9, 4500].map(|bytes| Size::of(bytes).tokens());
-        assert_eq!(tokens, [0, 0, 1, 2, 1000]);
-    }
 
     #[test]
     fn a_size_reads_well() {

@@ -53,6 +53,8 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         http,
         cache,
         clients,
+        audit,
+        telemetry,
         toolboxes,
         mcp_servers,
         categories,
@@ -86,6 +88,8 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
             .map(|(name, raw)| (name.value, raw.checked(reader)))
             .collect(),
         policy: rules.checked(&servers, places, reader),
+        audit: audit.and_then(|raw| raw.checked(places, reader)),
+        telemetry: telemetry.map(|raw| raw.checked(reader)).unwrap_or_default(),
         toolboxes: Vec::new(),
     };
     let root = Spot::default();

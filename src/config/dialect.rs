@@ -115,10 +115,12 @@ pub(super) fn is_toml(file: &Path) -> bool {
 }
 
 /// Keys at the top of our files that no other program has.
-const OURS: [&str; 10] = [
+const OURS: [&str; 14] = [
     "toolMode",
     "maxToolNameLength",
     "limits",
+    "cache",
+    "http",
     "toolboxes",
     "activeToolsets",
     "agentPolicies",
@@ -126,4 +128,6 @@ const OURS: [&str; 10] = [
     "defaultPolicy",
     "dangerousTools",
     "requireConfirmation",
+    "audit",
+    "telemetry",
 ];

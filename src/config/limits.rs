@@ -28,6 +28,12 @@ pub(super) const DEFAULT_CONFIRM_TIMEOUT_MS: u64 = 120_000;
 /// The least and the most `maxBytes` of a cache.
 pub(super) const CACHE_BYTES: (u64, u64) = (1_000, 4 * 1024 * 1024 * 1024);
 pub(super) const DEFAULT_CACHE_BYTES: NonZeroU64 = NonZeroU64::new(16 * 1024 * 1024).unwrap();
+/// The least and the most `audit.maxBytes`.
+pub(super) const AUDIT_BYTES: (u64, u64) = (64 * 1024, 1024 * 1024 * 1024 * 1024);
+pub(super) const DEFAULT_AUDIT_BYTES: u64 = 64 * 1024 * 1024;
+/// The least and the most `audit.keep`.
+pub(super) const AUDIT_FILES: (u64, u64) = (0, 1_000);
+pub(super) const DEFAULT_AUDIT_FILES: u32 = 4;
 
 /// The least and the most `descriptionLimit` of a client.
 pub(super) const DESCRIPTION_BYTES: (u64, u64) = (500, 1_000_000);

@@ -11,6 +11,7 @@ use jsonc_parser::ast::Value;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::config::ToolMode;
+use crate::config::audit::{RawAudit, RawTelemetry};
 use crate::config::bounds::{RawCache, RawLimits, RawRates};
 use crate::config::clients::RawClient;
 use crate::config::document::Node;
@@ -71,6 +72,12 @@ pub(super) struct RawConfig {
     /// What is to be assumed of clients' programs, by the names that they give themselves, or by
     /// the first words of those; `*` means any client.
     pub(super) clients: Option<Entries<RawClient>>,
+
+    /// Records every call of a tool in a file.
+    pub(super) audit: Option<RawAudit>,
+
+    /// Tells others of every call.
+    pub(super) telemetry: Option<RawTelemetry>,
 
     /// Toolboxes by name: each a described set of servers that is opened as one.
     pub(super) toolboxes: Option<Entries<RawToolbox>>,
@@ -294,6 +301,10 @@ impl RawConfig {
             http: fields.take("http").and_then(|node| object(&node, reader, RawHttp::read)),
             cache: fields.take("cache").and_then(|node| object(&node, reader, RawCache::read)),
             clients: fields.take("clients").map(|node| named(&node, reader, RawClient::read)),
+            audit: fields.take("audit").and_then(|node| object(&node, reader, RawAudit::read)),
+            telemetry: fields
+                .take("telemetry")
+                .and_then(|node| object(&node, reader, RawTelemetry::read)),
             toolboxes: fields.take("toolboxes").map(|node| named(&node, reader, RawToolbox::read)),
             mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
             categories: fields

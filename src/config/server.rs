@@ -115,7 +115,7 @@ pub(super) fn check(
                 // Of a variable in both, `env` is the one that was meant for this program.
                 env: pairs(environment).chain(pairs(env.unwrap_or_default())).collect(),
                 cwd: match cwd {
-                    Some(cwd) => absolute(places.folder, &with_home(&cwd.value, places)),
+                    Some(cwd) => located_path(&cwd.value, places),
                     None => places.folder.to_owned(),
                 },
                 inherit_env: inherit_env.is_some_and(|inherit| inherit.value),
@@ -409,6 +409,12 @@ pub(super) fn filters(
 
 fn pairs(entries: Entries<String>) -> impl Iterator<Item = (String, String)> {
     entries.0.into_iter().map(|(name, value)| (name.value, value))
+}
+
+/// A path as the file has it, in full: `~` is the user's home, and relative paths start at the
+/// folder of the file.
+pub(super) fn located_path(path: &str, places: &Places<'_>) -> PathBuf {
+    absolute(places.folder, &with_home(path, places))
 }
 
 pub(super) fn with_home(path: &str, places: &Places<'_>) -> String {

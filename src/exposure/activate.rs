@@ -142,6 +142,7 @@ pub(crate) async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
         snapshot = gateway.snapshot();
     }
     let Some(item) = snapshot.namespaced().get(Kind::Tool, name) else {
+        gateway.note_unresolved(name, request.arguments, None, request.origin);
         let is_there = is_there(&snapshot);
         let known = Known { all: snapshot.namespaced(), is_there: &is_there };
         return Reply::plain(error(&unknown(&known, name, &failed)));

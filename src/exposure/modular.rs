@@ -17,7 +17,7 @@ use crate::config::{Config, ToolboxConfig};
 use crate::exposure::budget::names_that_fit;
 use crate::exposure::modular::arguments::{CallTool, GetTools};
 use crate::exposure::{Exposure, Reply, Request, answer};
-use crate::gateway::FailedServer;
+use crate::gateway::{FailedServer, Origin};
 use crate::name::{self, ToolId};
 
 pub(crate) use crate::exposure::modular::definitions::{instructions, tools};
@@ -80,12 +80,18 @@ impl Exposure {
         };
         let toolbox = match group(self.gateway().config(), &wanted.group) {
             Ok(toolbox) => toolbox,
-            Err(problem) => return Reply::plain(answer::error(&problem)),
+            Err(problem) => return self.unresolved(&wanted, &problem, request.origin),
         };
         match self.find_modular(toolbox, &wanted.name, &request).await {
             Ok(tool) => self.use_tool(&tool, wanted.args.as_ref(), &request).await,
-            Err(problem) => Reply::plain(answer::error(&problem)),
+            Err(problem) => self.unresolved(&wanted, &problem, request.origin),
         }
+    }
+
+    /// Answers a call that has led to no tool.
+    fn unresolved(&self, wanted: &CallTool, problem: &str, origin: Origin<'_>) -> Reply {
+        self.gateway().note_unresolved(&wanted.name, wanted.args.as_ref(), None, origin);
+        Reply::plain(answer::error(problem))
     }
 
     /// The tool of a group that is called so, whose servers are started where it may be theirs.

@@ -52,6 +52,9 @@ pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
         };
         let exposure::Reply { outcome, opened, switched, awaits_relisting } =
             exposure.call(request).await;
+        if exposure::tells_definitions(&name) {
+            session.tells(&outcome);
+        }
         if !asked.meta.is_modern {
             if let Some(toolbox) = opened {
                 let now = session.exposure(&asked.meta);

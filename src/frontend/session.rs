@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::events;
+use crate::backend::{Outcome, events};
 use crate::exposure::{Chosen, Exposure, Profile, Surface, Switch, ToolMode};
 use crate::frontend::Host;
 use crate::frontend::era::RequestMeta;
@@ -16,6 +16,7 @@ use crate::frontend::profiles;
 use crate::frontend::shown::{Changed, Shown};
 use crate::gateway::{Caller, Event, Gateway, LogLevel, Origin, Presence, Question, Snapshot};
 use crate::name::ToolboxName;
+use crate::observe::Guest;
 use crate::raw::Raw;
 use crate::wire::agent::Notifier;
 use crate::wire::outgoing::{Pending, RequestError};
@@ -47,6 +48,8 @@ pub(crate) struct Session {
     /// What a legacy agent said at its `initialize`.
     introduced: OnceLock<Introduced>,
     state: Mutex<State>,
+    /// What the agent is given is counted, if it is there for longer than a request.
+    guest: Option<Guest>,
     /// The newest state of the list that the agent has been given.
     listed: watch::Sender<u64>,
     /// Cancelled when nothing more is read of the agent.
@@ -108,6 +111,7 @@ impl Session {
     pub(crate) fn new(host: &Host, caller: Caller, notifier: Option<Notifier>) -> Arc<Self> {
         let (standing, events) = events::channel(EVENTS);
         let presence = Presence::new(notifier.is_some().then_some(standing));
+        let guest = notifier.is_some().then(|| host.gateways.welcome(&caller, presence.id));
         let session = Arc::new(Self {
             host: host.clone(),
             mode: host.gateways.mode(&caller),
@@ -116,6 +120,7 @@ impl Session {
             notifier,
             introduced: OnceLock::new(),
             state: Mutex::default(),
+            guest,
             listed: watch::channel(0).0,
             is_leaving: CancellationToken::new(),
             ended: CancellationToken::new(),
@@ -304,6 +309,17 @@ impl Session {
     /// Takes note of the tools that the agent is given.
     pub(crate) fn gives(&self, exposure: &Exposure, tools: &[Raw]) {
         self.state(|state| state.shown.give(exposure, tools));
+        if let Some(guest) = &self.guest {
+            let given = tools.iter().map(Raw::len).sum();
+            guest.listed(given, exposure.gateway().definition_bytes());
+        }
+    }
+
+    /// Takes note that the agent is told definitions in an answer.
+    pub(crate) fn tells(&self, outcome: &Outcome) {
+        if let (Some(guest), Outcome::Result(result)) = (&self.guest, outcome) {
+            guest.told(result.len());
+        }
     }
 
     /// Takes note that the agent has been given its list in this state.

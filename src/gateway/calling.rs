@@ -6,10 +6,12 @@ use crate::gateway::bridge::{self, InputRequired};
 use crate::gateway::course::Course;
 use crate::gateway::error::server_error;
 use crate::gateway::members::Server;
+use crate::gateway::observing::{ended, rule};
 use crate::gateway::opening::while_starting;
 use crate::gateway::sending::Sending;
 use crate::gateway::{CallError, Gateway, Origin, listed};
 use crate::name::{Place, ToolId};
+use crate::observe::Watch;
 use crate::policy::Refusal;
 use crate::raw::{self, Raw};
 
@@ -25,13 +27,19 @@ impl Gateway {
         rest: &[raw::Member],
         origin: Origin<'_>,
     ) -> Result<Outcome, CallError> {
+        let mut watch = self.watch(tool, arguments, origin);
         let mut course = Course::default();
-        let outcome = self.take(tool, arguments, rest, origin, &mut course).await;
-        course.log(tool);
-        outcome
+        let called = self.take(tool, arguments, rest, origin, &mut course, &mut watch).await;
+        if let Err(CallError::Refused { reason, .. }) = &called {
+            watch.refused_for(reason);
+        }
+        watch.went(course.notes());
+        let (ending, bytes) = ended(&called, origin);
+        watch.end(ending, bytes);
+        called
     }
 
-    /// The steps of a call. How it went is in `course` then, whatever came of it.
+    /// The steps of a call. How it went is in `course` and `watch` then, whatever came of it.
     async fn take(
         &self,
         tool: &ToolId,
@@ -39,6 +47,7 @@ impl Gateway {
         rest: &[raw::Member],
         origin: Origin<'_>,
         course: &mut Course,
+        watch: &mut Watch<'_>,
     ) -> Result<Outcome, CallError> {
         let at = tool.place();
         let server = self.server(&at)?;
@@ -51,21 +60,32 @@ impl Gateway {
                 .map_err(|error| server_error(&at, error))?;
         }
         let view = self.snapshot().view(&tool.toolbox);
-        let shown =
-            view.tool(tool.server.as_str(), &tool.tool).ok_or_else(|| self.unknown_tool(tool))?;
+        let Some(shown) = view.tool(tool.server.as_str(), &tool.tool) else {
+            self.not_found(tool, watch);
+            return Err(self.unknown_tool(tool));
+        };
         // The view shows nothing that policy denies; so denied and missing look alike.
         let given = arguments;
         let leave = self.policy.decide(&shown.own_id(), shown.traits, || self.clock.now());
+        watch.decided_by(|| rule(leave.as_ref()));
         let leave = leave.map_err(|_| self.unknown_tool(tool))?;
         let arguments = shown
             .arguments(given)
             .map_err(|mismatches| CallError::BadArguments { tool: tool.clone(), mismatches })?;
         let permit = leave.permit(arguments.as_ref().map(Raw::as_bytes));
-        let permit = permit.map_err(|Refusal { rule: _, reason, hint }| CallError::Refused {
-            tool: tool.clone(),
-            reason,
-            hint,
+        let permit = permit.map_err(|Refusal { rule, reason, hint }| {
+            watch.decided_by(|| Some(rule.to_string().into()));
+            CallError::Refused { tool: tool.clone(), reason, hint }
         })?;
+        course.is_dangerous = permit.danger().is_some();
+        let sending = Sending::Call { permit: &permit, arguments: arguments.as_ref(), rest };
+        let is_confirmed = permit.confirmation().is_some();
+        let key = (!is_confirmed).then(|| self.asked_before(server, shown, sending, origin));
+        let key = key.flatten();
+        if let Some(answer) = key.as_ref().and_then(|(answers, key)| answers.get(key)) {
+            course.is_cached = true;
+            return Ok(Outcome::Result(answer));
+        }
         self.count(tool, server, course)?;
         if let Some(concern) = permit.confirmation() {
             Box::pin(self.confirm(tool, concern, given, origin, course)).await?;
@@ -75,8 +95,13 @@ impl Gateway {
         } else {
             None
         };
-        let sending = Sending::Call { permit: &permit, arguments: arguments.as_ref(), rest };
-        let outcome = self.pass(&at, server, origin, sending).await?;
+        let outcome = self.pass(&at, server, origin, sending, course).await?;
+        if let Some((answers, key)) = key
+            && !course.has_asked
+            && !server.shared.asks()
+        {
+            answers.keep(key, &outcome);
+        }
         Ok(self.tasks.learn(at, outcome))
     }
 
@@ -92,7 +117,7 @@ impl Gateway {
         let server = self.server(at)?;
         let admission = self.admit(at)?;
         let sending = Sending::Other { admission: &admission, method, params };
-        self.pass(at, server, origin, sending).await
+        self.pass(at, server, origin, sending, &mut Course::default()).await
     }
 
     /// Makes a request through the agent's own connection, again for as long as the server wants
@@ -103,6 +128,7 @@ impl Gateway {
         server: &Server,
         origin: Origin<'_>,
         sending: Sending<'_>,
+        course: &mut Course,
     ) -> Result<Outcome, CallError> {
         let backend = server.backend(origin.agent, &self.pool);
         let seat = backend.enter(origin.agent, origin.log, origin.events);
@@ -125,6 +151,7 @@ impl Gateway {
                 return Ok(outcome);
             }
             let Some(wanted) = InputRequired::read(result) else { return Ok(outcome) };
+            course.has_asked = true;
             added = match Box::pin(wanted.resolve(origin.events)).await {
                 Ok(added) => added,
                 Err(outcome) => return Ok(outcome),

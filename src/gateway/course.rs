@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
-use crate::name::ToolId;
+use crate::observe::Notes;
 
 /// How a call went, besides what came of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Course {
+    /// Whether the tool is dangerous, as the configuration or its server says.
+    pub is_dangerous: bool,
     /// Whether the user was asked, and agreed.
     pub is_confirmed: bool,
     /// How long it waited for other calls to end.
     pub waited: Duration,
     /// Whether it was answered with what its server had answered before.
     pub is_cached: bool,
+    /// Whether its server asked something of its agent before it answered.
+    pub has_asked: bool,
     /// What stopped it, if it was not let through though its tool is there.
     pub stop: Option<Stop>,
 }
@@ -29,11 +33,25 @@ pub enum Stop {
 }
 
 impl Course {
-    /// Logs what went otherwise than usual.
-    pub(crate) fn log(&self, tool: &ToolId) {
-        let Self { is_confirmed, waited, is_cached, stop } = self;
-        if *self != Self::default() {
-            tracing::debug!(%tool, is_confirmed, ?waited, is_cached, ?stop, "a call");
+    /// What observers are told of it.
+    pub(crate) fn notes(&self) -> Notes {
+        Notes {
+            is_dangerous: self.is_dangerous,
+            is_confirmed: self.is_confirmed,
+            is_cached: self.is_cached,
+            waited: self.waited,
+            stopped_by: self.stop.map(Stop::as_str),
+        }
+    }
+}
+
+impl Stop {
+    /// A word for it.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Concurrency => "concurrency",
+            Self::Confirmation => "confirmation",
         }
     }
 }

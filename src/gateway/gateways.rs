@@ -12,8 +12,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::{AgentId, Pool, PoolOptions};
 use crate::config::{Config, ToolMode};
+use crate::gateway::caching::Stores;
 use crate::gateway::limiting::Bounds;
 use crate::gateway::{Caller, Gateway};
+use crate::observe::{Guest, Observer};
 use crate::policy::{Policies, Policy};
 use crate::raw::{self, Raw};
 
@@ -36,6 +38,7 @@ pub struct Gateways {
 pub(crate) struct Common {
     pub(crate) pool: Arc<Pool>,
     pub(crate) bounds: Bounds,
+    pub(crate) stores: Stores,
 }
 
 /// For whom a gateway is, and what that one may know and do.
@@ -75,7 +78,11 @@ impl Gateways {
     /// Nothing is started yet. The gateways' own tasks run on `tasks` until this is dropped.
     pub fn new(config: Arc<Config>, options: PoolOptions, tasks: &TaskTracker) -> Self {
         Self {
-            common: Common { pool: Arc::new(Pool::new(options)), bounds: Bounds::default() },
+            common: Common {
+                pool: Arc::new(Pool::new(options)),
+                bounds: Bounds::default(),
+                stores: Stores::default(),
+            },
             tasks: tasks.clone(),
             state: Mutex::new(State { served: Served::new(config), made: HashMap::new() }),
         }
@@ -165,6 +172,9 @@ impl Gateways {
 
     /// Serves another configuration from now on. What of it is the same goes on as it was.
     pub async fn replace(&self, config: Arc<Config>) {
+        if let Err(error) = self.common.pool.observer().audit(&config) {
+            tracing::error!(%error, "calls are recorded where they were before");
+        }
         let served = Served::new(config);
         let current = || {
             self.state(|state| {
@@ -198,6 +208,11 @@ impl Gateways {
         }
     }
 
+    /// Takes note of an agent that comes and stays for a while.
+    pub fn welcome(&self, caller: &Caller, agent: AgentId) -> Guest {
+        self.observer().welcome(caller.agent.as_ref(), agent.number())
+    }
+
     /// Forgets an agent that has left.
     pub fn leave(&self, agent: AgentId) {
         self.state(|state| {
@@ -207,6 +222,11 @@ impl Gateways {
                 }
             }
         });
+    }
+
+    /// Who is told of what happens.
+    pub fn observer(&self) -> &Arc<Observer> {
+        self.common.pool.observer()
     }
 
     /// Ends every server; returns when nothing of them is left, after 2 s at the latest.

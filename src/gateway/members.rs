@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use crate::backend::{self, AgentId, Backend, Pool, Presence, Spec};
 use crate::config::ServerConfig;
+use crate::gateway::caching::Answers;
 use crate::gateway::limiting::Bound;
+use crate::observe::Meters;
 
 /// A server as one toolbox has it.
 pub(crate) enum Member {
@@ -22,10 +24,14 @@ pub(crate) enum Member {
 /// A server that can be started.
 pub(crate) struct Server {
     pub(crate) call_timeout: Duration,
+    /// What is counted of it.
+    pub(crate) meters: Arc<Meters>,
     /// What everybody sees comes from here.
     pub(crate) shared: Backend,
     /// What calls of it are limited by, if they are.
     pub(crate) bound: Option<Arc<Bound>>,
+    /// Where its answers are kept, if they are.
+    pub(crate) answers: Option<Answers>,
     spec: Arc<Spec>,
     is_shared: bool,
     /// Whose is what, for as long as the configuration has the server.
@@ -41,12 +47,17 @@ struct Owners {
 
 impl Server {
     /// A server as the configuration has it, `spec` being made of that.
-    pub(crate) fn new(config: &ServerConfig, spec: Arc<Spec>, pool: &Pool) -> Self {
+    pub(crate) fn new(
+        config: &ServerConfig,
+        spec: Arc<Spec>,
+        meters: Arc<Meters>,
+        pool: &Pool,
+    ) -> Self {
         let is_shared = config.shared;
         let shared = pool.backend(Arc::clone(&spec), is_shared);
         let owners = Arc::default();
         let call_timeout = config.call_timeout;
-        Self { call_timeout, shared, bound: None, spec, is_shared, owners }
+        Self { call_timeout, meters, shared, bound: None, answers: None, spec, is_shared, owners }
     }
 
     /// The same server with what the configuration says of it now; none if it is another one.
@@ -59,8 +70,10 @@ impl Server {
         }
         Some(Self {
             call_timeout: config.call_timeout,
+            meters: Arc::clone(&self.meters),
             shared: self.shared.clone(),
             bound: None,
+            answers: None,
             spec: Arc::clone(spec),
             is_shared: self.is_shared,
             owners: Arc::clone(&self.owners),

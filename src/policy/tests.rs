@@ -116,7 +116,7 @@ fn a_server_of_which_an_agent_can_have_nothing_is_not_there() {
     assert_eq!(seen(&some, ""), ["github"]);
     let policy = Policies::new(Arc::clone(&some)).of(agent("one").as_ref());
     let files = (ToolboxName::new("files"), ServerName::new("files"));
-    assert_eq!(policy.admit(&files.0, &files.1).err(), Some(Denial));
+    assert!(policy.admit(&files.0, &files.1).is_err());
 
     let mut open = keys.clone();
     open["defaultPolicy"] = json!({"allowUnknownTools": true});

@@ -12,7 +12,9 @@
 )]
 
 mod agents_apart;
+mod audit;
 #[cfg(target_os = "linux")]
+mod caching;
 mod chaos;
 mod cli_call;
 mod cli_check;

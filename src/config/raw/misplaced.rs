@@ -9,6 +9,8 @@ pub(super) fn belongs_elsewhere(key: &str) -> Option<String> {
         | "toolboxes"
         | "categories"
         | "activeToolsets"
+        | "audit"
+        | "telemetry"
         | "agentPolicies"
         | "agent_policies"
         | "exposedTools"

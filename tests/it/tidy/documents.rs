@@ -261,6 +261,8 @@ fn the_readme_describes_every_key_with_its_default() {
         ("### `http`", "/properties/http"),
         ("### `perAgent` and `perServer`", "/definitions/Rates"),
         ("### `cache`", "/definitions/Cache"),
+        ("### `audit`", "/definitions/Audit"),
+        ("### `telemetry`", "/definitions/Telemetry"),
         ("### A toolbox", "/definitions/Toolbox"),
         ("### A client", "/definitions/Client"),
         ("### A server", "/definitions/Server"),

@@ -1,0 +1,81 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
+
+use super::*;
+use crate::backend::PoolOptions;
+use crate::config;
+use crate::gateway::{Caller, Gateways, place};
+use crate::name::ToolboxName;
+
+#[test]
+fn only_results_are_kept() {
+    for (answer, expected) in [
+        (json!({"content": []}), true),
+        (json!({"content": [], "isError": false, "resultType": "complete"}), true),
+        (json!({"content": [], "isError": true}), false),
+        (json!({"content": [], "isError": "true"}), false),
+        (json!({"resultType": "input_required"}), false),
+        (json!({"resultType": "task", "taskId": "1"}), false),
+        (json!({"task": {"taskId": "1"}}), false),
+        (json!([]), false),
+    ] {
+        assert_eq!(is_plain(&Raw::encode(&answer)), expected, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_is_bounded_and_servers_share_it_but_those_with_a_size_of_their_own() {
+    let text = json!({"cache": {"ttlMs": 60_000, "maxBytes": 10_000}, "mcpServers": {
+        "a": {"command": "a"}, "b": {"command": "b"}, "own": {"command": "c", "cache": {"maxBytes": 20_000}},
+        "off": {"command": "d", "cache": {"ttlMs": 0}},
+    }});
+    let loaded =
+        config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &BTreeMap::new());
+    let config = Arc::new(loaded.unwrap().config);
+    let gateways = Gateways::new(Arc::clone(&config), PoolOptions::default(), &TaskTracker::new());
+    let gateway = gateways.of(&Caller::NOBODY, None);
+    let server = |name: &str| {
+        gateway.server(&place(&ToolboxName::new(name), &ServerName::new(name))).unwrap()
+    };
+    let [a, b, own] = ["a", "b", "own"].map(|name| server(name).answers.clone().unwrap());
+    assert!(server("off").answers.is_none());
+    assert!(Arc::ptr_eq(&a.store, &b.store) && !Arc::ptr_eq(&a.store, &own.store));
+    // Another configuration with the same bounds goes on with what is kept.
+    gateways.replace(config).await;
+    let again = gateways.of(&Caller::NOBODY, None);
+    let again = again.server(&place(&ToolboxName::new("a"), &ServerName::new("a"))).unwrap();
+    assert!(Arc::ptr_eq(&a.store, &again.answers.as_ref().unwrap().store));
+
+    let key = |n: usize| Key {
+        backend: server("a").shared.id(),
+        version: 1,
+        ttl: a.ttl,
+        agent: None,
+        tool: ToolId {
+            toolbox: ToolboxName::new("a"),
+            server: ServerName::new("a"),
+            tool: n.to_string(),
+        },
+        arguments: None,
+    };
+    let answer = |n: usize, bytes: usize| {
+        Outcome::Result(Raw::encode(&json!({"content": n, "_meta": "x".repeat(bytes)})))
+    };
+    for n in 0..100 {
+        a.keep(key(n), &answer(n, 1000));
+        assert!(a.store.0.weighted_size() <= 10_000);
+    }
+    let kept: Vec<usize> = (0..100).filter(|n| a.get(&key(*n)).is_some()).collect();
+    assert_eq!(kept, [93, 94, 95, 96, 97, 98, 99], "those that were last");
+    let content = |n| {
+        a.get(&key(n)).and_then(|raw| raw.member("content")).map(|c| c.parse::<Value>().unwrap())
+    };
+    assert_eq!(content(99), Some(json!(99)));
+    // One that is larger than everything takes nothing's place.
+    a.keep(key(100), &answer(100, 50_000));
+    assert!(a.get(&key(100)).is_none() && a.get(&key(99)).is_some());
+}

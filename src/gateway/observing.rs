@@ -1,0 +1,137 @@
+//! What observers are told of a call: who makes it, which rule decided on it, what became of it.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use crate::backend::{self, Outcome};
+use crate::gateway::members::Member;
+use crate::gateway::{CallError, Gateway, Origin};
+use crate::name::ToolId;
+use crate::observe::{Ending, Meters, Subject, Watch};
+use crate::policy::{Denial, Leave, Traits};
+use crate::raw::Raw;
+
+/// The member of a result that says whether the tool failed.
+const IS_ERROR: &str = "isError";
+
+impl Gateway {
+    /// Begins to watch a call of a tool.
+    pub(crate) fn watch(
+        &self,
+        tool: &ToolId,
+        arguments: Option<&Raw>,
+        origin: Origin<'_>,
+    ) -> Watch<'_> {
+        let (toolbox, server) = (&tool.toolbox, &tool.server);
+        let (meters, is_known): (&Meters, _) = match self.member(toolbox, server) {
+            Some(Member::Server(server)) => (&server.meters, true),
+            Some(Member::Unsupported(_)) => (&self.nowhere, true),
+            None => (&self.nowhere, false),
+        };
+        let subject = Subject {
+            agent: origin.caller.agent.as_ref(),
+            session: origin.agent.id.number(),
+            toolbox: is_known.then_some(toolbox),
+            server: is_known.then_some(server),
+            tool: &tool.tool,
+            arguments,
+        };
+        self.pool.observer().watch(self.audit.as_ref(), meters, subject)
+    }
+
+    /// Tells of a call of a name that has led to no tool, and why if that is not that it means
+    /// nothing to this agent.
+    pub fn note_unresolved(
+        &self,
+        name: &str,
+        arguments: Option<&Raw>,
+        error: Option<&CallError>,
+        origin: Origin<'_>,
+    ) {
+        let subject = Subject {
+            agent: origin.caller.agent.as_ref(),
+            session: origin.agent.id.number(),
+            toolbox: None,
+            server: None,
+            tool: name,
+            arguments,
+        };
+        let watch = self.pool.observer().watch(self.audit.as_ref(), &self.nowhere, subject);
+        watch.end(error.map_or(Ending::Unknown, of_error), None);
+    }
+
+    /// How many bytes all definitions of tools have that are known now.
+    pub fn definition_bytes(&self) -> usize {
+        let snapshot = self.snapshot();
+        let views = self.config.toolboxes.iter().map(|toolbox| snapshot.view(&toolbox.name));
+        views.map(|view| view.tools.iter().map(|t| t.definition.raw.len()).sum::<usize>()).sum()
+    }
+
+    /// Takes note of a tool that the agent may not know of, or that is not there.
+    pub(crate) fn not_found(&self, tool: &ToolId, watch: &mut Watch<'_>) {
+        watch.not_found(|| {
+            let server = self.at(&tool.toolbox, &tool.server)?;
+            Some(server.shared.running()?.listed().listing)
+        });
+        let decision = self.policy.decide(tool, Traits::default(), || self.clock.now());
+        watch.decided_by(|| rule(decision.as_ref()));
+    }
+}
+
+/// The rule that decided on a tool.
+pub(crate) fn rule(decision: Result<&Leave, &Denial>) -> Option<Cow<'static, str>> {
+    let rule = match decision {
+        Ok(leave) => Some(leave.rule()),
+        Err(denial) => denial.rule(),
+    };
+    rule.map(|rule| rule.to_string().into())
+}
+
+/// What became of a call, and the bytes of the server's answer if there was one.
+pub(crate) fn ended(
+    called: &Result<Outcome, CallError>,
+    origin: Origin<'_>,
+) -> (Ending, Option<usize>) {
+    match called {
+        Ok(Outcome::Result(result)) => (of_result(result, origin), Some(result.len())),
+        Ok(Outcome::Error(error)) => (Ending::ProtocolError, Some(error.len())),
+        Err(error) => (of_error(error), None),
+    }
+}
+
+fn of_error(error: &CallError) -> Ending {
+    match error {
+        CallError::UnknownToolbox { .. }
+        | CallError::UnknownServer { .. }
+        | CallError::UnknownTool { .. }
+        | CallError::UnknownThing { .. } => Ending::Unknown,
+        CallError::BadArguments { .. } => Ending::BadArguments,
+        CallError::Refused { .. } => Ending::Refused,
+        CallError::Server { error, .. } => match error {
+            backend::Error::StartFailed(_) => Ending::StartFailed,
+            backend::Error::Died(_) => Ending::ServerDied,
+            backend::Error::TimedOut(_) => Ending::TimedOut,
+            backend::Error::Oversized(_) => Ending::Oversized,
+            backend::Error::ShuttingDown => Ending::ShuttingDown,
+        },
+    }
+}
+
+fn of_result(result: &Raw, origin: Origin<'_>) -> Ending {
+    static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(IS_ERROR));
+    let is = |key, value: &str| {
+        result.member(key).is_some_and(|said| said.as_bytes() == value.as_bytes())
+    };
+    if FINDER.find(result.as_bytes()).is_some() && is(IS_ERROR, "true") {
+        Ending::ToolError
+    } else if origin.is_modern
+        && backend::may_ask(result)
+        && is("resultType", r#""input_required""#)
+    {
+        Ending::InputRequired
+    } else {
+        Ending::Ok
+    }
+}

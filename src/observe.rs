@@ -1,0 +1,162 @@
+//! Observation: what is done here, for whoever wants to know it later.
+//!
+//! *Theory of operation.* The call path begins a [`Watch`] for each call and says what it finds
+//! out; when the watch ends, or is dropped, the call is counted ([`metrics`]) and recorded
+//! ([`audit`]). Nothing of that waits: counting is an addition, and a record goes into a queue that
+//! a thread of its own empties. An observer outlives configurations; what a configuration wants
+//! recorded is its [`Audit`].
+
+mod audit;
+mod file;
+mod guest;
+mod metrics;
+mod queue;
+mod record;
+mod secret;
+mod unfinished;
+mod watch;
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::config::Config;
+use crate::observe::metrics::Metrics;
+
+pub use crate::observe::audit::Audit;
+pub use crate::observe::guest::{Guest, tokens};
+pub use crate::observe::metrics::{Meters, Up};
+pub use crate::observe::record::Ending;
+pub use crate::observe::secret::Secrets;
+pub use crate::observe::watch::{Notes, Subject, Watch};
+
+/// Counts and records what is done here.
+pub struct Observer {
+    metrics: Metrics,
+    /// Tells this process from others that write to the same files.
+    run: String,
+    audits: Mutex<Audits>,
+    /// Counts the calls that are recorded.
+    calls: Arc<AtomicU64>,
+    is_ending: AtomicBool,
+}
+
+#[derive(Default)]
+struct Audits {
+    opened: usize,
+    current: Option<(Audit, Secrets)>,
+    /// Those before it, which may still be writing.
+    before: Vec<Audit>,
+}
+
+impl Default for Observer {
+    fn default() -> Self {
+        Self {
+            metrics: Metrics::new(),
+            run: run(),
+            audits: Mutex::default(),
+            calls: Arc::default(),
+            is_ending: AtomicBool::new(false),
+        }
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer").field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+impl Observer {
+    fn audits<T>(&self, f: impl FnOnce(&mut Audits) -> T) -> T {
+        f(&mut self.audits.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Where the calls of a configuration are recorded: where they are recorded already, if it
+    /// wants the same.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written; where calls are recorded stays as it is then.
+    pub fn audit(&self, config: &Config) -> io::Result<Option<Audit>> {
+        let secrets = Secrets::of_config(config);
+        self.audits(|audits| {
+            let Some(wanted) = &config.audit else {
+                audits.replace(None);
+                return Ok(None);
+            };
+            if let Some((audit, known)) = &audits.current
+                && audit.config() == wanted
+                && *known == secrets
+            {
+                return Ok(Some(audit.clone()));
+            }
+            audits.opened += 1;
+            let process = audit::Process {
+                run: self.run.clone(),
+                opened: audits.opened,
+                calls: Arc::clone(&self.calls),
+                lost: self.metrics.lost.clone(),
+            };
+            let audit = Audit::open(wanted.clone(), secrets.clone(), process).map_err(|error| {
+                io::Error::new(error.kind(), format!("`{}`: {error}", wanted.file.display()))
+            })?;
+            audits.replace(Some((audit.clone(), secrets)));
+            Ok(Some(audit))
+        })
+    }
+
+    /// Where calls are recorded now.
+    pub fn current_audit(&self) -> Option<Audit> {
+        self.audits(|audits| audits.current.as_ref().map(|(audit, _)| audit.clone()))
+    }
+
+    /// The metrics of a server in a toolbox.
+    pub fn meters(&self, toolbox: &str, server: &str) -> Arc<Meters> {
+        self.metrics.of(toolbox, server)
+    }
+
+    /// All metrics in the text format of Prometheus.
+    pub fn render(&self) -> String {
+        self.metrics.render()
+    }
+
+    /// From now on what ends does so because the program does.
+    pub fn begin_ending(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes what is still to be written, within `patience`.
+    pub fn close(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let all = self.audits(|audits| {
+            audits.replace(None);
+            std::mem::take(&mut audits.before)
+        });
+        for audit in all {
+            if !audit.close(until.saturating_duration_since(Instant::now())) {
+                tracing::warn!("what was still to be recorded could not be written in time");
+            }
+        }
+    }
+}
+
+impl Audits {
+    fn replace(&mut self, audit: Option<(Audit, Secrets)>) {
+        self.before.retain(|before| !before.has_finished());
+        self.before.extend(std::mem::replace(&mut self.current, audit).map(|(audit, _)| audit));
+    }
+}
+
+/// Eight digits that no other process has.
+fn run() -> String {
+    let mut random = [0; 4];
+    // Without random numbers the time has to do.
+    if getrandom::fill(&mut random).is_err() {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        random = now.map_or(0, |time| time.subsec_nanos()).to_ne_bytes();
+    }
+    format!("{:08x}", u32::from_ne_bytes(random))
+}

@@ -1,0 +1,292 @@
+//! The audit: one line for each call, written by a thread of its own.
+//!
+//! A call says when it begins and when it has ended; either is a note in a [`Queue`] that takes it
+//! at once or not at all. The writer takes what has come together, makes lines of it and appends
+//! them. Records for which there was no room, or no space on the disk, are counted, and the count
+//! is written before the next line. Calls that run for longer than a moment are noted beside the
+//! file ([`Unfinished`]), so that a program that is killed leaves an account of them.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+
+use crate::config::AuditConfig;
+use crate::observe::file::AuditFile;
+use crate::observe::queue::{Note, Queue};
+use crate::observe::record::{Begun, Ended, Ending, Given, Scribe};
+use crate::observe::unfinished::{Unfinished, beside, take_left};
+use crate::observe::{Notes, Secrets};
+
+/// How long lines come together before they are written.
+const GATHER: Duration = Duration::from_millis(20);
+/// How long a call runs before it is noted as unfinished.
+const MOMENT: Duration = Duration::from_millis(250);
+/// About how many bytes of lines are written at once.
+const BATCH: usize = 256 * 1024;
+/// The bytes of the key that arguments are hashed with.
+const KEY: usize = 32;
+
+/// Where calls are recorded; clones are the same. The writer ends with the last one.
+#[derive(Clone, Debug)]
+pub struct Audit(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    config: AuditConfig,
+    queue: Arc<Queue>,
+    calls: Arc<AtomicU64>,
+    lost: Counter,
+}
+
+/// What an audit is to know of the process.
+pub(crate) struct Process {
+    /// Tells it from others that write to the same file.
+    pub(crate) run: String,
+    /// How many audits it has opened.
+    pub(crate) opened: usize,
+    /// Counts its calls.
+    pub(crate) calls: Arc<AtomicU64>,
+    /// Counts records that could not be written.
+    pub(crate) lost: Counter,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+impl Audit {
+    /// Opens the file, and begins with what was left by processes that were killed.
+    pub(crate) fn open(
+        config: AuditConfig,
+        secrets: Secrets,
+        process: Process,
+    ) -> io::Result<Self> {
+        let Process { run, opened, calls, lost } = process;
+        let mut file = AuditFile::open(&config.file, config.max_bytes, config.keep)?;
+        let key = key(&config.file)?;
+        let left = take_left(&config.file)?;
+        if !left.is_empty() {
+            file.write(&left)?;
+        }
+        let queue = Arc::new(Queue::default());
+        let writer = Writer {
+            queue: Arc::clone(&queue),
+            unfinished: Unfinished::new(&config.file, &format!("{run}-{opened}")),
+            scribe: Scribe::new(run, config.arguments, key, secrets),
+            file,
+            running: Vec::new(),
+            lost: lost.clone(),
+            has_failed: false,
+        };
+        std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run())?;
+        Ok(Self(Arc::new(Shared { config, queue, calls, lost })))
+    }
+
+    /// What it was opened with.
+    pub(crate) fn config(&self) -> &AuditConfig {
+        &self.0.config
+    }
+
+    /// A number for the next call.
+    pub(crate) fn next_serial(&self) -> u64 {
+        self.0.calls.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A call begins.
+    pub(crate) fn begin(&self, begun: &Arc<Begun>) {
+        // What found no room is recorded when it ends.
+        self.0.queue.push(Note::Begun(Arc::clone(begun)));
+    }
+
+    /// It has ended.
+    pub(crate) fn end(&self, begun: Arc<Begun>, ended: Ended) {
+        self.put(Note::Ended(begun, ended));
+    }
+
+    /// An agent has left.
+    pub(crate) fn give(&self, given: Given) {
+        self.put(Note::Given(given));
+    }
+
+    fn put(&self, note: Note) {
+        if !self.0.queue.push(note) {
+            self.0.queue.lose(1);
+            self.0.lost.inc();
+        }
+    }
+
+    /// Whether everything is written, and nothing more will be.
+    pub(crate) fn has_finished(&self) -> bool {
+        self.0.queue.wait_finished(Duration::ZERO)
+    }
+
+    /// Writes what there is, with the calls that still run; false if that takes longer.
+    pub(crate) fn close(&self, patience: Duration) -> bool {
+        self.0.queue.close();
+        self.0.queue.wait_finished(patience)
+    }
+}
+
+/// The key of an audit file, which lies beside it and is made once.
+fn key(audit: &Path) -> io::Result<Vec<u8>> {
+    let path = beside(audit, ".key");
+    let read = || -> io::Result<Vec<u8>> {
+        let mut key = Vec::with_capacity(KEY);
+        std::fs::File::open(&path)?.take(KEY as u64).read_to_end(&mut key)?;
+        Ok(key)
+    };
+    match read() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        read => return read,
+    }
+    let mut key = [0; KEY];
+    getrandom::fill(&mut key).map_err(io::Error::from)?;
+    // It has its name only when it is whole, and the first of several is everybody's.
+    let file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    std::fs::write(file.path(), key)?;
+    match file.persist_noclobber(&path) {
+        Ok(_) => Ok(key.to_vec()),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => read(),
+        Err(error) => Err(error.error),
+    }
+}
+
+/// What the thread has that writes.
+struct Writer {
+    queue: Arc<Queue>,
+    scribe: Scribe,
+    file: AuditFile,
+    unfinished: Unfinished,
+    running: Vec<Running>,
+    lost: Counter,
+    /// Whether the last line could not be written, which is said once.
+    has_failed: bool,
+}
+
+/// A call that has begun. When nobody has it any more, it has ended.
+struct Running {
+    begun: Weak<Begun>,
+    is_noted: bool,
+}
+
+impl Writer {
+    fn run(mut self) {
+        loop {
+            let is_waiting = self.running.iter().any(|running| !running.is_noted);
+            let (notes, is_last) = self.queue.take(is_waiting.then_some(MOMENT));
+            self.write(notes);
+            if is_last {
+                break;
+            }
+            self.note_running();
+            self.queue.gather(GATHER);
+        }
+        self.end_running();
+        self.queue.finish();
+    }
+
+    fn write(&mut self, notes: Vec<Note>) {
+        let (mut lines, mut records) = (Vec::new(), 0);
+        for note in notes {
+            match note {
+                Note::Begun(begun) => {
+                    let begun = Arc::downgrade(&begun);
+                    self.running.push(Running { begun, is_noted: false });
+                    continue;
+                }
+                Note::Ended(begun, ended) => self.scribe.call(&mut lines, &begun, &ended),
+                Note::Given(given) => self.scribe.given(&mut lines, &given),
+            }
+            records += 1;
+            if lines.len() >= BATCH {
+                self.append(&mut lines, std::mem::take(&mut records));
+            }
+        }
+        self.append(&mut lines, records);
+    }
+
+    /// Writes lines, after those that say how many before them are lost.
+    fn append(&mut self, lines: &mut Vec<u8>, records: u64) {
+        let lost = self.queue.take_lost();
+        if lost > 0 {
+            let mut all = Vec::with_capacity(lines.len() + 100);
+            Scribe::lost(&mut all, lost);
+            all.append(lines);
+            *lines = all;
+        }
+        if lines.is_empty() {
+            return;
+        }
+        match self.file.write(lines) {
+            Ok(()) => self.has_failed = false,
+            Err(error) => {
+                self.queue.lose(lost + records);
+                self.lost.inc_by(records);
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    tracing::error!(%error, "calls cannot be recorded");
+                }
+            }
+        }
+        lines.clear();
+    }
+
+    /// Notes what has been running for a moment, where that has changed.
+    fn note_running(&mut self) {
+        let mut has_changed = false;
+        self.running.retain(|running| {
+            let is_running = running.begun.strong_count() > 0;
+            has_changed |= running.is_noted && !is_running;
+            is_running
+        });
+        for running in self.running.iter_mut().filter(|running| !running.is_noted) {
+            let begun = running.begun.upgrade();
+            let runs = begun.and_then(|begun| begun.at.elapsed().ok());
+            running.is_noted = runs.is_some_and(|time| time >= MOMENT);
+            has_changed |= running.is_noted;
+        }
+        if !has_changed {
+            return;
+        }
+        let mut lines = Vec::new();
+        for begun in self.running.iter().filter(|r| r.is_noted).filter_map(|r| r.begun.upgrade()) {
+            self.scribe.unfinished(&mut lines, &begun);
+        }
+        if let Err(error) = self.unfinished.note(&lines) {
+            tracing::warn!(%error, "calls that are running cannot be noted");
+        }
+    }
+
+    /// Writes the lines of the calls that end with the program.
+    fn end_running(&mut self) {
+        let mut lines = Vec::new();
+        let running = self.running.drain(..).filter_map(|running| running.begun.upgrade());
+        let mut records = 0;
+        for begun in running.collect::<Vec<_>>() {
+            let took = begun.at.elapsed().unwrap_or_default();
+            let ended = Ended {
+                ending: Ending::ShuttingDown,
+                took,
+                result_bytes: None,
+                rule: None,
+                reason: None,
+                listing: None,
+                notes: Notes::default(),
+            };
+            self.scribe.call(&mut lines, &begun, &ended);
+            records += 1;
+        }
+        self.append(&mut lines, records);
+        if let Err(error) = self.unfinished.note(&[]) {
+            tracing::warn!(%error, "what was noted of running calls could not be removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

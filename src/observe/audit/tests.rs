@@ -1,0 +1,163 @@
+use std::fs;
+use std::path::PathBuf;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::KeptArguments;
+use crate::name::{ServerName, ToolboxName};
+use crate::observe::{Meters, Observer, Subject};
+use crate::raw::Raw;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Bench {
+    folder: TempDir,
+    observer: Observer,
+    audit: Audit,
+    meters: Arc<Meters>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let observer = Observer::default();
+        let audit = open(&file(&folder), "one");
+        let meters = observer.meters("dev", "git");
+        Self { folder, observer, audit, meters }
+    }
+
+    fn call(&self, tool: &str) -> crate::observe::Watch<'_> {
+        let (toolbox, server) = (ToolboxName::new("dev"), ServerName::new("git"));
+        let arguments = Raw::encode(&json!({"tool": tool}));
+        let subject = Subject {
+            agent: None,
+            session: 1,
+            toolbox: Some(&toolbox),
+            server: Some(&server),
+            tool,
+            arguments: Some(&arguments),
+        };
+        self.observer.watch(Some(&self.audit), &self.meters, subject)
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        read(&file(&self.folder))
+    }
+}
+
+fn file(folder: &TempDir) -> PathBuf {
+    folder.path().join("audit.jsonl")
+}
+
+fn read(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn outcomes(lines: &[Value]) -> Vec<(&str, &str)> {
+    let text = |value: &'_ Value, key: &str| value[key].as_str().map(str::to_owned);
+    lines
+        .iter()
+        .map(|line| {
+            assert!(text(line, "tool").is_some() && text(line, "outcome").is_some(), "{line}");
+            (line["tool"].as_str().unwrap(), line["outcome"].as_str().unwrap())
+        })
+        .collect()
+}
+
+fn open(file: &Path, run: &str) -> Audit {
+    let config = AuditConfig {
+        file: file.to_owned(),
+        arguments: KeptArguments::Hash,
+        max_bytes: 1 << 20,
+        keep: 1,
+    };
+    let process =
+        Process { run: run.to_owned(), opened: 1, calls: Arc::default(), lost: Counter::default() };
+    Audit::open(config, Secrets::default(), process).unwrap()
+}
+
+/// Waits until a file beside the audit file is there, which ends in this.
+fn wait_beside(folder: &TempDir, end: &str) -> PathBuf {
+    let until = std::time::Instant::now() + PATIENCE;
+    loop {
+        let found = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let mut found = found.filter(|path| path.to_string_lossy().ends_with(end));
+        if let Some(path) = found.next() {
+            return path;
+        }
+        assert!(std::time::Instant::now() < until, "no file that ends in `{end}`");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn every_call_has_a_line_however_it_ends() {
+    let bench = Bench::new();
+    bench.call("good").end(Ending::Ok, Some(2));
+    drop(bench.call("given up"));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _watch = bench.call("broken");
+        panic!("on purpose");
+    }));
+    assert!(panicked.is_err());
+    let running = bench.call("running");
+    assert!(bench.audit.close(PATIENCE));
+    running.end(Ending::Ok, None);
+    let lines = bench.lines();
+    assert_eq!(
+        outcomes(&lines),
+        [
+            ("good", "ok"),
+            ("given up", "cancelled"),
+            ("broken", "panicked"),
+            ("running", "shutting_down"),
+        ]
+    );
+    let text = bench.observer.render();
+    assert!(text.contains("outcome=\"ok\"} 2") && text.contains("outcome=\"panicked\"} 1"));
+}
+
+#[test]
+fn a_call_that_runs_for_a_moment_is_noted_and_found_by_who_comes_next() {
+    let bench = Bench::new();
+    let running = bench.call("slow");
+    let note = wait_beside(&bench.folder, ".open");
+    let left = fs::read(&note).unwrap();
+    // As if the process had been killed then.
+    fs::write(bench.folder.path().join("audit.jsonl.dead-1.open"), &left).unwrap();
+    let next = open(&file(&bench.folder), "two");
+    assert_eq!(outcomes(&bench.lines()), [("slow", "lost")]);
+    running.end(Ending::Ok, None);
+    assert!(bench.audit.close(PATIENCE) && next.close(PATIENCE));
+    assert_eq!(outcomes(&bench.lines()), [("slow", "lost"), ("slow", "ok")]);
+    assert!(!note.exists());
+}
+
+#[test]
+fn records_without_room_are_counted_and_that_is_written() {
+    let bench = Bench::new();
+    bench.audit.0.queue.lose(3);
+    bench.call("good").end(Ending::Ok, None);
+    assert!(bench.audit.close(PATIENCE));
+    let lines = bench.lines();
+    assert_eq!((&lines[0]["kind"], &lines[0]["records"]), (&json!("lost"), &json!(3)));
+    assert_eq!(lines[1]["tool"], "good");
+}
+
+#[test]
+fn two_that_begin_at_once_have_one_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = file(&folder);
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let audit = audit.clone();
+            std::thread::spawn(move || key(&audit).unwrap())
+        })
+        .collect();
+    let keys: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(keys.iter().all(|key| *key == keys[0] && key.len() == KEY));
+}

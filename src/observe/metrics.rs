@@ -1,0 +1,229 @@
+//! Metrics: counts and times, by the names of the configuration and by nothing that an agent says.
+//!
+//! What a call needs is looked up once for each server ([`Meters`]), so that counting is an
+//! addition or two.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use foldhash::HashMap;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::observe::record::Ending;
+
+/// The least of the times that are told apart, in seconds; from here on they double.
+const BUCKETS: [f64; 14] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 120.0];
+
+/// A toolbox and a server.
+type Key = (Arc<str>, Arc<str>);
+/// A server as one toolbox has it.
+type Labels = [(&'static str, Arc<str>); 2];
+/// The same with a word for what became of something.
+type LabelsAndWord = [(&'static str, Arc<str>); 3];
+
+/// All metrics.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    calls: Family<LabelsAndWord, Counter>,
+    seconds: Family<Labels, Histogram, fn() -> Histogram>,
+    argument_bytes: Family<Labels, Counter>,
+    result_bytes: Family<Labels, Counter>,
+    running: Family<Labels, Gauge>,
+    starts: Family<LabelsAndWord, Counter>,
+    restarts: Family<Labels, Counter>,
+    deaths: Family<Labels, Counter>,
+    pub(crate) sessions: Gauge,
+    pub(crate) tokens_saved: Gauge,
+    pub(crate) lost: Counter,
+    meters: Mutex<HashMap<Key, Arc<Meters>>>,
+}
+
+/// The metrics of one server in one toolbox.
+#[derive(Debug)]
+pub struct Meters {
+    calls: [Counter<u64, AtomicU64>; Ending::ALL.len()],
+    seconds: Histogram,
+    argument_bytes: Counter,
+    result_bytes: Counter,
+    running: Gauge,
+    started: Counter,
+    not_started: Counter,
+    restarts: Counter,
+    deaths: Counter,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("mcp_workbench");
+        let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
+        let metrics = Self {
+            calls: Family::default(),
+            seconds: Family::new_with_constructor(histogram),
+            argument_bytes: Family::default(),
+            result_bytes: Family::default(),
+            running: Family::default(),
+            starts: Family::default(),
+            restarts: Family::default(),
+            deaths: Family::default(),
+            sessions: Gauge::default(),
+            tokens_saved: Gauge::default(),
+            lost: Counter::default(),
+            meters: Mutex::default(),
+            registry: Registry::default(),
+        };
+        registry.register("tool_calls", "Calls by what became of them", metrics.calls.clone());
+        registry.register(
+            "tool_call_seconds",
+            "How long calls took, from the request to the answer",
+            metrics.seconds.clone(),
+        );
+        let (arguments, results) = (metrics.argument_bytes.clone(), metrics.result_bytes.clone());
+        registry.register("argument_bytes", "Bytes of arguments of calls", arguments);
+        registry.register("result_bytes", "Bytes of results and errors of calls", results);
+        registry.register("backends_running", "Servers that are running", metrics.running.clone());
+        registry.register("backend_starts", "Starts of servers", metrics.starts.clone());
+        registry.register(
+            "backend_restarts",
+            "Starts of servers that have run before",
+            metrics.restarts.clone(),
+        );
+        registry.register(
+            "backend_deaths",
+            "Servers that ended by themselves",
+            metrics.deaths.clone(),
+        );
+        registry.register("sessions", "Agents that are there", metrics.sessions.clone());
+        registry.register(
+            "tokens_saved",
+            "Estimate of tokens of definitions that agents did not get, against direct mode",
+            metrics.tokens_saved.clone(),
+        );
+        registry.register(
+            "audit_records_lost",
+            "Records that could not be written to the audit file",
+            metrics.lost.clone(),
+        );
+        Self { registry, ..metrics }
+    }
+
+    /// The metrics of a server in a toolbox.
+    pub(crate) fn of(&self, toolbox: &str, server: &str) -> Arc<Meters> {
+        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        let key: Key = (toolbox.into(), server.into());
+        let (toolbox, server) = key.clone();
+        Arc::clone(meters.entry(key).or_insert_with(|| Arc::new(self.make(&toolbox, &server))))
+    }
+
+    fn make(&self, toolbox: &Arc<str>, server: &Arc<str>) -> Meters {
+        let labels: Labels = [("toolbox", Arc::clone(toolbox)), ("server", Arc::clone(server))];
+        let with = |key, word: &str| -> LabelsAndWord {
+            [("toolbox", Arc::clone(toolbox)), ("server", Arc::clone(server)), (key, word.into())]
+        };
+        Meters {
+            calls: Ending::ALL
+                .map(|ending| self.calls.get_or_create_owned(&with("outcome", ending.as_str()))),
+            seconds: self.seconds.get_or_create_owned(&labels),
+            argument_bytes: self.argument_bytes.get_or_create_owned(&labels),
+            result_bytes: self.result_bytes.get_or_create_owned(&labels),
+            running: self.running.get_or_create_owned(&labels),
+            started: self.starts.get_or_create_owned(&with("result", "ok")),
+            not_started: self.starts.get_or_create_owned(&with("result", "failed")),
+            restarts: self.restarts.get_or_create_owned(&labels),
+            deaths: self.deaths.get_or_create_owned(&labels),
+        }
+    }
+
+    /// Everything in the text format of Prometheus (`OpenMetrics`).
+    pub(crate) fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing into memory does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+impl Meters {
+    /// A call has ended.
+    pub(crate) fn call(&self, ending: Ending, took: Duration, sizes: [usize; 2]) {
+        self.calls[ending as usize].inc();
+        self.seconds.observe(took.as_secs_f64());
+        let [arguments, result] = sizes;
+        self.argument_bytes.inc_by(arguments as u64);
+        self.result_bytes.inc_by(result as u64);
+    }
+
+    /// A server runs for as long as the result is there; `again`: one has run before it.
+    #[must_use]
+    pub fn started(self: &Arc<Self>, again: bool) -> Up {
+        self.started.inc();
+        self.restarts.inc_by(u64::from(again));
+        self.running.inc();
+        Up(Arc::clone(self))
+    }
+
+    /// A server could not be started.
+    pub fn not_started(&self) {
+        self.not_started.inc();
+    }
+
+    /// A server has ended by itself.
+    pub fn died(&self) {
+        self.deaths.inc();
+    }
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Up(Arc<Meters>);
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        self.0.running.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_stands_where_its_number_says() {
+        for (at, ending) in Ending::ALL.into_iter().enumerate() {
+            assert_eq!(ending as usize, at);
+        }
+    }
+
+    #[test]
+    fn what_is_counted_is_rendered() {
+        let metrics = Metrics::new();
+        let meters = metrics.of("dev", "git \"x\"");
+        meters.call(Ending::Ok, Duration::from_millis(3), [10, 20]);
+        meters.call(Ending::TimedOut, Duration::from_secs(3), [1, 0]);
+        let up = meters.started(true);
+        assert!(Arc::ptr_eq(&meters, &metrics.of("dev", "git \"x\"")));
+        let text = metrics.render();
+        let labels = r#"toolbox="dev",server="git \"x\"""#;
+        for line in [
+            format!("mcp_workbench_tool_calls_total{{{labels},outcome=\"ok\"}} 1"),
+            format!("mcp_workbench_tool_calls_total{{{labels},outcome=\"timed_out\"}} 1"),
+            format!("mcp_workbench_argument_bytes_total{{{labels}}} 11"),
+            format!("mcp_workbench_tool_call_seconds_bucket{{le=\"0.005\",{labels}}} 1"),
+            format!("mcp_workbench_backends_running{{{labels}}} 1"),
+            format!("mcp_workbench_backend_restarts_total{{{labels}}} 1"),
+            "mcp_workbench_sessions 0".to_owned(),
+            "mcp_workbench_audit_records_lost_total 0".to_owned(),
+        ] {
+            assert!(text.contains(&line), "no {line} in\n{text}");
+        }
+        drop(up);
+        assert!(metrics.render().contains(&format!("backends_running{{{labels}}} 0")));
+    }
+}

@@ -1,0 +1,114 @@
+use std::time::UNIX_EPOCH;
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+use crate::catalog::{Definition, ToolDefinition};
+
+fn scribe(kept: KeptArguments) -> Scribe {
+    let secrets = Secrets::of_environment([("API_KEY", "hunter22")]);
+    Scribe::new("00c0ffee".to_owned(), kept, vec![7; 32], secrets)
+}
+
+fn begun(tool: &str, arguments: Option<serde_json::Value>) -> Begun {
+    Begun {
+        serial: 3,
+        at: UNIX_EPOCH + Duration::from_millis(1_234),
+        agent: Some(AgentName::new("claude")),
+        session: 2,
+        toolbox: Some(ToolboxName::new("dev")),
+        server: Some(ServerName::new("git")),
+        tool: tool.to_owned(),
+        arguments: arguments.map(|value| Raw::encode(&value)),
+    }
+}
+
+fn ended(ending: Ending) -> Ended {
+    Ended {
+        ending,
+        took: Duration::from_micros(12_045),
+        result_bytes: None,
+        rule: None,
+        reason: None,
+        listing: None,
+        notes: Notes::default(),
+    }
+}
+
+fn line(scribe: &Scribe, begun: &Begun, ended: &Ended) -> String {
+    let mut line = Vec::new();
+    scribe.call(&mut line, begun, ended);
+    String::from_utf8(line).unwrap()
+}
+
+#[test]
+fn a_line_says_who_called_what_and_what_became_of_it() {
+    let begun = begun("commit", Some(json!({"text": "hunter22", "apiKey": "x", "n": 1})));
+    let ended = Ended {
+        result_bytes: Some(20),
+        rule: Some("toolOverrides.git".into()),
+        ..ended(Ending::Ok)
+    };
+    assert_eq!(
+        line(&scribe(KeptArguments::None), &begun, &ended),
+        "{\"time\":\"1970-01-01T00:00:01.234Z\",\"kind\":\"call\",\"call\":\"00c0ffee-3\",\
+         \"agent\":\"claude\",\"session\":\"00c0ffee-2\",\"toolbox\":\"dev\",\"server\":\"git\",\
+         \"tool\":\"commit\",\"argumentBytes\":38,\"decision\":\"allowed\",\
+         \"rule\":\"toolOverrides.git\",\"outcome\":\"ok\",\"ms\":12.045,\"resultBytes\":20}\n"
+    );
+    let hashed = line(&scribe(KeptArguments::Hash), &begun, &ended);
+    assert!(hashed.contains("\"argumentsHash\":\"") && !hashed.contains("hunter22"), "{hashed}");
+    let whole = line(&scribe(KeptArguments::Whole), &begun, &ended);
+    assert!(
+        whole.contains("\"arguments\":{\"text\":\"***\",\"apiKey\":\"***\",\"n\":1}"),
+        "{whole}"
+    );
+}
+
+#[test]
+fn equal_arguments_have_equal_hashes_and_none_without_the_key() {
+    let hash = |key: u8, text: &[u8]| {
+        Scribe::new(String::new(), KeptArguments::Hash, vec![key; 32], Secrets::default())
+            .hash(text)
+    };
+    assert_eq!(hash(1, b"{}"), hash(1, b"{}"));
+    assert_ne!(hash(1, b"{}"), hash(1, b"{ }"));
+    assert_ne!(hash(1, b"{}"), hash(2, b"{}"));
+    assert_eq!(hash(1, b"{}").len(), 2 * HASH);
+}
+
+#[test]
+fn a_tool_that_is_denied_is_told_from_one_that_is_not_there() {
+    let scribe = scribe(KeptArguments::Hash);
+    let raw = Raw::encode(&json!({"name": "push", "inputSchema": {}}));
+    let (tools, _) = ToolDefinition::read_all([raw]);
+    let listing = Arc::new(Listing { tools, ..Listing::default() });
+    let ended =
+        Ended { listing: Some(listing), rule: Some("filters".into()), ..ended(Ending::Unknown) };
+    let denied = line(&scribe, &begun("push", None), &ended);
+    assert!(
+        denied.contains("\"decision\":\"denied\",\"rule\":\"filters\",\"outcome\":\"denied\""),
+        "{denied}"
+    );
+    let unknown = line(&scribe, &begun("pull", None), &ended);
+    assert!(unknown.contains("\"decision\":\"unknown\",\"outcome\":\"unknown\""), "{unknown}");
+}
+
+#[test]
+fn what_is_refused_says_why_without_secrets_and_in_short() {
+    let reason = format!("no hunter22 {}", "ä".repeat(MAX_NAME));
+    let ended = Ended { reason: Some(reason), ..ended(Ending::Refused) };
+    let line = line(&scribe(KeptArguments::Hash), &begun("push", None), &ended);
+    assert!(line.contains("\"decision\":\"refused\""), "{line}");
+    assert!(line.contains("\"reason\":\"no *** ää") && line.contains("ä…\""), "{line}");
+}
+
+#[test]
+fn a_made_up_name_breaks_no_line() {
+    let scribe = scribe(KeptArguments::Hash);
+    let line = line(&scribe, &begun("a\n\"b\u{2028}", None), &ended(Ending::Unknown));
+    assert_eq!(line.lines().count(), 1);
+    let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(read["tool"], "a\n\"b\u{2028}");
+}

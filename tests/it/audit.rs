@@ -1,0 +1,149 @@
+//! What is left of calls when they are over: the audit file, as the real program writes it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pretty_assertions::assert_eq;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Bench, DEADLINE, fake};
+
+/// How long the program may take to end.
+const GONE: Duration = Duration::from_secs(5);
+
+fn bench() -> Bench {
+    let mut entry = fake(json!({
+        "tools": ["echo", "fail", "refuse", "sleep", "secret", "crash", {"name": "strict", "inputSchema": {
+            "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"],
+        }}],
+        "behavior": {
+            "fail": {"tool_error": {"text": "it does not work"}},
+            "refuse": {"error": {"error": {"code": -32000, "message": "no"}}},
+            "crash": {"crash": {"code": 3}},
+        },
+    }));
+    entry["toolFilters"] = json!(["!secret"]);
+    entry["env"] = json!({"API_TOKEN": "hunter2hunter2"});
+    Bench::new()
+        .set("audit", json!({"file": "audit.jsonl", "arguments": "whole"}))
+        .server("box", "srv", entry)
+}
+
+fn read(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Ends the program, and reads what it has recorded.
+fn records(bench: &Bench, agent: &Agent) -> Vec<Value> {
+    agent.close_stdin();
+    agent.wait_exit(GONE);
+    read(&bench.path("audit.jsonl"))
+}
+
+fn text<'a>(record: &'a Value, key: &str) -> &'a str {
+    record[key].as_str().unwrap_or_default()
+}
+
+/// Waits for a file in the test's folder that ends in this.
+fn wait_file(bench: &Bench, end: &str) -> PathBuf {
+    let until = Instant::now() + DEADLINE;
+    loop {
+        let entries = fs::read_dir(bench.dir()).expect("the folder");
+        let mut paths = entries.map(|entry| entry.expect("an entry").path());
+        if let Some(path) = paths.find(|path| path.to_string_lossy().ends_with(end)) {
+            return path;
+        }
+        assert!(Instant::now() < until, "no file that ends in `{end}`");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn every_call_has_a_line_that_says_what_became_of_it() {
+    let bench = bench();
+    let agent = bench.agent_with(["--agent", "claude"]).relisting();
+    agent.initialize();
+    agent.call("box__srv__echo", json!({"say": "hunter2hunter2", "password": "x"}));
+    agent.call("box__srv__fail", json!({}));
+    agent.call("box__srv__refuse", json!({}));
+    agent.call("box__srv__strict", json!({"n": "one"}));
+    let denied = agent.use_tool(["box", "srv", "secret"], json!({}));
+    let unknown = agent.use_tool(["box", "srv", "sacred"], json!({}));
+    let same = |text: String| text.replace("secret", "*").replace("sacred", "*");
+    assert_eq!(same(denied.text()), same(unknown.text()), "the agent is told the same");
+    agent.call("nothing", json!({}));
+    agent.use_tool(["box", "nobody", "x"], json!({}));
+    agent.call("box__srv__crash", json!({}));
+    let given_up = agent.send_call("box__srv__sleep", json!({"ms": 60_000}));
+    wait_file(&bench, ".open");
+    agent.cancel(&given_up);
+    agent.call("box__srv__echo", json!({}));
+    agent.send_call("box__srv__sleep", json!({"ms": 60_000}));
+    let records = records(&bench, &agent);
+    let calls: Vec<_> = records.iter().filter(|record| record["kind"] == "call").collect();
+    let told = calls
+        .iter()
+        .map(|call| [text(call, "tool"), text(call, "decision"), text(call, "outcome")]);
+    let mut told: Vec<_> = told.collect();
+    // What is cancelled ends while the next call begins.
+    told[9..11].sort_unstable();
+    assert_eq!(
+        told,
+        [
+            ["echo", "allowed", "ok"],
+            ["fail", "allowed", "tool_error"],
+            ["refuse", "allowed", "protocol_error"],
+            ["strict", "allowed", "bad_arguments"],
+            ["secret", "denied", "denied"],
+            ["sacred", "unknown", "unknown"],
+            ["nothing", "unknown", "unknown"],
+            ["x", "unknown", "unknown"],
+            ["crash", "allowed", "server_died"],
+            ["echo", "allowed", "ok"],
+            ["sleep", "allowed", "cancelled"],
+            ["sleep", "allowed", "cancelled"],
+        ]
+    );
+    let first = calls[0];
+    assert_eq!(first["arguments"], json!({"say": "***", "password": "***"}));
+    assert_eq!(
+        [text(first, "agent"), text(first, "toolbox"), text(first, "server")],
+        ["claude", "box", "srv"]
+    );
+    assert!(first["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{first}");
+    assert!(first["resultBytes"].as_u64().is_some_and(|bytes| bytes > 10), "{first}");
+    assert_eq!(text(calls[4], "rule"), "filters");
+    let session = records.iter().find(|record| record["kind"] == "session").expect("a session");
+    assert!(session["directBytes"].as_u64() > Some(100), "{session}");
+    assert!(wait_file(&bench, ".key").exists());
+}
+
+#[test]
+fn what_was_running_when_the_program_was_killed_is_told_by_the_next() {
+    let bench = bench();
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    agent.call("box__srv__echo", json!({}));
+    agent.send_call("box__srv__sleep", json!({"ms": 60_000}));
+    wait_file(&bench, ".open");
+    agent.signal(Signal::KILL);
+    agent.wait_exit(GONE);
+
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    let records = records(&bench, &agent);
+    let told: Vec<_> =
+        records.iter().map(|call| [text(call, "tool"), text(call, "outcome")]).collect();
+    assert_eq!(told, [["echo", "ok"], ["sleep", "lost"]]);
+}
+
+#[test]
+fn without_a_file_that_can_be_written_nothing_is_served() {
+    let bench = bench().set("audit", json!({"file": "."}));
+    let output = bench.run(["serve"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("calls cannot be recorded"), "{}", output.stderr);
+}
