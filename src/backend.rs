@@ -47,7 +47,7 @@ use crate::policy::{Admission, Permit};
 use crate::raw::{self, Raw};
 
 pub use crate::backend::agent::{
-    AgentId, Event, LogLevel, Presence, Question, asks_for_roots, may_ask,
+    AgentId, Event, LogLevel, Presence, Question, Tie, asks_for_roots, may_ask,
 };
 pub use crate::backend::death::StderrTail;
 pub(crate) use crate::backend::death::{is_secret, password};
@@ -350,6 +350,11 @@ impl Backend {
         {
             tracing::warn!("a server that knows an agent's roots goes on");
         }
+    }
+
+    /// Ends the running server; the next use starts it anew.
+    pub(crate) fn retire(&self) {
+        self.command(actor::Command::Retire);
     }
 
     /// Forgets an agent that has left.

@@ -4,8 +4,8 @@
 //! Everything behind this module trusts these types.
 //!
 //! The way of a file: `document` makes a located tree of its text, `dialect` says whose it is, `raw`,
-//! `foreign` and `toolman` take the keys they know out of it with a `reader`, `check`, `category`
-//! and `server` make these types of that.
+//! `foreign`, `toolman` and `toolman_server` take the keys they know out of it with a `reader`,
+//! `check`, `category`, `server` and `policy` make these types of that.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -51,6 +51,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod toolman;
+mod toolman_server;
 
 /// A whole configuration, checked: every name is unique, every limit in range, every variable
 /// expanded.

@@ -55,7 +55,7 @@ use crate::policy::{Admission, Policy};
 use crate::raw::Raw;
 use crate::toolbox::View;
 
-pub use crate::backend::{AgentId, Event, LogLevel, Presence, Question};
+pub use crate::backend::{AgentId, Event, LogLevel, Presence, Question, Tie};
 pub use crate::gateway::caller::Caller;
 pub use crate::gateway::course::{Course, Stop};
 pub use crate::gateway::error::{CallError, FailedServer};
@@ -269,11 +269,10 @@ impl Gateway {
         agent: &Presence,
     ) -> impl Future<Output = Result<(), FailedServer>> + Send + use<> {
         let backend = match self.member(toolbox, server) {
-            Some(Member::Server(server)) => {
-                let own = server.backend(agent, &self.pool);
+            Some(Member::Server(server)) => server.backend(agent, &self.pool).map(|own| {
                 own.attach(agent);
-                Ok((own, server.shared.clone()))
-            }
+                (own, server.shared.clone())
+            }),
             Some(Member::Unsupported(failure)) => {
                 Err(backend::Error::StartFailed(Arc::clone(failure)))
             }
@@ -286,7 +285,10 @@ impl Gateway {
         async move {
             let started = match backend {
                 Ok((own, shared)) if own.id() != shared.id() => {
-                    match listed(&shared, snapshots).await {
+                    // What it has is known already, or the shared one says so.
+                    let known = snapshots.borrow().version(shared.id()) > 0;
+                    let shown = if known { Ok(()) } else { listed(&shared, snapshots).await };
+                    match shown {
                         Ok(()) => own.ready().await.map(drop),
                         error => error,
                     }
@@ -307,7 +309,7 @@ impl Gateway {
         agent: &Presence,
     ) -> Result<Outcome, CallError> {
         let (server, admission) = (self.server(at)?, self.admit(at)?);
-        let backend = server.backend(agent, &self.pool);
+        let backend = server.backend(agent, &self.pool).map_err(|error| server_error(at, error))?;
         let subscribed = backend.subscribe(&admission, agent, uri, as_known).await;
         subscribed.map_err(|error| server_error(at, error))
     }

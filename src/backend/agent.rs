@@ -29,6 +29,18 @@ impl AgentId {
     }
 }
 
+/// What the requests of an agent have in common, by which it can have something for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tie {
+    /// A session, which says when it ends.
+    #[default]
+    Session,
+    /// The agent's name alone: each request comes by itself.
+    Name,
+    /// Nothing: each could be another's.
+    Nothing,
+}
+
 /// An agent as servers can reach it; clones are the same agent.
 #[derive(Clone, Debug)]
 pub struct Presence {
@@ -38,6 +50,8 @@ pub struct Presence {
     pub owner: AgentId,
     /// Where what belongs to no request of it goes; `None`: nothing can be told outside of one.
     pub standing: Option<events::Sender>,
+    /// What its requests have in common.
+    pub tie: Tie,
     log: Arc<AtomicU8>,
 }
 
@@ -46,7 +60,13 @@ impl Presence {
     pub fn new(standing: Option<events::Sender>) -> Self {
         let log = Arc::new(AtomicU8::new(LogLevel::UNSAID.0));
         let id = AgentId::next();
-        Self { id, owner: id, standing, log }
+        Self { id, owner: id, standing, tie: Tie::default(), log }
+    }
+
+    /// The same agent, whose requests have this in common.
+    #[must_use]
+    pub fn tied_by(self, tie: Tie) -> Self {
+        Self { tie, ..self }
     }
 
     /// Somebody who listens on this agent's behalf, and hears nothing of servers' logs.
@@ -55,7 +75,7 @@ impl Presence {
         let listener = Self::new(Some(standing));
         // Logs belong to the requests that ask for them.
         listener.set_log(LogLevel::NOTHING);
-        Self { owner: self.owner, ..listener }
+        Self { owner: self.owner, tie: self.tie, ..listener }
     }
 
     /// Whether it only listens.

@@ -7,7 +7,7 @@ use crate::config::document::Node;
 use crate::config::env::EnvSource;
 use crate::config::raw::{self, RawConfig};
 use crate::config::reader::Reader;
-use crate::config::toolman;
+use crate::config::{toolman, toolman_server};
 
 /// The program that a configuration is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum Dialect {
     Native,
     /// Toolman: `tools.toml`.
     Toolman,
+    /// The Toolman server: JSON with `servers` and which agent may use them.
+    ToolmanServer,
     /// Modular MCP: `modular-mcp.json`.
     Modular,
     /// A client: `mcpServers` and nothing else.
@@ -26,7 +28,8 @@ impl Dialect {
     /// Recognizes the program by what is at the top of its file. `file` is its name.
     ///
     /// A file that ends in `.toml` is Toolman's. A file with any key of ours at the top that others
-    /// do not have is ours, and so is one whose `$schema` is. Of the others, Modular MCP's have
+    /// do not have is ours, and so is one whose `$schema` is. Of the others, the Toolman server's
+    /// have `servers` and rules in `snake_case`. Modular MCP's have
     /// its `$schema`, or `categories`, or are called `modular-mcp.json`; what has `mcpServers`
     /// alone is a client's.
     pub(super) fn of(file: &Path, root: &Node<'_>) -> Self {
@@ -36,6 +39,9 @@ impl Dialect {
         let has = |key: &str| root.get(key).is_some();
         if OURS.iter().any(|key| has(key)) {
             return Self::Native;
+        }
+        if toolman_server::is_one(root) {
+            return Self::ToolmanServer;
         }
         let schema = root.get("$schema");
         let schema = schema.as_ref().and_then(|node| node.value.as_string_lit());
@@ -60,6 +66,7 @@ impl Dialect {
         match self {
             Self::Native => "native",
             Self::Toolman => "toolman",
+            Self::ToolmanServer => "toolman-server",
             Self::Modular => "modular",
             Self::Client => "client",
         }
@@ -70,6 +77,7 @@ impl Dialect {
         match self {
             Self::Native => None,
             Self::Toolman => Some("Toolman"),
+            Self::ToolmanServer => Some("the Toolman server"),
             Self::Modular => Some("Modular MCP"),
             Self::Client => Some("a client"),
         }
@@ -80,6 +88,7 @@ impl Dialect {
         match self {
             Self::Native | Self::Client => None,
             Self::Toolman => Some(ToolMode::Activate),
+            Self::ToolmanServer => Some(ToolMode::Direct),
             Self::Modular => Some(ToolMode::Modular),
         }
     }
@@ -89,7 +98,7 @@ impl Dialect {
         match self {
             Self::Native | Self::Client => Reader::new(env),
             Self::Toolman => Reader::of_toml(),
-            Self::Modular => Reader::lenient(env),
+            Self::Modular | Self::ToolmanServer => Reader::lenient(env),
         }
     }
 
@@ -105,6 +114,7 @@ impl Dialect {
                 raw::object(root, reader, RawConfig::read)
             }
             Self::Toolman => toolman::read(root, env, reader),
+            Self::ToolmanServer => toolman_server::read(root, reader),
         }
     }
 }

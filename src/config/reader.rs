@@ -72,6 +72,14 @@ impl<'e> Reader<'e> {
         value
     }
 
+    /// Reads with `read` what is as strict in another program's file as in ours.
+    pub(super) fn strictly<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.lenient, false);
+        let value = read(self);
+        self.lenient = before;
+        value
+    }
+
     /// Notes an error.
     pub(super) fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
         self.wrong.insert(spot.path.clone());

@@ -134,8 +134,9 @@ pub(crate) async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
         return activate(exposure, &request).await;
     }
     let gateway = exposure.gateway();
-    let name = request.name;
     let mut snapshot = gateway.snapshot();
+    let found = known_as(exposure, &snapshot, request.name);
+    let name = found.as_deref().unwrap_or(request.name);
     let mut failed = Vec::new();
     if snapshot.namespaced().get(Kind::Tool, name).is_none() {
         failed = revive(exposure, &[name], request.origin).await;
@@ -176,6 +177,18 @@ pub(crate) async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
         }
         Err(failure) => error(&answer::explain(&failure)),
     })
+}
+
+/// The name here of a tool that is called by another: `server:tool`, the name it is registered under,
+/// or its server's own for it.
+fn known_as(exposure: &Exposure, snapshot: &Snapshot, name: &str) -> Option<String> {
+    if snapshot.namespaced().get(Kind::Tool, name).is_some() {
+        return None;
+    }
+    let tool = exposure.resolve(name)?;
+    let items = snapshot.namespaced().items.iter();
+    let mut tools = items.filter(|item| item.kind == Kind::Tool);
+    tools.find(|item| item.tool() == tool).map(|item| item.name.clone())
 }
 
 fn unknown(known: &Known<'_>, name: &str, failed: &[FailedServer]) -> String {

@@ -4,7 +4,6 @@ use crate::exposure::uris;
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::{Place, ToolId};
 use crate::raw::Raw;
-use crate::toolbox::ViewTool;
 
 /// The tools of every toolbox, in the order of the configuration.
 pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
@@ -41,12 +40,8 @@ pub(crate) fn resolve(gateway: &Gateway, snapshot: &Snapshot, name: &str) -> Opt
             tool: thing.name.clone(),
         });
     }
-    let is_called = |tool: &ViewTool| {
-        let rest = name.strip_prefix(tool.id.server.as_str());
-        rest.and_then(|rest| rest.strip_prefix(':')).is_some_and(|own| own == tool.id.tool)
-    };
-    gateway.config().toolboxes.iter().find_map(|toolbox| {
-        let view = snapshot.view(&toolbox.name);
-        view.tools.iter().find(|tool| is_called(tool)).map(|tool| tool.id.clone())
+    gateway.qualified(name).into_iter().find(|id| {
+        let view = snapshot.view(&id.toolbox);
+        view.tool(id.server.as_str(), &id.tool).is_some()
     })
 }

@@ -237,7 +237,8 @@ fn only_server(config: &Config, toolbox: &str, tool: &str) -> Option<ToolId> {
     }
     let prefixed = toolbox.servers.iter().find_map(|server| {
         let rest = tool.strip_prefix(server.name.as_str())?;
-        Some(id(&server.name, rest.strip_prefix("__")?))
+        let own = rest.strip_prefix("__").or_else(|| rest.strip_prefix(':'))?;
+        Some(id(&server.name, own))
     });
     prefixed.or_else(|| match toolbox.servers.as_slice() {
         [only] => Some(id(&only.name, tool)),

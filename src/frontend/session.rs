@@ -14,7 +14,7 @@ use crate::frontend::Host;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::profiles;
 use crate::frontend::shown::{Changed, Shown};
-use crate::gateway::{Caller, Event, Gateway, LogLevel, Origin, Presence, Question, Snapshot};
+use crate::gateway::{Caller, Event, Gateway, LogLevel, Origin, Presence, Question, Snapshot, Tie};
 use crate::name::ToolboxName;
 use crate::observe::Guest;
 use crate::raw::Raw;
@@ -110,7 +110,12 @@ impl Session {
     /// A session with an agent; `notifier` is how it can be told what belongs to no request.
     pub(crate) fn new(host: &Host, caller: Caller, notifier: Option<Notifier>) -> Arc<Self> {
         let (standing, events) = events::channel(EVENTS);
-        let presence = Presence::new(notifier.is_some().then_some(standing));
+        let tie = match (&notifier, &caller.agent) {
+            (Some(_), _) => Tie::Session,
+            (None, Some(_)) => Tie::Name,
+            (None, None) => Tie::Nothing,
+        };
+        let presence = Presence::new(notifier.is_some().then_some(standing)).tied_by(tie);
         let guest = notifier.is_some().then(|| host.gateways.welcome(&caller, presence.id));
         let session = Arc::new(Self {
             host: host.clone(),

@@ -179,7 +179,7 @@ impl Gateway {
             Some(arguments) => Some(arguments.canonical(MAX_ARGUMENTS)?),
             None => None,
         };
-        let backend = server.backend(origin.agent, &self.pool);
+        let backend = server.backend(origin.agent, &self.pool).ok()?;
         let key = Key {
             backend: backend.id(),
             version: backend.running()?.listed().version,

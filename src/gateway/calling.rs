@@ -53,7 +53,8 @@ impl Gateway {
         let server = self.server(&at)?;
         // What it listed when it last ran may not be true any more, nor the tool's schema.
         if self.snapshot().version(server.shared.id()) == 0 {
-            server.backend(origin.agent, &self.pool).attach(origin.agent);
+            let own = server.backend(origin.agent, &self.pool);
+            own.map_err(|error| server_error(&at, error))?.attach(origin.agent);
             let started = listed(&server.shared, self.snapshots());
             Box::pin(while_starting(&tool.server, origin, started))
                 .await
@@ -79,9 +80,7 @@ impl Gateway {
         })?;
         course.is_dangerous = permit.danger().is_some();
         let sending = Sending::Call { permit: &permit, arguments: arguments.as_ref(), rest };
-        let is_confirmed = permit.confirmation().is_some();
-        let key = (!is_confirmed).then(|| self.asked_before(server, shown, sending, origin));
-        let key = key.flatten();
+        let key = self.asked_before(server, shown, sending, origin);
         if let Some(answer) = key.as_ref().and_then(|(answers, key)| answers.get(key)) {
             course.is_cached = true;
             return Ok(Outcome::Result(answer));
@@ -130,9 +129,9 @@ impl Gateway {
         sending: Sending<'_>,
         course: &mut Course,
     ) -> Result<Outcome, CallError> {
-        let backend = server.backend(origin.agent, &self.pool);
-        let seat = backend.enter(origin.agent, origin.log, origin.events);
         let failed = |error| server_error(at, error);
+        let backend = server.backend(origin.agent, &self.pool).map_err(failed)?;
+        let seat = backend.enter(origin.agent, origin.log, origin.events);
         if backend.running().is_none() {
             Box::pin(while_starting(&at.server, origin, backend.ready())).await.map_err(failed)?;
         }

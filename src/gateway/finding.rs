@@ -7,7 +7,7 @@ use crate::backend;
 use crate::config::ToolboxConfig;
 use crate::gateway::members::Member;
 use crate::gateway::opening::while_starting;
-use crate::gateway::{CallError, Gateway, Origin, listed};
+use crate::gateway::{CallError, Gateway, Origin, listed, places};
 use crate::name::{self, ToolId};
 
 /// The most names that an error offers.
@@ -22,12 +22,26 @@ impl Gateway {
         })
     }
 
-    /// The tool that a registered name means. A name of a server that has never been listed is
+    /// What `server:tool` may mean, whether or not the tools of these servers are known.
+    pub(crate) fn qualified(&self, name: &str) -> Vec<ToolId> {
+        let servers = places(&self.config).filter_map(|(toolbox, server)| {
+            let own = name.strip_prefix(server.name.as_str())?.strip_prefix(':')?;
+            let (toolbox, server) = (toolbox.name.clone(), server.name.clone());
+            Some(ToolId { toolbox, server, tool: own.to_owned() })
+        });
+        servers.collect()
+    }
+
+    /// The tool that a registered name or `server:tool` means. A name of a server that has never been listed is
     /// found by starting the servers that may have it.
     pub async fn resolve(&self, name: &str, origin: Origin<'_>) -> Result<ToolId, CallError> {
         self.recalled().await;
         if let Some(tool) = self.snapshot().resolve(name) {
             return Ok(tool.clone());
+        }
+        // Whoever calls it finds out whether its server has it.
+        if let Some(tool) = self.qualified(name).into_iter().next() {
+            return Ok(tool);
         }
         let mut failure = None;
         for toolbox in &self.config.toolboxes {
@@ -37,7 +51,13 @@ impl Gateway {
                 let server_error = |error| CallError::Server { server: server.clone(), error };
                 let backend = match self.member(&toolbox.name, server) {
                     Some(Member::Server(server)) => {
-                        server.backend(origin.agent, &self.pool).attach(origin.agent);
+                        match server.backend(origin.agent, &self.pool) {
+                            Ok(own) => own.attach(origin.agent),
+                            Err(error) => {
+                                failure = failure.or(Some(server_error(error)));
+                                continue;
+                            }
+                        }
                         &server.shared
                     }
                     Some(Member::Unsupported(why)) => {

@@ -1,14 +1,15 @@
 //! The servers of toolboxes, and which connection to one belongs to which agent.
 //!
-//! Agents share a server's process. A server that asks its client questions cannot say whom it
-//! means, so each agent has one of its own: the first keeps the one there is.
+//! Agents share a server's process, unless it is to be each session's own. A server that asks its
+//! client questions cannot say whom it means, so from then on each agent has one of its own: the
+//! first keeps the one there is.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::backend::{self, AgentId, Backend, Pool, Presence, Spec};
-use crate::config::ServerConfig;
+use crate::backend::{self, AgentId, Backend, Pool, Presence, Spec, StartFailure, Tie};
+use crate::config::{Isolation, ServerConfig};
 use crate::gateway::caching::Answers;
 use crate::gateway::limiting::Bound;
 use crate::observe::Meters;
@@ -18,7 +19,7 @@ pub(crate) enum Member {
     /// It can be started.
     Server(Box<Server>),
     /// It can not.
-    Unsupported(Arc<backend::StartFailure>),
+    Unsupported(Arc<StartFailure>),
 }
 
 /// A server that can be started.
@@ -34,6 +35,11 @@ pub(crate) struct Server {
     pub(crate) answers: Option<Answers>,
     spec: Arc<Spec>,
     is_shared: bool,
+    /// Whether each session has a connection of its own from the start.
+    is_isolated: bool,
+    /// Whose is what belongs to an agent that has a name and no session. There is one such agent at
+    /// most: those with other names look through other gateways.
+    nameable: AgentId,
     /// Whose is what, for as long as the configuration has the server.
     owners: Arc<Mutex<Owners>>,
 }
@@ -42,6 +48,8 @@ pub(crate) struct Server {
 struct Owners {
     /// Whose the shared connection is, once it can be only one agent's.
     shared: Option<AgentId>,
+    /// Whether the shared connection has been a session's that is over, and is nobody's any more.
+    is_spent: bool,
     others: HashMap<AgentId, Backend>,
 }
 
@@ -53,16 +61,29 @@ impl Server {
         meters: Arc<Meters>,
         pool: &Pool,
     ) -> Self {
-        let is_shared = config.shared;
-        let shared = pool.backend(Arc::clone(&spec), is_shared);
-        let owners = Arc::default();
-        let call_timeout = config.call_timeout;
-        Self { call_timeout, meters, shared, bound: None, answers: None, spec, is_shared, owners }
+        let is_isolated = config.isolation == Isolation::Session;
+        let is_shared = config.shared && !is_isolated;
+        Self {
+            call_timeout: config.call_timeout,
+            meters,
+            shared: pool.backend(Arc::clone(&spec), is_shared),
+            bound: None,
+            answers: None,
+            spec,
+            is_shared,
+            is_isolated,
+            nameable: AgentId::next(),
+            owners: Arc::default(),
+        }
     }
 
     /// The same server with what the configuration says of it now; none if it is another one.
     pub(crate) fn renewed(&self, config: &ServerConfig, spec: &Arc<Spec>) -> Option<Self> {
-        if !self.spec.is_same_server(spec) || self.is_shared != config.shared {
+        let is_isolated = config.isolation == Isolation::Session;
+        let is_shared = config.shared && !is_isolated;
+        if !self.spec.is_same_server(spec)
+            || (self.is_shared, self.is_isolated) != (is_shared, is_isolated)
+        {
             return None;
         }
         if self.spec != *spec {
@@ -75,7 +96,9 @@ impl Server {
             bound: None,
             answers: None,
             spec: Arc::clone(spec),
-            is_shared: self.is_shared,
+            is_shared,
+            is_isolated,
+            nameable: self.nameable,
             owners: Arc::clone(&self.owners),
         })
     }
@@ -104,27 +127,36 @@ impl Server {
         f(&mut self.owners.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The connection that an agent uses.
-    pub(crate) fn backend(&self, agent: &Presence, pool: &Pool) -> Backend {
+    /// Whose connection an agent uses, where each has its own.
+    fn owner(&self, agent: &Presence) -> AgentId {
+        if self.is_isolated && agent.tie == Tie::Name { self.nameable } else { agent.owner }
+    }
+
+    /// The connection that an agent uses; an error where nobody can say which is its own.
+    pub(crate) fn backend(&self, agent: &Presence, pool: &Pool) -> Result<Backend, backend::Error> {
         // Who only listens is not asked, and is to hear of what is done on the agent's connection.
         if agent.is_listener() {
-            return self.used_by(agent);
+            return Ok(self.used_by(agent));
         }
-        if !self.shared.asks() {
-            return self.shared.clone();
+        if self.is_isolated && agent.tie == Tie::Nothing {
+            return Err(backend::Error::StartFailed(Arc::new(nobodys())));
         }
-        self.owners(|owners| {
-            if *owners.shared.get_or_insert(agent.id) == agent.id {
+        if !self.is_isolated && !self.shared.asks() {
+            return Ok(self.shared.clone());
+        }
+        let owner = self.owner(agent);
+        Ok(self.owners(|owners| {
+            if !owners.is_spent && *owners.shared.get_or_insert(owner) == owner {
                 return self.shared.clone();
             }
-            let other = owners.others.entry(agent.id).or_insert_with(|| {
+            let other = owners.others.entry(owner).or_insert_with(|| {
                 // What the shared one says from now on is not for it.
                 self.shared.detach(agent.id);
                 // What it lists is what the shared one lists, so nobody needs to hear of it.
                 pool.backend(Arc::clone(&self.spec), false)
             });
             other.clone()
-        })
+        }))
     }
 
     /// Forgets an agent that has left, and ends what only it used.
@@ -133,7 +165,12 @@ impl Server {
         self.owners(|owners| {
             if owners.shared == Some(agent) {
                 owners.shared = None;
-                self.shared.forget_roots();
+                if self.is_isolated {
+                    owners.is_spent = true;
+                    self.shared.retire();
+                } else {
+                    self.shared.forget_roots();
+                }
             }
             owners.others.remove(&agent);
             for other in owners.others.values() {
@@ -144,7 +181,23 @@ impl Server {
 
     /// The connection that an agent uses already, or would if it were asked nothing.
     pub(crate) fn used_by(&self, agent: &Presence) -> Backend {
-        self.owners(|owners| owners.others.get(&agent.owner).cloned())
+        let owner = self.owner(agent);
+        self.owners(|owners| owners.others.get(&owner).cloned())
             .unwrap_or_else(|| self.shared.clone())
     }
 }
+
+/// Why an isolated server is not for an agent without a session and a name.
+fn nobodys() -> StartFailure {
+    StartFailure {
+        reason: "it keeps its sessions apart (`\"isolation\": \"session\"`), and this request \
+                 belongs to none"
+            .to_owned(),
+        hint: "come with a session, in a revision of the protocol that has them (2025-11-25), or \
+               with a name"
+            .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use crate::config::import::{Grade, ImportFinding, Source};
 use crate::config::raw::{RawServer, environment};
 use crate::config::reader::{Located, Reader};
 use crate::config::server::Means;
-use crate::config::{Dialect, ToolMode, toolman};
+use crate::config::{Dialect, ToolMode, toolman, toolman_server};
 
 /// What a file holds.
 #[derive(Debug, Default)]
@@ -113,6 +113,18 @@ pub(super) fn read(source: &Source) -> Contents {
     let top = Top::read(&root, dialect, &mut reader);
     let client = Client::of(&source.file);
     let mut findings = graded(source, reader.into_findings(text), false);
+    if dialect == Dialect::ToolmanServer {
+        findings.extend(toolman_server::rules(&root).into_iter().map(|key| ImportFinding {
+            grade: Grade::Manual,
+            path: key.to_owned(),
+            ..whole(
+                "rules are not merged with what is there",
+                "copy what you want of it (`security_settings` has `dangerous_tools` and \
+                 `require_confirmation`), or serve the file as it is",
+                None,
+            )
+        }));
+    }
     let mut groups = Vec::new();
     let places = places(&root, &client);
     if places.is_empty() {

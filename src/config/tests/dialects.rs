@@ -5,11 +5,14 @@ use std::path::Path;
 use pretty_assertions::assert_eq;
 
 use crate::config::env::EnvSource;
-use crate::config::import::{Options, Source, plan};
+use crate::config::import::{Grade, Options, Source, plan};
 use crate::config::tests::{env, repository};
 use crate::config::{
-    ChosenBy, Config, Dialect, Launch, Loaded, StdioLaunch, ToolMode, find, load, parse,
+    ChosenBy, Config, Confirmation, Dialect, Launch, Loaded, StdioLaunch, ToolMode, find, load,
+    parse,
 };
+
+use crate::name::AgentName;
 
 fn loaded(name: &str, text: &str) -> Loaded {
     let env = env(&[("HOME", "/home/me"), ("SET", "value")]);
@@ -59,10 +62,56 @@ fn a_file_is_known_by_what_is_at_its_top() {
             Dialect::Native,
             ToolMode::Dynamic,
         ),
+        (
+            "x.json",
+            r#"{"servers": {"a": {"command": "a"}}, "exposed_tools": {}}"#.to_owned(),
+            Dialect::ToolmanServer,
+            ToolMode::Direct,
+        ),
+        (
+            "x.json",
+            format!(r#"{{{servers}, "agent_policies": {{}}}}"#),
+            Dialect::Native,
+            ToolMode::Dynamic,
+        ),
     ] {
         let loaded = loaded(name, &text);
         assert_eq!((loaded.dialect, loaded.config.mode), (dialect, mode), "{name}: {text}");
     }
+}
+
+#[test]
+fn the_toolman_server_s_file_is_servers_and_rules() {
+    let text =
+        std::fs::read_to_string(repository().join("tests/configs/valid/toolman-server.json"));
+    let config = loaded("toolman-server.json", &text.unwrap()).config;
+    let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
+    assert_eq!(names, ["filesystem", "github"], "one is not enabled");
+    let filesystem = &config.toolboxes[0];
+    assert_eq!(filesystem.description, "Official filesystem MCP server");
+    assert_eq!(filesystem.servers[0].call_timeout, std::time::Duration::from_secs(30));
+    let policy = &config.policy;
+    assert_eq!(policy.exposed_tools["github"], ["get_file", "create_issue"]);
+    assert_eq!(policy.dangerous_tools, ["filesystem:delete_file", "github:delete_repository"]);
+    let confirmed = vec!["github:create_pull_request".to_owned()];
+    assert_eq!(policy.confirmation, Confirmation::Dangerous(confirmed));
+    assert!(!policy.default.allow_unknown_tools);
+    let agents: Vec<_> = policy.agents.keys().map(AgentName::as_str).collect();
+    assert_eq!(agents, ["claude-developer", "claude-readonly"]);
+}
+
+#[test]
+fn of_the_toolman_server_s_file_an_import_has_the_servers_and_says_what_is_left() {
+    let text =
+        std::fs::read_to_string(repository().join("tests/configs/valid/toolman-server.json"));
+    let source = Source { file: "toolman.json".to_owned(), text: text.unwrap() };
+    let plan = plan(None, &[source], &Options::default()).unwrap();
+    let added: Vec<_> = plan.added.iter().map(|added| added.server.as_str()).collect();
+    assert_eq!(added, ["filesystem", "github", "git"]);
+    let left = plan.findings.iter().filter(|finding| finding.message.contains("rules"));
+    let left: Vec<_> = left.map(|finding| (finding.grade, finding.path.as_str())).collect();
+    let wanted = ["agent_policies", "exposed_tools", "default_policy", "security_settings"];
+    assert_eq!(left, wanted.map(|key| (Grade::Manual, key)));
 }
 
 #[test]

@@ -1,0 +1,112 @@
+//! The Toolman server's JSON, put in our words: servers, and which agent may use which of their
+//! tools.
+
+use crate::config::document::Node;
+use crate::config::limits;
+use crate::config::policy::raw::{
+    self as policy, RawAgentPolicy, RawConfirmation, RawDefaultPolicy,
+};
+use crate::config::raw::{RawConfig, named, object, servers};
+use crate::config::reader::{Fields, Located, Reader};
+
+/// Keys at the top of such a file, one of which it has beside its `servers`.
+const KEYS: [&str; 6] = [
+    "agent_policies",
+    "exposed_tools",
+    "default_policy",
+    "task_based_tool_selection",
+    "security_settings",
+    "performance_settings",
+];
+
+/// Whether these are the keys at the top of such a file.
+pub(super) fn is_one(root: &Node<'_>) -> bool {
+    let servers = root.get("servers");
+    servers.is_some_and(|servers| servers.value.as_object().is_some())
+        && root.get("mcpServers").is_none()
+        && KEYS.iter().any(|key| root.get(key).is_some())
+}
+
+/// Those of the keys that say who may use what, for whoever carries over servers alone.
+pub(super) fn rules(root: &Node<'_>) -> Vec<&'static str> {
+    let rules = ["agent_policies", "exposed_tools", "default_policy", "security_settings"];
+    rules.into_iter().filter(|key| root.get(key).is_some()).collect()
+}
+
+/// Reads the file.
+pub(super) fn read(root: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawConfig> {
+    let mut fields = reader.fields(root)?;
+    _ = fields.take("$schema");
+    let mut servers = fields.take("servers").map(|node| servers(&node, reader));
+    // What that program does not know it ignores. Of rules, that would be to allow more than is
+    // meant, so they are read as ours are.
+    let mut raw = reader.strictly(|reader| RawConfig {
+        agent_policies: fields
+            .take("agent_policies")
+            .map(|node| named(&node, reader, RawAgentPolicy::read)),
+        exposed_tools: fields.take("exposed_tools").map(|node| policy::tools(&node, reader)),
+        default_policy: fields
+            .take("default_policy")
+            .and_then(|node| object(&node, reader, RawDefaultPolicy::read)),
+        ..RawConfig::default()
+    });
+    if let Some(tasks) = fields.take("task_based_tool_selection") {
+        let message = "no effect while it is served: it is for making configurations for tasks";
+        reader.warn(&tasks.spot, message, None);
+    }
+    if let Some(node) = fields.take("security_settings") {
+        reader.strictly(|reader| security(&node, &mut raw, reader));
+    }
+    let performance = fields.take("performance_settings");
+    let timeout =
+        performance.and_then(|node| object(&node, reader, performance_settings)).flatten();
+    for (_, server) in servers.iter_mut().flat_map(|servers| &mut servers.0) {
+        if server.foreign.timeout_ms.is_none() && server.call_timeout_ms.is_none() {
+            server.call_timeout_ms.clone_from(&timeout);
+        }
+    }
+    fields.refuse_unknown(reader, |_| None);
+    raw.mcp_servers = servers;
+    Some(raw)
+}
+
+fn security(node: &Node<'_>, raw: &mut RawConfig, reader: &mut Reader<'_>) {
+    let Some(mut fields) = reader.fields(node) else { return };
+    raw.dangerous_tools = fields.take("dangerous_tools").and_then(|node| reader.strings(&node));
+    raw.require_confirmation =
+        fields.take("require_confirmation").and_then(|node| RawConfirmation::read(&node, reader));
+    // Room for the audit log.
+    if let Some(audit) = fields.take("audit_all_calls")
+        && reader.boolean(&audit).is_some_and(|flag| flag.value)
+    {
+        reader.warn(&audit.spot, "no effect: there is no audit log", None);
+    }
+    if let Some(level) = fields.take("log_level") {
+        let hint = "`--log-level` and `WORKBENCH_LOG_LEVEL` say how much is logged".to_owned();
+        reader.warn(&level.spot, "no effect", Some(hint));
+    }
+    fields.refuse_unknown(reader, |_| None);
+}
+
+/// Reads what is said of performance; the time that a call may take.
+fn performance_settings(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Option<Located<u64>> {
+    // Room for bounds on calls, and for kept results.
+    for key in ["max_concurrent_calls", "cache_tool_responses", "cache_duration_seconds"] {
+        if let Some(node) = fields.take(key)
+            && !node.value.as_boolean_lit().is_some_and(|flag| !flag.value)
+        {
+            reader.warn(&node.spot, "no effect: nothing here does that", None);
+        }
+    }
+    let timeout = fields.take("tool_call_timeout").and_then(|node| reader.number(&node))?;
+    if (1..=limits::MAX_TIMEOUT_MS).contains(&timeout.value) {
+        return Some(timeout);
+    }
+    let message = format!(
+        "ignored: expected milliseconds from 1 to {}, found {}",
+        limits::MAX_TIMEOUT_MS,
+        timeout.value
+    );
+    reader.warn(&timeout.spot, message, None);
+    None
+}

@@ -1,0 +1,85 @@
+//! Servers of which each session has one for itself.
+
+use pretty_assertions::{assert_eq, assert_ne};
+use serde_json::json;
+
+use crate::support::process::{Started, alive, wait_gone};
+use crate::support::{Agent, Bench, DEADLINE, fake};
+
+/// A bench whose one server keeps its sessions apart.
+fn bench(mode: &str) -> Bench {
+    let bench = Bench::new();
+    let script = json!({ "tools": ["pid", "echo"], "pidFile": bench.path_text("pids") });
+    let mut server = fake(script);
+    server["isolation"] = "session".into();
+    bench.server("box", "srv", server).set("toolMode", mode.into())
+}
+
+/// The process that this agent's calls go to.
+fn process(agent: &Agent) -> u32 {
+    let path = ["box", "srv", "pid"];
+    let pid = agent.use_tool(path, json!({})).structured()["pid"].as_u64();
+    pid.and_then(|pid| pid.try_into().ok()).expect("a pid")
+}
+
+fn begin(agent: Agent) -> Agent {
+    agent.begin(false, json!({}))
+}
+
+#[test]
+fn each_session_has_its_own_process_which_ends_with_it() {
+    let bench = bench("proxy");
+    let first = begin(Agent::over_http(bench.http()));
+    let second = begin(first.beside());
+    let (one, two) = (process(&first), process(&second));
+    assert_ne!(one, two);
+    assert_eq!((process(&first), process(&second)), (one, two));
+    assert_eq!(Started::read(bench.path("pids")).servers, [one, two], "and nobody has more");
+
+    // The first one has been the one that said what there is.
+    first.leave();
+    wait_gone(&[one], DEADLINE);
+    assert!(alive(two));
+    let third = begin(first.beside());
+    let three = process(&third);
+    assert!(![one, two].contains(&three), "what one session leaves is not the next one's");
+    second.leave();
+    wait_gone(&[two], DEADLINE);
+    assert_eq!(process(&third), three);
+    assert_eq!(Started::read(bench.path("pids")).servers, [one, two, three]);
+}
+
+#[test]
+fn in_direct_mode_too() {
+    let bench = bench("direct");
+    let first = begin(Agent::over_http(bench.http()));
+    let second = begin(first.beside());
+    assert_eq!(first.tool_names(), second.tool_names());
+    let pid = |agent: &Agent| agent.call("pid", json!({})).structured()["pid"].clone();
+    assert_ne!(pid(&first), pid(&second));
+    assert_eq!(Started::read(bench.path("pids")).servers.len(), 2);
+}
+
+#[test]
+fn over_stdio_the_one_session_has_the_one_process() {
+    let bench = bench("proxy");
+    let agent = bench.agent();
+    agent.initialize();
+    let pid = process(&agent);
+    assert_eq!(Started::read(bench.path("pids")).servers, [pid]);
+}
+
+/// Such a request could be anybody's.
+#[test]
+fn a_request_without_session_and_name_is_refused_with_the_reason() {
+    let bench = bench("proxy");
+    let agent = Agent::over_http(bench.http()).begin(true, json!({}));
+    let answer = agent.use_tool(["box", "srv", "echo"], json!({ "text": "x" }));
+    let answer = answer.result().expect("a result");
+    assert_eq!(answer["isError"], true);
+    let text = answer["content"][0]["text"].as_str().expect("a text");
+    assert!(text.contains("belongs to none"), "{text}");
+    let opened = agent.open("box").text();
+    assert!(opened.contains("belongs to none"), "{opened}");
+    assert_eq!(Started::read(bench.path("pids")).servers, [0; 0]);
+}

@@ -1,0 +1,188 @@
+//! What agents may use, through the real executable: the document's file, and names in every mode.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Bench, fake};
+
+/// The command of a server that has these tools.
+fn server(tools: &[&str]) -> Value {
+    let mut entry = fake(json!({ "tools": tools }));
+    entry["enabled"] = true.into();
+    entry
+}
+
+/// "8 Real MCP Servers" of the document, as far as its use cases name tools of them, with its "Code
+/// Development Task" and its "Research Task" as agents.
+fn document() -> Bench {
+    let filesystem = [
+        "read_file",
+        "write_file",
+        "list_directory",
+        "create_directory",
+        "search_files",
+        "delete_file",
+    ];
+    Bench::new().config(json!({
+        "servers": {
+            "filesystem": server(&filesystem),
+            "github": server(&["get_file", "create_pull_request", "create_issue", "delete_repository"]),
+            "git": server(&["git_log", "git_diff", "read_file"]),
+            "brave-search": server(&["brave_web_search"]),
+            "memory": server(&["create_memories", "search_memories"]),
+        },
+        "exposed_tools": { "github": ["get_file", "create_pull_request", "create_issue"] },
+        "agent_policies": {
+            "claude-developer": {
+                "allowed_servers": ["filesystem", "github", "git"],
+                "tool_overrides": {
+                    "filesystem": ["read_file", "write_file", "list_directory", "create_directory"],
+                    "git": ["git_log", "git_diff", "read_file"]
+                }
+            },
+            "claude-researcher": {
+                "allowed_servers": ["filesystem", "brave-search", "memory"],
+                "tool_overrides": {
+                    "filesystem": ["read_file", "search_files"],
+                    "brave-search": ["brave_web_search"],
+                    "memory": ["create_memories", "search_memories"]
+                }
+            }
+        },
+        "default_policy": { "allow_unknown_tools": false, "allow_unknown_servers": false }
+    }))
+}
+
+fn agent(bench: &Bench, args: &[&str]) -> Agent {
+    let agent = bench.agent_with(args.iter().copied());
+    agent.initialize();
+    agent
+}
+
+#[test]
+fn each_agent_of_the_document_s_file_sees_and_calls_its_own_tools() {
+    let bench = document();
+    let developer = agent(&bench, &["--agent", "claude-developer"]);
+    let names = [
+        "filesystem__filesystem__read_file",
+        "write_file",
+        "list_directory",
+        "create_directory",
+        "get_file",
+        "create_pull_request",
+        "create_issue",
+        "git_log",
+        "git_diff",
+        "git__git__read_file",
+    ];
+    assert_eq!(developer.tool_names(), names);
+    assert_eq!(developer.call("write_file", json!({"a": 1})).structured(), json!({"a": 1}));
+    assert_eq!(developer.call("github:get_file", json!({"a": 2})).structured(), json!({"a": 2}));
+    assert_eq!(developer.call("git:read_file", json!({"a": 3})).structured(), json!({"a": 3}));
+
+    let researcher = agent(&bench, &["--agent", "claude-researcher"]);
+    let names =
+        ["read_file", "search_files", "brave_web_search", "create_memories", "search_memories"];
+    assert_eq!(researcher.tool_names(), names, "its `read_file` is the only one it may have");
+    assert_eq!(researcher.call("read_file", json!({"a": 1})).structured(), json!({"a": 1}));
+
+    let nobody = agent(&bench, &[]);
+    assert_eq!(nobody.tool_names(), ["get_file", "create_pull_request", "create_issue"]);
+}
+
+#[test]
+fn a_forbidden_tool_is_answered_as_one_that_does_not_exist() {
+    let agent = agent(&document(), &["--agent", "claude-researcher"]);
+    for (forbidden, missing) in [
+        ("delete_file", "debate_pile"),
+        ("filesystem:delete_file", "filesystem:debate_pile"),
+        ("filesystem__filesystem__delete_file", "filesystem__filesystem__debate_pile"),
+        ("github:get_file", "gitlab:get_file"),
+        ("github__github__get_file", "gitlab__gitlab__get_file"),
+        ("git_log", "got_lig"),
+    ] {
+        let [forbidden_answer, missing_answer] = [forbidden, missing].map(|name| {
+            let answer = agent.call(name, json!({}));
+            assert!(answer.is_tool_error(), "{name}");
+            answer.text().replace(name, "NAME").replace(&name.replace(':', "/"), "NAME")
+        });
+        let [forbidden_answer, missing_answer] = [forbidden_answer, missing_answer]
+            .map(|text| text.replace("delete_file", "TOOL").replace("debate_pile", "TOOL"));
+        assert_eq!(forbidden_answer, missing_answer, "{forbidden}");
+    }
+}
+
+#[test]
+fn a_tool_is_called_by_any_of_its_names_in_every_mode() {
+    for mode in ["dynamic", "proxy", "direct", "modular", "activate"] {
+        let bench = Bench::new()
+            .set("toolMode", json!(mode))
+            .set("exposedTools", json!({ "one": ["*"], "two": ["own"] }))
+            .server("box", "one", fake(json!({ "tools": ["get", "own"] })))
+            .server("other", "two", fake(json!({ "tools": ["get", "own"] })));
+        let agent = agent(&bench, &[]);
+        let starts = ["two:own", "one:get", "box__one__get"];
+        for name in starts.into_iter().chain(["get"]) {
+            if mode == "activate" {
+                let tool = if name == "two:own" { "other_own" } else { "box_get" };
+                let on = json!({ "tools_on": [tool] });
+                _ = agent.call("toolman_activate", on);
+            }
+            let answer = agent.call(name, json!({ "a": name }));
+            let text = answer.result().map(ToString::to_string).unwrap_or_default();
+            assert!(!answer.is_tool_error(), "{mode}: {name}: {text}");
+            assert_eq!(answer.structured(), json!({ "a": name }), "{mode}: {name}");
+        }
+        assert!(agent.call("two:get", json!({})).is_tool_error(), "{mode}");
+    }
+}
+
+#[test]
+fn a_condition_on_arguments_is_asked_at_the_call_and_explained() {
+    let bench = Bench::new()
+        .set("toolMode", json!("direct"))
+        .set(
+            "agentPolicies",
+            json!({ "careful": { "toolOverrides": { "files": ["write"] }, "when": {
+            "tools": ["files:write"],
+            "arguments": { "/path": { "matches": "^/workspace/" } },
+        } } }),
+        )
+        .server("box", "files", fake(json!({ "tools": ["write"] })));
+    let agent = agent(&bench, &["--agent", "careful"]);
+    let inside = agent.call("write", json!({ "path": "/workspace/a" }));
+    assert_eq!(inside.structured(), json!({ "path": "/workspace/a" }));
+    let outside = agent.call("write", json!({ "path": "/etc/passwd" }));
+    assert!(outside.is_tool_error());
+    assert_eq!(
+        outside.text(),
+        "`box/files/write` was not called: it may only be called when argument `/path` matches \
+         `^/workspace/`.\nWhat to do: call it with such an argument, or do without; the \
+         configuration decides."
+    );
+}
+
+#[test]
+fn a_condition_on_the_folder_and_the_time_hides_tools() {
+    let when = |condition: Value| json!({ "toolOverrides": { "files": ["read", "write"] }, "when": [condition] });
+    let bench = Bench::new().set("toolMode", json!("direct")).server(
+        "box",
+        "files",
+        fake(json!({ "tools": ["read", "write"] })),
+    );
+    let here = bench.dir().canonicalize().unwrap();
+    let here = here.to_str().unwrap();
+    let bench = bench.set("agentPolicies", json!({
+        "here": when(json!({ "tools": ["write"], "workingDirectory": format!("{here}/**") })),
+        "there": when(json!({ "tools": ["write"], "workingDirectory": "/does/not/exist" })),
+        "nowhere": when(json!({ "workingDirectory": "/does/not/exist" })),
+        "always": when(json!({ "tools": ["write"], "time": { "days": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"] } })),
+        "never": when(json!({ "tools": ["write"], "time": { "days": [] } })),
+    }));
+    let tools = |name: &str| agent(&bench, &["--agent", name]).tool_names().join(" ");
+    assert_eq!(tools("here"), "read write");
+    assert_eq!(tools("there"), "read");
+    assert_eq!(tools("nowhere"), "");
+    assert_eq!(tools("always"), "read write");
+    assert_eq!(tools("never"), "read");
+}
