@@ -13,6 +13,7 @@ mod progress;
 mod serve;
 mod servers;
 mod size;
+mod stats;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -143,6 +144,7 @@ enum Command {
     List(list::Args),
     Call(call::Args),
     Cache(cache::Args),
+    Stats(stats::Args),
     Import(import::Args),
     Demo(demo::Args),
     /// Print the JSON Schema of the configuration file
@@ -192,6 +194,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::List(_)
         | Command::Call(_)
         | Command::Cache(_)
+        | Command::Stats(_)
         | Command::Import(_)
         | Command::Demo(_)
         | Command::Schema
@@ -206,6 +209,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::List(args) => list::run(&global, &args),
         Command::Call(args) => call::run(&global, &args),
         Command::Cache(args) => cache::run(&global, &args),
+        Command::Stats(args) => stats::run(&global, &args),
         Command::Import(args) => import::run(&global, &args),
         Command::Demo(demo::Args {}) => demo::run(),
         Command::Schema => {
@@ -263,6 +267,12 @@ impl Global {
             config::load(&config::find(self.config.clone(), &ProcessEnv, &folder), &ProcessEnv)
         };
         Ok(loaded.map(|loaded| as_run(loaded, self.mode, &folder)))
+    }
+
+    /// The configuration file.
+    fn config_file(&self) -> Result<PathBuf, Error> {
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        Ok(config::find(self.config.clone(), &ProcessEnv, &folder).path)
     }
 
     /// Who is served.

@@ -1,8 +1,8 @@
 //! Observation: what is done here, for whoever wants to know it later.
 //!
 //! *Theory of operation.* The call path begins a [`Watch`] for each call and says what it finds
-//! out; when the watch ends, or is dropped, the call is counted ([`metrics`]) and recorded
-//! ([`audit`]). Nothing of that waits: counting is an addition, and a record goes into a queue that
+//! out; when the watch ends, or is dropped, the call is counted ([`metrics`]), recorded
+//! ([`audit`]), and told to a collector ([`spans`]). Nothing of that waits: counting is an addition, and a record goes into a queue that
 //! a thread of its own empties. An observer outlives configurations; what a configuration wants
 //! recorded is its [`Audit`].
 
@@ -10,9 +10,12 @@ mod audit;
 mod file;
 mod guest;
 mod metrics;
+mod post;
 mod queue;
 mod record;
 mod secret;
+mod spans;
+pub mod stats;
 mod unfinished;
 mod watch;
 
@@ -22,14 +25,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use url::Url;
+
 use crate::config::Config;
 use crate::observe::metrics::Metrics;
+use crate::observe::spans::Spans;
 
 pub use crate::observe::audit::Audit;
 pub use crate::observe::guest::{Guest, tokens};
 pub use crate::observe::metrics::{Meters, Up};
 pub use crate::observe::record::Ending;
 pub use crate::observe::secret::Secrets;
+pub use crate::observe::spans::is_trace_parent;
 pub use crate::observe::watch::{Notes, Subject, Watch};
 
 /// Counts and records what is done here.
@@ -40,6 +47,7 @@ pub struct Observer {
     audits: Mutex<Audits>,
     /// Counts the calls that are recorded.
     calls: Arc<AtomicU64>,
+    spans: Option<Spans>,
     is_ending: AtomicBool,
 }
 
@@ -58,6 +66,7 @@ impl Default for Observer {
             run: run(),
             audits: Mutex::default(),
             calls: Arc::default(),
+            spans: None,
             is_ending: AtomicBool::new(false),
         }
     }
@@ -70,6 +79,20 @@ impl fmt::Debug for Observer {
 }
 
 impl Observer {
+    /// The same that exports spans to the collector at this address, as the service of this name.
+    ///
+    /// # Errors
+    ///
+    /// When this machine cannot make such connections.
+    pub fn exporting(self, address: &Url, service: &str) -> Result<Self, String> {
+        Ok(Self { spans: Some(Spans::new(address, service)?), ..self })
+    }
+
+    /// Whether traces are continued here.
+    pub fn is_tracing(&self) -> bool {
+        self.spans.is_some()
+    }
+
     fn audits<T>(&self, f: impl FnOnce(&mut Audits) -> T) -> T {
         f(&mut self.audits.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -135,6 +158,9 @@ impl Observer {
             audits.replace(None);
             std::mem::take(&mut audits.before)
         });
+        if let Some(spans) = &self.spans {
+            spans.close(patience);
+        }
         for audit in all {
             if !audit.close(until.saturating_duration_since(Instant::now())) {
                 tracing::warn!("what was still to be recorded could not be written in time");

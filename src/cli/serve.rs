@@ -3,13 +3,25 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use url::Url;
 
 use crate::app;
+use crate::backend::PoolOptions;
 use crate::cli::error::Error;
-use crate::cli::{Global, block_on, pool_options, print};
+use crate::cli::{Global, NAME, block_on, pool_options, print};
+use crate::config::env::{EnvSource, ProcessEnv};
+use crate::config::{Config, otlp_address};
+use crate::observe::Observer;
+
+/// Variables that OpenTelemetry has given a meaning.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
+const DISABLED: &str = "OTEL_SDK_DISABLED";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,14 +41,21 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "http")]
     #[arg(value_parser = clap::value_parser!(u64).range(..=3600))]
     grace: u64,
+    #[arg(
+        help = "Tell an OpenTelemetry collector of every call, such as http://127.0.0.1:4318",
+        long,
+        value_name = "ADDRESS",
+        value_parser = otlp_address
+    )]
+    otlp: Option<Url>,
 }
 
 /// Serves until the agent leaves, or over HTTP until a signal comes.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let loaded = global.load()?;
     let source = global.source()?;
+    let options = options(global, args, &loaded.config)?;
     if let Some(address) = args.http {
-        let options = pool_options(global.store());
         let grace = Duration::from_secs(args.grace);
         block_on(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
@@ -53,10 +72,40 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
               hint: `mcp-workbench demo` shows what an agent sees",
         );
     }
-    let options = pool_options(global.store());
     block_on(app::serve_stdio(loaded.config, source, options, global.caller()))?
         .map_err(Error::internal)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What servers are started with, and who is told of calls: the collector that the command line
+/// names, else the file, else the environment.
+fn options(global: &Global, args: &Args, config: &Config) -> Result<PoolOptions, Error> {
+    let options = pool_options(global.store());
+    let collector = match args.otlp.clone().or_else(|| config.telemetry.otlp.clone()) {
+        Some(address) => Some(address),
+        None => otlp_of(&ProcessEnv).map_err(|error| {
+            Error::wrong("the address of the collector is wrong").because(&error)
+        })?,
+    };
+    let Some(address) = collector else { return Ok(options) };
+    let service = ProcessEnv.get(SERVICE_NAME).filter(|name| !name.is_empty());
+    let observer = Observer::default()
+        .exporting(&address, service.as_deref().unwrap_or(NAME))
+        .map_err(|error| Error::failed("calls cannot be told to a collector").because(&error))?;
+    Ok(PoolOptions { observer: Arc::new(observer), ..options })
+}
+
+/// The address of the collector that the environment names, as OpenTelemetry reads it.
+fn otlp_of(env: &impl EnvSource) -> Result<Option<Url>, String> {
+    let said = |name| env.get(name).filter(|value| !value.is_empty());
+    if said(DISABLED).is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        return Ok(None);
+    }
+    let address = said(TRACES_ENDPOINT).map(|address| {
+        Url::parse(&address).map_err(|_| format!("expected an http address, found `{address}`"))
+    });
+    let address = address.or_else(|| said(ENDPOINT).map(|address| otlp_address(&address)));
+    address.transpose()
 }
 
 /// Reads an address that nobody can reach from outside: there is no authentication.
@@ -70,5 +119,28 @@ fn local_address(text: &str) -> Result<SocketAddr, String> {
         Err("only this machine can be served (127.0.0.1, [::1]), as clients are not asked who \
              they are"
             .to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn the_environment_names_a_collector_as_opentelemetry_says() {
+        let of = |variables: &[(&str, &str)]| {
+            let env: BTreeMap<String, String> =
+                variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            otlp_of(&env).map(|url| url.map(String::from))
+        };
+        assert_eq!(of(&[]), Ok(None));
+        assert_eq!(of(&[(ENDPOINT, "")]), Ok(None));
+        assert_eq!(of(&[(ENDPOINT, "http://a:1")]), Ok(Some("http://a:1/v1/traces".to_owned())));
+        let both = [(ENDPOINT, "http://a:1"), (TRACES_ENDPOINT, "http://b:2/x")];
+        assert_eq!(of(&both), Ok(Some("http://b:2/x".to_owned())));
+        assert_eq!(of(&[(ENDPOINT, "http://a:1"), (DISABLED, "true")]), Ok(None));
+        assert!(of(&[(ENDPOINT, "a:1")]).is_err());
     }
 }

@@ -110,6 +110,7 @@ fn router(server: &Arc<Server>) -> Router {
         .route("/mcp/{toolbox}", any(endpoint::one_toolbox))
         .route("/health", get(health::alive))
         .route("/ready", get(health::ready))
+        .route("/metrics", get(health::metrics))
         .fallback(nothing)
         .layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send>| panicked()))
         .with_state(Arc::clone(server))

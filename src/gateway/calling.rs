@@ -29,6 +29,8 @@ impl Gateway {
     ) -> Result<Outcome, CallError> {
         let mut watch = self.watch(tool, arguments, origin);
         let mut course = Course::default();
+        let meta = watch.meta();
+        let origin = Origin { meta: meta.as_deref().unwrap_or(origin.meta), ..origin };
         let called = self.take(tool, arguments, rest, origin, &mut course, &mut watch).await;
         if let Err(CallError::Refused { reason, .. }) = &called {
             watch.refused_for(reason);

@@ -37,6 +37,7 @@ impl Gateway {
             server: is_known.then_some(server),
             tool: &tool.tool,
             arguments,
+            meta: origin.meta,
         };
         self.pool.observer().watch(self.audit.as_ref(), meters, subject)
     }
@@ -57,6 +58,7 @@ impl Gateway {
             server: None,
             tool: name,
             arguments,
+            meta: origin.meta,
         };
         let watch = self.pool.observer().watch(self.audit.as_ref(), &self.nowhere, subject);
         watch.end(error.map_or(Ending::Unknown, of_error), None);

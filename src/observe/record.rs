@@ -96,6 +96,8 @@ impl Ending {
 
 /// The word for a call that was running when the program was killed.
 pub(crate) const LOST: &str = "lost";
+/// The word for a tool that is there, but not for this agent.
+pub(crate) const DENIED: &str = "denied";
 
 /// What is known of a call when it begins.
 #[derive(Debug)]
@@ -163,7 +165,7 @@ impl Scribe {
                 let has = |listing: &Arc<Listing>| {
                     listing.tools.iter().any(|tool| tool.name == begun.tool)
                 };
-                if ended.listing.as_ref().is_some_and(has) { "denied" } else { "unknown" }
+                if ended.listing.as_ref().is_some_and(has) { DENIED } else { "unknown" }
             }
             Ending::Refused => "refused",
             _ => "allowed",
@@ -172,7 +174,7 @@ impl Scribe {
         if let (Some(rule), true) = (&ended.rule, decision != "unknown") {
             text(line, "rule", &self.secrets.blot(rule));
         }
-        let outcome = if decision == "denied" { decision } else { ended.ending.as_str() };
+        let outcome = if decision == DENIED { decision } else { ended.ending.as_str() };
         text(line, "outcome", outcome);
         if let Some(reason) = &ended.reason {
             text(line, "reason", &cut(&self.secrets.blot(reason)));
@@ -297,7 +299,7 @@ fn milliseconds(line: &mut Vec<u8>, time: Duration) {
 }
 
 /// A text that is not longer than a name has to be.
-fn cut(text: &str) -> Cow<'_, str> {
+pub(crate) fn cut(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_NAME {
         return Cow::Borrowed(text);
     }

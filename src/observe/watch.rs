@@ -8,8 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::catalog::Listing;
 use crate::name::{AgentName, ServerName, ToolboxName};
 use crate::observe::record::{Begun, Ended};
+use crate::observe::spans::Spanning;
 use crate::observe::{Audit, Ending, Meters, Observer};
-use crate::raw::Raw;
+use crate::raw::{Member, Raw};
 
 /// What is called, and by whom.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub struct Subject<'a> {
     pub tool: &'a str,
     /// Its arguments, as the agent gave them.
     pub arguments: Option<&'a Raw>,
+    /// What of the request's `_meta` goes on to the server.
+    pub meta: &'a [Member],
 }
 
 /// How a call went, besides what came of it.
@@ -51,6 +54,7 @@ pub struct Watch<'a> {
     began: Instant,
     argument_bytes: usize,
     record: Option<Box<Recorded<'a>>>,
+    span: Option<Box<Spanning>>,
 }
 
 struct Recorded<'a> {
@@ -91,12 +95,19 @@ impl Observer {
                 notes: Notes::default(),
             })
         });
+        let span = self.spans.as_ref().map(|spans| Box::new(spans.begin(&self.run, &subject)));
         let argument_bytes = subject.arguments.map_or(0, Raw::len);
-        Watch { observer: self, meters, began: Instant::now(), argument_bytes, record }
+        Watch { observer: self, meters, began: Instant::now(), argument_bytes, record, span }
     }
 }
 
 impl Watch<'_> {
+    /// What goes on to the server of the request's `_meta`, where that is something else than it
+    /// came with.
+    pub fn meta(&mut self) -> Option<Vec<Member>> {
+        self.span.as_mut().map(|span| std::mem::take(&mut span.meta))
+    }
+
     /// The rule that decided on the call, whichever way.
     pub fn decided_by(&mut self, rule: impl FnOnce() -> Option<Cow<'static, str>>) {
         if let Some(record) = &mut self.record {
@@ -136,6 +147,9 @@ impl Watch<'_> {
     fn finish(&mut self, ending: Ending, result_bytes: Option<usize>) {
         let took = self.began.elapsed();
         self.meters.call(ending, took, [self.argument_bytes, result_bytes.unwrap_or_default()]);
+        if let Some(span) = self.span.take() {
+            span.end(ending);
+        }
         if let Some(record) = self.record.take() {
             record.end(ending, took, result_bytes);
         }

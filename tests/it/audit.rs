@@ -147,3 +147,52 @@ fn without_a_file_that_can_be_written_nothing_is_served() {
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.contains("calls cannot be recorded"), "{}", output.stderr);
 }
+
+#[test]
+fn stats_tell_what_is_used_and_what_never() {
+    let line = |tool: &str, outcome: &str, ms: u32| {
+        json!({
+            "time": "2026-11-20T10:00:00.000Z", "kind": "call", "session": "a-1", "toolbox": "box",
+            "server": "srv", "tool": tool, "outcome": outcome, "ms": ms, "resultBytes": 10,
+        })
+    };
+    let mut lines: Vec<Value> = (0..30).map(|ms| line("echo", "ok", ms)).collect();
+    lines.push(line("fail", "tool_error", 1_500));
+    lines.push(line("fail", "ok", 5));
+    lines.push(line("secret", "denied", 0));
+    lines.push(json!({
+        "time": "2026-11-21T10:00:00.000Z", "kind": "session", "session": "a-1",
+        "directBytes": 9_900, "givenBytes": 900,
+    }));
+    lines.push(json!({"time": "2026-11-21T10:00:00.000Z", "kind": "lost", "records": 2}));
+    let lines: Vec<_> = lines.iter().map(Value::to_string).collect();
+    let text = lines.join("\n") + "\n";
+    let bench = bench().file("audit.jsonl", &text).file("audit.1.jsonl", "{\"torn\n");
+    assert_eq!(bench.run(["cache", "refresh"]).code, Some(0));
+
+    let told = bench.run(["stats"]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    bench.settings().bind(|| insta::assert_snapshot!(told.stdout));
+    let patch = bench.run(["stats", "--patch"]);
+    let filters: Value = serde_json::from_str(&patch.stdout).expect("JSON");
+    assert_eq!(
+        filters,
+        json!({"toolboxes": {"box": {"mcpServers": {"srv": {"toolFilters":
+            ["!secret", "!refuse", "!sleep", "!crash", "!strict"]}}}}})
+    );
+    let report = bench.run(["stats", "--json", "--since", "2026-11-21"]);
+    let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
+    assert_eq!((&report["calls"], &report["saved_bytes"]), (&json!(0), &json!(9_000)));
+    assert_eq!(report["never_used"].as_array().map(Vec::len), Some(6));
+}
+
+#[test]
+fn stats_of_what_is_not_there_are_explained() {
+    let bench = bench();
+    let missing = bench.run(["stats"]);
+    assert_eq!(missing.code, Some(1));
+    assert!(missing.stderr.contains("there is no audit at"), "{}", missing.stderr);
+    let none = Bench::new().server("box", "srv", fake(json!({}))).run(["stats"]);
+    assert_eq!(none.code, Some(2));
+    assert!(none.stderr.contains("has no `audit`"), "{}", none.stderr);
+}

@@ -59,3 +59,4 @@ mod shutdown;
 mod stdio;
 mod support;
 mod tidy;
+mod traces;

@@ -239,3 +239,33 @@ fn only_an_address_of_this_machine_will_do() {
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.contains("cannot listen at"), "{output}");
 }
+
+#[test]
+fn metrics_count_what_was_done_by_the_names_of_the_configuration() {
+    let (_program, http) = serve();
+    let session = Session::begin(http);
+    session.post(&request(1, "tools/list", json!({}))).text();
+    for id in 2..5 {
+        session.post(&request(id, "tools/call", tool("echo", json!({"say": "made-up"})))).text();
+    }
+    session.post(&request(5, "tools/call", tool("made-up", json!({})))).text();
+    let metrics = http.send("GET", "/metrics", &[], "");
+    assert_eq!(metrics.status, 200);
+    assert!(metrics.header("content-type").is_some_and(|form| form.contains("openmetrics-text")));
+    let text = metrics.text();
+    let place = r#"toolbox="box",server="fake""#;
+    for line in [
+        format!(r#"mcp_workbench_tool_calls_total{{{place},outcome="ok"}} 3"#),
+        format!(r#"mcp_workbench_tool_calls_total{{{place},outcome="unknown"}} 1"#),
+        format!("mcp_workbench_tool_call_seconds_count{{{place}}} 4"),
+        format!("mcp_workbench_backends_running{{{place}}} 1"),
+        format!(r#"mcp_workbench_backend_starts_total{{{place},result="ok"}} 1"#),
+        "mcp_workbench_sessions 1".to_owned(),
+        "mcp_workbench_audit_records_lost_total 0".to_owned(),
+        "# EOF".to_owned(),
+    ] {
+        assert!(text.contains(&line), "no {line} in\n{text}");
+    }
+    assert!(!text.contains("made-up"), "{text}");
+    assert_eq!(http.send("GET", "/metrics", &[("Host", "evil.example")], "").status, 403);
+}

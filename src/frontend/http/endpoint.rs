@@ -71,7 +71,10 @@ impl Server {
         if !accepts.json && !accepts.events {
             return Err(not_acceptable("application/json and text/event-stream"));
         }
-        let message = Message::read(self.read(body).await?)?;
+        let mut message = Message::read(self.read(body).await?)?;
+        if self.host.gateways.observer().is_tracing() {
+            message.continue_trace(headers);
+        }
         let answered = if message.is_modern(headers) {
             self.modern(&message, headers, accepts, caller).await
         } else {

@@ -1,15 +1,15 @@
-//! What those ask who look after us: whether we are alive (`/health`), and whether agents can be
-//! served (`/ready`).
+//! What those ask who look after us: whether we are alive (`/health`), whether agents can be
+//! served (`/ready`), and what has been done (`/metrics`).
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-use crate::frontend::http::Server;
 use crate::frontend::http::response::{self, Reply};
+use crate::frontend::http::{Server, identity};
 
 /// We are, or nobody would say so.
 pub(crate) async fn alive() -> Reply {
@@ -26,4 +26,13 @@ pub(crate) async fn ready(State(server): State<Arc<Server>>) -> Reply {
 
 fn not_ready(why: &Value) -> Reply {
     response::message(StatusCode::SERVICE_UNAVAILABLE, why.to_string().into())
+}
+
+/// Counts and times, for those who may ask anything at all.
+pub(crate) async fn metrics(State(server): State<Arc<Server>>, request: Request) -> Reply {
+    let (head, _) = request.into_parts();
+    match identity::caller(&head) {
+        Ok(_) => response::metrics(server.host.gateways.observer().render()),
+        Err(refusal) => refusal,
+    }
 }

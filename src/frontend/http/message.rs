@@ -8,12 +8,17 @@ use serde_json::value::RawValue;
 
 use crate::frontend::http::headers::{PROTOCOL_VERSION, one};
 use crate::frontend::http::response::{Refusal, bad_request};
-use crate::raw::Raw;
+use crate::observe::is_trace_parent;
+use crate::raw::{self, Raw};
 
 /// JSON-RPC: the text is not JSON.
 const PARSE_ERROR: i64 = -32700;
 /// JSON-RPC: it is JSON, but no request.
 const INVALID_REQUEST: i64 = -32600;
+
+/// The header, and the member of `_meta`, that names the trace of a request (W3C trace context).
+const TRACE: &str = "traceparent";
+const TRACE_STATE: &str = "tracestate";
 
 /// The revisions that begin with `initialize`.
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -116,6 +121,29 @@ impl Message {
             says_capabilities: said.capabilities.is_some(),
             text: one_line(body),
         })
+    }
+
+    /// Lets a call belong to the trace that the headers name, where it does not name one itself.
+    pub(crate) fn continue_trace(&mut self, headers: &HeaderMap) {
+        let has_own = || self.meta.as_ref().is_some_and(|meta| meta.member(TRACE).is_some());
+        if self.method != "tools/call" || has_own() {
+            return;
+        }
+        let said = |key| one(headers, key).ok().flatten();
+        let Some(parent) = said(TRACE).filter(|parent| is_trace_parent(parent)) else { return };
+        let continued = || {
+            let message = Raw::encode(&serde_json::from_slice::<&RawValue>(&self.text).ok()?);
+            let params = message.member("params")?;
+            let meta = self.meta.clone().unwrap_or_else(|| raw::object([]));
+            let mut meta = meta.with_member(TRACE, &Raw::of_text(parent))?;
+            if let Some(state) = said(TRACE_STATE) {
+                meta = meta.with_member(TRACE_STATE, &Raw::of_text(state))?;
+            }
+            message.with_member("params", &params.with_member("_meta", &meta)?)
+        };
+        if let Some(message) = continued() {
+            self.text = message.into_bytes();
+        }
     }
 
     /// Whether the message is of the modern form. A handshake that names no revision in its

@@ -97,6 +97,12 @@ pub(crate) fn message(status: StatusCode, text: Bytes) -> Reply {
     reply(status, Body::from(text), &[(CONTENT_TYPE, JSON)])
 }
 
+/// Metrics in the text format of Prometheus.
+pub(crate) fn metrics(text: String) -> Reply {
+    let form = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    reply(StatusCode::OK, Body::from(text), &[(CONTENT_TYPE, form)])
+}
+
 /// No body at all.
 pub(crate) fn empty(status: StatusCode) -> Reply {
     reply(status, Body::empty(), &[])

@@ -39,6 +39,7 @@ impl Bench {
             server: Some(&server),
             tool,
             arguments: Some(&arguments),
+            meta: &[],
         };
         self.observer.watch(Some(&self.audit), &self.meters, subject)
     }

@@ -1,0 +1,351 @@
+//! What an audit says when it is folded: how often each tool was called, how that went, how long it
+//! took, and what agents were spared.
+//!
+//! Lines are read one after the other, with nothing copied of them but names that are new.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use foldhash::HashMap;
+use memchr::memchr_iter;
+use serde::de::{Error as _, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::observe::Ending;
+use crate::observe::file::aside;
+use crate::observe::record::{DENIED, LOST};
+
+/// The outcomes that a line may have beside those of calls that end here.
+const OTHERS: [&str; 2] = [DENIED, LOST];
+/// How many outcomes there are.
+const OUTCOMES: usize = Ending::ALL.len() + OTHERS.len();
+/// More files are never put aside.
+const MAX_FILES: u32 = 1_000;
+
+/// Everything that an audit says.
+#[derive(Debug, Default)]
+pub struct Stats {
+    tools: Vec<Tool>,
+    /// Where a tool stands among those, by its toolbox, server and name.
+    places: HashMap<String, usize>,
+    agents: BTreeSet<String>,
+    sessions: BTreeSet<String>,
+    from: String,
+    to: String,
+    direct_bytes: u64,
+    given_bytes: u64,
+    lost: u64,
+    unreadable: u64,
+    /// The last key that was looked for.
+    key: String,
+}
+
+/// What is known of one tool.
+#[derive(Debug)]
+pub struct Tool {
+    /// The toolbox; empty if nobody knows it.
+    pub toolbox: String,
+    /// The server; empty if nobody knows it.
+    pub server: String,
+    /// The name that the toolbox shows it under, or that was called in vain.
+    pub name: String,
+    /// How often it was called.
+    pub calls: u64,
+    outcomes: [u64; OUTCOMES],
+    /// How long calls took that reached the server, in microseconds.
+    times: Vec<u32>,
+    /// The bytes of arguments.
+    pub argument_bytes: u64,
+    /// The bytes of results.
+    pub result_bytes: u64,
+}
+
+/// What is read of a line.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    #[serde(borrow)]
+    time: Text<'a>,
+    #[serde(borrow)]
+    kind: Text<'a>,
+    #[serde(borrow, default)]
+    agent: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    session: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    toolbox: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    server: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tool: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    outcome: Option<Text<'a>>,
+    #[serde(default)]
+    ms: Option<f64>,
+    #[serde(default)]
+    argument_bytes: u64,
+    #[serde(default)]
+    result_bytes: u64,
+    #[serde(default)]
+    direct_bytes: u64,
+    #[serde(default)]
+    given_bytes: u64,
+    #[serde(default)]
+    records: u64,
+}
+
+/// A text that is borrowed from the line where it can be.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Borrowing;
+
+        impl<'de> Visitor<'de> for Borrowing {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_borrowed_str<E: serde::de::Error>(
+                self,
+                text: &'de str,
+            ) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_bytes<E: serde::de::Error>(self, _: &[u8]) -> Result<Text<'de>, E> {
+                Err(E::custom("no text"))
+            }
+        }
+
+        deserializer.deserialize_str(Borrowing).map_err(D::Error::custom)
+    }
+}
+
+/// The files of an audit that are there, oldest first.
+pub fn files(audit: &Path) -> Vec<PathBuf> {
+    let numbered = (1..=MAX_FILES).map(|number| aside(audit, number));
+    let mut files: Vec<_> = numbered.take_while(|path| path.exists()).collect();
+    files.reverse();
+    files.extend(audit.exists().then(|| audit.to_owned()));
+    files
+}
+
+impl Stats {
+    /// Folds all files of an audit, as far as lines are not older than `since`, a time as lines
+    /// write it.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read.
+    pub fn read(files: &[PathBuf], since: Option<&str>) -> io::Result<Self> {
+        let mut stats = Self::default();
+        for file in files {
+            let text = std::fs::read(file)?;
+            stats.fold(&text, since);
+        }
+        Ok(stats)
+    }
+
+    /// Adds lines.
+    pub fn fold(&mut self, text: &[u8], since: Option<&str>) {
+        let mut begin = 0;
+        for end in memchr_iter(b'\n', text).chain([text.len()]) {
+            let line = text.get(begin..end).unwrap_or_default();
+            begin = end + 1;
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match serde_json::from_slice::<Line<'_>>(line) {
+                Ok(line) if since.is_none_or(|since| *line.time.0 >= *since) => self.add(&line),
+                Ok(_) => {}
+                Err(_) => self.unreadable += 1,
+            }
+        }
+    }
+
+    fn add(&mut self, line: &Line<'_>) {
+        let time = &*line.time.0;
+        if self.from.is_empty() || *time < *self.from {
+            time.clone_into(&mut self.from);
+        }
+        if *time > *self.to {
+            time.clone_into(&mut self.to);
+        }
+        match &*line.kind.0 {
+            "call" => self.add_call(line),
+            "session" => {
+                self.direct_bytes += line.direct_bytes;
+                self.given_bytes += line.given_bytes.min(line.direct_bytes);
+            }
+            "lost" => self.lost += line.records,
+            // A later version may write more.
+            _ => {}
+        }
+    }
+
+    fn add_call(&mut self, line: &Line<'_>) {
+        note(&mut self.agents, line.agent.as_ref());
+        note(&mut self.sessions, line.session.as_ref());
+        let [toolbox, server, name] = [&line.toolbox, &line.server, &line.tool]
+            .map(|text| text.as_ref().map_or("", |text| &*text.0));
+        self.key.clear();
+        for part in [toolbox, "\0", server, "\0", name] {
+            self.key.push_str(part);
+        }
+        let place = if let Some(place) = self.places.get(&self.key) {
+            *place
+        } else {
+            self.places.insert(self.key.clone(), self.tools.len());
+            self.tools.push(Tool::new(toolbox, server, name));
+            self.tools.len() - 1
+        };
+        let Some(tool) = self.tools.get_mut(place) else { return };
+        tool.calls += 1;
+        tool.argument_bytes += line.argument_bytes;
+        tool.result_bytes += line.result_bytes;
+        let outcome = line.outcome.as_ref().map_or("", |outcome| &*outcome.0);
+        let mut words = Ending::ALL.iter().map(|ending| ending.as_str()).chain(OTHERS);
+        if let Some(outcome) = words.position(|word| word == outcome)
+            && let Some(count) = tool.outcomes.get_mut(outcome)
+        {
+            *count += 1;
+        }
+        if let (Some(ms), false) = (line.ms, is_refusal(outcome)) {
+            tool.times.push(micros(ms));
+        }
+    }
+
+    /// Everything as it is to be told, each tool with its times in order.
+    pub fn finish(mut self) -> Folded {
+        for tool in &mut self.tools {
+            tool.times.sort_unstable();
+        }
+        self.tools
+            .sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.identity().cmp(&b.identity())));
+        Folded {
+            agents: self.agents.into_iter().collect(),
+            sessions: self.sessions.len(),
+            from: self.from,
+            to: self.to,
+            saved_bytes: self.direct_bytes - self.given_bytes,
+            lost: self.lost,
+            unreadable: self.unreadable,
+            tools: self.tools,
+        }
+    }
+}
+
+/// What an audit comes to.
+#[derive(Debug)]
+pub struct Folded {
+    /// Every tool that was called, the most used first.
+    pub tools: Vec<Tool>,
+    /// The agents that have names.
+    pub agents: Vec<String>,
+    /// How many sessions called something.
+    pub sessions: usize,
+    /// The time of the first line; empty if there is none.
+    pub from: String,
+    /// The time of the last one.
+    pub to: String,
+    /// How many bytes of definitions agents did not get, against `direct` mode.
+    pub saved_bytes: u64,
+    /// How many records were lost.
+    pub lost: u64,
+    /// How many lines could not be read.
+    pub unreadable: u64,
+}
+
+impl Folded {
+    /// How many calls there were.
+    pub fn calls(&self) -> u64 {
+        self.tools.iter().map(|tool| tool.calls).sum()
+    }
+
+    /// The tool of this identity, if it was called.
+    pub fn tool(&self, toolbox: &str, server: &str, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.identity() == (toolbox, server, name))
+    }
+}
+
+impl Tool {
+    fn new(toolbox: &str, server: &str, name: &str) -> Self {
+        Self {
+            toolbox: toolbox.to_owned(),
+            server: server.to_owned(),
+            name: name.to_owned(),
+            calls: 0,
+            outcomes: [0; OUTCOMES],
+            times: Vec::new(),
+            argument_bytes: 0,
+            result_bytes: 0,
+        }
+    }
+
+    fn identity(&self) -> (&str, &str, &str) {
+        (&self.toolbox, &self.server, &self.name)
+    }
+
+    /// What became of its calls, with how many of each.
+    pub fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let words = Ending::ALL.into_iter().map(Ending::as_str).chain(OTHERS);
+        words.zip(self.outcomes).filter(|(_, count)| *count > 0)
+    }
+
+    /// How many calls were not let through, or meant nothing to the agent.
+    pub fn refused(&self) -> u64 {
+        self.outcomes().filter(|(word, _)| is_refusal(word)).map(|(_, count)| count).sum()
+    }
+
+    /// How many calls failed on their way, or at the tool.
+    pub fn failed(&self) -> u64 {
+        self.outcomes().filter(|(word, _)| is_failure(word)).map(|(_, count)| count).sum()
+    }
+
+    /// The time that so many of a hundred calls did not pass, in milliseconds, of those that were
+    /// made.
+    pub fn percentile(&self, percent: usize) -> Option<f64> {
+        let last = self.times.len().checked_sub(1)?;
+        let at = (self.times.len() * percent).div_ceil(100).saturating_sub(1).min(last);
+        self.times.get(at).map(|micros| f64::from(*micros) / 1000.0)
+    }
+}
+
+fn is_refusal(outcome: &str) -> bool {
+    matches!(outcome, "unknown" | "denied" | "refused")
+}
+
+fn is_failure(outcome: &str) -> bool {
+    !is_refusal(outcome)
+        && !matches!(outcome, "ok" | "input_required" | "cancelled" | "shutting_down")
+}
+
+fn note(known: &mut BTreeSet<String>, name: Option<&Text<'_>>) {
+    if let Some(name) = name
+        && !known.contains(&*name.0)
+    {
+        known.insert(name.0.clone().into_owned());
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates, and nothing takes an hour or a negative time"
+)]
+fn micros(ms: f64) -> u32 {
+    (ms * 1000.0).round() as u32
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+use std::fs;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn call(time: u32, tool: &str, outcome: &str, ms: u32) -> String {
+    format!(
+        "{{\"time\":\"2026-11-20T10:00:{time:02}.000Z\",\"kind\":\"call\",\"agent\":\"claude\",\
+         \"session\":\"x-1\",\"toolbox\":\"dev\",\"server\":\"git\",\"tool\":\"{tool}\",\
+         \"argumentBytes\":10,\"outcome\":\"{outcome}\",\"ms\":{ms}.500,\"resultBytes\":20}}\n"
+    )
+}
+
+fn fold(text: &str, since: Option<&str>) -> Folded {
+    let mut stats = Stats::default();
+    stats.fold(text.as_bytes(), since);
+    stats.finish()
+}
+
+#[test]
+fn calls_are_counted_by_tool_and_by_what_became_of_them() {
+    let mut text: String = (0..20).map(|ms| call(ms, "log", "ok", ms)).collect();
+    text += &call(1, "log", "tool_error", 100);
+    text += &call(2, "push", "denied", 0);
+    text += &call(3, "push", "cancelled", 7);
+    text += &call(4, "pull", "lost", 0);
+    let folded = fold(&text, None);
+    assert_eq!(folded.calls(), 24);
+    assert_eq!((folded.agents.as_slice(), folded.sessions), (["claude".to_owned()].as_slice(), 1));
+    let log = folded.tool("dev", "git", "log").unwrap();
+    assert_eq!((log.calls, log.failed(), log.refused()), (21, 1, 0));
+    assert_eq!((log.argument_bytes, log.result_bytes), (210, 420));
+    let percentiles = [0, 50, 95, 100].map(|percent| log.percentile(percent));
+    assert_eq!(percentiles, [Some(0.5), Some(10.5), Some(19.5), Some(100.5)]);
+    let push = folded.tool("dev", "git", "push").unwrap();
+    assert_eq!((push.calls, push.failed(), push.refused()), (2, 0, 1));
+    assert_eq!(push.percentile(50), Some(7.5), "what was not made has no time");
+    assert_eq!(folded.tool("dev", "git", "pull").unwrap().failed(), 1);
+    assert_eq!(folded.tools.iter().map(|tool| tool.calls).collect::<Vec<_>>(), [21, 2, 1]);
+}
+
+#[test]
+fn other_lines_say_what_was_saved_and_lost_and_what_is_none_is_counted() {
+    let text = "{\"time\":\"b\",\"kind\":\"session\",\"directBytes\":1000,\"givenBytes\":100}\n\
+                {\"time\":\"c\",\"kind\":\"session\",\"directBytes\":10,\"givenBytes\":100}\n\
+                {\"time\":\"a\",\"kind\":\"lost\",\"records\":3}\n\
+                {\"time\":\"d\",\"kind\":\"something new\",\"x\":[1]}\n\n\
+                {\"time\":\"e\",\"torn";
+    let folded = fold(text, None);
+    assert_eq!((folded.saved_bytes, folded.lost, folded.unreadable), (900, 3, 1));
+    assert_eq!((folded.from.as_str(), folded.to.as_str()), ("a", "d"));
+}
+
+#[test]
+fn names_with_escapes_are_the_names_they_mean() {
+    let text = call(0, r"a\u0062", "ok", 1) + &call(0, "ab", "ok", 1) + &call(0, r#"\""#, "ok", 1);
+    let folded = fold(&text, None);
+    assert_eq!(folded.tool("dev", "git", "ab").map(|tool| tool.calls), Some(2));
+    assert_eq!(folded.tool("dev", "git", "\"").map(|tool| tool.calls), Some(1));
+}
+
+#[test]
+fn what_is_older_is_left_out() {
+    let text: String = (0..10).map(|time| call(time, "log", "ok", 1)).collect();
+    assert_eq!(fold(&text, Some("2026-11-20T10:00:07.000Z")).calls(), 3);
+}
+
+#[test]
+fn all_files_are_read_the_oldest_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = folder.path().join("audit.jsonl");
+    assert!(files(&audit).is_empty());
+    for (path, time) in [(aside(&audit, 2), 1), (aside(&audit, 1), 2), (audit.clone(), 3)] {
+        fs::write(path, call(time, "log", "ok", 1)).unwrap();
+    }
+    fs::write(aside(&audit, 4), "").unwrap();
+    let all = files(&audit);
+    assert_eq!(all, [aside(&audit, 2), aside(&audit, 1), audit]);
+    assert_eq!(Stats::read(&all, None).unwrap().finish().calls(), 3);
+}

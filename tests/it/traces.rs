@@ -1,0 +1,152 @@
+//! Spans of calls, as they arrive at a collector.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::{Bench, DEADLINE, fake};
+
+const TRACE: [u8; 16] = [0x4b; 16];
+const PARENT: [u8; 8] = [0x0f; 8];
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
+    (0..hex.len()).step_by(2).map(digits).collect()
+}
+
+/// Something that takes exports, and hands them on: the path and the body.
+fn collector() -> (String, Receiver<(String, Vec<u8>)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Some(export) = stream.ok().and_then(take) else { continue };
+            if sender.send(export).is_err() {
+                return;
+            }
+        }
+    });
+    (address, receiver)
+}
+
+fn take(stream: TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut reader = BufReader::new(stream);
+    let mut line = || {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().map(|_| line.trim_end().to_ascii_lowercase())
+    };
+    let path = line()?.split(' ').nth(1)?.to_owned();
+    let mut length = 0;
+    while let Some(header) = line().filter(|line| !line.is_empty()) {
+        if let Some(value) = header.strip_prefix("content-length: ") {
+            length = value.parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    reader.get_mut().write_all(answer).ok()?;
+    Some((path, body))
+}
+
+fn contains(body: &[u8], part: &[u8]) -> bool {
+    body.windows(part.len()).any(|window| window == part)
+}
+
+#[test]
+fn a_call_is_a_span_between_the_agents_and_the_servers() {
+    let (address, exports) = collector();
+    let bench = Bench::new().server("box", "srv", fake(json!({"tools": ["request"]})));
+    let agent = bench.agent_with(["--otlp", &address]).relisting();
+    agent.initialize();
+    let parent = format!("00-{}-{}-01", hex(&TRACE), hex(&PARENT));
+    let params = json!({
+        "name": "box__srv__request",
+        "arguments": {},
+        "_meta": {"traceparent": parent, "mine": 1},
+    });
+    let seen = agent.request("tools/call", params).text();
+    let seen: serde_json::Value = serde_json::from_str(&seen).expect("what the server got");
+    let passed_on = seen["_meta"]["traceparent"].as_str().expect("a trace").to_owned();
+    assert_eq!(seen["_meta"]["mine"], 1);
+    let [_, trace, own, flags] = passed_on.split('-').collect::<Vec<_>>()[..] else {
+        panic!("no traceparent: {passed_on}")
+    };
+    assert_eq!((trace, flags), (hex(&TRACE).as_str(), "01"));
+    assert_ne!(own, hex(&PARENT));
+
+    agent.close_stdin();
+    agent.wait_exit(Duration::from_secs(5));
+    let (path, body) = exports.recv_timeout(DEADLINE).expect("an export");
+    assert_eq!(path, "/v1/traces");
+    for (part, what) in [
+        (TRACE.as_slice(), "the trace"),
+        (PARENT.as_slice(), "the parent"),
+        (bytes(own).as_slice(), "the span"),
+        (b"tools/call request", "the name"),
+        (b"gen_ai.tool.name", "the tool"),
+        (b"mcp-workbench", "the service"),
+    ] {
+        assert!(contains(&body, part), "{what} is missing");
+    }
+}
+
+#[test]
+fn the_trace_of_a_request_over_http_goes_on() {
+    let (address, exports) = collector();
+    let bench = Bench::new()
+        .set("telemetry", json!({"otlp": address}))
+        .set("toolMode", json!("proxy"))
+        .server("box", "srv", fake(json!({"tools": ["request"]})));
+    let (program, http) = bench.http();
+    let parent = format!("00-{}-{}-01", hex(&TRACE), hex(&PARENT));
+    let tool = json!({"toolbox": "box", "server": "srv", "tool": "request"});
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    });
+    let params = json!({"name": "use_tool", "arguments": {"tool": tool}, "_meta": meta});
+    let headers = [
+        ("traceparent", parent.as_str()),
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "use_tool"),
+    ];
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let answer = http.post(&headers, &message).text();
+    assert!(answer.contains(&hex(&TRACE)), "{answer}");
+    program.0.signal(Signal::TERM);
+    program.0.wait_exit(Duration::from_secs(5));
+    let (_, body) = exports.recv_timeout(DEADLINE).expect("an export");
+    assert!(contains(&body, &TRACE) && contains(&body, &PARENT));
+}
+
+#[test]
+fn a_collector_that_is_not_there_holds_nobody_up() {
+    let bench = Bench::new().env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9").server(
+        "box",
+        "srv",
+        fake(json!({"tools": ["echo"]})),
+    );
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    assert!(!agent.call("box__srv__echo", json!({})).is_tool_error());
+    agent.close_stdin();
+    agent.wait_exit(Duration::from_secs(2));
+    agent.wait_stderr("calls cannot be told to the collector");
+}
