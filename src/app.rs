@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::app::reload::Reload;
 use crate::backend::PoolOptions;
 use crate::config::Config;
+use crate::frontend::http::Door;
 use crate::frontend::http::Ending;
 use crate::frontend::{self, Host};
 use crate::gateway::{Caller, Gateway, Gateways};
@@ -57,6 +58,7 @@ pub async fn serve_http(
     source: Option<Source>,
     options: PoolOptions,
     listener: TcpListener,
+    door: Door,
     grace: Duration,
 ) -> Result<(), Stopped> {
     if let Ok(address) = listener.local_addr() {
@@ -65,7 +67,7 @@ pub async fn serve_http(
     let draining = CancellationToken::new();
     serve(config, source, options, Some(draining.clone()), |host, tasks, shutdown| async move {
         let ending = Ending { draining, grace, shutdown };
-        frontend::http::serve(host, listener, &tasks, ending).await;
+        frontend::http::serve(host, listener, door, &tasks, ending).await;
     })
     .await
 }
@@ -87,6 +89,7 @@ where
     let observer = Arc::clone(&options.observer);
     observer.audit(&config).map_err(Stopped::NoAudit)?;
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
+    gateways.start_eager();
     let host = Host::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
     let reload = source.map(Reload::new);
     let mut signals =

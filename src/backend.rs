@@ -316,6 +316,14 @@ impl Backend {
         }
     }
 
+    /// Resolves when the server is not running.
+    pub(crate) async fn stopped(&self) {
+        let mut status = self.status.clone();
+        let is_stopped = |status: &actor::Status| !matches!(status, actor::Status::Ready(_));
+        // Without an actor nothing runs.
+        let _ = status.wait_for(is_stopped).await;
+    }
+
     /// Why the server could not be started, if that was the last thing that was tried.
     pub fn failure(&self) -> Option<Arc<StartFailure>> {
         match &*self.status.borrow() {

@@ -15,6 +15,7 @@ mod servers;
 mod size;
 mod stats;
 mod table;
+mod token;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -143,6 +144,7 @@ enum Command {
     Check(check::Args),
     List(list::Args),
     Call(call::Args),
+    Token(token::Args),
     Cache(cache::Args),
     Stats(stats::Args),
     Import(import::Args),
@@ -193,6 +195,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Check(_)
         | Command::List(_)
         | Command::Call(_)
+        | Command::Token(_)
         | Command::Cache(_)
         | Command::Stats(_)
         | Command::Import(_)
@@ -208,6 +211,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Check(args) => check::run(&global, &args),
         Command::List(args) => list::run(&global, &args),
         Command::Call(args) => call::run(&global, &args),
+        Command::Token(args) => token::run(&args),
         Command::Cache(args) => cache::run(&global, &args),
         Command::Stats(args) => stats::run(&global, &args),
         Command::Import(args) => import::run(&global, &args),

@@ -7,7 +7,7 @@
 //! `foreign`, `toolman` and `toolman_server` take the keys they know out of it with a `reader`,
 //! `check`, `category`, `server` and `policy` make these types of that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,6 +18,9 @@ use crate::name::{self, ServerName, ToolboxName};
 
 pub use self::http::HttpConfig;
 pub use audit::{AuditConfig, KeptArguments, TelemetryConfig, otlp_address};
+pub use auth::{
+    Anonymous, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, is_token, token_digest,
+};
 pub use bounds::{CacheConfig, DEFAULT_CACHE_BYTES, Limits, Rates};
 pub use clients::ClientConfig;
 pub use dialect::Dialect;
@@ -29,6 +32,7 @@ pub use policy::{
 pub use schema::{schema, schema_text};
 
 mod audit;
+mod auth;
 mod bounds;
 mod category;
 mod check;
@@ -78,6 +82,8 @@ pub struct Config {
     pub audit: Option<AuditConfig>,
     /// `telemetry`: where calls are told of.
     pub telemetry: TelemetryConfig,
+    /// `auth`: who may ask over HTTP; `None`: whoever comes from this machine.
+    pub auth: Option<AuthConfig>,
     /// The toolboxes, in the order of the file.
     pub toolboxes: Vec<ToolboxConfig>,
 }
@@ -99,6 +105,7 @@ impl Default for Config {
             http: HttpConfig::default(),
             cache: CacheConfig::default(),
             policy: PolicyConfig::default(),
+            auth: None,
             audit: None,
             telemetry: TelemetryConfig::default(),
             active_toolsets: Vec::new(),
@@ -327,6 +334,8 @@ pub struct StdioLaunch {
     pub cwd: PathBuf,
     /// Whether it gets the whole environment of the workbench.
     pub inherit_env: bool,
+    /// What of that it does not get: the variables that hold tokens of agents.
+    pub withheld: BTreeSet<String>,
 }
 
 /// Everything that decides which server is spoken to over HTTP; equal ones may share a session.

@@ -15,6 +15,7 @@ mod calling;
 mod clock;
 mod confirming;
 mod course;
+mod eager;
 mod error;
 mod finding;
 mod gateways;
@@ -58,6 +59,7 @@ use crate::toolbox::View;
 pub use crate::backend::{AgentId, Event, LogLevel, Presence, Question, Tie};
 pub use crate::gateway::caller::Caller;
 pub use crate::gateway::course::{Course, Stop};
+pub use crate::gateway::eager::Down;
 pub use crate::gateway::error::{CallError, FailedServer};
 pub use crate::gateway::gateways::Gateways;
 pub use crate::gateway::origin::Origin;
@@ -112,27 +114,11 @@ impl Gateway {
         let Terms { caller, config, policy } = terms;
         let pool = Arc::clone(&common.pool);
         let (events, changes) = mpsc::channel(EVENTS);
-        let without_roots =
-            capabilities.without_member("roots").unwrap_or_else(|| capabilities.clone());
-        let has_roots = without_roots != *capabilities;
         let member = |toolbox: &ToolboxConfig, server: &ServerConfig| {
-            let reach = match Reach::of(&server.launch) {
-                Ok(reach) => reach,
+            let spec = match spec(&config, toolbox, server, capabilities) {
+                Ok(spec) => Arc::new(spec),
                 Err(failure) => return Member::Unsupported(Arc::new(failure)),
             };
-            let has_roots = has_roots && server.roots;
-            let spec = Arc::new(Spec {
-                label: format!("{}/{}", toolbox.name, server.name),
-                server: server.name.to_string(),
-                reach,
-                protocol: server.protocol,
-                capabilities: if has_roots { capabilities } else { &without_roots }.clone(),
-                has_roots,
-                agents: capabilities.clone(),
-                startup_timeout: server.startup_timeout,
-                idle_timeout: server.idle_timeout,
-                max_message_bytes: config.limits.max_message_bytes,
-            });
             let old = before.and_then(|before| before.at(&toolbox.name, &server.name));
             let same = old.and_then(|old| old.renewed(server, &spec));
             let mut member = same.unwrap_or_else(|| {
@@ -408,6 +394,30 @@ impl Gateway {
     fn member(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Member> {
         self.members.get(&place(toolbox, server))
     }
+}
+
+/// What a server is made of, for agents that can do this.
+fn spec(
+    config: &Config,
+    toolbox: &ToolboxConfig,
+    server: &ServerConfig,
+    capabilities: &Raw,
+) -> Result<Spec, backend::StartFailure> {
+    let without_roots = capabilities.without_member("roots");
+    let has_roots = server.roots && without_roots.as_ref().is_some_and(|w| w != capabilities);
+    let without_roots = without_roots.unwrap_or_else(|| capabilities.clone());
+    Ok(Spec {
+        label: format!("{}/{}", toolbox.name, server.name),
+        server: server.name.to_string(),
+        reach: Reach::of(&server.launch)?,
+        protocol: server.protocol,
+        capabilities: if has_roots { capabilities.clone() } else { without_roots },
+        has_roots,
+        agents: capabilities.clone(),
+        startup_timeout: server.startup_timeout,
+        idle_timeout: server.idle_timeout,
+        max_message_bytes: config.limits.max_message_bytes,
+    })
 }
 
 fn place(toolbox: &ToolboxName, server: &ServerName) -> Place {

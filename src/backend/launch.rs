@@ -82,7 +82,10 @@ impl ChildEnvironment {
         };
         self.all
             .iter()
-            .filter(move |(key, _)| launch.inherit_env || is_passed_on(key))
+            .filter(move |(key, _)| {
+                let is_withheld = key.to_str().is_some_and(|key| launch.withheld.contains(key));
+                !is_withheld && (launch.inherit_env || is_passed_on(key))
+            })
             .map(|(key, value)| (key, value))
     }
 }
@@ -108,7 +111,7 @@ pub(crate) fn spawn(
     environment: &ChildEnvironment,
     ourselves: Option<&Path>,
 ) -> Result<(Process, Streams), StartFailure> {
-    let StdioLaunch { command, args, env, cwd, inherit_env: _ } = launch;
+    let StdioLaunch { command, args, env, cwd, inherit_env: _, withheld: _ } = launch;
     if !cwd.is_dir() {
         return Err(StartFailure {
             reason: format!("its folder `{}` does not exist", cwd.display()),

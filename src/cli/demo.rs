@@ -95,6 +95,7 @@ fn launch(args: &[&str]) -> Result<StdioLaunch, String> {
         env: [].into(),
         cwd: std::env::current_dir().map_err(|error| error.to_string())?,
         inherit_env: false,
+        withheld: [].into(),
     })
 }
 

@@ -9,12 +9,13 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use url::Url;
 
-use crate::app;
+use crate::app::{self, Source};
 use crate::backend::PoolOptions;
 use crate::cli::error::Error;
 use crate::cli::{Global, NAME, block_on, pool_options, print};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{Config, otlp_address};
+use crate::config::{Anonymous, Config, Finding, LoadError, Report, Severity, otlp_address};
+use crate::frontend::http::Door;
 use crate::observe::Observer;
 
 /// Variables that OpenTelemetry has given a meaning.
@@ -27,6 +28,7 @@ const EXAMPLES: &str = "\
 Examples:
   mcp-workbench serve --config ~/workbench-config.json
   mcp-workbench serve --http 127.0.0.1:8000
+  mcp-workbench serve --http 0.0.0.0:8000      (needs `auth` in the configuration)
   claude mcp add workbench -- mcp-workbench serve --config ~/workbench-config.json
   claude mcp add --transport http workbench http://127.0.0.1:8000/mcp";
 
@@ -34,8 +36,8 @@ Examples:
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Serve over HTTP at this address of this machine, such as 127.0.0.1:8000
-    #[arg(long, value_name = "ADDRESS", value_parser = local_address)]
+    /// Serve over HTTP at this address, such as 127.0.0.1:8000
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     http: Option<SocketAddr>,
     /// How long calls that are under way when SIGTERM or SIGINT comes may still take, over HTTP
     #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "http")]
@@ -48,6 +50,9 @@ pub(crate) struct Args {
         value_parser = otlp_address
     )]
     otlp: Option<Url>,
+    /// Serve whoever can reach the address of --http, without asking who that is
+    #[arg(long, requires = "http")]
+    insecure_no_auth: bool,
 }
 
 /// Serves until the agent leaves, or over HTTP until a signal comes.
@@ -57,11 +62,25 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let options = options(global, args, &loaded.config)?;
     if let Some(address) = args.http {
         let grace = Duration::from_secs(args.grace);
+        let is_open = address.ip().is_loopback() || args.insecure_no_auth;
+        if let Some(reason) = exposed(&loaded.config, is_open) {
+            return Err(Error::wrong(format!("{address} can be reached by others, and {reason}"))
+                .hint(SAFE));
+        }
+        if !address.ip().is_loopback() {
+            tracing::warn!(
+                "what goes over {address} is not encrypted, tokens included: put a proxy with TLS \
+                 in front of it"
+            );
+        }
+        let door = Door { agent: global.caller().agent, is_open };
+        let source = source.map(|source| guarded(source, is_open));
         block_on(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
             })?;
-            let served = app::serve_http(loaded.config, source, options, listener, grace);
+            let config = loaded.config;
+            let served = app::serve_http(config, source, options, listener, door, grace);
             served.await.map_err(Error::internal)
         })??;
         return Ok(ExitCode::SUCCESS);
@@ -108,18 +127,45 @@ fn otlp_of(env: &impl EnvSource) -> Result<Option<Url>, String> {
     address.transpose()
 }
 
-/// Reads an address that nobody can reach from outside: there is no authentication.
-fn local_address(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text
-        .parse()
-        .map_err(|_| "expected an address and a port, such as 127.0.0.1:8000".to_owned())?;
-    if address.ip().is_loopback() {
-        Ok(address)
-    } else {
-        Err("only this machine can be served (127.0.0.1, [::1]), as clients are not asked who \
-             they are"
-            .to_owned())
+/// What to do so that nobody is served whom nobody knows.
+const SAFE: &str = "give agents tokens (`mcp-workbench token <agent>`, and its entry in \
+                    `auth.tokens`), or listen at 127.0.0.1; `--insecure-no-auth` serves whoever comes";
+
+/// Why everybody would be served who comes to an address that is not open to everybody.
+fn exposed(config: &Config, is_open: bool) -> Option<&'static str> {
+    if is_open {
+        return None;
     }
+    match config.auth.as_ref().map(|auth| &auth.anonymous) {
+        None => Some("the configuration asks nobody for a token"),
+        Some(Anonymous::Nameless | Anonymous::Named(_)) => {
+            Some("`auth.anonymous` serves those who have no token")
+        }
+        Some(Anonymous::Refused) => None,
+    }
+}
+
+/// A source that gives no configuration which would serve everybody.
+fn guarded(source: Source, is_open: bool) -> Source {
+    let Source { file, read } = source;
+    let read = move || {
+        let loaded = read()?;
+        let Some(reason) = exposed(&loaded.config, is_open) else { return Ok(loaded) };
+        let finding = Finding {
+            severity: Severity::Error,
+            path: "auth".to_owned(),
+            position: None,
+            message: format!("others can reach us, and {reason}"),
+            hint: Some(SAFE.to_owned()),
+        };
+        Err(LoadError::Invalid(Report { file: loaded.file, findings: vec![finding] }))
+    };
+    Source { file, read: Box::new(read) }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let expected = |_| "expected an address and a port, such as 127.0.0.1:8000".to_owned();
+    text.parse().map_err(expected)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Every raw object is destructured field by field, so a new key cannot be forgotten here.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -11,11 +11,12 @@ use globset::Glob;
 use crate::config::category::{self, Servers, Whole};
 use crate::config::document::Spot;
 use crate::config::env::EnvSource;
-use crate::config::limits;
 use crate::config::policy::check::Rules;
 use crate::config::raw::{Entries, RawConfig, RawServer, RawToolbox};
 use crate::config::reader::{Located, Reader};
-use crate::config::{Config, HttpConfig, Limits, ServerConfig, ToolMode, ToolboxConfig, server};
+use crate::config::{
+    Config, HttpConfig, Launch, Limits, ServerConfig, ToolMode, ToolboxConfig, limits, server,
+};
 use crate::name::{MIN_NAME_LIMIT, ServerName, ToolboxName};
 
 /// What relative paths and `~` start at.
@@ -55,6 +56,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         clients,
         audit,
         telemetry,
+        auth,
         toolboxes,
         mcp_servers,
         categories,
@@ -90,6 +92,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         policy: rules.checked(&servers, places, reader),
         audit: audit.and_then(|raw| raw.checked(places, reader)),
         telemetry: telemetry.map(|raw| raw.checked(reader)).unwrap_or_default(),
+        auth: auth.map(|raw| raw.value.checked(&raw.spot, places.env, reader)),
         toolboxes: Vec::new(),
     };
     let root = Spot::default();
@@ -152,6 +155,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
     // The blocks may stand in any order in the file.
     sections.sort_by_key(|(offset, _)| *offset);
     checked.toolboxes = sections.into_iter().filter_map(|(_, toolbox)| toolbox).collect();
+    withhold_tokens(&mut checked);
     checked
 }
 
@@ -164,6 +168,20 @@ fn note_emptiness(root: &Spot, reader: &mut Reader<'_>) {
     let hint = if reader.is_toml() { toml } else { ours };
     let instead = "there is nothing to serve";
     reader.fault(root, "no toolboxes", instead, Some(hint.to_owned()));
+}
+
+/// What agents prove with who they are is no business of servers, which could be anybody then.
+fn withhold_tokens(config: &mut Config) {
+    let tokens = config.auth.iter().flat_map(|auth| &auth.tokens);
+    let variables: BTreeSet<String> = tokens.filter_map(|token| token.variable.clone()).collect();
+    let servers = config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers);
+    for server in servers {
+        if let Launch::Stdio(launch) = &mut server.launch
+            && launch.inherit_env
+        {
+            launch.withheld.clone_from(&variables);
+        }
+    }
 }
 
 fn toolbox(

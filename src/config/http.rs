@@ -2,15 +2,23 @@
 
 use std::time::Duration;
 
+use ::http::uri::Authority;
 use schemars::JsonSchema;
+use url::Url;
 
 use crate::config::check::bounded;
 use crate::config::limits;
 use crate::config::reader::{Fields, Located, Reader};
 
 /// Bounds on what agents may cost over HTTP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpConfig {
+    /// What we may be called besides this machine: names in lower case, with a port or for all
+    /// (`allowedHosts`).
+    pub allowed_hosts: Vec<Authority>,
+    /// Where pages may come from that ask us, besides this machine, as browsers spell it
+    /// (`allowedOrigins`).
+    pub allowed_origins: Vec<String>,
     /// How many sessions there may be (`maxSessions`).
     pub max_sessions: usize,
     /// How long a session is kept that nobody uses (`sessionIdleMs`).
@@ -28,6 +36,8 @@ pub struct HttpConfig {
 impl Default for HttpConfig {
     fn default() -> Self {
         Self {
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
             max_sessions: limits::DEFAULT_SESSIONS,
             session_idle: Duration::from_millis(limits::DEFAULT_SESSION_IDLE_MS),
             max_connections: limits::DEFAULT_CONNECTIONS,
@@ -42,6 +52,16 @@ impl Default for HttpConfig {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields, inline)]
 pub(super) struct RawHttp {
+    /// What clients may call us by in the `Host` of their requests, besides `localhost` and loopback
+    /// addresses: names with a port, or without one for all ports.
+    #[schemars(extend("examples" = [["workbench.example.com"]]))]
+    pub(super) allowed_hosts: Option<Vec<Located<String>>>,
+
+    /// Where pages in browsers may come from that use the workbench, by their `Origin`, besides
+    /// those of this machine.
+    #[schemars(extend("examples" = [["https://app.example.com"]]))]
+    pub(super) allowed_origins: Option<Vec<Located<String>>>,
+
     /// How many sessions there may be. For one more, the one that was idle for longest ends.
     #[schemars(range(min = limits::SESSIONS.0, max = limits::SESSIONS.1))]
     #[schemars(extend("default" = limits::DEFAULT_SESSIONS))]
@@ -76,8 +96,13 @@ pub(super) struct RawHttp {
 
 impl RawHttp {
     pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
+        let mut texts = |key| fields.take(key).and_then(|node| reader.strings(&node));
+        let allowed_hosts = texts("allowedHosts");
+        let allowed_origins = texts("allowedOrigins");
         let mut number = |key| fields.take(key).and_then(|node| reader.number(&node));
         Self {
+            allowed_hosts,
+            allowed_origins,
             max_sessions: number("maxSessions"),
             session_idle_ms: number("sessionIdleMs"),
             max_connections: number("maxConnections"),
@@ -89,6 +114,8 @@ impl RawHttp {
 
     pub(super) fn checked(self, reader: &mut Reader<'_>) -> HttpConfig {
         let Self {
+            allowed_hosts,
+            allowed_origins,
             max_sessions,
             session_idle_ms,
             max_connections,
@@ -97,6 +124,10 @@ impl RawHttp {
             body_timeout_ms,
         } = self;
         let by_default = HttpConfig::default();
+        let hosts = allowed_hosts.unwrap_or_default().into_iter();
+        let allowed_hosts = hosts.filter_map(|text| host(&text, reader)).collect();
+        let origins = allowed_origins.unwrap_or_default().into_iter();
+        let allowed_origins = origins.filter_map(|text| origin(&text, reader)).collect();
         let mut size = |number, (least, most), by_default| {
             bounded(number, least..=most, reader).unwrap_or(by_default)
         };
@@ -109,6 +140,8 @@ impl RawHttp {
             bounded(number, least..=most, reader).map_or(by_default, Duration::from_millis)
         };
         HttpConfig {
+            allowed_hosts,
+            allowed_origins,
             max_sessions,
             session_idle: time(session_idle_ms, limits::SESSION_IDLE_MS, by_default.session_idle),
             max_connections,
@@ -117,4 +150,32 @@ impl RawHttp {
             body_timeout: time(body_timeout_ms, limits::HTTP_TIMEOUT_MS, by_default.body_timeout),
         }
     }
+}
+
+/// A name that we may be called by.
+fn host(text: &Located<String>, reader: &mut Reader<'_>) -> Option<Authority> {
+    let host = text.value.trim().to_ascii_lowercase();
+    let host = host.parse().ok().filter(|host: &Authority| {
+        let can_be_a_name = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+        !host.host().is_empty() && host.as_str().chars().all(can_be_a_name)
+    });
+    if host.is_none() {
+        let hint = "write the name alone, or with a port: `workbench.example.com:8443`";
+        reader.error(&text.spot, "expected the name of a host", Some(hint.to_owned()));
+    }
+    host
+}
+
+/// Where pages may come from.
+fn origin(text: &Located<String>, reader: &mut Reader<'_>) -> Option<String> {
+    let url = Url::parse(text.value.trim()).ok();
+    let url = url.filter(|url| {
+        let is_all = matches!(url.path(), "" | "/") && url.query().is_none();
+        is_all && url.fragment().is_none() && matches!(url.scheme(), "http" | "https")
+    });
+    if url.is_none() {
+        let hint = "write scheme and host, each origin by itself: `https://app.example.com`";
+        reader.error(&text.spot, "expected an origin", Some(hint.to_owned()));
+    }
+    url.map(|url| url.origin().ascii_serialization())
 }

@@ -65,3 +65,8 @@ pub(super) const DEFAULT_HEADER_BYTES: usize = 32 * 1024;
 pub(super) const HTTP_TIMEOUT_MS: (u64, u64) = (100, 60 * 60 * 1000);
 pub(super) const DEFAULT_HEAD_TIMEOUT_MS: u64 = 30_000;
 pub(super) const DEFAULT_BODY_TIMEOUT_MS: u64 = 30_000;
+/// The most `leewaySeconds`: more would be another life of every token.
+pub(super) const MAX_LEEWAY_SECONDS: u64 = 300;
+pub(super) const DEFAULT_LEEWAY_SECONDS: u64 = 60;
+/// The claim of a token that says whose it is.
+pub(super) const DEFAULT_AGENT_CLAIM: &str = "sub";

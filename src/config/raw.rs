@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::config::ToolMode;
 use crate::config::audit::{RawAudit, RawTelemetry};
+use crate::config::auth::RawAuth;
 use crate::config::bounds::{RawCache, RawLimits, RawRates};
 use crate::config::clients::RawClient;
 use crate::config::document::Node;
@@ -78,6 +79,8 @@ pub(super) struct RawConfig {
 
     /// Tells others of every call.
     pub(super) telemetry: Option<RawTelemetry>,
+    /// Who may ask over HTTP.
+    pub(super) auth: Option<Located<RawAuth>>,
 
     /// Toolboxes by name: each a described set of servers that is opened as one.
     pub(super) toolboxes: Option<Entries<RawToolbox>>,
@@ -305,6 +308,7 @@ impl RawConfig {
             telemetry: fields
                 .take("telemetry")
                 .and_then(|node| object(&node, reader, RawTelemetry::read)),
+            auth: fields.take("auth").and_then(|node| located(&node, reader, RawAuth::read)),
             toolboxes: fields.take("toolboxes").map(|node| named(&node, reader, RawToolbox::read)),
             mcp_servers: fields.take("mcpServers").map(|node| servers(&node, reader)),
             categories: fields
@@ -398,7 +402,7 @@ impl RawServer {
             env: fields.take("env").map(|node| environment(&node, reader)),
             cwd: fields.take("cwd").and_then(|node| reader.string(&node)),
             url: fields.take("url").and_then(|node| reader.string(&node)),
-            headers: fields.take("headers").map(|node| headers(&node, reader)),
+            headers: fields.take("headers").map(|node| named_texts(&node, reader)),
             tool_filters: fields.take("toolFilters").and_then(|node| reader.strings(&node)),
             overrides: fields.take("overrides").map(|node| named(&node, reader, RawOverride::read)),
             transport: fields.take("transport").and_then(|node| reader.string(&node)),
@@ -463,6 +467,16 @@ pub(super) fn object<T>(
     Some(value)
 }
 
+/// The same, with where it stands.
+fn located<T>(
+    node: &Node<'_>,
+    reader: &mut Reader<'_>,
+    read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,
+) -> Option<Located<T>> {
+    let value = object(node, reader, read)?;
+    Some(Located { value, spot: node.spot.clone() })
+}
+
 fn command(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<Vec<String>>> {
     let value = if let Value::Array(_) = node.value {
         let words = reader.strings(node)?;
@@ -498,7 +512,8 @@ pub(super) fn environment(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<S
     })
 }
 
-fn headers(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<Located<String>> {
+/// Reads an object of texts by names of the user's own.
+pub(super) fn named_texts(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<Located<String>> {
     entries(node, reader, |entry, reader| reader.string(&entry.node))
 }
 

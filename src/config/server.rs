@@ -114,11 +114,9 @@ pub(super) fn check(
                 args: all_args,
                 // Of a variable in both, `env` is the one that was meant for this program.
                 env: pairs(environment).chain(pairs(env.unwrap_or_default())).collect(),
-                cwd: match cwd {
-                    Some(cwd) => located_path(&cwd.value, places),
-                    None => places.folder.to_owned(),
-                },
+                cwd: folder(cwd, places),
                 inherit_env: inherit_env.is_some_and(|inherit| inherit.value),
+                withheld: [].into(),
             })
         }
     };
@@ -415,6 +413,12 @@ fn pairs(entries: Entries<String>) -> impl Iterator<Item = (String, String)> {
 /// folder of the file.
 pub(super) fn located_path(path: &str, places: &Places<'_>) -> PathBuf {
     absolute(places.folder, &with_home(path, places))
+}
+
+/// The folder that a program starts in.
+fn folder(cwd: Option<Located<String>>, places: &Places<'_>) -> PathBuf {
+    let cwd = cwd.map(|cwd| located_path(&cwd.value, places));
+    cwd.unwrap_or_else(|| places.folder.to_owned())
 }
 
 pub(super) fn with_home(path: &str, places: &Places<'_>) -> String {

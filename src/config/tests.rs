@@ -80,10 +80,14 @@ fn check_beside(case: &Path, extension: &str, actual: &str) {
     assert_eq!(expected, actual, "{}", case.display());
 }
 
+fn case_env() -> BTreeMap<String, String> {
+    env(&[("SET", "value"), ("EMPTY", ""), ("TOKEN", "a-token-of-an-agent")])
+}
+
 fn case(path: &Path) -> Result<Loaded, Report> {
     let text = fs::read_to_string(path).unwrap();
     let name = Path::new(path.file_name().unwrap());
-    parse(&text, name, Path::new("/project"), &env(&[("SET", "value"), ("EMPTY", "")]))
+    parse(&text, name, Path::new("/project"), &case_env())
 }
 
 #[test]

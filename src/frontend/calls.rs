@@ -117,7 +117,7 @@ where
         return Box::pin(running.accompany(session, asked, reply));
     }
     Box::pin(async move {
-        let running = match session.host().parked.resume(&asked).await {
+        let running = match session.host().parked.resume(&session, &asked).await {
             Some(Ok(running)) => running,
             Some(Err(refusal)) => return send(reply, refusal).await,
             None => Running::new(&session, &asked, work),

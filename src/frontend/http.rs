@@ -10,6 +10,7 @@
 //! Who asks is found out from the head of a request ([`identity`]) before anything else.
 
 mod connections;
+mod cors;
 mod drain;
 mod endpoint;
 mod headers;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{any, get};
 use hyper::StatusCode;
 use tokio::net::TcpListener;
@@ -38,10 +40,12 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::frontend::Host;
 use crate::frontend::http::drain::UnderWay;
+use crate::frontend::http::identity::{Identity, WELL_KNOWN};
 use crate::frontend::http::response::{Refusal, Reply};
 use crate::frontend::http::sessions::Sessions;
 
 pub use crate::frontend::http::drain::Ending;
+pub use crate::frontend::http::identity::Door;
 
 /// Where agents are served.
 pub const ENDPOINT: &str = "/mcp";
@@ -56,9 +60,17 @@ const INVALID_REQUEST: i64 = -32600;
 const INTERNAL_ERROR: i64 = -32603;
 
 /// Serves agents that come to `listener` until the end.
-pub async fn serve(host: Host, listener: TcpListener, tasks: &TaskTracker, ending: Ending) {
+pub async fn serve(
+    host: Host,
+    listener: TcpListener,
+    door: Door,
+    tasks: &TaskTracker,
+    ending: Ending,
+) {
     let Ending { draining, grace, shutdown } = ending;
+    let identity = Identity::new(&host, listener.local_addr().ok(), door, &shutdown);
     let server = Arc::new(Server {
+        identity,
         under_way: UnderWay::new(draining),
         sessions: Sessions::default(),
         connections: TaskTracker::new(),
@@ -67,6 +79,7 @@ pub async fn serve(host: Host, listener: TcpListener, tasks: &TaskTracker, endin
         shutdown,
         host,
     });
+    server.host.gateways.keep_eager();
     let router = router(&server);
     let most = server.host.gateways.config().http.max_connections;
     let mut sweep = interval(SWEEP);
@@ -94,6 +107,7 @@ pub async fn serve(host: Host, listener: TcpListener, tasks: &TaskTracker, endin
 /// What all connections share.
 struct Server {
     host: Host,
+    identity: Identity,
     under_way: UnderWay,
     sessions: Sessions,
     connections: TaskTracker,
@@ -108,6 +122,9 @@ fn router(server: &Arc<Server>) -> Router {
     Router::new()
         .route(ENDPOINT, any(endpoint::everything))
         .route("/mcp/{toolbox}", any(endpoint::one_toolbox))
+        .route(WELL_KNOWN, get(endpoint::metadata))
+        .route("/.well-known/oauth-protected-resource/{*path}", get(endpoint::metadata))
+        .layer(from_fn_with_state(Arc::clone(server), cors::allow))
         .route("/health", get(health::alive))
         .route("/ready", get(health::ready))
         .route("/metrics", get(health::metrics))

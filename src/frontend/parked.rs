@@ -3,7 +3,7 @@
 //! The server waits for its answer within the call; the agent is answered that input is required,
 //! with a `requestState` that leads back here, and makes its request again with the answer
 //! (2026-07-28, basic/patterns/mrtr). The state is signed, good for one use by a request like the
-//! first, and expires; the call that it leads to is then cancelled at the server.
+//! first of the same caller, and expires; the call that it leads to is then cancelled at the server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +18,7 @@ use crate::frontend::calls::{QUESTION, Running, input_required};
 use crate::frontend::dispatch::Asked;
 use crate::frontend::session::Session;
 use crate::gateway::Question;
+use crate::name::{AgentName, ToolboxName};
 use crate::raw::Raw;
 use crate::wire::incoming::error_object;
 
@@ -63,7 +64,7 @@ impl AllParked {
     ) -> Raw {
         let ticket = session.host().next_ticket();
         let options = SealOptions::new().ttl(PATIENCE);
-        let binding = binding(asked);
+        let binding = binding(session, asked);
         let sealed = self
             .codec
             .seal_with(ticket.to_string().as_bytes(), &options.associated_data(binding.as_bytes()));
@@ -87,17 +88,26 @@ impl AllParked {
 
     /// The work that a request goes on with; `None` when it is a request of its own, an error when
     /// what it wants to go on with is not there.
-    pub(crate) async fn resume(&self, asked: &Asked) -> Option<Result<Running, Outcome>> {
+    pub(crate) async fn resume(
+        &self,
+        session: &Session,
+        asked: &Asked,
+    ) -> Option<Result<Running, Outcome>> {
         let state: String = asked.param("requestState")?.parse().ok()?;
         let sealed = state.strip_prefix(PREFIX)?;
-        Some(self.take(asked, sealed).await)
+        Some(self.take(session, asked, sealed).await)
     }
 
-    async fn take(&self, asked: &Asked, sealed: &str) -> Result<Running, Outcome> {
+    async fn take(
+        &self,
+        session: &Session,
+        asked: &Asked,
+        sealed: &str,
+    ) -> Result<Running, Outcome> {
         let refuse = |reason: &str| {
             Outcome::Error(error_object(INVALID_PARAMS, &format!("`requestState` {reason}"), None))
         };
-        let opened = self.codec.open_with(sealed, binding(asked).as_bytes());
+        let opened = self.codec.open_with(sealed, binding(session, asked).as_bytes());
         let ticket = opened.map_err(|error| match error {
             RequestStateError::Expired => refuse("has expired: make the request anew"),
             _ => refuse("is not what was given for this request"),
@@ -116,9 +126,18 @@ impl AllParked {
     }
 }
 
-/// What a state is good for: a request of the same method about the same thing. The ticket in it
-/// leads to one call, so what else the request says does not matter.
-fn binding(asked: &Asked) -> String {
+/// What a state is good for: a request of the same caller, of the same method and about the same
+/// thing. The ticket in it leads to one call, so what else the request says does not matter.
+fn binding(session: &Session, asked: &Asked) -> String {
     let of = |key| asked.param(key).map(|value| value.as_str().into_owned()).unwrap_or_default();
-    format!("{} {}{}", asked.method, of("name"), of("uri"))
+    let caller = session.caller();
+    // Quoted as they are, no two callers are spelled alike.
+    format!(
+        "{:?} {:?} {} {}{}",
+        caller.agent.as_ref().map(AgentName::as_str),
+        caller.toolbox.as_ref().map(ToolboxName::as_str),
+        asked.method,
+        of("name"),
+        of("uri")
+    )
 }

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::backend::{AgentId, Pool, PoolOptions};
 use crate::config::{Config, ToolMode};
 use crate::gateway::caching::Stores;
+use crate::gateway::eager::{Down, Eager};
 use crate::gateway::limiting::Bounds;
 use crate::gateway::{Caller, Gateway};
 use crate::observe::{Guest, Observer};
@@ -50,6 +51,10 @@ pub(crate) struct Terms {
 
 struct State {
     served: Served,
+    /// Whether gateways start their eager servers when they are made.
+    is_eager: bool,
+    /// The eager servers that are kept whoever comes.
+    kept: Option<Eager>,
     /// The gateways there are, and where each is told of when it is replaced.
     made: HashMap<Audience, watch::Sender<Arc<Gateway>>>,
 }
@@ -84,12 +89,32 @@ impl Gateways {
                 stores: Stores::default(),
             },
             tasks: tasks.clone(),
-            state: Mutex::new(State { served: Served::new(config), made: HashMap::new() }),
+            state: Mutex::new(State {
+                served: Served::new(config),
+                is_eager: false,
+                kept: None,
+                made: HashMap::new(),
+            }),
         }
     }
 
     fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lets every agent find the eager servers running, from when it comes.
+    pub fn start_eager(&self) {
+        self.state(|state| state.is_eager = true);
+    }
+
+    /// Starts the eager servers now, whoever comes, and keeps them running.
+    pub fn keep_eager(&self) {
+        self.state(|state| state.kept = Some(Eager::new(&state.served.config, &self.common.pool)));
+    }
+
+    /// Those that are kept and not up.
+    pub fn down(&self) -> Vec<Down> {
+        self.state(|state| state.kept.as_ref().map(Eager::down).unwrap_or_default())
     }
 
     /// The configuration that is being served.
@@ -137,7 +162,7 @@ impl Gateways {
             caller: caller.clone(),
             capabilities: Bytes::copy_from_slice(capabilities.as_bytes()),
         };
-        self.state(|State { served, made }| {
+        self.state(|State { served, made, is_eager, kept: _ }| {
             let mut key = audience(&capabilities);
             if made.len() >= MAX_GATEWAYS && !made.contains_key(&key) {
                 made.retain(|_, slot| slot.receiver_count() > 0);
@@ -146,7 +171,13 @@ impl Gateways {
                     key = audience(&capabilities);
                 }
             }
-            let new = || watch::channel(Arc::new(self.make(served, caller, &capabilities, None))).0;
+            let new = || {
+                let gateway = self.make(served, caller, &capabilities, None);
+                if *is_eager {
+                    gateway.start_eager(&self.tasks);
+                }
+                watch::channel(Arc::new(gateway)).0
+            };
             f(made.entry(key).or_insert_with(new))
         })
     }
@@ -200,11 +231,18 @@ impl Gateways {
                 slot.send_replace(Arc::clone(&gateway));
                 replaced.push((before, gateway));
             }
+            if state.kept.is_some() {
+                // Those that are kept on are in both for a moment.
+                state.kept = Some(Eager::new(&served.config, &self.common.pool));
+            }
             state.served = served;
             replaced
         });
         for (before, gateway) in replaced {
             gateway.succeed(&before, &self.tasks);
+            if self.state(|state| state.is_eager) {
+                gateway.start_eager(&self.tasks);
+            }
         }
     }
 

@@ -16,6 +16,7 @@ fn config(filters: &[&str]) -> Config {
             env: std::collections::BTreeMap::new(),
             cwd: PathBuf::from("/"),
             inherit_env: false,
+            withheld: [].into(),
         })
     };
     let server = |name: &str| ServerConfig {

@@ -2,8 +2,10 @@
 saw, one JSON object a line.
 
     python python_client.py <mode> <toolbox> <server> <tool> <json-arguments> -- <command> [argument...]
+    python python_client.py <mode> <toolbox> <server> <tool> <json-arguments> -- <url>
 
-`dynamic` calls the tool by the name that opening registers, `proxy` calls it through `use_tool`.
+`dynamic` calls the tool by the name that opening registers, `proxy` calls it through `use_tool`, and
+`direct` by its own name, without opening anything.
 The SDK negotiates the era by itself: it probes `server/discover` and falls back to `initialize`.
 """
 
@@ -34,7 +36,10 @@ async def main(mode, toolbox, server, tool, arguments, command):
         if isinstance(message, ToolListChangedNotification):
             changed.set()
 
-    parameters = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
+    if command[0].startswith("http://"):
+        parameters = command[0]
+    else:
+        parameters = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
     info = Implementation(name="python-test-agent", version="1.0.0")
     async with Client(parameters, client_info=info, message_handler=on_message) as client:
 
@@ -48,13 +53,16 @@ async def main(mode, toolbox, server, tool, arguments, command):
             instructions=client.instructions,
         )
         say("tools", names=await names())
-        opened = await client.call_tool("open_toolbox", {"toolbox": toolbox})
-        say("opened", result=plain(opened))
+        if mode != "direct":
+            opened = await client.call_tool("open_toolbox", {"toolbox": toolbox})
+            say("opened", result=plain(opened))
         if mode == "dynamic":
             await asyncio.wait_for(changed.wait(), LIST_CHANGED_TIMEOUT)
         say("tools_after", names=await names())
         if mode == "dynamic":
             name, wrapped = f"{toolbox}__{server}__{tool}", arguments
+        elif mode == "direct":
+            name, wrapped = tool, arguments
         else:
             path = {"toolbox": toolbox, "server": server, "tool": tool}
             name, wrapped = "use_tool", {"tool": path, "arguments": arguments}
@@ -63,6 +71,8 @@ async def main(mode, toolbox, server, tool, arguments, command):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 8 or sys.argv[1] not in ("dynamic", "proxy") or sys.argv[6] != "--":
-        sys.exit("usage: <dynamic|proxy> <toolbox> <server> <tool> <json-arguments> -- <command>...")
+    if len(sys.argv) < 8 or sys.argv[1] not in ("dynamic", "proxy", "direct") or sys.argv[6] != "--":
+        sys.exit(
+            "usage: <dynamic|proxy|direct> <toolbox> <server> <tool> <json-arguments> -- <command or url>..."
+        )
     asyncio.run(main(*sys.argv[1:5], json.loads(sys.argv[5]), sys.argv[7:]))

@@ -2,20 +2,33 @@
 // what it saw, one JSON object a line.
 //
 //   node typescript.mjs <sdk> <mode> <toolbox> <server> <tool> <json-arguments> -- <command> [argument...]
+//   node typescript.mjs <sdk> <mode> <toolbox> <server> <tool> <json-arguments> -- <url>
 //
 // `v1` is the SDK that only knows `initialize`; `v2` is the client package as it comes, which does
 // not probe either; `v2-auto` is the same, which probes `server/discover` on a process of its own.
-// `dynamic` calls the tool by the name that opening registers, `proxy` calls it through `use_tool`.
+// `dynamic` calls the tool by the name that opening registers, `proxy` calls it through `use_tool`,
+// and `direct` by its own name, without opening anything.
 
 import { createRequire } from 'node:module';
 
 const require = createRequire(new URL('../../.test-env/node/package.json', import.meta.url));
 const sdks = {
-    v1: ['@modelcontextprotocol/sdk/client/index.js', '@modelcontextprotocol/sdk/client/stdio.js', {}],
-    v2: ['@modelcontextprotocol/client', '@modelcontextprotocol/client/stdio', {}],
+    v1: [
+        '@modelcontextprotocol/sdk/client/index.js',
+        '@modelcontextprotocol/sdk/client/stdio.js',
+        '@modelcontextprotocol/sdk/client/streamableHttp.js',
+        {},
+    ],
+    v2: [
+        '@modelcontextprotocol/client',
+        '@modelcontextprotocol/client/stdio',
+        '@modelcontextprotocol/client',
+        {},
+    ],
     'v2-auto': [
         '@modelcontextprotocol/client',
         '@modelcontextprotocol/client/stdio',
+        '@modelcontextprotocol/client',
         { versionNegotiation: { mode: 'auto' } },
     ],
 };
@@ -23,15 +36,16 @@ const sdks = {
 const LIST_CHANGED_TIMEOUT = 10_000;
 
 const [sdk, mode, toolbox, server, tool, json, dashes, command, ...args] = process.argv.slice(2);
-if (!(sdk in sdks) || !['dynamic', 'proxy'].includes(mode) || dashes !== '--' || !command) {
+if (!(sdk in sdks) || !['dynamic', 'proxy', 'direct'].includes(mode) || dashes !== '--' || !command) {
     console.error(
-        'usage: <v1|v2|v2-auto> <dynamic|proxy> <toolbox> <server> <tool> <json-arguments> -- <command>...',
+        'usage: <v1|v2|v2-auto> <dynamic|proxy|direct> <toolbox> <server> <tool> <json-arguments> -- <command or url>...',
     );
     process.exit(2);
 }
-const [clientModule, stdioModule, options] = sdks[sdk];
+const [clientModule, stdioModule, httpModule, options] = sdks[sdk];
 const { Client } = require(clientModule);
 const { StdioClientTransport } = require(stdioModule);
+const { StreamableHTTPClientTransport } = require(httpModule);
 
 const say = (event, fields = {}) => console.log(JSON.stringify({ event, ...fields }));
 const names = (tools) => tools.map(({ name }) => name);
@@ -48,13 +62,20 @@ const timeout = () =>
 
 const client = new Client(
     { name: 'typescript-test-agent', version: '1.0.0' },
-    { ...options, listChanged: { tools: { autoRefresh: true, onChanged: listChanged } } },
+    // It would list again after its own end.
+    mode === 'direct'
+        ? options
+        : { ...options, listChanged: { tools: { autoRefresh: true, onChanged: listChanged } } },
 );
-const transport = new StdioClientTransport({ command, args, env: process.env });
+const transport = command.startsWith('http://')
+    ? new StreamableHTTPClientTransport(new URL(command))
+    : new StdioClientTransport({ command, args, env: process.env });
 // The first SDK tells what was negotiated to its transport only.
 let protocol = null;
+const takeVersion = transport.setProtocolVersion?.bind(transport);
 transport.setProtocolVersion = (version) => {
     protocol = version;
+    takeVersion?.(version);
 };
 await client.connect(transport);
 say('connected', {
@@ -64,19 +85,23 @@ say('connected', {
 });
 say('tools', { names: names((await client.listTools()).tools) });
 
-const opened = await client.callTool({ name: 'open_toolbox', arguments: { toolbox } });
-say('opened', { result: opened });
+if (mode !== 'direct') {
+    const opened = await client.callTool({ name: 'open_toolbox', arguments: { toolbox } });
+    say('opened', { result: opened });
+}
 if (mode === 'dynamic') {
     say('tools_after', { names: names(await Promise.race([changed, timeout()])) });
 } else {
     say('tools_after', { names: names((await client.listTools()).tools) });
 }
 
-const called =
-    mode === 'dynamic'
-        ? { name: `${toolbox}__${server}__${tool}`, arguments: JSON.parse(json) }
-        : { name: 'use_tool', arguments: { tool: { toolbox, server, tool }, arguments: JSON.parse(json) } };
+const called = {
+    dynamic: { name: `${toolbox}__${server}__${tool}`, arguments: JSON.parse(json) },
+    proxy: { name: 'use_tool', arguments: { tool: { toolbox, server, tool }, arguments: JSON.parse(json) } },
+    direct: { name: tool, arguments: JSON.parse(json) },
+}[mode];
 say('called', { name: called.name, result: await client.callTool(called) });
 
+await transport.terminateSession?.();
 await client.close();
 say('closed');

@@ -13,6 +13,7 @@ fn every_command_has_help() {
         "check",
         "list",
         "call",
+        "token",
         "cache",
         "stats",
         "import",

@@ -77,6 +77,67 @@ fn every_client_calls_through_in_proxy_mode() {
     }
 }
 
+/// What every client sees at a path of what is served over HTTP in this mode.
+fn over_http(
+    mode: &str,
+    path: &str,
+    client_mode: fn(Sdk) -> &'static str,
+    check: impl Fn(Sdk, &Seen),
+) {
+    let bench = bench(mode);
+    let (_program, http) = bench.http();
+    let url = format!("http://{}{path}", http.0);
+    for sdk in Sdk::ALL {
+        let tool = ["math", "calc", "add"];
+        let seen = Seen(bench.sdk_at(&url, sdk, client_mode(sdk), tool, json!({ "a": 1.5 })));
+        check(sdk, &seen);
+        assert_called(&seen, sdk);
+    }
+}
+
+/// A client that asks for the modern era gets it here, where each request is in an era of its own.
+#[test]
+fn every_client_gets_tools_as_its_era_allows_in_dynamic_mode_over_http() {
+    let mode = |sdk: Sdk| if sdk.probes() { "proxy" } else { "dynamic" };
+    over_http("dynamic", "/mcp", mode, |sdk, seen| {
+        let (protocol, tools) = if sdk.probes() {
+            ("2026-07-28", json!(["open_toolbox", "use_tool"]))
+        } else {
+            ("2025-11-25", json!(["open_toolbox", "math__calc__add", "math__calc__count"]))
+        };
+        assert_eq!(seen.event("connected")["protocol"], protocol, "{sdk:?}");
+        assert_eq!(seen.event("tools_after")["names"], tools, "{sdk:?}");
+    });
+}
+
+#[test]
+fn every_client_calls_through_over_http() {
+    over_http(
+        "proxy",
+        "/mcp",
+        |_| "proxy",
+        |sdk, seen| {
+            let expected = if sdk.probes() { "2026-07-28" } else { "2025-11-25" };
+            assert_eq!(seen.event("connected")["protocol"], expected, "{sdk:?}");
+        },
+    );
+}
+
+/// Whatever the mode, and in the era that the client would like best.
+#[test]
+fn every_client_gets_all_tools_of_one_toolbox_over_http() {
+    over_http(
+        "dynamic",
+        "/mcp/math",
+        |_| "direct",
+        |sdk, seen| {
+            let expected = if sdk.probes() { "2026-07-28" } else { "2025-11-25" };
+            assert_eq!(seen.event("connected")["protocol"], expected, "{sdk:?}");
+            assert_eq!(seen.event("tools")["names"], json!(["add", "count"]), "{sdk:?}");
+        },
+    );
+}
+
 fn reach_a_real_server(mode: &str) {
     let everything = json!({ "command": npm("mcp-server-everything"), "args": ["stdio"] });
     let bench = Bench::new().set("toolMode", mode.into()).server("box", "everything", everything);

@@ -14,8 +14,10 @@ use std::time::Duration;
 pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod http;
+pub(crate) mod issuer;
 pub(crate) mod process;
 pub(crate) mod real;
+pub(crate) mod signer;
 pub(crate) mod snapshot;
 
 pub(crate) use agent::{Agent, RequestId, Response};

@@ -42,6 +42,7 @@ fn defaults_are_as_documented() {
                 env: [].into(),
                 cwd: "/project".into(),
                 inherit_env: false,
+                withheld: [].into(),
             }),
             tool_filters: Vec::new(),
             include: None,

@@ -5,6 +5,7 @@ use std::fs;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
+use crate::config::auth::{RawAuth, RawJwt, RawToken};
 use crate::config::bounds::{RawCache, RawLimits, RawRates};
 use crate::config::clients::RawClient;
 use crate::config::document::{self, Node};
@@ -56,6 +57,9 @@ fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(properties("/definitions/Cache"), known(RawCache::read));
     assert_eq!(properties("/definitions/Toolbox"), known(RawToolbox::read));
     assert_eq!(properties("/definitions/Client"), known(RawClient::read));
+    assert_eq!(properties("/properties/auth"), known(RawAuth::read));
+    assert_eq!(properties("/definitions/Jwt"), known(RawJwt::read));
+    assert_eq!(properties("/definitions/Token"), known(RawToken::read));
     assert_eq!(properties("/definitions/Server"), known(RawServer::read));
     assert_eq!(properties("/definitions/Category"), known(RawCategory::read));
     assert_eq!(properties("/definitions/Category/properties/tools"), known(RawCategoryTools::read));

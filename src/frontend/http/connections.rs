@@ -55,7 +55,8 @@ async fn serve(stream: TcpStream, router: Router, server: Arc<Server>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages may wait");
     }
-    let bounds = server.host.gateways.config().http;
+    let config = server.host.gateways.config();
+    let bounds = &config.http;
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // There may be 100 headers at most.

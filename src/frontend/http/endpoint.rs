@@ -17,7 +17,7 @@ use crate::frontend::http::message::Message;
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
 use crate::frontend::http::sessions::{self, Connected};
 use crate::frontend::http::stream::{self, Reader};
-use crate::frontend::http::{INVALID_REQUEST, Server, identity};
+use crate::frontend::http::{self, INVALID_REQUEST, Server};
 use crate::gateway::Caller;
 use crate::name::ToolboxName;
 
@@ -38,10 +38,20 @@ pub(crate) async fn one_toolbox(
     server.answer(request, Some(ToolboxName::new(&toolbox))).await
 }
 
+/// What clients may know of how to get a token.
+pub(crate) async fn metadata(State(server): State<Arc<Server>>, request: Request) -> Reply {
+    let (head, _) = request.into_parts();
+    match server.identity.metadata(&head) {
+        Ok(Some(reply)) => reply,
+        Ok(None) => http::nothing().await,
+        Err(refusal) => refusal.reply(None),
+    }
+}
+
 impl Server {
     async fn answer(&self, request: Request, toolbox: Option<ToolboxName>) -> Reply {
-        let (head, body) = request.into_parts();
-        let caller = match identity::caller(&head) {
+        let (mut head, body) = request.into_parts();
+        let caller = match self.identity.caller(&mut head).await {
             Ok(caller) => Caller { toolbox, ..caller },
             Err(reply) => return reply,
         };

@@ -6,22 +6,38 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use bytes::Bytes;
 use hyper::StatusCode;
+use hyper::http::request::Parts;
 use serde_json::{Value, json};
 
 use crate::frontend::http::response::{self, Reply};
-use crate::frontend::http::{Server, identity};
+use crate::frontend::http::{Server, origin};
+use crate::gateway::Down;
 
 /// We are, or nobody would say so.
 pub(crate) async fn alive() -> Reply {
     response::message(StatusCode::OK, Bytes::from_static(br#"{"status":"alive"}"#))
 }
 
-/// Whether agents can be served.
-pub(crate) async fn ready(State(server): State<Arc<Server>>) -> Reply {
+/// Whether agents can be served. Which servers are missing is for those alone who may come here.
+pub(crate) async fn ready(State(server): State<Arc<Server>>, head: Parts) -> Reply {
     if server.under_way.is_ending() {
         return not_ready(&json!({ "status": "draining" }));
     }
-    response::message(StatusCode::OK, Bytes::from_static(br#"{"status":"ready"}"#))
+    let down = server.host.gateways.down();
+    if down.is_empty() {
+        return response::message(StatusCode::OK, Bytes::from_static(br#"{"status":"ready"}"#));
+    }
+    let mut why = json!({ "status": "starting" });
+    if origin::check(&head, &server.host.gateways.config().http).is_ok() {
+        why["servers"] = down.iter().map(said).collect();
+    }
+    not_ready(&why)
+}
+
+/// What is said of a server that is not up; the log has the rest.
+fn said(Down { at, has_failed }: &Down) -> Value {
+    let state = if *has_failed { "failed" } else { "starting" };
+    json!({ "toolbox": at.toolbox.as_str(), "server": at.server.as_str(), "state": state })
 }
 
 fn not_ready(why: &Value) -> Reply {
@@ -30,9 +46,9 @@ fn not_ready(why: &Value) -> Reply {
 
 /// Counts and times, for those who may ask anything at all.
 pub(crate) async fn metrics(State(server): State<Arc<Server>>, request: Request) -> Reply {
-    let (head, _) = request.into_parts();
-    match identity::caller(&head) {
-        Ok(_) => response::metrics(server.host.gateways.observer().render()),
+    let (mut head, _) = request.into_parts();
+    match server.identity.may_see_figures(&mut head).await {
+        Ok(()) => response::metrics(server.host.gateways.observer().render()),
         Err(refusal) => refusal,
     }
 }

@@ -1,20 +1,211 @@
-//! Who asks: from the head of a request to the caller, or to what is said instead of an answer.
+//! Who asks over HTTP: from the head of a request to the caller, or to what is said instead of an
+//! answer.
+//!
+//! A token is one that was given to an agent, of which we have the hash ([`AuthConfig`]), or a signed
+//! one of an authorization server ([`jwt`]). It is taken out of the request here, so that nothing
+//! behind this module can pass it on. It comes in a header or not at all.
 
-use hyper::StatusCode;
+mod bearer;
+mod challenge;
+mod issuer;
+mod jwt;
+mod keys;
+#[cfg(test)]
+#[path = "../../../tests/it/support/signer.rs"]
+mod signer;
+#[cfg(test)]
+mod signing;
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use hyper::http::request::Parts;
+use subtle::ConstantTimeEq;
+use tokio_util::sync::CancellationToken;
 
+use crate::config::{Anonymous, AuthConfig, Config, TokenConfig, token_digest};
+use crate::frontend::Host;
+use crate::frontend::http::identity::bearer::Presented;
+use crate::frontend::http::identity::challenge::{Denied, Resource};
+use crate::frontend::http::identity::issuer::Issuer;
+use crate::frontend::http::identity::jwt::Jwt;
+use crate::frontend::http::origin;
 use crate::frontend::http::response::{Refusal, Reply};
-use crate::frontend::http::{INVALID_REQUEST, origin};
-use crate::gateway::Caller;
+use crate::gateway::{Caller, Gateways};
+use crate::name::AgentName;
 
-/// Who asks.
-#[expect(clippy::result_large_err, reason = "it is the response itself, made once")]
-pub(crate) fn caller(head: &Parts) -> Result<Caller, Reply> {
-    if !origin::is_local(head) {
-        let message = "only programs of this machine are served: Host and Origin, if there is one, \
-                       must be a loopback address or localhost";
-        let refusal = Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message);
-        return Err(refusal.reply(None));
-    }
-    Ok(Caller::NOBODY)
+pub(crate) use crate::frontend::http::identity::challenge::WELL_KNOWN;
+
+/// How many agents are remembered to have been here.
+const MAX_MET: usize = 10_000;
+
+/// Who may come in where the configuration does not say.
+#[derive(Clone, Debug, Default)]
+pub struct Door {
+    /// The agent that those are who have no token, in place of what the configuration says.
+    pub agent: Option<AgentName>,
+    /// Whether whoever comes is served where the configuration asks for no token.
+    pub is_open: bool,
 }
+
+/// Finds out who asks.
+pub(crate) struct Identity {
+    gateways: Arc<Gateways>,
+    door: Door,
+    /// Whether only programs of this machine can reach us.
+    is_local: bool,
+    /// The rules of the configuration that is being served.
+    rules: Mutex<Option<(Arc<Config>, Arc<Rules>)>>,
+    /// Who has been here.
+    met: Mutex<HashSet<AgentName>>,
+    host: Host,
+    shutdown: CancellationToken,
+}
+
+/// What one configuration says.
+#[derive(Default)]
+struct Rules {
+    /// `None`: it asks nobody for a token.
+    auth: Option<AuthConfig>,
+    jwt: Option<Jwt>,
+}
+
+impl Identity {
+    /// Nothing is asked of an issuer yet.
+    pub(crate) fn new(
+        host: &Host,
+        address: Option<SocketAddr>,
+        door: Door,
+        shutdown: &CancellationToken,
+    ) -> Self {
+        Self {
+            gateways: Arc::clone(&host.gateways),
+            door,
+            is_local: address.is_some_and(|address| address.ip().is_loopback()),
+            rules: Mutex::default(),
+            met: Mutex::default(),
+            host: host.clone(),
+            shutdown: shutdown.clone(),
+        }
+    }
+
+    /// Who asks, or what is said instead of an answer. The token is taken out of the request.
+    pub(crate) async fn caller(&self, head: &mut Parts) -> Result<Caller, Reply> {
+        let presented = bearer::take(&mut head.headers);
+        self.check_origin(head).map_err(|refusal| refusal.reply(None))?;
+        let rules = self.rules();
+        let resource = rules.resource(head);
+        match self.agent(&rules, presented, &resource).await {
+            Ok(agent) => {
+                if let Some(agent) = &agent {
+                    self.meet(agent);
+                }
+                Ok(Caller { agent, toolbox: None })
+            }
+            Err(denied) => Err(resource.refuse(denied)),
+        }
+    }
+
+    /// Whether who asks may see the figures: anybody of this machine where no other can reach us,
+    /// else whoever may ask anything.
+    pub(crate) async fn may_see_figures(&self, head: &mut Parts) -> Result<(), Reply> {
+        if self.is_local {
+            return self.check_origin(head).map_err(|refusal| refusal.reply(None));
+        }
+        self.caller(head).await.map(drop)
+    }
+
+    /// What a client may know of how to get a token (RFC 9728); nothing where signed tokens are
+    /// not taken.
+    pub(crate) fn metadata(&self, head: &Parts) -> Result<Option<Reply>, Refusal> {
+        self.check_origin(head)?;
+        let rules = self.rules();
+        Ok(rules.jwt.as_ref().and_then(|jwt| challenge::metadata(head, &jwt.config)))
+    }
+
+    /// Refuses what is not for us, or comes from a page that may not ask us.
+    fn check_origin(&self, head: &Parts) -> Result<(), Refusal> {
+        origin::check(head, &self.gateways.config().http)
+    }
+
+    async fn agent(
+        &self,
+        rules: &Rules,
+        presented: Presented,
+        resource: &Resource<'_>,
+    ) -> Result<Option<AgentName>, Denied> {
+        let Some(auth) = &rules.auth else {
+            let agent = self.door.agent.clone();
+            return if self.door.is_open { Ok(agent) } else { Err(Denied::Missing) };
+        };
+        match presented {
+            Presented::Nothing => match (&auth.anonymous, &self.door.agent) {
+                (Anonymous::Refused, _) => Err(Denied::Missing),
+                (Anonymous::Nameless, named) => Ok(named.clone()),
+                (Anonymous::Named(_), Some(named)) | (Anonymous::Named(named), None) => {
+                    Ok(Some(named.clone()))
+                }
+            },
+            Presented::Other => Err(Denied::Missing),
+            Presented::Malformed => Err(Denied::Malformed),
+            Presented::Token(token) => {
+                if let Some(agent) = holder(&auth.tokens, &token) {
+                    return Ok(Some(agent.clone()));
+                }
+                let Some(jwt) = &rules.jwt else { return Err(Denied::Invalid) };
+                jwt.agent(&token, resource.of_toolbox().as_deref()).await.map(Some)
+            }
+        }
+    }
+
+    /// What the configuration says that is being served now.
+    fn rules(&self) -> Arc<Rules> {
+        let config = self.gateways.config();
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, rules)) = &*rules
+            && Arc::ptr_eq(of, &config)
+        {
+            return Arc::clone(rules);
+        }
+        let before = rules.as_ref().and_then(|(_, rules)| rules.jwt.as_ref());
+        let jwt = config.auth.as_ref().and_then(|auth| auth.jwt.as_ref()).map(|jwt| {
+            // Keys of the same issuer need not be asked for again.
+            let same = before.filter(|before| before.is_of_the_issuer_of(jwt));
+            let issuer = same.map_or_else(
+                || Arc::new(Issuer::new(jwt, &self.host.tasks, &self.shutdown)),
+                |same| Arc::clone(&same.issuer),
+            );
+            Jwt { config: jwt.clone(), issuer }
+        });
+        let made = Arc::new(Rules { auth: config.auth.clone(), jwt });
+        *rules = Some((config, Arc::clone(&made)));
+        made
+    }
+
+    /// Says in the log that an agent is here, once.
+    fn meet(&self, agent: &AgentName) {
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        if met.len() < MAX_MET && met.insert(agent.clone()) {
+            tracing::info!(%agent, "an agent asks for the first time");
+        }
+    }
+}
+
+impl Rules {
+    fn resource<'a>(&'a self, head: &'a Parts) -> Resource<'a> {
+        Resource::of(head, self.jwt.as_ref().map(|jwt| &jwt.config))
+    }
+}
+
+/// Whose token it is. All are compared, and each in constant time, so that how long it takes says
+/// nothing.
+fn holder<'a>(tokens: &'a [TokenConfig], token: &str) -> Option<&'a AgentName> {
+    let digest = token_digest(token);
+    tokens.iter().fold(None, |found, entry| {
+        if bool::from(entry.digest.ct_eq(&digest)) { Some(&entry.agent) } else { found }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,22 +1,57 @@
-//! Who may ask: programs of this machine. A page in a browser that has been led here by a name of
-//! its own (DNS rebinding) gives itself away by its `Host` or its `Origin`.
+//! Whence may be asked: from programs of this machine, and as the configuration says. A page in a
+//! browser that has been led here by a name of its own (DNS rebinding) gives itself away by its
+//! `Host` or its `Origin`.
 
 use std::net::IpAddr;
 
+use hyper::StatusCode;
 use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::{Authority, Uri};
 use hyper::http::{HeaderValue, request};
 
-/// Whether the request is meant for this machine, and comes from nowhere else.
-pub(crate) fn is_local(request: &request::Parts) -> bool {
+use crate::config::HttpConfig;
+use crate::frontend::http::INVALID_REQUEST;
+use crate::frontend::http::response::Refusal;
+
+/// Refuses what is not for us, or comes from a page.
+pub(crate) fn check(request: &request::Parts, allowed: &HttpConfig) -> Result<(), Refusal> {
+    if is_taken(request, allowed) {
+        return Ok(());
+    }
+    let message = "only programs of this machine are served: Host and Origin, if there is one, \
+                   must be a loopback address or localhost, or stand in http.allowedHosts and \
+                   http.allowedOrigins of the configuration";
+    Err(Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message))
+}
+
+/// Whether the request is meant for us, and comes from nowhere else.
+fn is_taken(request: &request::Parts, allowed: &HttpConfig) -> bool {
     let mut hosts = request.headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
         return false;
     };
+    let is_ours = |host: &Authority| is_loopback(host) || is_allowed_host(host, allowed);
     let target = request.uri.authority();
-    host.to_str().is_ok_and(|host| host.parse().is_ok_and(|host| is_loopback(&host)))
-        && target.is_none_or(is_loopback)
-        && request.headers.get_all(ORIGIN).iter().all(is_local_origin)
+    host.to_str().is_ok_and(|host| host.parse().is_ok_and(|host| is_ours(&host)))
+        && target.is_none_or(is_ours)
+        && request
+            .headers
+            .get_all(ORIGIN)
+            .iter()
+            .all(|origin| is_local_origin(origin) || is_allowed_origin(origin, allowed))
+}
+
+fn is_allowed_host(host: &Authority, allowed: &HttpConfig) -> bool {
+    !host.as_str().contains('@')
+        && allowed.allowed_hosts.iter().any(|known| {
+            let is_port = known.port_u16().is_none() || known.port_u16() == host.port_u16();
+            is_port && known.host().eq_ignore_ascii_case(host.host())
+        })
+}
+
+/// Whether the configuration says that pages of this origin may use us.
+pub(crate) fn is_allowed_origin(origin: &HeaderValue, allowed: &HttpConfig) -> bool {
+    allowed.allowed_origins.iter().any(|known| known.as_bytes() == origin.as_bytes())
 }
 
 fn is_local_origin(origin: &HeaderValue) -> bool {

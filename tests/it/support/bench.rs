@@ -180,6 +180,12 @@ impl Bench {
     pub(crate) fn http_with<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> (Program, Http) {
         const SAYS: &str = "http://";
         let args = ["--http", "127.0.0.1:0"].into_iter().chain(args);
+        self.http_with(["--http", "127.0.0.1:0"])
+    }
+
+    /// The same with these arguments to `serve`.
+    pub(crate) fn http_with<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> (Program, Http) {
+        const SAYS: &str = "serving MCP at http://";
         let program = Program(self.agent_with(args));
         program.0.wait_stderr("/mcp");
         let log = program.0.stderr();
@@ -206,6 +212,20 @@ impl Bench {
         arguments: Value,
     ) -> Vec<Value> {
         self.client(DEADLINE, sdk_client(sdk, mode, path, arguments)).json_lines()
+    }
+
+    /// The same against what serves at this URL, in one of the modes `dynamic`, `proxy` and `direct`.
+    pub(crate) fn sdk_at(
+        &self,
+        url: &str,
+        sdk: Sdk,
+        mode: &str,
+        path: [&str; 3],
+        arguments: Value,
+    ) -> Vec<Value> {
+        let mut client = sdk_client(sdk, mode, path, arguments);
+        client.arg(url);
+        finish_within(DEADLINE, self.equip(client), "").json_lines()
     }
 
     /// Runs a client, which takes the command of its server as its last arguments, against the

@@ -95,6 +95,16 @@ pub(crate) fn sdk_client(sdk: Sdk, mode: &str, path: [&str; 3], arguments: Value
     client
 }
 
+/// A client on the first TypeScript SDK that shows a token to the server at `url`, and looks for
+/// where to get one.
+#[track_caller]
+pub(crate) fn bearer_client(url: &str, token: &str) -> Command {
+    installed("node/node_modules/@modelcontextprotocol/sdk");
+    let mut node = command("node");
+    node.arg(manifest_dir().join("tests/clients/bearer.mjs")).args([url, token]);
+    node
+}
+
 /// A client that walks `tests/clients/everything.json` and takes the command of the server as its
 /// further arguments. It names things as the server itself does in the mode `plain`, and as the
 /// gateway does in `dynamic` and `proxy`.

@@ -15,6 +15,7 @@ fn stdio(change: impl FnOnce(&mut StdioLaunch)) -> Reach {
         env: [("TOKEN".to_owned(), "s3cret".to_owned())].into(),
         cwd: PathBuf::from("/work"),
         inherit_env: false,
+        withheld: [].into(),
     };
     change(&mut launch);
     Reach::Stdio(launch)

@@ -3,11 +3,15 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-fn is_taken(target: &str, headers: &[(&str, &str)]) -> bool {
+fn taken(target: &str, headers: &[(&str, &str)], allowed: &HttpConfig) -> bool {
     let request = headers.iter().fold(Request::builder().uri(target), |request, (name, value)| {
         request.header(*name, *value)
     });
-    is_local(&request.body(()).unwrap().into_parts().0)
+    super::is_taken(&request.body(()).unwrap().into_parts().0, allowed)
+}
+
+fn is_taken(target: &str, headers: &[(&str, &str)]) -> bool {
+    taken(target, headers, &HttpConfig::default())
 }
 
 #[test]
@@ -50,5 +54,39 @@ fn origins_of_this_machine() {
     ] {
         let headers = [("host", "localhost"), ("origin", origin)];
         assert_eq!(is_taken("/mcp", &headers), expected, "{origin}");
+    }
+}
+
+#[test]
+fn what_the_configuration_allows_is_taken_besides() {
+    let allowed = HttpConfig {
+        allowed_hosts: ["work.example.com", "other.example.com:8443"]
+            .map(|host| host.parse().unwrap())
+            .into(),
+        allowed_origins: vec!["https://app.example.com".to_owned()],
+        ..HttpConfig::default()
+    };
+    let is_taken = |headers: &[(&str, &str)]| taken("/mcp", headers, &allowed);
+    for (host, expected) in [
+        ("work.example.com", true),
+        ("WORK.example.com:8000", true),
+        ("other.example.com:8443", true),
+        ("other.example.com", false),
+        ("a.work.example.com", false),
+        ("work.example.com.evil.example.com", false),
+        ("me@work.example.com", false),
+        ("localhost", true),
+    ] {
+        assert_eq!(is_taken(&[("host", host)]), expected, "{host}");
+    }
+    for (origin, expected) in [
+        ("https://app.example.com", true),
+        ("http://app.example.com", false),
+        ("https://app.example.com:8443", false),
+        ("https://work.example.com", false),
+        ("https://app.example.com.evil.example.com", false),
+        ("null", false),
+    ] {
+        assert_eq!(is_taken(&[("host", "localhost"), ("origin", origin)]), expected, "{origin}");
     }
 }

@@ -1,0 +1,100 @@
+//! `token`: makes a token for an agent, and what of it stands in the configuration.
+
+use std::io::Read;
+use std::process::ExitCode;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+
+use crate::cli::error::Error;
+use crate::cli::print;
+use crate::config;
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench token claude                       Make a token for the agent `claude`
+  mcp-workbench token claude --from-stdin < file   Make the entry of a token that you have";
+
+/// What tokens of ours begin with, so that a search for secrets finds them.
+const PREFIX: &str = "mcpw_";
+/// The most bytes of a token that is read.
+const MOST: u64 = 4096;
+
+/// Make a token for an agent, and the entry of it for `auth.tokens`
+///
+/// The token is shown once and kept nowhere. The configuration has its SHA-256, from which nobody
+/// can find out the token.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Whose token it is, as policy calls the agent
+    agent: String,
+    /// Take the token from standard input instead of making one
+    #[arg(long)]
+    from_stdin: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is shown of a token.
+#[derive(Serialize)]
+struct Made<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
+    entry: Entry<'a>,
+}
+
+/// What stands in the configuration.
+#[derive(Serialize)]
+struct Entry<'a> {
+    agent: &'a str,
+    sha256: String,
+}
+
+/// Makes a token, or takes one, and prints what is to be done with it.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
+    let agent = args.agent.trim();
+    if agent.is_empty() || agent.chars().any(char::is_control) {
+        return Err(Error::wrong("expected the name of an agent"));
+    }
+    let token = if args.from_stdin { read()? } else { make()? };
+    let sha256 = hex(&config::token_digest(&token));
+    let shown = (!args.from_stdin).then_some(token.as_str());
+    let made = Made { token: shown, entry: Entry { agent, sha256 } };
+    if args.json {
+        print::json(&made)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let entry = serde_json::to_string(&made.entry).map_err(Error::internal)?;
+    if let Some(token) = shown {
+        print::note(&"the token, for the agent; it is not shown again:");
+        print::data(&token)?;
+    }
+    print::note(&"the entry, for `auth.tokens` in the configuration:");
+    print::data(&entry)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn make() -> Result<String, Error> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(Error::internal)?;
+    Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random)))
+}
+
+fn read() -> Result<String, Error> {
+    let mut text = String::new();
+    let mut input = std::io::stdin().lock().take(MOST);
+    input.read_to_string(&mut text).map_err(Error::internal)?;
+    let token = text.trim();
+    if !config::is_token(token) {
+        let message = "expected a token: at least 16 letters, digits and `-._~+/=`";
+        return Err(Error::wrong(message).hint("`mcp-workbench token <agent>` makes one"));
+    }
+    Ok(token.to_owned())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}

@@ -1,0 +1,131 @@
+//! Signed tokens (JWT, RFC 7519, RFC 9068): whether one is good here, and whose it is.
+
+use std::sync::Arc;
+
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Validation, decode, decode_header};
+use serde_json::{Map, Value};
+
+use crate::config::JwtConfig;
+use crate::frontend::http::identity::challenge::Denied;
+use crate::frontend::http::identity::issuer::Issuer;
+use crate::name::AgentName;
+
+/// What a token may call itself. Others are signed by the same keys and are for something else.
+const TYPES: [&str; 3] = ["JWT", "at+jwt", "application/at+jwt"];
+/// The longest name of an agent, in bytes.
+const MAX_NAME: usize = 256;
+
+type Claims = Map<String, Value>;
+
+/// Checks signed tokens.
+pub(crate) struct Jwt {
+    /// What they have to say.
+    pub(crate) config: JwtConfig,
+    /// Who makes them.
+    pub(crate) issuer: Arc<Issuer>,
+}
+
+impl Jwt {
+    /// Whether another configuration names the same issuer.
+    pub(crate) fn is_of_the_issuer_of(&self, jwt: &JwtConfig) -> bool {
+        self.issuer.is_of(jwt)
+    }
+
+    /// Whose token it is. One that is for `resource` is good too.
+    pub(crate) async fn agent(
+        &self,
+        token: &str,
+        resource: Option<&str>,
+    ) -> Result<AgentName, Denied> {
+        let claims = self.claims(token, resource).await?;
+        self.check_scopes(&claims)?;
+        self.named(&claims)
+    }
+
+    async fn claims(&self, token: &str, resource: Option<&str>) -> Result<Claims, Denied> {
+        let header = decode_header(token).map_err(|error| refuse(error.kind()))?;
+        let is_known = header
+            .typ
+            .as_ref()
+            .is_none_or(|said| TYPES.iter().any(|known| said.eq_ignore_ascii_case(known)));
+        if !is_known || header.crit.is_some() {
+            return Err(invalid("what it says of itself is not understood"));
+        }
+        if !self.config.algorithms.contains(&header.alg) {
+            return Err(invalid("it is signed in a way that is not taken"));
+        }
+        let mut expected = Validation::new(header.alg);
+        expected.leeway = self.config.leeway.as_secs();
+        expected.validate_nbf = true;
+        expected.set_required_spec_claims(&["exp", "iss", "aud"]);
+        expected.set_issuer(&[&self.config.issuer]);
+        let audience = self.config.audience.iter().map(String::as_str).chain(resource);
+        expected.set_audience(&audience.collect::<Vec<_>>());
+        let keys = self.issuer.keys(header.kid.as_deref(), header.alg).await?;
+        let mut denied = None;
+        for key in &keys {
+            match decode::<Claims>(token, key, &expected) {
+                // A list of issuers is none.
+                Ok(good) if good.claims.get("iss").is_some_and(Value::is_string) => {
+                    return Ok(good.claims);
+                }
+                Ok(_) => return Err(invalid("its issuer is no text")),
+                Err(error) => denied = Some(refuse(error.kind())),
+            }
+        }
+        Err(denied.unwrap_or_else(|| invalid("it names a key that the issuer has not")))
+    }
+
+    fn check_scopes(&self, claims: &Claims) -> Result<(), Denied> {
+        let texts: Vec<&str> = ["scope", "scp"]
+            .iter()
+            .filter_map(|claim| claims.get(*claim))
+            .flat_map(|said| match said {
+                Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
+                other => other.as_str().map_or_else(Vec::new, |all| all.split(' ').collect()),
+            })
+            .collect();
+        let has = |scope: &String| texts.contains(&scope.as_str());
+        if self.config.required_scopes.iter().all(has) { Ok(()) } else { Err(Denied::Scope) }
+    }
+
+    fn named(&self, claims: &Claims) -> Result<AgentName, Denied> {
+        let said = claims.get(&self.config.agent_claim).and_then(Value::as_str);
+        let said = said.ok_or_else(|| invalid("it does not say whose it is"))?;
+        if let Some(agents) = &self.config.agents {
+            return agents.get(said).cloned().ok_or(Denied::Unknown);
+        }
+        let is_name = !said.trim().is_empty()
+            && said.len() <= MAX_NAME
+            && !said.chars().any(char::is_control);
+        if is_name { Ok(AgentName::new(said.trim())) } else { Err(Denied::Unknown) }
+    }
+}
+
+/// Why a token is not taken: for those who sent it only whether another one would help, and the rest
+/// for the log. Neither has anything of the token.
+fn refuse(kind: &ErrorKind) -> Denied {
+    let reason = match kind {
+        ErrorKind::ExpiredSignature => {
+            tracing::debug!("a token was refused: it has expired");
+            return Denied::Expired;
+        }
+        ErrorKind::ImmatureSignature => "it is not valid yet",
+        ErrorKind::InvalidSignature => "its signature is wrong",
+        ErrorKind::InvalidIssuer => "it is of another issuer",
+        ErrorKind::InvalidAudience => "it is for somebody else (its `aud` is no `audience`)",
+        ErrorKind::MissingRequiredClaim(_) => "it has no `exp`, `iss` or `aud`",
+        ErrorKind::InvalidAlgorithm => "it is signed in a way that is not taken",
+        _ => "it is not a signed token",
+    };
+    invalid(reason)
+}
+
+fn invalid(reason: &str) -> Denied {
+    tracing::info!(reason, "a token was refused");
+    Denied::Invalid
+}
+
+#[cfg(test)]
+mod tests;

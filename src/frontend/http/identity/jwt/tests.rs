@@ -1,0 +1,163 @@
+use std::sync::Arc;
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::frontend::http::identity::keys::KeySet;
+use crate::frontend::http::identity::signing::{AUDIENCE, ISSUER, Signer, config};
+
+fn jwt(signer: &Signer, more: &Value) -> Jwt {
+    let config = config(more);
+    let keys = KeySet::read(json!({ "keys": [signer.public()] }).to_string().as_bytes()).unwrap();
+    let issuer = Arc::new(Issuer::knowing(&config, keys));
+    Jwt { config, issuer }
+}
+
+async fn check(signer: &Signer, claims: Value) -> Result<String, Denied> {
+    check_with(signer, &json!({}), claims).await
+}
+
+async fn check_with(signer: &Signer, more: &Value, claims: Value) -> Result<String, Denied> {
+    let agent = jwt(signer, more).agent(&signer.token(&claims), None).await;
+    agent.map(|agent| agent.to_string())
+}
+
+#[tokio::test]
+async fn a_token_of_the_issuer_is_good_however_it_is_signed() {
+    for algorithm in [Algorithm::ES256, Algorithm::EdDSA, Algorithm::RS256, Algorithm::PS512] {
+        let signer = Signer::new(algorithm, "k1");
+        assert_eq!(check(&signer, json!({})).await, Ok("claude".to_owned()), "{algorithm:?}");
+        // The same without a name for the key, which is then looked for.
+        let header = Header { kid: None, typ: None, ..signer.header() };
+        let token = signer.token_with(&header, &json!({}));
+        assert!(jwt(&signer, &json!({})).agent(&token, None).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn what_a_token_says_decides() {
+    let signer = Signer::new(Algorithm::ES256, "k1");
+    let now = get_current_timestamp();
+    for (claims, expected) in [
+        (json!({ "exp": now - 120 }), Denied::Expired),
+        (json!({ "exp": null }), Denied::Invalid),
+        (json!({ "exp": "soon" }), Denied::Invalid),
+        (json!({ "nbf": now + 120 }), Denied::Invalid),
+        (json!({ "iss": "https://other.example.com" }), Denied::Invalid),
+        (json!({ "iss": [ISSUER] }), Denied::Invalid),
+        (json!({ "iss": format!("{ISSUER}/") }), Denied::Invalid),
+        (json!({ "iss": null }), Denied::Invalid),
+        (json!({ "aud": "https://other.example.com" }), Denied::Invalid),
+        (json!({ "aud": [] }), Denied::Invalid),
+        (json!({ "aud": null }), Denied::Invalid),
+        (json!({ "aud": format!("{AUDIENCE}/desk") }), Denied::Invalid),
+        (json!({ "sub": null }), Denied::Invalid),
+        (json!({ "sub": 1 }), Denied::Invalid),
+        (json!({ "sub": "a\nb" }), Denied::Unknown),
+        (json!({ "sub": " " }), Denied::Unknown),
+        (json!({ "sub": "a".repeat(300) }), Denied::Unknown),
+    ] {
+        assert_eq!(check(&signer, claims.clone()).await, Err(expected), "{claims}");
+    }
+    for claims in [
+        json!({ "aud": ["https://other.example.com", AUDIENCE] }),
+        // Clocks may differ by a minute.
+        json!({ "exp": now - 30, "nbf": now + 30 }),
+    ] {
+        assert_eq!(check(&signer, claims.clone()).await, Ok("claude".to_owned()), "{claims}");
+    }
+    let strict = json!({ "leewaySeconds": 0 });
+    let late = json!({ "exp": now - 30 });
+    assert_eq!(check_with(&signer, &strict, late).await, Err(Denied::Expired));
+}
+
+#[tokio::test]
+async fn a_token_for_one_toolbox_is_good_there_alone() {
+    let signer = Signer::new(Algorithm::EdDSA, "k1");
+    let desk = format!("{AUDIENCE}/desk");
+    let token = signer.token(&json!({ "aud": desk }));
+    let jwt = jwt(&signer, &json!({}));
+    assert!(jwt.agent(&token, Some(&desk)).await.is_ok());
+    assert!(jwt.agent(&token, Some(&format!("{AUDIENCE}/git"))).await.is_err());
+}
+
+#[tokio::test]
+async fn who_the_agent_is_stands_where_the_configuration_says() {
+    let signer = Signer::new(Algorithm::ES256, "k1");
+    let more = json!({ "agentClaim": "azp", "agents": { "client-1": "codex" } });
+    let known = check_with(&signer, &more, json!({ "azp": "client-1" })).await;
+    assert_eq!(known, Ok("codex".to_owned()));
+    let other = check_with(&signer, &more, json!({ "azp": "claude" })).await;
+    assert_eq!(other, Err(Denied::Unknown));
+}
+
+#[tokio::test]
+async fn every_scope_that_is_required_has_to_be_there() {
+    let signer = Signer::new(Algorithm::ES256, "k1");
+    let more = json!({ "requiredScopes": ["mcp:tools", "mcp:read"] });
+    for (claims, is_enough) in [
+        (json!({ "scope": "other mcp:read mcp:tools" }), true),
+        (json!({ "scp": ["mcp:tools", "mcp:read"] }), true),
+        (json!({ "scp": "mcp:tools mcp:read" }), true),
+        (json!({ "scope": "mcp:tools" }), false),
+        (json!({ "scope": "mcp:tools-and mcp:read" }), false),
+        (json!({ "scope": 1 }), false),
+        (json!({}), false),
+    ] {
+        let expected = if is_enough { Ok("claude".to_owned()) } else { Err(Denied::Scope) };
+        assert_eq!(check_with(&signer, &more, claims.clone()).await, expected, "{claims}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_signed_otherwise_is_refused() {
+    let signer = Signer::new(Algorithm::ES256, "k1");
+    let jwt = jwt(&signer, &json!({}));
+    let good = signer.token(&json!({}));
+    let agent = async |token: &str| jwt.agent(token, None).await.map(|agent| agent.to_string());
+    assert_eq!(agent(&good).await, Ok("claude".to_owned()));
+    let parts: Vec<&str> = good.split('.').collect();
+    let none = "eyJhbGciOiJub25lIn0";
+    let other = Signer::new(Algorithm::ES256, "k1").token(&json!({}));
+    for (what, token) in [
+        ("the key of somebody else", other.clone()),
+        ("no signature", format!("{}.{}.", parts[0], parts[1])),
+        ("none", format!("{none}.{}.", parts[1])),
+        ("two parts", format!("{}.{}", parts[0], parts[1])),
+        (
+            "the signature of another",
+            format!("{}.{}.{}", parts[0], parts[1], &other[other.len() - 86..]),
+        ),
+        ("nothing", String::new()),
+        ("dots", "...".to_owned()),
+        ("another family", Signer::new(Algorithm::RS256, "k1").token(&json!({}))),
+    ] {
+        assert_eq!(agent(&token).await, Err(Denied::Invalid), "{what}");
+    }
+    // What all can know is no secret to sign with.
+    let public = signer.public().to_string();
+    let header = Header { kid: Some("k1".to_owned()), ..Header::new(Algorithm::HS256) };
+    let claims = json!({
+        "iss": ISSUER, "aud": AUDIENCE, "sub": "claude", "exp": get_current_timestamp() + 60,
+    });
+    let shared = encode(&header, &claims, &EncodingKey::from_secret(public.as_bytes())).unwrap();
+    assert_eq!(agent(&shared).await, Err(Denied::Invalid));
+    for header in [
+        Header { typ: Some("logout+jwt".to_owned()), ..signer.header() },
+        Header { crit: Some(vec!["b64".to_owned()]), ..signer.header() },
+    ] {
+        let token = signer.token_with(&header, &json!({}));
+        assert_eq!(agent(&token).await, Err(Denied::Invalid), "{header:?}");
+    }
+    let access = Header { typ: Some("at+JWT".to_owned()), ..signer.header() };
+    assert!(agent(&signer.token_with(&access, &json!({}))).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_algorithm_that_is_not_wanted_is_not_taken() {
+    let signer = Signer::new(Algorithm::ES256, "k1");
+    let more = json!({ "algorithms": ["EdDSA"] });
+    assert_eq!(check_with(&signer, &more, json!({})).await, Err(Denied::Invalid));
+}

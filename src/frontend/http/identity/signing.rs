@@ -1,0 +1,42 @@
+//! What the tests of this module configure and sign.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use jsonwebtoken::Header;
+use serde_json::{Value, json};
+
+use crate::config::{JwtConfig, parse};
+pub(crate) use crate::frontend::http::identity::signer::Signer;
+
+pub(crate) const ISSUER: &str = "https://auth.example.com";
+pub(crate) const AUDIENCE: &str = "https://workbench.example.com/mcp";
+
+impl Signer {
+    /// Signs what a good token says, but for these claims.
+    pub(crate) fn token(&self, claims: &Value) -> String {
+        self.token_with(&self.header(), claims)
+    }
+
+    /// The same, with this header.
+    pub(crate) fn token_with(&self, header: &Header, claims: &Value) -> String {
+        let good = json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": "claude" });
+        self.sign(header, &with(good, claims))
+    }
+}
+
+/// What a configuration says of signed tokens, with these keys besides.
+pub(crate) fn config(more: &Value) -> JwtConfig {
+    let jwt = with(json!({ "issuer": ISSUER, "audience": AUDIENCE }), more);
+    let text = json!({ "mcpServers": { "a": { "command": "a" } }, "auth": { "jwt": jwt } });
+    let env = BTreeMap::new();
+    let loaded = parse(&text.to_string(), Path::new("w.json"), Path::new("/"), &env);
+    loaded.unwrap().config.auth.unwrap().jwt.unwrap()
+}
+
+fn with(mut object: Value, more: &Value) -> Value {
+    for (key, value) in more.as_object().unwrap() {
+        object[key] = value.clone();
+    }
+    object
+}

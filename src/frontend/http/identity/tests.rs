@@ -1,0 +1,19 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+#[test]
+fn a_token_is_that_of_its_agent() {
+    let entry = |agent: &str, token: &str| TokenConfig {
+        agent: AgentName::new(agent),
+        digest: token_digest(token),
+        variable: None,
+    };
+    let tokens = [entry("a", "token-a"), entry("b", "token-b")];
+    let of = |token: &str| holder(&tokens, token).map(AgentName::as_str);
+    assert_eq!(of("token-a"), Some("a"));
+    assert_eq!(of("token-b"), Some("b"));
+    for wrong in ["", "token-", "token-c", "TOKEN-A", "token-a "] {
+        assert_eq!(of(wrong), None, "{wrong}");
+    }
+}

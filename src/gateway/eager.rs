@@ -1,0 +1,92 @@
+//! Servers that are started before anybody asks for them (`eager`), and kept.
+//!
+//! Servers are told what their client can do, so those that are kept here are those of agents that
+//! can do nothing in particular. A gateway of other agents starts its own when it is made.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_util::task::TaskTracker;
+
+use crate::backend::{self, Backend, Pool};
+use crate::config::Config;
+use crate::gateway::{Gateway, place, places, spec};
+use crate::name::Place;
+use crate::raw;
+
+/// How soon a server that could not be started is tried again.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// The eager servers of a configuration, kept for as long as this is there.
+pub(crate) struct Eager {
+    /// Each where it stands; `None`: it cannot be started at all.
+    servers: Vec<(Place, Option<Backend>)>,
+    _keeping: JoinSet<()>,
+}
+
+/// An eager server that is not up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Down {
+    /// Which.
+    pub at: Place,
+    /// Whether that has been tried and has failed, or is still being tried.
+    pub has_failed: bool,
+}
+
+impl Eager {
+    /// Begins to start them.
+    pub(crate) fn new(config: &Config, pool: &Pool) -> Self {
+        let mut keeping = JoinSet::new();
+        let mut servers = Vec::new();
+        for (toolbox, server) in places(config).filter(|(_, server)| server.eager) {
+            let spec = spec(config, toolbox, server, &raw::object([]));
+            let backend = spec.ok().map(|spec| pool.backend(spec.into(), server.shared));
+            if let Some(backend) = &backend {
+                keeping.spawn(keep(backend.clone()));
+            }
+            servers.push((place(&toolbox.name, &server.name), backend));
+        }
+        Self { servers, _keeping: keeping }
+    }
+
+    /// Those that are not up, in the order of the configuration.
+    pub(crate) fn down(&self) -> Vec<Down> {
+        let is_down = |(at, backend): &(Place, Option<Backend>)| {
+            let has_failed = match backend {
+                Some(backend) if backend.running().is_some() => return None,
+                Some(backend) => backend.failure().is_some(),
+                None => true,
+            };
+            Some(Down { at: at.clone(), has_failed })
+        };
+        self.servers.iter().filter_map(is_down).collect()
+    }
+}
+
+/// Starts a server, and again whenever it has ended.
+async fn keep(backend: Backend) {
+    loop {
+        match backend.ready().await {
+            Ok(_) => backend.stopped().await,
+            Err(backend::Error::ShuttingDown) => return,
+            // The log says why.
+            Err(_) => sleep(RETRY).await,
+        }
+    }
+}
+
+impl Gateway {
+    /// Begins to start those of its servers that are eager.
+    pub(crate) fn start_eager(&self, tasks: &TaskTracker) {
+        for (toolbox, server) in places(&self.config).filter(|(_, server)| server.eager) {
+            if let Some(server) = self.at(&toolbox.name, &server.name) {
+                let backend = server.shared.clone();
+                tasks.spawn(async move {
+                    // Whoever asks for it next is told why it does not start.
+                    let _ = backend.ready().await;
+                });
+            }
+        }
+    }
+}
