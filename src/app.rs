@@ -3,7 +3,7 @@
 mod reload;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -22,8 +22,10 @@ use crate::wire::stdio;
 
 pub use crate::app::reload::Source;
 
-/// How long the last records may take to be written.
-const LAST_RECORDS: Duration = Duration::from_millis(300);
+/// How long the end may take.
+const LEAVING: Duration = Duration::from_millis(1900);
+/// How long the last records may take to be written at least, and at most where there is time.
+const LAST_RECORDS: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(1));
 
 /// Serves one agent, `caller`, on standard input and output, until the input ends or a signal comes.
 /// Returns when every server is gone, within 2 s. With a source, the configuration is read again
@@ -111,10 +113,12 @@ where
         Ok(Err(error)) => tracing::error!(%error, "the session was lost"),
         Err(stopped) => tracing::info!("{stopped}"),
     }
+    let ending = Instant::now();
     observer.begin_ending();
     shutdown.cancel();
     gateways.shut_down().await;
-    observer.close(LAST_RECORDS);
+    let left = LEAVING.saturating_sub(ending.elapsed());
+    observer.close(left.clamp(LAST_RECORDS.0, LAST_RECORDS.1));
     match ended {
         Ok(_) | Err(Stopped::Signal(_)) => Ok(()),
         Err(stopped) => Err(stopped),
@@ -151,6 +155,7 @@ pub async fn with_gateway<T>(
     let gateway = gateways.of(caller, None);
     let done = until_signal(work(&gateway)).await;
     gateways.shut_down().await;
+    gateways.observer().close(LAST_RECORDS.0);
     done
 }
 

@@ -314,7 +314,28 @@ fn with_gateway<T>(
     config: Config,
     work: impl AsyncFnOnce(&Gateway) -> T,
 ) -> Result<T, Error> {
+    work_on(global, config, pool_options(global.store()), work)
+}
+
+/// The same, and records calls where the configuration wants that.
+fn with_recording_gateway<T>(
+    global: &Global,
+    config: Config,
+    work: impl AsyncFnOnce(&Gateway) -> T,
+) -> Result<T, Error> {
     let options = pool_options(global.store());
+    options.observer.audit(&config).map_err(|error| {
+        Error::failed("calls cannot be recorded as `audit` wants it").because(&error.to_string())
+    })?;
+    work_on(global, config, options, work)
+}
+
+fn work_on<T>(
+    global: &Global,
+    config: Config,
+    options: PoolOptions,
+    work: impl AsyncFnOnce(&Gateway) -> T,
+) -> Result<T, Error> {
     block_on(app::with_gateway(config, options, &global.caller(), work))?.map_err(Error::internal)
 }
 

@@ -177,6 +177,14 @@ impl Exposure {
             ToolMode::Dynamic | ToolMode::Activate => 1,
             ToolMode::Proxy | ToolMode::Auto | ToolMode::Modular => tools.len(),
         };
+        if self.gateway.config().limits.max_result_bytes.is_some() {
+            // Clients check results against it, and what was cut may not have what they look for.
+            for tool in &mut tools {
+                if let Some(other) = tool.without_member("outputSchema") {
+                    *tool = other;
+                }
+            }
+        }
         if self.profile.has_tool_search {
             tools.iter_mut().take(own).for_each(meta::keep_loaded);
         }
@@ -257,6 +265,13 @@ impl Exposure {
             uris::Addresses::Unique(&snapshot)
         };
         uris::in_result(addresses, place, outcome)
+    }
+
+    /// What a tool has answered, as an agent is given it: with the addresses that it knows, and no
+    /// more of it than it may be given at once.
+    fn hand_out(&self, tool: &ToolId, outcome: Outcome, origin: Origin<'_>) -> Outcome {
+        let outcome = self.with_addresses(&tool.place(), outcome);
+        self.gateway.hand_out(&tool.tool, outcome, origin)
     }
 
     /// The same of what was read, where that may speak of other addresses than the one asked for.
@@ -450,7 +465,7 @@ impl Exposure {
         // In two boxes, of which either is small, a call is cheaper than in one.
         let called = Box::pin(self.gateway.call(tool, arguments, request.rest, request.origin));
         let outcome = match called.await {
-            Ok(outcome) => self.with_addresses(&tool.place(), outcome),
+            Ok(outcome) => self.hand_out(tool, outcome, request.origin),
             Err(error @ (CallError::BadArguments { .. } | CallError::Server { .. })) => {
                 self.call_error(&error)
             }

@@ -25,6 +25,7 @@ mod observing;
 mod opening;
 mod origin;
 mod reload;
+mod results;
 mod sending;
 mod snapshot;
 mod starting;
@@ -48,6 +49,7 @@ use crate::gateway::gateways::{Common, Terms};
 use crate::gateway::limiting::OwnBounds;
 use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat};
+use crate::gateway::results::Results;
 use crate::gateway::starting::Once;
 use crate::gateway::tasks::Tasks;
 use crate::name::{Place, ServerName, ToolboxName};
@@ -82,6 +84,8 @@ pub struct Gateway {
     members: HashMap<Place, Member>,
     /// What its calls are limited by.
     bounds: OwnBounds,
+    /// What is left of results that were too long.
+    results: Arc<Results>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
     /// Where calls are recorded.
     audit: Option<Audit>,
@@ -163,6 +167,7 @@ impl Gateway {
         let known = before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default();
         Self {
             bounds: common.bounds.of(&caller, &config),
+            results: Arc::clone(&common.results),
             config,
             policy,
             clock,

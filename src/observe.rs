@@ -154,17 +154,18 @@ impl Observer {
     /// Writes what is still to be written, within `patience`.
     pub fn close(&self, patience: Duration) {
         let until = Instant::now() + patience;
+        let left = || until.saturating_duration_since(Instant::now());
         let all = self.audits(|audits| {
             audits.replace(None);
             std::mem::take(&mut audits.before)
         });
-        if let Some(spans) = &self.spans {
-            spans.close(patience);
-        }
         for audit in all {
-            if !audit.close(until.saturating_duration_since(Instant::now())) {
+            if !audit.close(left()) {
                 tracing::warn!("what was still to be recorded could not be written in time");
             }
+        }
+        if let Some(spans) = &self.spans {
+            spans.close(left());
         }
     }
 }
@@ -185,4 +186,40 @@ fn run() -> String {
         random = now.map_or(0, |time| time.subsec_nanos()).to_ne_bytes();
     }
     format!("{:08x}", u32::from_ne_bytes(random))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config;
+
+    fn config(audit: &Path, keep: u32) -> Config {
+        let text = serde_json::json!({
+            "audit": {"file": audit, "keep": keep},
+            "mcpServers": {"clock": {"command": "clock"}},
+        });
+        let env = std::collections::BTreeMap::<String, String>::new();
+        let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        loaded.unwrap().config
+    }
+
+    #[test]
+    fn an_audit_goes_on_until_another_is_wanted_and_where_none_can_be_had() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("audit.jsonl");
+        let observer = Observer::default();
+        let first = observer.audit(&config(&file, 1)).unwrap().unwrap();
+        let same = observer.audit(&config(&file, 1)).unwrap().unwrap();
+        assert!(first.is(&same));
+        let other = observer.audit(&config(&file, 2)).unwrap().unwrap();
+        assert!(!first.is(&other));
+        assert!(observer.audit(&config(folder.path(), 1)).is_err());
+        assert!(observer.current_audit().is_some_and(|audit| audit.is(&other)));
+        let none = Config { audit: None, ..config(&file, 1) };
+        assert!(observer.audit(&none).unwrap().is_none() && observer.current_audit().is_none());
+        observer.close(Duration::from_secs(20));
+        assert!(first.has_finished() && other.has_finished());
+    }
 }

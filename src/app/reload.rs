@@ -120,6 +120,9 @@ fn changes(before: &Config, now: &Config) -> String {
     if before.mode != now.mode {
         parts.push(format!("mode `{}` for new sessions", now.mode.as_str()));
     }
+    if before.auth != now.auth {
+        parts.push("who may ask over HTTP".to_owned());
+    }
     if before.limits.max_message_bytes != now.limits.max_message_bytes {
         parts.push("`maxMessageBytes` holds for servers that start from now on".to_owned());
     }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::backend::{self, Outcome, events};
 use crate::cli::error::Error;
 use crate::cli::progress::Spinner;
-use crate::cli::{Global, print, with_gateway};
+use crate::cli::{Global, print, with_recording_gateway};
 use crate::exposure;
 use crate::gateway::{CallError, Event, Gateway, Origin, Presence};
 use crate::name::{self, ServerName, ToolId, ToolboxName};
@@ -59,7 +59,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         server: ServerName::new(&args.server),
         tool: args.tool.clone(),
     };
-    let outcome = with_gateway(global, config, async |gateway| {
+    let outcome = with_recording_gateway(global, config, async |gateway| {
         call(gateway, &tool, arguments.as_ref()).await
     })?;
     match outcome.map_err(|error| explain(&error))? {

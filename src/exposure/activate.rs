@@ -158,11 +158,7 @@ pub(crate) async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
     let tool = item.tool();
     let called = gateway.call(&tool, arguments.as_ref(), request.rest, request.origin).await;
     Reply::plain(match called {
-        Ok(outcome) => {
-            // What it speaks of may have been listed while it ran.
-            let snapshot = gateway.snapshot();
-            uris::in_result(Addresses::Namespaced(&snapshot), &item.at, outcome)
-        }
+        Ok(outcome) => exposure.hand_out(&tool, outcome, request.origin),
         Err(CallError::Server { error: died @ backend::Error::Died(_), .. }) => error(&format!(
             "Upstream server for '{name}' crashed and has been removed from the catalog. Error: \
              {died}. The call may or may not have had effects. Calling '{name}' again starts the \

@@ -93,6 +93,7 @@ pub(crate) fn origin<'a>(
         agent: presence,
         caller: session.caller(),
         is_modern: meta.is_modern,
+        reads_links: session.reads_links(meta),
         meta: &meta.passed_on,
         log: session.log(meta),
         events: Some(events),

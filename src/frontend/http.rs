@@ -86,6 +86,7 @@ pub async fn serve(
     let sweeping = async {
         loop {
             sweep.tick().await;
+            server.identity.renew();
             server.sessions.end_idle(server.host.gateways.config().http.session_idle);
         }
     };

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::backend::Outcome;
 use crate::exposure::{Chosen, Exposure, Refusal, Surface};
-use crate::frontend::calls::Passed;
+use crate::frontend::calls::{Passed, origin};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::session::Session;
 use crate::gateway::Snapshot;
@@ -24,6 +24,18 @@ pub(crate) async fn resource(passed: &Passed, uri: &str) -> Result<Vec<(Place, S
     start_everything(passed).await;
     run_everything_unless(passed, |snapshot| snapshot.uris().resolve(uri).is_some()).await;
     known(&passed.session, &passed.exposure, &passed.asked.meta, uri)
+}
+
+/// What is left of a result that was too long, if that is what is to be read; an error is the
+/// answer where there is no such thing for this agent.
+pub(crate) fn rest(passed: &Passed, uri: &str) -> Option<Result<Raw, Outcome>> {
+    let Passed { session, exposure, presence, asked, events } = passed;
+    let origin = origin(session, presence, &asked.meta, events);
+    let found = exposure.gateway().read_rest(uri, origin)?;
+    Some(found.ok_or_else(|| {
+        let refusal = known(session, exposure, &asked.meta, uri).err();
+        refusal.unwrap_or_else(|| no_resource(uri, asked.meta.is_modern))
+    }))
 }
 
 /// The same of what is known now; an error is the answer to what the agent may not read.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use rmcp::model::ProtocolVersion;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -59,6 +60,8 @@ pub(crate) struct Session {
 
 struct Introduced {
     capabilities: Raw,
+    /// Whether it knows links to resources in results.
+    reads_links: bool,
     client: Client,
     /// What the agent looks through, as one configuration follows another.
     gateway: watch::Receiver<Arc<Gateway>>,
@@ -143,10 +146,17 @@ impl Session {
     }
 
     /// Takes note of what a legacy agent says that it can do, and of what its program is called.
-    pub(crate) fn introduce(self: &Arc<Self>, capabilities: Raw, client: &str) {
+    pub(crate) fn introduce(
+        self: &Arc<Self>,
+        capabilities: Raw,
+        client: &str,
+        protocol: &ProtocolVersion,
+    ) {
+        let older = [ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26];
+        let reads_links = !older.contains(protocol);
         let gateway = self.host.gateways.follow(&self.caller, Some(&capabilities));
-        let introduced =
-            Introduced { capabilities, client: Client::of(client), gateway: gateway.clone() };
+        let (client, follower) = (Client::of(client), gateway.clone());
+        let introduced = Introduced { capabilities, reads_links, client, gateway: follower };
         if self.introduced.set(introduced).is_ok() {
             // What is there already is no news to one that has not listed anything.
             let exposure = self.exposure(&RequestMeta::legacy());
@@ -217,6 +227,11 @@ impl Session {
             return true;
         };
         self.capabilities(meta).is_some_and(|all| all.member(needed).is_some())
+    }
+
+    /// Whether the agent knows links to resources in results.
+    pub(crate) fn reads_links(&self, meta: &RequestMeta) -> bool {
+        meta.is_modern || self.introduced.get().is_none_or(|introduced| introduced.reads_links)
     }
 
     /// Whether the agent said that it speaks anything beyond the protocol.

@@ -28,6 +28,12 @@ pub(crate) fn read(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
         Err(refusal) => return Box::pin(send(reply, refusal)),
     };
     pass(session, asked, reply, move |passed| async move {
+        if let Some(rest) = resolve::rest(&passed, &uri) {
+            return rest.map_or_else(
+                |refusal| refusal,
+                |rest| with_cache_hints(Outcome::Result(rest), passed.asked.meta.is_modern),
+            );
+        }
         let candidates = match resolve::resource(&passed, &uri).await {
             Ok(candidates) => candidates,
             Err(refusal) => return refusal,

@@ -15,6 +15,16 @@ use crate::observe::Watch;
 use crate::policy::Refusal;
 use crate::raw::{self, Raw};
 
+/// What an agent wants of a tool.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    tool: &'a ToolId,
+    /// The server that is to have it.
+    at: &'a Place,
+    arguments: Option<&'a Raw>,
+    rest: &'a [raw::Member],
+}
+
 impl Gateway {
     /// Calls a tool, starting its server if need be. The answer is the server's own, untouched,
     /// be it a result or an error of the protocol. Dropping the future cancels the call.
@@ -27,11 +37,19 @@ impl Gateway {
         rest: &[raw::Member],
         origin: Origin<'_>,
     ) -> Result<Outcome, CallError> {
-        let mut watch = self.watch(tool, arguments, origin);
-        let mut course = Course::default();
+        let at = tool.place();
+        let server = self.server(&at);
+        let mut watch = self.watch(tool, server.as_ref(), arguments, origin);
         let meta = watch.meta();
         let origin = Origin { meta: meta.as_deref().unwrap_or(origin.meta), ..origin };
-        let called = self.take(tool, arguments, rest, origin, &mut course, &mut watch).await;
+        let mut course = Course::default();
+        let called = match server {
+            Ok(server) => {
+                let wanted = Wanted { tool, at: &at, arguments, rest };
+                self.take(wanted, server, origin, &mut course, &mut watch).await
+            }
+            Err(error) => Err(error),
+        };
         if let Err(CallError::Refused { reason, .. }) = &called {
             watch.refused_for(reason);
         }
@@ -44,23 +62,20 @@ impl Gateway {
     /// The steps of a call. How it went is in `course` and `watch` then, whatever came of it.
     async fn take(
         &self,
-        tool: &ToolId,
-        arguments: Option<&Raw>,
-        rest: &[raw::Member],
+        Wanted { tool, at, arguments, rest }: Wanted<'_>,
+        server: &Server,
         origin: Origin<'_>,
         course: &mut Course,
         watch: &mut Watch<'_>,
     ) -> Result<Outcome, CallError> {
-        let at = tool.place();
-        let server = self.server(&at)?;
         // What it listed when it last ran may not be true any more, nor the tool's schema.
         if self.snapshot().version(server.shared.id()) == 0 {
             let own = server.backend(origin.agent, &self.pool);
-            own.map_err(|error| server_error(&at, error))?.attach(origin.agent);
+            own.map_err(|error| server_error(at, error))?.attach(origin.agent);
             let started = listed(&server.shared, self.snapshots());
             Box::pin(while_starting(&tool.server, origin, started))
                 .await
-                .map_err(|error| server_error(&at, error))?;
+                .map_err(|error| server_error(at, error))?;
         }
         let view = self.snapshot().view(&tool.toolbox);
         let Some(shown) = view.tool(tool.server.as_str(), &tool.tool) else {
@@ -96,10 +111,11 @@ impl Gateway {
         } else {
             None
         };
-        let outcome = self.pass(&at, server, origin, sending, course).await?;
+        let outcome = self.pass(at, server, origin, sending, course).await?;
         if let Some((answers, key)) = key
             && !course.has_asked
             && !server.shared.asks()
+            && !self.may_be_cut(&outcome)
         {
             answers.keep(key, &outcome);
         }

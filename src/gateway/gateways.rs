@@ -15,6 +15,7 @@ use crate::config::{Config, ToolMode};
 use crate::gateway::caching::Stores;
 use crate::gateway::eager::{Down, Eager};
 use crate::gateway::limiting::Bounds;
+use crate::gateway::results::Results;
 use crate::gateway::{Caller, Gateway};
 use crate::observe::{Guest, Observer};
 use crate::policy::{Policies, Policy};
@@ -40,6 +41,7 @@ pub(crate) struct Common {
     pub(crate) pool: Arc<Pool>,
     pub(crate) bounds: Bounds,
     pub(crate) stores: Stores,
+    pub(crate) results: Arc<Results>,
 }
 
 /// For whom a gateway is, and what that one may know and do.
@@ -87,6 +89,7 @@ impl Gateways {
                 pool: Arc::new(Pool::new(options)),
                 bounds: Bounds::default(),
                 stores: Stores::default(),
+                results: Arc::default(),
             },
             tasks: tasks.clone(),
             state: Mutex::new(State {
@@ -253,6 +256,7 @@ impl Gateways {
 
     /// Forgets an agent that has left.
     pub fn leave(&self, agent: AgentId) {
+        self.common.results.leave(agent);
         self.state(|state| {
             for gateway in state.made.values() {
                 for member in gateway.borrow().servers() {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use crate::backend::{self, Outcome};
-use crate::gateway::members::Member;
+use crate::gateway::members::Server;
 use crate::gateway::{CallError, Gateway, Origin};
 use crate::name::ToolId;
 use crate::observe::{Ending, Meters, Subject, Watch};
@@ -18,17 +18,19 @@ const IS_ERROR: &str = "isError";
 
 impl Gateway {
     /// Begins to watch a call of a tool.
-    pub(crate) fn watch(
-        &self,
+    pub(crate) fn watch<'a>(
+        &'a self,
         tool: &ToolId,
+        found: Result<&&'a Server, &CallError>,
         arguments: Option<&Raw>,
         origin: Origin<'_>,
-    ) -> Watch<'_> {
+    ) -> Watch<'a> {
         let (toolbox, server) = (&tool.toolbox, &tool.server);
-        let (meters, is_known): (&Meters, _) = match self.member(toolbox, server) {
-            Some(Member::Server(server)) => (&server.meters, true),
-            Some(Member::Unsupported(_)) => (&self.nowhere, true),
-            None => (&self.nowhere, false),
+        let (meters, is_known): (&Meters, _) = match found {
+            Ok(server) => (&server.meters, true),
+            // It is there, and cannot be started.
+            Err(CallError::Server { .. }) => (&self.nowhere, true),
+            Err(_) => (&self.nowhere, false),
         };
         let subject = Subject {
             agent: origin.caller.agent.as_ref(),

@@ -16,6 +16,8 @@ pub struct Origin<'a> {
     /// Whether it is of the modern form (2026-07-28), where what the server asks is part of an
     /// answer.
     pub is_modern: bool,
+    /// Whether it knows links to resources in results (from 2025-06-18 on).
+    pub reads_links: bool,
     /// What of its `_meta` goes on to the server.
     pub meta: &'a [Member],
     /// What of servers' logs is heard while it runs.
@@ -33,6 +35,7 @@ impl<'a> Origin<'a> {
             agent,
             caller: &Caller::NOBODY,
             is_modern: false,
+            reads_links: true,
             meta: &[],
             log: LogLevel::NOTHING,
             events: None,

@@ -36,7 +36,7 @@ impl Tasks {
     }
 
     /// Remembers the task that an answer speaks of, if it does; gives the answer back.
-    pub(crate) fn learn(&self, place: Place, outcome: Outcome) -> Outcome {
+    pub(crate) fn learn(&self, place: &Place, outcome: Outcome) -> Outcome {
         if let Some(id) = task_id(&outcome) {
             self.known(|known| {
                 if known.places.contains_key(&id) {
@@ -48,7 +48,7 @@ impl Tasks {
                     known.places.remove(&oldest);
                 }
                 known.order.push_back(id.clone());
-                known.places.insert(id, place);
+                known.places.insert(id, place.clone());
             });
         }
         outcome

@@ -88,6 +88,12 @@ impl Audit {
         Ok(Self(Arc::new(Shared { config, queue, calls, lost })))
     }
 
+    /// Whether both are the same.
+    #[cfg(test)]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// What it was opened with.
     pub(crate) fn config(&self) -> &AuditConfig {
         &self.0.config

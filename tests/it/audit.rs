@@ -196,3 +196,11 @@ fn stats_of_what_is_not_there_are_explained() {
     assert_eq!(none.code, Some(2));
     assert!(none.stderr.contains("has no `audit`"), "{}", none.stderr);
 }
+
+#[test]
+fn what_a_person_calls_is_recorded_too() {
+    let bench = bench();
+    assert_eq!(bench.run(["call", "box", "srv", "echo", "{}"]).code, Some(0));
+    let told: Vec<_> = read(&bench.path("audit.jsonl"));
+    assert_eq!((told.len(), text(&told[0], "tool"), text(&told[0], "outcome")), (1, "echo", "ok"));
+}

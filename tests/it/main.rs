@@ -38,6 +38,7 @@ mod http_drain;
 mod isolation;
 mod limits;
 mod listing_store;
+mod long_results;
 mod modular_original;
 mod overrides;
 mod pairings;

@@ -229,21 +229,6 @@ fn what_is_not_for_us_is_refused() {
 }
 
 #[test]
-fn only_an_address_of_this_machine_will_do() {
-fn a_signal_ends_it_whoever_is_connected() {
-    let (program, http) = serve();
-    let session = Session::begin(http);
-    let mut stream = session.get(None);
-    let mut params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 20 }));
-    params["_meta"] = json!({ "progressToken": 1 });
-    let mut call = session.post(&request(1, "tools/call", params));
-    assert!(stream.event().is_some() && call.event().is_some());
-    program.0.close_stdin();
-    program.0.signal(Signal::TERM);
-    assert_eq!(program.0.wait_exit(Duration::from_secs(2)).code(), Some(0));
-}
-
-#[test]
 fn an_address_that_is_taken_is_said_to_be() {
     let bench = Bench::new().server("box", "fake", fake(json!({ "tools": ["echo"] })));
     let (_program, http) = bench.http();

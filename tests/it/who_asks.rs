@@ -415,3 +415,49 @@ fn an_official_client_shows_a_token_and_finds_out_where_to_get_one() {
     assert_eq!(event("tools")["names"], json!(["open_toolbox", "use_tool"]));
     assert!(seen.iter().any(|seen| seen["event"] == "refused"), "{seen:?}");
 }
+
+/// What a session hears that belongs to no request.
+fn listen(http: Http, session: &str, token: &str) -> Response {
+    let bearer = format!("Bearer {token}");
+    let headers = [("Mcp-Session-Id", session), ("Authorization", &bearer)];
+    let mut stream = http.send("GET", "/mcp", &[&headers[..], &VERSION].concat(), "");
+    assert!(stream.event().is_some());
+    stream
+}
+
+const VERSION: [(&str, &str); 1] = [("MCP-Protocol-Version", "2025-11-25")];
+
+#[test]
+fn nobody_goes_on_listening_whose_token_is_taken_away() {
+    let bench = two_agents();
+    let (program, http) = bench.http();
+    let mut codex = listen(http, &begin(http, CODEX), CODEX);
+    let mut claude = listen(http, &begin(http, CLAUDE), CLAUDE);
+    let mut modern = http.modern(
+        "subscriptions/listen",
+        json!({ "notifications": { "toolsListChanged": true } }),
+        &[("Authorization", &format!("Bearer {CODEX}"))],
+    );
+    assert!(modern.event().is_some());
+    let only = json!({ "tokens": [entry("new", "a-token-for-another"), entry("claude", CLAUDE)] });
+    bench.clone().set("auth", only).write_config();
+    program.0.wait_stderr("the configuration was read anew: who may ask over HTTP");
+    // Whoever asks next finds it out, if the clock does not before.
+    assert_eq!(ask_with(http, CLAUDE).status, 200);
+    assert_eq!((codex.event(), modern.event()), (None, None));
+    bench.clone().set("auth", json!({ "tokens": [entry("codex", CODEX)] })).write_config();
+    while ask_with(http, CLAUDE).status == 200 {}
+    assert_eq!(claude.event(), None);
+}
+
+#[test]
+fn nobody_goes_on_listening_whose_token_has_expired() {
+    let signer = Signer::new(Algorithm::ES256, "key");
+    let issuer = Issuer::start(&[&signer]);
+    let (_program, http) = with_issuer(&issuer, &json!({ "leewaySeconds": 0 }));
+    let token = signed(&signer, &issuer, &json!({ "exp": get_current_timestamp() + 5 }));
+    let mut stream = listen(http, &begin(http, &token), &token);
+    assert_eq!(stream.event(), None);
+    // The session is its agent's, who has another token.
+    assert_eq!(ask_with(http, &signed(&signer, &issuer, &json!({}))).status, 200);
+}

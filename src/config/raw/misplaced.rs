@@ -9,6 +9,7 @@ pub(super) fn belongs_elsewhere(key: &str) -> Option<String> {
         | "toolboxes"
         | "categories"
         | "activeToolsets"
+        | "auth"
         | "audit"
         | "telemetry"
         | "agentPolicies"
@@ -24,8 +25,12 @@ pub(super) fn belongs_elsewhere(key: &str) -> Option<String> {
         "limits" | "cache" => "the top level, or a server",
         "maxListingBytes" | "maxMessageBytes" | "maxResultBytes" | "perAgent" | "perServer"
         | "maxWaitMs" | "confirmTimeoutMs" => "the top-level `limits`",
-        "maxSessions" | "sessionIdleMs" | "maxConnections" | "maxHeaderBytes" | "headTimeoutMs"
-        | "bodyTimeoutMs" => "`http`",
+        "allowedHosts" | "allowedOrigins" | "maxSessions" | "sessionIdleMs" | "maxConnections"
+        | "maxHeaderBytes" | "headTimeoutMs" | "bodyTimeoutMs" => "`http`",
+        "tokens" | "jwt" | "anonymous" => "`auth`",
+        "issuer" | "audience" | "jwksUrl" | "agentClaim" | "requiredScopes" | "leewaySeconds" => {
+            "`jwt`, in `auth`"
+        }
         "callsPerMinute" | "concurrentCalls" => "`limits`",
         "ttlMs" | "maxBytes" => "`cache`",
         "allowUnknownTools"

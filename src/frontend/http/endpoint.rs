@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::frontend::http::headers::{self, Accepts, LAST_EVENT, PROTOCOL_VERSION, SESSION, one};
+use crate::frontend::http::identity::Pass;
 use crate::frontend::http::message::Message;
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
 use crate::frontend::http::sessions::{self, Connected};
@@ -51,8 +52,8 @@ pub(crate) async fn metadata(State(server): State<Arc<Server>>, request: Request
 impl Server {
     async fn answer(&self, request: Request, toolbox: Option<ToolboxName>) -> Reply {
         let (mut head, body) = request.into_parts();
-        let caller = match self.identity.caller(&mut head).await {
-            Ok(caller) => Caller { toolbox, ..caller },
+        let (caller, pass) = match self.identity.caller(&mut head).await {
+            Ok((caller, pass)) => (Caller { toolbox, ..caller }, pass),
             Err(reply) => return reply,
         };
         if !self.host.gateways.has_toolbox(&caller) {
@@ -62,15 +63,21 @@ impl Server {
             return refusal.reply(None);
         }
         let answered = match head.method {
-            Method::POST => self.post(&head, body, &caller).await,
-            Method::GET => self.get(&head.headers, &caller),
+            Method::POST => self.post(&head, body, &caller, pass).await,
+            Method::GET => self.get(&head.headers, &caller).map(|reply| pass.bound(reply)),
             Method::DELETE => self.delete(&head.headers, &caller),
             _ => Err(not_allowed()),
         };
         answered.unwrap_or_else(|refusal| refusal.reply(None))
     }
 
-    async fn post(&self, head: &Parts, body: Body, caller: &Caller) -> Result<Reply, Refusal> {
+    async fn post(
+        &self,
+        head: &Parts,
+        body: Body,
+        caller: &Caller,
+        pass: Pass,
+    ) -> Result<Reply, Refusal> {
         let headers = &head.headers;
         if !headers::is_json(headers) {
             let message = "Content-Type must be application/json";
@@ -90,7 +97,9 @@ impl Server {
         } else {
             self.legacy(&message, headers, accepts, caller).await
         };
-        Ok(answered.unwrap_or_else(|refusal| refusal.reply(message.id.as_ref())))
+        let reply = answered.unwrap_or_else(|refusal| refusal.reply(message.id.as_ref()));
+        // What else is asked for comes to an end by itself.
+        Ok(if message.method == "subscriptions/listen" { pass.bound(reply) } else { reply })
     }
 
     async fn read(&self, body: Body) -> Result<Bytes, Refusal> {

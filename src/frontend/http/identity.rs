@@ -10,6 +10,7 @@ mod challenge;
 mod issuer;
 mod jwt;
 mod keys;
+mod pass;
 #[cfg(test)]
 #[path = "../../../tests/it/support/signer.rs"]
 mod signer;
@@ -36,6 +37,7 @@ use crate::gateway::{Caller, Gateways};
 use crate::name::AgentName;
 
 pub(crate) use crate::frontend::http::identity::challenge::WELL_KNOWN;
+pub(crate) use crate::frontend::http::identity::pass::Pass;
 
 /// How many agents are remembered to have been here.
 const MAX_MET: usize = 10_000;
@@ -68,6 +70,8 @@ pub(crate) struct Identity {
 struct Rules {
     /// `None`: it asks nobody for a token.
     auth: Option<AuthConfig>,
+    /// What is cancelled when a token is not in the configuration any more, in their order.
+    revoked: Vec<CancellationToken>,
     jwt: Option<Jwt>,
 }
 
@@ -90,18 +94,19 @@ impl Identity {
         }
     }
 
-    /// Who asks, or what is said instead of an answer. The token is taken out of the request.
-    pub(crate) async fn caller(&self, head: &mut Parts) -> Result<Caller, Reply> {
+    /// Who asks, and for how long that is so; or what is said instead of an answer. The token is
+    /// taken out of the request.
+    pub(crate) async fn caller(&self, head: &mut Parts) -> Result<(Caller, Pass), Reply> {
         let presented = bearer::take(&mut head.headers);
         self.check_origin(head).map_err(|refusal| refusal.reply(None))?;
         let rules = self.rules();
         let resource = rules.resource(head);
         match self.agent(&rules, presented, &resource).await {
-            Ok(agent) => {
+            Ok((agent, pass)) => {
                 if let Some(agent) = &agent {
                     self.meet(agent);
                 }
-                Ok(Caller { agent, toolbox: None })
+                Ok((Caller { agent, toolbox: None }, pass))
             }
             Err(denied) => Err(resource.refuse(denied)),
         }
@@ -134,27 +139,30 @@ impl Identity {
         rules: &Rules,
         presented: Presented,
         resource: &Resource<'_>,
-    ) -> Result<Option<AgentName>, Denied> {
+    ) -> Result<(Option<AgentName>, Pass), Denied> {
         let Some(auth) = &rules.auth else {
             let agent = self.door.agent.clone();
-            return if self.door.is_open { Ok(agent) } else { Err(Denied::Missing) };
+            let is_open = self.door.is_open;
+            return if is_open { Ok((agent, Pass::default())) } else { Err(Denied::Missing) };
         };
         match presented {
             Presented::Nothing => match (&auth.anonymous, &self.door.agent) {
                 (Anonymous::Refused, _) => Err(Denied::Missing),
-                (Anonymous::Nameless, named) => Ok(named.clone()),
+                (Anonymous::Nameless, named) => Ok((named.clone(), Pass::default())),
                 (Anonymous::Named(_), Some(named)) | (Anonymous::Named(named), None) => {
-                    Ok(Some(named.clone()))
+                    Ok((Some(named.clone()), Pass::default()))
                 }
             },
             Presented::Other => Err(Denied::Missing),
             Presented::Malformed => Err(Denied::Malformed),
             Presented::Token(token) => {
-                if let Some(agent) = holder(&auth.tokens, &token) {
-                    return Ok(Some(agent.clone()));
+                if let Some((index, agent)) = holder(&auth.tokens, &token) {
+                    let pass = Pass { until: None, revoked: rules.revoked.get(index).cloned() };
+                    return Ok((Some(agent.clone()), pass));
                 }
                 let Some(jwt) = &rules.jwt else { return Err(Denied::Invalid) };
-                jwt.agent(&token, resource.of_toolbox().as_deref()).await.map(Some)
+                let (agent, pass) = jwt.agent(&token, resource.of_toolbox().as_deref()).await?;
+                Ok((Some(agent), pass))
             }
         }
     }
@@ -168,7 +176,8 @@ impl Identity {
         {
             return Arc::clone(rules);
         }
-        let before = rules.as_ref().and_then(|(_, rules)| rules.jwt.as_ref());
+        let old = rules.as_ref().map(|(_, rules)| Arc::clone(rules)).unwrap_or_default();
+        let before = old.jwt.as_ref();
         let jwt = config.auth.as_ref().and_then(|auth| auth.jwt.as_ref()).map(|jwt| {
             // Keys of the same issuer need not be asked for again.
             let same = before.filter(|before| before.is_of_the_issuer_of(jwt));
@@ -176,11 +185,21 @@ impl Identity {
                 || Arc::new(Issuer::new(jwt, &self.host.tasks, &self.shutdown)),
                 |same| Arc::clone(&same.issuer),
             );
-            Jwt { config: jwt.clone(), issuer }
+            let kept = before.filter(|before| before.config == *jwt);
+            let revoked = kept.map(|kept| kept.revoked.clone()).unwrap_or_default();
+            Jwt { config: jwt.clone(), issuer, revoked }
         });
-        let made = Arc::new(Rules { auth: config.auth.clone(), jwt });
+        let tokens = config.auth.iter().flat_map(|auth| &auth.tokens);
+        let revoked = tokens.map(|token| old.revoked_with(token).cloned().unwrap_or_default());
+        let made = Arc::new(Rules { auth: config.auth.clone(), revoked: revoked.collect(), jwt });
+        old.end_what_is_not_in(&made);
         *rules = Some((config, Arc::clone(&made)));
         made
+    }
+
+    /// Ends what was begun with tokens that the configuration has not any more.
+    pub(crate) fn renew(&self) {
+        drop(self.rules());
     }
 
     /// Says in the log that an agent is here, once.
@@ -193,17 +212,40 @@ impl Identity {
 }
 
 impl Rules {
+    /// What is cancelled when this token is not there any more.
+    fn revoked_with(&self, token: &TokenConfig) -> Option<&CancellationToken> {
+        let mut tokens = self.auth.iter().flat_map(|auth| &auth.tokens);
+        let index = tokens
+            .position(|known| (&known.agent, known.digest) == (&token.agent, token.digest))?;
+        self.revoked.get(index)
+    }
+
+    /// Ends what was begun with tokens that hold no more.
+    fn end_what_is_not_in(&self, next: &Self) {
+        let tokens = self.auth.iter().flat_map(|auth| &auth.tokens);
+        for (token, revoked) in tokens.zip(&self.revoked) {
+            if next.revoked_with(token).is_none() {
+                revoked.cancel();
+            }
+        }
+        if let Some(jwt) = &self.jwt
+            && next.jwt.as_ref().is_none_or(|next| next.config != jwt.config)
+        {
+            jwt.revoked.cancel();
+        }
+    }
+
     fn resource<'a>(&'a self, head: &'a Parts) -> Resource<'a> {
         Resource::of(head, self.jwt.as_ref().map(|jwt| &jwt.config))
     }
 }
 
-/// Whose token it is. All are compared, and each in constant time, so that how long it takes says
+/// Which token it is, and whose. All are compared, and each in constant time, so that how long it takes says
 /// nothing.
-fn holder<'a>(tokens: &'a [TokenConfig], token: &str) -> Option<&'a AgentName> {
+fn holder<'a>(tokens: &'a [TokenConfig], token: &str) -> Option<(usize, &'a AgentName)> {
     let digest = token_digest(token);
-    tokens.iter().fold(None, |found, entry| {
-        if bool::from(entry.digest.ct_eq(&digest)) { Some(&entry.agent) } else { found }
+    tokens.iter().enumerate().fold(None, |found, (index, entry)| {
+        if bool::from(entry.digest.ct_eq(&digest)) { Some((index, &entry.agent)) } else { found }
     })
 }
 

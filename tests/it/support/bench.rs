@@ -178,14 +178,17 @@ impl Bench {
 
     /// Like [`Self::http`], with further arguments to `serve`.
     pub(crate) fn http_with<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> (Program, Http) {
-        const SAYS: &str = "http://";
-        let args = ["--http", "127.0.0.1:0"].into_iter().chain(args);
-        self.http_with(["--http", "127.0.0.1:0"])
+        self.http_at("127.0.0.1:0", args)
     }
 
-    /// The same with these arguments to `serve`.
-    pub(crate) fn http_with<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> (Program, Http) {
+    /// The same at this address.
+    pub(crate) fn http_at<'a>(
+        &self,
+        address: &'a str,
+        args: impl IntoIterator<Item = &'a str>,
+    ) -> (Program, Http) {
         const SAYS: &str = "serving MCP at http://";
+        let args = ["--http", address].into_iter().chain(args);
         let program = Program(self.agent_with(args));
         program.0.wait_stderr("/mcp");
         let log = program.0.stderr();

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::{Validation, decode, decode_header};
+use jsonwebtoken::{Validation, decode, decode_header, get_current_timestamp};
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
 use crate::config::JwtConfig;
 use crate::frontend::http::identity::challenge::Denied;
 use crate::frontend::http::identity::issuer::Issuer;
+use crate::frontend::http::identity::pass::Pass;
 use crate::name::AgentName;
 
 /// What a token may call itself. Others are signed by the same keys and are for something else.
@@ -24,6 +26,8 @@ pub(crate) struct Jwt {
     pub(crate) config: JwtConfig,
     /// Who makes them.
     pub(crate) issuer: Arc<Issuer>,
+    /// Is cancelled when they are not taken any more.
+    pub(crate) revoked: CancellationToken,
 }
 
 impl Jwt {
@@ -32,15 +36,19 @@ impl Jwt {
         self.issuer.is_of(jwt)
     }
 
-    /// Whose token it is. One that is for `resource` is good too.
+    /// Whose token it is, and how long. One that is for `resource` is good too.
     pub(crate) async fn agent(
         &self,
         token: &str,
         resource: Option<&str>,
-    ) -> Result<AgentName, Denied> {
+    ) -> Result<(AgentName, Pass), Denied> {
         let claims = self.claims(token, resource).await?;
         self.check_scopes(&claims)?;
-        self.named(&claims)
+        let agent = self.named(&claims)?;
+        let end = claims.get("exp").and_then(whole_seconds).unwrap_or_default();
+        let end = end.saturating_add(self.config.leeway.as_secs());
+        let left = end.saturating_sub(get_current_timestamp());
+        Ok((agent, Pass::lasting(left, self.revoked.clone())))
     }
 
     async fn claims(&self, token: &str, resource: Option<&str>) -> Result<Claims, Denied> {
@@ -101,6 +109,12 @@ impl Jwt {
             && !said.chars().any(char::is_control);
         if is_name { Ok(AgentName::new(said.trim())) } else { Err(Denied::Unknown) }
     }
+}
+
+/// A time, which may be written with a fraction.
+fn whole_seconds(time: &Value) -> Option<u64> {
+    let text = time.as_number()?.to_string();
+    text.split('.').next()?.parse().ok()
 }
 
 /// Why a token is not taken: for those who sent it only whether another one would help, and the rest

@@ -10,7 +10,7 @@ fn a_token_is_that_of_its_agent() {
         variable: None,
     };
     let tokens = [entry("a", "token-a"), entry("b", "token-b")];
-    let of = |token: &str| holder(&tokens, token).map(AgentName::as_str);
+    let of = |token: &str| holder(&tokens, token).map(|(_, agent)| agent.as_str());
     assert_eq!(of("token-a"), Some("a"));
     assert_eq!(of("token-b"), Some("b"));
     for wrong in ["", "token-", "token-c", "TOKEN-A", "token-a "] {

@@ -12,7 +12,7 @@ fn jwt(signer: &Signer, more: &Value) -> Jwt {
     let config = config(more);
     let keys = KeySet::read(json!({ "keys": [signer.public()] }).to_string().as_bytes()).unwrap();
     let issuer = Arc::new(Issuer::knowing(&config, keys));
-    Jwt { config, issuer }
+    Jwt { config, issuer, revoked: CancellationToken::new() }
 }
 
 async fn check(signer: &Signer, claims: Value) -> Result<String, Denied> {
@@ -21,7 +21,7 @@ async fn check(signer: &Signer, claims: Value) -> Result<String, Denied> {
 
 async fn check_with(signer: &Signer, more: &Value, claims: Value) -> Result<String, Denied> {
     let agent = jwt(signer, more).agent(&signer.token(&claims), None).await;
-    agent.map(|agent| agent.to_string())
+    agent.map(|(agent, _)| agent.to_string())
 }
 
 #[tokio::test]
@@ -116,7 +116,8 @@ async fn what_is_signed_otherwise_is_refused() {
     let signer = Signer::new(Algorithm::ES256, "k1");
     let jwt = jwt(&signer, &json!({}));
     let good = signer.token(&json!({}));
-    let agent = async |token: &str| jwt.agent(token, None).await.map(|agent| agent.to_string());
+    let agent =
+        async |token: &str| jwt.agent(token, None).await.map(|(agent, _)| agent.to_string());
     assert_eq!(agent(&good).await, Ok("claude".to_owned()));
     let parts: Vec<&str> = good.split('.').collect();
     let none = "eyJhbGciOiJub25lIn0";

@@ -1,0 +1,171 @@
+//! Results that are too long to be given at once.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Bench, Response, fake};
+
+const MOST: usize = 2000;
+
+fn bench(mode: &str) -> Bench {
+    let echo = json!({ "name": "echo", "inputSchema": {}, "outputSchema": { "type": "object" } });
+    let script = json!({
+        "protocol": "dual",
+        "tools": [echo, "result", "tool_error", "huge", "error"],
+        "capabilities": { "resources": {} },
+        "answers": { "resources/list": { "resources": [{ "uri": "file:///a", "name": "a" }] } },
+    });
+    Bench::new()
+        .set("toolMode", json!(mode))
+        .set("limits", json!({ "maxResultBytes": MOST }))
+        .set("activeToolsets", json!(["*"]))
+        .server("box", "srv", fake(script))
+}
+
+/// Calls a tool of the server in the way of the mode.
+fn call(agent: &Agent, mode: &str, tool: &str, arguments: Value) -> Response {
+    let path = json!({ "toolbox": "box", "server": "srv", "tool": tool });
+    match mode {
+        "direct" => agent.call(tool, arguments),
+        "activate" => agent.call(&format!("box_{tool}"), arguments),
+        "modular" => agent
+            .call("call-modular-tool", json!({ "group": "box", "name": tool, "args": arguments })),
+        "dynamic" => agent.call(&format!("box__srv__{tool}"), arguments),
+        _ => agent.call("use_tool", json!({ "tool": path, "arguments": arguments })),
+    }
+}
+
+fn read(agent: &Agent, uri: &str) -> Response {
+    agent.request("resources/read", json!({ "uri": uri }))
+}
+
+/// The address of the rest of a result.
+fn rest(result: &Value) -> String {
+    let blocks = result["content"].as_array().unwrap();
+    let note = blocks.last().unwrap()["text"].as_str().unwrap();
+    let (_, uri) = note.rsplit_once(' ').unwrap();
+    assert!(uri.starts_with("mcp-workbench://results/"), "{note}");
+    uri.to_owned()
+}
+
+/// Everything from an address on, piece by piece.
+fn read_all(agent: &Agent, uri: &str) -> String {
+    let (mut uri, mut all) = (uri.to_owned(), String::new());
+    loop {
+        let read = read(agent, &uri).ok();
+        let contents = read["contents"].as_array().unwrap();
+        assert_eq!(
+            (&contents[0]["uri"], &contents[0]["mimeType"]),
+            (&json!(uri), &json!("text/plain"))
+        );
+        assert!(contents[0]["text"].to_string().len() <= MOST + 2);
+        all += contents[0]["text"].as_str().unwrap();
+        match contents.get(1) {
+            Some(note) => {
+                let (_, next) = note["text"].as_str().unwrap().rsplit_once(' ').unwrap();
+                next.clone_into(&mut uri);
+            }
+            None => return all,
+        }
+    }
+}
+
+#[test]
+fn a_long_result_is_read_in_pieces_in_every_mode_and_era() {
+    for mode in ["direct", "proxy", "dynamic", "activate", "modular"] {
+        for (is_modern, over_http) in [(false, false), (true, false), (false, true), (true, true)] {
+            let bench = bench(mode);
+            let agent = if over_http { Agent::over_http(bench.http()) } else { bench.agent() };
+            let agent = agent.begin(is_modern, json!({}));
+            if mode == "dynamic" {
+                agent.open("box").ok();
+            }
+            let lines: Vec<String> = (0..3000).map(|n| n.to_string()).collect();
+            let text = lines.join("\n€");
+            let blocks =
+                json!([{ "type": "text", "text": text }, { "type": "image", "data": "aaaa" }]);
+            let raw =
+                json!({ "content": blocks, "structuredContent": { "n": 1 }, "_meta": { "x": 1 } });
+            let result = call(&agent, mode, "result", json!({ "raw": raw.to_string() })).ok();
+            let content = result["content"].as_array().unwrap();
+            assert_eq!(content.len(), 3, "{mode} {is_modern} {over_http}");
+            let first = content[0]["text"].as_str().unwrap();
+            assert!(
+                text.starts_with(first)
+                    && (MOST - 100..=MOST).contains(&content[0].to_string().len())
+            );
+            let uri = rest(&result);
+            assert_eq!(
+                (&content[1]["type"], &content[1]["uri"]),
+                (&json!("resource_link"), &json!(uri))
+            );
+            assert_eq!(
+                (&result["structuredContent"], &result["_meta"]["x"]),
+                (&Value::Null, &json!(1))
+            );
+            let note = content[2]["text"].as_str().unwrap();
+            assert!(note.contains("`structuredContent` among them"), "{note}");
+            let all = read_all(&agent, &uri);
+            let expected = "\n{\"type\":\"image\",\"data\":\"aaaa\"}\nstructuredContent: {\"n\":1}";
+            assert_eq!(format!("{first}{all}"), format!("{text}{expected}"));
+            // It is in no list, and what is not there is answered like any other resource.
+            let list = agent.request("resources/list", json!({})).ok();
+            assert!(!list.to_string().contains("results/"), "{list}");
+            let code = if is_modern { -32602 } else { -32002 };
+            let unknown = "mcp-workbench://results/0123456789abcdef0123456789abcdef".to_owned();
+            let end = format!("{uri}?offset={}", all.len() + 1);
+            for uri in [unknown, end, format!("{uri}?offset=1")] {
+                assert_eq!(read(&agent, &uri).error()["code"], code, "{mode} {uri}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_short_is_given_byte_for_byte_and_errors_are_cut_too() {
+    let agent = bench("direct").agent().begin(false, json!({}));
+    let raw = format!(r#"{{ "content":[], "structuredContent":{{"a":"{}"}} }}"#, "x".repeat(1000));
+    assert_eq!(agent.call("result", json!({ "raw": raw })).raw_result(), raw);
+    let failed = agent.call("tool_error", json!({ "text": "y".repeat(5000) }));
+    assert!(failed.is_tool_error());
+    let failed = failed.ok();
+    let first = failed["content"][0]["text"].as_str().unwrap().len();
+    assert_eq!(read_all(&agent, &rest(&failed)), "y".repeat(5000 - first));
+    // An error of the protocol is none of it.
+    let message = "z".repeat(5000);
+    let error = agent.call("error", json!({ "code": -32000, "message": message })).error();
+    assert_eq!(error["message"], message);
+    // A client that checks results would look for what was left out.
+    assert!(agent.tools().iter().all(|tool| tool["outputSchema"].is_null()));
+    let whole = bench("direct").set("limits", json!({})).agent().begin(false, json!({}));
+    assert!(whole.tools().iter().any(|tool| !tool["outputSchema"].is_null()));
+    assert_eq!(whole.call("huge", json!({ "bytes": 5000 })).text().len(), 5000);
+}
+
+#[test]
+fn what_is_left_of_a_result_is_for_its_own_session_alone() {
+    let bench = bench("proxy");
+    let one = Agent::over_http(bench.http());
+    let other = one.beside().begin(false, json!({}));
+    let one = one.begin(false, json!({}));
+    let result = call(&one, "proxy", "huge", json!({ "bytes": 5000 })).ok();
+    let uri = rest(&result);
+    assert!(read(&one, &uri).result().is_some());
+    let refused = read(&other, &uri).error();
+    assert_eq!(refused["code"], -32002);
+    assert_eq!(refused["message"], format!("there is no resource `{uri}`"));
+    // Where requests have no session, it is for the agent that has the name.
+    let modern = one.beside().begin(true, json!({}));
+    let uri = rest(&call(&modern, "proxy", "huge", json!({ "bytes": 5000 })).ok());
+    assert!(read(&modern, &uri).result().is_some());
+}
+
+#[test]
+fn a_client_that_knows_no_links_gets_none() {
+    let agent = bench("direct").agent();
+    agent.initialize_with(json!({ "protocolVersion": "2025-03-26" }));
+    let result = agent.call("huge", json!({ "bytes": 5000 })).ok();
+    let kinds: Vec<_> = result["content"].as_array().unwrap().iter().map(|b| &b["type"]).collect();
+    assert_eq!(kinds, ["text", "text"]);
+    assert!(read(&agent, &rest(&result)).result().is_some());
+}
