@@ -26,10 +26,11 @@ accept:
 run *args:
     cargo run --release -- {{ args }}
 
-# Measure the stdio path, and how soon it is known what there is.
+# Measure the stdio path, how soon it is known what there is, and many sessions over HTTP.
 bench *args:
     cargo bench --bench stdio -- {{ args }}
     cargo bench --bench warm
+    cargo bench --bench http
 
 # What CI runs.
 ci:

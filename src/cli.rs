@@ -10,12 +10,14 @@ mod list;
 mod logging;
 mod print;
 mod progress;
+mod replace;
 mod serve;
 mod servers;
 mod size;
 mod stats;
 mod table;
 mod token;
+mod tailor;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -148,6 +150,7 @@ enum Command {
     Cache(cache::Args),
     Stats(stats::Args),
     Import(import::Args),
+    Tailor(tailor::Args),
     Demo(demo::Args),
     /// Print the JSON Schema of the configuration file
     #[command(after_help = SCHEMA)]
@@ -199,6 +202,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Cache(_)
         | Command::Stats(_)
         | Command::Import(_)
+        | Command::Tailor(_)
         | Command::Demo(_)
         | Command::Schema
         | Command::Completions { .. }
@@ -215,6 +219,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Cache(args) => cache::run(&global, &args),
         Command::Stats(args) => stats::run(&global, &args),
         Command::Import(args) => import::run(&global, &args),
+        Command::Tailor(args) => tailor::run(&global, &args),
         Command::Demo(demo::Args {}) => demo::run(),
         Command::Schema => {
             print::data(&config::schema_text().trim_end())?;

@@ -4,6 +4,8 @@
 //! Everything behind this module trusts these types.
 //!
 //! The way of a file: `document` makes a located tree of its text, `dialect` says whose it is, `raw`,
+//! `foreign` and `toolman` take the keys they know out of it with a `reader`, `check`, `category`
+//! and `server` make these types of that. `import` and [`tailor`] make other files.
 //! `foreign`, `toolman` and `toolman_server` take the keys they know out of it with a `reader`,
 //! `check`, `category`, `server` and `policy` make these types of that.
 
@@ -52,6 +54,7 @@ mod raw;
 mod reader;
 mod schema;
 mod server;
+pub mod tailor;
 #[cfg(test)]
 mod tests;
 mod toolman;

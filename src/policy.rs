@@ -114,7 +114,7 @@ impl Denial {
 /// What there is to know of a tool besides its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
-    /// Whether its server has another that is called `mcp__<server>__<this one>`.
+    /// Whether the agent has another of its server that is called `mcp__<server>__<this one>`.
     pub has_namesake: bool,
     /// Whether its server says that it is destructive (`destructiveHint`).
     pub is_destructive: bool,

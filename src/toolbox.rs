@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 
 use crate::catalog::schema::Mismatch;
 use crate::catalog::{Abilities, Alteration, Listing, Prompt, Resource, Template, ToolDefinition};
-use crate::config::{ToolOverride, ToolboxConfig};
-use crate::name::{ExposedName, ServerName, ToolId};
+use crate::config::{ServerConfig, ToolOverride, ToolboxConfig};
+use crate::name::{ExposedName, Place, ServerName, ToolId};
 use crate::policy::{Moment, Policy, Traits};
 use crate::raw::{self, Raw};
 
@@ -84,30 +84,19 @@ impl View {
             let Some(listing) = listing(&server.name) else {
                 continue;
             };
-            let instructions = listing.instructions.iter().filter(|text| !text.trim().is_empty());
-            view.instructions.extend(instructions.map(|text| (server.name.clone(), text.clone())));
             if policy.admit(&toolbox.name, &server.name).is_ok() {
+                let said = listing.instructions.iter().filter(|text| !text.trim().is_empty());
+                view.instructions.extend(said.map(|text| (server.name.clone(), text.clone())));
                 view.abilities.push((server.name.clone(), listing.abilities.clone()));
                 view.resources.extend(shown(&server.name, &listing.resources));
                 view.templates.extend(shown(&server.name, &listing.templates));
                 view.prompts.extend(shown(&server.name, &listing.prompts));
             }
-            let names: HashSet<&str> =
-                listing.tools.iter().map(|tool| tool.name.as_str()).collect();
-            let prefix = server.client_prefix();
+            let place = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
+            let decide = Deciding::new(place, server, listing, policy, now);
             for definition in &listing.tools {
-                let own = ToolId {
-                    toolbox: toolbox.name.clone(),
-                    server: server.name.clone(),
-                    tool: definition.name.clone(),
-                };
-                let has_namesake = names.contains(format!("{prefix}{}", own.tool).as_str());
-                let is_destructive = policy.heeds_hints() && definition.is_destructive();
-                let traits = Traits { has_namesake, is_destructive };
-                if policy.decide(&own, traits, || now).is_err() {
-                    continue;
-                }
-                let over = server.tool_override(&own.tool, has_namesake);
+                let Some((own, traits)) = decide.on(definition) else { continue };
+                let over = server.tool_override(&own.tool, traits.has_namesake);
                 let Some(tool) = ViewTool::overridden(own, definition, over, name_limit) else {
                     continue;
                 };
@@ -153,6 +142,47 @@ impl View {
                     && (Arc::ptr_eq(&a.definition, &b.definition)
                         || a.definition.raw == b.definition.raw)
             })
+    }
+}
+
+/// What policy says of the tools of one server.
+struct Deciding<'a> {
+    place: Place,
+    by_name: HashMap<&'a str, &'a ToolDefinition>,
+    prefix: String,
+    policy: &'a Policy,
+    now: Moment,
+}
+
+impl<'a> Deciding<'a> {
+    fn new(
+        place: Place,
+        server: &ServerConfig,
+        listing: &'a Listing,
+        policy: &'a Policy,
+        now: Moment,
+    ) -> Self {
+        let tools = listing.tools.iter();
+        let by_name = tools.map(|tool| (tool.name.as_str(), &**tool)).collect();
+        Self { place, by_name, prefix: server.client_prefix(), policy, now }
+    }
+
+    /// The tool and what there is to know of it, if it may be seen.
+    fn on(&self, definition: &ToolDefinition) -> Option<(ToolId, Traits)> {
+        let has_namesake = self.has_namesake(&definition.name);
+        let is_destructive = self.policy.heeds_hints() && definition.is_destructive();
+        let traits = Traits { has_namesake, is_destructive };
+        let Place { toolbox, server } = self.place.clone();
+        let own = ToolId { toolbox, server, tool: definition.name.clone() };
+        let leave = self.policy.decide(&own, traits, || self.now);
+        leave.ok().map(|_| (own, traits))
+    }
+
+    /// Whether there is another tool that is called as clients call this one. One that may not be
+    /// seen is not there: what is said of others must not depend on it.
+    fn has_namesake(&self, tool: &str) -> bool {
+        let namesake = self.by_name.get(format!("{}{tool}", self.prefix).as_str());
+        namesake.is_some_and(|namesake| self.on(namesake).is_some())
     }
 }
 

@@ -61,6 +61,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         mcp_servers,
         categories,
         active_toolsets,
+        task_based_tool_selection: _,
         agent_policies,
         exposed_tools,
         default_policy,

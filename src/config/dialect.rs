@@ -125,7 +125,7 @@ pub(super) fn is_toml(file: &Path) -> bool {
 }
 
 /// Keys at the top of our files that no other program has.
-const OURS: [&str; 14] = [
+const OURS: &[&str] = &[
     "toolMode",
     "maxToolNameLength",
     "limits",
@@ -138,6 +138,8 @@ const OURS: [&str; 14] = [
     "defaultPolicy",
     "dangerousTools",
     "requireConfirmation",
+    "auth",
     "audit",
     "telemetry",
+    "taskBasedToolSelection",
 ];

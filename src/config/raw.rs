@@ -24,6 +24,7 @@ use crate::config::policy::raw::{
 };
 use crate::config::raw::category::{RawCategory, RawOverride};
 use crate::config::reader::{Entry, Fields, Located, Reader, did_you_mean, listed};
+use crate::config::tailor::rules::RawTaskRules;
 use crate::name::MIN_NAME_LIMIT;
 
 pub(super) mod category;
@@ -41,7 +42,7 @@ mod misplaced;
     title = "MCP Workbench configuration",
     extend("anyOf" = [{"required": ["toolboxes"]}, {"required": ["mcpServers"]}]),
     extend("patternProperties" = {
-        "^(agent_policies|exposed_tools|default_policy|dangerous_tools|require_confirmation)$":
+        "^(agent_policies|exposed_tools|default_policy|dangerous_tools|require_confirmation|task_based_tool_selection)$":
             {"description": "The same in snake_case."}
     })
 )]
@@ -97,6 +98,8 @@ pub(super) struct RawConfig {
     #[schemars(extend("examples" = [["notes_*", "clock_now"]]))]
     pub(super) active_toolsets: Option<Vec<Located<String>>>,
 
+    /// Which tools which task wants, for `mcp-workbench tailor`; nothing is served by it.
+    pub(super) task_based_tool_selection: Option<RawTaskRules>,
     /// What single agents may use, by the names that the command line or their tokens give them.
     pub(super) agent_policies: Option<Entries<RawAgentPolicy>>,
 
@@ -315,6 +318,9 @@ impl RawConfig {
                 .take("categories")
                 .map(|node| named(&node, reader, RawCategory::read)),
             active_toolsets: fields.take("activeToolsets").and_then(|node| reader.strings(&node)),
+            task_based_tool_selection: fields
+                .either("taskBasedToolSelection", "task_based_tool_selection", reader)
+                .and_then(|node| object(&node, reader, RawTaskRules::read)),
             agent_policies: fields
                 .either("agentPolicies", "agent_policies", reader)
                 .map(|node| named(&node, reader, RawAgentPolicy::read)),

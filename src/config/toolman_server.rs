@@ -8,6 +8,7 @@ use crate::config::policy::raw::{
 };
 use crate::config::raw::{RawConfig, named, object, servers};
 use crate::config::reader::{Fields, Located, Reader};
+use crate::config::tailor::rules::RawTaskRules;
 
 /// Keys at the top of such a file, one of which it has beside its `servers`.
 const KEYS: [&str; 6] = [
@@ -50,10 +51,9 @@ pub(super) fn read(root: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawConfig
             .and_then(|node| object(&node, reader, RawDefaultPolicy::read)),
         ..RawConfig::default()
     });
-    if let Some(tasks) = fields.take("task_based_tool_selection") {
-        let message = "no effect while it is served: it is for making configurations for tasks";
-        reader.warn(&tasks.spot, message, None);
-    }
+    raw.task_based_tool_selection = fields
+        .take("task_based_tool_selection")
+        .and_then(|node| object(&node, reader, RawTaskRules::read));
     if let Some(node) = fields.take("security_settings") {
         reader.strictly(|reader| security(&node, &mut raw, reader));
     }
@@ -93,7 +93,7 @@ fn performance_settings(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Opt
     // Room for bounds on calls, and for kept results.
     for key in ["max_concurrent_calls", "cache_tool_responses", "cache_duration_seconds"] {
         if let Some(node) = fields.take(key)
-            && !node.value.as_boolean_lit().is_some_and(|flag| !flag.value)
+            && node.value.as_boolean_lit().is_none_or(|flag| flag.value)
         {
             reader.warn(&node.spot, "no effect: nothing here does that", None);
         }

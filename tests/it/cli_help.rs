@@ -17,6 +17,7 @@ fn every_command_has_help() {
         "cache",
         "stats",
         "import",
+        "tailor",
         "demo",
         "schema",
         "completions",

@@ -1,15 +1,15 @@
 //! The files of other programs that are among the examples, run as they are, with the servers that
 //! they start.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::real::{entry, npm};
-use crate::support::{Agent, Bench};
+use crate::support::{Agent, Bench, fake};
 
 /// A folder with a copy of an example, in which what `npx` starts is installed.
 fn folder(example: &str) -> Bench {
@@ -129,4 +129,348 @@ fn the_file_with_categories_runs_as_it_is() {
     assert!(call("edit", "mcp__files__move_file", moved).is_tool_error());
     assert!(bench.path("notes.txt").exists(), "what is disabled was not called");
     assert!(call("clock", "now", json!({})).structured()["time"].is_string());
+}
+
+/// What the servers of the document's example really have.
+const REAL: [(&str, &[&str]); 8] = [
+    (
+        "server-filesystem",
+        &[
+            "read_file",
+            "read_text_file",
+            "read_media_file",
+            "read_multiple_files",
+            "write_file",
+            "edit_file",
+            "create_directory",
+            "list_directory",
+            "list_directory_with_sizes",
+            "directory_tree",
+            "move_file",
+            "search_files",
+            "get_file_info",
+            "list_allowed_directories",
+        ],
+    ),
+    (
+        "server-github",
+        &[
+            "create_or_update_file",
+            "search_repositories",
+            "create_repository",
+            "get_file_contents",
+            "push_files",
+            "create_issue",
+            "create_pull_request",
+            "fork_repository",
+            "create_branch",
+            "list_commits",
+            "list_issues",
+            "update_issue",
+            "add_issue_comment",
+            "search_code",
+            "search_issues",
+            "search_users",
+            "get_issue",
+            "get_pull_request",
+            "list_pull_requests",
+            "create_pull_request_review",
+            "merge_pull_request",
+            "get_pull_request_files",
+            "get_pull_request_status",
+            "update_pull_request_branch",
+            "get_pull_request_comments",
+            "get_pull_request_reviews",
+        ],
+    ),
+    (
+        "mcp-server-git",
+        &[
+            "git_status",
+            "git_diff_unstaged",
+            "git_diff_staged",
+            "git_diff",
+            "git_commit",
+            "git_add",
+            "git_reset",
+            "git_log",
+            "git_create_branch",
+            "git_checkout",
+            "git_show",
+            "git_branch",
+        ],
+    ),
+    ("server-brave-search", &["brave_web_search", "brave_local_search"]),
+    (
+        "server-memory",
+        &[
+            "create_entities",
+            "create_relations",
+            "add_observations",
+            "delete_entities",
+            "delete_observations",
+            "delete_relations",
+            "read_graph",
+            "search_nodes",
+            "open_nodes",
+        ],
+    ),
+    (
+        "server-puppeteer",
+        &[
+            "puppeteer_navigate",
+            "puppeteer_screenshot",
+            "puppeteer_click",
+            "puppeteer_fill",
+            "puppeteer_select",
+            "puppeteer_hover",
+            "puppeteer_evaluate",
+        ],
+    ),
+    ("server-postgres", &["query"]),
+    (
+        "mcp-server-sqlite",
+        &[
+            "read_query",
+            "write_query",
+            "create_table",
+            "list_tables",
+            "describe_table",
+            "append_insight",
+        ],
+    ),
+];
+
+/// A folder with the document's example, in which `npx` and `uvx` start fakes of its servers.
+fn selective() -> Bench {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let example = repository.join("examples/selective/toolman_example.json");
+    let text = fs::read_to_string(example).expect("the example");
+    let bench = Bench::new().file("toolman_example.json", &text);
+    for (server, tools) in REAL {
+        let tools: Vec<Value> = tools
+            .iter()
+            .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))
+            .collect();
+        let script = json!({ "tools": tools });
+        bench.write(&format!("{server}.json"), &script.to_string());
+    }
+    let starter = format!(
+        "#!/bin/sh\nfor word; do\n  script=\"{}/${{word##*/}}.json\"\n  \
+         if [ -f \"$script\" ]; then exec {} \"@$script\"; fi\ndone\n",
+        bench.dir().display(),
+        fake(json!({}))["command"].as_str().expect("a path"),
+    );
+    fs::create_dir(bench.path("bin")).expect("a folder");
+    for program in ["npx", "uvx"] {
+        let path = format!("bin/{program}");
+        bench.write(&path, &starter);
+        fs::set_permissions(bench.path(&path), Permissions::from_mode(0o755)).expect("a program");
+    }
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bench.path_text("bin"));
+    bench.env("PATH", &path)
+}
+
+/// What an agent of this name is shown.
+fn seen_by(bench: &Bench, config: &str, agent: &[&str]) -> Vec<String> {
+    let args = [&["--config", config], agent].concat();
+    let agent = bench.direct(&entry(env!("CARGO_BIN_EXE_mcp-workbench"), &args));
+    agent.initialize();
+    agent.tool_names()
+}
+
+/// What the example asks for that nothing here does.
+const NOT_HEEDED: [&str; 4] = [
+    "security_settings.audit_all_calls",
+    "performance_settings.max_concurrent_calls",
+    "performance_settings.cache_tool_responses",
+    "performance_settings.cache_duration_seconds",
+];
+
+#[test]
+fn the_example_of_the_document_can_be_used_as_it_is() {
+    let bench = selective();
+    let output = bench.run_bare(["check", "--config", "toolman_example.json", "--json"]);
+    let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    let findings = report["findings"].as_array().expect("a list").iter();
+    let is_known = |finding: &&Value| !NOT_HEEDED.iter().any(|path| finding["path"] == *path);
+    assert_eq!(findings.filter(is_known).collect::<Vec<_>>(), [""; 0], "{output}");
+    assert_eq!(output.code, Some(0));
+    assert_eq!(report["mode"], "direct");
+    // **8 Real MCP Servers**, **50+ Actual Tools**, **5 Agent Personas**
+    assert_eq!(report["servers"].as_array().map(Vec::len), Some(8));
+    let text = fs::read_to_string(bench.path("toolman_example.json")).expect("the example");
+    let example: Value = serde_json::from_str(&text).expect("plain JSON");
+    let exposed = example["exposed_tools"].as_object().expect("lists").values();
+    assert!(exposed.map(|list| list.as_array().map_or(0, Vec::len)).sum::<usize>() >= 50);
+    assert_eq!(example["agent_policies"].as_object().map(serde_json::Map::len), Some(5));
+}
+
+#[test]
+fn each_persona_of_the_document_sees_the_tools_of_its_use_case() {
+    let bench = selective();
+    for (agent, expected) in [
+        // ### Code Development Task; the example has the names that the servers really use
+        (
+            "claude-developer",
+            &[
+                "read_file",
+                "write_file",
+                "create_directory",
+                "list_directory",
+                "get_file_contents",
+                "create_issue",
+                "create_pull_request",
+                "git_diff",
+                "git_log",
+            ][..],
+        ),
+        // ### Research Task
+        (
+            "claude-researcher",
+            &["read_file", "search_files", "brave_web_search", "create_entities", "search_nodes"],
+        ),
+        // ### Data Analysis Task
+        (
+            "claude-analyst",
+            &[
+                "read_file",
+                "list_directory",
+                "query",
+                "read_query",
+                "list_tables",
+                "describe_table",
+            ],
+        ),
+        // ### Automation Task
+        (
+            "claude-automation",
+            &[
+                "read_file",
+                "write_file",
+                "get_file_contents",
+                "create_issue",
+                "puppeteer_navigate",
+                "puppeteer_screenshot",
+            ],
+        ),
+        (
+            "claude-readonly",
+            &[
+                "read_file",
+                "list_directory",
+                "search_files",
+                "get_file_info",
+                "search_repositories",
+                "get_file_contents",
+                "list_commits",
+                "git_status",
+                "git_diff",
+                "git_log",
+                "git_show",
+            ],
+        ),
+    ] {
+        let names = seen_by(&bench, "toolman_example.json", &["--agent", agent]);
+        assert_eq!(names, expected, "{agent}");
+    }
+    let anybody = seen_by(&bench, "toolman_example.json", &[]);
+    assert_eq!(anybody.len(), 60, "what is exposed to all");
+    for hidden in ["git_reset", "delete_entities", "puppeteer_evaluate", "fork_repository"] {
+        assert!(!anybody.contains(&hidden.to_owned()), "{hidden}");
+    }
+}
+
+#[test]
+fn the_example_of_the_document_is_tailored_to_a_task() {
+    let bench = selective();
+    let task = "Deploy the new endpoint";
+    let args =
+        ["tailor", "--config", "toolman_example.json", "--output", "task.json", "--task", task];
+    let output = bench.run_bare(args);
+    assert_eq!(output.code, Some(0), "{output}");
+    let expected = [
+        "read_file",
+        "write_file",
+        "edit_file",
+        "search_files",
+        "get_file_contents",
+        "create_pull_request",
+        "create_branch",
+        "list_commits",
+        "merge_pull_request",
+        "get_pull_request_status",
+        "git_status",
+        "git_log",
+        "query",
+    ];
+    assert_eq!(sorted(seen_by(&bench, "task.json", &[])), sorted(expected.map(str::to_owned)));
+    let developer = seen_by(&bench, "task.json", &["--agent", "claude-developer"]);
+    let expected =
+        ["read_file", "write_file", "get_file_contents", "create_pull_request", "git_log"];
+    assert_eq!(sorted(developer), sorted(expected.map(str::to_owned)));
+}
+
+fn sorted(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<String> = names.into_iter().collect();
+    names.sort();
+    names
+}
+
+/// The document: the diagram under "Architecture", "Global Tool Exposure" and "Agent-Specific
+/// Overrides".
+#[test]
+fn an_agent_sees_what_the_document_says_it_sees() {
+    let many = |names: &[&str], count: usize| {
+        let more = (names.len()..count).map(|number| format!("other_{number}"));
+        let names = names.iter().map(|&name| name.to_owned()).chain(more);
+        fake(json!({"tools": names.collect::<Vec<_>>()}))
+    };
+    let config = json!({
+        "servers": {
+            "github": many(&["create_pull_request", "get_file_contents"], 30),
+            "taskmaster": many(&["get_tasks", "add_task", "update_task_status"], 20),
+            "filesystem": many(&["read_file", "write_file"], 10),
+        },
+        "exposed_tools": {
+            "github": ["create_pull_request", "get_file_contents"],
+            "taskmaster": ["get_tasks", "add_task", "update_task_status"],
+            "filesystem": ["read_file", "write_file"],
+        },
+        "agent_policies": {
+            "claude-code": {
+                "allowed_servers": ["github", "taskmaster", "filesystem"],
+                "tool_overrides": {
+                    "github": ["create_pull_request", "get_file_contents"],
+                    "taskmaster": ["get_tasks", "add_task"],
+                    "filesystem": ["read_file", "write_file"],
+                },
+            },
+        },
+    });
+    let bench = Bench::new().file("config.json", &config.to_string());
+    // H[Agent sees only:<br/>- 2 GitHub tools<br/>- 3 Taskmaster tools<br/>- 2 Filesystem tools]
+    assert_eq!(
+        seen_by(&bench, "config.json", &[]),
+        [
+            "create_pull_request",
+            "get_file_contents",
+            "get_tasks",
+            "add_task",
+            "update_task_status",
+            "read_file",
+            "write_file",
+        ]
+    );
+    assert_eq!(
+        seen_by(&bench, "config.json", &["--agent", "claude-code"]),
+        [
+            "create_pull_request",
+            "get_file_contents",
+            "get_tasks",
+            "add_task",
+            "read_file",
+            "write_file",
+        ]
+    );
 }

@@ -13,6 +13,7 @@ use crate::config::policy::raw::{RawAgentPolicy, RawArgument, RawDefaultPolicy, 
 use crate::config::raw::category::{RawCategory, RawCategoryTools, RawOverride};
 use crate::config::raw::{RawConfig, RawServer, RawToolMode, RawToolbox};
 use crate::config::reader::{Fields, Reader};
+use crate::config::tailor::rules::{RawPattern, RawServiceType, RawTaskRules};
 use crate::config::tests::{case, json_files, repository};
 use crate::config::{schema, schema_text};
 
@@ -65,6 +66,9 @@ fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(properties("/definitions/Category/properties/tools"), known(RawCategoryTools::read));
     assert_eq!(properties("/definitions/Override"), known(RawOverride::read));
     assert_eq!(properties("/definitions/AgentPolicy"), known(RawAgentPolicy::read));
+    assert_eq!(properties("/definitions/TaskRules"), known(RawTaskRules::read));
+    assert_eq!(properties("/definitions/ServiceType"), known(RawServiceType::read));
+    assert_eq!(properties("/definitions/TaskPattern"), known(RawPattern::read));
     assert_eq!(properties("/definitions/When"), known(RawWhen::read));
     assert_eq!(properties("/definitions/Argument"), known(RawArgument::read));
     assert_eq!(properties("/definitions/Time"), known(RawTime::read));

@@ -1,0 +1,121 @@
+//! What many sessions over HTTP cost: a table, not a test.
+//!
+//! `cargo bench --bench http`. A thousand sessions are held at once, some of which listen, and calls
+//! are made over all of them; it is bounded and stays on this machine. What a session costs is what
+//! the program has more of its own memory (`/proc/<pid>/smaps_rollup`) for a thousand of them.
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
+)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+#[path = "http/load.rs"]
+mod load;
+
+use load::Load;
+
+const SESSIONS: usize = 1_000;
+const LISTENING: usize = 200;
+/// How many calls are made in each session, and from how many clients at once.
+const CALLS: usize = 10;
+const CLIENTS: [usize; 2] = [1, 16];
+
+fn main() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let server = Server::start(&folder);
+    // What is there once and for all: the server behind it, the code that runs.
+    drop(Load::begin(server.address, 50).call(2, 2));
+    let before = server.memory();
+    let mut load = Load::begin(server.address, SESSIONS);
+    let idle = server.memory();
+    load.listen(LISTENING);
+    let listening = server.memory();
+    println!("{:<52}{:>12}", "bytes", "each");
+    print_bytes("a session that is idle", idle - before, SESSIONS);
+    print_bytes("a stream that it listens to, with its connection", listening - idle, LISTENING);
+    println!("\n{:<52}{:>12}{:>12}{:>12}", "µs, one call", "p50", "p99", "max");
+    for clients in CLIENTS {
+        let times = load.call(CALLS, clients);
+        let [p50, p99, max] = [50, 99, 100].map(|percent| micros(&times, percent));
+        let name = format!("over {SESSIONS} sessions, {clients} at once");
+        println!("{name:<52}{p50:>12.1}{p99:>12.1}{max:>12.1}");
+    }
+    print_bytes("\na session after that", server.memory() - listening, load.sessions.len());
+}
+
+fn print_bytes(name: &str, bytes: f64, count: usize) {
+    println!("{name:<52}{:>12.0}", bytes / count as f64);
+}
+
+/// The value that `percent` of the sorted times do not exceed.
+fn micros(sorted: &[Duration], percent: usize) -> f64 {
+    sorted[(sorted.len() - 1) * percent / 100].as_secs_f64() * 1e6
+}
+
+/// The program, which is killed when this is dropped.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start(folder: &TempDir) -> Self {
+        let config = folder.path().join("workbench.json");
+        let script = json!({ "lean": true, "tools": ["echo"] }).to_string();
+        let server = json!({ "command": env!("CARGO_BIN_EXE_fake-mcp-server"), "args": [script] });
+        let toolbox = json!({ "description": "To measure with", "mcpServers": { "srv": server } });
+        let text = json!({
+            "toolMode": "proxy",
+            "http": { "maxSessions": SESSIONS + 100 },
+            "toolboxes": { "box": toolbox },
+        });
+        fs::write(&config, text.to_string()).expect("a file in the folder");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-workbench"));
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&config);
+        command.arg("--cache-dir").arg(folder.path().join("cache"));
+        let mut child = command
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut log = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let address = log.find_map(|line| {
+            let line = line.ok()?;
+            let (_, rest) = line.split_once("http://")?;
+            rest.split_once("/mcp")?.0.parse().ok()
+        });
+        // What it says is read on, or it would be lost.
+        thread::spawn(move || log.count());
+        Self { child, address: address.expect("an address") }
+    }
+
+    /// How many bytes are its own.
+    fn memory(&self) -> f64 {
+        let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id()));
+        let text = text.expect("Linux tells");
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
+        let kb = line.and_then(|line| line.split_whitespace().next());
+        kb.and_then(|kb| kb.parse::<f64>().ok()).expect("a number") * 1024.0
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself, and then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

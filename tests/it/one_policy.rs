@@ -1,0 +1,119 @@
+//! One policy on every surface: what an agent receives from a catalog with forbidden servers and tools
+//! in it is, byte for byte, what it receives from the same catalog without them.
+//!
+//! Random worlds with random rules are served in this process, in every mode and both eras, to an
+//! agent that tries everything; then the same is done with what an independent transcription of the
+//! rules leaves of that world, and no rules.
+
+mod agent;
+mod executable;
+mod oracle;
+mod probes;
+mod servers;
+mod world;
+
+use std::net::SocketAddr;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use serde_json::{Value, json};
+
+use crate::one_policy::agent::{Asker, answers, checked};
+use crate::one_policy::oracle::without_the_forbidden;
+use crate::one_policy::probes::{LISTS, Probe, probe};
+use crate::one_policy::servers::Servers;
+use crate::one_policy::world::{Policy, World, world};
+
+const MODES: [&str; 6] = ["dynamic", "proxy", "auto", "activate", "modular", "direct"];
+
+/// How an agent is served, and what it tries.
+#[derive(Clone, Debug)]
+struct Attempt {
+    mode: &'static str,
+    asker: Asker,
+    probes: Vec<Probe>,
+}
+
+fn attempt() -> impl Strategy<Value = Attempt> {
+    let names = select(vec![Some("ann"), Some("ann"), Some("bob"), Some("nobody"), None]);
+    let clients = select(vec!["claude-code", "codex-mcp-client", "test"]);
+    let toolboxes = option::weighted(0.15, select(vec!["desk", "lab", "solo", "one"]));
+    let asker = (names, any::<bool>(), clients, toolboxes);
+    let asker = asker.prop_map(|(name, is_modern, client, toolbox)| Asker {
+        name: name.map(str::to_owned),
+        is_modern,
+        client: client.to_owned(),
+        toolbox: toolbox.map(str::to_owned),
+    });
+    let parts = (select(MODES.to_vec()), asker, vec(probe(), 0..24));
+    parts.prop_map(|(mode, asker, probes)| Attempt { mode, asker, probes })
+}
+
+impl Attempt {
+    /// Every request, about everything that is in this world.
+    fn requests(&self, world: &World) -> Vec<(String, Value)> {
+        let lists = || LISTS.iter().map(|method| ((*method).to_owned(), json!({})));
+        let probes = self.probes.iter().map(|probe| probe.request(world));
+        lists().chain(probes).chain(lists()).collect()
+    }
+}
+
+/// Serves a world and tells what the agent is answered, and which servers were asked anything.
+fn served(
+    servers: &Servers,
+    address: SocketAddr,
+    world: &World,
+    attempt: &Attempt,
+    requests: &[(String, Value)],
+) -> Result<(Vec<Value>, Vec<String>), TestCaseError> {
+    servers.serve(world);
+    let config = checked(&world.config(attempt.mode, &address.to_string()));
+    // Such as one that gives two tools the same name.
+    let config = config.ok_or_else(|| TestCaseError::reject("no good configuration"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let answers = runtime.expect("a runtime").block_on(answers(config, &attempt.asker, requests));
+    Ok((answers, servers.asked()))
+}
+
+/// Compares what an agent is told of a world with what it is told of what is left of it.
+fn compare(
+    servers: &Servers,
+    address: SocketAddr,
+    world: &World,
+    attempt: &Attempt,
+) -> Result<(), TestCaseError> {
+    let requests = attempt.requests(world);
+    let left = without_the_forbidden(world, attempt.asker.name.as_deref());
+    let (with, asked) = served(servers, address, world, attempt, &requests)?;
+    let (without, also_asked) = served(servers, address, &left, attempt, &requests)?;
+    let first = usize::from(!attempt.asker.is_modern);
+    prop_assert_eq!(with.len(), without.len());
+    for (index, (a, b)) in with.iter().zip(&without).enumerate() {
+        let request = index.checked_sub(first).map(|at| &requests[at]);
+        prop_assert_eq!(a.to_string(), b.to_string(), "{:?}", request);
+    }
+    prop_assert_eq!(asked, also_asked, "what is forbidden is not started");
+    Ok(())
+}
+
+fn run(cases: u32, worlds: impl Strategy<Value = World>) {
+    let (servers, address) = Servers::start();
+    let mut runner =
+        TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let each = |(world, attempt)| compare(&servers, address, &world, &attempt);
+    let outcome = runner.run(&(worlds, attempt()), each);
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn what_is_forbidden_is_as_if_it_were_not_there() {
+    run(300, world());
+}
+
+#[test]
+fn what_filters_leave_out_is_as_if_it_were_not_there() {
+    run(100, world().prop_map(|world| World { policy: Policy::default(), ..world }));
+}

@@ -1,0 +1,120 @@
+//! Everything that an agent may try in order to find out what it may not know.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::{Value, json};
+
+use crate::one_policy::world::World;
+
+/// One attempt: which kind, and about what of the world.
+#[derive(Clone, Debug)]
+pub(crate) struct Probe {
+    kind: usize,
+    place: Index,
+    thing: Index,
+    twist: Index,
+}
+
+pub(crate) fn probe() -> impl Strategy<Value = Probe> {
+    let parts = (0..KINDS, any::<Index>(), any::<Index>(), any::<Index>());
+    parts.prop_map(|(kind, place, thing, twist)| Probe { kind, place, thing, twist })
+}
+
+const KINDS: usize = 22;
+
+/// What an agent asks for first and last: all its lists.
+pub(crate) const LISTS: [&str; 4] =
+    ["tools/list", "resources/list", "resources/templates/list", "prompts/list"];
+
+impl Probe {
+    /// The request, about this world.
+    pub(crate) fn request(&self, world: &World) -> (String, Value) {
+        let places = world.toolboxes.iter();
+        let places: Vec<_> =
+            places.flat_map(|toolbox| toolbox.servers.iter().map(move |s| (toolbox, s))).collect();
+        let (toolbox, server) = *self.place.get(&places);
+        let pick = |list: &[String], other: &str| {
+            let mut list = list.to_vec();
+            list.push(other.to_owned());
+            self.thing.get(&list).clone()
+        };
+        let catalog = &server.catalog;
+        let tool = pick(&catalog.tools, "rename");
+        let tool = match server.overrides.get(&tool).and_then(|over| over.name.clone()) {
+            Some(renamed) if self.twist.index(3) > 0 => renamed,
+            _ => tool,
+        };
+        let uri = pick(&[&catalog.resources[..], &catalog.templates[..]].concat(), "note://7");
+        let prompt = pick(&catalog.prompts, "nothing");
+        let (of, at) = (toolbox.name.as_str(), server.name.as_str());
+        let namespace = toolbox.namespace.as_deref().unwrap_or(of);
+        let named = |name: &str| {
+            if namespace.is_empty() { name.to_owned() } else { format!("{namespace}_{name}") }
+        };
+        let arguments = match self.twist.index(4) {
+            0 => json!({"n": "no number"}),
+            _ => json!({"n": 1}),
+        };
+        let call = |name: &str, arguments: Value| {
+            ("tools/call".to_owned(), json!({"name": name, "arguments": arguments}))
+        };
+        let ask = |method: &str, params: Value| (method.to_owned(), params);
+        let full_uri = || match self.twist.index(3) {
+            0 => format!("mcp-workbench://{of}/{at}/{uri}"),
+            1 => named(&uri),
+            _ => uri.clone(),
+        };
+        let full_prompt = || match self.twist.index(3) {
+            0 => format!("{of}__{at}__{prompt}"),
+            1 => named(&prompt),
+            _ => prompt.clone(),
+        };
+        match self.kind {
+            0 => ask(LISTS[self.twist.index(LISTS.len())], json!({})),
+            1 => call("open_toolbox", json!({"toolbox": of})),
+            2 => call("open_toolbox", json!({"toolbox": of, "tools": [tool, "drop"]})),
+            3 => call("open_toolbox", json!({"toolbox": of, "detail": "signatures"})),
+            4 => call("open_toolbox", json!({"toolbox": format!("{of}s")})),
+            5 | 6 => {
+                let tool = json!({"toolbox": of, "server": at, "tool": tool});
+                call("use_tool", json!({"tool": tool, "arguments": arguments}))
+            }
+            7 => {
+                let tool = json!({"toolbox": of, "tool": tool});
+                call("use_tool", json!({"tool": tool, "arguments": arguments}))
+            }
+            8 => call("use_tool", json!({"tool": tool, "arguments": arguments})),
+            9 | 10 => call(&format!("{of}__{at}__{tool}"), arguments),
+            11 => call(&tool, arguments),
+            12 => call(&named(&tool), arguments),
+            13 => call("get-modular-tools", json!({"group": of})),
+            14 => call("get-modular-tools", json!({"group": of, "names": [tool]})),
+            15 => call("call-modular-tool", json!({"group": of, "name": tool, "args": arguments})),
+            16 => {
+                let uris = json!([named(&uri)]);
+                call("toolman_activate", json!({"tools_on": [named(&tool)], "resources_on": uris}))
+            }
+            17 => {
+                let globs = ["*", "*read*", "desk_*", "*x"];
+                call("toolman_activate", json!({"list": globs[self.twist.index(globs.len())]}))
+            }
+            18 => ask("resources/read", json!({"uri": full_uri()})),
+            19 => ask("prompts/get", json!({"name": full_prompt()})),
+            20 => {
+                let reference = match self.twist.index(2) {
+                    0 => json!({"type": "ref/prompt", "name": full_prompt()}),
+                    _ => json!({"type": "ref/resource", "uri": full_uri()}),
+                };
+                let argument = json!({"name": "x", "value": "y"});
+                ask("completion/complete", json!({"ref": reference, "argument": argument}))
+            }
+            _ => match self.twist.index(5) {
+                0 => ask("resources/subscribe", json!({"uri": full_uri()})),
+                1 => ask("tasks/get", json!({"taskId": "1"})),
+                2 => ask("x/unknown", json!({"toolbox": of, "name": tool, "uri": uri})),
+                3 => ask("logging/setLevel", json!({"level": "debug"})),
+                _ => ask("server/discover", json!({})),
+            },
+        }
+    }
+}

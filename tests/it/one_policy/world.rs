@@ -1,0 +1,323 @@
+//! Random catalogs with random rules, and the configuration that says both.
+
+use std::collections::BTreeMap;
+
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use serde_json::{Map, Value, json};
+
+/// Everything that is there, and who may have what of it.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) toolboxes: Vec<Toolbox>,
+    pub(crate) policy: Policy,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Toolbox {
+    pub(crate) name: String,
+    pub(crate) namespace: Option<String>,
+    /// Whether it is a server in the top-level `mcpServers`.
+    pub(crate) is_alone: bool,
+    pub(crate) servers: Vec<Server>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub(crate) name: String,
+    /// Where it is; servers in several places may be the same.
+    pub(crate) path: String,
+    pub(crate) state: State,
+    pub(crate) filters: Vec<String>,
+    pub(crate) overrides: BTreeMap<String, Override>,
+    pub(crate) catalog: Catalog,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Up,
+    /// Of a kind that cannot be reached.
+    Unsupported,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Override {
+    pub(crate) is_off: bool,
+    pub(crate) name: Option<String>,
+    pub(crate) description: Option<String>,
+}
+
+/// What a server has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Catalog {
+    pub(crate) tools: Vec<String>,
+    pub(crate) resources: Vec<String>,
+    pub(crate) templates: Vec<String>,
+    pub(crate) prompts: Vec<String>,
+    pub(crate) instructions: Option<String>,
+}
+
+/// The rules, as the file has them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Policy {
+    pub(crate) agents: Option<BTreeMap<String, Agent>>,
+    pub(crate) exposed: Option<BTreeMap<String, Vec<String>>>,
+    pub(crate) allows_tools: Option<bool>,
+    pub(crate) allows_servers: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Agent {
+    pub(crate) extends: Option<String>,
+    pub(crate) servers: Option<Vec<String>>,
+    pub(crate) overrides: BTreeMap<String, Vec<String>>,
+}
+
+/// Few names, so that they clash.
+const TOOLS: [&str; 6] = ["read", "write", "read_all", "list", "drop", "mcp__one__read"];
+const SERVERS: [&str; 3] = ["one", "two", "ten"];
+const TOOLBOXES: [&str; 3] = ["desk", "lab", "pub"];
+const ALONE: [&str; 3] = ["solo", "one", "extra"];
+const RESOURCES: [&str; 3] = ["note://a", "note://b", "file:///x"];
+const TEMPLATES: [&str; 2] = ["note://{id}", "file:///{path}"];
+const PROMPTS: [&str; 2] = ["sum", "plan"];
+/// What lists of tools say.
+const PATTERNS: [&str; 14] = [
+    "read",
+    "write",
+    "list",
+    "drop",
+    "r*",
+    "*",
+    "*e*",
+    "one:read",
+    "one:*",
+    "two:write",
+    "desk__one__read",
+    "lab__*",
+    "mcp__one__read",
+    "nothing",
+];
+
+fn words(of: &[&'static str], most: usize) -> impl Strategy<Value = Vec<String>> + use<> {
+    let of = of.to_vec();
+    let most = most.min(of.len());
+    subsequence(of, 0..=most)
+        .prop_shuffle()
+        .prop_map(|words| words.into_iter().map(str::to_owned).collect())
+}
+
+fn catalog() -> impl Strategy<Value = Catalog> {
+    let lists = (words(&TOOLS, 5), words(&RESOURCES, 2), words(&TEMPLATES, 1), words(&PROMPTS, 2));
+    (lists, any::<bool>()).prop_map(|((tools, resources, templates, prompts), speaks)| Catalog {
+        tools,
+        resources,
+        templates,
+        prompts,
+        instructions: speaks.then(|| "Be kind.".to_owned()),
+    })
+}
+
+fn overrides() -> impl Strategy<Value = BTreeMap<String, Override>> {
+    let one = (any::<bool>(), option::of(select(vec!["renamed", "read", "peek"])), any::<bool>());
+    let one = one.prop_map(|(is_off, name, is_described)| Override {
+        is_off,
+        name: name.map(str::to_owned),
+        description: is_described.then(|| "Said otherwise.".to_owned()),
+    });
+    let quiet = Just(BTreeMap::new());
+    let keys = select(vec!["read", "write", "list", "mcp__one__read"]).prop_map(str::to_owned);
+    prop_oneof![3 => quiet, 1 => btree_map(keys, one, 1..3)]
+}
+
+fn server(names: &[&'static str]) -> impl Strategy<Value = Server> + use<> {
+    let state = prop_oneof![
+        8 => Just(State::Up),
+        1 => Just(State::Unsupported),
+    ];
+    let filters = prop_oneof![
+        4 => Just(Vec::new()),
+        1 => Just(vec!["!drop".to_owned()]),
+        1 => Just(vec!["r*".to_owned(), "list".to_owned()]),
+    ];
+    (select(names.to_vec()), state, filters, overrides(), catalog()).prop_map(
+        |(name, state, filters, overrides, catalog)| Server {
+            name: name.to_owned(),
+            path: String::new(),
+            state,
+            filters,
+            overrides,
+            catalog,
+        },
+    )
+}
+
+fn toolboxes() -> impl Strategy<Value = Vec<Toolbox>> {
+    let boxed =
+        (vec(server(&SERVERS), 1..4), option::weighted(0.3, select(vec!["", "ns", "desk"])));
+    let boxed = vec(boxed, 0..3).prop_map(|all| {
+        all.into_iter()
+            .zip(TOOLBOXES)
+            .map(|((mut servers, namespace), name)| {
+                let mut names = Vec::new();
+                servers.retain(|server| {
+                    let is_new = !names.contains(&server.name);
+                    names.push(server.name.clone());
+                    is_new
+                });
+                let (name, namespace) = (name.to_owned(), namespace.map(str::to_owned));
+                Toolbox { name, namespace, is_alone: false, servers }
+            })
+            .collect::<Vec<_>>()
+    });
+    let alone = (btree_set(select(ALONE.to_vec()), 0..3), vec(server(&SERVERS), 3));
+    let alone = alone.prop_map(|(names, servers)| {
+        names
+            .into_iter()
+            .zip(servers)
+            .map(|(name, server)| Toolbox {
+                name: name.to_owned(),
+                namespace: None,
+                is_alone: true,
+                servers: vec![Server { name: name.to_owned(), ..server }],
+            })
+            .collect::<Vec<_>>()
+    });
+    let both = (boxed, alone).prop_map(|(boxed, alone)| [boxed, alone].concat());
+    both.prop_filter("there is something", |all| !all.is_empty())
+}
+
+fn lists() -> impl Strategy<Value = BTreeMap<String, Vec<String>>> {
+    let names = select(vec!["one", "two", "ten", "solo", "extra"]).prop_map(str::to_owned);
+    btree_map(names, words(&PATTERNS, 3), 0..4)
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let servers = words(&["one", "two", "ten", "solo", "extra", "t*", "*"], 4);
+    let agent = (option::weighted(0.2, Just("bob".to_owned())), option::of(servers), lists());
+    let agent =
+        agent.prop_map(|(extends, servers, overrides)| Agent { extends, servers, overrides });
+    let agent = agent.boxed();
+    let agents = (agent.clone(), agent).prop_map(|(ann, mut bob)| {
+        bob.extends = None;
+        BTreeMap::from([("ann".to_owned(), ann), ("bob".to_owned(), bob)])
+    });
+    let parts = (
+        option::weighted(0.8, agents),
+        option::weighted(0.6, lists()),
+        option::of(any::<bool>()),
+        option::weighted(0.2, any::<bool>()),
+    );
+    parts.prop_map(|(agents, exposed, allows_tools, allows_servers)| Policy {
+        agents,
+        exposed,
+        allows_tools,
+        allows_servers,
+    })
+}
+
+/// Any world.
+pub(crate) fn world() -> impl Strategy<Value = World> {
+    (toolboxes(), policy(), any::<bool>()).prop_map(|(mut toolboxes, policy, is_shared)| {
+        for toolbox in &mut toolboxes {
+            for server in &mut toolbox.servers {
+                server.path = format!("{}/{}", toolbox.name, server.name);
+            }
+        }
+        // The same server in two places, under two names or one.
+        if is_shared && toolboxes.len() > 1 {
+            let first = toolboxes[0].servers[0].clone();
+            let other = &mut toolboxes[1].servers[0];
+            (other.path, other.catalog, other.state) = (first.path, first.catalog, first.state);
+        }
+        World { toolboxes, policy }
+    })
+}
+
+impl World {
+    /// The configuration, with servers at `address`.
+    pub(crate) fn config(&self, mode: &str, address: &str) -> Value {
+        let mut config = json!({"toolMode": mode});
+        if self.toolboxes.is_empty() {
+            // There has to be something, and it need not be there.
+            config["mcpServers"]["off"] = json!({"command": "off", "disabled": true});
+        }
+        for toolbox in &self.toolboxes {
+            let blocks: Map<String, Value> = toolbox
+                .servers
+                .iter()
+                .map(|server| (server.name.clone(), server.block(address)))
+                .collect();
+            if toolbox.is_alone {
+                for (name, block) in blocks {
+                    config["mcpServers"][name] = block;
+                }
+                continue;
+            }
+            let entry = &mut config["toolboxes"][&toolbox.name];
+            entry["description"] = format!("What {} is for", toolbox.name).into();
+            entry["mcpServers"] = blocks.into();
+            if let Some(namespace) = &toolbox.namespace {
+                entry["namespace"] = namespace.as_str().into();
+            }
+        }
+        let Policy { agents, exposed, allows_tools, allows_servers } = &self.policy;
+        if let Some(agents) = agents {
+            let agents = agents.iter().map(|(name, agent)| (name.clone(), agent.entry()));
+            config["agentPolicies"] = Value::Object(agents.collect());
+        }
+        if let Some(exposed) = exposed {
+            config["exposedTools"] = json!(exposed);
+        }
+        for (key, flag) in
+            [("allowUnknownTools", allows_tools), ("allowUnknownServers", allows_servers)]
+        {
+            if let Some(flag) = flag {
+                config["defaultPolicy"][key] = (*flag).into();
+            }
+        }
+        config
+    }
+}
+
+impl Agent {
+    fn entry(&self) -> Value {
+        let mut entry = json!({"toolOverrides": self.overrides});
+        if let Some(servers) = &self.servers {
+            entry["allowedServers"] = json!(servers);
+        }
+        if let Some(extends) = &self.extends {
+            entry["extends"] = extends.as_str().into();
+        }
+        entry
+    }
+}
+
+impl Server {
+    fn block(&self, address: &str) -> Value {
+        let url = format!("http://{address}/{}", self.path);
+        let mut block = json!({"url": url, "protocol": "legacy"});
+        if self.state == State::Unsupported {
+            block["type"] = "sse".into();
+        }
+        if !self.filters.is_empty() {
+            block["toolFilters"] = json!(self.filters);
+        }
+        for (tool, over) in &self.overrides {
+            let entry = &mut block["overrides"][tool];
+            *entry = json!({});
+            if over.is_off {
+                entry["enabled"] = false.into();
+            }
+            if let Some(name) = &over.name {
+                entry["name"] = name.as_str().into();
+            }
+            if let Some(description) = &over.description {
+                entry["description"] = description.as_str().into();
+            }
+        }
+        block
+    }
+}
