@@ -5,9 +5,12 @@ mod call;
 mod check;
 mod demo;
 mod error;
+mod explain;
 mod import;
+mod known;
 mod list;
 mod logging;
+mod policy;
 mod print;
 mod progress;
 mod replace;
@@ -16,8 +19,8 @@ mod servers;
 mod size;
 mod stats;
 mod table;
-mod token;
 mod tailor;
+mod token;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +36,7 @@ use crate::backend::{ChildEnvironment, PoolOptions, Store, guard};
 use crate::builtin::{self, Builtin};
 use crate::cli::error::Error;
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{self, Config, LoadError, Loaded, ToolMode};
+use crate::config::{self, Config, LoadError, Loaded, PolicyConfig, ToolMode};
 use crate::gateway::{Caller, Gateway};
 use crate::name::AgentName;
 
@@ -147,6 +150,8 @@ enum Command {
     List(list::Args),
     Call(call::Args),
     Token(token::Args),
+    Explain(explain::Args),
+    Policy(policy::Args),
     Cache(cache::Args),
     Stats(stats::Args),
     Import(import::Args),
@@ -199,6 +204,8 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::List(_)
         | Command::Call(_)
         | Command::Token(_)
+        | Command::Explain(_)
+        | Command::Policy(_)
         | Command::Cache(_)
         | Command::Stats(_)
         | Command::Import(_)
@@ -216,6 +223,8 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::List(args) => list::run(&global, &args),
         Command::Call(args) => call::run(&global, &args),
         Command::Token(args) => token::run(&args),
+        Command::Explain(args) => explain::run(&global, &args),
+        Command::Policy(args) => policy::run(&global, &args),
         Command::Cache(args) => cache::run(&global, &args),
         Command::Stats(args) => stats::run(&global, &args),
         Command::Import(args) => import::run(&global, &args),
@@ -248,6 +257,11 @@ fn as_run(mut loaded: Loaded, mode: Option<ToolMode>, folder: &Path) -> Loaded {
     loaded.config.mode = mode.unwrap_or(loaded.config.mode);
     loaded.config.policy.working_directory = Some(folder.to_owned());
     loaded
+}
+
+/// The configuration without what is said of agents, for what concerns its servers.
+fn without_rules(config: Config) -> Config {
+    Config { policy: PolicyConfig::default(), ..config }
 }
 
 /// Reads the name of a mode.

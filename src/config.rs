@@ -28,6 +28,7 @@ pub use clients::ClientConfig;
 pub use dialect::Dialect;
 pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse};
 pub use finding::{Finding, Report, Severity};
+pub use lookup::{Key, find_key};
 pub use policy::{
     AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, TimeWindow, When,
 };
@@ -49,6 +50,7 @@ mod foreign;
 mod http;
 pub mod import;
 mod limits;
+mod lookup;
 mod policy;
 mod raw;
 mod reader;

@@ -11,6 +11,7 @@
 
 mod access;
 mod condition;
+mod explain;
 mod filter;
 mod hours;
 mod names;
@@ -22,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
 
-use crate::config::{Config, Confirmation, PolicyConfig, ServerConfig, ToolMode, ToolboxConfig};
+use crate::config::{Config, Confirmation, PolicyConfig, ServerConfig, ToolMode};
 use crate::name::{AgentName, Place, ServerName, ToolId, ToolboxName};
 use crate::policy::access::Access;
 use crate::policy::condition::Condition;
@@ -30,6 +31,7 @@ use crate::policy::filter::Entry;
 use crate::policy::names::{Candidate, Names};
 
 pub use crate::policy::condition::Refusal;
+pub use crate::policy::explain::{Demand, Explanation};
 pub use crate::policy::filter::ToolFilter;
 pub use crate::policy::hours::Moment;
 pub use crate::policy::rule::{Concern, Rule};
@@ -191,7 +193,9 @@ impl Policy {
         let whens = Whens::new(&config.policy, agent);
         let rules = config.toolboxes.iter().map(|toolbox| {
             let rules = toolbox.servers.iter().filter_map(|server| {
-                let rules = Rules::new(config, agent, &whens, toolbox, server).ok()?;
+                let at = place(&toolbox.name, &server.name);
+                let access = standing(&config.policy, agent, &whens, &at).ok()?;
+                let rules = Rules::new(config, access, &whens, server, &at);
                 Some((server.name.clone(), rules))
             });
             (toolbox.name.clone(), rules.collect())
@@ -307,35 +311,34 @@ struct Concerns {
 impl Rules {
     fn new(
         config: &Config,
-        agent: Option<&AgentName>,
+        access: Access<'_>,
         whens: &Whens<'_>,
-        toolbox: &ToolboxConfig,
         server: &ServerConfig,
-    ) -> Result<Self, Rule> {
+        at: &Place,
+    ) -> Self {
         let policy = &config.policy;
-        let at = place(&toolbox.name, &server.name);
-        let Access { lists, otherwise } = standing(policy, agent, whens, &at)?;
-        let lists = lists.into_iter().map(|(rule, tools)| (rule, Names::new(tools, &at)));
+        let Access { lists, otherwise } = access;
+        let lists = lists.into_iter().map(|(rule, tools)| (rule, Names::new(tools, at)));
         let overrides = server.overrides.iter();
         let renamed = overrides.map(|(own, over)| (own.clone(), over.name.clone()));
-        Ok(Self {
+        Self {
             lists: lists.collect(),
             otherwise,
             entry: Entry::new(server),
-            conditions: whens.at(&at).map(|(c, names)| (Arc::clone(c), names)).collect(),
+            conditions: whens.at(at).map(|(c, names)| (Arc::clone(c), names)).collect(),
             concerns: Concerns {
-                dangerous: Names::new(&policy.dangerous_tools, &at),
+                dangerous: Names::new(&policy.dangerous_tools, at),
                 is_hint_dangerous: policy.is_hint_dangerous,
                 confirmed: match &policy.confirmation {
                     Confirmation::Never => None,
-                    Confirmation::Dangerous(besides) => Some(Names::new(besides, &at)),
+                    Confirmation::Dangerous(besides) => Some(Names::new(besides, at)),
                 },
                 is_unknown_confirmed: policy.default.require_explicit_approval,
             },
             renamed: renamed.collect(),
             prefix: server.client_prefix(),
             name_limit: config.max_tool_name_length,
-        })
+        }
     }
 
     /// Decides on a tool; else the rule by which it is not there.
@@ -345,18 +348,8 @@ impl Rules {
         traits: Traits,
         now: impl Fn() -> Moment,
     ) -> Result<Leave, Rule> {
-        let shown = self.shown(&tool.tool, traits.has_namesake);
-        let candidate = Candidate::new(tool, shown, self.name_limit);
-        // What is broken lets nothing through.
-        let listed = self.lists.iter().find(|(_, names)| names.has(&candidate).unwrap_or(false));
-        let rule = match listed {
-            Some((rule, _)) => rule,
-            None if self.otherwise.1 => &self.otherwise.0,
-            None => return Err(self.otherwise.0.clone()),
-        };
-        self.entry
-            .pass(&tool.tool, traits.has_namesake)
-            .map_err(|key| Rule::new(&["mcp_servers", tool.server.as_str(), key]))?;
+        let candidate = self.candidate(tool, traits);
+        let (rule, is_listed) = self.listed(&candidate, traits)?;
         let mut conditions = Vec::new();
         for (condition, names) in &self.conditions {
             if !names.has(&candidate).unwrap_or(true) {
@@ -370,9 +363,28 @@ impl Rules {
             }
         }
         let danger = self.concerns.danger(&candidate, traits);
-        let confirmation = self.concerns.confirmation(&candidate, danger, listed.is_some());
+        let confirmation = self.concerns.confirmation(&candidate, danger, is_listed);
         let rule = rule.clone();
         Ok(Leave { permit: Permit { tool: tool.clone(), rule, danger, confirmation }, conditions })
+    }
+
+    fn candidate<'a>(&'a self, tool: &'a ToolId, traits: Traits) -> Candidate<'a> {
+        Candidate::new(tool, self.shown(&tool.tool, traits.has_namesake), self.name_limit)
+    }
+
+    /// Decides on a tool by its name alone: the rule, and whether it is a list with the tool in it.
+    fn listed(&self, candidate: &Candidate<'_>, traits: Traits) -> Result<(&Rule, bool), Rule> {
+        // What is broken lets nothing through.
+        let listed = self.lists.iter().find(|(_, names)| names.has(candidate).unwrap_or(false));
+        let rule = match listed {
+            Some((rule, _)) => rule,
+            None if self.otherwise.1 => &self.otherwise.0,
+            None => return Err(self.otherwise.0.clone()),
+        };
+        let tool = candidate.id();
+        let passed = self.entry.pass(&tool.tool, traits.has_namesake);
+        passed.map_err(|key| Rule::new(&["mcp_servers", tool.server.as_str(), key]))?;
+        Ok((rule, listed.is_some()))
     }
 
     /// What the configuration calls a tool instead, if it does.

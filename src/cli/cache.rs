@@ -12,7 +12,7 @@ use crate::cli::error::Error;
 use crate::cli::servers;
 use crate::cli::size::{count, number};
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print, with_gateway};
+use crate::cli::{Global, print, with_gateway, without_rules};
 use crate::config::{Config, ServerConfig, ToolboxConfig};
 use crate::gateway::FailedServer;
 
@@ -124,12 +124,12 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     })?;
     match args.command {
         Command::List { json } => {
-            let config = global.read()?.map_err(Error::config)?.config;
+            let config = without_rules(global.read()?.map_err(Error::config)?.config);
             show(&store, rows(&store, &config)?, json)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Refresh { json } => {
-            let config = global.read()?.map_err(Error::config)?.config;
+            let config = without_rules(global.read()?.map_err(Error::config)?.config);
             refresh(global, &store, &config, json)
         }
         Command::Clear => {

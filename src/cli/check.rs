@@ -3,15 +3,17 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use crate::cli::error::Error;
 use crate::cli::servers::{self, Start};
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print, with_gateway};
+use crate::cli::{Global, print, with_gateway, without_rules};
 use crate::config::{Config, Launch, LoadError, Loaded, ServerConfig, ToolboxConfig};
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::{ServerName, ToolboxName};
+use crate::policy::Policies;
 
 mod report;
 
@@ -28,7 +30,8 @@ Examples:
 /// Without `--connect` nothing is started; names that collide are told as far as it is kept what
 /// servers have listed. With it, every server is started once, all at the same
 /// time, and reported with its tools, the size of their definitions and how long it took; one that
-/// fails does not spoil the others. Tokens are an estimate, one for 4.5 bytes.
+/// fails does not spoil the others. Tokens are an estimate, one for 4.5 bytes. With `--agent`, all of
+/// this is about what that agent may use.
 ///
 /// Exits with 0 if all is well, 1 if a server failed, 2 if the configuration cannot be used.
 #[derive(Debug, clap::Args)]
@@ -56,24 +59,34 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     } else {
         global.load()?
     };
-    let Loaded { config, dialect, disabled, warnings, file } = loaded;
+    let Loaded { config, dialect, mut disabled, warnings, file } = loaded;
+    let agent = global.caller().agent;
+    // Without an agent, all servers are looked at; else what that agent may use, and nothing else.
+    let config = if agent.is_some() { config } else { without_rules(config) };
+    if agent.is_some() {
+        disabled.clear();
+    }
+    let config = Arc::new(config);
+    let seen = Policies::new(Arc::clone(&config)).seen_by(agent.as_ref(), None);
     let mode = config.mode.as_str();
     let owner = dialect.owner().map(|owner| format!(", a file of {owner},"));
     let head = format!(
-        "`{file}`{} can be used: {} with {}, mode `{mode}`",
+        "`{file}`{} can be used{}: {} with {}, mode `{mode}`",
         owner.unwrap_or_default(),
-        count(config.toolboxes.len(), "toolbox"),
-        count(config.toolboxes.iter().map(|t| t.servers.len()).sum(), "server"),
+        agent.map(|agent| format!(" by agent `{agent}`")).unwrap_or_default(),
+        count(seen.toolboxes.len(), "toolbox"),
+        count(seen.toolboxes.iter().map(|t| t.servers.len()).sum(), "server"),
     );
-    let (mut servers, failures, not_shown) = with_gateway(global, config, async |gateway| {
-        let (servers, failures) = if args.connect {
-            connect(gateway).await
-        } else {
-            gateway.recalled().await;
-            (configured(gateway.config()), Vec::new())
-        };
-        (servers, failures, not_shown(gateway.config(), &gateway.snapshot()))
-    })?;
+    let (mut servers, failures, not_shown) =
+        with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
+            let (servers, failures) = if args.connect {
+                connect(gateway).await
+            } else {
+                gateway.recalled().await;
+                (configured(gateway.config()), Vec::new())
+            };
+            (servers, failures, not_shown(gateway.config(), &gateway.snapshot()))
+        })?;
     servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
     let has_failed = !failures.is_empty();
     if args.json {

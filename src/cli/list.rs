@@ -29,7 +29,7 @@ Examples:
 /// List the tools of a toolbox, or of all
 ///
 /// Shows what servers have: the tools that the configuration lets through, and how large their
-/// definitions are. Servers that have run before are not started for it; what they listed then is
+/// definitions are, for the agent that `--agent` names. Servers that have run before are not started for it; what they listed then is
 /// kept. Tokens are an estimate, one for 4.5 bytes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -87,8 +87,16 @@ struct Listed<'a> {
 /// Lists; fails where no server could be started.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let config = global.read()?.map_err(Error::config)?.config;
-    if config.toolboxes.is_empty() {
+    let is_empty = config.toolboxes.is_empty();
+    if is_empty {
         print::note(&"there are no toolboxes: every server is disabled");
+    }
+    if config.policy.has_rules() && !is_empty {
+        let who = global.caller().agent.map_or_else(
+            || "an agent without a name; `--agent` names another".to_owned(),
+            |agent| format!("agent `{agent}`"),
+        );
+        print::note(&format!("what is shown is what there is for {who}"));
     }
     with_gateway(global, config, async |gateway| list(gateway, args).await)?
 }

@@ -33,6 +33,15 @@ pub struct PolicyConfig {
     pub working_directory: Option<PathBuf>,
 }
 
+impl PolicyConfig {
+    /// Whether agents may use less than everything.
+    pub fn has_rules(&self) -> bool {
+        !self.agents.is_empty()
+            || !self.exposed_tools.is_empty()
+            || self.default != DefaultPolicy::default()
+    }
+}
+
 /// What one agent may use (`agentPolicies.<agent>`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentPolicy {

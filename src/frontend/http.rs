@@ -120,7 +120,7 @@ struct Server {
 
 /// Which path is whose.
 fn router(server: &Arc<Server>) -> Router {
-    Router::new()
+    let router = Router::new()
         .route(ENDPOINT, any(endpoint::everything))
         .route("/mcp/{toolbox}", any(endpoint::one_toolbox))
         .route(WELL_KNOWN, get(endpoint::metadata))
@@ -129,9 +129,13 @@ fn router(server: &Arc<Server>) -> Router {
         .route("/health", get(health::alive))
         .route("/ready", get(health::ready))
         .route("/metrics", get(health::metrics))
-        .fallback(nothing)
-        .layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send>| panicked()))
-        .with_state(Arc::clone(server))
+        .fallback(nothing);
+    guarded(router.with_state(Arc::clone(server)))
+}
+
+/// The same, of which a fault costs the request alone in which it shows.
+fn guarded(router: Router) -> Router {
+    router.layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send>| panicked()))
 }
 
 /// What is said at every other path.
@@ -145,3 +149,6 @@ fn panicked() -> Reply {
     let message = "something went wrong here";
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, message).reply(None)
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,6 +74,12 @@ impl Condition {
         !self.arguments.is_empty()
     }
 
+    /// What it wants of arguments, each in words.
+    pub(crate) fn wanted(&self) -> impl Iterator<Item = String> {
+        let arguments = self.arguments.iter();
+        arguments.map(|(pointer, test)| format!("argument `{pointer}` {}", test.wanted()))
+    }
+
     /// Whether arguments, which are a JSON object, are as they must be.
     fn check(&self, arguments: &Value) -> Result<(), Refusal> {
         for (pointer, test) in &self.arguments {

@@ -47,6 +47,11 @@ impl<'a> Candidate<'a> {
         Self { id, shown, name_limit, exposed: OnceCell::new() }
     }
 
+    /// Which tool it is.
+    pub(crate) fn id(&self) -> &'a ToolId {
+        self.id
+    }
+
     fn exposed(&self) -> &str {
         let exposed = self.exposed.get_or_init(|| match self.shown {
             None => ExposedName::registered(self.id, self.name_limit),

@@ -5,8 +5,14 @@ use std::sync::Arc;
 
 /// The key that decided on a tool, such as `agent_policies.claude-code.tool_overrides.github`.
 /// Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rule(Arc<str>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule(Arc<Key>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Key {
+    path: Vec<String>,
+    text: String,
+}
 
 impl Rule {
     /// The key under these keys, in the document's spelling.
@@ -21,23 +27,31 @@ impl Rule {
                 (false, _) => text.extend(["[", &format!("{key:?}"), "]"]),
             }
         }
-        Self(text.into())
+        let path = path.iter().map(|key| (*key).to_owned()).collect();
+        Self(Arc::new(Key { path, text }))
     }
 
     /// Element `index` of what is there.
     pub(crate) fn element(&self, index: usize) -> Self {
-        Self(format!("{}[{index}]", self.0).into())
+        let mut path = self.0.path.clone();
+        path.push(index.to_string());
+        Self(Arc::new(Key { path, text: format!("{}[{index}]", self.0.text) }))
+    }
+
+    /// The keys that lead to it, in the document's spelling.
+    pub fn path(&self) -> &[String] {
+        &self.0.path
     }
 
     /// The key in words.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.0.text
     }
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 

@@ -44,7 +44,12 @@ fn noon() -> Moment {
 fn decide(config: &Arc<Config>, name: &str, server: &str, called: &str) -> Result<Leave, Denial> {
     let policies = Policies::new(Arc::clone(config));
     let policy = policies.of(agent(name).as_ref());
-    policy.decide(&tool(server, called), Traits::default(), noon)
+    let (of, id) = (agent(name), tool(server, called));
+    let decided = policy.decide(&id, Traits::default(), noon);
+    // What is explained is what is decided.
+    let explained = policies.explain(of.as_ref(), &id, Traits::default(), noon());
+    assert_eq!(explained.is_some_and(|explained| explained.is_visible), decided.is_ok());
+    decided
 }
 
 fn allows(config: &Arc<Config>, name: &str, server: &str, called: &str) -> bool {

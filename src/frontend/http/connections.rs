@@ -10,13 +10,15 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::frontend::http::Server;
 use crate::frontend::http::stall::Patient;
 
 /// What is waited after a connection could not be taken, for want of files most often.
 const RESPITE: Duration = Duration::from_millis(100);
+/// How long it is not said again that there are too many connections.
+const SILENCE: Duration = Duration::from_mins(1);
 /// What of a body is read at once, at most.
 const BUFFER: usize = 64 * 1024;
 
@@ -29,9 +31,11 @@ pub(crate) async fn accept(
     server: &Arc<Server>,
 ) {
     let places = Arc::new(Semaphore::new(most));
+    let mut warned: Option<Instant> = None;
     loop {
-        if places.available_permits() == 0 {
+        if places.available_permits() == 0 && warned.is_none_or(|at| at.elapsed() > SILENCE) {
             tracing::warn!("there are {most} connections (http.maxConnections); others wait");
+            warned = Some(Instant::now());
         }
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {

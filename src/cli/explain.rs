@@ -1,0 +1,276 @@
+//! `explain`: why an agent may use a tool, or why the tool does not exist for it.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use crate::cli::error::Error;
+use crate::cli::{Global, known, print};
+use crate::config::{Config, Key, Loaded, find_key};
+use crate::name::{self, AgentName, Place, ToolId};
+use crate::policy::{Concern, Explanation, Moment, Policies, Traits};
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench explain claude-code github delete_file   Why it may, or may not
+  mcp-workbench explain - github delete_file             The same for an agent without a name
+  mcp-workbench explain claude-code desk/github get_file --json";
+
+/// Say why an agent may use a tool or not, and which rule decides
+///
+/// Starts nothing: the rules are asked, and what is kept of servers' listings. Names the rule, the
+/// line it stands in, what would have to change, and what the call has to be like besides.
+///
+/// Exits with 0 whatever the answer is, 2 if there is no such server.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The agent; `-` is one without a name
+    #[arg(value_name = "AGENT")]
+    of: String,
+    /// The server, or toolbox/server
+    server: String,
+    /// The tool, as its server calls it
+    tool: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What comes of the tool in one toolbox, for those who read JSON.
+#[derive(Serialize)]
+struct Answer<'a> {
+    agent: Option<&'a str>,
+    /// Whether there is an entry for the agent.
+    agent_has_entry: bool,
+    toolbox: &'a str,
+    server: &'a str,
+    tool: &'a str,
+    visible: bool,
+    /// Whether it would be there if all conditions held.
+    allowed: bool,
+    rule: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    why: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<String>,
+    conditions: Vec<Condition<'a>>,
+    dangerous: Option<&'static str>,
+    confirmed: Option<&'static str>,
+    /// Whether its server has it; `null`: nothing is kept of that server.
+    listed: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct Condition<'a> {
+    rule: &'a str,
+    wants: &'a str,
+    holds: bool,
+}
+
+/// Explains.
+pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+    let Loaded { config, file, .. } = global.read()?.map_err(Error::config)?;
+    let text = global.source()?.and_then(|source| std::fs::read_to_string(source.file).ok());
+    let places = places(&config, &args.server)?;
+    let known = known::tools(global, &config)?;
+    let of = Some(args.of.trim()).filter(|name| !matches!(*name, "" | "-")).map(AgentName::new);
+    let policies = Policies::new(Arc::new(config));
+    let now = Moment::from(SystemTime::now());
+    let mut answers = Vec::new();
+    let mut texts = Vec::new();
+    for at in places {
+        let tools = known.get(&at);
+        let found = tools.and_then(|tools| tools.iter().find(|(tool, _)| *tool == args.tool));
+        let traits = found.map(|(_, traits)| *traits).unwrap_or_default();
+        let Place { toolbox, server } = at;
+        let tool = ToolId { toolbox, server, tool: args.tool.clone() };
+        let case = Case::new(&policies, of.as_ref(), &tool, traits, now);
+        let Some(mut case) = case else { continue };
+        let rule = case.explanation.rule.path();
+        case.key = text.as_deref().and_then(|text| find_key(text, Path::new(&file), rule));
+        case.is_listed = tools.map(|_| found.is_some());
+        if args.json {
+            answers.push(serde_json::to_value(case.answer()).map_err(Error::internal)?);
+        } else {
+            texts.push(case.text(&file));
+        }
+    }
+    if args.json {
+        print::json(&answers)?;
+    } else {
+        print::data(&texts.join("\n\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the server stands that is meant.
+fn places(config: &Config, wanted: &str) -> Result<Vec<Place>, Error> {
+    let all = config.toolboxes.iter().flat_map(|toolbox| {
+        let place = |name| Place { toolbox: toolbox.name.clone(), server: name };
+        toolbox.servers.iter().map(move |server| place(server.name.clone()))
+    });
+    let all: Vec<Place> = all.collect();
+    let is_meant = |at: &&Place| {
+        at.server.as_str() == wanted || format!("{}/{}", at.toolbox, at.server) == wanted
+    };
+    let found: Vec<Place> = all.iter().filter(is_meant).cloned().collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let names = all.iter().map(|at| at.server.as_str());
+    let mut near = name::nearest(wanted, names, 3);
+    near.dedup();
+    let error = Error::wrong(format!("there is no server `{wanted}`"));
+    let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
+    Err(if near.is_empty() {
+        error
+    } else {
+        error.hint(format!("did you mean {}?", near.join(", ")))
+    })
+}
+
+/// One tool for one agent.
+struct Case<'a> {
+    of: Option<&'a AgentName>,
+    tool: &'a ToolId,
+    explanation: Explanation,
+    key: Option<Key>,
+    is_listed: Option<bool>,
+}
+
+impl<'a> Case<'a> {
+    fn new(
+        policies: &Policies,
+        of: Option<&'a AgentName>,
+        tool: &'a ToolId,
+        traits: Traits,
+        now: Moment,
+    ) -> Option<Self> {
+        let explanation = policies.explain(of, tool, traits, now)?;
+        Some(Self { of, tool, explanation, key: None, is_listed: None })
+    }
+
+    fn answer(&self) -> Answer<'_> {
+        let Explanation { is_visible, rule, is_allowed, is_named, demands, danger, confirmation } =
+            &self.explanation;
+        let (why, change) = self.reason();
+        Answer {
+            agent: self.of.map(AgentName::as_str),
+            agent_has_entry: *is_named,
+            toolbox: self.tool.toolbox.as_str(),
+            server: self.tool.server.as_str(),
+            tool: &self.tool.tool,
+            visible: *is_visible,
+            allowed: *is_allowed,
+            rule: rule.as_str(),
+            key: self.key.as_ref().map(|key| key.path.as_str()),
+            line: self.key.as_ref().map(|key| key.line),
+            why,
+            change,
+            conditions: demands
+                .iter()
+                .map(|demand| Condition {
+                    rule: demand.rule.as_str(),
+                    wants: &demand.words,
+                    holds: demand.holds,
+                })
+                .collect(),
+            dangerous: danger.map(Concern::rule),
+            confirmed: confirmation.map(Concern::rule),
+            listed: self.is_listed,
+        }
+    }
+
+    fn text(&self, file: &str) -> String {
+        let Explanation { is_visible, rule, is_named, demands, danger, confirmation, .. } =
+            &self.explanation;
+        let ToolId { toolbox, server, tool } = self.tool;
+        let who = match self.of {
+            None => "an agent without a name".to_owned(),
+            Some(of) => format!("agent `{of}`"),
+        };
+        let verdict = if *is_visible { "may be used by" } else { "does not exist for" };
+        let mut text = format!("`{tool}` of `{toolbox}/{server}` {verdict} {who}");
+        let mut line = |what: &str, says: &str| _ = write!(text, "\n  {what:<10}{says}");
+        let place = self.key.as_ref().map(|key| format!(" ({file}:{})", key.line));
+        line("rule", &format!("{rule}{}", place.unwrap_or_default()));
+        let (why, change) = self.reason();
+        line("why", &why);
+        if let Some(change) = change {
+            line("change", &change);
+        }
+        for demand in demands {
+            let state = if demand.holds { "" } else { ", which is not so now" };
+            line("only when", &format!("{}{state} ({})", demand.words, demand.rule));
+        }
+        if let Some(concern) = confirmation {
+            line(
+                "confirmed",
+                &format!("the user is asked before each call: {concern} ({})", concern.rule()),
+            );
+        } else if let Some(concern) = danger {
+            line("dangerous", &format!("{concern} ({}), and nobody is asked", concern.rule()));
+        }
+        if self.of.is_some() && !is_named {
+            line("note", "`agentPolicies` has no such agent; it is one like any other");
+        }
+        match self.is_listed {
+            Some(true) => {}
+            Some(false) => line("note", "its server had no such tool when it was last listed"),
+            None => line("note", "nothing is kept of what its server has"),
+        }
+        text
+    }
+
+    /// Why, and what would have to change for the opposite.
+    fn reason(&self) -> (String, Option<String>) {
+        let explanation = &self.explanation;
+        let (server, tool) = (&self.tool.server, &self.tool.tool);
+        let path: Vec<&str> = explanation.rule.path().iter().map(String::as_str).collect();
+        if explanation.is_visible {
+            let why = match path.as_slice() {
+                ["default_policy", ..] => "no list speaks of it",
+                _ => "it is in that list",
+            };
+            return (why.to_owned(), None);
+        }
+        let to_list = || Some(format!("add \"{tool}\", or a glob that matches it, to that list"));
+        let (why, change) = match path.as_slice() {
+            ["agent_policies", _, "when", ..] => ("that condition does not hold", None),
+            ["agent_policies", _, "allowed_servers"] => (
+                "the list does not have that server",
+                Some(format!("add \"{server}\" to that list")),
+            ),
+            ["agent_policies"] => ("it extends nobody who may use that server", None),
+            ["default_policy", "allow_unknown_servers"] => (
+                "nothing names that server",
+                Some(format!(
+                    "add a list for `{server}` to `exposedTools` or the agent's `toolOverrides`"
+                )),
+            ),
+            ["default_policy", ..] => (
+                "no list speaks of it",
+                Some(format!(
+                    "add \"{tool}\" for `{server}` to `exposedTools` or the agent's `toolOverrides`"
+                )),
+            ),
+            [_, _, "tool_filters"] => {
+                ("the server's own filters leave it out", Some("change those filters".to_owned()))
+            }
+            [_, _, "include_names"] => ("the category does not have it", to_list()),
+            [_, _, "overrides"] => {
+                ("it is switched off", Some("take `\"enabled\": false` away".to_owned()))
+            }
+            _ => ("it is not in that list", to_list()),
+        };
+        (why.to_owned(), change)
+    }
+}

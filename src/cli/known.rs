@@ -1,0 +1,42 @@
+//! What is known of servers' tools without starting anything: what is kept of their listings.
+
+use std::collections::HashMap;
+
+use crate::app;
+use crate::cli::error::Error;
+use crate::cli::{Global, block_on, pool_options, without_rules};
+use crate::config::Config;
+use crate::gateway::Caller;
+use crate::name::Place;
+use crate::policy::Traits;
+
+/// The tools of servers by their own names, as far as anything is kept of them.
+pub(crate) type Known = HashMap<Place, Vec<(String, Traits)>>;
+
+/// Looks at what is kept of the servers of a configuration, whatever is left out of it.
+pub(crate) fn tools(global: &Global, config: &Config) -> Result<Known, Error> {
+    let mut whole = without_rules(config.clone());
+    for server in whole.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
+        server.tool_filters.clear();
+        server.include = None;
+        server.overrides.clear();
+    }
+    let options = pool_options(global.store());
+    let known = block_on(app::with_gateway(whole, options, &Caller::NOBODY, async |gateway| {
+        gateway.recalled().await;
+        let kept = gateway.remembered();
+        let snapshot = gateway.snapshot();
+        let tools = kept.into_iter().map(|(place, _)| {
+            let view = snapshot.view(&place.toolbox);
+            let tools = view.tools.iter().filter(|tool| tool.id.server == place.server);
+            let tools = tools.map(|tool| {
+                let is_destructive = tool.own.is_destructive();
+                (tool.own.name.clone(), Traits { is_destructive, ..tool.traits })
+            });
+            let tools = tools.collect();
+            (place, tools)
+        });
+        tools.collect()
+    }))?;
+    known.map_err(Error::internal)
+}

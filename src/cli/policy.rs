@@ -1,0 +1,281 @@
+//! `policy diff`: what each agent gains and loses between two configurations.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use crate::cli::error::Error;
+use crate::cli::known::{self, Known};
+use crate::cli::size::count;
+use crate::cli::{Global, as_run, print};
+use crate::config::env::ProcessEnv;
+use crate::config::{self, Config};
+use crate::name::{AgentName, Place, ToolId};
+use crate::policy::{Moment, Policies, Traits};
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench policy diff old.json workbench-config.json
+  git show HEAD:workbench-config.json > /tmp/old.json
+  mcp-workbench policy diff /tmp/old.json workbench-config.json --json";
+
+/// Compare who may use what
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what each agent gains and loses from one configuration to another
+    ///
+    /// Starts nothing. Of servers that have run before, the tools are named that they have; of
+    /// others, what the lists name. Conditions and confirmations count as changes.
+    ///
+    /// Exits with 0 if nothing changes, 1 if something does, 2 if a configuration cannot be used.
+    Diff {
+        /// The configuration as it was
+        old: PathBuf,
+        /// The configuration as it is to be
+        new: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Does what the command line says.
+pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+    let Command::Diff { old, new, json } = &args.command;
+    let [old, new] = [load(global, old)?, load(global, new)?];
+    // What either of them knows of a server is known of it.
+    let mut known = known::tools(global, &old)?;
+    known.extend(known::tools(global, &new)?);
+    note_unknown(&[&old, &new], &known);
+    let changes = changes(old, new, &known);
+    if *json {
+        print::json(&changes)?;
+    } else {
+        print::data(&in_words(&changes))?;
+    }
+    let is_same = changes.is_empty();
+    Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says of which servers it is not known what they have, for then less can be compared.
+fn note_unknown(configs: &[&Config], known: &Known) {
+    let mut unknown = BTreeSet::new();
+    for toolbox in configs.iter().flat_map(|config| &config.toolboxes) {
+        for server in &toolbox.servers {
+            let at = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
+            if !known.contains_key(&at) {
+                unknown.insert(format!("`{}`", server.name));
+            }
+        }
+    }
+    if !unknown.is_empty() {
+        let names: Vec<String> = unknown.into_iter().collect();
+        print::note(&format!(
+            "nothing is kept of what these servers have, so that only what lists name is compared: \
+             {}\n\
+             hint: `mcp-workbench cache refresh` starts servers once and keeps what they list",
+            names.join(", ")
+        ));
+    }
+}
+
+fn load(global: &Global, file: &Path) -> Result<Config, Error> {
+    let folder = std::env::current_dir().map_err(Error::internal)?;
+    let location = config::locate(Some(file.to_owned()), &ProcessEnv, &folder);
+    let loaded = config::load(&location, &ProcessEnv).map_err(Error::config)?;
+    Ok(as_run(loaded, global.mode, &folder).config)
+}
+
+/// What changes for one agent.
+#[derive(Debug, Serialize)]
+struct Changes {
+    /// `None`: all without an entry.
+    agent: Option<String>,
+    gained: Vec<Entry>,
+    lost: Vec<Entry>,
+    changed: Vec<Changed>,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry {
+    toolbox: String,
+    server: String,
+    /// `None`: the server as such, with its resources and prompts.
+    tool: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Changed {
+    #[serde(flatten)]
+    entry: Entry,
+    before: Terms,
+    after: Terms,
+}
+
+/// On which terms a tool may be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Terms {
+    /// Whether the user confirms each call.
+    confirmed: bool,
+    /// What has to hold, in words.
+    conditions: Vec<String>,
+}
+
+/// The tools that no list names, of a server of which nothing is kept.
+const ANY_OTHER: &str = "(any other tool)";
+
+fn changes(old: Config, new: Config, known: &Known) -> Vec<Changes> {
+    let names = |config: &Config| config.policy.agents.keys().cloned().collect::<Vec<_>>();
+    let agents: BTreeSet<AgentName> = [names(&old), names(&new)].into_iter().flatten().collect();
+    let candidates = candidates(&[&old, &new], known);
+    let [old, new] = [old, new].map(|config| Policies::new(Arc::new(config)));
+    let agents = agents.into_iter().map(Some).chain([None]);
+    let compare = |agent: Option<AgentName>| {
+        let mut changes = Changes {
+            agent: agent.as_ref().map(ToString::to_string),
+            gained: Vec::new(),
+            lost: Vec::new(),
+            changed: Vec::new(),
+        };
+        for (at, tools) in &candidates {
+            let entry = |tool: Option<&str>| Entry {
+                toolbox: at.toolbox.to_string(),
+                server: at.server.to_string(),
+                tool: tool.map(str::to_owned),
+            };
+            let is_there = |policies: &Policies| {
+                let seen = policies.seen_by(agent.as_ref(), None);
+                seen.toolbox(at.toolbox.as_str())
+                    .is_some_and(|toolbox| toolbox.server(at.server.as_str()).is_some())
+            };
+            match (is_there(&old), is_there(&new)) {
+                (false, true) => changes.gained.push(entry(None)),
+                (true, false) => changes.lost.push(entry(None)),
+                _ => {}
+            }
+            for (tool, traits) in tools {
+                let terms =
+                    |policies: &Policies| terms(policies, agent.as_ref(), at, tool, *traits);
+                match (terms(&old), terms(&new)) {
+                    (None, Some(_)) => changes.gained.push(entry(Some(tool))),
+                    (Some(_), None) => changes.lost.push(entry(Some(tool))),
+                    (Some(before), Some(after)) if before != after => {
+                        changes.changed.push(Changed { entry: entry(Some(tool)), before, after });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        changes
+    };
+    let all = agents.map(compare);
+    all.filter(|c| !c.gained.is_empty() || !c.lost.is_empty() || !c.changed.is_empty()).collect()
+}
+
+/// On which terms an agent may use a tool, if it may.
+fn terms(
+    policies: &Policies,
+    agent: Option<&AgentName>,
+    at: &Place,
+    tool: &str,
+    traits: Traits,
+) -> Option<Terms> {
+    let Place { toolbox, server } = at.clone();
+    let id = ToolId { toolbox, server, tool: tool.to_owned() };
+    // What depends on the time is compared in words.
+    let explanation = policies.explain(agent, &id, traits, Moment::new(0))?;
+    explanation.is_allowed.then(|| Terms {
+        confirmed: explanation.confirmation.is_some(),
+        conditions: explanation.demands.into_iter().map(|demand| demand.words).collect(),
+    })
+}
+
+/// The tools to compare: those that servers have, and where that is not known, what the lists name.
+fn candidates(configs: &[&Config], known: &Known) -> BTreeMap<Place, BTreeMap<String, Traits>> {
+    let mut all: BTreeMap<Place, BTreeMap<String, Traits>> = BTreeMap::new();
+    for config in configs {
+        for toolbox in &config.toolboxes {
+            for server in &toolbox.servers {
+                let at = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
+                let tools = all.entry(at.clone()).or_default();
+                if let Some(known) = known.get(&at) {
+                    tools.extend(known.iter().cloned());
+                    continue;
+                }
+                let policy = &config.policy;
+                let lists = policy
+                    .agents
+                    .values()
+                    .filter_map(|agent| agent.tool_overrides.get(server.name.as_str()));
+                let named = lists.chain(policy.exposed_tools.get(server.name.as_str())).flatten();
+                let prefix = format!("{}:", server.name);
+                // A glob matches itself, so that it stands for what it means.
+                let named = named.map(|name| name.strip_prefix(&prefix).unwrap_or(name));
+                let named = named.chain([ANY_OTHER]);
+                tools.extend(named.map(|name| (name.to_owned(), Traits::default())));
+            }
+        }
+    }
+    all
+}
+
+fn in_words(changes: &[Changes]) -> String {
+    if changes.is_empty() {
+        return "nothing changes for any agent".to_owned();
+    }
+    let mut lines = Vec::new();
+    for Changes { agent, gained, lost, changed } in changes {
+        lines.push(match agent {
+            Some(agent) => format!("agent `{agent}`"),
+            None => "any other agent".to_owned(),
+        });
+        lines.extend(gained.iter().map(|entry| format!("  + {}", entry.in_words())));
+        lines.extend(lost.iter().map(|entry| format!("  - {}", entry.in_words())));
+        lines.extend(changed.iter().map(|Changed { entry, before, after }| {
+            format!("  ~ {}: {}, was {}", entry.in_words(), after.in_words(), before.in_words())
+        }));
+        lines.push(String::new());
+    }
+    let sum = |of: fn(&Changes) -> usize| changes.iter().map(of).sum::<usize>();
+    lines.push(format!(
+        "{}: {} gained, {} lost, {} changed",
+        count(changes.len(), "agent"),
+        sum(|c| c.gained.len()),
+        sum(|c| c.lost.len()),
+        sum(|c| c.changed.len()),
+    ));
+    lines.join("\n")
+}
+
+impl Entry {
+    fn in_words(&self) -> String {
+        let Self { toolbox, server, tool } = self;
+        let place = if toolbox == server { server.clone() } else { format!("{toolbox}/{server}") };
+        match tool {
+            Some(tool) => format!("{place}: {tool}"),
+            None => format!("{place}: the server, with its resources and prompts"),
+        }
+    }
+}
+
+impl Terms {
+    fn in_words(&self) -> String {
+        let mut words = Vec::new();
+        if self.confirmed {
+            words.push("confirmed by the user".to_owned());
+        }
+        words.extend(self.conditions.iter().map(|condition| format!("when {condition}")));
+        if words.is_empty() { "freely".to_owned() } else { words.join(", ") }
+    }
+}

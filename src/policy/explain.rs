@@ -1,0 +1,125 @@
+//! Why a tool may be used or not, for people: the same rules as every decision, with what decided.
+
+use crate::config::{TimeWindow, When};
+use crate::name::{AgentName, ToolId};
+use crate::policy::access;
+use crate::policy::rule::{Concern, Rule};
+use crate::policy::{Moment, Policies, Rules, Traits, Whens, place};
+
+/// Why an agent may use a tool, or why the tool does not exist for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Whether the tool is there now.
+    pub is_visible: bool,
+    /// The rule that decided that.
+    pub rule: Rule,
+    /// Whether the tool would be there if all conditions held.
+    pub is_allowed: bool,
+    /// Whether there is an entry for the agent.
+    pub is_named: bool,
+    /// What has to hold besides.
+    pub demands: Vec<Demand>,
+    /// Why the tool is dangerous, if it is.
+    pub danger: Option<Concern>,
+    /// Why the user confirms each call of it, if so.
+    pub confirmation: Option<Concern>,
+}
+
+/// One entry of `when` that is about a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Where it stands.
+    pub rule: Rule,
+    /// What it wants, in words.
+    pub words: String,
+    /// Whether it holds now, as far as that does not depend on a call.
+    pub holds: bool,
+}
+
+impl Policies {
+    /// Explains what comes of one tool, by its server's own name for it; `None`: there is no such
+    /// server in that toolbox.
+    pub fn explain(
+        &self,
+        agent: Option<&AgentName>,
+        tool: &ToolId,
+        traits: Traits,
+        now: Moment,
+    ) -> Option<Explanation> {
+        let config = &*self.config;
+        let server = config.toolbox(tool.toolbox.as_str())?.server(tool.server.as_str())?;
+        let is_named = agent.is_some_and(|agent| config.policy.agents.contains_key(agent));
+        let denied = |rule| Explanation {
+            is_visible: false,
+            rule,
+            is_allowed: false,
+            is_named,
+            demands: Vec::new(),
+            danger: None,
+            confirmation: None,
+        };
+        let access = match access::of(&config.policy, agent, &tool.server) {
+            Ok(access) => access,
+            Err(rule) => return Some(denied(rule)),
+        };
+        let at = place(&tool.toolbox, &tool.server);
+        let whens = Whens::new(&config.policy, agent);
+        let rules = Rules::new(config, access, &whens, server, &at);
+        let candidate = rules.candidate(tool, traits);
+        let (rule, is_listed) = match rules.listed(&candidate, traits) {
+            Ok((rule, is_listed)) => (rule.clone(), is_listed),
+            Err(rule) => return Some(denied(rule)),
+        };
+        let written = access::conditions(&config.policy, agent);
+        let applied = rules.conditions.iter().zip(written);
+        let applied = applied.filter(|((_, names), _)| names.has(&candidate).unwrap_or(true));
+        let demands: Vec<Demand> = applied
+            .map(|((condition, _), (rule, when))| Demand {
+                rule,
+                words: words(when, condition.wanted()),
+                holds: condition.holds(|| now),
+            })
+            .collect();
+        let missed = demands.iter().find(|demand| !demand.holds).map(|demand| demand.rule.clone());
+        let danger = rules.concerns.danger(&candidate, traits);
+        Some(Explanation {
+            is_visible: missed.is_none(),
+            rule: missed.unwrap_or(rule),
+            is_allowed: true,
+            is_named,
+            demands,
+            danger,
+            confirmation: rules.concerns.confirmation(&candidate, danger, is_listed),
+        })
+    }
+}
+
+/// What an entry of `when` wants, in words.
+fn words(when: &When, arguments: impl Iterator<Item = String>) -> String {
+    let folders = when.working_directory.as_ref().map(|globs| {
+        let globs: Vec<String> = globs.iter().map(|glob| format!("`{glob}`")).collect();
+        format!("the workbench is started in {}", globs.join(" or "))
+    });
+    let time = when.time.as_ref().map(|window| hours(*window));
+    let all: Vec<String> = folders.into_iter().chain(time).chain(arguments).collect();
+    all.join(", and ")
+}
+
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+fn hours(window: TimeWindow) -> String {
+    let TimeWindow { from, to, days, utc_offset } = window;
+    let clock = |minutes: u32| format!("{:02}:{:02}", minutes / 60, minutes % 60);
+    let on: Vec<&str> = DAYS.iter().zip(days).filter(|(_, on)| *on).map(|(day, _)| *day).collect();
+    let days = match on.as_slice() {
+        [] => ", on no day".to_owned(),
+        all if all.len() == DAYS.len() => String::new(),
+        some => format!(", {}", some.join(" ")),
+    };
+    let sign = if utc_offset < 0 { '-' } else { '+' };
+    let ahead = match utc_offset {
+        0 => String::new(),
+        offset => format!("{sign}{}", clock(offset.unsigned_abs())),
+    };
+    format!("it is between {} and {} (UTC{ahead}{days})", clock(from), clock(to))
+}

@@ -1,0 +1,100 @@
+//! `explain`: why an agent may use a tool or not. And what `check` and `list` say of an agent.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::{Bench, fake};
+
+fn bench() -> Bench {
+    let delete = json!({
+        "name": "delete_repository",
+        "inputSchema": { "type": "object" },
+        "annotations": { "destructiveHint": true },
+    });
+    let mut github = fake(json!({ "tools": ["get_file", "create_issue", delete] }));
+    github["toolFilters"] = json!(["!create_*"]);
+    Bench::new()
+        .server("dev", "github", github)
+        .server("dev", "files", fake(json!({ "tools": ["read_file", "write_file"] })))
+        .server("web", "search", fake(json!({ "tools": ["search"] })))
+        .set("agentPolicies", json!({
+            "reader": { "allowedServers": ["files", "github"], "toolOverrides": { "files": ["read_*"] } },
+            "writer": {
+                "extends": "reader",
+                "toolOverrides": { "files": ["*"] },
+                "when": [
+                    { "tools": ["write_*"], "arguments": { "/path": { "matches": "^/workspace/" } } },
+                    { "tools": ["write_*"], "time": { "days": [] } },
+                ],
+            },
+        }))
+        .set("exposedTools", json!({ "github": ["get_*", "create_*", "delete_*"] }))
+        .set("dangerousTools", json!(["destructiveHint"]))
+}
+
+/// What is explained of each, with what is kept of the servers.
+fn explained(bench: &Bench, cases: &[[&str; 3]]) -> String {
+    let refreshed = bench.run(["cache", "refresh"]);
+    assert_eq!(refreshed.code, Some(0), "{}", refreshed.stderr);
+    let explained = cases.iter().map(|[agent, server, tool]| {
+        let output = bench.run(["explain", agent, server, tool]);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+        output.stdout
+    });
+    explained.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn it_says_which_rule_decides_and_what_would_have_to_change() {
+    let bench = bench();
+    let text = explained(
+        &bench,
+        &[
+            ["reader", "files", "read_file"],
+            ["reader", "files", "write_file"],
+            ["reader", "search", "search"],
+            ["reader", "github", "create_issue"],
+            ["writer", "dev/files", "write_file"],
+            ["writer", "github", "delete_repository"],
+            ["-", "search", "search"],
+            ["nobody", "github", "get_issue"],
+        ],
+    );
+    bench.settings().bind(|| insta::assert_snapshot!(text));
+}
+
+#[test]
+fn it_explains_as_json_too() {
+    let bench = bench();
+    let output = bench.run(["explain", "writer", "files", "write_file", "--json"]);
+    let answers: Value = serde_json::from_str(&output.stdout).unwrap();
+    bench.settings().bind(|| insta::assert_snapshot!(format!("{answers:#}")));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_wrong_usage() {
+    let output = bench().run(["explain", "reader", "filles", "read_file"]);
+    assert_eq!(output.code, Some(2));
+    assert_eq!(
+        output.stderr,
+        "error: there is no server `filles`\n\nhint: did you mean `files`?\n"
+    );
+}
+
+#[test]
+fn check_and_list_speak_of_what_the_agent_may_use() {
+    let bench = bench();
+    let of_all = bench.run(["check"]).stdout;
+    assert!(of_all.contains("2 toolboxes with 3 servers"), "{of_all}");
+    let of_reader = bench.run(["check", "--connect", "--agent", "reader"]).stdout;
+    assert!(of_reader.contains("by agent `reader`: 1 toolbox with 2 servers"), "{of_reader}");
+    assert!(of_reader.contains("3 tools") && !of_reader.contains("search"), "{of_reader}");
+    let listed = bench.run(["list", "--agent", "reader"]);
+    assert!(listed.stdout.contains("3 tools in toolbox `dev`"), "{}", listed.stdout);
+    assert!(listed.stderr.contains("what there is for agent `reader`"), "{}", listed.stderr);
+    let nobody = bench.run(["list"]);
+    assert!(nobody.stdout.contains("2 tools in toolbox `dev`"), "{}", nobody.stdout);
+    let unknown = bench.run(["list", "web", "--agent", "reader"]);
+    assert!(unknown.stderr.contains("there is no toolbox `web`"), "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("the toolboxes are `dev`\n"), "{}", unknown.stderr);
+}
