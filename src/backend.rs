@@ -50,7 +50,6 @@ pub use crate::backend::agent::{
     AgentId, Event, LogLevel, Presence, Question, Tie, asks_for_roots, may_ask,
 };
 pub use crate::backend::death::StderrTail;
-pub(crate) use crate::backend::death::{is_secret, password};
 pub use crate::backend::handshake::Era;
 pub use crate::backend::launch::ChildEnvironment;
 pub use crate::backend::live::{Call, Live};

@@ -36,6 +36,7 @@ pub use crate::observe::guest::{Guest, tokens};
 pub use crate::observe::metrics::{Meters, Up};
 pub use crate::observe::record::Ending;
 pub use crate::observe::secret::Secrets;
+pub(crate) use crate::observe::secret::{is_secret, password};
 pub use crate::observe::spans::is_trace_parent;
 pub use crate::observe::watch::{Notes, Subject, Watch};
 

@@ -168,6 +168,9 @@ impl Policies {
             toolbox.servers.retain(|server| standing(rules, agent, &whens, &at(server)).is_ok());
         }
         seen.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
+        if let Some(agent) = agent {
+            seen.limits.per_agent = access::rates(rules, agent).or(seen.limits.per_agent);
+        }
         seen.policy = PolicyConfig::default();
         seen
     }

@@ -64,6 +64,12 @@ impl Raw {
         Self { text: self.text, outline: Some((outline, 0)) }
     }
 
+    /// The same in a buffer of its own, for what is kept longer than its message.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self::new(Bytes::copy_from_slice(&self.text))
+    }
+
     /// Encodes a value of ours.
     ///
     /// A value that JSON cannot express (a map with keys that are not strings) becomes `null`.

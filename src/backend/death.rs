@@ -65,25 +65,6 @@ impl StderrTail {
     }
 }
 
-/// The password in an address such as `postgres://user:password@host`; empty where there is none.
-pub(crate) fn password(value: &str) -> &str {
-    let authority = value.split_once("://").map_or("", |(_, rest)| rest);
-    let end = authority.find(['/', '?', '#']).unwrap_or(authority.len());
-    let user = authority[..end].rsplit_once('@').map_or("", |(user, _)| user);
-    user.split_once(':').map_or("", |(_, password)| password)
-}
-
-/// Whether a variable of this name is likely to hold a secret.
-pub(crate) fn is_secret(name: &str) -> bool {
-    const MARKS: [&str; 7] =
-        ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"];
-    let name = name.to_ascii_uppercase();
-    MARKS.iter().any(|mark| name.contains(mark))
-        || name
-            .split('_')
-            .any(|word| matches!(word, "PASS" | "PWD" | "PAT" | "AUTH" | "BEARER") && name != "PWD")
-}
-
 /// Says how a process ended, with the last lines of its standard error.
 pub(crate) fn describe(status: Option<ExitStatus>, stderr: &StderrTail) -> String {
     let how = match status {

@@ -30,7 +30,11 @@ Examples:
   mcp-workbench serve --http 127.0.0.1:8000
   mcp-workbench serve --http 0.0.0.0:8000      (needs `auth` in the configuration)
   claude mcp add workbench -- mcp-workbench serve --config ~/workbench-config.json
-  claude mcp add --transport http workbench http://127.0.0.1:8000/mcp";
+  claude mcp add --transport http workbench http://127.0.0.1:8000/mcp
+  claude mcp add --transport http files http://127.0.0.1:8000/mcp/files
+
+Over HTTP /mcp serves everything, /mcp/<toolbox> one toolbox alone; /health says whether the program
+is alive, /ready whether agents can be served.";
 
 /// Serve the toolboxes to agents, over stdio (the default) or HTTP
 #[derive(Debug, Default, clap::Args)]

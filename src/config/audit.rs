@@ -57,7 +57,7 @@ pub struct TelemetryConfig {
 }
 
 /// Records every call of a tool, a JSON object a line.
-#[derive(JsonSchema)]
+#[derive(Default, JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Audit")]
 pub(super) struct RawAudit {
     /// The file that is written to. Relative paths start at the folder of this file.

@@ -106,7 +106,7 @@ pub const DEFAULT_CACHE_BYTES: NonZeroU64 = limits::DEFAULT_CACHE_BYTES;
 // === raw ===
 
 /// Bounds on what passes through.
-#[derive(JsonSchema)]
+#[derive(Default, JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields, inline)]
 pub(super) struct RawLimits {
     /// The most bytes of tool definitions that one answer lists; beyond it they become signatures.
@@ -167,7 +167,7 @@ pub(super) struct RawRates {
 
 /// How long answers hold of tools that only read: those that are annotated with `readOnlyHint` and
 /// `idempotentHint`.
-#[derive(JsonSchema)]
+#[derive(Default, JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Cache")]
 pub(super) struct RawCache {
     /// How long an answer holds, in milliseconds; 0 means not at all.

@@ -12,6 +12,7 @@ use crate::config::category::{self, Servers, Whole};
 use crate::config::document::Spot;
 use crate::config::env::EnvSource;
 use crate::config::policy::check::Rules;
+use crate::config::raw::category::RawCategory;
 use crate::config::raw::{Entries, RawConfig, RawServer, RawToolbox};
 use crate::config::reader::{Located, Reader};
 use crate::config::{
@@ -96,15 +97,36 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         auth: auth.map(|raw| raw.value.checked(&raw.spot, places.env, reader)),
         toolboxes: Vec::new(),
     };
+    let blocks = Blocks {
+        toolboxes: toolboxes.unwrap_or_default(),
+        mcp_servers: mcp_servers.unwrap_or_default(),
+        categories: categories.unwrap_or_default(),
+    };
+    checked.toolboxes = all_toolboxes(blocks, places, reader);
+    withhold_tokens(&mut checked);
+    checked
+}
+
+/// The blocks that make toolboxes.
+struct Blocks {
+    toolboxes: Entries<RawToolbox>,
+    mcp_servers: Entries<RawServer>,
+    categories: Entries<RawCategory>,
+}
+
+/// The toolboxes of all blocks, in the order of the file.
+fn all_toolboxes(
+    blocks: Blocks,
+    places: &Places<'_>,
+    reader: &mut Reader<'_>,
+) -> Vec<ToolboxConfig> {
+    let Blocks { toolboxes, mcp_servers, categories } = blocks;
     let root = Spot::default();
     let wrong =
         ["toolboxes", "mcpServers", "servers"].map(|block| reader.has_error_under(&root, block));
-    let toolboxes = toolboxes.unwrap_or_default();
-    let mcp_servers = mcp_servers.unwrap_or_default();
     if toolboxes.0.is_empty() && mcp_servers.0.is_empty() && !wrong.contains(&true) {
         note_emptiness(&root, reader);
     }
-    let categories = categories.unwrap_or_default();
     let mut sections = Vec::new();
     let mut names = HashSet::new();
     for (name, raw) in toolboxes.0 {
@@ -155,9 +177,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
     }
     // The blocks may stand in any order in the file.
     sections.sort_by_key(|(offset, _)| *offset);
-    checked.toolboxes = sections.into_iter().filter_map(|(_, toolbox)| toolbox).collect();
-    withhold_tokens(&mut checked);
-    checked
+    sections.into_iter().filter_map(|(_, toolbox)| toolbox).collect()
 }
 
 fn note_emptiness(root: &Spot, reader: &mut Reader<'_>) {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Number, Value};
 
+use crate::config::Rates;
 use crate::name::AgentName;
 
 pub(super) mod check;
@@ -53,6 +54,8 @@ pub struct AgentPolicy {
     pub tool_overrides: BTreeMap<String, Vec<String>>,
     /// `when`: all that apply to a tool must hold.
     pub when: Vec<When>,
+    /// `limits`: how much it may ask.
+    pub limits: Rates,
 }
 
 /// What holds where no list speaks of a tool (`defaultPolicy`).

@@ -68,11 +68,7 @@ pub(super) fn check(
         foreign;
 
     let overrides = check_overrides(overrides, reader);
-    check_filters(tool_filters.as_deref().unwrap_or_default(), reader);
-    if let (Some(_), Some(first)) = (&tool_filters, include.iter().flatten().next()) {
-        let message = "ignored: `toolFilters` says which tools there are";
-        reader.warn(&first.spot, message, None);
-    }
+    check_filters(tool_filters.as_deref(), include.as_deref(), reader);
     let tool_filters = filters(tool_filters, include, exclude);
     let timeout = |number, least, reader: &mut Reader<'_>| {
         bounded(number, least..=limits::MAX_TIMEOUT_MS, reader).map(Duration::from_millis)
@@ -372,8 +368,16 @@ fn check_start(
     (isolation, true)
 }
 
-fn check_filters(filters: &[Located<String>], reader: &mut Reader<'_>) {
-    for filter in filters {
+fn check_filters(
+    ours: Option<&[Located<String>]>,
+    include: Option<&[Located<String>]>,
+    reader: &mut Reader<'_>,
+) {
+    if let (Some(_), Some(first)) = (ours, include.into_iter().flatten().next()) {
+        let message = "ignored: `toolFilters` says which tools there are";
+        reader.warn(&first.spot, message, None);
+    }
+    for filter in ours.into_iter().flatten() {
         let pattern = filter.value.strip_prefix('!').unwrap_or(&filter.value);
         if pattern.trim().is_empty() {
             reader.error(&filter.spot, "expected a tool's name or a glob", None);

@@ -1,6 +1,8 @@
 //! The Toolman server's JSON, put in our words: servers, and which agent may use which of their
 //! tools.
 
+use crate::config::audit::RawAudit;
+use crate::config::bounds::{RawCache, RawLimits};
 use crate::config::document::Node;
 use crate::config::limits;
 use crate::config::policy::raw::{
@@ -19,6 +21,9 @@ const KEYS: [&str; 6] = [
     "security_settings",
     "performance_settings",
 ];
+
+/// Where calls are recorded: such a file says that they are, and not where.
+pub(super) const AUDIT: &str = "~/.local/state/mcp-workbench/audit.jsonl";
 
 /// Whether these are the keys at the top of such a file.
 pub(super) fn is_one(root: &Node<'_>) -> bool {
@@ -58,8 +63,12 @@ pub(super) fn read(root: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawConfig
         reader.strictly(|reader| security(&node, &mut raw, reader));
     }
     let performance = fields.take("performance_settings");
-    let timeout =
-        performance.and_then(|node| object(&node, reader, performance_settings)).flatten();
+    let performance = performance.and_then(|node| object(&node, reader, Performance::read));
+    let Performance { timeout, concurrent_calls, answers_hold } = performance.unwrap_or_default();
+    if concurrent_calls.is_some() {
+        raw.limits = Some(RawLimits { concurrent_calls, ..RawLimits::default() });
+    }
+    raw.cache = answers_hold.map(|ttl| RawCache { ttl_ms: Some(ttl), ..RawCache::default() });
     for (_, server) in servers.iter_mut().flat_map(|servers| &mut servers.0) {
         if server.foreign.timeout_ms.is_none() && server.call_timeout_ms.is_none() {
             server.call_timeout_ms.clone_from(&timeout);
@@ -75,12 +84,11 @@ fn security(node: &Node<'_>, raw: &mut RawConfig, reader: &mut Reader<'_>) {
     raw.dangerous_tools = fields.take("dangerous_tools").and_then(|node| reader.strings(&node));
     raw.require_confirmation =
         fields.take("require_confirmation").and_then(|node| RawConfirmation::read(&node, reader));
-    // Room for the audit log.
-    if let Some(audit) = fields.take("audit_all_calls")
-        && reader.boolean(&audit).is_some_and(|flag| flag.value)
-    {
-        reader.warn(&audit.spot, "no effect: there is no audit log", None);
-    }
+    let audit = fields.take("audit_all_calls").and_then(|node| reader.boolean(&node));
+    raw.audit = audit.filter(|audit| audit.value).map(|Located { spot, .. }| RawAudit {
+        file: Some(Located { value: AUDIT.to_owned(), spot }),
+        ..RawAudit::default()
+    });
     if let Some(level) = fields.take("log_level") {
         let hint = "`--log-level` and `WORKBENCH_LOG_LEVEL` say how much is logged".to_owned();
         reader.warn(&level.spot, "no effect", Some(hint));
@@ -88,25 +96,35 @@ fn security(node: &Node<'_>, raw: &mut RawConfig, reader: &mut Reader<'_>) {
     fields.refuse_unknown(reader, |_| None);
 }
 
-/// Reads what is said of performance; the time that a call may take.
-fn performance_settings(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Option<Located<u64>> {
-    // Room for bounds on calls, and for kept results.
-    for key in ["max_concurrent_calls", "cache_tool_responses", "cache_duration_seconds"] {
-        if let Some(node) = fields.take(key)
-            && node.value.as_boolean_lit().is_none_or(|flag| flag.value)
-        {
-            reader.warn(&node.spot, "no effect: nothing here does that", None);
-        }
+/// What is said of performance.
+#[derive(Default)]
+struct Performance {
+    /// How long a call may take, in milliseconds.
+    timeout: Option<Located<u64>>,
+    /// How many calls may run at once.
+    concurrent_calls: Option<Located<u64>>,
+    /// How long answers hold, in milliseconds, if they do.
+    answers_hold: Option<Located<u64>>,
+}
+
+impl Performance {
+    fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
+        let mut number = |key, unit: u64, most: u64| {
+            let mut number = fields.take(key).and_then(|node| reader.number(&node))?;
+            if (1..=most / unit).contains(&number.value) {
+                number.value *= unit;
+                return Some(number);
+            }
+            let found = number.value;
+            let message = format!("ignored: expected 1 to {}, found {found}", most / unit);
+            reader.warn(&number.spot, message, None);
+            None
+        };
+        let timeout = number("tool_call_timeout", 1, limits::MAX_TIMEOUT_MS);
+        let concurrent_calls = number("max_concurrent_calls", 1, limits::MAX_CALLS);
+        let answers_hold = number("cache_duration_seconds", 1000, limits::MAX_TIMEOUT_MS);
+        let is_cached = fields.take("cache_tool_responses").and_then(|node| reader.boolean(&node));
+        let answers_hold = answers_hold.filter(|_| is_cached.is_some_and(|flag| flag.value));
+        Self { timeout, concurrent_calls, answers_hold }
     }
-    let timeout = fields.take("tool_call_timeout").and_then(|node| reader.number(&node))?;
-    if (1..=limits::MAX_TIMEOUT_MS).contains(&timeout.value) {
-        return Some(timeout);
-    }
-    let message = format!(
-        "ignored: expected milliseconds from 1 to {}, found {}",
-        limits::MAX_TIMEOUT_MS,
-        timeout.value
-    );
-    reader.warn(&timeout.spot, message, None);
-    None
 }

@@ -49,7 +49,7 @@ pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<
         .filter(|version| version.has_initialize())
         .find(|version| version.as_str() == requested)
         .unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE);
-    session.introduce(capabilities.clone(), &client.name, version);
+    session.introduce(capabilities, &client.name, version);
     let exposure = session.exposure(&asked.meta);
     let longest = session.host().max_name_length();
     if exposure.profile().name_limit.is_some_and(|limit| limit < longest) {

@@ -148,10 +148,11 @@ impl Session {
     /// Takes note of what a legacy agent says that it can do, and of what its program is called.
     pub(crate) fn introduce(
         self: &Arc<Self>,
-        capabilities: Raw,
+        capabilities: &Raw,
         client: &str,
         protocol: &ProtocolVersion,
     ) {
+        let capabilities = capabilities.detached();
         let older = [ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26];
         let reads_links = !older.contains(protocol);
         let gateway = self.host.gateways.follow(&self.caller, Some(&capabilities));

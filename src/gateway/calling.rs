@@ -95,7 +95,7 @@ impl Gateway {
             watch.decided_by(|| Some(rule.to_string().into()));
             CallError::Refused { tool: tool.clone(), reason, hint }
         })?;
-        course.is_dangerous = permit.danger().is_some();
+        course.danger = permit.danger();
         let sending = Sending::Call { permit: &permit, arguments: arguments.as_ref(), rest };
         let key = self.asked_before(server, shown, sending, origin);
         if let Some(answer) = key.as_ref().and_then(|(answers, key)| answers.get(key)) {

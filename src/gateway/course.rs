@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use crate::observe::Notes;
+use crate::policy::Concern;
 
 /// How a call went, besides what came of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Course {
-    /// Whether the tool is dangerous, as the configuration or its server says.
-    pub is_dangerous: bool,
+    /// Why the tool is dangerous, if it is.
+    pub danger: Option<Concern>,
     /// Whether the user was asked, and agreed.
     pub is_confirmed: bool,
     /// How long it waited for other calls to end.
@@ -36,7 +37,7 @@ impl Course {
     /// What observers are told of it.
     pub(crate) fn notes(&self) -> Notes {
         Notes {
-            is_dangerous: self.is_dangerous,
+            is_dangerous: self.danger.is_some(),
             is_confirmed: self.is_confirmed,
             is_cached: self.is_cached,
             waited: self.waited,

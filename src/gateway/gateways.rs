@@ -175,7 +175,7 @@ impl Gateways {
                 }
             }
             let new = || {
-                let gateway = self.make(served, caller, &capabilities, None);
+                let gateway = self.make(served, caller, &capabilities.detached(), None);
                 if *is_eager {
                     gateway.start_eager(&self.tasks);
                 }

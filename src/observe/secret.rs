@@ -133,7 +133,7 @@ fn snake(name: &str) -> String {
 }
 
 /// The password in an address such as `postgres://user:password@host`; empty where there is none.
-fn password(value: &str) -> &str {
+pub(crate) fn password(value: &str) -> &str {
     let authority = value.split_once("://").map_or("", |(_, rest)| rest);
     let end = authority.find(['/', '?', '#']).unwrap_or(authority.len());
     let user = authority[..end].rsplit_once('@').map_or("", |(user, _)| user);
@@ -141,7 +141,7 @@ fn password(value: &str) -> &str {
 }
 
 /// Whether a variable of this name is likely to hold a secret.
-fn is_secret(name: &str) -> bool {
+pub(crate) fn is_secret(name: &str) -> bool {
     const MARKS: [&str; 9] = [
         "KEY",
         "TOKEN",

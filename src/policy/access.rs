@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use globset::Glob;
 
-use crate::config::{PolicyConfig, When};
+use crate::config::{PolicyConfig, Rates, When};
 use crate::name::{AgentName, ServerName};
 use crate::policy::rule::Rule;
 
@@ -65,6 +65,12 @@ pub(crate) fn of<'a>(
         return Err(otherwise.0);
     }
     Ok(Access { lists, otherwise })
+}
+
+/// How much an agent may ask: what it says itself of that, then what it takes over.
+pub(crate) fn rates(config: &PolicyConfig, agent: &AgentName) -> Rates {
+    let Some(own) = config.agents.get(agent) else { return Rates::default() };
+    own.extends.iter().fold(own.limits, |rates, parent| rates.or(self::rates(config, parent)))
 }
 
 /// The conditions of an agent and of all that it extends, in the order of their names.

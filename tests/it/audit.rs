@@ -115,7 +115,7 @@ fn every_call_has_a_line_that_says_what_became_of_it() {
     );
     assert!(first["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{first}");
     assert!(first["resultBytes"].as_u64().is_some_and(|bytes| bytes > 10), "{first}");
-    assert_eq!(text(calls[4], "rule"), "filters");
+    assert_eq!(text(calls[4], "rule"), "mcp_servers.srv.tool_filters");
     let session = records.iter().find(|record| record["kind"] == "session").expect("a session");
     assert!(session["directBytes"].as_u64() > Some(100), "{session}");
     assert!(wait_file(&bench, ".key").exists());

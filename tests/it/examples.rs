@@ -279,22 +279,13 @@ fn seen_by(bench: &Bench, config: &str, agent: &[&str]) -> Vec<String> {
     agent.tool_names()
 }
 
-/// What the example asks for that nothing here does.
-const NOT_HEEDED: [&str; 4] = [
-    "security_settings.audit_all_calls",
-    "performance_settings.max_concurrent_calls",
-    "performance_settings.cache_tool_responses",
-    "performance_settings.cache_duration_seconds",
-];
-
 #[test]
 fn the_example_of_the_document_can_be_used_as_it_is() {
     let bench = selective();
     let output = bench.run_bare(["check", "--config", "toolman_example.json", "--json"]);
     let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
     let findings = report["findings"].as_array().expect("a list").iter();
-    let is_known = |finding: &&Value| !NOT_HEEDED.iter().any(|path| finding["path"] == *path);
-    assert_eq!(findings.filter(is_known).collect::<Vec<_>>(), [""; 0], "{output}");
+    assert_eq!(findings.collect::<Vec<_>>(), [""; 0], "{output}");
     assert_eq!(output.code, Some(0));
     assert_eq!(report["mode"], "direct");
     // **8 Real MCP Servers**, **50+ Actual Tools**, **5 Agent Personas**

@@ -60,7 +60,7 @@ fn begin(http: Http, token: &str) -> String {
 
 #[test]
 fn a_token_lets_its_agent_in_and_nothing_else_does() {
-    let (program, http) = two_agents().http_with(["--http", "127.0.0.1:0", "--log-level", "trace"]);
+    let (program, http) = two_agents().http_with(["--log-level", "trace"]);
     assert_eq!(ask_with(http, CLAUDE).status, 200);
     assert_eq!(ask_with(http, CODEX).status, 200);
     for (headers, status, said) in [
@@ -156,8 +156,7 @@ fn whoever_has_no_token_is_whom_the_configuration_says() {
     // A wrong token is not as good as none.
     assert_eq!(ask_with(http, CODEX).status, 401);
     assert_eq!(ask(http, &[("Authorization", "Basic YTpi")]).status, 401);
-    let args = ["--http", "127.0.0.1:0", "--agent", "tester"];
-    let (program, http) = anonymous(json!(true)).http_with(args);
+    let (program, http) = anonymous(json!(true)).http_with(["--agent", "tester"]);
     assert_eq!(ask(http, &[]).status, 200);
     program.0.wait_stderr("agent=tester");
 }
@@ -345,7 +344,7 @@ fn an_address_that_others_can_reach_needs_tokens() {
     assert!(output.stderr.contains("`auth.anonymous`"), "{output}");
 
     let bench = two_agents();
-    let (program, http) = bench.http_with(["--http", "0.0.0.0:0"]);
+    let (program, http) = bench.http_at("0.0.0.0:0", []);
     program.0.wait_stderr("is not encrypted");
     let bearer = format!("Bearer {CLAUDE}");
     let host = ("Host", "localhost");
@@ -357,7 +356,7 @@ fn an_address_that_others_can_reach_needs_tokens() {
     program.0.wait_stderr("others can reach us, and the configuration asks nobody for a token");
     assert_eq!(ask(http, &[host]).status, 401);
 
-    let (_program, http) = self::bench().http_with(["--http", "0.0.0.0:0", "--insecure-no-auth"]);
+    let (_program, http) = self::bench().http_at("0.0.0.0:0", ["--insecure-no-auth"]);
     assert_eq!(ask(http, &[host]).status, 200);
 }
 

@@ -95,7 +95,7 @@ fn agent(
     places: &Places<'_>,
     reader: &mut Reader<'_>,
 ) -> AgentPolicy {
-    let RawAgentPolicy { extends, allowed_servers, tool_overrides, when } = raw;
+    let RawAgentPolicy { extends, allowed_servers, tool_overrides, when, limits } = raw;
     for pattern in allowed_servers.iter().flatten() {
         let Some(glob) = glob(pattern, reader) else { continue };
         let glob = glob.compile_matcher();
@@ -114,6 +114,7 @@ fn agent(
             .flatten()
             .map(|raw| conditions::check(raw, servers, places, reader))
             .collect(),
+        limits: limits.map(|raw| raw.checked(reader)).unwrap_or_default(),
     }
 }
 

@@ -5,6 +5,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Number, Value};
 
+use crate::config::bounds::RawRates;
 use crate::config::document::{Node, Spot};
 use crate::config::raw::{Entries, entries, named, object};
 use crate::config::reader::{Fields, Located, Reader};
@@ -36,6 +37,9 @@ pub(in crate::config) struct RawAgentPolicy {
 
     /// What has to hold before some tools may be used. All that name a tool must hold.
     pub(in crate::config) when: Option<Vec<RawWhen>>,
+
+    /// How much it may ask, in place of the `perAgent` of the top-level `limits`.
+    pub(in crate::config) limits: Option<RawRates>,
 }
 
 /// What has to hold before some tools may be used.
@@ -176,6 +180,7 @@ impl RawAgentPolicy {
                 .either("toolOverrides", "tool_overrides", reader)
                 .map(|node| tools(&node, reader)),
             when: fields.take("when").map(|node| whens(&node, reader)),
+            limits: fields.take("limits").and_then(|node| object(&node, reader, RawRates::read)),
         }
     }
 }

@@ -1,8 +1,15 @@
 //! A configuration's own keys put in ours, each with what is written there.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::config::dialect::Dialect;
+use crate::config::toolman_server::AUDIT;
+
+/// The keys of `security_settings` that are ours by other names.
+const SECURITY: [&str; 3] = ["dangerous_tools", "require_confirmation", "audit_all_calls"];
+/// Those of `performance_settings`.
+const PERFORMANCE: [&str; 4] =
+    ["tool_call_timeout", "max_concurrent_calls", "cache_tool_responses", "cache_duration_seconds"];
 
 /// The same with our spelling of each key that we have, and without what only another program reads.
 /// What of that mattered is told.
@@ -50,7 +57,18 @@ fn of_toolman_server(root: &mut Map<String, Value>, warnings: &mut Vec<String>) 
             root.insert(ours.to_owned(), tools.clone());
         }
     }
+    if security.get("audit_all_calls") == Some(&Value::Bool(true)) {
+        root.insert("audit".to_owned(), json!({ "file": AUDIT }));
+    }
     let performance = root.remove("performance_settings").unwrap_or_default();
+    if let Some(most) = performance.get("max_concurrent_calls") {
+        root.insert("limits".to_owned(), json!({ "concurrentCalls": most }));
+    }
+    let is_cached = performance.get("cache_tool_responses") == Some(&Value::Bool(true));
+    let seconds = performance.get("cache_duration_seconds").and_then(Value::as_u64);
+    if let (true, Some(seconds)) = (is_cached, seconds) {
+        root.insert("cache".to_owned(), json!({ "ttlMs": seconds.saturating_mul(1000) }));
+    }
     let timeout = performance.get("tool_call_timeout");
     for block in servers.as_object_mut().into_iter().flat_map(Map::values_mut) {
         if let (Some(block), Some(timeout)) = (block.as_object_mut(), timeout) {
@@ -62,8 +80,8 @@ fn of_toolman_server(root: &mut Map<String, Value>, warnings: &mut Vec<String>) 
     }
     let mut left = Vec::new();
     for (block, settings, carried) in [
-        ("security_settings", &security, &["dangerous_tools", "require_confirmation"][..]),
-        ("performance_settings", &performance, &["tool_call_timeout"]),
+        ("security_settings", &security, &SECURITY[..]),
+        ("performance_settings", &performance, &PERFORMANCE[..]),
     ] {
         let keys = settings.as_object().into_iter().flat_map(Map::keys);
         let others = keys.filter(|key| !carried.contains(&key.as_str()));
@@ -80,7 +98,7 @@ fn of_toolman_server(root: &mut Map<String, Value>, warnings: &mut Vec<String>) 
 const TIMEOUTS: [&str; 2] = ["callTimeoutMs", "timeout"];
 
 /// What another program's file has that means something in ours.
-const OURS: [&str; 9] = [
+const OURS: [&str; 12] = [
     "mcpServers",
     "categories",
     "activeToolsets",
@@ -90,6 +108,9 @@ const OURS: [&str; 9] = [
     "dangerousTools",
     "requireConfirmation",
     "taskBasedToolSelection",
+    "limits",
+    "cache",
+    "audit",
 ];
 
 const TOP: [(&str, &str); 6] = [

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::backend::{is_secret, password};
 use crate::catalog::shorten;
 use crate::name::{AgentName, ToolId};
+use crate::observe::{is_secret, password};
 use crate::policy::Concern;
 use crate::raw::Raw;
 

@@ -108,7 +108,8 @@ fn fits(glob: &str, name: &str) -> bool {
     }
 }
 
-/// The world without what an agent may not know of, and without rules.
+/// The world without what an agent may not know of, and without the rules
+/// by which it may not.
 pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World {
     let oracle = Oracle::new(world, agent);
     let toolbox = |toolbox: &Toolbox| {
@@ -123,7 +124,8 @@ pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World
         (!left.servers.is_empty()).then_some(left)
     };
     let toolboxes = world.toolboxes.iter().filter_map(toolbox).collect();
-    let mut left = World { toolboxes, policy: Policy::default() };
+    let policy = Policy { dangerous: world.policy.dangerous.clone(), ..Policy::default() };
+    let mut left = World { toolboxes, policy };
     share(world, &mut left);
     left
 }

@@ -20,7 +20,7 @@ pub(crate) fn probe() -> impl Strategy<Value = Probe> {
     parts.prop_map(|(kind, place, thing, twist)| Probe { kind, place, thing, twist })
 }
 
-const KINDS: usize = 22;
+const KINDS: usize = 24;
 
 /// What an agent asks for first and last: all its lists.
 pub(crate) const LISTS: [&str; 4] =
@@ -108,6 +108,8 @@ impl Probe {
                 let argument = json!({"name": "x", "value": "y"});
                 ask("completion/complete", json!({"ref": reference, "argument": argument}))
             }
+            21 => call(&format!("{at}:{tool}"), arguments),
+            22 => call("use_tool", json!({"tool": format!("{at}:{tool}"), "arguments": arguments})),
             _ => match self.twist.index(5) {
                 0 => ask("resources/subscribe", json!({"uri": full_uri()})),
                 1 => ask("tasks/get", json!({"taskId": "1"})),

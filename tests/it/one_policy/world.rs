@@ -66,6 +66,8 @@ pub(crate) struct Policy {
     pub(crate) exposed: Option<BTreeMap<String, Vec<String>>>,
     pub(crate) allows_tools: Option<bool>,
     pub(crate) allows_servers: Option<bool>,
+    /// What the user has to confirm, which says nothing of who may have it.
+    pub(crate) dangerous: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -209,12 +211,14 @@ fn policy() -> impl Strategy<Value = Policy> {
         option::weighted(0.6, lists()),
         option::of(any::<bool>()),
         option::weighted(0.2, any::<bool>()),
+        prop_oneof![3 => Just(Vec::new()), 1 => words(&PATTERNS, 2)],
     );
-    parts.prop_map(|(agents, exposed, allows_tools, allows_servers)| Policy {
+    parts.prop_map(|(agents, exposed, allows_tools, allows_servers, dangerous)| Policy {
         agents,
         exposed,
         allows_tools,
         allows_servers,
+        dangerous,
     })
 }
 
@@ -237,6 +241,16 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
 }
 
 impl World {
+    /// Everything that may be forbidden, by its place.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let places = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
+        let names = places.flat_map(|server| {
+            let tools = server.catalog.tools.iter().map(|tool| format!("{}/{tool}", server.path));
+            tools.chain([server.path.clone()])
+        });
+        names.collect()
+    }
+
     /// The configuration, with servers at `address`.
     pub(crate) fn config(&self, mode: &str, address: &str) -> Value {
         let mut config = json!({"toolMode": mode});
@@ -263,7 +277,10 @@ impl World {
                 entry["namespace"] = namespace.as_str().into();
             }
         }
-        let Policy { agents, exposed, allows_tools, allows_servers } = &self.policy;
+        let Policy { agents, exposed, allows_tools, allows_servers, dangerous } = &self.policy;
+        if !dangerous.is_empty() {
+            config["dangerousTools"] = json!(dangerous);
+        }
         if let Some(agents) = agents {
             let agents = agents.iter().map(|(name, agent)| (name.clone(), agent.entry()));
             config["agentPolicies"] = Value::Object(agents.collect());
