@@ -5,7 +5,7 @@ use std::fs;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
-use crate::config::auth::{RawAuth, RawJwt, RawToken};
+use crate::config::auth::raw::{RawAuth, RawJwt, RawToken};
 use crate::config::bounds::{RawCache, RawLimits, RawRates};
 use crate::config::clients::RawClient;
 use crate::config::document::{self, Node};
