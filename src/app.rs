@@ -142,8 +142,8 @@ pub enum Stopped {
     NoRandomNumbers(#[source] getrandom::Error),
 }
 
-/// Does `work` with what `caller` may have of the servers of a configuration. Returns when every server is gone, be the work
-/// done or a signal have come.
+/// Does `work` with what `caller` may have of the servers of a configuration. Returns when every
+/// server is gone, be the work done or a signal have come.
 pub async fn with_gateway<T>(
     config: Config,
     options: PoolOptions,

@@ -2,8 +2,8 @@
 //!
 //! *Theory of operation.* The call path begins a [`Watch`] for each call and says what it finds
 //! out; when the watch ends, or is dropped, the call is counted ([`metrics`]), recorded
-//! ([`audit`]), and told to a collector ([`spans`]). Nothing of that waits: counting is an addition, and a record goes into a queue that
-//! a thread of its own empties. An observer outlives configurations; what a configuration wants
+//! ([`audit`]), and told to a collector ([`spans`]). Nothing of that waits: counting is an addition,
+//! and a record goes into a queue that a thread of its own empties. An observer outlives configurations; what a configuration wants
 //! recorded is its [`Audit`].
 
 mod audit;

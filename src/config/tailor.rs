@@ -3,8 +3,8 @@
 //! Pure: the full configuration comes in as text, and the new one goes out as text, with every
 //! choice and its reason. It works on what is written, before variables are expanded, so that what
 //! is secret stays where it is. `rules` are which tools which task wants, `words` finds their
-//! keywords in a task, `full` is what the configuration has and lets through (in our own `keys`), `narrow` makes the
-//! new one of that, and `text` writes it.
+//! keywords in a task, `full` is what the configuration has and lets through (in our own `keys`),
+//! `narrow` makes the new one of that, and `text` writes it.
 //!
 //! The same input gives the same bytes: everything keeps the order in which it is written.
 

@@ -58,7 +58,7 @@ impl Server {
         };
         if !self.host.gateways.has_toolbox(&caller) {
             // What is forbidden is not there.
-            let message = "there is no such toolbox; all that there are are served at /mcp";
+            let message = "there is no such toolbox; /mcp serves all that there are";
             let refusal = Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message);
             return refusal.reply(None);
         }
