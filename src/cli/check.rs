@@ -16,6 +16,7 @@ use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policies;
 
 mod report;
+mod service;
 
 use report::{Finding, Report, Row, Status};
 
@@ -61,6 +62,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     };
     let Loaded { config, dialect, mut disabled, warnings, file } = loaded;
     let agent = global.caller().agent;
+    let service = if agent.is_some() { Vec::new() } else { service::lines(&config) };
     // Without an agent, all servers are looked at; else what that agent may use, and nothing else.
     let config = if agent.is_some() { config } else { without_rules(config) };
     if agent.is_some() {
@@ -110,6 +112,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             sections.push(summary(&servers));
         } else {
             sections.push(configured_table(&servers).to_string());
+        }
+        if !service.is_empty() {
+            sections.push(service.join("\n"));
         }
         sections.extend(not_shown.iter().map(|what| format!("warning: {what}")));
         sections.extend(failures);

@@ -38,6 +38,27 @@ fn doubts_and_disabled_servers_are_reported() {
 }
 
 #[test]
+fn who_is_served_and_what_is_recorded_is_said() {
+    let token = "ab".repeat(32);
+    let bench = Bench::new()
+        .server("dev", "notes", json!({ "command": "npx" }))
+        .set("agentPolicies", json!({ "bob": {}, "ann": { "allowedServers": ["notes"] } }))
+        .set(
+            "auth",
+            json!({
+                "tokens": [{ "agent": "ann", "sha256": token }],
+                "jwt": { "issuer": "https://auth.example.com", "audience": "https://a.example.com/mcp" },
+                "anonymous": "bob",
+            }),
+        )
+        .set("audit", json!({ "file": "audit.jsonl" }))
+        .set("telemetry", json!({ "otlp": "http://127.0.0.1:4318/secret" }));
+    bench.settings().bind(|| insta::assert_snapshot!(bench.run(["check"])));
+    let of_ann = bench.run(["check", "--agent", "ann"]).stdout;
+    assert!(!of_ann.contains("bob") && !of_ann.contains("audit"), "{of_ann}");
+}
+
+#[test]
 fn errors_are_reported_all_at_once() {
     let bench = Bench::new()
         .server("dev", "calc", json!({ "comand": "x" }))
