@@ -10,7 +10,7 @@ use crate::cli::error::Error;
 use crate::cli::progress::Spinner;
 use crate::cli::{Global, print, with_recording_gateway};
 use crate::exposure;
-use crate::gateway::{CallError, Event, Gateway, Origin, Presence};
+use crate::gateway::{CallError, Caller, Event, Gateway, Origin, Presence};
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 use crate::raw::Raw;
 
@@ -59,8 +59,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         server: ServerName::new(&args.server),
         tool: args.tool.clone(),
     };
+    let caller = global.caller();
     let outcome = with_recording_gateway(global, config, async |gateway| {
-        call(gateway, &tool, arguments.as_ref()).await
+        call(gateway, &caller, &tool, arguments.as_ref()).await
     })?;
     match outcome.map_err(|error| explain(&error))? {
         Outcome::Result(result) => report(&tool, &result, args.json),
@@ -91,12 +92,14 @@ fn read(arguments: &str) -> Result<Raw, Error> {
 /// Calls, and shows on a terminal what the server says of its progress.
 async fn call(
     gateway: &Gateway,
+    caller: &Caller,
     tool: &ToolId,
     arguments: Option<&Raw>,
 ) -> Result<Outcome, CallError> {
     let (sender, mut heard) = events::channel(EVENTS);
     let nobody = Presence::new(None);
-    let origin = Origin { events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
+    let origin =
+        Origin { caller, events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
     let spinner = Spinner::new(format!("calling {tool}"));
     let calling = gateway.call(tool, arguments, &[], origin);
     tokio::pin!(calling);

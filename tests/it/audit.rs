@@ -203,4 +203,8 @@ fn what_a_person_calls_is_recorded_too() {
     assert_eq!(bench.run(["call", "box", "srv", "echo", "{}"]).code, Some(0));
     let told: Vec<_> = read(&bench.path("audit.jsonl"));
     assert_eq!((told.len(), text(&told[0], "tool"), text(&told[0], "outcome")), (1, "echo", "ok"));
+    assert_eq!(told[0].get("agent"), None);
+    assert_eq!(bench.run(["call", "box", "srv", "echo", "--agent", "ann"]).code, Some(0));
+    let told: Vec<_> = read(&bench.path("audit.jsonl"));
+    assert_eq!((told.len(), text(&told[1], "agent")), (2, "ann"));
 }
