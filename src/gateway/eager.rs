@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{self, Backend, Pool};
+use crate::backend::{self, Backend, BackendId, Pool};
 use crate::config::Config;
 use crate::gateway::{Gateway, place, places, spec};
 use crate::name::Place;
@@ -48,6 +48,11 @@ impl Eager {
             servers.push((place(&toolbox.name, &server.name), backend));
         }
         Self { servers, _keeping: keeping }
+    }
+
+    /// Those that are kept.
+    pub(crate) fn backends(&self) -> impl Iterator<Item = BackendId> {
+        self.servers.iter().filter_map(|(_, backend)| backend.as_ref().map(Backend::id))
     }
 
     /// Those that are not up, in the order of the configuration.

@@ -3,7 +3,7 @@
 //! An agent looks at a configuration of its own: what of the file it may know of ([`Policies`]). So
 //! what it may not know is nowhere behind it, and no surface can tell of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -197,11 +197,7 @@ impl Gateways {
             config: served.policies.seen_by(caller.agent.as_ref(), caller.toolbox.as_ref()),
             policy: served.policies.of(caller.agent.as_ref()),
         };
-        let gateway = Gateway::new(terms, &self.common, capabilities, &self.tasks, before);
-        if let Some(before) = before {
-            gateway.follow(before);
-        }
-        gateway
+        Gateway::new(terms, &self.common, capabilities, &self.tasks, before)
     }
 
     /// Serves another configuration from now on. What of it is the same goes on as it was.
@@ -224,29 +220,38 @@ impl Gateways {
             gateway.recalled().await;
             next.insert(key, gateway);
         }
-        let replaced = self.state(|state| {
-            let mut replaced = Vec::new();
-            for (key, slot) in &state.made {
+        self.state(|state| {
+            let made = state.made.iter().map(|(key, slot)| {
                 let before = Arc::clone(&slot.borrow());
                 // One that was made meanwhile is nobody's for long yet.
                 let new = || self.make(&served, &key.caller, before.capabilities(), Some(&before));
                 let gateway = Arc::new(next.remove(key).unwrap_or_else(new));
-                slot.send_replace(Arc::clone(&gateway));
-                replaced.push((before, gateway));
-            }
+                (slot, before, gateway)
+            });
+            let made: Vec<_> = made.collect();
+            // What one agent has no more may be another's.
+            let mut in_use: HashSet<_> =
+                made.iter().flat_map(|(_, _, gateway)| gateway.backends()).collect();
             if state.kept.is_some() {
                 // Those that are kept on are in both for a moment.
-                state.kept = Some(Eager::new(&served.config, &self.common.pool));
+                let kept = Eager::new(&served.config, &self.common.pool);
+                in_use.extend(kept.backends());
+                state.kept = Some(kept);
             }
+            let replaced = made.into_iter().map(|(slot, before, gateway)| {
+                gateway.follow(&before, &in_use);
+                slot.send_replace(Arc::clone(&gateway));
+                (before, gateway)
+            });
+            let replaced: Vec<_> = replaced.collect();
             state.served = served;
-            replaced
-        });
-        for (before, gateway) in replaced {
-            gateway.succeed(&before, &self.tasks);
-            if self.state(|state| state.is_eager) {
-                gateway.start_eager(&self.tasks);
+            for (before, gateway) in replaced {
+                gateway.succeed(&before, &in_use, &self.tasks);
+                if state.is_eager {
+                    gateway.start_eager(&self.tasks);
+                }
             }
-        }
+        });
     }
 
     /// Takes note of an agent that comes and stays for a while.

@@ -4,11 +4,11 @@
 //! client questions cannot say whom it means, so from then on each agent has one of its own: the
 //! first keeps the one there is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::backend::{self, AgentId, Backend, Pool, Presence, Spec, StartFailure, Tie};
+use crate::backend::{self, AgentId, Backend, BackendId, Pool, Presence, Spec, StartFailure, Tie};
 use crate::config::{Isolation, ServerConfig};
 use crate::gateway::caching::Answers;
 use crate::gateway::limiting::Bound;
@@ -103,9 +103,13 @@ impl Server {
         })
     }
 
-    /// Ends the server as soon as it is not used.
-    pub(crate) fn dismiss(&self) {
-        self.all(Backend::dismiss);
+    /// Ends the server as soon as it is not used, unless it is one of those in use elsewhere.
+    pub(crate) fn dismiss(&self, in_use: &HashSet<BackendId>) {
+        self.all(|backend| {
+            if !in_use.contains(&backend.id()) {
+                backend.dismiss();
+            }
+        });
     }
 
     fn all(&self, mut f: impl FnMut(&Backend)) {

@@ -18,9 +18,10 @@ use crate::gateway::{Gateway, place, places};
 use crate::name::Place;
 
 impl Gateway {
-    /// Prepares this gateway for the place of the one before it, which goes on until then.
-    pub(crate) fn follow(&self, before: &Self) {
-        let (old, new) = (before.backends(), self.backends());
+    /// Prepares this gateway for the place of the one before it, which goes on until then. These
+    /// are in use by any gateway from then on.
+    pub(crate) fn follow(&self, before: &Self, in_use: &HashSet<BackendId>) {
+        let old = before.backends();
         let previous = |at: &Place| before.at(&at.toolbox, &at.server);
         let id_of = |server: &Server| server.shared.id();
         let is_kept = |(at, server): &(Place, &Server)| {
@@ -36,7 +37,7 @@ impl Gateway {
             // It may be one that was to end, or one from another place.
             server.shared.adopt(Arc::clone(server.spec()));
             // One that goes on elsewhere is not waited for.
-            if let Some(previous) = previous(&at).filter(|p| !new.contains(&id_of(p)))
+            if let Some(previous) = previous(&at).filter(|p| !in_use.contains(&id_of(p)))
                 && !old.contains(&id)
             {
                 server.shared.follow(&previous.shared);
@@ -44,15 +45,15 @@ impl Gateway {
         }
     }
 
-    /// Ends what the gateway before this one had alone, now that this one has taken its place, and
-    /// starts what runs in other ways than it did.
-    pub(crate) fn succeed(&self, before: &Self, tasks: &TaskTracker) {
+    /// Ends what the gateway before this one had and nobody uses now that this one has taken its
+    /// place, and starts what runs in other ways than it did.
+    pub(crate) fn succeed(&self, before: &Self, in_use: &HashSet<BackendId>, tasks: &TaskTracker) {
         let (old, new) = (before.backends(), self.backends());
         let mut ran = HashMap::new();
         for (at, server) in before.places() {
             if !new.contains(&server.shared.id()) {
                 ran.insert(at, server.shared.running().is_some());
-                server.dismiss();
+                server.dismiss(in_use);
             }
         }
         for (at, server) in self.places() {
@@ -72,7 +73,8 @@ impl Gateway {
         places.filter_map(|place| Some((place.clone(), self.at(&place.toolbox, &place.server)?)))
     }
 
-    fn backends(&self) -> HashSet<BackendId> {
+    /// The servers that it shares with others, or could.
+    pub(crate) fn backends(&self) -> HashSet<BackendId> {
         self.servers().map(|server| server.shared.id()).collect()
     }
 }

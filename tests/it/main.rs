@@ -47,6 +47,7 @@ mod modular_original;
 mod one_policy;
 mod overrides;
 mod pairings;
+mod policy_changes;
 mod questions;
 mod real;
 mod real_servers;
