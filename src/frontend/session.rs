@@ -453,6 +453,7 @@ impl Session {
                     }
                     let next = self.present(gateways.borrow_and_update().clone(), client);
                     let before = std::mem::replace(&mut exposure, next);
+                    before.gateway().hand_over(self.presence.id, exposure.gateway());
                     snapshots = exposure.gateway().snapshots();
                     snapshots.mark_unchanged();
                     let changed = self.state(|state| state.replace(&before, &exposure));

@@ -162,6 +162,7 @@ impl Listening<'_> {
                     let gateway = self.gateways.borrow_and_update().clone();
                     let next = self.session.present(gateway, &self.client);
                     let before = std::mem::replace(&mut self.exposure, next);
+                    before.gateway().hand_over(self.presence.id, self.exposure.gateway());
                     snapshots = self.exposure.gateway().snapshots();
                     snapshots.mark_unchanged();
                     let changed = shown.replace(&before, &self.exposure, surface, &mut chosen);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
-use crate::backend::BackendId;
+use crate::backend::{AgentId, BackendId};
 use crate::gateway::members::Server;
 use crate::gateway::{Gateway, place, places};
 use crate::name::Place;
@@ -64,6 +64,15 @@ impl Gateway {
                     let _ = backend.ready().await;
                 });
             }
+        }
+    }
+
+    /// Lets an agent that now looks through `next` hear nothing more of the servers that it has not
+    /// any more, and that go on for others.
+    pub(crate) fn hand_over(&self, agent: AgentId, next: &Self) {
+        let kept = next.backends();
+        for server in self.servers().filter(|server| !kept.contains(&server.shared.id())) {
+            server.shared.detach(agent);
         }
     }
 

@@ -1,10 +1,10 @@
 //! Policies that change while agents of several names are served by one process.
 
-use pretty_assertions::assert_eq;
+use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::support::http::Http;
+use crate::support::http::{Http, Response, request};
 use crate::support::process::{Started, alive};
 use crate::support::{Bench, fake};
 
@@ -22,7 +22,15 @@ fn bench(is_eager: bool, policies: Value) -> Bench {
         let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
         json!({ "agent": agent, "sha256": sha256 })
     });
-    let mut server = fake(json!({ "tools": ["pid"], "pidFile": bench.path_text("pids") }));
+    let mut server = fake(json!({
+        "tools": ["pid", "notify"],
+        "pidFile": bench.path_text("pids"),
+        "capabilities": { "resources": { "subscribe": true } },
+        "answers": {
+            "resources/list": { "resources": [{ "uri": "test://one", "name": "one" }] },
+            "resources/subscribe": {},
+        },
+    }));
     server["eager"] = is_eager.into();
     bench
         .server("box", "fake", server)
@@ -32,13 +40,50 @@ fn bench(is_eager: bool, policies: Value) -> Bench {
         .set("agentPolicies", policies)
 }
 
-/// What a call of the server's tool is answered.
-fn call(http: Http, agent: &str) -> Value {
-    let params = json!({ "name": "pid", "arguments": {} });
+/// What a call of one of the server's tools is answered.
+fn call_with(http: Http, agent: &str, tool: &str, arguments: Value) -> Value {
+    let params = json!({ "name": tool, "arguments": arguments });
     let bearer = format!("Bearer {}", token(agent));
-    let headers = [("Mcp-Name", "pid"), ("Authorization", bearer.as_str())];
-    let answer = http.modern("tools/call", params, &headers).json();
-    answer["result"]["structuredContent"]["pid"].clone()
+    let headers = [("Mcp-Name", tool), ("Authorization", bearer.as_str())];
+    http.modern("tools/call", params, &headers).json()["result"].clone()
+}
+
+/// The server's process, as an agent is told it.
+fn call(http: Http, agent: &str) -> Value {
+    call_with(http, agent, "pid", json!({}))["structuredContent"]["pid"].clone()
+}
+
+/// A session of the older kind.
+struct Session {
+    http: Http,
+    bearer: String,
+    id: String,
+}
+
+impl Session {
+    fn begin(http: Http, agent: &str) -> Self {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": { "name": "test-agent", "version": "1.0.0" },
+        });
+        let mut session =
+            Self { http, bearer: format!("Bearer {}", token(agent)), id: String::new() };
+        let answer = http
+            .post(&[("Authorization", session.bearer.as_str())], &request(0, "initialize", params));
+        answer.header("mcp-session-id").expect("a session").clone_into(&mut session.id);
+        session
+    }
+
+    fn send(&self, method: &str, body: &str) -> Response {
+        let headers =
+            [("Mcp-Session-Id", self.id.as_str()), ("Authorization", self.bearer.as_str())];
+        self.http.send(method, "/mcp", &headers, body)
+    }
+
+    fn ask(&self, method: &str, params: Value) -> Value {
+        self.send("POST", &request(1, method, params).to_string()).json()["result"].clone()
+    }
 }
 
 #[test]
@@ -59,4 +104,38 @@ fn a_server_that_one_agent_loses_goes_on_for_the_others() {
         assert_eq!(servers.len(), 1, "it is started once");
         assert!(alive(servers[0]));
     }
+}
+
+#[test]
+fn an_agent_hears_nothing_more_of_a_server_that_it_loses() {
+    let bench = bench(false, json!({}));
+    let (program, http) = bench.http();
+    let codex = Session::begin(http, "codex");
+    assert_eq!(codex.ask("resources/list", json!({}))["resources"][0]["uri"], "test://one");
+    assert_eq!(codex.ask("resources/subscribe", json!({ "uri": "test://one" })), json!({}));
+    let mut told = codex.send("GET", "");
+    let change = || {
+        let params = json!({ "uri": "test://one" });
+        let arguments = json!({ "method": "notifications/resources/updated", "params": params });
+        call_with(http, "claude", "notify", arguments)
+    };
+    let mut next = || loop {
+        match told.event() {
+            Some(event) if event.data.is_empty() => {}
+            event => return event.map(|event| event.json()["method"].clone()),
+        }
+    };
+    change();
+    while next().expect("an event") != "notifications/resources/updated" {}
+
+    let policies = json!({ "codex": { "allowedServers": [] } });
+    bench.clone().set("agentPolicies", policies).write_config();
+    program.0.wait_stderr(READ);
+    while next().expect("an event") != "notifications/tools/list_changed" {}
+    for _ in 0..3 {
+        assert_ne!(change()["isError"], true);
+    }
+    codex.send("DELETE", "");
+    let heard: Vec<_> = std::iter::from_fn(next).collect();
+    assert!(heard.iter().all(|method| method != "notifications/resources/updated"), "{heard:?}");
 }
