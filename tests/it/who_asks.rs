@@ -361,6 +361,22 @@ fn an_address_that_others_can_reach_needs_tokens() {
 }
 
 #[test]
+fn who_has_no_token_is_not_told_which_servers_there_are() {
+    let secret = json!({ "command": "/no/such/secret", "eager": true });
+    let (_program, http) = two_agents().server("box", "hidden", secret).http_at("0.0.0.0:0", []);
+    let bearer = format!("Bearer {CLAUDE}");
+    let ready = |headers: &[(&str, &str)]| {
+        let headers = [headers, &[("Host", "localhost")]].concat();
+        let answer = http.send("GET", "/ready", &headers, "");
+        assert_eq!(answer.status, 503);
+        answer.json()
+    };
+    assert_eq!(ready(&[]), json!({ "status": "starting" }));
+    let told = ready(&[("Authorization", &bearer)]);
+    assert_eq!(told["servers"][0]["server"], "hidden", "{told}");
+}
+
+#[test]
 fn other_names_and_pages_are_taken_where_the_configuration_says_so() {
     let allowed = json!({
         "allowedHosts": ["work.example.com"],

@@ -9,8 +9,8 @@ use hyper::StatusCode;
 use hyper::http::request::Parts;
 use serde_json::{Value, json};
 
+use crate::frontend::http::Server;
 use crate::frontend::http::response::{self, Reply};
-use crate::frontend::http::{Server, origin};
 use crate::gateway::Down;
 
 /// We are, or nobody would say so.
@@ -18,8 +18,8 @@ pub(crate) async fn alive() -> Reply {
     response::message(StatusCode::OK, Bytes::from_static(br#"{"status":"alive"}"#))
 }
 
-/// Whether agents can be served. Which servers are missing is for those alone who may come here.
-pub(crate) async fn ready(State(server): State<Arc<Server>>, head: Parts) -> Reply {
+/// Whether agents can be served. Which servers are missing is for those alone who may see figures.
+pub(crate) async fn ready(State(server): State<Arc<Server>>, mut head: Parts) -> Reply {
     if server.under_way.is_ending() {
         return not_ready(&json!({ "status": "draining" }));
     }
@@ -28,7 +28,7 @@ pub(crate) async fn ready(State(server): State<Arc<Server>>, head: Parts) -> Rep
         return response::message(StatusCode::OK, Bytes::from_static(br#"{"status":"ready"}"#));
     }
     let mut why = json!({ "status": "starting" });
-    if origin::check(&head, &server.host.gateways.config().http).is_ok() {
+    if server.identity.may_see_figures(&mut head).await.is_ok() {
         why["servers"] = down.iter().map(said).collect();
     }
     not_ready(&why)
