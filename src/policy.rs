@@ -16,7 +16,7 @@ mod filter;
 mod hours;
 mod names;
 mod rule;
-mod strict;
+pub(crate) mod strict;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::catalog::shorten;
 use crate::name::{AgentName, ToolId};
 use crate::observe::{is_secret, password};
-use crate::policy::Concern;
+use crate::policy::{Concern, strict};
 use crate::raw::Raw;
 
 /// The most characters of a name.
@@ -45,8 +45,17 @@ pub(crate) fn ask(
 
 /// Arguments as far as they are short, without what looks like a secret.
 fn describe(arguments: &Raw) -> String {
-    let read = (arguments.len() <= MAX_READ).then(|| arguments.parse::<Value>().ok()).flatten();
-    let Some(read) = read else { return format!("{} bytes", arguments.len()) };
+    if arguments.len() > MAX_READ {
+        return format!("{} bytes", arguments.len());
+    }
+    // Of what is written twice the server may take what the user does not see.
+    let read = match strict::parse(arguments.as_bytes()) {
+        Ok(read) => read,
+        Err(why) => {
+            let why = shown(&shorten(&why, MAX_TEXT));
+            return format!("{} bytes that cannot be shown: {why}", arguments.len());
+        }
+    };
     let text = shown(&short(read, 0).to_string());
     if text.chars().count() <= MAX_ARGUMENTS {
         return text;
@@ -93,7 +102,10 @@ fn hides(key: &str) -> bool {
 
 fn without_password(text: &str) -> String {
     let password = password(text);
-    let text = if password.is_empty() { text } else { &text.replace(password, BLOTTED) };
+    // What stands there and can be no password is to be seen: a command, say, for a shell.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~%!*+=".contains(c);
+    let is_password = !password.is_empty() && password.chars().all(is_plain);
+    let text = if is_password { &text.replace(password, BLOTTED) } else { text };
     match text.char_indices().nth(MAX_TEXT) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
         None => text.to_owned(),
@@ -167,5 +179,20 @@ mod tests {
         let many = described(json!({"all": many, "last": 1}));
         assert!(many.chars().count() < 2100 && many.ends_with(" bytes in all)"), "{many}");
         assert_eq!(described(json!("z".repeat(300_000))), "300002 bytes");
+    }
+
+    #[test]
+    fn nothing_is_hidden_from_the_user_that_the_server_may_see() {
+        let described = |text: &str| {
+            describe(&Raw::encode(
+                &serde_json::from_str::<Box<serde_json::value::RawValue>>(text).unwrap(),
+            ))
+        };
+        assert_eq!(
+            described(r#"{"path":"/etc","p\u0061th":"/tmp"}"#),
+            "34 bytes that cannot be shown: 'path' is written twice at line 1 column 34"
+        );
+        let command = r#"{"command":"curl https://u:$(reboot)@example.com"}"#;
+        assert_eq!(described(command), command);
     }
 }
