@@ -345,6 +345,12 @@ impl Gateway {
         self.tasks.find(id)
     }
 
+    /// Whether its agents may ask after tasks that were not begun through it: those of agents that
+    /// may have other tools are not theirs.
+    pub fn shares_tasks(&self) -> bool {
+        !self.policy.tells_agents_apart()
+    }
+
     /// The servers that are running, in the order of the configuration.
     pub fn running(&self) -> Vec<Place> {
         let places = places(&self.config).map(|(t, s)| place(&t.name, &s.name));

@@ -184,6 +184,7 @@ pub struct Policy {
     /// The conditions that depend on the time.
     timed: Vec<Arc<Condition>>,
     heeds_hints: bool,
+    tells_agents_apart: bool,
 }
 
 impl Policy {
@@ -209,7 +210,13 @@ impl Policy {
             rules,
             timed: timed.filter(|condition| condition.window().is_some()).collect(),
             heeds_hints: config.policy.is_hint_dangerous,
+            tells_agents_apart: !config.policy.agents.is_empty(),
         }
+    }
+
+    /// Whether some agents may have what others may not.
+    pub fn tells_agents_apart(&self) -> bool {
+        self.tells_agents_apart
     }
 
     /// Decides on what a server of a toolbox has besides tools: its resources and prompts.

@@ -1,6 +1,7 @@
 //! What the protocol has grown beside itself: tasks, and methods that we know nothing of.
 //!
-//! A request about a task goes to the server that runs it. Any other is passed on where only one
+//! A request about a task goes to the server that runs it; where agents have tools of their own, only
+//! from an agent that is known to have begun it. Any other is passed on where only one
 //! running server may be meant: one that says that it speaks extensions, or any when the agent says
 //! so of itself.
 
@@ -56,6 +57,9 @@ fn find(passed: &Passed) -> Option<Place> {
         && let Some(place) = gateway.task(&task)
     {
         return Some(place);
+    }
+    if asked.method.starts_with("tasks/") && !gateway.shares_tasks() {
+        return None;
     }
     let speaks = candidates(passed);
     if let Ok(uri) = asked.text("uri") {

@@ -1,4 +1,4 @@
-//! Policies that change while agents of several names are served by one process.
+//! Agents of several names that are served by one process, and policies that change meanwhile.
 
 use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
@@ -81,8 +81,12 @@ impl Session {
         self.http.send(method, "/mcp", &headers, body)
     }
 
+    fn answer(&self, method: &str, params: Value) -> Value {
+        self.send("POST", &request(1, method, params).to_string()).json()
+    }
+
     fn ask(&self, method: &str, params: Value) -> Value {
-        self.send("POST", &request(1, method, params).to_string()).json()["result"].clone()
+        self.answer(method, params)["result"].clone()
     }
 }
 
@@ -138,4 +142,27 @@ fn an_agent_hears_nothing_more_of_a_server_that_it_loses() {
     codex.send("DELETE", "");
     let heard: Vec<_> = std::iter::from_fn(next).collect();
     assert!(heard.iter().all(|method| method != "notifications/resources/updated"), "{heard:?}");
+}
+
+#[test]
+fn a_task_is_its_own_agents_where_agents_have_tools_of_their_own() {
+    let task = json!({ "taskId": "t1", "status": "working" });
+    let server = fake(json!({
+        "tools": ["free", "secret"],
+        "capabilities": { "tasks": { "list": {} } },
+        "rawAnswers": { "tools/call": json!({ "task": task }).to_string() },
+        "answers": { "tasks/get": task, "tasks/list": { "tasks": [task] } },
+    }));
+    let policies = json!({ "codex": { "toolOverrides": { "fake": ["free"] } } });
+    let (_program, http) = bench(false, policies).server("box", "fake", server).http();
+    let [claude, codex] = ["claude", "codex"].map(|agent| Session::begin(http, agent));
+    for session in [&claude, &codex] {
+        session.ask("tools/list", json!({}));
+    }
+    let id = json!({ "taskId": "t1" });
+    let call = json!({ "name": "secret", "arguments": {}, "task": {} });
+    assert_eq!(claude.ask("tools/call", call)["task"], task);
+    assert_eq!(claude.ask("tasks/get", id.clone()), task);
+    assert_eq!(codex.answer("tasks/get", id)["error"]["code"], -32601);
+    assert_eq!(codex.answer("tasks/list", json!({}))["error"]["code"], -32601);
 }
