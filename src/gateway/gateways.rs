@@ -16,7 +16,7 @@ use crate::gateway::caching::Stores;
 use crate::gateway::eager::{Down, Eager};
 use crate::gateway::limiting::Bounds;
 use crate::gateway::results::Results;
-use crate::gateway::{Caller, Gateway};
+use crate::gateway::{Caller, Gateway, places};
 use crate::observe::{Guest, Observer};
 use crate::policy::{Policies, Policy};
 use crate::raw::{self, Raw};
@@ -136,6 +136,14 @@ impl Gateways {
         self.state(|State { served, .. }| {
             let seen = served.policies.seen_by(caller.agent.as_ref(), None);
             seen.toolbox(wanted.as_str()).is_some()
+        })
+    }
+
+    /// Whether an agent may know of every server that there is.
+    pub fn shows_every_server(&self, caller: &Caller) -> bool {
+        self.state(|State { served, .. }| {
+            let seen = served.policies.seen_by(caller.agent.as_ref(), None);
+            places(&seen).count() == places(&served.config).count()
         })
     }
 

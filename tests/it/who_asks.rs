@@ -377,6 +377,29 @@ fn who_has_no_token_is_not_told_which_servers_there_are() {
 }
 
 #[test]
+fn two_agents_see_each_what_is_theirs_and_only_who_may_know_all_sees_the_figures() {
+    let bench = two_agents()
+        .server("other", "more", fake(json!({ "tools": ["extra"] })))
+        .set("toolMode", json!("direct"))
+        .set("defaultPolicy", json!({ "allowUnknownTools": true }))
+        .set("agentPolicies", json!({ "codex": { "allowedServers": ["fake"] } }));
+    let (_program, http) = bench.http_at("0.0.0.0:0", []);
+    let host = ("Host", "localhost");
+    for (token, tools, status) in
+        [(CLAUDE, vec!["echo", "ask", "extra"], 200), (CODEX, vec!["echo", "ask"], 403)]
+    {
+        let bearer = format!("Bearer {token}");
+        let headers = [host, ("Authorization", bearer.as_str())];
+        let listed = ask(http, &headers).json();
+        let listed = listed["result"]["tools"].as_array().expect("a list");
+        let names: Vec<_> = listed.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(names, tools);
+        assert_eq!(http.send("GET", "/metrics", &headers, "").status, status);
+    }
+    assert_eq!(http.send("GET", "/metrics", &[host], "").status, 401);
+}
+
+#[test]
 fn other_names_and_pages_are_taken_where_the_configuration_says_so() {
     let allowed = json!({
         "allowedHosts": ["work.example.com"],

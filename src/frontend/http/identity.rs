@@ -21,6 +21,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hyper::StatusCode;
 use hyper::http::request::Parts;
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
@@ -31,8 +32,8 @@ use crate::frontend::http::identity::bearer::Presented;
 use crate::frontend::http::identity::challenge::{Denied, Resource};
 use crate::frontend::http::identity::issuer::Issuer;
 use crate::frontend::http::identity::jwt::Jwt;
-use crate::frontend::http::origin;
 use crate::frontend::http::response::{Refusal, Reply};
+use crate::frontend::http::{INVALID_REQUEST, origin};
 use crate::gateway::{Caller, Gateways};
 use crate::name::AgentName;
 
@@ -112,13 +113,18 @@ impl Identity {
         }
     }
 
-    /// Whether who asks may see the figures: anybody of this machine where no other can reach us,
-    /// else whoever may ask anything.
+    /// Whether who asks may see the figures, which name every server: anybody of this machine where
+    /// no other can reach us, else agents that may know of all of them.
     pub(crate) async fn may_see_figures(&self, head: &mut Parts) -> Result<(), Reply> {
         if self.is_local {
             return self.check_origin(head).map_err(|refusal| refusal.reply(None));
         }
-        self.caller(head).await.map(drop)
+        let (caller, _) = self.caller(head).await?;
+        if self.gateways.shows_every_server(&caller) {
+            return Ok(());
+        }
+        let message = "there are servers that this agent may not know of";
+        Err(Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message).reply(None))
     }
 
     /// What a client may know of how to get a token (RFC 9728); nothing where signed tokens are
