@@ -182,13 +182,16 @@ impl Scribe {
         if let Some(stopped_by) = ended.notes.stopped_by {
             text(line, "stoppedBy", stopped_by);
         }
-        let Notes { is_dangerous, is_confirmed, is_cached, .. } = ended.notes;
+        let Notes { is_dangerous, is_confirmed, is_cached, waited, stopped_by: _ } = ended.notes;
         let marks =
             [("dangerous", is_dangerous), ("confirmed", is_confirmed), ("cached", is_cached)];
         for (mark, _) in marks.into_iter().filter(|(_, is_set)| *is_set) {
             flag(line, mark);
         }
-        milliseconds(line, ended.took);
+        if !waited.is_zero() {
+            milliseconds(line, "waitedMs", waited);
+        }
+        milliseconds(line, "ms", ended.took);
         if let Some(bytes) = ended.result_bytes {
             number(line, "resultBytes", bytes);
         }
@@ -292,9 +295,11 @@ fn number(line: &mut Vec<u8>, key: &str, value: usize) {
     raw::push_number(line, value as u64);
 }
 
-fn milliseconds(line: &mut Vec<u8>, time: Duration) {
+fn milliseconds(line: &mut Vec<u8>, key: &str, time: Duration) {
     let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    line.extend_from_slice(b",\"ms\":");
+    line.push(b',');
+    raw::push_text(line, key);
+    line.push(b':');
     line.extend_from_slice(format!("{}.{:03}", micros / 1000, micros % 1000).as_bytes());
 }
 

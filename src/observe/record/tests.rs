@@ -112,3 +112,28 @@ fn a_made_up_name_breaks_no_line() {
     let read: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(read["tool"], "a\n\"b\u{2028}");
 }
+
+#[test]
+fn a_line_says_how_the_call_went() {
+    let scribe = scribe(KeptArguments::None);
+    let notes = Notes {
+        is_dangerous: true,
+        is_confirmed: true,
+        is_cached: true,
+        waited: Duration::from_millis(2),
+        stopped_by: Some("rate"),
+    };
+    let usual = line(&scribe, &begun("log", None), &ended(Ending::Ok));
+    let marked = line(&scribe, &begun("log", None), &Ended { notes, ..ended(Ending::Refused) });
+    for mark in [
+        r#""stoppedBy":"rate""#,
+        r#""dangerous":true"#,
+        r#""confirmed":true"#,
+        r#""cached":true"#,
+        r#""waitedMs":2.000"#,
+    ] {
+        assert!(marked.contains(mark), "no {mark} in {marked}");
+        let key = mark.split_once(':').unwrap().0;
+        assert!(!usual.contains(key), "{key} in {usual}");
+    }
+}
