@@ -66,12 +66,14 @@ impl Outlet {
         if message["id"].is_null() {
             self.tell(line);
             if method == "notifications/initialized" {
-                thread::spawn(move || link.hear("GET", "", &Value::Null));
+                // Whoever leaves before it is answered would find it refused.
+                let listening = link.ask("GET", "", &Value::Null);
+                thread::spawn(move || link.hear(listening));
             }
             return;
         }
         let line = line.to_owned();
-        thread::spawn(move || link.hear("POST", &line, &message));
+        thread::spawn(move || link.hear(link.ask("POST", &line, &message)));
     }
 
     /// Posts what is not answered with a message.
@@ -109,17 +111,22 @@ impl Outlet {
 }
 
 impl Link {
-    /// Sends a request, and hears all that comes back.
-    fn hear(&self, method: &str, line: &str, message: &Value) {
-        let Some(outlet) = &self.outlet else { return };
+    /// Sends a request. Gives what begins to come back.
+    fn ask(&self, method: &str, line: &str, message: &Value) -> Response {
+        let outlet = self.outlet.as_ref().expect("an agent over HTTP");
         let stream = outlet.send(method, line, message);
         if let Ok(stream) = stream.try_clone() {
             outlet.open.lock().unwrap().push((message["id"].clone(), stream));
         }
-        let mut response = Response::read(BufReader::new(stream));
+        let response = Response::read(BufReader::new(stream));
         if let Some(id) = response.header("mcp-session-id") {
             outlet.session.lock().unwrap().get_or_insert(id.to_owned());
         }
+        response
+    }
+
+    /// Hears all that comes back.
+    fn hear(&self, mut response: Response) {
         if response.header("content-type") == Some("application/json") {
             return self.take(&response.text());
         }
