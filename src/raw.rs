@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use serde::de::{Deserialize, DeserializeOwned};
 use serde::{Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -33,6 +33,20 @@ pub struct Raw {
     /// Where its members stand, if that was noted when its message was read, and what it is called
     /// there.
     outline: Option<(Arc<Outline>, u8)>,
+}
+
+/// The same JSON on one line, which is what a message is: what stood on a line of its own would be
+/// another one. Within strings there are no line ends, so those that there are stand where a space
+/// can stand.
+pub(crate) fn one_line(text: Bytes) -> Bytes {
+    if memchr::memchr2(b'\n', b'\r', &text).is_none() {
+        return text;
+    }
+    let mut line = BytesMut::from(text);
+    for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+        *byte = b' ';
+    }
+    line.freeze()
 }
 
 /// The key of a member. Those that most messages have are not copied.
@@ -74,7 +88,10 @@ impl Raw {
     ///
     /// A value that JSON cannot express (a map with keys that are not strings) becomes `null`.
     pub fn encode(value: &impl Serialize) -> Self {
-        Self::new(serde_json::to_vec(value).map_or(Bytes::from_static(b"null"), Bytes::from))
+        Self::new(
+            serde_json::to_vec(value)
+                .map_or(Bytes::from_static(b"null"), |text| one_line(text.into())),
+        )
     }
 
     /// Encodes a text.
@@ -341,7 +358,7 @@ fn push_member(text: &mut Vec<u8>, key: &str, value: &Raw) {
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Box::<RawValue>::deserialize(deserializer)
-            .map(|raw| Self::new(String::from(Box::<str>::from(raw)).into()))
+            .map(|raw| Self::new(one_line(String::from(Box::<str>::from(raw)).into())))
     }
 }
 

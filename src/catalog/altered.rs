@@ -70,15 +70,13 @@ mod tests {
     #[test]
     fn what_is_not_to_be_different_stays_byte_for_byte() {
         let own = definition(
-            r#"{ "name":"a",  "later": 1.0, "inputSchema": {"properties": {"x": {"const": 1e1}, "y" : {}},
-              "required":["x" , "y"], "additionalProperties":false}, "title":"T"}"#,
+            r#"{ "name":"a",  "later": 1.0, "inputSchema": {"properties": {"x": {"const": 1e1}, "y" : {}}, "required":["x" , "y"], "additionalProperties":false}, "title":"T"}"#,
         );
         let all = Alteration { name: Some("b"), description: Some("said"), hidden: &["y", "z"] };
         let shown = own.altered(&all).unwrap();
         assert_eq!(
             shown.raw.as_str(),
-            r#"{"description":"said", "name":"b",  "later": 1.0, "inputSchema": {"properties": {"x": {"const": 1e1}},
-              "required":["x"], "additionalProperties":false}, "title":"T"}"#,
+            r#"{"description":"said", "name":"b",  "later": 1.0, "inputSchema": {"properties": {"x": {"const": 1e1}}, "required":["x"], "additionalProperties":false}, "title":"T"}"#,
         );
         assert_eq!((shown.name.as_str(), shown.description.as_deref()), ("b", Some("said")));
         assert_eq!(shown.signature(), "b(x: 10.0)");

@@ -127,3 +127,13 @@ fn an_object_with_a_key_that_is_no_text_is_not_edited() {
     assert_eq!(odd.without_member("a"), None);
     assert_eq!(odd.with_first(&[("a", &value)]), Some(raw(r#"{"a":1,"\ud800":1}"#)));
 }
+
+#[test]
+fn what_others_write_on_several_lines_is_put_on_one() {
+    let text = "{\"a\":\r\n[1,\n\"two\\n\"]\n}";
+    let expected = r#"{"a":  [1, "two\n"] }"#;
+    let read: Raw = serde_json::from_str(text).unwrap();
+    assert_eq!(read.as_str(), expected);
+    let value: Box<RawValue> = serde_json::from_str(text).unwrap();
+    assert_eq!(Raw::encode(&value).as_str(), expected);
+}

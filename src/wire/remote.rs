@@ -28,7 +28,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::raw::Raw;
+use crate::raw::{self, Raw};
 use crate::wire::envelope::{Message, Outcome};
 use crate::wire::incoming::{self, Incoming};
 use crate::wire::outgoing::RequestError;
@@ -312,8 +312,10 @@ impl Remote {
 
     /// Takes one message of the server, that came for `sent` or on a stream of its own.
     fn take(&self, message: &Bytes, sent: Option<&Sent>) {
-        let changed = sent.and_then(|sent| self.learn(message, sent));
-        self.link.take(changed.as_ref().unwrap_or(message), &mut *lock(&self.hear), &self.label);
+        // Over HTTP it may be on several.
+        let message = raw::one_line(message.clone());
+        let changed = sent.and_then(|sent| self.learn(&message, sent));
+        self.link.take(changed.as_ref().unwrap_or(&message), &mut *lock(&self.hear), &self.label);
     }
 
     /// Learns what the answer to `sent` means for later headers. Gives the answer back if it has

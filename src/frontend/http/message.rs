@@ -1,7 +1,7 @@
 //! A short look at the body of a POST: what kind of message it is, of which era, and what the
 //! headers are to agree with. What is inside is dealt with by `wire` and `dispatch`.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hyper::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -119,7 +119,7 @@ impl Message {
             arguments: params.arguments.map(|arguments| Raw::slice_of(&body, arguments)),
             version: said.version.and_then(parse),
             says_capabilities: said.capabilities.is_some(),
-            text: one_line(body),
+            text: raw::one_line(body),
         })
     }
 
@@ -167,19 +167,6 @@ pub(crate) fn is_legacy(version: &str) -> bool {
 
 fn parse<'a, T: Deserialize<'a>>(value: &'a RawValue) -> Option<T> {
     serde_json::from_str(value.get()).ok()
-}
-
-/// The same JSON on one line, which is how it is passed on. Within strings there are no line ends,
-/// so those that there are stand where a space can stand.
-pub(crate) fn one_line(text: Bytes) -> Bytes {
-    if memchr::memchr2(b'\n', b'\r', &text).is_none() {
-        return text;
-    }
-    let mut line = BytesMut::from(text);
-    for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
-        *byte = b' ';
-    }
-    line.freeze()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::frontend::http::drain::Ticket;
-use crate::frontend::http::message::one_line;
+use crate::raw::one_line;
 use crate::wire::cancellation::Cancellation;
 use crate::wire::writer::{Message, Outbox};
 

@@ -205,6 +205,26 @@ async fn a_legacy_session_is_kept_and_ended() {
 }
 
 #[tokio::test]
+async fn an_answer_on_several_lines_is_put_on_one() {
+    let mut server = Server::start().await;
+    let (link, _) = server.legacy().await;
+    for kind in [JSON, EVENTS] {
+        let mut call = ask(&link, "tools/call").await;
+        let got = server.next().await;
+        let answer = json!({"jsonrpc": "2.0", "id": got.body["id"], "result": {"a": ["b"]}});
+        let pretty = serde_json::to_string_pretty(&answer).unwrap();
+        let body = match kind {
+            JSON => pretty,
+            _ => format!("data: {}\n\n", pretty.replace('\n', "\ndata: ")),
+        };
+        got.says("200 OK", kind, &body).await;
+        let Ok(Outcome::Result(result)) = call.done().await else { panic!("no result") };
+        assert!(!result.as_str().contains('\n'), "{result:?}");
+        assert_eq!(result.parse::<Value>().unwrap(), json!({"a": ["b"]}));
+    }
+}
+
+#[tokio::test]
 async fn what_comes_before_the_answer_on_its_stream_is_heard_before() {
     let mut server = Server::start().await;
     let (link, mut hearing) = server.legacy().await;
