@@ -26,11 +26,12 @@ accept:
 run *args:
     cargo run --release -- {{ args }}
 
-# Measure the stdio path, how soon it is known what there is, and many sessions over HTTP.
+# Measure the stdio path, how soon it is known what there is, many sessions over HTTP, and what search costs.
 bench *args:
     cargo bench --bench stdio -- {{ args }}
     cargo bench --bench warm
     cargo bench --bench http
+    cargo bench --bench rank
 
 # What CI runs.
 ci:

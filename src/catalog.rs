@@ -3,6 +3,7 @@
 mod altered;
 mod definition;
 mod glance;
+pub mod rank;
 pub mod schema;
 mod template;
 
@@ -131,6 +132,16 @@ impl ToolDefinition {
     /// Checks arguments against the tool's schema; `None` stands for no arguments at all.
     pub fn check_arguments(&self, arguments: Option<&Raw>) -> Result<(), Vec<schema::Mismatch>> {
         self.check.get_or_init(|| ArgumentCheck::new(&self.schema)).check(&self.schema, arguments)
+    }
+
+    /// The JSON Schema of its arguments.
+    pub fn schema(&self) -> &Raw {
+        &self.schema
+    }
+
+    /// Its arguments one by one.
+    pub fn parameters(&self) -> Vec<schema::Parameter> {
+        schema::parameters(&self.schema)
     }
 
     /// Whether its server says that it changes nothing, and may be called twice for the same (MCP,

@@ -1,5 +1,7 @@
 //! A tool's argument schema: checking arguments against it, and writing it as a signature.
 
+mod described;
+
 use std::fmt;
 
 use jsonschema::error::ValidationErrorKind;
@@ -9,12 +11,15 @@ use serde_json::{Map, Value};
 use crate::catalog::glance::Glance;
 use crate::raw::Raw;
 
+pub use crate::catalog::schema::described::{Parameter, parameters};
+
 /// Arguments longer than this are left to the server to check.
 const MAX_CHECKED: usize = 256 * 1024;
 /// The most mismatches that are reported for one call.
 const MAX_REPORTED: usize = 5;
-/// The most bytes of a schema that are quoted in a mismatch.
-const MAX_QUOTED: usize = 400;
+/// The most bytes of a schema that are quoted in a mismatch, and of what is wrong.
+const MAX_QUOTED: usize = 1000;
+const MAX_PROBLEM: usize = 400;
 
 /// The key by which a schema says that an argument is repeated in a header.
 const ANNOTATION: &str = "x-mcp-header";
@@ -102,7 +107,7 @@ fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
     };
     // The schema that holds the keyword which failed.
     let holder = error.schema_path().as_str().rsplit_once('/').map_or("", |(holder, _)| holder);
-    let holder = schema.pointer(holder).unwrap_or(schema);
+    let holder = at_path(schema, holder).unwrap_or(schema);
     let known = holder.get("properties").and_then(Value::as_object);
     match error.kind() {
         ValidationErrorKind::Required { property } => {
@@ -121,7 +126,7 @@ fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
                 || quote(holder),
                 |known| {
                     let names: Vec<_> = known.keys().map(|name| format!("`{name}`")).collect();
-                    cut(&format!("one of {}", names.join(", ")))
+                    cut(&format!("one of {}", names.join(", ")), MAX_QUOTED)
                 },
             ),
         },
@@ -132,10 +137,20 @@ fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
         },
         _ => Mismatch {
             property: at,
-            problem: cut(&error.masked_with("it").to_string()),
+            problem: cut(&error.masked_with("it").to_string(), MAX_PROBLEM),
             expected: quote(holder),
         },
     }
+}
+
+/// What stands at a path that a validator has gone, which leads through references.
+fn at_path<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
+    let steps = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
+    steps.into_iter().try_fold(schema, |at, step| match (step.as_str(), at.get(&step)) {
+        ("$ref", Some(Value::String(reference))) => schema.pointer(reference.strip_prefix('#')?),
+        (_, Some(found)) => Some(found),
+        _ => at.get(step.parse::<usize>().ok()?),
+    })
 }
 
 fn kind_of(value: &Value) -> &'static str {
@@ -150,15 +165,14 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 fn quote(schema: &Value) -> String {
-    cut(&schema.to_string())
+    cut(&schema.to_string(), MAX_QUOTED)
 }
 
-fn cut(text: &str) -> String {
-    if text.len() <= MAX_QUOTED {
+fn cut(text: &str, max: usize) -> String {
+    if text.len() <= max {
         return text.to_owned();
     }
-    let end = (0..=MAX_QUOTED).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
-    format!("{}…", &text[..end])
+    format!("{}…", &text[..text.floor_char_boundary(max)])
 }
 
 /// The arguments that clients over HTTP repeat in headers, each with the header's name and the
@@ -189,7 +203,7 @@ fn walk_properties(schema: &Value, pointer: &str, found: &mut Vec<(String, Strin
 /// its schema does.
 pub fn signature(name: &str, schema: &Raw) -> String {
     let schema = schema.parse::<Value>().unwrap_or_default();
-    format!("{name}({})", parameters(&schema, 0))
+    format!("{name}({})", listed(&schema, 0))
 }
 
 /// How deep the types of a signature are spelled out.
@@ -197,7 +211,7 @@ const MAX_DEPTH: usize = 2;
 /// The most choices of an enumeration that a signature spells out.
 const MAX_CHOICES: usize = 6;
 
-fn parameters(schema: &Value, depth: usize) -> String {
+fn listed(schema: &Value, depth: usize) -> String {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
         return String::new();
     };
@@ -236,7 +250,7 @@ fn type_of(schema: &Value, depth: usize) -> String {
                 if item.contains(" | ") { format!("({item})[]") } else { format!("{item}[]") }
             }
             "object" if depth < MAX_DEPTH && schema.get("properties").is_some() => {
-                format!("{{{}}}", parameters(schema, depth + 1))
+                format!("{{{}}}", listed(schema, depth + 1))
             }
             other => other.to_owned(),
         },

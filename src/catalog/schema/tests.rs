@@ -55,6 +55,23 @@ fn a_mismatch_says_which_property_and_what_it_should_be() {
 }
 
 #[test]
+fn what_a_reference_leads_to_is_what_is_quoted() {
+    let schema = Raw::encode(&json!({
+        "type": "object",
+        "properties": {"to": {"type": "array", "items": {"$ref": "#/$defs/a~1b"}}},
+        "$defs": {"a/b": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}}},
+    }));
+    let check = |arguments: Value| {
+        let checked = ArgumentCheck::new(&schema).check(&schema, Some(&Raw::encode(&arguments)));
+        checked.unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(
+        check(json!({"to": [{"name": 7}]})),
+        r#"`to.0.name` is a number; schema: {"type":"string","maxLength":3}"#
+    );
+}
+
+#[test]
 fn no_arguments_count_as_an_empty_object() {
     let schema = schema();
     assert!(ArgumentCheck::new(&schema).check(&schema, None).is_err());

@@ -1,0 +1,202 @@
+//! Ranking: which of many tools are meant by a few words.
+//!
+//! BM25 over one document a tool: its server's title and description, its name and description, and
+//! the names of its parameters. The statistics are those of the tools that an [`Index`] is made of,
+//! so whoever makes one decides first who may see what. Mixed with it is how near two texts are in
+//! meaning, by a table of word vectors that is compiled in, for who asks does not know the words
+//! that a tool's author chose.
+
+mod bm25;
+mod given;
+mod numbers;
+mod text;
+mod vectors;
+
+use std::cmp::Ordering;
+
+use crate::catalog::ToolDefinition;
+use crate::catalog::rank::bm25::{Builder, Documents, Worth};
+use crate::catalog::rank::vectors::{Direction, Reader};
+
+pub use crate::catalog::rank::given::{BACKGROUND, Vector, Vectors};
+
+#[cfg(test)]
+mod tests;
+
+/// The most bytes of a query that are read.
+pub const MAX_QUERY: usize = 1024;
+/// The most bytes of a description, and the most parameters, that are read.
+const MAX_DESCRIPTION: usize = 8 * 1024;
+const MAX_PARAMETERS: usize = 256;
+
+/// What the same words count for beside the same meaning, which has the rest of 1; as measured, and
+/// a little more or less makes no difference.
+const WORDS: f32 = 0.4;
+/// How well a tool must fit to be found, where meaning counts. It is low on purpose, since a right
+/// tool that is not found costs more than a wrong one that is: `tests/eval/README.md` has what it
+/// keeps out, and what it loses. By words alone the two cannot be told apart.
+const FLOOR: f32 = 0.15;
+
+/// How tools are ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// By the same words alone.
+    Words,
+    /// By the same words and by meaning.
+    Mixed,
+}
+
+/// One tool with what is said of its server.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// What the server is called.
+    pub server: &'a str,
+    /// What it is for, if anybody said.
+    pub about: &'a str,
+    /// The tool.
+    pub tool: &'a ToolDefinition,
+}
+
+/// One tool that was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit {
+    /// Which of the tools that the index was made of, from 0 on.
+    pub place: usize,
+    /// How well it fits: from 0 to 1, a part for the share of the query's words that the tool has,
+    /// the rarer ones before the others, and a part for how near it is in meaning. Comparable
+    /// between queries, and never more than that of a tool that was found before it.
+    pub score: f32,
+}
+
+/// A score with two digits behind the point: more say nothing.
+pub fn rounded(score: f32) -> f64 {
+    (f64::from(score) * 100.0).round() / 100.0
+}
+
+/// Tools, ready to be found.
+#[derive(Debug)]
+pub struct Index {
+    documents: Documents,
+    /// For each tool what it means, where that counts.
+    meanings: Option<Vec<Direction>>,
+}
+
+impl Index {
+    /// Makes an index of tools.
+    pub fn new<'a>(entries: impl IntoIterator<Item = Entry<'a>>, method: Method) -> Self {
+        let mut builder = Builder::default();
+        let mut reader = Reader::default();
+        let mut meanings = (method == Method::Mixed).then(Vec::new);
+        for Entry { server, about, tool } in entries {
+            let description = tool.description.as_deref().unwrap_or_default();
+            let description = start_of(description, MAX_DESCRIPTION);
+            builder.read(server);
+            builder.read(start_of(about, MAX_DESCRIPTION));
+            builder.read(&tool.name);
+            builder.read(description);
+            for parameter in parameters(tool) {
+                builder.read(&parameter);
+            }
+            builder.end_document();
+            if let Some(meanings) = &mut meanings {
+                meanings.push(reader.direction(&[server, &tool.name, description]));
+            }
+        }
+        Self { documents: builder.build(), meanings }
+    }
+
+    /// The `limit` tools that fit a query best, the best first, of those that are `wanted` (by
+    /// place). Of equals, the one that comes first in the index is first. What is not wanted makes
+    /// no difference to the others. Nothing is found where nothing fits; of a query longer than
+    /// [`MAX_QUERY`] bytes, its beginning counts.
+    pub fn search(&self, query: &str, limit: usize, wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
+        let floor = if self.meanings.is_some() { FLOOR } else { 0.0 };
+        self.above(floor, query, None, limit, wanted)
+    }
+
+    /// The same, with what hardly fits: for whoever has to choose.
+    pub fn nearest(&self, query: &str, limit: usize, wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
+        self.above(0.0, query, None, limit, wanted)
+    }
+
+    /// What fits no less than so, with how near each tool is, if somebody else has said it.
+    fn above(
+        &self,
+        floor: f32,
+        query: &str,
+        given: Option<&[f32]>,
+        limit: usize,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Vec<Hit> {
+        let query = start_of(query, MAX_QUERY);
+        let Worth { each, whole } = self.documents.worth(query);
+        let most = each.iter().copied().fold(0.0, f32::max);
+        let table = self.meanings.as_ref().filter(|_| given.is_none());
+        let table = table.map(|all| (all, Reader::default().direction(&[query])));
+        let wanted = each.into_iter().enumerate().filter(|(place, _)| wanted(*place));
+        let ranked = wanted.map(|(place, worth)| {
+            let words = share(worth, whole).min(1.0);
+            let near = match (given, &table) {
+                (Some(given), _) => given.get(place).copied().unwrap_or_default(),
+                (None, Some((meanings, query))) => meanings[place].cosine(query),
+                (None, None) => return Ranked { place, rank: worth, score: words },
+            };
+            let mixed = |words: f32, near: f32| WORDS * words + (1.0 - WORDS) * near;
+            // What is best of all by words counts as all of them, however many it has: that ranks
+            // better, but says nothing of how well it fits.
+            let rank = mixed(share(worth, most), near);
+            Ranked { place, rank, score: mixed(words, near.clamp(0.0, 1.0)) }
+        });
+        best(ranked.filter(|tool| tool.score > 0.0 && tool.score >= floor).collect(), limit)
+    }
+}
+
+/// A part of a whole, if there is any.
+fn share(part: f32, whole: f32) -> f32 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// A tool with what it is ranked by.
+#[derive(Clone, Copy)]
+struct Ranked {
+    place: usize,
+    rank: f32,
+    score: f32,
+}
+
+/// The first `limit` of them, in order.
+fn best(mut ranked: Vec<Ranked>, limit: usize) -> Vec<Hit> {
+    if limit == 0 {
+        return Vec::new();
+    }
+    if ranked.len() > limit {
+        ranked.select_nth_unstable_by(limit - 1, order);
+        ranked.truncate(limit);
+    }
+    ranked.sort_unstable_by(order);
+    let mut least = f32::INFINITY;
+    let hits = ranked.into_iter().map(|Ranked { place, score, .. }| {
+        least = least.min(score);
+        Hit { place, score: least }
+    });
+    hits.collect()
+}
+
+/// The better first; of equals, the one that was there first.
+fn order(a: &Ranked, b: &Ranked) -> Ordering {
+    b.rank.total_cmp(&a.rank).then(a.place.cmp(&b.place))
+}
+
+/// The names of a tool's parameters, as far as there are not too many.
+fn parameters(tool: &ToolDefinition) -> Vec<String> {
+    let Some(properties) = tool.schema.member("properties") else {
+        return Vec::new();
+    };
+    let members = properties.each_member().into_iter().flatten().flatten();
+    members.take(MAX_PARAMETERS).map(|(name, _)| name.into_owned()).collect()
+}
+
+/// At most `max` bytes from the start of a text, whole characters.
+fn start_of(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}

@@ -1,0 +1,161 @@
+//! BM25: an inverted index, each entry with all that its term is worth in its document.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use foldhash::{HashMap, HashSet};
+
+use crate::catalog::rank::text::{term, words};
+
+/// How soon more of the same term stops to matter, and how much long documents pay for their
+/// length; the usual values, and no others did better.
+const K1: f32 = 1.2;
+const B: f32 = 0.75;
+
+/// Documents on their way into an index.
+#[derive(Default)]
+pub(super) struct Builder {
+    /// Words seen so far; none for those that do not count.
+    words: HashMap<Box<str>, Option<u32>>,
+    ids: HashMap<Box<str>, u32>,
+    /// For each term the documents that have it, and how often.
+    counts: Vec<Vec<(u32, u32)>>,
+    lengths: Vec<u32>,
+    /// The terms of the document that is being read.
+    document: Vec<u32>,
+}
+
+impl Builder {
+    /// Adds a text to the document that is being read.
+    pub(super) fn read(&mut self, text: &str) {
+        for word in words(text) {
+            let term = match self.words.get(&*word) {
+                Some(known) => *known,
+                None => self.learn(&word),
+            };
+            self.document.extend(term);
+        }
+    }
+
+    fn learn(&mut self, word: &str) -> Option<u32> {
+        let id = term(word).map(|term| {
+            let next = as_u32(self.ids.len());
+            *self.ids.entry(Box::from(&*term)).or_insert(next)
+        });
+        self.words.insert(Box::from(word), id);
+        self.counts.resize_with(self.ids.len(), Vec::new);
+        id
+    }
+
+    /// Ends the document; what is read from now on is of the next one.
+    pub(super) fn end_document(&mut self) {
+        let place = as_u32(self.lengths.len());
+        self.lengths.push(as_u32(self.document.len()));
+        self.document.sort_unstable();
+        for same in self.document.chunk_by(|a, b| a == b) {
+            self.counts[same[0] as usize].push((place, as_u32(same.len())));
+        }
+        self.document.clear();
+    }
+
+    /// The index of all documents.
+    pub(super) fn build(self) -> Documents {
+        let Self { mut ids, counts, lengths, .. } = self;
+        let total: f32 = lengths.iter().map(|length| as_f32(*length as usize)).sum();
+        let average = (total / as_f32(lengths.len())).max(1.0);
+        let mut postings = Vec::with_capacity(counts.iter().map(Vec::len).sum());
+        let mut terms = Vec::with_capacity(counts.len());
+        for documents_of_term in &counts {
+            let start = postings.len();
+            let rarity = rarity(documents_of_term.len(), lengths.len());
+            for (place, count) in documents_of_term {
+                let count = as_f32(*count as usize);
+                let length = as_f32(lengths[*place as usize] as usize);
+                let frequency =
+                    count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / average));
+                postings.push(Posting { place: *place, worth: rarity * frequency });
+            }
+            terms.push(Term { postings: start..postings.len(), rarity });
+        }
+        ids.shrink_to_fit();
+        Documents { ids, terms, postings, count: lengths.len() }
+    }
+}
+
+/// What it says of a document that it has a term which `having` of all documents have. By `f64`, so
+/// that how a machine's library rounds makes no difference to what is found.
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "it is small")]
+fn rarity(having: usize, documents: usize) -> f32 {
+    let having = having as f64;
+    (1.0 + (documents as f64 - having + 0.5) / (having + 0.5)).ln() as f32
+}
+
+/// That a document has a term.
+#[derive(Debug)]
+struct Posting {
+    place: u32,
+    worth: f32,
+}
+
+/// A term that documents have.
+#[derive(Debug)]
+struct Term {
+    /// Where the documents that have it stand.
+    postings: Range<usize>,
+    rarity: f32,
+}
+
+/// Documents that can be asked for.
+#[derive(Debug)]
+pub(super) struct Documents {
+    ids: HashMap<Box<str>, u32>,
+    terms: Vec<Term>,
+    postings: Vec<Posting>,
+    count: usize,
+}
+
+/// What documents are worth to a query.
+pub(super) struct Worth {
+    /// For each document, what it is worth.
+    pub(super) each: Vec<f32>,
+    /// What one of the usual length is worth that has every word once. A word that no document has
+    /// counts as the rarest.
+    pub(super) whole: f32,
+}
+
+impl Documents {
+    /// What every document is worth to a query. A word that is said twice counts once.
+    pub(super) fn worth(&self, query: &str) -> Worth {
+        let mut each = vec![0.0; self.count];
+        let mut whole = 0.0;
+        let mut seen = HashSet::default();
+        for word in words(query) {
+            let Some(term) = term(&word).map(Cow::into_owned) else {
+                continue;
+            };
+            let known = self.ids.get(&*term).map(|id| &self.terms[*id as usize]);
+            if !seen.insert(term) {
+                continue;
+            }
+            let Some(term) = known else {
+                whole += rarity(0, self.count);
+                continue;
+            };
+            whole += term.rarity;
+            for Posting { place, worth } in &self.postings[term.postings.clone()] {
+                each[*place as usize] += worth;
+            }
+        }
+        Worth { each, whole }
+    }
+}
+
+/// Places and counts are far below where this would matter.
+fn as_u32(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of words and documents")]
+fn as_f32(number: usize) -> f32 {
+    number as f32
+}
