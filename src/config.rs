@@ -28,11 +28,14 @@ pub use clients::ClientConfig;
 pub use dialect::Dialect;
 pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse};
 pub use finding::{Finding, Report, Severity};
+pub use llm::LlmConfig;
 pub use lookup::{Key, find_key};
+pub use navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
 pub use policy::{
     AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, TimeWindow, When,
 };
 pub use schema::{schema, schema_text};
+pub use search::SearchConfig;
 
 mod audit;
 mod auth;
@@ -50,11 +53,14 @@ mod foreign;
 mod http;
 pub mod import;
 mod limits;
+mod llm;
 mod lookup;
+mod navigator;
 mod policy;
 mod raw;
 mod reader;
 mod schema;
+mod search;
 mod server;
 pub mod tailor;
 #[cfg(test)]
@@ -70,6 +76,10 @@ pub struct Config {
     pub mode: ToolMode,
     /// The longest name a registered tool may have, in bytes.
     pub max_tool_name_length: usize,
+    /// Whether and how tools can be searched for.
+    pub search: SearchConfig,
+    /// How `execute_task` finds its way.
+    pub navigator: NavigatorConfig,
     /// Bounds on what passes through.
     pub limits: Limits,
     /// Bounds on what agents may cost over HTTP (`http`).
@@ -106,6 +116,8 @@ impl Default for Config {
         Self {
             mode: ToolMode::default(),
             max_tool_name_length: limits::DEFAULT_NAME_LIMIT,
+            search: SearchConfig::default(),
+            navigator: NavigatorConfig::default(),
             limits: Limits::default(),
             http: HttpConfig::default(),
             cache: CacheConfig::default(),
@@ -180,6 +192,17 @@ impl ToolboxConfig {
     pub fn server(&self, name: &str) -> Option<&ServerConfig> {
         self.servers.iter().find(|server| server.name.as_str() == name)
     }
+
+    /// What the toolbox is for, if anybody has said.
+    pub fn purpose(&self) -> Option<&str> {
+        let says_nothing = |server: &ServerConfig| self.description == unsaid(server.name.as_str());
+        (!self.servers.iter().any(says_nothing)).then_some(&self.description)
+    }
+}
+
+/// The description of a toolbox that is a server, or some of its tools, where the file has none.
+fn unsaid(server: &str) -> String {
+    format!("Tools of the server `{server}`")
 }
 
 /// One entry under `mcpServers`.
@@ -187,6 +210,8 @@ impl ToolboxConfig {
 pub struct ServerConfig {
     /// The key in the file.
     pub name: ServerName,
+    /// What it is for, if the file says.
+    pub description: Option<String>,
     /// How the server is reached.
     pub launch: Launch,
     /// `toolFilters` as written: names, globs and `!` globs. Empty means all.
@@ -223,6 +248,7 @@ impl ServerConfig {
     pub fn new(name: ServerName, launch: Launch) -> Self {
         Self {
             name,
+            description: None,
             launch,
             tool_filters: Vec::new(),
             include: None,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use crate::config;
 use crate::config::raw::Entries;
 use crate::config::raw::category::{RawCategory, RawCategoryTools, RawOverride};
 use crate::config::reader::{Located, Reader, did_you_mean, listed};
@@ -80,8 +81,7 @@ pub(super) fn check(
             let server = whole.servers.first()?;
             Some(ToolboxConfig {
                 name: ToolboxName::new(&name.value),
-                description: description
-                    .unwrap_or_else(|| format!("Tools of the server `{}`", wanted.value)),
+                description: description.unwrap_or_else(|| config::unsaid(&wanted.value)),
                 namespace: namespace.clone().unwrap_or_else(|| name.value.clone()),
                 servers: vec![ServerConfig {
                     include: Some(include.into_iter().map(|name| name.value).collect()),

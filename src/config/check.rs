@@ -8,6 +8,7 @@ use std::path::Path;
 
 use globset::Glob;
 
+use crate::config;
 use crate::config::category::{self, Servers, Whole};
 use crate::config::document::Spot;
 use crate::config::env::EnvSource;
@@ -50,6 +51,8 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
     let RawConfig {
         schema: _,
         tool_mode,
+        search,
+        navigator,
         max_tool_name_length,
         limits,
         http,
@@ -82,6 +85,8 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
     let mut checked = Config {
         mode: tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked()),
         max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
+        search: search.map(|raw| raw.checked(reader)).unwrap_or_default(),
+        navigator: navigator.map(|raw| raw.checked(reader)).unwrap_or_default(),
         http: http.map_or_else(HttpConfig::default, |raw| raw.checked(reader)),
         limits: limits.map_or_else(Limits::default, |raw| raw.checked(reader)),
         cache: cache.map(|raw| raw.checked(reader)).unwrap_or_default(),
@@ -284,7 +289,7 @@ fn toolbox_of_server(
         .as_ref()
         .map(|text| text.value.trim().to_owned())
         .filter(|text| !text.is_empty())
-        .unwrap_or_else(|| format!("Tools of the server `{}`", name.value));
+        .unwrap_or_else(|| config::unsaid(&name.value));
     match server::check(name, raw, places, reader) {
         server::Checked::On(server) => {
             let toolbox = ToolboxConfig {

@@ -129,6 +129,8 @@ const OURS: &[&str] = &[
     "toolMode",
     "maxToolNameLength",
     "limits",
+    "search",
+    "navigator",
     "cache",
     "http",
     "toolboxes",

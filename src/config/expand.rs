@@ -29,6 +29,12 @@ pub(super) fn expand<'t>(text: &'t str, env: &dyn EnvSource) -> (Cow<'t, str>, V
     (expanded, unset)
 }
 
+/// The names of the variables in `text`.
+pub(super) fn variables(text: &str) -> Vec<&str> {
+    let names = VARIABLE.captures_iter(text).filter_map(|found| found.get(1));
+    names.map(|name| name.as_str()).collect()
+}
+
 /// A placeholder of another client that means nothing here.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Foreign<'t> {

@@ -40,6 +40,17 @@ pub(super) const DESCRIPTION_BYTES: (u64, u64) = (500, 1_000_000);
 /// The least and the most `nameLimit` of a client.
 pub(super) const CLIENT_NAME_BYTES: (u64, u64) = (16, 1_000);
 
+/// Time for a model that reasons, and little enough that the agent's client does not give up.
+pub(super) const DEFAULT_LLM_TIMEOUT_MS: u64 = 20_000;
+/// Clients give up after 60 s, and the tool has to run too.
+pub(super) const DEFAULT_BUDGET_MS: u64 = 40_000;
+/// The least and the most `navigator.budget.maxTokens`.
+pub(super) const BUDGET_TOKENS: (u64, u64) = (500, 100_000_000);
+pub(super) const DEFAULT_BUDGET_TOKENS: u64 = 30_000;
+/// The least and the most `navigator.budget.maxCalls`.
+pub(super) const BUDGET_CALLS: (u64, u64) = (1, 1_000);
+pub(super) const DEFAULT_BUDGET_CALLS: u32 = 12;
+
 /// A week: whoever wants longer wants "never", and clocks cannot overflow on it.
 pub(super) const MAX_TIMEOUT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// A first start through `npx` or `uvx` downloads the server.

@@ -18,11 +18,13 @@ use crate::config::clients::RawClient;
 use crate::config::document::Node;
 use crate::config::http::RawHttp;
 use crate::config::limits;
+use crate::config::navigator::RawNavigator;
 use crate::config::policy::raw::{
     self as policy, RawAgentPolicy, RawConfirmation, RawDefaultPolicy,
 };
 use crate::config::raw::category::RawCategory;
 use crate::config::reader::{Entry, Fields, Located, Reader, did_you_mean, listed};
+use crate::config::search::RawSearch;
 use crate::config::tailor::rules::RawTaskRules;
 use crate::name::MIN_NAME_LIMIT;
 
@@ -63,6 +65,13 @@ pub(super) struct RawConfig {
     #[schemars(range(min = MIN_NAME_LIMIT, max = limits::MAX_NAME_LIMIT))]
     #[schemars(extend("default" = limits::DEFAULT_NAME_LIMIT))]
     pub(super) max_tool_name_length: Option<Located<u64>>,
+
+    /// Whether tools can be searched for: `true` offers `search_tools` in `dynamic`, `proxy` and
+    /// `auto` mode too.
+    pub(super) search: Option<RawSearch>,
+
+    /// How `execute_task` finds its way, in `navigate` mode.
+    pub(super) navigator: Option<RawNavigator>,
 
     /// Bounds on what passes through.
     pub(super) limits: Option<RawLimits>,
@@ -183,6 +192,10 @@ impl RawConfig {
             max_tool_name_length: fields
                 .take("maxToolNameLength")
                 .and_then(|node| reader.number(&node)),
+            search: fields.take("search").and_then(|node| RawSearch::read(&node, reader)),
+            navigator: fields
+                .take("navigator")
+                .and_then(|node| object(&node, reader, RawNavigator::read)),
             limits: fields.take("limits").and_then(|node| object(&node, reader, RawLimits::read)),
             http: fields.take("http").and_then(|node| object(&node, reader, RawHttp::read)),
             cache: fields.take("cache").and_then(|node| object(&node, reader, RawCache::read)),
@@ -296,7 +309,7 @@ pub(super) fn object<T>(
 }
 
 /// The same, with where it stands.
-fn located<T>(
+pub(super) fn located<T>(
     node: &Node<'_>,
     reader: &mut Reader<'_>,
     read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,

@@ -47,7 +47,7 @@ pub(super) fn check(
         tool_filters,
         overrides,
         transport: _,
-        description: _,
+        description,
         namespace: _,
         show_server: _,
         disabled: _,
@@ -118,6 +118,7 @@ pub(super) fn check(
     };
     Checked::On(Box::new(ServerConfig {
         name: ServerName::new(&name.value),
+        description: description.map(|text| text.value).filter(|text| !text.trim().is_empty()),
         launch,
         tool_filters,
         include: None,

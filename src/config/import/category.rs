@@ -3,12 +3,12 @@
 use jsonc_parser::cst::CstInputValue;
 use serde_json::{Map, Value, json};
 
-use crate::config::Dialect;
 use crate::config::document::Node;
 use crate::config::import::source::entries;
 use crate::config::raw::category::{RawCategory, RawCategoryTools, RawOverride};
 use crate::config::raw::{Entries, object};
 use crate::config::reader::{Located, Reader};
+use crate::config::{self, Dialect};
 
 /// What a file says beside its servers.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Category {
         let RawCategoryTools { include_names, overrides: over } = tools?;
         let server = server?.value;
         let description = description.map(|text| text.value).filter(|text| !text.trim().is_empty());
-        let description = description.unwrap_or_else(|| format!("Tools of the server `{server}`"));
+        let description = description.unwrap_or_else(|| config::unsaid(&server));
         let names = texts(include_names?).into_iter().filter(|name| !name.trim().is_empty());
         let mut tools = json!({ "includeNames": names.collect::<Vec<_>>() });
         if let Some(over) = over {

@@ -36,6 +36,7 @@ fn defaults_are_as_documented() {
         toolbox.servers,
         [ServerConfig {
             name: crate::name::ServerName::new("files"),
+            description: None,
             launch: Launch::Stdio(StdioLaunch {
                 command: "npx".to_owned(),
                 args: Vec::new(),

@@ -9,6 +9,8 @@ use crate::config::auth::raw::{RawAuth, RawJwt, RawToken};
 use crate::config::bounds::{RawCache, RawLimits, RawRates};
 use crate::config::clients::RawClient;
 use crate::config::document::{self, Node};
+use crate::config::llm::RawLlm;
+use crate::config::navigator::{RawBudget, RawNavigator};
 use crate::config::policy::raw::{RawAgentPolicy, RawArgument, RawDefaultPolicy, RawTime, RawWhen};
 use crate::config::raw::category::{RawCategory, RawCategoryTools, RawOverride};
 use crate::config::raw::{RawConfig, RawServer, RawToolMode, RawToolbox};
@@ -56,6 +58,9 @@ fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(properties("/properties/limits"), known(RawLimits::read));
     assert_eq!(properties("/definitions/Rates"), known(RawRates::read));
     assert_eq!(properties("/definitions/Cache"), known(RawCache::read));
+    assert_eq!(properties("/definitions/Navigator"), known(RawNavigator::read));
+    assert_eq!(properties("/definitions/Budget"), known(RawBudget::read));
+    assert_eq!(properties("/definitions/Endpoint"), known(RawLlm::read));
     assert_eq!(properties("/definitions/Toolbox"), known(RawToolbox::read));
     assert_eq!(properties("/definitions/Client"), known(RawClient::read));
     assert_eq!(properties("/properties/auth"), known(RawAuth::read));

@@ -261,6 +261,10 @@ fn the_readme_describes_every_key_with_its_default() {
     let schema = config::schema();
     for (heading, pointer) in [
         ("### Top level", ""),
+        ("### The key `search`", "/definitions/Search"),
+        ("### `navigator`", "/definitions/Navigator"),
+        ("### `budget`", "/definitions/Budget"),
+        ("### An endpoint", "/definitions/Endpoint"),
         ("### `limits`", "/properties/limits"),
         ("### `http`", "/properties/http"),
         ("### `perAgent` and `perServer`", "/definitions/Rates"),
