@@ -8,6 +8,7 @@
 //! A server that asks questions gets a connection for each agent ([`members`]); a modern one that
 //! asks an older agent is understood in [`bridge`].
 
+mod asking;
 mod bridge;
 mod caching;
 mod caller;
@@ -32,7 +33,7 @@ mod starting;
 mod tasks;
 mod trying;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use foldhash::HashMap;
@@ -52,13 +53,15 @@ use crate::gateway::opening::{Progress, heartbeat};
 use crate::gateway::results::Results;
 use crate::gateway::starting::Once;
 use crate::gateway::tasks::Tasks;
+use crate::llm;
 use crate::name::{Place, ServerName, ToolboxName};
-use crate::observe::{Audit, Meters};
+use crate::observe::{Audit, Meters, Secrets};
 use crate::policy::{Admission, Policy};
 use crate::raw::Raw;
 use crate::toolbox::View;
 
 pub use crate::backend::{AgentId, Event, LogLevel, Presence, Question, Tie};
+pub use crate::gateway::asking::{Asked, Unlent};
 pub use crate::gateway::caller::Caller;
 pub use crate::gateway::course::{Course, Stop};
 pub use crate::gateway::eager::Down;
@@ -92,6 +95,10 @@ pub struct Gateway {
     /// What is counted of calls of servers that there are not.
     nowhere: Arc<Meters>,
     tasks: Arc<Tasks>,
+    /// The model that the navigator asks, once it has been asked.
+    llm: OnceLock<Result<llm::Endpoint, llm::Failure>>,
+    /// What goes into no prompt, once it has been looked for.
+    secrets: OnceLock<Secrets>,
     /// What is done once, whoever wants it first.
     once: Once,
 }
@@ -179,6 +186,8 @@ impl Gateway {
             audit: observer.current_audit(),
             nowhere: observer.meters("", ""),
             tasks: known,
+            llm: OnceLock::new(),
+            secrets: OnceLock::new(),
             once: Once::default(),
         }
     }

@@ -11,6 +11,7 @@ pub mod config;
 pub mod exposure;
 pub mod frontend;
 pub mod gateway;
+pub mod llm;
 pub mod name;
 pub mod observe;
 pub mod policy;

@@ -4,11 +4,12 @@
 //! out; when the watch ends, or is dropped, the call is counted ([`metrics`]), recorded
 //! ([`audit`]), and told to a collector ([`spans`]). Nothing of that waits: counting is an addition,
 //! and a record goes into a queue that a thread of its own empties. An observer outlives configurations; what a configuration wants
-//! recorded is its [`Audit`].
+//! recorded is its [`Audit`]. A request to a language model is observed in the same way ([`Inquiry`]).
 
 mod audit;
 mod file;
 mod guest;
+mod inquiry;
 mod metrics;
 mod post;
 mod queue;
@@ -33,6 +34,7 @@ use crate::observe::spans::Spans;
 
 pub use crate::observe::audit::Audit;
 pub use crate::observe::guest::{Guest, tokens};
+pub use crate::observe::inquiry::{Inquired, Inquiry, Response};
 pub use crate::observe::metrics::{Meters, Up};
 pub use crate::observe::record::Ending;
 pub use crate::observe::secret::Secrets;

@@ -16,7 +16,7 @@ use crate::cli::table::{Align, Table};
 use crate::cli::{Global, print, with_gateway};
 use crate::config::{Config, Dialect, LoadError, Loaded};
 use crate::gateway::Gateway;
-use crate::observe::stats::{Folded, Stats, Tool, files};
+use crate::observe::stats::{Folded, Model, Stats, Tool, files};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,6 +91,20 @@ struct Row<'a> {
     result_bytes: u64,
 }
 
+/// One language model, for those who read JSON.
+#[derive(Serialize)]
+struct ModelRow<'a> {
+    model: &'a str,
+    requests: u64,
+    failed: u64,
+    tokens_read: u64,
+    tokens_written: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p95_ms: Option<f64>,
+}
+
 #[derive(Serialize)]
 struct Report<'a> {
     files: Vec<String>,
@@ -100,6 +114,7 @@ struct Report<'a> {
     agents: &'a [String],
     sessions: usize,
     tools: Vec<Row<'a>>,
+    models: Vec<ModelRow<'a>>,
     never_used: &'a [Unused],
     not_known: &'a [String],
     saved_bytes: u64,
@@ -238,6 +253,15 @@ fn report<'a>(files: &[PathBuf], folded: &'a Folded, known: &'a Known) -> Report
         argument_bytes: tool.argument_bytes,
         result_bytes: tool.result_bytes,
     };
+    let model = |model: &'a Model| ModelRow {
+        model: &model.name,
+        requests: model.requests,
+        failed: model.failed,
+        tokens_read: model.tokens_read,
+        tokens_written: model.tokens_written,
+        p50_ms: model.percentile(50),
+        p95_ms: model.percentile(95),
+    };
     Report {
         files: files.iter().map(|file| file.display().to_string()).collect(),
         from: &folded.from,
@@ -246,6 +270,7 @@ fn report<'a>(files: &[PathBuf], folded: &'a Folded, known: &'a Known) -> Report
         agents: &folded.agents,
         sessions: folded.sessions,
         tools: folded.tools.iter().map(row).collect(),
+        models: folded.models.iter().map(model).collect(),
         never_used: &known.unused,
         not_known: &known.unlisted,
         saved_bytes: folded.saved_bytes,
@@ -271,6 +296,7 @@ fn in_words(audit: &Path, folded: &Folded, known: &Known, top: usize) -> String 
     sections.extend(table("Refused", "Refused", refused.collect(), top, &|_, calls| {
         number(whole(calls))
     }));
+    sections.extend(models(&folded.models));
     sections.extend(never_used(known));
     if !known.unlisted.is_empty() {
         sections.push(not_known(known));
@@ -337,6 +363,34 @@ fn table(
     }
     let more = if more > 0 { format!("\nand {}", count(more, "more tool")) } else { String::new() };
     Some(format!("{table}{more}"))
+}
+
+/// The language models that were asked, with what that took.
+fn models(models: &[Model]) -> Option<String> {
+    if models.is_empty() {
+        return None;
+    }
+    let mut table = Table::new([
+        ("Language model", Align::Left),
+        ("Requests", Align::Right),
+        ("Failed", Align::Right),
+        ("Half, 95 % within", Align::Right),
+        ("Tokens read", Align::Right),
+        ("Tokens written", Align::Right),
+    ]);
+    for model in models {
+        let [half, most] =
+            [50, 95].map(|percent| model.percentile(percent).map(whole_micros).map(milliseconds));
+        table.row([
+            printable(&model.name),
+            number(whole(model.requests)),
+            number(whole(model.failed)),
+            half.zip(most).map(|(half, most)| format!("{half}, {most}")).unwrap_or_default(),
+            number(whole(model.tokens_read)),
+            number(whole(model.tokens_written)),
+        ]);
+    }
+    Some(table.to_string())
 }
 
 fn never_used(known: &Known) -> Option<String> {

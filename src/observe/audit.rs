@@ -16,6 +16,7 @@ use prometheus_client::metrics::counter::Counter;
 
 use crate::config::AuditConfig;
 use crate::observe::file::AuditFile;
+use crate::observe::inquiry::Answered;
 use crate::observe::queue::{Note, Queue};
 use crate::observe::record::{Begun, Ended, Ending, Given, Scribe};
 use crate::observe::unfinished::{Unfinished, beside, take_left};
@@ -99,7 +100,7 @@ impl Audit {
         &self.0.config
     }
 
-    /// A number for the next call.
+    /// A number for the next call, or request to a model.
     pub(crate) fn next_serial(&self) -> u64 {
         self.0.calls.fetch_add(1, Ordering::Relaxed)
     }
@@ -118,6 +119,11 @@ impl Audit {
     /// An agent has left.
     pub(crate) fn give(&self, given: Given) {
         self.put(Note::Given(given));
+    }
+
+    /// A request to a model has ended.
+    pub(crate) fn inquired(&self, answered: Answered) {
+        self.put(Note::Answered(answered));
     }
 
     fn put(&self, note: Note) {
@@ -208,6 +214,7 @@ impl Writer {
                 }
                 Note::Ended(begun, ended) => self.scribe.call(&mut lines, &begun, &ended),
                 Note::Given(given) => self.scribe.given(&mut lines, &given),
+                Note::Answered(answered) => self.scribe.answered(&mut lines, &answered),
             }
             records += 1;
             if lines.len() >= BATCH {

@@ -15,6 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::observe::inquiry::Response;
 use crate::observe::record::Ending;
 
 /// The least of the times that are told apart, in seconds; from here on they double.
@@ -23,7 +24,7 @@ const BUCKETS: [f64; 14] =
 
 /// A toolbox and a server.
 type Key = (Arc<str>, Arc<str>);
-/// A server as one toolbox has it.
+/// A server as one toolbox has it, or another pair of names.
 type Labels = [(&'static str, Arc<str>); 2];
 /// The same with a word for what became of something.
 type LabelsAndWord = [(&'static str, Arc<str>); 3];
@@ -40,6 +41,10 @@ pub(crate) struct Metrics {
     starts: Family<LabelsAndWord, Counter>,
     restarts: Family<Labels, Counter>,
     deaths: Family<Labels, Counter>,
+    /// By the model, and what became of the request.
+    llm_requests: Family<Labels, Counter>,
+    /// By the model, and whether it read or wrote them.
+    llm_tokens: Family<Labels, Counter>,
     pub(crate) sessions: Gauge,
     pub(crate) tokens_saved: Gauge,
     pub(crate) lost: Counter,
@@ -73,6 +78,8 @@ impl Metrics {
             starts: Family::default(),
             restarts: Family::default(),
             deaths: Family::default(),
+            llm_requests: Family::default(),
+            llm_tokens: Family::default(),
             sessions: Gauge::default(),
             tokens_saved: Gauge::default(),
             lost: Counter::default(),
@@ -99,6 +106,16 @@ impl Metrics {
             "backend_deaths",
             "Servers that ended by themselves",
             metrics.deaths.clone(),
+        );
+        registry.register(
+            "llm_requests",
+            "Requests to language models by what became of them",
+            metrics.llm_requests.clone(),
+        );
+        registry.register(
+            "llm_tokens",
+            "Tokens that language models have read and written",
+            metrics.llm_tokens.clone(),
         );
         registry.register("sessions", "Agents that are there", metrics.sessions.clone());
         registry.register(
@@ -138,6 +155,17 @@ impl Metrics {
             not_started: self.starts.get_or_create_owned(&with("result", "failed")),
             restarts: self.restarts.get_or_create_owned(&labels),
             deaths: self.deaths.get_or_create_owned(&labels),
+        }
+    }
+
+    /// A request to a model has ended, which has read and written so many tokens.
+    pub(crate) fn inquired(&self, model: &str, response: Response, tokens: [u64; 2]) {
+        let model: Arc<str> = model.into();
+        let with =
+            |key, word: &str| -> Labels { [("model", Arc::clone(&model)), (key, word.into())] };
+        self.llm_requests.get_or_create_owned(&with("outcome", response.as_str())).inc();
+        for (kind, tokens) in ["read", "written"].into_iter().zip(tokens) {
+            self.llm_tokens.get_or_create_owned(&with("kind", kind)).inc_by(tokens);
         }
     }
 
@@ -209,6 +237,8 @@ mod tests {
         meters.call(Ending::TimedOut, Duration::from_secs(3), [1, 0]);
         let up = meters.started(true);
         assert!(Arc::ptr_eq(&meters, &metrics.of("dev", "git \"x\"")));
+        metrics.inquired("small", Response::TimedOut, [7, 0]);
+        metrics.inquired("small", Response::TimedOut, [5, 2]);
         let text = metrics.render();
         let labels = r#"toolbox="dev",server="git \"x\"""#;
         for line in [
@@ -218,6 +248,9 @@ mod tests {
             format!("mcp_workbench_tool_call_seconds_bucket{{le=\"0.005\",{labels}}} 1"),
             format!("mcp_workbench_backends_running{{{labels}}} 1"),
             format!("mcp_workbench_backend_restarts_total{{{labels}}} 1"),
+            r#"mcp_workbench_llm_requests_total{model="small",outcome="timed_out"} 2"#.to_owned(),
+            r#"mcp_workbench_llm_tokens_total{model="small",kind="read"} 12"#.to_owned(),
+            r#"mcp_workbench_llm_tokens_total{model="small",kind="written"} 2"#.to_owned(),
             "mcp_workbench_sessions 0".to_owned(),
             "mcp_workbench_audit_records_lost_total 0".to_owned(),
         ] {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::observe::inquiry::Answered;
 use crate::observe::record::{Begun, Ended, Given};
 use crate::raw::Raw;
 
@@ -21,6 +22,8 @@ pub(crate) enum Note {
     Ended(Arc<Begun>, Ended),
     /// An agent has left.
     Given(Given),
+    /// A request to a model has ended.
+    Answered(Answered),
 }
 
 /// Notes that wait to be written.
@@ -52,7 +55,7 @@ impl Queue {
     pub(crate) fn push(&self, note: Note) -> bool {
         let bytes = match &note {
             Note::Ended(begun, _) => begun.arguments.as_ref().map_or(0, Raw::len),
-            Note::Begun(_) | Note::Given(_) => 0,
+            Note::Begun(_) | Note::Given(_) | Note::Answered(_) => 0,
         };
         let mut state = self.state();
         if state.is_closed || state.notes.len() >= MAX_NOTES || state.bytes + bytes > MAX_BYTES {

@@ -11,6 +11,7 @@ use sha2::Sha256;
 use crate::catalog::Listing;
 use crate::config::KeptArguments;
 use crate::name::{AgentName, ServerName, ToolboxName};
+use crate::observe::inquiry::Answered;
 use crate::observe::{Notes, Secrets};
 use crate::raw::{self, Raw};
 
@@ -245,6 +246,23 @@ impl Scribe {
         line.extend_from_slice(b"}\n");
     }
 
+    /// Writes the line of a request to a model.
+    pub(crate) fn answered(&self, line: &mut Vec<u8>, answered: &Answered) {
+        head(line, answered.at, "llm");
+        text(line, "request", &format!("{}-{}", self.run, answered.serial));
+        self.who(line, answered.agent.as_ref(), answered.session);
+        text(line, "model", &cut(&self.secrets.blot(&answered.model)));
+        text(line, "purpose", answered.purpose);
+        text(line, "outcome", answered.response.as_str());
+        milliseconds(line, "ms", answered.took);
+        count(line, "tokensRead", answered.read);
+        count(line, "tokensWritten", answered.written);
+        if answered.attempts > 1 {
+            count(line, "attempts", answered.attempts.into());
+        }
+        line.extend_from_slice(b"}\n");
+    }
+
     fn who(&self, line: &mut Vec<u8>, agent: Option<&AgentName>, session: u64) {
         if let Some(agent) = agent {
             text(line, "agent", agent.as_str());
@@ -289,10 +307,14 @@ fn flag(line: &mut Vec<u8>, key: &str) {
 }
 
 fn number(line: &mut Vec<u8>, key: &str, value: usize) {
+    count(line, key, value as u64);
+}
+
+fn count(line: &mut Vec<u8>, key: &str, value: u64) {
     line.push(b',');
     raw::push_text(line, key);
     line.push(b':');
-    raw::push_number(line, value as u64);
+    raw::push_number(line, value);
 }
 
 fn milliseconds(line: &mut Vec<u8>, key: &str, time: Duration) {

@@ -25,8 +25,8 @@ impl Secrets {
         Self::new(values)
     }
 
-    /// Everything secret that a configuration tells servers: in their environments, in headers,
-    /// and in addresses.
+    /// Everything secret that a configuration tells others: servers in their environments, in
+    /// headers and in addresses, and models by their keys.
     pub fn of_config(config: &Config) -> Self {
         let mut all = Vec::new();
         for server in config.toolboxes.iter().flat_map(|toolbox| &toolbox.servers) {
@@ -45,6 +45,11 @@ impl Secrets {
                 }
                 Launch::Unsupported { .. } => {}
             }
+        }
+        let models = [&config.navigator.llm, &config.search.embeddings];
+        for model in models.into_iter().flatten() {
+            let key = model.api_key.as_deref();
+            all.extend(Self::new(key.into_iter().chain(model.base_url.password())).0);
         }
         Self::new(all.iter().map(String::as_str))
     }
@@ -69,6 +74,20 @@ impl Secrets {
         for secret in &self.0 {
             if blotted.contains(secret.as_str()) {
                 blotted = Cow::Owned(blotted.replace(secret.as_str(), BLOT));
+            }
+        }
+        blotted
+    }
+
+    /// The same of a text that has JSON in it, where secrets may be written with escapes.
+    pub fn blot_written<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut blotted = self.blot(text);
+        for secret in &self.0 {
+            let written = Raw::of_text(secret);
+            let written = written.as_str();
+            let written = written.trim_matches('"');
+            if written != secret && blotted.contains(written) {
+                blotted = Cow::Owned(blotted.replace(written, BLOT));
             }
         }
         blotted
@@ -187,6 +206,22 @@ mod tests {
     }
 
     #[test]
+    fn the_keys_of_models_are_secret() {
+        let model = |key: &str| crate::config::LlmConfig {
+            base_url: "https://example.org/v1/".parse().unwrap(),
+            model: "m".to_owned(),
+            api_key: Some(key.to_owned()),
+            timeout: std::time::Duration::from_secs(1),
+            reasoning_effort: None,
+        };
+        let mut config = Config::default();
+        config.navigator.llm = Some(model("hunter2-hunter2"));
+        config.search.embeddings = Some(model("hunter3-hunter3"));
+        let secrets = Secrets::of_config(&config);
+        assert_eq!(secrets.blot("a hunter2-hunter2 b hunter3-hunter3"), "a *** b ***");
+    }
+
+    #[test]
     fn what_is_written_with_escapes_is_seen_through() {
         let secrets = Secrets::of_environment([("TOKEN", "geheim-ä")]);
         let raw = Raw::encode(
@@ -196,6 +231,13 @@ mod tests {
             .unwrap(),
         );
         assert_eq!(redacted(&secrets, &raw), r#"{"a":"x ***","token":"***"}"#);
+    }
+
+    #[test]
+    fn a_secret_is_seen_in_json_too() {
+        let secrets = Secrets::of_environment([("TOKEN", "a\"quoted\\one"), ("KEY", "plain-one")]);
+        let text = format!("x a\"quoted\\one {}", json!({"a": "plain-one a\"quoted\\one"}));
+        assert_eq!(secrets.blot_written(&text), r#"x *** {"a":"*** ***"}"#);
     }
 
     #[test]

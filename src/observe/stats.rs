@@ -3,6 +3,8 @@
 //!
 //! Lines are read one after the other, with nothing copied of them but names that are new.
 
+mod models;
+
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,6 +19,9 @@ use serde::{Deserialize, Deserializer};
 use crate::observe::Ending;
 use crate::observe::file::aside;
 use crate::observe::record::{DENIED, LOST};
+use crate::observe::stats::models::{Models, Request};
+
+pub use crate::observe::stats::models::Model;
 
 /// The outcomes that a line may have beside those of calls that end here.
 const OTHERS: [&str; 2] = [DENIED, LOST];
@@ -31,6 +36,7 @@ pub struct Stats {
     tools: Vec<Tool>,
     /// Where a tool stands among those, by its toolbox, server and name.
     places: HashMap<String, usize>,
+    models: Models,
     agents: BTreeSet<String>,
     sessions: BTreeSet<String>,
     from: String,
@@ -83,6 +89,8 @@ struct Line<'a> {
     tool: Option<Text<'a>>,
     #[serde(borrow, default)]
     outcome: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    model: Option<Text<'a>>,
     #[serde(default)]
     ms: Option<f64>,
     #[serde(default)]
@@ -93,6 +101,10 @@ struct Line<'a> {
     direct_bytes: u64,
     #[serde(default)]
     given_bytes: u64,
+    #[serde(default)]
+    tokens_read: u64,
+    #[serde(default)]
+    tokens_written: u64,
     #[serde(default)]
     records: u64,
 }
@@ -187,6 +199,16 @@ impl Stats {
                 self.direct_bytes += line.direct_bytes;
                 self.given_bytes += line.given_bytes.min(line.direct_bytes);
             }
+            "llm" => {
+                let [model, outcome] = [&line.model, &line.outcome]
+                    .map(|text| text.as_ref().map_or("", |text| &*text.0));
+                self.models.add(&Request {
+                    model,
+                    outcome,
+                    ms: line.ms,
+                    tokens: [line.tokens_read, line.tokens_written],
+                });
+            }
             "lost" => self.lost += line.records,
             // A later version may write more.
             _ => {}
@@ -241,6 +263,7 @@ impl Stats {
             lost: self.lost,
             unreadable: self.unreadable,
             tools: self.tools,
+            models: self.models.finish(),
         }
     }
 }
@@ -250,6 +273,8 @@ impl Stats {
 pub struct Folded {
     /// Every tool that was called, the most used first.
     pub tools: Vec<Tool>,
+    /// Every language model that was asked, the most used first.
+    pub models: Vec<Model>,
     /// The agents that have names.
     pub agents: Vec<String>,
     /// How many sessions called something.
@@ -315,10 +340,15 @@ impl Tool {
     /// The time that so many of a hundred calls did not pass, in milliseconds, of those that were
     /// made.
     pub fn percentile(&self, percent: usize) -> Option<f64> {
-        let last = self.times.len().checked_sub(1)?;
-        let at = (self.times.len() * percent).div_ceil(100).saturating_sub(1).min(last);
-        self.times.get(at).map(|micros| f64::from(*micros) / 1000.0)
+        percentile(&self.times, percent)
     }
+}
+
+/// The time that so many of a hundred did not pass, of times in microseconds and in order.
+fn percentile(times: &[u32], percent: usize) -> Option<f64> {
+    let last = times.len().checked_sub(1)?;
+    let at = (times.len() * percent).div_ceil(100).saturating_sub(1).min(last);
+    times.get(at).map(|micros| f64::from(*micros) / 1000.0)
 }
 
 fn is_refusal(outcome: &str) -> bool {

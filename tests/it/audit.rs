@@ -165,6 +165,15 @@ fn stats_tell_what_is_used_and_what_never() {
         "directBytes": 9_900, "givenBytes": 900,
     }));
     lines.push(json!({"time": "2026-11-21T10:00:00.000Z", "kind": "lost", "records": 2}));
+    for (day, model, outcome) in
+        [(20, "small", "ok"), (21, "small", "ok"), (21, "haiku", "unusable")]
+    {
+        lines.push(json!({
+            "time": format!("2026-11-{day}T10:00:00.000Z"), "kind": "llm", "request": "a-7",
+            "session": "a-1", "model": model, "purpose": "tool", "outcome": outcome, "ms": 412.5,
+            "tokensRead": 1_200, "tokensWritten": 10,
+        }));
+    }
     let lines: Vec<_> = lines.iter().map(Value::to_string).collect();
     let text = lines.join("\n") + "\n";
     let bench = bench().file("audit.jsonl", &text).file("audit.1.jsonl", "{\"torn\n");
@@ -184,6 +193,15 @@ fn stats_tell_what_is_used_and_what_never() {
     let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
     assert_eq!((&report["calls"], &report["saved_bytes"]), (&json!(0), &json!(9_000)));
     assert_eq!(report["never_used"].as_array().map(Vec::len), Some(6));
+    let model = |model: &str, failed: u32| {
+        json!({
+            "model": model, "requests": 1, "failed": failed, "tokens_read": 1200, "tokens_written": 10,
+        })
+    };
+    let mut small = model("small", 0);
+    small["p50_ms"] = json!(412.5);
+    small["p95_ms"] = json!(412.5);
+    assert_eq!(report["models"], json!([model("haiku", 1), small]));
 }
 
 #[test]

@@ -53,6 +53,29 @@ fn other_lines_say_what_was_saved_and_lost_and_what_is_none_is_counted() {
 }
 
 #[test]
+fn models_are_counted_by_name_and_their_tokens_added() {
+    let line = |model: &str, outcome: &str, ms: u32| {
+        format!(
+            "{{\"time\":\"a\",\"kind\":\"llm\",\"request\":\"x-1\",\"session\":\"x-1\",\
+             \"model\":\"{model}\",\"purpose\":\"tool\",\"outcome\":\"{outcome}\",\
+             \"ms\":{ms}.500,\"tokensRead\":100,\"tokensWritten\":7}}\n"
+        )
+    };
+    let mut text: String = (0..20).map(|ms| line("small", "ok", ms)).collect();
+    text += &line("small", "rate_limited", 1000);
+    text += &line("small", "cancelled", 1000);
+    text += &line("sampling", "unable", 1);
+    text += &line("small", "ok", 1).replace(":100,", ":18446744073709551615,");
+    let folded = fold(&text, None);
+    let [small, sampling] = folded.models.as_slice() else { panic!("{:?}", folded.models) };
+    assert_eq!((small.name.as_str(), small.requests, small.failed), ("small", 23, 1));
+    assert_eq!((small.tokens_read, small.tokens_written), (u64::MAX, 161));
+    assert_eq!([50, 95].map(|percent| small.percentile(percent)), [Some(9.5), Some(18.5)]);
+    assert_eq!((sampling.requests, sampling.failed, sampling.percentile(50)), (1, 1, None));
+    assert_eq!((folded.calls(), folded.sessions, folded.unreadable), (0, 0, 0));
+}
+
+#[test]
 fn names_with_escapes_are_the_names_they_mean() {
     let text = call(0, r"a\u0062", "ok", 1) + &call(0, "ab", "ok", 1) + &call(0, r#"\""#, "ok", 1);
     let folded = fold(&text, None);

@@ -118,9 +118,10 @@ fn the_changelog_has_what_is_not_released() {
     assert_eq!(changelog_faults(&read("CHANGELOG.md")), [""; 0]);
 }
 
-/// An environment for the examples: a home, and nothing else but what the clients pass on.
+/// An environment for the examples: a home, the key of an endpoint, and nothing else but what the
+/// clients pass on.
 fn environment() -> BTreeMap<String, String> {
-    [("HOME", "/home/me"), ("PWD", "/home/me/project")]
+    [("HOME", "/home/me"), ("PWD", "/home/me/project"), ("LLM_API_KEY", "a-key")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into()
 }

@@ -1,0 +1,244 @@
+//! What language models are asked: the one way to the endpoint that the configuration names, and to
+//! the model of the agent's own client.
+//!
+//! Nothing goes either way with a secret in it that is known from the configuration, and either way
+//! keeps an account of what was asked, whatever came of it.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use crate::backend::{Event, Outcome, Question, events};
+use crate::catalog::shorten;
+use crate::gateway::opening::while_waiting;
+use crate::gateway::{Gateway, Origin};
+use crate::llm::{Cost, Endpoint, Failure, Prompt, Said, Usage, estimate};
+use crate::observe::{Inquired, Inquiry, Response, Secrets};
+use crate::raw::Raw;
+
+/// What asks a client for a completion of its model.
+const METHOD: &str = "sampling/createMessage";
+/// What a model is called that only the agent's client knows.
+const SAMPLING: &str = "sampling";
+/// JSON-RPC: nobody there knows the method.
+const METHOD_NOT_FOUND: i64 = -32601;
+/// The user said no (MCP, client/sampling).
+const DECLINED: i64 = -1;
+/// The most characters of a client's words in an error.
+const MAX_QUOTED: usize = 200;
+
+/// What came of asking the model of an endpoint.
+#[derive(Debug)]
+pub struct Asked {
+    /// What it said, or why it said nothing.
+    pub said: Result<Said, Failure>,
+    /// What that has cost.
+    pub cost: Cost,
+}
+
+/// Why the model of an agent's client said nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unlent {
+    /// The client has none for us, or nobody is there.
+    #[error("the client does not lend its model")]
+    Unable,
+    /// The user, or the client, said no.
+    #[error("the client was asked for its model, and declined")]
+    Declined,
+    /// Nothing came in time.
+    #[error("the client's model did not answer in time")]
+    TimedOut,
+    /// The client answered with an error.
+    #[error("the client could not ask its model: {0}")]
+    Failed(String),
+    /// What came is not what the protocol says.
+    #[error("what the client answered cannot be used: {0}")]
+    Unusable(String),
+}
+
+impl Gateway {
+    /// Asks the model that the configuration names for the navigator; `None` if it names none.
+    pub async fn ask_model(
+        &self,
+        prompt: &Prompt,
+        until: Instant,
+        origin: Origin<'_>,
+    ) -> Option<Asked> {
+        let config = self.config.navigator.llm.as_ref()?;
+        let prompt = self.clean(prompt);
+        let mut inquiry = self.inquire(&config.model, &prompt, origin);
+        let mut cost = Cost::default();
+        let said = match self.llm.get_or_init(|| Endpoint::new(config)) {
+            Ok(endpoint) => {
+                let waiting = || format!("waiting for the model `{}`", config.model);
+                let asking = endpoint.ask(&prompt, until, &mut cost);
+                Box::pin(while_waiting(waiting, origin, asking)).await
+            }
+            Err(failure) => Err(failure.clone()),
+        };
+        // What it says may be what it was told.
+        let said = said.map_err(|failure| match failure {
+            Failure::Unusable(why) => Failure::Unusable(self.without_secrets(&why).into_owned()),
+            Failure::Explained(plain, words) => {
+                Failure::Explained(plain, self.without_secrets(&words).into_owned())
+            }
+            failure => failure,
+        });
+        inquiry.tokens = [cost.usage.read, cost.usage.written];
+        inquiry.attempts = cost.requests;
+        inquiry.end(said.as_ref().map_or_else(of_failure, |_| Response::Ok));
+        Some(Asked { said, cost })
+    }
+
+    /// Asks the model of the agent's client (sampling), in the way of the agent's era.
+    pub async fn ask_agent_model(
+        &self,
+        prompt: &Prompt,
+        until: Instant,
+        origin: Origin<'_>,
+    ) -> Result<Said, Unlent> {
+        let prompt = self.clean(prompt);
+        let mut inquiry = self.inquire(SAMPLING, &prompt, origin);
+        let asking = async {
+            let events = origin.events.ok_or(Unlent::Unable)?;
+            put(events, &prompt, until).await
+        };
+        let waiting = || "waiting for the client's model".to_owned();
+        let answered = Box::pin(while_waiting(waiting, origin, asking)).await;
+        let said = answered.and_then(|answer| {
+            if let Some(model) = answer.get("model").and_then(Value::as_str) {
+                inquiry.named(model);
+            }
+            said(&answer, &prompt)
+        });
+        inquiry.tokens = match &said {
+            Ok(said) => [said.usage.read, said.usage.written],
+            Err(Unlent::Unable | Unlent::Declined) => [0; 2],
+            Err(_) => [prompt.tokens(), 0],
+        };
+        let said = said.map_err(|why| match why {
+            Unlent::Failed(why) => Unlent::Failed(self.without_secrets(&why).into_owned()),
+            why => why,
+        });
+        inquiry.end(said.as_ref().map_or_else(of_unlent, |_| Response::Ok));
+        said
+    }
+
+    /// A text without the secrets that are known from the configuration.
+    pub fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.secrets.get_or_init(|| Secrets::of_config(&self.config)).blot_written(text)
+    }
+
+    fn clean(&self, prompt: &Prompt) -> Prompt {
+        Prompt {
+            system: self.without_secrets(&prompt.system).into_owned(),
+            user: self.without_secrets(&prompt.user).into_owned(),
+            ..prompt.clone()
+        }
+    }
+
+    /// Begins to watch a request to a model. What is given up counts as read.
+    fn inquire<'a>(&'a self, model: &'a str, prompt: &Prompt, origin: Origin<'a>) -> Inquiry<'a> {
+        let asked = Inquired {
+            agent: origin.caller.agent.as_ref(),
+            session: origin.agent.id.number(),
+            model,
+            purpose: prompt.purpose,
+        };
+        let mut inquiry = self.pool.observer().inquire(self.audit.as_ref(), asked);
+        inquiry.tokens = [prompt.tokens(), 0];
+        inquiry
+    }
+}
+
+/// Puts a question to the client. It is taken back when the time is up, or this is dropped.
+async fn put(events: &events::Sender, prompt: &Prompt, until: Instant) -> Result<Value, Unlent> {
+    let asked = json!({
+        "messages": [{"role": "user", "content": {"type": "text", "text": prompt.user}}],
+        "systemPrompt": prompt.system,
+        "includeContext": "none",
+        "temperature": 0,
+        "maxTokens": prompt.max_tokens,
+        "modelPreferences": {
+            "hints": [{"name": "haiku"}, {"name": "flash"}, {"name": "mini"}],
+            "costPriority": 0.8,
+            "speedPriority": 1,
+            "intelligencePriority": 0.2,
+        },
+    });
+    let (question, answer) = Question::here(METHOD.to_owned(), Some(Raw::encode(&asked)));
+    let answered = async {
+        events.send(Event::Question(question)).await.map_err(|_| Unlent::Unable)?;
+        // It is dropped by who has nobody to ask.
+        answer.await.map_err(|_| Unlent::Unable)
+    };
+    match timeout_at(until, answered).await.map_err(|_| Unlent::TimedOut)?? {
+        Outcome::Result(answer) => {
+            answer.parse().map_err(|_| Unlent::Unusable("it is nested too deeply".to_owned()))
+        }
+        Outcome::Error(error) => Err(of_error(&error.parse().unwrap_or_default())),
+    }
+}
+
+/// What the client's model said: a text, or parts of which some are texts.
+fn said(answer: &Value, prompt: &Prompt) -> Result<Said, Unlent> {
+    let part = |part: &Value| {
+        let is_text = part.get("type").is_none_or(|kind| kind == "text");
+        part.get("text").and_then(Value::as_str).filter(|_| is_text).map(str::to_owned)
+    };
+    let text: String = match answer.get("content") {
+        Some(Value::Array(parts)) => parts.iter().filter_map(part).collect(),
+        Some(content) => part(content).unwrap_or_default(),
+        None => String::new(),
+    };
+    let text = text.trim();
+    if text.is_empty() {
+        let is_cut = answer.get("stopReason").is_some_and(|why| why == "maxTokens");
+        let why = if is_cut { "the model used up all its tokens" } else { "it has no text" };
+        return Err(Unlent::Unusable(why.to_owned()));
+    }
+    let usage = Usage { read: prompt.tokens(), written: estimate(text.len()) };
+    Ok(Said { text: text.to_owned(), usage })
+}
+
+fn of_error(error: &Value) -> Unlent {
+    match error.get("code").and_then(Value::as_i64) {
+        Some(METHOD_NOT_FOUND) => Unlent::Unable,
+        Some(DECLINED) => Unlent::Declined,
+        _ => {
+            let message =
+                error.get("message").and_then(Value::as_str).unwrap_or("it does not say why");
+            let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+            Unlent::Failed(shorten(&message.replace(char::is_control, "�"), MAX_QUOTED))
+        }
+    }
+}
+
+/// What is recorded of a failure.
+pub(crate) fn of_failure(failure: &Failure) -> Response {
+    match failure.plain() {
+        Failure::Unreachable(_) | Failure::Cut(_) => Response::Unreachable,
+        Failure::TimedOut => Response::TimedOut,
+        Failure::Unauthorized(_) => Response::Unauthorized,
+        Failure::UnknownModel(_) => Response::UnknownModel,
+        Failure::Unpaid => Response::Unpaid,
+        Failure::TooOften(_) => Response::RateLimited,
+        Failure::Status(_) | Failure::Redirected(_) | Failure::Explained(..) => Response::Failed,
+        Failure::Html | Failure::Unusable(_) => Response::Unusable,
+        Failure::TooLong => Response::Oversized,
+    }
+}
+
+fn of_unlent(why: &Unlent) -> Response {
+    match why {
+        Unlent::Unable => Response::Unable,
+        Unlent::Declined => Response::Declined,
+        Unlent::TimedOut => Response::TimedOut,
+        Unlent::Failed(_) => Response::Failed,
+        Unlent::Unusable(_) => Response::Unusable,
+    }
+}
+
+#[cfg(test)]
+mod tests;

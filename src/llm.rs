@@ -1,0 +1,20 @@
+//! Language models behind an endpoint that speaks the API of `OpenAI`.
+//!
+//! Every request stands for itself and changes nothing, so one that failed may be made again, within
+//! the time that is left. What an endpoint answers is bounded, and nothing of it is trusted.
+
+mod answer;
+mod chat;
+mod embeddings;
+mod endpoint;
+mod failure;
+#[cfg(test)]
+pub(crate) mod scripted;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use answer::objects;
+pub use chat::{Cost, Form, Prompt, Said, Usage, estimate};
+pub use embeddings::MOST_TEXTS;
+pub use endpoint::{Endpoint, Posted};
+pub use failure::Failure;

@@ -1,0 +1,160 @@
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn said_of(answer: &Value) -> Result<String, String> {
+    read(&Raw::encode(answer)).text.map_err(|failure| failure.to_string())
+}
+
+fn message(message: &Value) -> Value {
+    json!({"choices": [{"message": message, "finish_reason": "stop"}]})
+}
+
+#[test]
+fn words_are_read_however_they_are_written() {
+    for content in [
+        json!("yes"),
+        json!(" yes\n"),
+        json!("<think>\nno? {\"choice\": \"no\"}\n</think>\n\nyes"),
+        json!(["y", "es"]),
+        json!([{"type": "text", "text": "y"}, {"type": "image"}, {"type": "text", "text": "es"}]),
+    ] {
+        let answer = message(&json!({"content": content, "reasoning": "no"}));
+        assert_eq!(said_of(&answer).as_deref(), Ok("yes"), "{answer}");
+    }
+    let read_as_json = message(&json!({"content": {"choice": "1"}}));
+    assert_eq!(said_of(&read_as_json).as_deref(), Ok(r#"{"choice":"1"}"#));
+}
+
+#[test]
+fn an_answer_without_words_says_why() {
+    let ended =
+        |why: &str| json!({"choices": [{"message": {"content": ""}, "finish_reason": why}]});
+    let long = "x\n".repeat(1000);
+    let told: Vec<_> = [
+        ended("length"),
+        ended("content_filter"),
+        ended("stop"),
+        message(&json!({"content": null, "refusal": "I will\n not\u{1b}"})),
+        message(&json!({"content": null, "tool_calls": [{"function": {"name": "rm"}}]})),
+        message(&json!({"content": "<think>for ever"})),
+        message(&json!(7)),
+        json!({"choices": []}),
+        json!({"choices": "none"}),
+        json!({"error": {"message": long}}),
+        json!({"error": null}),
+        json!([1]),
+        json!("<html>"),
+        json!(null),
+    ]
+    .iter()
+    .map(|answer| said_of(answer).unwrap_err())
+    .collect();
+    let why = |why: &str| format!("its answer cannot be used: {why}");
+    let nothing = why("the model said nothing");
+    let no_choices = why("it has no `choices`");
+    let wrong = format!("it says that something went wrong: {}…", "x ".repeat(100));
+    assert_eq!(
+        told,
+        [
+            why("the model used up all its tokens before it said anything"),
+            why("a filter held back what the model said"),
+            nothing.clone(),
+            why("the model refuses: I will not�"),
+            nothing.clone(),
+            nothing.clone(),
+            nothing,
+            no_choices.clone(),
+            no_choices.clone(),
+            why(&wrong),
+            no_choices.clone(),
+            no_choices.clone(),
+            no_choices.clone(),
+            no_choices,
+        ]
+    );
+}
+
+#[test]
+fn tokens_are_taken_where_they_are_numbers() {
+    let of = |usage: Value| {
+        let Heard { read, written, .. } = read(&Raw::encode(&json!({ "usage": usage })));
+        (read, written)
+    };
+    assert_eq!(of(json!({"prompt_tokens": 7, "completion_tokens": 2})), (Some(7), Some(2)));
+    assert_eq!(of(json!({"prompt_tokens": -7, "completion_tokens": "2"})), (None, None));
+    assert_eq!(of(json!({"prompt_tokens": u64::MAX, "completion_tokens": 1.5})), (None, None));
+    assert_eq!(of(json!(null)), (None, None));
+}
+
+#[test]
+fn what_is_nested_without_end_is_no_answer() {
+    let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
+    let deep: Box<RawValue> = serde_json::from_str(&deep).unwrap();
+    assert!(read(&Raw::encode(&deep)).text.is_err());
+    let deep = r#"{"a":"#.repeat(20_000);
+    assert_eq!(objects(&deep).count(), 0);
+    let deep = format!("{deep}1{}", "}".repeat(20_000));
+    assert_eq!(objects(&deep).count(), 0);
+}
+
+#[test]
+fn objects_are_found_among_words_and_keep_their_spelling() {
+    let found = |text: &str| -> Vec<String> {
+        objects(text).map(|(raw, _)| raw.as_str().into_owned()).collect()
+    };
+    assert_eq!(found(r#"{"a": 1.50}"#), [r#"{"a": 1.50}"#]);
+    assert_eq!(
+        found("Sure!\n```json\n{\"a\": 12345678901234567890123}\n```\nDone."),
+        [r#"{"a": 12345678901234567890123}"#]
+    );
+    assert_eq!(found(r#"of the set {a, b} I take {"choice": "a"}."#), [r#"{"choice": "a"}"#]);
+    assert_eq!(
+        found(r#"{"answer":{"choice":"1"}}"#),
+        [r#"{"answer":{"choice":"1"}}"#, r#"{"choice":"1"}"#]
+    );
+    assert_eq!(found("{{{ no"), Vec::<String>::new());
+}
+
+/// Any JSON, with the members of answers among its own.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(|value| json!(value)),
+        any::<f64>().prop_map(|value| json!(value)),
+        any::<u64>().prop_map(|value| json!(value)),
+        ".{0,20}".prop_map(|value| json!(value)),
+        Just(json!("{\"choice\": \"1\"}")),
+        Just(json!("<think>{")),
+    ];
+    let key = prop_oneof![
+        4 => prop::sample::select(vec![
+            "choices", "message", "content", "text", "refusal", "finish_reason", "error", "usage",
+            "prompt_tokens", "completion_tokens", "reasoning",
+        ])
+        .prop_map(str::to_owned),
+        1 => ".{0,8}",
+    ];
+    leaf.prop_recursive(6, 64, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            prop::collection::vec((key.clone(), inner), 0..6)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_answer_is_words_or_a_failure(answer in any_json(), text in ".{0,80}") {
+        for answer in [answer.clone(), message(&answer), message(&json!({"content": answer}))] {
+            match read(&Raw::encode(&answer)).text {
+                Ok(text) => prop_assert!(!text.is_empty() && objects(&text).count() <= MAX_TRIED),
+                Err(failure) => prop_assert!(matches!(failure, Failure::Unusable(_))),
+            }
+        }
+        prop_assert!(objects(&text).all(|(raw, _)| raw.parse::<Map<String, Value>>().is_ok()));
+    }
+}

@@ -1,0 +1,79 @@
+//! Vectors come in the order of the texts, or not at all.
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+
+/// What comes of asking for the vectors of two texts, answered with this.
+async fn embedded(data: Value) -> Result<Vec<Vec<f32>>, Failure> {
+    let body = json!({"object": "list", "data": data, "model": "m-1"}).to_string();
+    let server = Scripted::start(move |_, _| answer(200, "", &body)).await;
+    server.endpoint().embed(&["a", "b"], later()).await
+}
+
+#[tokio::test]
+async fn vectors_come_in_the_order_of_the_texts() {
+    let server = Scripted::start(|_, body| {
+        let texts = body["input"].as_array().unwrap().iter().enumerate().rev();
+        let item = |(at, text): (usize, &Value)| {
+            let number: f32 = text.as_str().unwrap().parse().unwrap();
+            json!({"object": "embedding", "index": at, "embedding": [number, 1]})
+        };
+        let data: Vec<Value> = texts.map(item).collect();
+        answer(200, "", &json!({ "data": data }).to_string())
+    })
+    .await;
+    let texts: Vec<String> = (0..130).map(|number| number.to_string()).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let endpoint = server.endpoint();
+    let vectors = endpoint.embed(&texts, later()).await.unwrap();
+    let numbers: Vec<String> = vectors.iter().map(|vector| vector[0].to_string()).collect();
+    assert_eq!(numbers, texts);
+    let asked = server.asked();
+    assert_eq!(asked.len(), 3);
+    assert!(asked[0].0.starts_with("post /v1/embeddings "), "{}", asked[0].0);
+    assert_eq!(asked[0].1["model"], "m-1");
+
+    assert_eq!(endpoint.embed(&[], later()).await, Ok(vec![]));
+    assert_eq!(server.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn long_texts_are_cut_and_go_apart() {
+    let server = Scripted::start(|_, body| {
+        let count = body["input"].as_array().unwrap().len();
+        let data = vec![json!({"embedding": [1.0]}); count];
+        answer(200, "", &json!({ "data": data }).to_string())
+    })
+    .await;
+    let long = "ä".repeat(10_000);
+    let vectors = server.endpoint().embed(&[long.as_str(); 9], later()).await.unwrap();
+    assert_eq!(vectors.len(), 9);
+    let asked = server.asked();
+    let counts = asked.iter().map(|(_, body)| body["input"].as_array().unwrap().len());
+    assert_eq!(counts.collect::<Vec<_>>(), [8, 1]);
+    assert_eq!(asked[0].1["input"][0].as_str().unwrap().len(), 8 * 1024);
+}
+
+#[tokio::test]
+async fn what_is_no_vector_for_each_text_is_unusable() {
+    let two = |a: Value, b: Value| json!([{"embedding": a}, {"embedding": b}]);
+    assert_eq!(embedded(two(json!([1]), json!([2]))).await, Ok(vec![vec![1.0], vec![2.0]]));
+    for data in [
+        json!(null),
+        json!([]),
+        json!([{"embedding": [1.0]}]),
+        json!([{"embedding": [1.0], "index": 0}, {"embedding": [1.0], "index": 0}]),
+        json!([{"embedding": [1.0], "index": 1}, {"embedding": [1.0], "index": 2}]),
+        two(json!([1.0]), json!([1.0, 2.0])),
+        two(json!([]), json!([])),
+        two(json!([1.0]), json!([1e300])),
+        two(json!([1.0]), json!(["a"])),
+        two(json!([1.0]), json!("base64")),
+        two(json!([1.0]), json!(vec![0; 8 * 1024 + 1])),
+    ] {
+        let failure = embedded(data.clone()).await.unwrap_err();
+        assert!(matches!(failure, Failure::Unusable(_)), "{data}: {failure}");
+    }
+}
