@@ -55,6 +55,7 @@ pub use crate::backend::launch::ChildEnvironment;
 pub use crate::backend::live::{Call, Live};
 pub use crate::backend::pool::{Pool, PoolOptions};
 pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store, Unusable};
+pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
 pub use crate::wire::server::Outcome;
 
 /// What one backend is made of.

@@ -14,6 +14,7 @@ mod policy;
 mod print;
 mod progress;
 mod replace;
+mod search;
 mod serve;
 mod servers;
 mod size;
@@ -43,7 +44,8 @@ use crate::name::AgentName;
 /// One MCP server between an agent and many
 ///
 /// MCP Workbench stands between an AI agent and many MCP servers. The agent sees one small tool,
-/// `open_toolbox`; the servers of a toolbox are started, and their tools shown, when it is opened.
+/// `open_toolbox`; the servers of a toolbox are started, and their tools shown, when it is opened. In
+/// other modes it searches for tools.
 #[derive(Debug, Parser)]
 #[command(name = "mcp-workbench", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
@@ -148,6 +150,7 @@ enum Command {
     #[command(visible_alias = "doctor")]
     Check(check::Args),
     List(list::Args),
+    Search(search::Args),
     Call(call::Args),
     Token(token::Args),
     Explain(explain::Args),
@@ -202,6 +205,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Serve(_) => LevelFilter::INFO,
         Command::Check(_)
         | Command::List(_)
+        | Command::Search(_)
         | Command::Call(_)
         | Command::Token(_)
         | Command::Explain(_)
@@ -221,6 +225,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Serve(args) => serve::run(&global, &args),
         Command::Check(args) => check::run(&global, &args),
         Command::List(args) => list::run(&global, &args),
+        Command::Search(args) => search::run(&global, &args),
         Command::Call(args) => call::run(&global, &args),
         Command::Token(args) => token::run(&args),
         Command::Explain(args) => explain::run(&global, &args),

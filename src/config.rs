@@ -148,12 +148,21 @@ pub enum ToolMode {
     Activate,
     /// A pair of tools: one gives the definitions of a group, the other calls one of them.
     Modular,
+    /// One tool finds tools by what is wanted of them, `use_tool` calls them.
+    Search,
 }
 
 impl ToolMode {
     /// Every mode.
-    pub const ALL: [Self; 6] =
-        [Self::Dynamic, Self::Proxy, Self::Direct, Self::Auto, Self::Activate, Self::Modular];
+    pub const ALL: [Self; 7] = [
+        Self::Dynamic,
+        Self::Proxy,
+        Self::Direct,
+        Self::Auto,
+        Self::Activate,
+        Self::Modular,
+        Self::Search,
+    ];
 
     /// The mode that the file calls `word`.
     pub fn from_word(word: &str) -> Option<Self> {
@@ -169,6 +178,7 @@ impl ToolMode {
             Self::Direct => "direct",
             Self::Activate => "activate",
             Self::Modular => "modular",
+            Self::Search => "search",
         }
     }
 }

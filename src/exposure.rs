@@ -16,6 +16,8 @@ mod meta;
 mod modular;
 mod profile;
 mod proxy;
+mod request;
+mod search;
 pub(crate) mod uris;
 
 use std::borrow::Cow;
@@ -25,7 +27,7 @@ use std::sync::Arc;
 use crate::backend::Outcome;
 use crate::gateway::{CallError, Gateway, Origin, Presence, Snapshot};
 use crate::name::{Place, ToolId, ToolboxName};
-use crate::raw::{Member, Raw};
+use crate::raw::Raw;
 use crate::toolbox::{Item, Kind, TOOLMAN_ACTIVATE};
 
 pub use crate::config::ToolMode;
@@ -34,81 +36,19 @@ pub use crate::exposure::activate::{Active, Switch};
 pub(crate) use crate::exposure::answer::explain;
 pub use crate::exposure::profile::Profile;
 pub(crate) use crate::exposure::profile::is_meant;
-
-/// What a session allows of a tool list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Surface {
-    /// It may change as toolboxes are opened: sessions that began with `initialize`.
-    Changing,
-    /// It must not change as a side effect of requests: 2026-07-28, server/tools.
-    Constant,
-}
-
-/// What an agent has chosen to see.
-#[derive(Clone, Debug, Default)]
-pub struct Chosen {
-    /// The toolboxes that it has opened.
-    pub opened: BTreeSet<ToolboxName>,
-    /// What it has switched on and off.
-    pub active: Active,
-}
-
-impl Chosen {
-    /// Switches tools and resources.
-    pub fn switch(&mut self, switches: Vec<Switch>) {
-        self.active.apply(switches);
-    }
-}
-
-/// The lists of an agent, where they are more than the views of toolboxes.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Lists {
-    /// Its tools.
-    pub tools: Vec<Raw>,
-    /// Its resources, then its templates.
-    pub resources: Vec<Raw>,
-    /// Its prompts.
-    pub prompts: Vec<Raw>,
-}
-
-/// A `tools/call` as an agent wrote it.
-#[derive(Clone, Copy)]
-pub struct Request<'a> {
-    /// The name that is called.
-    pub name: &'a str,
-    /// Its arguments, untouched.
-    pub arguments: Option<&'a Raw>,
-    /// What else its parameters have, less `_meta`.
-    pub rest: &'a [Member],
-    /// Where the call comes from.
-    pub origin: Origin<'a>,
-    /// What the agent's session allows.
-    pub surface: Surface,
-    /// What the agent has chosen to see.
-    pub chosen: &'a Chosen,
-}
+pub use crate::exposure::request::{Chosen, Lists, Reply, Request, Surface};
+pub use crate::exposure::search::Finding;
 
 /// Whether a call of this name is answered with definitions of tools.
 pub fn tells_definitions(name: &str) -> bool {
-    matches!(name, meta::OPEN_TOOLBOX | modular::GET | modular::GET_CATEGORY | TOOLMAN_ACTIVATE)
-}
-
-/// What an agent is answered, and what else is to be done for it.
-pub struct Reply {
-    /// The answer.
-    pub outcome: Outcome,
-    /// The toolbox that the call has opened for this agent, if it did.
-    pub opened: Option<ToolboxName>,
-    /// What the call has switched on and off for this agent.
-    pub switched: Vec<Switch>,
-    /// Whether the answer is worth holding back until the agent has listed its tools again.
-    pub awaits_relisting: bool,
-}
-
-impl Reply {
-    fn plain(outcome: Outcome) -> Self {
-        Self { outcome, opened: None, switched: Vec::new(), awaits_relisting: false }
-    }
+    matches!(
+        name,
+        meta::OPEN_TOOLBOX
+            | search::SEARCH_TOOLS
+            | modular::GET
+            | modular::GET_CATEGORY
+            | TOOLMAN_ACTIVATE
+    )
 }
 
 /// The tools of a gateway as agents see them.
@@ -174,8 +114,9 @@ impl Exposure {
         let mut tools = self.all_tools(surface, chosen);
         let own = match self.mode(surface) {
             ToolMode::Direct => 0,
-            ToolMode::Dynamic | ToolMode::Activate => 1,
-            ToolMode::Proxy | ToolMode::Auto | ToolMode::Modular => tools.len(),
+            ToolMode::Dynamic => dynamic::own(self.gateway.config()).len(),
+            ToolMode::Activate => 1,
+            ToolMode::Proxy | ToolMode::Auto | ToolMode::Modular | ToolMode::Search => tools.len(),
         };
         if self.gateway.config().limits.max_result_bytes.is_some() {
             // Clients check results against it, and what was cut may not have what they look for.
@@ -196,6 +137,7 @@ impl Exposure {
             ToolMode::Dynamic => dynamic::tools(&self.gateway, &chosen.opened),
             ToolMode::Proxy | ToolMode::Auto => proxy::tools(&self.gateway),
             ToolMode::Modular => modular::tools(&self.gateway),
+            ToolMode::Search => search::tools(&self.gateway),
             ToolMode::Direct => direct::tools(&self.gateway),
             ToolMode::Activate => {
                 let active = active(surface, chosen);
@@ -308,7 +250,7 @@ impl Exposure {
 
     /// Whether the tools of those toolboxes are in the agent's list too.
     pub fn shows_tools(&self, surface: Surface) -> bool {
-        !matches!(self.mode(surface), ToolMode::Proxy | ToolMode::Modular)
+        !matches!(self.mode(surface), ToolMode::Proxy | ToolMode::Modular | ToolMode::Search)
     }
 
     /// Whether what our own tools say of themselves tells of servers, and so changes with them.
@@ -388,6 +330,9 @@ impl Exposure {
             }
         }
         let used = match request.name {
+            search::SEARCH_TOOLS if self.offers_search() => {
+                return Box::pin(self.search_tools(request)).await;
+            }
             meta::OPEN_TOOLBOX => return Box::pin(self.open(request)).await,
             meta::USE_TOOL => meta::UseTool::parse(request.arguments, self.gateway.config()),
             name => Ok(meta::UseTool {

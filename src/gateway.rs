@@ -17,6 +17,7 @@ mod clock;
 mod confirming;
 mod course;
 mod eager;
+mod embedding;
 mod error;
 mod finding;
 mod gateways;
@@ -27,6 +28,7 @@ mod opening;
 mod origin;
 mod reload;
 mod results;
+mod searching;
 mod sending;
 mod snapshot;
 mod starting;
@@ -45,12 +47,14 @@ use tokio_util::task::TaskTracker;
 use crate::backend::{self, Backend, Listed, Outcome, Pool, Reach, Spec};
 use crate::config::{Config, ServerConfig, ToolMode, ToolboxConfig};
 use crate::gateway::clock::Clock;
+use crate::gateway::embedding::Embedding;
 use crate::gateway::error::{failed, server_error};
 use crate::gateway::gateways::{Common, Terms};
 use crate::gateway::limiting::OwnBounds;
 use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat};
 use crate::gateway::results::Results;
+use crate::gateway::searching::LastIndex;
 use crate::gateway::starting::Once;
 use crate::gateway::tasks::Tasks;
 use crate::llm;
@@ -68,6 +72,7 @@ pub use crate::gateway::eager::Down;
 pub use crate::gateway::error::{CallError, FailedServer};
 pub use crate::gateway::gateways::Gateways;
 pub use crate::gateway::origin::Origin;
+pub use crate::gateway::searching::{Found, Sought};
 pub use crate::gateway::snapshot::Snapshot;
 
 /// How long the opening of a toolbox waits for its servers; what is slower goes on by itself.
@@ -99,6 +104,10 @@ pub struct Gateway {
     llm: OnceLock<Result<llm::Endpoint, llm::Failure>>,
     /// What goes into no prompt, once it has been looked for.
     secrets: OnceLock<Secrets>,
+    /// What tools are found with.
+    last_index: LastIndex,
+    /// The model that says what texts mean, where the configuration names one.
+    embedding: Option<Arc<Embedding>>,
     /// What is done once, whoever wants it first.
     once: Once,
 }
@@ -175,6 +184,7 @@ impl Gateway {
         Self {
             bounds: common.bounds.of(&caller, &config),
             results: Arc::clone(&common.results),
+            embedding: common.embeddings.of(&config.search),
             config,
             policy,
             clock,
@@ -188,6 +198,7 @@ impl Gateway {
             tasks: known,
             llm: OnceLock::new(),
             secrets: OnceLock::new(),
+            last_index: LastIndex::default(),
             once: Once::default(),
         }
     }

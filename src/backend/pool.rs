@@ -149,6 +149,14 @@ impl Pool {
         }
     }
 
+    /// Does something with the store, beside the tasks that serve agents; `None` where there is none.
+    pub(crate) async fn with_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.context.keeper.as_ref()?.run(work).await
+    }
+
     /// Who is told of what happens.
     pub(crate) fn observer(&self) -> &Arc<Observer> {
         &self.context.observer

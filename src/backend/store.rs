@@ -6,11 +6,13 @@
 //! listing or another and never half of one; several processes may share a store, and the last
 //! one's word counts. A file's time is when its listing was last found to be true. What cannot be
 //! read is as good as not there: the store only ever spares waiting. All functions here block; the
-//! [`Keeper`] runs them beside the tasks that serve agents.
+//! [`Keeper`] runs them beside the tasks that serve agents. Beside the listings is what a model has
+//! made of texts ([`vectors`]).
 
 mod fingerprint;
 mod keeper;
 mod record;
+mod vectors;
 
 use std::fs::{self, DirEntry, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -27,6 +29,7 @@ use crate::config::Protocol;
 pub use crate::backend::store::fingerprint::Fingerprint;
 pub(crate) use crate::backend::store::keeper::Keeper;
 pub use crate::backend::store::record::{Record, Unusable};
+pub(crate) use crate::backend::store::vectors::{KnownTexts, TextKey, text_key};
 
 /// The folder of the store in that of the cache.
 const FOLDER: &str = "listings";
@@ -48,6 +51,8 @@ const ABANDONED: Duration = Duration::from_hours(1);
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
+    /// Where vectors are.
+    vectors: PathBuf,
     key: Mutex<Option<Key>>,
 }
 
@@ -67,7 +72,8 @@ pub struct Entry {
 impl Store {
     /// The store in this folder for caches. Nothing is read or written yet.
     pub fn new(cache: &Path) -> Self {
-        Self { folder: cache.join(FOLDER), key: Mutex::default() }
+        let (folder, vectors) = (cache.join(FOLDER), cache.join(vectors::FOLDER));
+        Self { folder, vectors, key: Mutex::default() }
     }
 
     /// Where it is.
@@ -133,9 +139,10 @@ impl Store {
         self.prune()
     }
 
-    /// Removes everything that a store puts into its folder, and the folder if nothing else is in
-    /// it. Says how many listings there were.
+    /// Removes everything that a store puts into its folders, and the folders if nothing else is in
+    /// them. Says how many listings there were.
     pub fn clear(&self) -> io::Result<usize> {
+        self.clear_vectors()?;
         let mut listings = 0;
         for file in self.files()? {
             let kind = kind(&file);

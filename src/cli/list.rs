@@ -203,6 +203,6 @@ fn in_json<'a>(
 }
 
 /// Raw text as a part of a larger JSON text; what was read as JSON always is.
-fn verbatim(raw: &Raw) -> Box<RawValue> {
+pub(crate) fn verbatim(raw: &Raw) -> Box<RawValue> {
     raw.parse().unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -153,6 +153,8 @@ pub(super) enum RawToolMode {
     /// `get-modular-tools` gives the definitions of a group, `call-modular-tool` calls one of
     /// them. Groups are toolboxes.
     Modular,
+    /// `search_tools` finds the tools that fit what is wanted, `use_tool` calls them.
+    Search,
 }
 
 /// A named, described set of servers that is opened as one.
@@ -235,8 +237,15 @@ impl RawConfig {
 
 impl RawToolMode {
     /// Every mode.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Dynamic, Self::Proxy, Self::Direct, Self::Auto, Self::Activate, Self::Modular];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Dynamic,
+        Self::Proxy,
+        Self::Direct,
+        Self::Auto,
+        Self::Activate,
+        Self::Modular,
+        Self::Search,
+    ];
 
     /// What it is checked to.
     pub(super) fn checked(self) -> ToolMode {
@@ -247,6 +256,7 @@ impl RawToolMode {
             Self::Auto => ToolMode::Auto,
             Self::Activate => ToolMode::Activate,
             Self::Modular => ToolMode::Modular,
+            Self::Search => ToolMode::Search,
         }
     }
 

@@ -23,6 +23,11 @@ const STEPS: [usize; 5] = [300, 160, 100, 60, 30];
 pub(crate) fn instructions(config: &Config, mode: ToolMode, surface: Surface) -> String {
     let head = head(config);
     let usage = match mode {
+        ToolMode::Search => {
+            "Call search_tools with what you want, in English, as service, verb and object, one step \
+             a query; then use_tool {\"tool\": {\"toolbox\", \"server\", \"tool\"}, \"arguments\": \
+             {…}} to call what it finds."
+        }
         ToolMode::Dynamic => {
             "Call open_toolbox to use one: its tools are then in your tool list as \
              <toolbox>__<server>__<tool>."
@@ -42,12 +47,16 @@ pub(crate) fn instructions(config: &Config, mode: ToolMode, surface: Surface) ->
              \"server\", \"tool\"}, \"arguments\": {…}} to call one of them."
         }
     };
+    let searches = config.search.is_offered && matches!(mode, ToolMode::Dynamic | ToolMode::Proxy);
+    let more = if searches { " search_tools finds tools in all of them." } else { "" };
+    let usage = format!("{usage}{more}");
     let with_descriptions = STEPS.iter().map(|max| {
         let lines: String = config.toolboxes.iter().map(|t| line(t, *max)).collect();
         format!("{head}\n{usage}\n{lines}")
     });
     let names_only = std::iter::once(format!("{head}\n{usage}"));
-    let pointer = std::iter::once_with(|| format!("{}\n{usage}", pointer(config, FIRST_GLANCE)));
+    let pointer =
+        std::iter::once_with(|| format!("{}\n{usage}", pointer(config, mode, FIRST_GLANCE)));
     first_that_fits(MAX_INSTRUCTIONS, with_descriptions.chain(names_only).chain(pointer))
 }
 
@@ -95,6 +104,36 @@ pub(crate) fn description(config: &Config, mode: ToolMode) -> String {
     first_that_fits(MAX_DESCRIPTION, with_descriptions.chain(names_only).chain(count))
 }
 
+/// The description of `search_tools`: what it does, how to ask, and what there is to be found.
+pub(crate) fn of_search(config: &Config, mode: ToolMode) -> String {
+    let call = match mode {
+        ToolMode::Dynamic => {
+            "What is found is called with use_tool, or by its name where its toolbox is open"
+        }
+        _ => "use_tool calls what is found",
+    };
+    let purpose = format!(
+        "Finds tools by what is wanted of them. {call}. A query is one step, in English: service, \
+         verb, object (\"github create issue\"). Ask for several steps at once, one query each."
+    );
+    if mode != ToolMode::Search {
+        // What there is stands in the description of `open_toolbox`.
+        return purpose;
+    }
+    let described = |max: usize, of: fn(&ToolboxConfig, usize) -> String| {
+        let lines: String = config.toolboxes.iter().map(|toolbox| of(toolbox, max)).collect();
+        format!("{purpose} Toolboxes:{lines}")
+    };
+    let with_servers = STEPS[..4].iter().map(|max| described(*max, brief_with_servers));
+    let with_descriptions = STEPS.iter().map(|max| described(*max, brief));
+    let names_only = std::iter::once_with(|| format!("{purpose} {}", head(config)));
+    let count = std::iter::once_with(|| {
+        format!("{purpose} There are {} toolboxes; see `toolbox`.", config.toolboxes.len())
+    });
+    let versions = with_servers.chain(with_descriptions).chain(names_only).chain(count);
+    first_that_fits(MAX_DESCRIPTION, versions)
+}
+
 fn head(config: &Config) -> String {
     if config.toolboxes.is_empty() {
         return "No toolboxes are configured.".to_owned();
@@ -104,16 +143,17 @@ fn head(config: &Config) -> String {
 }
 
 /// As many names as fit, and where the others are to be found.
-fn pointer(config: &Config, max: usize) -> String {
+fn pointer(config: &Config, mode: ToolMode, max: usize) -> String {
+    let tool = if mode == ToolMode::Search { "search_tools" } else { "open_toolbox" };
     let count = config.toolboxes.len();
     let tail = |more: usize| {
-        format!(" and {more} more; the `toolbox` parameter of open_toolbox lists all {count}.")
+        format!(" and {more} more; the `toolbox` parameter of {tool} lists all {count}.")
     };
     let room = max.saturating_sub("Toolboxes: ".len() + tail(count).len());
     let names = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str());
     match names_that_fit(room, names) {
         (names, more) if names.is_empty() => {
-            format!("{more} toolboxes; the `toolbox` parameter of open_toolbox lists them.")
+            format!("{more} toolboxes; the `toolbox` parameter of {tool} lists them.")
         }
         (names, more) => format!("Toolboxes: {names}{}", tail(more)),
     }
@@ -124,11 +164,35 @@ fn line(toolbox: &ToolboxConfig, max: usize) -> String {
         1 => "1 server".to_owned(),
         count => format!("{count} servers"),
     };
-    format!("\n{} ({servers}): {}", toolbox.name, shorten(&fold(&toolbox.description), max))
+    format!("\n{} ({servers}): {}", toolbox.name, start_of(&toolbox.description, max))
 }
 
 fn brief(toolbox: &ToolboxConfig, max: usize) -> String {
-    format!("\n- {}: {}", toolbox.name, shorten(&fold(&toolbox.description), max))
+    format!("\n- {}: {}", toolbox.name, start_of(&toolbox.description, max))
+}
+
+/// The same with the servers' names, for who asks does well to name a service.
+fn brief_with_servers(toolbox: &ToolboxConfig, max: usize) -> String {
+    let servers: Vec<_> = toolbox.servers.iter().map(|server| server.name.as_str()).collect();
+    if servers == [toolbox.name.as_str()] {
+        return brief(toolbox, max);
+    }
+    let description = start_of(&toolbox.description, max);
+    format!("\n- {} ({}): {description}", toolbox.name, servers.join(", "))
+}
+
+/// The start of a description, on one line.
+fn start_of(text: &str, max: usize) -> String {
+    let mut start = String::new();
+    // A long one is not read to its end for it.
+    for word in text.split_whitespace() {
+        if start.len() > 4 * (max + 1) {
+            break;
+        }
+        let separator = if start.is_empty() { "" } else { " " };
+        start.extend([separator, word]);
+    }
+    shorten(&start, max)
 }
 
 /// A description on one line.

@@ -89,35 +89,41 @@ impl Listing {
 
     /// An object of the members of `header` and of `tools`, one tool a line.
     pub(crate) fn text(&self, header: &Map<String, Value>) -> String {
-        self.join(header, "tools", "\n")
+        self.text_of("tools", header)
     }
 
     /// The same with what is listed in `member`.
     pub(crate) fn text_of(&self, member: &str, header: &Map<String, Value>) -> String {
-        self.join(header, member, "\n")
+        object(header, member, self.lines.iter().map(Raw::as_str), "\n")
     }
 
     /// The same object on one line.
     pub(crate) fn compact(&self, header: &Map<String, Value>) -> String {
-        self.join(header, "tools", "")
+        object(header, "tools", self.lines.iter().map(Raw::as_str), "")
     }
+}
 
-    fn join(&self, header: &Map<String, Value>, list: &str, line_end: &str) -> String {
-        let mut text = String::from("{");
-        for (key, value) in header {
-            let member = format!("{}:{value},", Value::from(key.as_str()));
-            text.push_str(&member);
-        }
-        text.extend(["\"", list, "\":["]);
-        for (index, line) in self.lines.iter().enumerate() {
-            text.push_str(if index == 0 { "" } else { "," });
-            text.push_str(line_end);
-            text.push_str(&line.as_str());
-        }
-        text.push_str(line_end);
-        text.push_str("]}");
-        text
+/// An object of the members of `header` and of a list, with this before each of its items.
+pub(crate) fn object(
+    header: &Map<String, Value>,
+    list: &str,
+    items: impl IntoIterator<Item = impl AsRef<str>>,
+    line_end: &str,
+) -> String {
+    let mut text = String::from("{");
+    for (key, value) in header {
+        let member = format!("{}:{value},", Value::from(key.as_str()));
+        text.push_str(&member);
     }
+    text.extend(["\"", list, "\":["]);
+    for (index, item) in items.into_iter().enumerate() {
+        text.push_str(if index == 0 { "" } else { "," });
+        text.push_str(line_end);
+        text.push_str(item.as_ref());
+    }
+    text.push_str(line_end);
+    text.push_str("]}");
+    text
 }
 
 /// What every answer to an opening begins with.

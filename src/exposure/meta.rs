@@ -65,13 +65,15 @@ pub(crate) fn keep_loaded(tool: &mut Raw) {
     }
 }
 
-/// The definition of `use_tool`.
-pub(crate) fn use_tool() -> Raw {
+/// The definition of `use_tool`, whose tools are shown by another one.
+pub(crate) fn use_tool(shown_by: &str) -> Raw {
     Raw::encode(&json!({
         "name": USE_TOOL,
         "title": "Use a Tool of a Toolbox",
-        "description": "Calls a tool of a toolbox and returns its result. open_toolbox shows the \
-                        tools and their arguments.",
+        "description": format!(
+            "Calls a tool of a toolbox and returns its result. {shown_by} shows the tools and their \
+             arguments."
+        ),
         "inputSchema": {
             "type": "object",
             "properties": {

@@ -8,7 +8,7 @@ use crate::backend::Outcome;
 use crate::config::{ToolMode, ToolboxConfig};
 use crate::exposure::listing::Line;
 use crate::exposure::meta::{Detail, OpenToolbox};
-use crate::exposure::{answer, listing, meta};
+use crate::exposure::{answer, listing, meta, search};
 use crate::gateway::{Gateway, Opened};
 use crate::name;
 use crate::raw::Raw;
@@ -17,9 +17,13 @@ use crate::toolbox::ViewTool;
 /// The most names that are offered for one that is not there.
 const OFFERED: usize = 5;
 
-/// `open_toolbox` and `use_tool`, always.
+/// `open_toolbox` and `use_tool`, always, and `search_tools` where it is offered.
 pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
-    vec![meta::open_toolbox(gateway.config(), ToolMode::Proxy), meta::use_tool()]
+    let config = gateway.config();
+    let mut tools = vec![meta::open_toolbox(config, ToolMode::Proxy)];
+    tools.extend(search::offered(config, ToolMode::Proxy));
+    tools.push(meta::use_tool(meta::OPEN_TOOLBOX));
+    tools
 }
 
 /// The definitions of the tools that were asked for, whole where they fit.

@@ -14,6 +14,7 @@ use crate::backend::{AgentId, Pool, PoolOptions};
 use crate::config::{Config, ToolMode};
 use crate::gateway::caching::Stores;
 use crate::gateway::eager::{Down, Eager};
+use crate::gateway::embedding::Embeddings;
 use crate::gateway::limiting::Bounds;
 use crate::gateway::results::Results;
 use crate::gateway::{Caller, Gateway, places};
@@ -42,6 +43,7 @@ pub(crate) struct Common {
     pub(crate) bounds: Bounds,
     pub(crate) stores: Stores,
     pub(crate) results: Arc<Results>,
+    pub(crate) embeddings: Embeddings,
 }
 
 /// For whom a gateway is, and what that one may know and do.
@@ -90,6 +92,7 @@ impl Gateways {
                 bounds: Bounds::default(),
                 stores: Stores::default(),
                 results: Arc::default(),
+                embeddings: Embeddings::default(),
             },
             tasks: tasks.clone(),
             state: Mutex::new(State {

@@ -12,6 +12,7 @@ fn every_command_has_help() {
         "serve",
         "check",
         "list",
+        "search",
         "call",
         "token",
         "explain",

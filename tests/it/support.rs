@@ -15,6 +15,7 @@ pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod http;
 pub(crate) mod issuer;
+pub(crate) mod llm;
 pub(crate) mod process;
 pub(crate) mod real;
 pub(crate) mod signer;

@@ -36,11 +36,15 @@ fn instructions_say_everything_where_it_fits() {
 fn instructions_step_down_and_never_pass_their_budget() {
     for count in [1, 2, 5, 10, 20, 50, 100, 200, 1000] {
         for words in [1, 10, 100, 1000] {
-            for mode in [ToolMode::Dynamic, ToolMode::Proxy] {
-                let config = many(count, words);
+            for mode in [ToolMode::Dynamic, ToolMode::Proxy, ToolMode::Search] {
+                let mut config = many(count, words);
+                config.search.is_offered = true;
                 let text = instructions(&config, mode, Surface::Changing);
                 assert!(text.len() <= 2048, "{count} × {words}: {}", text.len());
-                assert!(text.contains("open_toolbox"), "{count} × {words}");
+                let tool = if mode == ToolMode::Search { "search_tools" } else { "open_toolbox" };
+                assert!(text.contains(tool), "{count} × {words}");
+                let searching = of_search(&config, mode);
+                assert!(searching.len() <= 1024, "{count} × {words}: {}", searching.len());
                 let words = ["described", "described…", "toolbox-", "toolboxes"];
                 let is_whole = |word: &str| !word.starts_with("descr") || words.contains(&word);
                 assert!(text.split_whitespace().all(is_whole), "a word was cut: {text}");
@@ -59,6 +63,22 @@ fn all_names_come_within_the_first_glance_where_they_fit() {
     for toolbox in &config.toolboxes {
         assert!(glance.contains(toolbox.name.as_str()), "{} is not in {glance}", toolbox.name);
     }
+}
+
+#[test]
+fn the_description_of_a_search_says_how_to_ask_and_what_there_is() {
+    let config = config([
+        ("dev".to_owned(), "Code and issues".to_owned()),
+        ("home".to_owned(), "Lamps\nand heating".to_owned()),
+    ]);
+    assert_eq!(
+        of_search(&config, ToolMode::Search),
+        "Finds tools by what is wanted of them. use_tool calls what is found. A query is one step, \
+         in English: service, verb, object (\"github create issue\"). Ask for several steps at once, \
+         one query each. Toolboxes:\n- dev (srv, srv): Code and issues\n- home (srv, srv): Lamps \
+         and heating"
+    );
+    assert!(!of_search(&config, ToolMode::Dynamic).contains("Lamps"), "open_toolbox says it");
 }
 
 #[test]

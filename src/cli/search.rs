@@ -1,0 +1,190 @@
+//! `search`: the tools that fit what is wanted.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::catalog::shorten;
+use crate::cli::call;
+use crate::cli::error::Error;
+use crate::cli::list::verbatim;
+use crate::cli::servers::{self, Start};
+use crate::cli::size::count;
+use crate::cli::table::{Align, Table};
+use crate::cli::{Global, print, with_gateway};
+use crate::config::ToolboxConfig;
+use crate::gateway::{Found, Gateway, Sought};
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench search \"github create issue\"            Find the tools for one step
+  mcp-workbench search \"read file\" \"send mail\"          Find the tools for two
+  mcp-workbench search \"add note\" --toolbox desk        Look in one toolbox alone
+  mcp-workbench search \"what time is it\" --json --full  Print definitions too";
+
+/// How much of a query a table repeats, in characters.
+const MAX_ECHO: usize = 120;
+
+/// Find tools by what is wanted of them
+///
+/// A query does best with the service, the verb and the object of one step, in English. What is
+/// found is what there is for the agent that `--agent` names. Servers that have run before are not
+/// started for it; all others are. Scores go from 0 to 1, and compare between queries. Fails where
+/// no query finds anything.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What is wanted, in a few words; several queries are answered one after the other
+    #[arg(required = true, value_name = "QUERY")]
+    queries: Vec<String>,
+    /// Look in this toolbox alone
+    #[arg(long, value_name = "NAME")]
+    toolbox: Option<String>,
+    /// How many tools a query gives at most
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = limit())]
+    limit: u16,
+    /// Print whole descriptions and signatures, and with `--json` definitions
+    #[arg(long)]
+    full: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads how many tools are wanted.
+fn limit() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=1000)
+}
+
+/// What one query has found, for those who read JSON.
+#[derive(Serialize)]
+struct Answered<'a> {
+    query: &'a str,
+    tools: Vec<Entry<'a>>,
+}
+
+/// One tool that was found, for those who read JSON.
+#[derive(Serialize)]
+struct Entry<'a> {
+    toolbox: &'a str,
+    server: &'a str,
+    tool: &'a str,
+    /// What agents see it as in `dynamic` mode.
+    registered_name: &'a str,
+    score: f64,
+    signature: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    definition: Option<Box<RawValue>>,
+}
+
+/// Searches; fails where nothing is found at all.
+pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+    let config = global.read()?.map_err(Error::config)?.config;
+    if config.toolboxes.is_empty() {
+        print::note(&"there are no toolboxes: every server is disabled");
+    }
+    with_gateway(global, config, async |gateway| search(gateway, args).await)?
+}
+
+async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
+    let toolbox = match &args.toolbox {
+        Some(name) => Some(gateway.toolbox(name).map_err(|error| call::explain(&error))?),
+        None => None,
+    };
+    let toolboxes: Vec<&ToolboxConfig> = match toolbox {
+        Some(only) => vec![only],
+        None => gateway.config().toolboxes.iter().collect(),
+    };
+    gateway.recalled().await;
+    let unknown = gateway.unlisted();
+    let starts = servers::start(gateway, &toolboxes, |place| unknown.contains(place)).await;
+    let mut found = Vec::new();
+    for query in &args.queries {
+        let limit = usize::from(args.limit);
+        let toolbox = toolbox.map(|toolbox| &toolbox.name);
+        let sought = Sought { query, toolbox, server: None, limit };
+        found.push((query.as_str(), gateway.find_tools(sought).await));
+    }
+    if args.json {
+        print::json(&in_json(&found, args.full))?;
+    } else {
+        let texts = found.iter().map(|(query, tools)| in_words(query, tools, args.full));
+        let texts: Vec<_> = texts.collect();
+        print::data(&texts.join("\n\n"))?;
+    }
+    let has_found = found.iter().any(|(_, tools)| !tools.is_empty());
+    if has_found {
+        // Who has found something mostly does not care about servers that are broken.
+        starts.iter().filter(|start| start.failure.is_some()).for_each(mention);
+    } else {
+        for failure in starts.iter().filter_map(Start::explanation) {
+            print::note(&format!("warning: {failure}"));
+        }
+    }
+    Ok(if has_found { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says in one line that a server has not been searched.
+fn mention(start: &Start) {
+    let Start { toolbox, server, .. } = start;
+    print::note(&format!(
+        "not searched: `{toolbox}/{server}`, which could not be started; \
+         `mcp-workbench check --connect` says why"
+    ));
+}
+
+fn in_words(query: &str, found: &[Found], is_full: bool) -> String {
+    let query: String = query.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let query = shorten(query.trim(), MAX_ECHO);
+    if found.is_empty() {
+        return format!("nothing fits `{query}`");
+    }
+    let head = format!("{} for `{query}`", count(found.len(), "tool"));
+    let mut table = Table::new([
+        ("Score", Align::Right),
+        ("Toolbox", Align::Left),
+        ("Server", Align::Left),
+        ("Tool", Align::Left),
+        ("Description", Align::Left),
+    ]);
+    for found in found {
+        let tool = found.tool();
+        let description = if is_full {
+            tool.definition.description.clone().unwrap_or_default()
+        } else {
+            tool.definition.summary().unwrap_or_default()
+        };
+        table.row([
+            format!("{:.2}", found.rounded_score()),
+            tool.id.toolbox.to_string(),
+            tool.id.server.to_string(),
+            if is_full { tool.definition.signature() } else { tool.id.tool.clone() },
+            description,
+        ]);
+    }
+    format!("{head}\n\n{table}")
+}
+
+fn in_json<'a>(found: &'a [(&'a str, Vec<Found>)], is_full: bool) -> Vec<Answered<'a>> {
+    let entry = |found: &'a Found| {
+        let tool = found.tool();
+        Entry {
+            toolbox: tool.id.toolbox.as_str(),
+            server: tool.id.server.as_str(),
+            tool: &tool.id.tool,
+            registered_name: tool.name.as_str(),
+            score: found.rounded_score(),
+            signature: tool.definition.signature(),
+            description: tool.definition.summary(),
+            definition: is_full.then(|| verbatim(&tool.definition.raw)),
+        }
+    };
+    let of_query = |(query, tools): &'a (&'a str, Vec<Found>)| Answered {
+        query,
+        tools: tools.iter().map(entry).collect(),
+    };
+    found.iter().map(of_query).collect()
+}

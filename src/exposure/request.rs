@@ -1,0 +1,80 @@
+//! What a mode is asked, and what it answers.
+
+use std::collections::BTreeSet;
+
+use crate::backend::Outcome;
+use crate::exposure::{Active, Switch};
+use crate::gateway::Origin;
+use crate::name::ToolboxName;
+use crate::raw::{Member, Raw};
+
+/// What a session allows of a tool list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surface {
+    /// It may change as toolboxes are opened: sessions that began with `initialize`.
+    Changing,
+    /// It must not change as a side effect of requests: 2026-07-28, server/tools.
+    Constant,
+}
+
+/// What an agent has chosen to see.
+#[derive(Clone, Debug, Default)]
+pub struct Chosen {
+    /// The toolboxes that it has opened.
+    pub opened: BTreeSet<ToolboxName>,
+    /// What it has switched on and off.
+    pub active: Active,
+}
+
+impl Chosen {
+    /// Switches tools and resources.
+    pub fn switch(&mut self, switches: Vec<Switch>) {
+        self.active.apply(switches);
+    }
+}
+
+/// The lists of an agent, where they are more than the views of toolboxes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Lists {
+    /// Its tools.
+    pub tools: Vec<Raw>,
+    /// Its resources, then its templates.
+    pub resources: Vec<Raw>,
+    /// Its prompts.
+    pub prompts: Vec<Raw>,
+}
+
+/// A `tools/call` as an agent wrote it.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The name that is called.
+    pub name: &'a str,
+    /// Its arguments, untouched.
+    pub arguments: Option<&'a Raw>,
+    /// What else its parameters have, less `_meta`.
+    pub rest: &'a [Member],
+    /// Where the call comes from.
+    pub origin: Origin<'a>,
+    /// What the agent's session allows.
+    pub surface: Surface,
+    /// What the agent has chosen to see.
+    pub chosen: &'a Chosen,
+}
+
+/// What an agent is answered, and what else is to be done for it.
+pub struct Reply {
+    /// The answer.
+    pub outcome: Outcome,
+    /// The toolbox that the call has opened for this agent, if it did.
+    pub opened: Option<ToolboxName>,
+    /// What the call has switched on and off for this agent.
+    pub switched: Vec<Switch>,
+    /// Whether the answer is worth holding back until the agent has listed its tools again.
+    pub awaits_relisting: bool,
+}
+
+impl Reply {
+    pub(crate) fn plain(outcome: Outcome) -> Self {
+        Self { outcome, opened: None, switched: Vec::new(), awaits_relisting: false }
+    }
+}

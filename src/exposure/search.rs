@@ -1,0 +1,162 @@
+//! `search`: one tool finds the tools that fit what is wanted, `use_tool` calls them.
+//!
+//! The same tool can be offered in `dynamic`, `proxy` and `auto` mode, beside what they have. In
+//! `dynamic` mode, `use_tool` then is offered too: what is found is called at once, by a client
+//! that has not opened its toolbox, and what is open is called by the name that is in its list.
+
+mod answers;
+mod arguments;
+
+use serde_json::json;
+
+use crate::catalog::shorten;
+use crate::config::{Config, ToolMode};
+use crate::exposure::search::answers::{Answer, unsearched};
+use crate::exposure::search::arguments::SearchTools;
+use crate::exposure::{Exposure, Reply, Request, answer, guidance, meta};
+use crate::gateway::{Gateway, Sought};
+use crate::name::{ServerName, ToolboxName};
+use crate::raw::Raw;
+
+pub use crate::exposure::search::answers::Finding;
+
+/// The tool that finds tools.
+pub(crate) const SEARCH_TOOLS: &str = "search_tools";
+
+/// How much of a name that is not there an error repeats, in characters.
+const MAX_NAME: usize = 200;
+
+/// `search_tools` and `use_tool`, always.
+pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
+    vec![search_tools(gateway.config(), ToolMode::Search), meta::use_tool(SEARCH_TOOLS)]
+}
+
+/// What is offered beside the tools of another mode, if the file wants that.
+pub(crate) fn offered(config: &Config, mode: ToolMode) -> Option<Raw> {
+    config.search.is_offered.then(|| search_tools(config, mode))
+}
+
+fn search_tools(config: &Config, mode: ToolMode) -> Raw {
+    let mut toolbox = json!({"type": "string", "description": "In this toolbox alone"});
+    let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
+    // Elsewhere `open_toolbox` has them; and an enumeration of nothing is no valid schema.
+    if mode == ToolMode::Search && !names.is_empty() {
+        toolbox["enum"] = names.into();
+    }
+    Raw::encode(&json!({
+        "name": SEARCH_TOOLS,
+        "title": "Search for Tools",
+        "description": guidance::of_search(config, mode),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "queries": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": 1,
+                    "maxItems": arguments::MAX_QUERIES,
+                    "description": "In English, each one step: service, verb, object",
+                },
+                "toolbox": toolbox,
+                "server": {"type": "string", "description": "Of this server alone"},
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": arguments::MAX_LIMIT,
+                    "default": arguments::DEFAULT_LIMIT,
+                    "description": "How many tools a query gives at most",
+                },
+                "detail": {
+                    "enum": ["signatures", "full"],
+                    "default": "signatures",
+                    "description": "One line a tool, or whole definitions",
+                },
+            },
+            "required": ["queries"],
+            "additionalProperties": false,
+        },
+        "annotations": {"readOnlyHint": true, "openWorldHint": false},
+    }))
+}
+
+impl Exposure {
+    /// Whether `search_tools` is there.
+    pub(crate) fn offers_search(&self) -> bool {
+        match self.mode {
+            ToolMode::Search => true,
+            ToolMode::Dynamic | ToolMode::Proxy | ToolMode::Auto => {
+                self.gateway().config().search.is_offered
+            }
+            _ => false,
+        }
+    }
+
+    /// Answers a call of `search_tools`.
+    pub(crate) async fn search_tools(&self, request: Request<'_>) -> Reply {
+        let wanted = match SearchTools::parse(request.arguments) {
+            Ok(wanted) => wanted,
+            Err(problem) => return Reply::plain(answer::error(&problem)),
+        };
+        let (toolbox, server) = match self.places(&wanted) {
+            Ok(places) => places,
+            Err(refusal) => return refusal,
+        };
+        let (toolbox, server) = (toolbox.as_ref(), server.as_ref());
+        self.gateway().before_search(toolbox, server, request.origin).await;
+        let mut found = Vec::new();
+        for query in &wanted.queries {
+            let sought = Sought { query, toolbox, server, limit: wanted.limit };
+            found.push((query.as_str(), self.gateway().find_tools(sought).await));
+        }
+        let is_listed = |of: &ToolboxName| {
+            self.mode(request.surface) == ToolMode::Dynamic && request.chosen.opened.contains(of)
+        };
+        let answer = Answer {
+            detail: wanted.detail,
+            queries_left_out: wanted.left_out,
+            not_searched: unsearched(self.gateway(), toolbox, server),
+            is_listed: &is_listed,
+            max: self.gateway().config().limits.max_listing_bytes,
+        };
+        Reply::plain(answer.outcome(&found))
+    }
+
+    /// The toolbox and the server that are meant.
+    fn places(
+        &self,
+        wanted: &SearchTools,
+    ) -> Result<(Option<ToolboxName>, Option<ServerName>), Reply> {
+        let config = self.gateway().config();
+        let toolbox = match &wanted.toolbox {
+            None => None,
+            Some(name) => Some(config.toolbox(name).ok_or_else(|| {
+                let known = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str());
+                refused("toolbox", name, known)
+            })?),
+        };
+        let toolboxes = || config.toolboxes.iter().filter(|of| toolbox.is_none_or(|it| it == *of));
+        let servers = || toolboxes().flat_map(|toolbox| &toolbox.servers);
+        let server = match &wanted.server {
+            None => None,
+            Some(name) => {
+                let server = servers().find(|server| server.name.as_str() == name);
+                Some(server.ok_or_else(|| {
+                    let mut known: Vec<_> = servers().map(|server| server.name.as_str()).collect();
+                    known.sort_unstable();
+                    known.dedup();
+                    refused("server", name, known.into_iter())
+                })?)
+            }
+        };
+        Ok((toolbox.map(|it| it.name.clone()), server.map(|it| it.name.clone())))
+    }
+}
+
+fn refused<'a>(what: &str, wanted: &str, known: impl Iterator<Item = &'a str>) -> Reply {
+    let known: Vec<_> = known.map(str::to_owned).collect();
+    let wanted = shorten(wanted, MAX_NAME);
+    Reply::plain(answer::error(&format!(
+        "there is no {what} `{wanted}`. There are: {}. Without \"{what}\" all are searched.",
+        answer::offer(&known)
+    )))
+}

@@ -1,0 +1,201 @@
+//! What `search_tools` answers: for each query the tools that fit, one a line.
+
+use serde_json::{Map, Value, json};
+
+use crate::backend::Outcome;
+use crate::catalog::rank::rounded;
+use crate::catalog::{ToolDefinition, shorten};
+use crate::exposure::guidance::fold;
+use crate::exposure::listing::{self, Line, Listing};
+use crate::exposure::meta::Detail;
+use crate::gateway::{Found, Gateway};
+use crate::name::{ServerName, ToolboxName};
+use crate::raw::Raw;
+
+/// How much of a query is repeated, in characters.
+const MAX_ECHO: usize = 120;
+/// How long a signature may be, in characters; longer ones end in `…`.
+const MAX_SIGNATURE: usize = 400;
+/// How many servers are named that nothing is known of, and how long the reason for each may be.
+const MAX_SERVERS: usize = 5;
+const MAX_REASON: usize = 160;
+
+const CALL: &str = "use_tool {tool: {toolbox, server, tool: <name>}, arguments: {…}}";
+const CALL_LISTED: &str = "by `in_your_list` where there is one, else with use_tool {tool: \
+                           {toolbox, server, tool: <name>}, arguments: {…}}";
+const NOTHING: &str = "no tool fits; try other words (service, verb, object of one step, in \
+                       English) or all toolboxes, else there is none";
+const MORE: &str = "not every definition found room; ask with fewer queries or a smaller limit";
+
+/// A tool that was found, as an answer has it: where it is, what it is called there, and how well
+/// it fits.
+#[derive(Clone, Copy, Debug)]
+pub struct Finding<'a> {
+    /// The toolbox.
+    pub toolbox: &'a str,
+    /// The server in it.
+    pub server: &'a str,
+    /// The tool's name.
+    pub name: &'a str,
+    /// What it is called in the agent's list, if it is there.
+    pub in_your_list: Option<&'a str>,
+    /// How well it fits, from 0 to 1.
+    pub score: f32,
+}
+
+impl Finding<'_> {
+    /// The line for it, with its signature and the first sentence of what it does.
+    pub fn line(&self, tool: &ToolDefinition) -> Raw {
+        let mut line = self.place();
+        let signature = shorten(&tool.signature(), MAX_SIGNATURE);
+        line.insert("signature".to_owned(), signature.into());
+        if let Some(summary) = tool.summary() {
+            line.insert("description".to_owned(), summary.into());
+        }
+        Raw::encode(&Value::Object(line))
+    }
+
+    fn place(&self) -> Map<String, Value> {
+        let mut place = Map::new();
+        place.insert("toolbox".to_owned(), self.toolbox.into());
+        place.insert("server".to_owned(), self.server.into());
+        place.insert("name".to_owned(), self.name.into());
+        if let Some(name) = self.in_your_list {
+            place.insert("in_your_list".to_owned(), name.into());
+        }
+        place.insert("score".to_owned(), rounded(self.score).into());
+        place
+    }
+}
+
+/// What an answer depends on besides the tools that were found.
+pub(crate) struct Answer<'a> {
+    pub(crate) detail: Detail,
+    pub(crate) queries_left_out: usize,
+    /// Servers that nothing is known of, by toolbox, and why.
+    pub(crate) not_searched: Vec<(String, String)>,
+    /// Whether the tools of a toolbox are in the agent's list.
+    pub(crate) is_listed: &'a dyn Fn(&ToolboxName) -> bool,
+    /// The most bytes.
+    pub(crate) max: usize,
+}
+
+impl Answer<'_> {
+    /// The answer, with what was found for each query.
+    pub(crate) fn outcome(&self, found: &[(&str, Vec<Found>)]) -> Outcome {
+        Outcome::Result(Raw::encode(&json!({
+            "content": [{"type": "text", "text": self.text(found)}],
+        })))
+    }
+
+    fn text(&self, found: &[(&str, Vec<Found>)]) -> String {
+        let mut header = self.header(found);
+        let mut room = listing::room(self.max, &header);
+        let (mut results, mut has_stepped_down) = (Vec::new(), false);
+        for (index, (query, tools)) in found.iter().enumerate() {
+            let mut head = Map::new();
+            head.insert("query".to_owned(), shorten(&fold(query), MAX_ECHO).into());
+            if tools.is_empty() {
+                head.insert("nothing".to_owned(), NOTHING.into());
+            }
+            // What one query leaves is there for the next ones.
+            let share = room / (found.len() - index);
+            let listing = self.listing(tools, listing::room(share, &head));
+            has_stepped_down |= self.detail == Detail::Full && listing.step > 0;
+            if listing.left_out > 0 {
+                head.insert("tools_left_out".to_owned(), listing.left_out.into());
+            }
+            let text = if tools.is_empty() { listing.compact(&head) } else { listing.text(&head) };
+            room = room.saturating_sub(text.len());
+            results.push(text);
+        }
+        if has_stepped_down {
+            header.insert("more".to_owned(), MORE.into());
+        }
+        listing::object(&header, "results", results, "\n")
+    }
+
+    fn header(&self, found: &[(&str, Vec<Found>)]) -> Map<String, Value> {
+        let mut header = Map::new();
+        let mut tools = found.iter().flat_map(|(_, tools)| tools);
+        let is_listed = |found: &Found| (self.is_listed)(&found.tool().id.toolbox);
+        if tools.clone().any(is_listed) {
+            header.insert("call".to_owned(), CALL_LISTED.into());
+        } else if tools.next().is_some() {
+            header.insert("call".to_owned(), CALL.into());
+        }
+        if self.queries_left_out > 0 {
+            header.insert("queries_left_out".to_owned(), self.queries_left_out.into());
+        }
+        if !self.not_searched.is_empty() {
+            let named = self.not_searched.iter().take(MAX_SERVERS);
+            let named = named.map(|(place, why)| (place.clone(), Value::from(why.as_str())));
+            header.insert("not_searched".to_owned(), Value::Object(named.collect()));
+            let more = self.not_searched.len().saturating_sub(MAX_SERVERS);
+            if more > 0 {
+                header.insert("more_not_searched".to_owned(), more.into());
+            }
+        }
+        header
+    }
+
+    fn listing(&self, tools: &[Found], room: usize) -> Listing {
+        let tools: Vec<&Found> = tools.iter().collect();
+        let whole = |found: &Found| self.whole(found);
+        let line = |found: &Found| self.finding(found).line(&found.tool().definition);
+        let short = |found: &Found| Raw::encode(&Value::Object(self.finding(found).place()));
+        let ways: [Line<'_, Found>; 3] = [&whole, &line, &short];
+        match self.detail {
+            Detail::Full => {
+                let listing = listing::best_first(&tools, &ways[..2], room);
+                if listing.left_out == 0 {
+                    return listing;
+                }
+                listing::in_one_way(&tools, &ways[1..], room)
+            }
+            Detail::Signatures => listing::in_one_way(&tools, &ways[1..], room),
+        }
+    }
+
+    /// The server's own definition, preceded by its place and score.
+    fn whole(&self, found: &Found) -> Raw {
+        let definition = &found.tool().definition.raw;
+        let mut place = self.finding(found).place();
+        place.remove("name");
+        let place: Vec<_> =
+            place.iter().map(|(key, value)| (key.as_str(), Raw::encode(value))).collect();
+        let place: Vec<_> = place.iter().map(|(key, value)| (*key, value)).collect();
+        definition.with_first(&place).unwrap_or_else(|| definition.clone())
+    }
+
+    fn finding<'a>(&self, found: &'a Found) -> Finding<'a> {
+        let tool = found.tool();
+        Finding {
+            toolbox: tool.id.toolbox.as_str(),
+            server: tool.id.server.as_str(),
+            name: tool.id.tool.as_str(),
+            in_your_list: (self.is_listed)(&tool.id.toolbox).then_some(tool.name.as_str()),
+            score: found.score,
+        }
+    }
+}
+
+/// The servers of these places that nothing is known of.
+pub(crate) fn unsearched(
+    gateway: &Gateway,
+    toolbox: Option<&ToolboxName>,
+    server: Option<&ServerName>,
+) -> Vec<(String, String)> {
+    let unsearched = gateway.unsearched().into_iter().filter(|(at, _)| {
+        toolbox.is_none_or(|wanted| *wanted == at.toolbox)
+            && server.is_none_or(|wanted| *wanted == at.server)
+    });
+    let said = unsearched.map(|(at, failed)| {
+        let why = match failed {
+            Some(failed) => format!("{}. {}", fold(&failed.reason), fold(&failed.hint)),
+            None => "it is still starting; ask again in a moment".to_owned(),
+        };
+        (format!("{}/{}", at.toolbox, at.server), shorten(&why, MAX_REASON))
+    });
+    said.collect()
+}

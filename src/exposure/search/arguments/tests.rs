@@ -1,0 +1,80 @@
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn parse(arguments: &Value) -> Result<SearchTools, String> {
+    SearchTools::parse(Some(&Raw::encode(arguments)))
+}
+
+fn queries(arguments: &Value) -> Vec<String> {
+    parse(arguments).unwrap_or_else(|problem| panic!("{problem}")).queries
+}
+
+#[test]
+fn queries_are_understood_however_a_model_writes_them() {
+    for (arguments, expected) in [
+        (json!({"queries": ["a b", "c"]}), vec!["a b", "c"]),
+        (json!({"queries": "a b"}), vec!["a b"]),
+        (json!({"query": "a b"}), vec!["a b"]),
+        (json!({"query": ["a b", "c"]}), vec!["a b", "c"]),
+        (json!({"queries": "[\"a b\", \"c\"]"}), vec!["a b", "c"]),
+        (json!({"queries": "[a] b"}), vec!["[a] b"]),
+        (json!({"queries": [{"query": "a b"}, null]}), vec!["a b"]),
+        (json!({"queries": [7, true]}), vec!["7", "true"]),
+        (json!({"queries": [" a\n", "", "\u{0}\u{7}"], "query": null}), vec!["a"]),
+        (json!(r#"{"queries": ["a"]}"#), vec!["a"]),
+    ] {
+        assert_eq!(queries(&arguments), expected, "{arguments}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    for (arguments, expected) in [
+        (json!({}), "there is no query"),
+        (json!({"queries": []}), "there is no query"),
+        (json!({"queries": ["", " "]}), "there is no query"),
+        (json!({"queries": [["a"]]}), "`queries` is no list of texts"),
+        (json!({"queries": {"a": 1}}), "`queries` is no list of texts"),
+        (json!({"queries": "a", "toolbox": 7}), "`toolbox` is no text"),
+        (json!({"queries": "a", "limit": "many"}), "`limit` is no number"),
+        (json!({"queries": "a", "detail": "all"}), "`detail` is neither"),
+        (json!([1]), "they are not an object"),
+        (json!(7), "they are not an object"),
+        (Value::Null, "none were given"),
+    ] {
+        let problem = parse(&arguments).unwrap_err();
+        assert!(problem.contains(expected), "{arguments}: {problem}");
+        assert!(problem.contains("Expected {\"queries\""), "{problem}");
+    }
+}
+
+#[test]
+fn everything_is_bounded() {
+    let many: Vec<_> = (0..1000).map(|n| format!("query {n}")).collect();
+    let wanted = parse(&json!({"queries": many})).unwrap();
+    assert_eq!((wanted.queries.len(), wanted.left_out), (MAX_QUERIES, 1000 - MAX_QUERIES));
+    let long = queries(&json!({"queries": ["ä".repeat(1_000_000)]}));
+    assert_eq!(long[0].len(), MAX_QUERY);
+    for (limit, expected) in [
+        (json!(3), 3),
+        (json!("3"), 3),
+        (json!(3.7), 3),
+        (json!(0), 1),
+        (json!(-4), 1),
+        (json!(1e99), MAX_LIMIT),
+        (Value::Null, DEFAULT_LIMIT),
+    ] {
+        let wanted = parse(&json!({"queries": "a", "limit": limit})).unwrap();
+        assert_eq!(wanted.limit, expected, "{limit}");
+    }
+}
+
+#[test]
+fn the_rest_is_understood_too() {
+    let wanted = json!({"queries": "a", "toolbox": " dev ", "server_name": "", "detail": "Full"});
+    let wanted = parse(&wanted).unwrap();
+    assert_eq!((wanted.toolbox.as_deref(), wanted.server), (Some("dev"), None));
+    assert_eq!(wanted.detail, Detail::Full);
+}

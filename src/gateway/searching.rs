@@ -1,0 +1,307 @@
+//! Search: which of the tools that an agent may know of fit a few words.
+//!
+//! *Theory of operation.* The views are what policy has left, so an index of them knows nothing
+//! else ([`Indexed::new`]). It is made when somebody searches, and kept until a view has changed;
+//! whoever comes meanwhile waits for it. Asking it ([`Indexed::ask`]) takes no time to speak of. A
+//! tool that several toolboxes have, from one server and with one definition, is there once, and
+//! found in the first of them that is wanted.
+
+use std::borrow::Cow;
+use std::collections::hash_map::Entry as MapEntry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::HashMap;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::backend::BackendId;
+use crate::catalog::rank::{Entry, Index, Method, rounded};
+use crate::config::ToolboxConfig;
+use crate::gateway::embedding::{Pointing, text};
+use crate::gateway::{FailedServer, Gateway, Origin};
+use crate::name::{Place, ServerName, ToolboxName};
+use crate::raw::Raw;
+use crate::toolbox::{View, ViewTool};
+
+/// How long the first search waits for servers that nothing is known of.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// An index of more tools than this is made on a thread of its own: it takes milliseconds.
+const LARGE: usize = 200;
+
+/// What is looked for, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought<'a> {
+    /// A few words.
+    pub query: &'a str,
+    /// In this toolbox alone.
+    pub toolbox: Option<&'a ToolboxName>,
+    /// Of this server alone.
+    pub server: Option<&'a ServerName>,
+    /// So many tools at most.
+    pub limit: usize,
+}
+
+/// A tool that was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    view: Arc<View>,
+    at: usize,
+    /// How well it fits, from 0 to 1; comparable between queries.
+    pub score: f32,
+}
+
+impl Found {
+    /// The tool.
+    pub fn tool(&self) -> &ViewTool {
+        &self.view.tools[self.at]
+    }
+
+    /// The score with two digits behind the point: more say nothing.
+    pub fn rounded_score(&self) -> f64 {
+        rounded(self.score)
+    }
+}
+
+/// The index of the last search.
+#[derive(Default)]
+pub(crate) struct LastIndex(Mutex<Option<Arc<Indexed>>>);
+
+impl Gateway {
+    /// The tools that fit best, the best first. Servers that nothing is known of are tried first,
+    /// once, and again where they are looked in; those that have run before are not started.
+    pub async fn search(&self, sought: Sought<'_>, origin: Origin<'_>) -> Vec<Found> {
+        self.before_search(sought.toolbox, sought.server, origin).await;
+        self.find_tools(sought).await
+    }
+
+    /// Tries the servers that nothing is known of; those that have failed only where they are
+    /// asked for.
+    pub async fn before_search(
+        &self,
+        toolbox: Option<&ToolboxName>,
+        server: Option<&ServerName>,
+        origin: Origin<'_>,
+    ) {
+        self.try_unlisted(origin, PATIENCE).await;
+        if toolbox.is_none() && server.is_none() {
+            return;
+        }
+        let mut failed = self.unsearched();
+        failed.retain(|(at, why)| why.is_some() && is_in(toolbox, server, at));
+        let places: Vec<_> = failed.into_iter().map(|(place, _)| place).collect();
+        // What is slower goes on by itself.
+        let _ = timeout(PATIENCE, self.start_some(&places, origin)).await;
+    }
+
+    /// The tools that fit best among those that are known, without starting anything.
+    pub async fn find_tools(&self, sought: Sought<'_>) -> Vec<Found> {
+        self.recalled().await;
+        let indexed = self.indexed().await;
+        let nearness = self.nearness(sought.query, &indexed.pointing, || indexed.texts()).await;
+        indexed.ask(&sought, nearness.as_deref())
+    }
+
+    /// The servers of which nothing is known, so that nothing of theirs is found, in the order of
+    /// the configuration; and why, where they could not be started.
+    pub fn unsearched(&self) -> Vec<(Place, Option<FailedServer>)> {
+        let mut failures: HashMap<_, _> = self.failures().into_iter().collect();
+        let missing = self.missing().into_iter();
+        let snapshot = self.snapshot();
+        missing
+            .filter(|place| !snapshot.has_crashed(place))
+            .map(|place| {
+                let failure = failures.remove(&place);
+                (place, failure)
+            })
+            .collect()
+    }
+
+    /// The index of what everybody sees now.
+    async fn indexed(&self) -> Arc<Indexed> {
+        // Held while it is made, so that it is made once.
+        let mut last = self.last_index.0.lock().await;
+        let snapshot = self.snapshot();
+        let toolboxes = self.config.toolboxes.iter();
+        let views: Vec<_> = toolboxes.map(|toolbox| snapshot.view(&toolbox.name)).collect();
+        if let Some(last) = last.as_ref().filter(|last| last.is_of(&views)) {
+            return Arc::clone(last);
+        }
+        let toolboxes = self.shelved(views);
+        let tools: usize = toolboxes.iter().map(|toolbox| toolbox.view.tools.len()).sum();
+        let index = if tools > LARGE {
+            match spawn_blocking(move || Indexed::new(toolboxes)).await {
+                Ok(index) => index,
+                // The runtime ends, or it panicked; what it would have found is not to be had.
+                Err(error) => {
+                    tracing::error!(%error, "an index was lost");
+                    Indexed::new(Vec::new())
+                }
+            }
+        } else {
+            Indexed::new(toolboxes)
+        };
+        let index = Arc::new(index);
+        *last = Some(Arc::clone(&index));
+        index
+    }
+
+    fn shelved(&self, views: Vec<Arc<View>>) -> Vec<Shelved> {
+        let toolboxes = self.config.toolboxes.iter().zip(views);
+        let shelved = |(toolbox, view): (&ToolboxConfig, Arc<View>)| {
+            let sources = toolbox.servers.iter().filter_map(|server| {
+                let source = self.at(&toolbox.name, &server.name)?.shared.id();
+                Some((server.name.clone(), source))
+            });
+            let about = toolbox.servers.iter().map(|server| {
+                // A toolbox that is a server is called so, and says the same.
+                let name = Some(toolbox.name.as_str());
+                let own = server.description.as_deref();
+                let words = [
+                    name.filter(|name| *name != server.name.as_str()),
+                    toolbox.purpose(),
+                    own.filter(|own| *own != toolbox.description),
+                ];
+                let words: Vec<_> = words.into_iter().flatten().collect();
+                (server.name.clone(), words.join("\n"))
+            });
+            Shelved { about: about.collect(), sources: sources.collect(), view }
+        };
+        toolboxes.map(shelved).collect()
+    }
+}
+
+/// A toolbox, as far as it is searched.
+#[derive(Clone)]
+struct Shelved {
+    /// What is said of each server.
+    about: HashMap<ServerName, String>,
+    /// Which link each server is.
+    sources: HashMap<ServerName, BackendId>,
+    view: Arc<View>,
+}
+
+/// Where a tool stands: in which of the toolboxes, and where in its view.
+#[derive(Clone, Copy)]
+struct Spot {
+    toolbox: usize,
+    at: usize,
+}
+
+/// All tools, ready to be found.
+struct Indexed {
+    toolboxes: Vec<Shelved>,
+    /// For each tool of the index the places where it stands.
+    tools: Vec<Vec<Spot>>,
+    index: Index,
+    /// What a model says of them, where one is asked.
+    pointing: Pointing,
+}
+
+/// What makes two tools one.
+type Identity<'a> = (Option<BackendId>, &'a str, &'a [u8], Option<&'a [u8]>);
+
+impl Indexed {
+    fn new(toolboxes: Vec<Shelved>) -> Self {
+        let mut tools: Vec<Vec<Spot>> = Vec::new();
+        let mut known: HashMap<Identity<'_>, usize> = HashMap::default();
+        for (number, toolbox) in toolboxes.iter().enumerate() {
+            for (at, tool) in toolbox.view.tools.iter().enumerate() {
+                let spot = Spot { toolbox: number, at };
+                match known.entry(toolbox.identity(tool)) {
+                    MapEntry::Occupied(place) => tools[*place.get()].push(spot),
+                    MapEntry::Vacant(place) => {
+                        place.insert(tools.len());
+                        tools.push(vec![spot]);
+                    }
+                }
+            }
+        }
+        drop(known);
+        let abouts: Vec<Cow<'_, str>> = tools.iter().map(|at| about(&toolboxes, at)).collect();
+        let entries = tools.iter().zip(&abouts).map(|(spots, about)| {
+            let tool = tool_at(&toolboxes, spots[0]);
+            Entry { server: tool.id.server.as_str(), about, tool: &tool.definition }
+        });
+        let index = Index::new(entries, Method::Mixed);
+        drop(abouts);
+        Self { toolboxes, tools, index, pointing: Pointing::default() }
+    }
+
+    /// What a model is told of each tool.
+    fn texts(&self) -> Vec<String> {
+        let tools = self.tools.iter().map(|spots| tool_at(&self.toolboxes, spots[0]));
+        tools.map(|tool| text(tool.id.server.as_str(), &tool.definition)).collect()
+    }
+
+    /// Whether these are the views that it was made of.
+    fn is_of(&self, views: &[Arc<View>]) -> bool {
+        self.toolboxes.len() == views.len()
+            && self.toolboxes.iter().zip(views).all(|(toolbox, view)| {
+                let is_nothing = toolbox.view.tools.is_empty() && view.tools.is_empty();
+                Arc::ptr_eq(&toolbox.view, view) || is_nothing
+            })
+    }
+
+    /// The tools that fit best, the best first; with how near each is to the query, if a model has
+    /// said it.
+    fn ask(&self, sought: &Sought<'_>, nearness: Option<&[f32]>) -> Vec<Found> {
+        let wanted = |place: usize| {
+            let spots = self.tools[place].iter();
+            let mut spots = spots.filter(|spot| {
+                let id = &tool_at(&self.toolboxes, **spot).id;
+                sought.toolbox.is_none_or(|wanted| *wanted == id.toolbox)
+                    && sought.server.is_none_or(|wanted| *wanted == id.server)
+            });
+            spots.next()
+        };
+        let is_wanted = |place: usize| wanted(place).is_some();
+        let hits = match nearness {
+            Some(near) => self.index.search_given(sought.query, near, sought.limit, is_wanted),
+            None => self.index.search(sought.query, sought.limit, is_wanted),
+        };
+        let found = hits.into_iter().filter_map(|hit| {
+            let spot = wanted(hit.place)?;
+            let view = Arc::clone(&self.toolboxes[spot.toolbox].view);
+            Some(Found { view, at: spot.at, score: hit.score })
+        });
+        found.collect()
+    }
+}
+
+impl Shelved {
+    fn identity<'a>(&self, tool: &'a ViewTool) -> Identity<'a> {
+        let source = self.sources.get(&tool.id.server).copied();
+        let pinned = tool.pinned.as_ref().map(Raw::as_bytes);
+        (source, &tool.own.name, tool.definition.raw.as_bytes(), pinned)
+    }
+}
+
+/// Whether it is looked for in this place.
+fn is_in(toolbox: Option<&ToolboxName>, server: Option<&ServerName>, at: &Place) -> bool {
+    toolbox.is_none_or(|wanted| *wanted == at.toolbox)
+        && server.is_none_or(|wanted| *wanted == at.server)
+}
+
+fn tool_at(toolboxes: &[Shelved], Spot { toolbox, at }: Spot) -> &ViewTool {
+    &toolboxes[toolbox].view.tools[at]
+}
+
+/// What is said of the servers of a tool, wherever it stands.
+fn about<'a>(toolboxes: &'a [Shelved], spots: &[Spot]) -> Cow<'a, str> {
+    let said = spots.iter().filter_map(|spot| {
+        let server = &tool_at(toolboxes, *spot).id.server;
+        toolboxes[spot.toolbox].about.get(server)
+    });
+    let mut said: Vec<&'a str> = said.map(String::as_str).collect();
+    said.dedup();
+    match said.as_slice() {
+        [] => Cow::Borrowed(""),
+        [only] => Cow::Borrowed(only),
+        several => Cow::Owned(several.join("\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
