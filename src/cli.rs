@@ -14,6 +14,7 @@ mod policy;
 mod print;
 mod progress;
 mod replace;
+mod run;
 mod search;
 mod serve;
 mod servers;
@@ -45,7 +46,7 @@ use crate::name::AgentName;
 ///
 /// MCP Workbench stands between an AI agent and many MCP servers. The agent sees one small tool,
 /// `open_toolbox`; the servers of a toolbox are started, and their tools shown, when it is opened. In
-/// other modes it searches for tools.
+/// other modes it searches for tools, or says in words what is to be done.
 #[derive(Debug, Parser)]
 #[command(name = "mcp-workbench", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
@@ -152,6 +153,7 @@ enum Command {
     List(list::Args),
     Search(search::Args),
     Call(call::Args),
+    Run(run::Args),
     Token(token::Args),
     Explain(explain::Args),
     Policy(policy::Args),
@@ -207,6 +209,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::List(_)
         | Command::Search(_)
         | Command::Call(_)
+        | Command::Run(_)
         | Command::Token(_)
         | Command::Explain(_)
         | Command::Policy(_)
@@ -227,6 +230,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::List(args) => list::run(&global, &args),
         Command::Search(args) => search::run(&global, &args),
         Command::Call(args) => call::run(&global, &args),
+        Command::Run(args) => run::run(&global, &args),
         Command::Token(args) => token::run(&args),
         Command::Explain(args) => explain::run(&global, &args),
         Command::Policy(args) => policy::run(&global, &args),

@@ -150,11 +150,13 @@ pub enum ToolMode {
     Modular,
     /// One tool finds tools by what is wanted of them, `use_tool` calls them.
     Search,
+    /// One tool takes a task in words, finds the tool for it and calls it.
+    Navigate,
 }
 
 impl ToolMode {
     /// Every mode.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Dynamic,
         Self::Proxy,
         Self::Direct,
@@ -162,6 +164,7 @@ impl ToolMode {
         Self::Activate,
         Self::Modular,
         Self::Search,
+        Self::Navigate,
     ];
 
     /// The mode that the file calls `word`.
@@ -179,6 +182,7 @@ impl ToolMode {
             Self::Activate => "activate",
             Self::Modular => "modular",
             Self::Search => "search",
+            Self::Navigate => "navigate",
         }
     }
 }

@@ -14,6 +14,7 @@ mod guidance;
 mod listing;
 mod meta;
 mod modular;
+mod navigate;
 mod profile;
 mod proxy;
 mod request;
@@ -98,6 +99,9 @@ impl Exposure {
         if mode == ToolMode::Modular {
             return modular::instructions(self.gateway.config());
         }
+        if mode == ToolMode::Navigate {
+            return navigate::instructions(self.gateway.config());
+        }
         let ours = guidance::instructions(self.gateway.config(), mode, surface);
         if !self.starts_everything() {
             return ours;
@@ -116,7 +120,11 @@ impl Exposure {
             ToolMode::Direct => 0,
             ToolMode::Dynamic => dynamic::own(self.gateway.config()).len(),
             ToolMode::Activate => 1,
-            ToolMode::Proxy | ToolMode::Auto | ToolMode::Modular | ToolMode::Search => tools.len(),
+            ToolMode::Proxy
+            | ToolMode::Auto
+            | ToolMode::Modular
+            | ToolMode::Search
+            | ToolMode::Navigate => tools.len(),
         };
         if self.gateway.config().limits.max_result_bytes.is_some() {
             // Clients check results against it, and what was cut may not have what they look for.
@@ -138,6 +146,7 @@ impl Exposure {
             ToolMode::Proxy | ToolMode::Auto => proxy::tools(&self.gateway),
             ToolMode::Modular => modular::tools(&self.gateway),
             ToolMode::Search => search::tools(&self.gateway),
+            ToolMode::Navigate => navigate::tools(&self.gateway),
             ToolMode::Direct => direct::tools(&self.gateway),
             ToolMode::Activate => {
                 let active = active(surface, chosen);
@@ -250,7 +259,10 @@ impl Exposure {
 
     /// Whether the tools of those toolboxes are in the agent's list too.
     pub fn shows_tools(&self, surface: Surface) -> bool {
-        !matches!(self.mode(surface), ToolMode::Proxy | ToolMode::Modular | ToolMode::Search)
+        !matches!(
+            self.mode(surface),
+            ToolMode::Proxy | ToolMode::Modular | ToolMode::Search | ToolMode::Navigate
+        )
     }
 
     /// Whether what our own tools say of themselves tells of servers, and so changes with them.
@@ -328,6 +340,9 @@ impl Exposure {
                 }
                 _ => {}
             }
+        }
+        if self.mode == ToolMode::Navigate && request.name == navigate::EXECUTE_TASK {
+            return Box::pin(self.execute_task(request)).await;
         }
         let used = match request.name {
             search::SEARCH_TOOLS if self.offers_search() => {

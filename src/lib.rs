@@ -13,6 +13,7 @@ pub mod frontend;
 pub mod gateway;
 pub mod llm;
 pub mod name;
+pub mod navigator;
 pub mod observe;
 pub mod policy;
 pub mod raw;

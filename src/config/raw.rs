@@ -155,6 +155,8 @@ pub(super) enum RawToolMode {
     Modular,
     /// `search_tools` finds the tools that fit what is wanted, `use_tool` calls them.
     Search,
+    /// `execute_task` takes a task in words, finds the tool for it and calls it.
+    Navigate,
 }
 
 /// A named, described set of servers that is opened as one.
@@ -237,7 +239,7 @@ impl RawConfig {
 
 impl RawToolMode {
     /// Every mode.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Dynamic,
         Self::Proxy,
         Self::Direct,
@@ -245,6 +247,7 @@ impl RawToolMode {
         Self::Activate,
         Self::Modular,
         Self::Search,
+        Self::Navigate,
     ];
 
     /// What it is checked to.
@@ -257,6 +260,7 @@ impl RawToolMode {
             Self::Activate => ToolMode::Activate,
             Self::Modular => ToolMode::Modular,
             Self::Search => ToolMode::Search,
+            Self::Navigate => ToolMode::Navigate,
         }
     }
 

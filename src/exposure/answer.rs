@@ -98,6 +98,7 @@ fn where_tools_are(mode: ToolMode) -> &'static str {
         ToolMode::Direct => "The list of tools shows all there are.",
         ToolMode::Activate => "The description of toolman_activate shows all tools.",
         ToolMode::Search => "search_tools finds tools by what is wanted of them.",
+        ToolMode::Navigate => "execute_task finds the tool for a task.",
         ToolMode::Modular => "get-modular-tools shows all tools of a group.",
         ToolMode::Dynamic | ToolMode::Proxy | ToolMode::Auto => {
             "open_toolbox shows all tools of a toolbox."

@@ -10,13 +10,13 @@ use crate::exposure::budget::{first_that_fits, names_that_fit};
 use crate::name::ServerName;
 
 /// The most bytes of the instructions.
-const MAX_INSTRUCTIONS: usize = 2048;
-/// The most bytes of the description of `open_toolbox`.
-const MAX_DESCRIPTION: usize = 1024;
+pub(crate) const MAX_INSTRUCTIONS: usize = 2048;
+/// The most bytes of the description of `open_toolbox`, and of what else leads to all tools.
+pub(crate) const MAX_DESCRIPTION: usize = 1024;
 /// What the one client shows that shows least, in characters.
-const FIRST_GLANCE: usize = 250;
+pub(crate) const FIRST_GLANCE: usize = 250;
 /// How long the descriptions of toolboxes may be, step by step.
-const STEPS: [usize; 5] = [300, 160, 100, 60, 30];
+pub(crate) const STEPS: [usize; 5] = [300, 160, 100, 60, 30];
 
 /// The instructions: every toolbox with its description and its number of servers, and how to
 /// open one; at most 2,048 bytes.

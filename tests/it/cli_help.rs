@@ -14,6 +14,7 @@ fn every_command_has_help() {
         "list",
         "search",
         "call",
+        "run",
         "token",
         "explain",
         "policy",

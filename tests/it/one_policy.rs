@@ -31,12 +31,17 @@ use crate::one_policy::world::{Policy, World, world};
 /// How often two worlds are compared before they count as different.
 const TRIES: usize = 4;
 
-const MODES: [&str; 6] = ["dynamic", "proxy", "auto", "activate", "modular", "direct"];
+const MODES: [&str; 8] =
+    ["dynamic", "proxy", "auto", "activate", "modular", "direct", "search", "navigate"];
 
 /// How an agent is served, and what it tries.
 #[derive(Clone, Debug)]
 struct Attempt {
     mode: &'static str,
+    /// Whether `search_tools` is offered in the modes that do not have it.
+    is_searched: bool,
+    /// How `execute_task` looks for a tool.
+    strategy: &'static str,
     asker: Asker,
     probes: Vec<Probe>,
 }
@@ -52,8 +57,15 @@ fn attempt() -> impl Strategy<Value = Attempt> {
         client: client.to_owned(),
         toolbox: toolbox.map(str::to_owned),
     });
-    let parts = (select(MODES.to_vec()), asker, vec(probe(), 0..24));
-    parts.prop_map(|(mode, asker, probes)| Attempt { mode, asker, probes })
+    let strategies = select(vec!["hierarchy", "retrieve"]);
+    let parts = (select(MODES.to_vec()), any::<bool>(), strategies, asker, vec(probe(), 0..24));
+    parts.prop_map(|(mode, is_searched, strategy, asker, probes)| Attempt {
+        mode,
+        is_searched,
+        strategy,
+        asker,
+        probes,
+    })
 }
 
 impl Attempt {
@@ -74,7 +86,10 @@ fn served(
     requests: &[(String, Value)],
 ) -> Result<(Vec<Value>, Vec<String>), TestCaseError> {
     servers.serve(world);
-    let config = checked(&world.config(attempt.mode, &address.to_string()));
+    let mut config = world.config(attempt.mode, &address.to_string());
+    config["search"] = attempt.is_searched.into();
+    config["navigator"] = json!({"strategy": attempt.strategy});
+    let config = checked(&config);
     // Such as one that gives two tools the same name.
     let config = config.ok_or_else(|| TestCaseError::reject("no good configuration"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

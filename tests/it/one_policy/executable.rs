@@ -74,6 +74,9 @@ fn requests() -> Vec<(&'static str, Value)> {
         requests
             .push(call("open_toolbox", json!({"toolbox": toolbox, "tools": ["read", "secret"]})));
         requests.push(call("get-modular-tools", json!({"group": toolbox})));
+        requests.push(call("search_tools", json!({"queries": [format!("{toolbox} secret")]})));
+        let within = json!({"queries": ["read or drop"], "toolbox": toolbox, "detail": "full"});
+        requests.push(call("search_tools", within));
     }
     for (toolbox, server, tool) in [
         ("desk", "one", "read"),
@@ -95,6 +98,8 @@ fn requests() -> Vec<(&'static str, Value)> {
             .push(call("call-modular-tool", json!({"group": toolbox, "name": tool, "args": {}})));
         requests.push(call("toolman_activate", json!({"tools_on": [format!("{toolbox}_{tool}")]})));
         requests.push(call(&format!("{toolbox}_{tool}"), json!({})));
+        let task = json!({"task": format!("{tool} with {toolbox}"), "arguments": {}});
+        requests.push(call("execute_task", task));
     }
     requests.push(call("toolman_activate", json!({"list": "*"})));
     for uri in

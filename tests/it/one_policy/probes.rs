@@ -20,13 +20,24 @@ pub(crate) fn probe() -> impl Strategy<Value = Probe> {
     parts.prop_map(|(kind, place, thing, twist)| Probe { kind, place, thing, twist })
 }
 
-const KINDS: usize = 24;
+const KINDS: usize = 29;
 
 /// What an agent asks for first and last: all its lists.
 pub(crate) const LISTS: [&str; 4] =
     ["tools/list", "resources/list", "resources/templates/list", "prompts/list"];
 
 impl Probe {
+    /// A few words about a tool.
+    fn words(&self, tool: &str, place: &str) -> String {
+        match self.twist.index(5) {
+            0 => tool.to_owned(),
+            1 => format!("{place}: {tool} a note"),
+            2 => format!("What is {place} for?"),
+            3 => "read or write all of it".to_owned(),
+            _ => format!("{} {place}", tool.replace('_', " ")),
+        }
+    }
+
     /// The request, about this world.
     pub(crate) fn request(&self, world: &World) -> (String, Value) {
         let places = world.toolboxes.iter();
@@ -110,6 +121,14 @@ impl Probe {
             }
             21 => call(&format!("{at}:{tool}"), arguments),
             22 => call("use_tool", json!({"tool": format!("{at}:{tool}"), "arguments": arguments})),
+            23 => call("search_tools", json!({"queries": [tool, of, at], "limit": 20})),
+            24 => call("search_tools", json!({"query": tool, "toolbox": of, "detail": "full"})),
+            25 => call("search_tools", json!({"query": "read everything", "server": at})),
+            26 => call("execute_task", json!({"task": self.words(&tool, of)})),
+            27 => {
+                let task = self.words(&tool, at);
+                call("execute_task", json!({"task": task, "arguments": arguments}))
+            }
             _ => match self.twist.index(5) {
                 0 => ask("resources/subscribe", json!({"uri": full_uri()})),
                 1 => ask("tasks/get", json!({"taskId": "1"})),

@@ -1,0 +1,167 @@
+//! `run`: one task, each step shown as it is taken.
+
+use std::process::ExitCode;
+
+use serde::Deserialize;
+
+use crate::backend::events;
+use crate::catalog::shorten;
+use crate::cli::call::Content;
+use crate::cli::error::Error;
+use crate::cli::{Global, print, with_recording_gateway};
+use crate::gateway::{Caller, Gateway, Origin, Presence};
+use crate::navigator::{self, Came, Choice, Done, Failure, Kind, Step, Task};
+use crate::raw::Raw;
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench run \"what time is it\"
+  mcp-workbench run \"keep a note\" '{\"title\": \"milk\", \"text\": \"2 l\"}'
+  mcp-workbench run --dry-run --explain \"delete the note about milk\"
+  mcp-workbench run \"what time is it\" --json | jq .result";
+
+/// How many events may wait that nobody looks at.
+const EVENTS: usize = 64;
+/// The most characters of what an option says of itself.
+const MAX_ABOUT: usize = 80;
+
+/// Do one task with the tool that fits it
+///
+/// Finds the tool the way `execute_task` does, in whatever mode the file has, calls it and prints
+/// what it answers. Each step is shown on standard error as it is taken.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The task, in words
+    task: String,
+    /// Arguments of the tool that are known, a JSON object [default: none]
+    arguments: Option<String>,
+    /// Stop before the tool is called, and show with what it would be
+    #[arg(long)]
+    dry_run: bool,
+    /// Show what there was to choose from, with scores
+    #[arg(long)]
+    explain: bool,
+    /// Print the answer as `execute_task` gives it
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does the task; fails where it or the way to its tool does.
+pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+    if args.task.trim().is_empty() {
+        return Err(Error::wrong("the task is empty"));
+    }
+    let arguments = args.arguments.as_deref().map(read).transpose()?;
+    let config = global.read()?.map_err(Error::config)?.config;
+    let caller = global.caller();
+    let task =
+        Task { words: &args.task, arguments: arguments.as_ref(), is_rehearsal: args.dry_run };
+    let done = with_recording_gateway(global, config, async |gateway| {
+        navigate(gateway, &caller, task, args.explain).await
+    })?;
+    report(&done, args)
+}
+
+/// The arguments, alone or among what `execute_task` takes.
+fn read(given: &str) -> Result<Raw, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Whole {
+        arguments: Raw,
+    }
+
+    let hint = "write an object in single quotes: '{\"name\": \"value\"}'";
+    let arguments = match serde_json::from_str(given) {
+        Ok(Whole { arguments }) => arguments,
+        Err(_) => serde_json::from_str(given).map_err(|error| {
+            Error::usage("what follows the task cannot be read".to_owned(), &error).hint(hint)
+        })?,
+    };
+    if arguments.members().is_none() {
+        return Err(Error::wrong("what follows the task is no object").hint(hint));
+    }
+    Ok(arguments)
+}
+
+async fn navigate(gateway: &Gateway, caller: &Caller, task: Task<'_>, explains: bool) -> Done {
+    let (sender, mut heard) = events::channel(EVENTS);
+    let nobody = Presence::new(None);
+    let origin = Origin { caller, events: Some(&sender), ..Origin::nobody(&nobody) };
+    let show = |step: &Step<'_>| show(step, explains);
+    let navigating = navigator::navigate(gateway, origin, task, &show);
+    tokio::pin!(navigating);
+    loop {
+        tokio::select! {
+            done = &mut navigating => return done,
+            // Nobody is asked here, and a question that is dropped is declined.
+            Some(_) = heard.recv() => {}
+        }
+    }
+}
+
+fn show(step: &Step<'_>, explains: bool) {
+    if let (Step::Chosen { options, chosen, .. }, true) = (step, explains) {
+        let width = options.iter().map(|option| option.name.chars().count()).max().unwrap_or(0);
+        for option in *options {
+            print::note(&line(option, *chosen == Some(&option.name), width));
+        }
+    }
+    print::note(&step.text());
+    if let (Step::Execution { id, arguments, .. }, true) = (step, explains) {
+        let arguments = arguments.map_or("{}".into(), Raw::as_str);
+        print::note(&format!("  {id} {arguments}"));
+    }
+}
+
+/// An option as a line: whether it was chosen, its score, its name, what is said of it.
+fn line(option: &Choice, is_chosen: bool, width: usize) -> String {
+    let mark = if is_chosen { '*' } else { ' ' };
+    let score = option.score.map_or("     ".to_owned(), |score| format!("{score:.3}"));
+    let about = shorten(&option.about, MAX_ABOUT);
+    format!("{mark} {score}  {:width$}  {about}", option.name).trim_end().to_owned()
+}
+
+fn report(done: &Done, args: &Args) -> Result<ExitCode, Error> {
+    if args.json {
+        print::bytes(navigator::shape(done).as_bytes())?;
+        let has_failed = matches!(done.came, Came::Failed(_));
+        return Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+    }
+    match &done.came {
+        Came::Result(result) => print::data(&Content::read(result).text)?,
+        Came::Rehearsed(arguments) => {
+            let tool = done.tool.as_ref().map_or_else(String::new, |used| used.id.to_string());
+            let arguments = arguments.as_ref().map_or("{}".into(), Raw::as_str);
+            print::data(&format!("would call {tool} with {arguments}"))?;
+        }
+        Came::Failed(failure) => return Err(explain(done, failure)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explain(done: &Done, failure: &Failure) -> Error {
+    let kind = failure.kind.as_str();
+    let error = match &done.tool {
+        Some(used) => Error::failed(format!("the task was not done with {}: {kind}", used.word)),
+        None => Error::failed(format!("the task was not done: {kind}")),
+    };
+    let error = error.because(&failure.message);
+    let error = failure.parameters.iter().fold(error, |error, parameter| {
+        let about = parameter.description.as_deref().unwrap_or_default();
+        error.because(format!("{}: {}  {about}", parameter.name, parameter.kind).trim_end())
+    });
+    let error = failure.context.iter().fold(error, |error, context| error.because(context));
+    error.hint(suggestion(failure))
+}
+
+/// What to do about it. What a person lacks is written behind the task, where a model has a member
+/// for it.
+fn suggestion(failure: &Failure) -> String {
+    if failure.kind != Kind::MissingParameters || failure.parameters.is_empty() {
+        return failure.suggestion.clone();
+    }
+    let names = failure.parameters.iter().map(|parameter| format!("{:?}: …", parameter.name));
+    let names = names.collect::<Vec<_>>().join(", ");
+    format!("write them behind the task, with what you have given: '{{{names}}}'")
+}

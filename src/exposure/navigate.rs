@@ -1,0 +1,283 @@
+//! `navigate`: one tool takes a task in words, finds the tool for it and calls it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::json;
+
+use crate::backend::Outcome;
+use crate::catalog::shorten;
+use crate::config::Config;
+use crate::exposure::budget::{first_that_fits, names_that_fit};
+use crate::exposure::guidance::{FIRST_GLANCE, MAX_DESCRIPTION, MAX_INSTRUCTIONS, STEPS, fold};
+use crate::exposure::{Exposure, Reply, Request, meta};
+use crate::gateway::{Event, Gateway};
+use crate::navigator::{self, Came, Done, Failure, Step, Task};
+use crate::raw::Raw;
+
+/// The one tool.
+pub(crate) const EXECUTE_TASK: &str = "execute_task";
+
+/// What the task may be called besides.
+const TASK: [&str; 5] = ["task", "query", "instruction", "prompt", "description"];
+
+/// `execute_task`, always.
+pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
+    vec![Raw::encode(&json!({
+        "name": EXECUTE_TASK,
+        "title": "Execute a Task",
+        "description": description(gateway.config()),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "task": {
+                    "type": "string",
+                    "description": "What is to be done, in plain words of any language, with all \
+                                    that is needed for it: names, numbers, texts",
+                },
+                "arguments": {
+                    "type": "object",
+                    "description": "Arguments of the tool that are known already, such as those \
+                                    that an answer before has asked for",
+                },
+            },
+            "required": ["task"],
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                "success": {"type": "boolean"},
+                "tool_used": {"type": "string", "description": "<service>.<tool>"},
+                "result": {"description": "What the tool answered"},
+                "error": {
+                    "type": "object",
+                    "properties": {
+                        "type": {"type": "string"},
+                        "message": {"type": "string"},
+                        "suggestion": {"type": "string"},
+                        "context": {"type": "string"},
+                        "parameters": {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "properties": {
+                                    "name": {"type": "string"},
+                                    "type": {"type": "string"},
+                                    "description": {"type": "string"},
+                                },
+                                "required": ["name", "type", "description"],
+                            },
+                        },
+                    },
+                    "required": ["type", "message", "suggestion"],
+                },
+            },
+            "required": ["success"],
+        },
+        "annotations": {
+            "readOnlyHint": false,
+            "destructiveHint": true,
+            "idempotentHint": false,
+            "openWorldHint": true,
+        },
+    }))]
+}
+
+/// What a model is told before its first call, at most 2,048 bytes.
+pub(crate) fn instructions(config: &Config) -> String {
+    let what = what_there_is(config);
+    let head = if what.is_empty() {
+        "No tools are configured.".to_owned()
+    } else {
+        let names = what.iter().map(|(name, _)| *name);
+        match names_that_fit(FIRST_GLANCE - "Tools for: , and 1,000,000 more.".len(), names) {
+            (names, 0) => format!("Tools for: {names}."),
+            (names, more) => format!("Tools for: {names}, and {more} more."),
+        }
+    };
+    let usage = "Call execute_task {\"task\": \"<what is to be done>\"} for one thing at a time: it \
+                 finds the tool, calls it and returns its result. Where it lacks something, it says \
+                 what; call it again with that in \"arguments\".";
+    let versions = STEPS.iter().map(|max| format!("{head}\n{usage}\n{}", lines(&what, *max)));
+    first_that_fits(MAX_INSTRUCTIONS, versions.chain([format!("{head}\n{usage}")]))
+}
+
+/// The same in short, for clients that never ask for instructions.
+fn description(config: &Config) -> String {
+    let purpose = "Does a task with one of many tools: finds the tool that fits, calls it and \
+                   returns its result. Say one thing at a time, in any language, with all that is \
+                   needed for it. If something is missing, the answer says what: call again with it \
+                   in `arguments`.";
+    let what = what_there_is(config);
+    let with_descriptions =
+        STEPS.iter().map(|max| format!("{purpose} There are tools for:{}", lines(&what, *max)));
+    let room =
+        MAX_DESCRIPTION - purpose.len() - " There are tools for: , and 1,000,000 more.".len();
+    let names = match names_that_fit(room, what.iter().map(|(name, _)| *name)) {
+        (names, 0) => format!("{purpose} There are tools for: {names}."),
+        (names, more) => format!("{purpose} There are tools for: {names}, and {more} more."),
+    };
+    first_that_fits(MAX_DESCRIPTION, with_descriptions.chain([names]))
+}
+
+/// Categories with what is said of them: the toolboxes.
+fn what_there_is(config: &Config) -> Vec<(&str, &str)> {
+    let toolboxes = config.toolboxes.iter();
+    toolboxes.map(|toolbox| (toolbox.name.as_str(), &*toolbox.description)).collect()
+}
+
+fn lines(what: &[(&str, &str)], max: usize) -> String {
+    let line = |(name, about): &(&str, &str)| match shorten(&fold(about), max) {
+        about if about.is_empty() => format!("\n- {name}"),
+        about => format!("\n- {name}: {about}"),
+    };
+    what.iter().map(line).collect()
+}
+
+/// A call of `execute_task`.
+#[derive(Debug, PartialEq, Eq)]
+struct ExecuteTask {
+    task: String,
+    arguments: Option<Raw>,
+}
+
+impl ExecuteTask {
+    /// Understands what models write: the task by other names, or alone as a text; arguments that
+    /// are missing, `null`, or an object written as a string.
+    fn parse(arguments: Option<&Raw>) -> Result<Self, &'static str> {
+        let given = meta::unquoted(arguments).ok_or("there is no task")?;
+        if let Some(task) = given.text() {
+            return Self::checked(task.into_owned(), None);
+        }
+        let task = TASK.iter().find_map(|key| given.member(key)).ok_or("there is no task")?;
+        let task = task.text().ok_or("the task is no text")?.into_owned();
+        let arguments = meta::unquoted(given.member("arguments").as_ref());
+        Self::checked(task, arguments)
+    }
+
+    fn checked(task: String, arguments: Option<Raw>) -> Result<Self, &'static str> {
+        if task.trim().is_empty() {
+            return Err("the task is empty");
+        }
+        if arguments.as_ref().is_some_and(|arguments| arguments.members().is_none()) {
+            return Err("`arguments` are no object");
+        }
+        Ok(Self { task, arguments })
+    }
+}
+
+impl Exposure {
+    pub(crate) async fn execute_task(&self, request: Request<'_>) -> Reply {
+        let wanted = match ExecuteTask::parse(request.arguments) {
+            Ok(wanted) => wanted,
+            Err(why) => {
+                let came = Came::Failed(Failure::invalid_task(why));
+                let answer = navigator::answer(&Done { tool: None, came });
+                return Reply::plain(Outcome::Result(answer));
+            }
+        };
+        let task =
+            Task { words: &wanted.task, arguments: wanted.arguments.as_ref(), is_rehearsal: false };
+        let origin = request.origin;
+        let told = AtomicU32::new(0);
+        let heard = |step: &Step<'_>| {
+            let Some(events) = origin.progress() else { return };
+            // The call's own progress is yet to come under the same token, and may only rise.
+            let number = told.fetch_add(1, Ordering::Relaxed) + 1;
+            let params = json!({
+                "progress": f64::from(number) * f64::EPSILON / 1024.0,
+                "message": step.text(),
+            });
+            // An agent that is slow to take them misses a step.
+            drop(events.offer(Event::Progress(Raw::encode(&params))));
+        };
+        let done = Box::pin(navigator::navigate(&self.gateway, origin, task, &heard)).await;
+        let Done { tool, came } = done;
+        let came = match (&tool, came) {
+            (Some(used), Came::Result(result)) => {
+                match self.with_addresses(&used.id.place(), Outcome::Result(result)) {
+                    Outcome::Result(result) => Came::Result(result),
+                    Outcome::Error(_) => Came::Result(Raw::encode(&json!({}))),
+                }
+            }
+            (_, came) => came,
+        };
+        let done = Done { tool, came };
+        let of = done.tool.as_ref().map_or(EXECUTE_TASK, |used| used.id.tool.as_str());
+        let answer = Outcome::Result(navigator::answer(&done));
+        Reply::plain(self.gateway.hand_out(of, answer, origin))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn parsed(arguments: &Value) -> Result<(String, Option<String>), &'static str> {
+        let arguments = (!arguments.is_null()).then(|| Raw::encode(arguments));
+        let parsed = ExecuteTask::parse(arguments.as_ref())?;
+        Ok((parsed.task, parsed.arguments.map(|arguments| arguments.as_str().into_owned())))
+    }
+
+    #[test]
+    fn every_way_in_which_models_write_it_is_understood() {
+        let task = || "do it".to_owned();
+        let given = || Some(r#"{"a":1}"#.to_owned());
+        for (arguments, expected) in [
+            (json!({"task": "do it"}), (task(), None)),
+            (json!({"query": "do it"}), (task(), None)),
+            (json!("do it"), (task(), None)),
+            (json!(r#"{"task": "do it"}"#), (task(), None)),
+            (json!({"task": "do it", "arguments": {"a": 1}}), (task(), given())),
+            (json!({"task": "do it", "arguments": r#"{"a":1}"#}), (task(), given())),
+            (json!({"task": "do it", "arguments": null}), (task(), None)),
+            (json!({"task": "do it", "arguments": ""}), (task(), None)),
+        ] {
+            assert_eq!(parsed(&arguments), Ok(expected), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_task_is_explained() {
+        for (arguments, expected) in [
+            (json!(null), "there is no task"),
+            (json!({}), "there is no task"),
+            (json!({"task": " "}), "the task is empty"),
+            (json!({"task": 7}), "the task is no text"),
+            (json!({"task": "do it", "arguments": [1]}), "`arguments` are no object"),
+        ] {
+            assert_eq!(parsed(&arguments), Err(expected), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn what_a_model_reads_is_bounded_however_much_there_is() {
+        let names: Vec<String> = (0..500).map(|n| format!("category-number-{n}")).collect();
+        let about = "Says at length what it is for. ".repeat(20);
+        for count in [0, 1, 8, 40, 500] {
+            let config = Config {
+                toolboxes: names[..count].iter().map(|name| toolbox(name, &about)).collect(),
+                ..Config::default()
+            };
+            let (instructions, description) = (instructions(&config), description(&config));
+            assert!(instructions.len() <= 2048, "{count}: {}", instructions.len());
+            assert!(description.len() <= 1024, "{count}: {}", description.len());
+            if count == 8 {
+                let glance = &instructions[..250];
+                assert!(names[..8].iter().all(|name| glance.contains(name.as_str())), "{glance}");
+                assert!(description.contains("\n- category-number-7: Says"), "{description}");
+            }
+        }
+    }
+
+    fn toolbox(name: &str, description: &str) -> crate::config::ToolboxConfig {
+        crate::config::ToolboxConfig {
+            name: crate::name::ToolboxName::new(name),
+            description: description.to_owned(),
+            namespace: name.to_owned(),
+            servers: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The navigator: from a task in words to the tool for it, and to its result.
+//!
+//! *Theory of operation.* A task takes steps: category, service, tool, parameters, execution. What
+//! there is to choose from comes of a [`tree`], which has nothing that the agent may not know of,
+//! and who chooses is a [`Chooser`]: a language model behind an endpoint, the agent's own, or the
+//! ranker. What a chooser says is taken for nothing but one of the options it was given
+//! ([`asking`]). [`walk`] finds the tool, [`filling`] its arguments, and [`executing`] has it called
+//! in the one way in which all tools are called. Nothing is kept between two tasks.
+
+mod answer;
+mod asking;
+mod budget;
+mod chooser;
+mod executing;
+mod failure;
+mod filling;
+pub mod model;
+mod prompts;
+mod ranker;
+pub mod sampling;
+mod step;
+mod tree;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+use tokio::time::Instant;
+
+use crate::config::{BudgetConfig, ChooserKind, Strategy};
+use crate::gateway::{CallError, Gateway, Origin};
+use crate::name::ToolId;
+use crate::navigator::asking::Asker;
+use crate::navigator::filling::Filling;
+use crate::navigator::model::ModelChooser;
+use crate::navigator::ranker::Ranker;
+use crate::navigator::sampling::SamplingChooser;
+use crate::navigator::tree::Toolboxes;
+use crate::navigator::walk::Walk;
+use crate::raw::Raw;
+
+pub use answer::{answer, shape};
+pub use budget::Budget;
+pub use chooser::{Choice, Chooser, Choosing, Level, Question, Unable, Wanted};
+pub use failure::{Failure, Kind};
+pub use step::{Hear, Step};
+pub use tree::{Category, Service, Tool, Tree};
+
+/// A task.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    /// What is to be done, in the agent's words.
+    pub words: &'a str,
+    /// What the agent has given of the tool's arguments: an object.
+    pub arguments: Option<&'a Raw>,
+    /// Whether it is to end before anything is called.
+    pub is_rehearsal: bool,
+}
+
+/// What came of a task.
+#[derive(Debug)]
+pub struct Done {
+    /// The tool that was found, if one was.
+    pub tool: Option<Used>,
+    /// What came of it.
+    pub came: Came,
+}
+
+/// The tool for a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// Which one.
+    pub id: ToolId,
+    /// What an agent is told that it is: its service and its name.
+    pub word: String,
+}
+
+/// What came of a tool.
+#[derive(Debug)]
+pub enum Came {
+    /// Its result, as its server wrote it.
+    Result(Raw),
+    /// It was not called, or failed.
+    Failed(Failure),
+    /// It would be called with these arguments.
+    Rehearsed(Option<Raw>),
+}
+
+impl Done {
+    fn failed(tool: Option<&Tool>, failure: Failure) -> Self {
+        Self { tool: tool.map(Tool::used), came: Came::Failed(failure) }
+    }
+}
+
+/// Does a task: finds the tool for it, and calls it. Dropping the future gives it up, and cancels
+/// the call.
+pub async fn navigate(
+    gateway: &Gateway,
+    origin: Origin<'_>,
+    task: Task<'_>,
+    heard: &Hear<'_>,
+) -> Done {
+    gateway.recalled().await;
+    // What is started to see what it has is no progress of the tool that is called in the end.
+    let quiet = Origin { wants_progress: false, ..origin };
+    on(&Toolboxes::new(gateway, quiet, heard), gateway, origin, task, heard).await
+}
+
+async fn on<T: Tree>(
+    tree: &T,
+    gateway: &Gateway,
+    origin: Origin<'_>,
+    task: Task<'_>,
+    heard: &Hear<'_>,
+) -> Done {
+    let config = &gateway.config().navigator;
+    let budget = Budget::new(&config.budget);
+    let chooser = chooser_for(config.chooser(), gateway, origin, &budget);
+    let asker = Asker::new(task.words, &*chooser, &budget, heard);
+    let found = Walk::new(tree, &asker, heard).find(config.strategy()).await;
+    let mut tool = match found {
+        Ok(tool) => tool,
+        Err(failure) => return Done::failed(None, failure),
+    };
+    let mut filling = Filling::new(task.arguments);
+    loop {
+        let arguments = match filling.next(&tool, &asker, heard).await {
+            Ok(arguments) => arguments,
+            Err(failure) => return Done::failed(Some(&tool), failure),
+        };
+        if task.is_rehearsal {
+            return Done { tool: Some(tool.used()), came: Came::Rehearsed(arguments) };
+        }
+        heard(&Step::Execution { tool: &tool.word(), id: &tool.id, arguments: arguments.as_ref() });
+        let began = Instant::now();
+        let called = executing::call(gateway, origin, &tool, arguments.as_ref(), &budget, heard);
+        let called = Box::pin(called).await;
+        budget.give_back(began.elapsed());
+        if let Err(CallError::BadArguments { mismatches, .. }) = &called {
+            // Nothing was sent. What was said of the tool may be older than its server.
+            if let Some(now) = executing::as_listed(gateway, &tool) {
+                tool.definition = now;
+            }
+            filling.did_not_fit(mismatches);
+            continue;
+        }
+        let came = match executing::judge(called, &tool, arguments.as_ref()) {
+            Came::Failed(failure) if failure.kind == Kind::ToolExecutionError => {
+                let others = walk::others(tree, task.words, &tool).await;
+                Came::Failed(failure.or_else(&others))
+            }
+            came => came,
+        };
+        return Done { tool: Some(tool.used()), came };
+    }
+}
+
+/// The tool that the ranker picks for a task, with nobody to ask and nothing called: what
+/// `just eval` measures of it.
+pub async fn pick(tree: &impl Tree, task: &str, strategy: Strategy) -> Result<Tool, Failure> {
+    let budget = Budget::new(&BudgetConfig::default());
+    let heard = |_: &Step<'_>| {};
+    let asker = Asker::new(task, &Ranker, &budget, &heard);
+    Walk::new(tree, &asker, &heard).find(strategy).await
+}
+
+/// Who chooses: what the configuration wants, and the ranker where that cannot be had.
+fn chooser_for<'a>(
+    kind: ChooserKind,
+    gateway: &'a Gateway,
+    origin: Origin<'a>,
+    budget: &'a Budget,
+) -> Box<dyn Chooser + 'a> {
+    // Steps are told as they are taken; what a model takes is no progress of them.
+    let origin = Origin { wants_progress: false, ..origin };
+    match kind {
+        ChooserKind::Llm => Box::new(ModelChooser::new(gateway, origin, budget)),
+        // A client that cannot be asked says so, and the ranker chooses.
+        ChooserKind::Sampling => Box::new(SamplingChooser::new(gateway, origin, budget)),
+        ChooserKind::Ranker => Box::new(Ranker),
+    }
+}

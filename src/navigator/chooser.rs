@@ -1,0 +1,115 @@
+//! Who chooses: one small interface.
+
+use std::fmt;
+use std::pin::Pin;
+
+use crate::llm;
+use crate::raw::Raw;
+
+/// What comes of asking a chooser.
+pub type Choosing<'a, T> = Pin<Box<dyn Future<Output = Result<T, Unable>> + Send + 'a>>;
+
+/// Who chooses among options, and finds a tool's arguments in a task.
+pub trait Chooser: Send + Sync {
+    /// A word for it: `llm`, `sampling` or `ranker`.
+    fn name(&self) -> &'static str;
+
+    /// Which of the options the task wants, by its place among them; none if no one fits, where
+    /// that may be said.
+    fn choose<'a>(&'a self, question: Question<'a>) -> Choosing<'a, Option<usize>>;
+
+    /// Whether more options may help where no one fits, or fewer on a step.
+    fn is_helped_by_others(&self) -> bool {
+        true
+    }
+
+    /// The arguments of a tool as the task has them: a JSON object, which nobody has checked.
+    fn arguments<'a>(&'a self, wanted: Wanted<'a>) -> Choosing<'a, Raw>;
+}
+
+/// What is chosen on a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// A category of services.
+    Category,
+    /// A service of a category.
+    Service,
+    /// A tool, of one service or of several.
+    Tool,
+}
+
+impl Level {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Category => "category",
+            Self::Service => "service",
+            Self::Tool => "tool",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One option.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// What it is called; that of a tool as its service calls it, with the service's name before
+    /// it where there are several.
+    pub name: String,
+    /// What is said of it, in a sentence or a signature.
+    pub about: String,
+    /// How well the ranker thinks that it fits, where it was asked.
+    pub score: Option<f32>,
+}
+
+/// What a chooser is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The task, in the agent's words.
+    pub task: &'a str,
+    /// What is chosen.
+    pub level: Level,
+    /// What has been chosen before it, from the top.
+    pub path: &'a [String],
+    /// What there is to choose from; never empty.
+    pub options: &'a [Choice],
+    /// Whether it may be said that no one fits.
+    pub may_be_none: bool,
+    /// What was wrong about the last answer, if this is asked again.
+    pub hint: Option<&'a str>,
+}
+
+/// Arguments that are wanted of a chooser.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The task, in the agent's words.
+    pub task: &'a str,
+    /// The tool's name.
+    pub tool: &'a str,
+    /// What it does.
+    pub description: &'a str,
+    /// The JSON Schema of its arguments.
+    pub schema: &'a Raw,
+    /// What the agent has given already: an object that the answer is to contain.
+    pub given: Option<&'a Raw>,
+    /// What was wrong about the last answer, if this is asked again.
+    pub hint: Option<&'a str>,
+}
+
+/// Why a chooser has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unable {
+    /// What it said is not one of the options, or no object; it may be asked again.
+    Nonsense(String),
+    /// So much of the budget is spent: time, requests or tokens.
+    Spent(&'static str),
+    /// The endpoint does not answer, or not so that it could be used.
+    Endpoint(llm::Failure),
+    /// The agent's client does not let its model answer.
+    Client(String),
+}

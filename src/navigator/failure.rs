@@ -1,0 +1,223 @@
+//! Why a task was not done: one word for a program, a message and a suggestion for a model. Every
+//! text is bounded.
+
+use crate::catalog::schema::{Mismatch, Parameter};
+use crate::catalog::shorten;
+use crate::llm;
+use crate::raw::Raw;
+
+/// The most characters of a message; what a tool says for longer comes beside it as a whole.
+const MAX_MESSAGE: usize = 2000;
+/// The most characters of a suggestion.
+const MAX_SUGGESTION: usize = 800;
+/// The most characters of what was called.
+const MAX_CONTEXT: usize = 500;
+/// The most parameters that are asked for at once, and how much is said of each.
+const MAX_PARAMETERS: usize = 20;
+const MAX_DESCRIPTION: usize = 300;
+/// The most characters of names in a suggestion.
+const MAX_NAMES: usize = 400;
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The task cannot be read.
+    InvalidTask,
+    /// No tool fits the task.
+    NoMatchingTool,
+    /// Who chooses has named no option, however often.
+    InvalidChoice,
+    /// The tool needs more than the task says.
+    MissingParameters,
+    /// The arguments are not what the tool takes.
+    InvalidArguments,
+    /// The tool's server cannot be started or reached. Nothing was sent to it.
+    ServerUnavailable,
+    /// The tool's server was called and has not answered, so that it may have done something.
+    NoAnswer,
+    /// The tool was called and failed.
+    ToolExecutionError,
+    /// The tool was not called, because this call is not allowed.
+    Refused,
+    /// Choosing would have cost more than it may.
+    BudgetExhausted,
+    /// The model that chooses cannot be had.
+    LlmError,
+    /// The file of a tool cannot be read.
+    CatalogError,
+}
+
+impl Kind {
+    /// Every one.
+    pub const ALL: [Self; 12] = [
+        Self::InvalidTask,
+        Self::NoMatchingTool,
+        Self::InvalidChoice,
+        Self::MissingParameters,
+        Self::InvalidArguments,
+        Self::ServerUnavailable,
+        Self::NoAnswer,
+        Self::ToolExecutionError,
+        Self::Refused,
+        Self::BudgetExhausted,
+        Self::LlmError,
+        Self::CatalogError,
+    ];
+
+    /// The word for it, which stays.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidTask => "invalid_task",
+            Self::NoMatchingTool => "no_matching_tool",
+            Self::InvalidChoice => "invalid_choice",
+            Self::MissingParameters => "missing_parameters",
+            Self::InvalidArguments => "invalid_arguments",
+            Self::ServerUnavailable => "server_unavailable",
+            Self::NoAnswer => "no_answer",
+            Self::ToolExecutionError => "tool_execution_error",
+            Self::Refused => "refused",
+            Self::BudgetExhausted => "budget_exhausted",
+            Self::LlmError => "llm_error",
+            Self::CatalogError => "catalog_error",
+        }
+    }
+}
+
+/// Why a task was not done.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What kind it is.
+    pub kind: Kind,
+    /// What happened.
+    pub message: String,
+    /// What to do about it.
+    pub suggestion: String,
+    /// What the tool lacks.
+    pub parameters: Vec<Parameter>,
+    /// What was called, or would have been.
+    pub context: Option<String>,
+    /// What the tool answered, as its server wrote it.
+    pub result: Option<Box<Raw>>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: &str, suggestion: &str) -> Self {
+        Self {
+            kind,
+            message: shorten(message.trim(), MAX_MESSAGE),
+            suggestion: shorten(suggestion, MAX_SUGGESTION),
+            parameters: Vec::new(),
+            context: None,
+            result: None,
+        }
+    }
+
+    /// The task cannot be read.
+    pub fn invalid_task(why: &str) -> Self {
+        let suggestion = "call execute_task with {\"task\": \"<what is to be done>\"}, and where \
+                          wanted \"arguments\": {…}";
+        Self::new(Kind::InvalidTask, why, suggestion)
+    }
+
+    /// No option of this kind fits, of which there are these.
+    pub(crate) fn no_match(what: &str, there_are: &[&str]) -> Self {
+        let message = format!("no {what} fits the task");
+        let suggestion = if there_are.is_empty() {
+            "do it without a tool: there is none".to_owned()
+        } else {
+            format!(
+                "say it again with the words of a service, what is to be done and to what, one \
+                 thing at a time. There are: {}",
+                shorten(&there_are.join(", "), MAX_NAMES)
+            )
+        };
+        Self::new(Kind::NoMatchingTool, &message, &suggestion)
+    }
+
+    /// No tool fits well enough to be called; these are the nearest.
+    pub(crate) fn unsure(nearest: &[&str]) -> Self {
+        let message = "no tool fits the task so well that it was called";
+        let suggestion = format!(
+            "if it is one of these, name it in the task; else say it in other words (service, \
+             verb, object, in English), one thing at a time. The nearest are: {}",
+            shorten(&nearest.join(", "), MAX_NAMES)
+        );
+        Self::new(Kind::NoMatchingTool, message, &suggestion)
+    }
+
+    /// Who chooses has named no option.
+    pub(crate) fn invalid_choice(what: &str, by: &str, why: &str) -> Self {
+        let message =
+            format!("{by} was asked for a {what} and has named none of the options: {why}");
+        let suggestion = "say the task in other words, one thing at a time";
+        Self::new(Kind::InvalidChoice, &message, suggestion)
+    }
+
+    /// The tool lacks these; `known` is what there is.
+    pub(crate) fn missing(tool: &str, lacking: Vec<Parameter>, known: Option<&Raw>) -> Self {
+        let names: Vec<_> = lacking.iter().map(|p| format!("`{}`", p.name)).collect();
+        let message = format!("`{tool}` needs {}", shorten(&names.join(", "), MAX_NAMES));
+        let suggestion = "call execute_task again with the same task and with these in \
+                          `arguments`, beside those that are known";
+        let parameters = lacking.into_iter().take(MAX_PARAMETERS).map(|parameter| Parameter {
+            description: parameter.description.map(|text| shorten(&text, MAX_DESCRIPTION)),
+            kind: shorten(&parameter.kind, MAX_DESCRIPTION),
+            ..parameter
+        });
+        let failure = Self::new(Kind::MissingParameters, &message, suggestion);
+        let context = known.map(|known| format!("known so far: {}", known.as_str()));
+        Self { parameters: parameters.collect(), ..failure }.within(context)
+    }
+
+    /// The arguments are not what the tool takes.
+    pub(crate) fn invalid_arguments(
+        tool: &str,
+        mismatches: &[Mismatch],
+        with: Option<&Raw>,
+    ) -> Self {
+        let what: Vec<_> = mismatches.iter().map(|mismatch| format!("- {mismatch}")).collect();
+        let message = format!("the arguments do not fit `{tool}`:\n{}", what.join("\n"));
+        let suggestion = "call execute_task again with the right ones in `arguments`";
+        let context = with.map(|with| format!("not called with {}", with.as_str()));
+        Self::new(Kind::InvalidArguments, &message, suggestion).within(context)
+    }
+
+    /// A server cannot be started.
+    pub(crate) fn unavailable(server: &str, why: &str, hint: &str) -> Self {
+        let message = format!("server `{server}` could not be started: {why}");
+        let suggestion = format!("nothing was sent to it, so it can be tried again later. {hint}");
+        Self::new(Kind::ServerUnavailable, &message, &suggestion)
+    }
+
+    /// So much of the budget is spent.
+    pub(crate) fn spent(what: &str) -> Self {
+        let message = format!("the budget for choosing a tool is spent: {what}");
+        let suggestion = "say the task in fewer words, one thing at a time; `navigator.budget` \
+                          says how much choosing may cost";
+        Self::new(Kind::BudgetExhausted, &message, suggestion)
+    }
+
+    /// The model that chooses cannot be had.
+    pub(crate) fn no_model(failure: &llm::Failure) -> Self {
+        let message = format!("the model that chooses tools has not answered: {failure}");
+        let suggestion = "try again later; `navigator.llm` says where it is, and with \"chooser\": \
+                          \"ranker\" none is needed";
+        Self::new(Kind::LlmError, &message, suggestion)
+    }
+
+    /// The same with what was called.
+    pub(crate) fn within(self, context: Option<String>) -> Self {
+        Self { context: context.map(|text| shorten(&text, MAX_CONTEXT)), ..self }
+    }
+
+    /// The same with other tools that may do.
+    pub(crate) fn or_else(self, others: &[String]) -> Self {
+        if others.is_empty() {
+            return self;
+        }
+        let others: Vec<_> = others.iter().map(|other| format!("`{other}`")).collect();
+        let suggestion =
+            format!("{}. Other tools that may do: {}", self.suggestion, others.join(", "));
+        Self { suggestion: shorten(&suggestion, MAX_SUGGESTION), ..self }
+    }
+}

@@ -1,0 +1,126 @@
+//! The arguments of the tool that was found: what the agent has given, and what is found in the task
+//! besides. They are checked against the tool's schema, and asked for once more with what does not
+//! fit; what is lacking then is a question to the agent.
+
+use crate::catalog::schema::Mismatch;
+use crate::navigator::asking::Asker;
+use crate::navigator::tree::Tool;
+use crate::navigator::{Failure, Hear, Step, Wanted};
+use crate::raw::{self, Raw};
+
+/// How often arguments are asked for.
+const TIMES: u32 = 2;
+
+/// The search for a tool's arguments.
+#[derive(Debug)]
+pub(crate) struct Filling<'a> {
+    given: Option<&'a Raw>,
+    asked: u32,
+    /// What was found last, and in what it does not fit.
+    last: Option<Raw>,
+    mismatches: Vec<Mismatch>,
+}
+
+impl<'a> Filling<'a> {
+    /// With what the agent has given, an object.
+    pub(crate) fn new(given: Option<&'a Raw>) -> Self {
+        Self { given, asked: 0, last: None, mismatches: Vec::new() }
+    }
+
+    /// The server takes other arguments than those that were found last.
+    pub(crate) fn did_not_fit(&mut self, mismatches: &[Mismatch]) {
+        self.mismatches = mismatches.to_vec();
+    }
+
+    /// Arguments that fit the tool; what is wrong, when enough has been asked.
+    pub(crate) async fn next(
+        &mut self,
+        tool: &Tool,
+        asker: &Asker<'_>,
+        heard: &Hear<'_>,
+    ) -> Result<Option<Raw>, Failure> {
+        let word = tool.word();
+        if self.mismatches.is_empty() && self.is_enough(tool) {
+            heard(&Step::Arguments { tool: &word, arguments: self.given, by: "agent" });
+            self.last = self.given.cloned();
+            return Ok(self.last.clone());
+        }
+        while self.asked < TIMES {
+            self.asked += 1;
+            let hint: Vec<_> = self.mismatches.iter().map(ToString::to_string).collect();
+            let hint = (!hint.is_empty()).then(|| hint.join("\n"));
+            let wanted = Wanted {
+                task: asker.task(),
+                tool: &tool.name,
+                description: tool.definition.description.as_deref().unwrap_or_default(),
+                schema: tool.schema(),
+                given: self.given,
+                hint: hint.as_deref(),
+            };
+            let (said, by) = asker.arguments(wanted).await?;
+            let found = self.with_given(said);
+            if !self.mismatches.is_empty() && self.last.as_ref() == Some(&found) {
+                break;
+            }
+            let (found, checked) = checked(tool, found, self.given);
+            self.last = Some(found.clone());
+            match checked {
+                Ok(()) => {
+                    heard(&Step::Arguments { tool: &word, arguments: Some(&found), by });
+                    return Ok(Some(found));
+                }
+                Err(mismatches) => self.mismatches = mismatches,
+            }
+        }
+        Err(self.failure(tool))
+    }
+
+    /// Whether there is nothing to ask: the agent has given what the tool wants, or it wants nothing.
+    fn is_enough(&self, tool: &Tool) -> bool {
+        let definition = &tool.definition;
+        (self.given.is_some() || definition.parameters().is_empty())
+            && definition.check_arguments(self.given).is_ok()
+    }
+
+    /// What was found, with what the agent has given in place of what is called so.
+    fn with_given(&self, found: Raw) -> Raw {
+        let given = self.given.and_then(Raw::members).unwrap_or_default();
+        given
+            .into_iter()
+            .fold(found, |found, (name, value)| found.with_member(&name, &value).unwrap_or(found))
+    }
+
+    /// What is lacking, or else wrong.
+    fn failure(&self, tool: &Tool) -> Failure {
+        let last = self.last.clone().or_else(|| self.given.cloned());
+        let last = last.unwrap_or_else(|| raw::object([]));
+        let parameters = tool.definition.parameters().into_iter();
+        let is_lacking = |name: &str| last.member(name).is_none();
+        let lacking: Vec<_> = parameters.filter(|p| p.is_required && is_lacking(&p.name)).collect();
+        let known = last.members().is_some_and(|members| !members.is_empty()).then_some(&last);
+        if lacking.is_empty() {
+            Failure::invalid_arguments(&tool.word(), &self.mismatches, known)
+        } else {
+            Failure::missing(&tool.word(), lacking, known)
+        }
+    }
+}
+
+/// Arguments as they fit best, and whether they do. A model says `null` of what it does not know,
+/// which few tools take.
+fn checked(tool: &Tool, found: Raw, given: Option<&Raw>) -> (Raw, Result<(), Vec<Mismatch>>) {
+    let definition = &tool.definition;
+    let Err(mismatches) = definition.check_arguments(Some(&found)) else { return (found, Ok(())) };
+    let members = found.members().unwrap_or_default().into_iter();
+    let is_unknown = |name: &str, value: &Raw| {
+        value.as_bytes() == b"null" && given.is_none_or(|given| given.member(name).is_none())
+    };
+    let unknown: Vec<_> = members.filter(|(name, value)| is_unknown(name, value)).collect();
+    if unknown.is_empty() {
+        return (found, Err(mismatches));
+    }
+    let known =
+        unknown.iter().fold(found, |found, (name, _)| found.without_member(name).unwrap_or(found));
+    let checked = definition.check_arguments(Some(&known));
+    (known, checked)
+}

@@ -1,0 +1,92 @@
+//! The arguments of a tool.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn slack() -> Tool {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "channel": {"type": "string", "description": "The channel"},
+            "text": {"type": "string"},
+            "thread": {"type": "string"},
+        },
+        "required": ["channel", "text"],
+        "additionalProperties": false,
+    });
+    tool("communication", "slack", "send_message", &schema)
+}
+
+fn said(arguments: Value) -> Says {
+    Says::Arguments(arguments)
+}
+
+#[tokio::test]
+async fn what_the_agent_has_given_in_full_is_asked_of_nobody() {
+    let given = json!({"channel": "#general", "text": "hello"});
+    let found = fill(&slack(), Some(given.clone()), &Script::new([])).await;
+    assert_eq!(found.expect("arguments"), Some(given));
+    let nothing = tool("a", "b", "c", &json!({"type": "object"}));
+    assert_eq!(fill(&nothing, None, &Script::new([])).await.expect("none"), None);
+}
+
+#[tokio::test]
+async fn what_the_agent_has_given_stands_whatever_a_chooser_says() {
+    let chooser = Script::new([said(json!({"channel": "#other", "text": "hello"}))]);
+    let found = fill(&slack(), Some(json!({"channel": "#general"})), &chooser).await;
+    assert_eq!(found.expect("arguments"), Some(json!({"channel": "#general", "text": "hello"})));
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_asked_for_once_more() {
+    let good = json!({"channel": "#general", "text": "hello"});
+    let chooser = Script::new([said(json!({"channel": 7, "text": "hello"})), said(good.clone())]);
+    assert_eq!(fill(&slack(), None, &chooser).await.expect("arguments"), Some(good));
+    let asked = chooser.asked();
+    assert!(asked[1].contains("`channel` is a number"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn what_is_missing_then_is_a_question_to_the_agent() {
+    let said_twice = [said(json!({"channel": "#general"})), said(json!({"channel": "#general"}))];
+    let failure = fill(&slack(), None, &Script::new(said_twice)).await.expect_err("a question");
+    assert_eq!(failure.kind, Kind::MissingParameters);
+    let names: Vec<_> = failure.parameters.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["text"]);
+    let context = failure.context.expect("a context");
+    assert_eq!(context, r##"known so far: {"channel":"#general"}"##);
+}
+
+#[tokio::test]
+async fn what_is_wrong_then_is_told_to_the_agent() {
+    let wrong = json!({"channel": 7, "text": "hello"});
+    let chooser = Script::new([said(wrong.clone()), said(wrong)]);
+    let failure = fill(&slack(), None, &chooser).await.expect_err("a failure");
+    assert_eq!(failure.kind, Kind::InvalidArguments);
+    assert!(failure.message.contains("`channel` is a number"), "{failure:?}");
+
+    // Nobody can make good what the agent has given.
+    let given = json!({"channel": "#general", "text": "hello", "colour": "red"});
+    let chooser = Script::new([said(json!({})), said(json!({}))]);
+    let failure = fill(&slack(), Some(given), &chooser).await.expect_err("a failure");
+    assert_eq!(failure.kind, Kind::InvalidArguments);
+}
+
+#[tokio::test]
+async fn what_a_model_does_not_know_and_calls_null_is_left_out() {
+    let chooser = Script::new([said(json!({"channel": "#a", "text": "b", "thread": null}))]);
+    let found = fill(&slack(), None, &chooser).await.expect("arguments");
+    assert_eq!(found, Some(json!({"channel": "#a", "text": "b"})));
+}
+
+#[tokio::test]
+async fn what_is_no_object_is_asked_again() {
+    let nonsense = || Says::Unable(Unable::Nonsense("no JSON".to_owned()));
+    let good = json!({"channel": "#a", "text": "b"});
+    let chooser = Script::new([said(json!([1])), nonsense(), said(good.clone())]);
+    assert_eq!(fill(&slack(), None, &chooser).await.expect("arguments"), Some(good));
+    let chooser = Script::new([nonsense(), nonsense(), nonsense()]);
+    let failure = fill(&slack(), None, &chooser).await.expect_err("a failure");
+    assert_eq!(failure.kind, Kind::InvalidChoice);
+}

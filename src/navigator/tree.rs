@@ -1,0 +1,158 @@
+//! What there is to choose from: categories of services of tools, none of which the agent may not
+//! know of.
+
+mod toolboxes;
+
+use std::sync::Arc;
+
+use crate::catalog::{ToolDefinition, shorten};
+use crate::gateway::{Gateway, Origin};
+use crate::name::{Place, ToolId};
+use crate::navigator::{Budget, Choice, Failure, Hear, Step, Used};
+use crate::raw::Raw;
+
+pub(crate) use crate::navigator::tree::toolboxes::Toolboxes;
+
+/// The most characters of what an option says of itself.
+const MAX_ABOUT: usize = 300;
+/// The most characters of the names that are said beside it.
+const MAX_NAMES: usize = 160;
+/// How often a server is tried that cannot be started. The pauses are those of the server's actor.
+pub(crate) const TRIES: u32 = 3;
+
+/// Categories, services and tools.
+pub trait Tree: Sync {
+    /// The categories that have services; each has one at least.
+    fn categories(&self) -> Vec<Category>;
+
+    /// The tools of a service, which may have to be started for that, within what is left of the
+    /// budget where it fails.
+    fn tools(
+        &self,
+        service: &Service,
+        budget: &Budget,
+    ) -> impl Future<Output = Result<Vec<Tool>, Failure>> + Send;
+
+    /// The tools of all services that fit a task best, the best first, each with its score.
+    fn ranked(
+        &self,
+        task: &str,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(Tool, f32)>, Failure>> + Send;
+}
+
+/// Some services.
+#[derive(Clone, Debug)]
+pub struct Category {
+    /// What it is called.
+    pub name: String,
+    /// What is said of it.
+    pub about: String,
+    /// Those that are in it.
+    pub services: Vec<Service>,
+}
+
+/// The tools of one server.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// The category that it is in.
+    pub category: String,
+    /// What it is called.
+    pub name: String,
+    /// What is said of it.
+    pub about: String,
+    /// Which server it is.
+    pub at: Place,
+    /// The names of its tools, as far as they are known.
+    pub tools: Vec<String>,
+}
+
+/// A tool.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    /// Which one.
+    pub id: ToolId,
+    /// The category of its service.
+    pub category: String,
+    /// Its service.
+    pub service: String,
+    /// What it is called in its service.
+    pub name: String,
+    /// What is said of it.
+    pub definition: Arc<ToolDefinition>,
+}
+
+impl Category {
+    pub(crate) fn choice(&self) -> Choice {
+        let services = self.services.iter().map(|service| service.name.as_str());
+        choice(&self.name, &self.about, services)
+    }
+}
+
+impl Service {
+    pub(crate) fn choice(&self) -> Choice {
+        choice(&self.name, &self.about, self.tools.iter().map(String::as_str))
+    }
+}
+
+impl Tool {
+    /// Its service and its name.
+    pub(crate) fn word(&self) -> String {
+        format!("{}.{}", self.service, self.name)
+    }
+
+    pub(crate) fn used(&self) -> Used {
+        Used { id: self.id.clone(), word: self.word() }
+    }
+
+    /// The tool under a name that it has among options.
+    pub(crate) fn choice(&self, name: String, score: Option<f32>) -> Choice {
+        let signature = shorten(&self.definition.signature(), MAX_ABOUT);
+        let about = match self.definition.summary() {
+            Some(summary) => format!("{summary} {signature}"),
+            None => signature,
+        };
+        Choice { name, about, score }
+    }
+
+    pub(crate) fn schema(&self) -> &Raw {
+        self.definition.schema()
+    }
+}
+
+/// An option with the names of what is in it, for what is said of it may say little.
+fn choice<'a>(name: &str, about: &str, inside: impl Iterator<Item = &'a str>) -> Choice {
+    let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+    let names = shorten(&inside.collect::<Vec<_>>().join(", "), MAX_NAMES);
+    let about = match (shorten(&about, MAX_ABOUT), names.as_str()) {
+        (about, "") => about,
+        (about, names) if about.is_empty() => names.to_owned(),
+        (about, names) => format!("{about} ({names})"),
+    };
+    Choice { name: name.to_owned(), about, score: None }
+}
+
+/// Starts a server that has not been listed, again where it fails and there is time.
+async fn list(
+    gateway: &Gateway,
+    at: &Place,
+    origin: Origin<'_>,
+    budget: &Budget,
+    heard: &Hear<'_>,
+) -> Result<(), Failure> {
+    if !gateway.unlisted().contains(at) && gateway.failures().iter().all(|(place, _)| place != at) {
+        return Ok(());
+    }
+    let mut tried = 1;
+    loop {
+        let failed = match gateway.start(&at.toolbox, &at.server, origin.agent).await {
+            Ok(()) => return Ok(()),
+            Err(failed) => failed,
+        };
+        if tried == TRIES || tokio::time::Instant::now() >= budget.until() {
+            return Err(Failure::unavailable(at.server.as_str(), &failed.reason, &failed.hint));
+        }
+        tried += 1;
+        heard(&Step::Again { server: at.server.as_str(), why: &failed.reason });
+    }
+}

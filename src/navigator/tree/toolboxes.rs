@@ -1,0 +1,99 @@
+//! The toolboxes as a tree: a category is a toolbox, a service one of its servers.
+
+use std::sync::Arc;
+
+use crate::catalog::first_sentence;
+use crate::config::{ServerConfig, ToolboxConfig};
+use crate::gateway::{Gateway, Origin, Sought};
+use crate::name::Place;
+use crate::navigator::tree::{Category, Service, Tool, Tree, list};
+use crate::navigator::{Budget, Failure, Hear};
+use crate::toolbox::{View, ViewTool};
+
+/// The toolboxes of a gateway.
+pub(crate) struct Toolboxes<'a> {
+    gateway: &'a Gateway,
+    origin: Origin<'a>,
+    heard: &'a Hear<'a>,
+}
+
+impl<'a> Toolboxes<'a> {
+    pub(crate) fn new(gateway: &'a Gateway, origin: Origin<'a>, heard: &'a Hear<'a>) -> Self {
+        Self { gateway, origin, heard }
+    }
+
+    /// A server, unless it has been listed and has nothing for the agent.
+    fn service(
+        &self,
+        toolbox: &ToolboxConfig,
+        server: &ServerConfig,
+        view: &View,
+        unlisted: &[Place],
+    ) -> Option<Service> {
+        let at = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        let tools = view.tools.iter().filter(|tool| tool.id.server == server.name);
+        let tools: Vec<_> = tools.map(|tool| tool.id.tool.clone()).collect();
+        let is_unknown = unlisted.contains(&at) || self.has_failed(&at);
+        if tools.is_empty() && !is_unknown {
+            return None;
+        }
+        let said = view.instructions.iter().find(|(name, _)| *name == server.name);
+        Some(Service {
+            category: toolbox.name.to_string(),
+            name: server.name.to_string(),
+            about: said.map(|(_, text)| first_sentence(text)).unwrap_or_default(),
+            at,
+            tools,
+        })
+    }
+
+    fn has_failed(&self, at: &Place) -> bool {
+        self.gateway.failures().iter().any(|(place, _)| place == at)
+    }
+}
+
+impl Tree for Toolboxes<'_> {
+    fn categories(&self) -> Vec<Category> {
+        let snapshot = self.gateway.snapshot();
+        let unlisted = self.gateway.unlisted();
+        let toolboxes = self.gateway.config().toolboxes.iter();
+        let categories = toolboxes.map(|toolbox| {
+            let view = snapshot.view(&toolbox.name);
+            let servers = toolbox.servers.iter();
+            let services =
+                servers.filter_map(|server| self.service(toolbox, server, &view, &unlisted));
+            Category {
+                name: toolbox.name.to_string(),
+                about: toolbox.description.clone(),
+                services: services.collect(),
+            }
+        });
+        categories.filter(|category| !category.services.is_empty()).collect()
+    }
+
+    async fn tools(&self, service: &Service, budget: &Budget) -> Result<Vec<Tool>, Failure> {
+        if service.tools.is_empty() {
+            list(self.gateway, &service.at, self.origin, budget, self.heard).await?;
+        }
+        let view = self.gateway.snapshot().view(&service.at.toolbox);
+        let tools = view.tools.iter().filter(|tool| tool.id.server == service.at.server);
+        Ok(tools.map(tool).collect())
+    }
+
+    async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, f32)>, Failure> {
+        self.gateway.ensure_listed(self.origin).await;
+        let sought = Sought { query: task, toolbox: None, server: None, limit };
+        let found = self.gateway.search(sought, self.origin).await;
+        Ok(found.iter().map(|found| (tool(found.tool()), found.score)).collect())
+    }
+}
+
+fn tool(shown: &ViewTool) -> Tool {
+    Tool {
+        id: shown.id.clone(),
+        category: shown.id.toolbox.to_string(),
+        service: shown.id.server.to_string(),
+        name: shown.id.tool.clone(),
+        definition: Arc::clone(&shown.definition),
+    }
+}

@@ -1,0 +1,98 @@
+//! `run`: one task in the shell, and what can become of it.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::{Bench, fake};
+
+fn bench() -> Bench {
+    let tool = |name: &str, description: &str, required: &[&str]| {
+        json!({
+            "name": name,
+            "description": description,
+            "inputSchema": {
+                "type": "object",
+                "properties": {"title": {"type": "string", "description": "What it is about"}},
+                "required": required,
+            },
+        })
+    };
+    let script = json!({
+        "tools": [
+            tool("add_note", "Adds a note.", &["title"]),
+            tool("delete_note", "Deletes a note.", &["title"]),
+            tool("list_notes", "Lists all notes.", &[]),
+        ],
+        "behavior": {
+            "list_notes": {"result": {"raw": r#"{"content":[{"type":"text","text":"milk\neggs"}]}"#}},
+            "delete_note": {"tool_error": {"text": "there is no such note"}},
+        },
+    });
+    Bench::new().server("desk", "notes", fake(script))
+}
+
+#[test]
+fn each_step_is_shown_and_the_result_printed() {
+    insta::assert_snapshot!(bench().run(["run", "list all notes"]));
+}
+
+#[test]
+fn options_and_scores_are_shown_on_demand() {
+    insta::assert_snapshot!(bench().run(["run", "--explain", "list all notes"]));
+}
+
+#[test]
+fn a_rehearsal_ends_before_the_call() {
+    let given = r#"{"title": "milk"}"#;
+    insta::assert_snapshot!(bench().run(["run", "--dry-run", "delete a note", given]));
+    let output = bench().run(["run", "--dry-run", "--json", "delete a note", given]);
+    assert_eq!(output.code, Some(0));
+    let shape: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    let expected =
+        json!({"success": true, "tool_used": "notes.delete_note", "arguments": {"title": "milk"}});
+    assert_eq!(shape, expected);
+}
+
+#[test]
+fn json_is_the_answer_of_execute_task() {
+    let output = bench().run(["run", "--json", "list all notes"]);
+    assert_eq!(output.code, Some(0));
+    let expected =
+        "{\"success\":true,\"tool_used\":\"notes.list_notes\",\"result\":\"milk\\neggs\"}\n";
+    assert_eq!(output.stdout, expected);
+    let output = bench().run(["run", "--json", "add a note"]);
+    assert_eq!(output.code, Some(1));
+    let shape: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!(shape["error"]["type"], "missing_parameters");
+}
+
+#[test]
+fn failures_are_explained() {
+    let bench = bench();
+    let tasks: [&[&str]; 6] = [
+        &["run", "add a note"],
+        &["run", "delete a note", r#"{"arguments": {"title": "milk"}}"#],
+        &["run", "xyzzy"],
+        &["run", " "],
+        &["run", "add a note", r#"{"title": "milk"}"#],
+        &["run", "add a note", "[1]"],
+    ];
+    let outputs = tasks.map(|task| {
+        let output = bench.run(task.iter().copied());
+        format!("$ mcp-workbench {}\n{output}", task.join(" "))
+    });
+    insta::assert_snapshot!(outputs.join("\n"));
+}
+
+#[test]
+fn it_runs_in_every_mode_and_for_an_agent() {
+    for mode in ["dynamic", "direct", "navigate", "activate"] {
+        let bench = bench().set("toolMode", json!(mode));
+        let output = bench.run(["run", "list all notes"]);
+        assert_eq!(output.stdout, "milk\neggs\n", "{mode}: {output}");
+    }
+    let bench = bench()
+        .set("agentPolicies", json!({"reader": {"toolOverrides": {"notes": ["list_notes"]}}}));
+    let output = bench.run(["run", "--agent", "reader", "delete a note", "--json"]);
+    assert!(!output.stdout.contains("delete_note"), "{output}");
+}

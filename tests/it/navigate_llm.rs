@@ -1,0 +1,181 @@
+//! `navigate` mode with a language model that chooses: the flow of the document, against a scripted
+//! endpoint.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::llm::{AskedLlm, Llm, LlmAnswer};
+use crate::support::{Agent, Bench, fake};
+
+const TASK: &str = "Schick eine Nachricht an #general in Slack: Hallo Team!";
+
+fn bench(llm: &Llm) -> Bench {
+    let object = json!({"type": "object"});
+    let send = json!({
+        "name": "send_message",
+        "description": "Nachricht an Channel oder User senden",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "channel": {"type": "string", "description": "Channel-Name (#general) oder User-ID"},
+                "text": {"type": "string", "description": "Nachrichtentext"},
+                "thread_ts": {"type": "string", "description": "Thread-ID für Antworten"},
+            },
+            "required": ["channel", "text"],
+        },
+    });
+    let slack = json!({
+        "tools": [
+            send,
+            {"name": "list_channels", "description": "Channels auflisten", "inputSchema": object},
+            {"name": "search_messages", "description": "Nachrichten suchen", "inputSchema": object},
+        ],
+        "behavior": {"send_message": "echo"},
+    });
+    let one = |name: &str| {
+        fake(json!({"tools": [{"name": name, "inputSchema": object}], "behavior": {name: "echo"}}))
+    };
+    Bench::new()
+        .set("toolMode", json!("navigate"))
+        .set(
+            "navigator",
+            json!({
+                "strategy": "hierarchy",
+                "llm": {"baseUrl": llm.base_url(), "model": "small"},
+                "budget": {"timeoutMs": 5000},
+            }),
+        )
+        .toolbox("communication", "Messaging, Chat")
+        .server("communication", "slack", fake(slack))
+        .server("communication", "email", one("send_email"))
+        .toolbox("database", "Datenbanken")
+        .server("database", "postgres", one("query"))
+        .toolbox("files", "Dateien")
+        .server("files", "gdrive", one("upload"))
+        .toolbox("calendar", "Termine")
+        .server("calendar", "google", one("add_event"))
+        .toolbox("web", "Das Web")
+        .server("web", "browser", one("open"))
+}
+
+fn agent(bench: &Bench) -> Agent {
+    let agent = bench.agent();
+    agent.initialize();
+    agent
+}
+
+/// An endpoint that gives these answers, one after the other, and the last one for ever.
+fn saying(answers: Vec<LlmAnswer>) -> Llm {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    Llm::start(move |_| {
+        let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        answers[at.min(answers.len() - 1)].clone()
+    })
+}
+
+fn choice(name: &str) -> LlmAnswer {
+    LlmAnswer::says(&json!({"choice": name}))
+}
+
+/// Whether each of these texts stands in what the model was asked.
+#[track_caller]
+fn asked_of(asked: &AskedLlm, texts: &[&str]) {
+    let words = asked.words();
+    for text in texts {
+        assert!(words.contains(text), "{text}: {words}");
+    }
+}
+
+#[test]
+fn the_flow_of_the_document() {
+    let message = json!({"channel": "#general", "text": "Hallo Team!"});
+    let llm = saying(vec![
+        choice("communication"),
+        choice("slack"),
+        choice("send_message"),
+        LlmAnswer::says(&message),
+    ]);
+    let agent = agent(&bench(&llm));
+    let done = agent.call("execute_task", json!({"task": TASK}));
+    assert_eq!(
+        done.structured(),
+        json!({"success": true, "tool_used": "slack.send_message", "result": message})
+    );
+    let asked = llm.asked();
+    assert_eq!(asked.len(), 4);
+    asked_of(&asked[0], &[TASK, "communication", "database", "files", "calendar", "web"]);
+    asked_of(&asked[1], &[TASK, "slack", "email"]);
+    asked_of(&asked[2], &[TASK, "send_message", "list_channels", "search_messages"]);
+    asked_of(&asked[3], &[TASK, "send_message", "channel", "Nachrichtentext"]);
+    assert!(asked.iter().all(|asked| asked.path == "/v1/chat/completions"));
+}
+
+#[test]
+fn a_level_with_one_option_costs_no_question() {
+    let llm = saying(vec![choice("database")]);
+    let agent = agent(&bench(&llm));
+    let done = agent.call("execute_task", json!({"task": "PostgreSQL Query ausführen"}));
+    assert_eq!(done.structured()["tool_used"], "postgres.query");
+    assert_eq!(llm.asked().len(), 1, "one in place of three");
+}
+
+#[test]
+fn arguments_that_are_given_are_not_asked_for() {
+    let llm = saying(vec![choice("communication"), choice("slack"), choice("send_message")]);
+    let agent = agent(&bench(&llm));
+    let given = json!({"channel": "#general", "text": "Hallo Team!"});
+    let done = agent.call("execute_task", json!({"task": TASK, "arguments": given}));
+    assert_eq!(done.structured()["result"], given);
+    assert_eq!(llm.asked().len(), 3);
+}
+
+#[test]
+fn a_choice_that_is_none_is_asked_again_and_given_up() {
+    let llm = saying(vec![choice("databse"), choice("database")]);
+    let agent = agent(&bench(&llm));
+    let done = agent.call("execute_task", json!({"task": "PostgreSQL Query ausführen"}));
+    assert_eq!(done.structured()["tool_used"], "postgres.query");
+    asked_of(&llm.asked()[1], &["databse"]);
+
+    let llm = saying(vec![choice("rm -rf")]);
+    let agent = self::agent(&bench(&llm));
+    let failed = agent.call("execute_task", json!({"task": "PostgreSQL Query ausführen"}));
+    assert_eq!(failed.structured()["error"]["type"], "invalid_choice");
+    assert_eq!(llm.asked().len(), 3);
+}
+
+#[test]
+fn what_the_model_does_not_find_is_asked_of_the_agent() {
+    let llm = saying(vec![
+        choice("communication"),
+        choice("slack"),
+        choice("send_message"),
+        LlmAnswer::says(&json!({"channel": "#general"})),
+    ]);
+    let agent = agent(&bench(&llm));
+    let asked = agent.call("execute_task", json!({"task": "Nachricht an #general"}));
+    let error = asked.structured()["error"].clone();
+    assert_eq!(error["type"], "missing_parameters");
+    assert_eq!(error["parameters"][0]["name"], "text");
+    assert_eq!(llm.asked().len(), 5, "it was asked once more");
+}
+
+#[test]
+fn a_model_that_cannot_be_had_is_told_of_within_the_budget() {
+    let html = "<html>Bad Gateway</html>".to_owned();
+    for (answer, kinds) in [
+        (LlmAnswer::Status(401, Vec::new(), "{}".to_owned()), &["llm_error"][..]),
+        (LlmAnswer::Status(200, vec!["Content-Type: text/html".to_owned()], html), &["llm_error"]),
+        (LlmAnswer::Nothing, &["llm_error", "budget_exhausted"]),
+        (LlmAnswer::Endless("{"), &["llm_error", "budget_exhausted"]),
+    ] {
+        let llm = saying(vec![answer.clone()]);
+        let mut config = json!({"strategy": "hierarchy", "budget": {"timeoutMs": 800}});
+        config["llm"] = json!({"baseUrl": llm.base_url(), "model": "small"});
+        let agent = agent(&bench(&llm).set("navigator", config));
+        let failed = agent.call("execute_task", json!({"task": TASK}));
+        let error: Value = failed.structured()["error"].clone();
+        let kind = error["type"].as_str().unwrap_or_default();
+        assert!(kinds.contains(&kind), "{answer:?}: {error}");
+    }
+}

@@ -1,0 +1,468 @@
+//! `navigate` mode: one tool does a task with the tool that fits, here as the ranker finds it.
+
+use std::fs;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::process::Started;
+use crate::support::{Agent, Bench, Response, fake};
+
+fn send_message() -> Value {
+    json!({
+        "name": "send_message",
+        "description": "Sends a message to a channel or to a user.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "channel": {"type": "string", "description": "The channel (#general) or the user"},
+                "text": {"type": "string", "description": "What the message says"},
+                "thread_ts": {"type": "string"},
+            },
+            "required": ["channel", "text"],
+        },
+    })
+}
+
+fn simple(name: &str, description: &str) -> Value {
+    json!({"name": name, "description": description, "inputSchema": {"type": "object"}})
+}
+
+/// What the document has as an example: five categories, of which one has one service with one tool.
+fn bench() -> Bench {
+    let slack = json!({
+        "tools": [send_message(), simple("list_channels", "Lists the channels of a workspace.")],
+        "behavior": {"send_message": "echo"},
+    });
+    let email = json!({"tools": [simple("send_email", "Sends an electronic mail.")]});
+    let postgres =
+        json!({"tools": [simple("query", "Runs a query in SQL.")], "behavior": {"query": "echo"}});
+    Bench::new()
+        .set("toolMode", json!("navigate"))
+        .toolbox("communication", "Chat messages and mail")
+        .server("communication", "slack", fake(slack))
+        .server("communication", "email", fake(email))
+        .toolbox("database", "Relational databases such as PostgreSQL")
+        .server("database", "postgres", fake(postgres))
+        .toolbox("files", "Files in the cloud")
+        .server("files", "gdrive", fake(json!({"tools": [simple("upload", "Uploads a file.")]})))
+        .toolbox("calendar", "Appointments")
+        .server(
+            "calendar",
+            "google",
+            fake(json!({"tools": [simple("add", "Adds an appointment.")]})),
+        )
+        .toolbox("web", "Pages of the web")
+        .server("web", "browser", fake(json!({"tools": [simple("open", "Opens a page.")]})))
+}
+
+fn agent(bench: &Bench) -> Agent {
+    let agent = bench.agent();
+    agent.initialize();
+    agent
+}
+
+fn execute(agent: &Agent, task: &str) -> Response {
+    agent.call("execute_task", json!({"task": task}))
+}
+
+/// The error of a failure, which says the same in its text.
+#[track_caller]
+fn error(response: &Response) -> Value {
+    assert!(response.is_tool_error(), "{}", response.text());
+    let shape = response.structured();
+    let first = response.ok()["content"][0]["text"].clone();
+    let first: Value = serde_json::from_str(first.as_str().expect("a text")).expect("JSON");
+    assert_eq!(first, shape);
+    assert_eq!(shape["success"], false);
+    shape["error"].clone()
+}
+
+fn calls(bench: &Bench, file: &str) -> usize {
+    let requests = fs::read_to_string(bench.path(file)).unwrap_or_default();
+    requests.lines().filter(|method| *method == "tools/call").count()
+}
+
+#[test]
+fn there_is_one_tool_which_says_what_there_is() {
+    let bench = bench();
+    let agent = bench.agent();
+    let greeting = agent.initialize();
+    let instructions = greeting["instructions"].as_str().expect("instructions");
+    assert!(
+        instructions.starts_with("Tools for: communication, database, files, calendar, web.\n"),
+        "{instructions}"
+    );
+    let before = agent.tools();
+    assert_eq!(agent.tool_names(), ["execute_task"]);
+    let description = before[0]["description"].as_str().expect("a description");
+    assert!(description.contains("\n- database: Relational databases"), "{description}");
+    assert_eq!(before[0]["outputSchema"]["required"], json!(["success"]));
+    execute(&agent, "run a query").ok();
+    assert_eq!(agent.tools(), before, "the list is constant");
+    let told = agent.notifications();
+    assert!(told.iter().all(|told| told["method"] == "notifications/progress"), "{told:?}");
+}
+
+#[test]
+fn a_task_ends_in_the_result_of_the_tool_for_it_in_both_eras() {
+    let bench = bench();
+    for modern in [false, true] {
+        let agent = if modern { bench.agent().modern() } else { agent(&bench) };
+        if modern {
+            agent.request("server/discover", json!({})).ok();
+        }
+        let arguments = json!({"task": "run a query in SQL", "arguments": {"sql": "SELECT 1"}});
+        let response = agent.call("execute_task", arguments);
+        assert!(!response.is_tool_error(), "{}", response.text());
+        assert_eq!(
+            response.structured(),
+            json!({"success": true, "tool_used": "postgres.query", "result": {"sql": "SELECT 1"}})
+        );
+        if modern {
+            assert_eq!(response.ok()["resultType"], "complete");
+        }
+    }
+}
+
+#[test]
+fn the_hierarchy_asks_for_a_level_with_several_options_alone() {
+    let bench = bench().set("navigator", json!({"strategy": "hierarchy"}));
+    let run = bench.run(["run", "a query of the PostgreSQL database"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let steps: Vec<_> = run.stderr.lines().collect();
+    assert_eq!(
+        steps,
+        [
+            "category: database (by ranker)",
+            "service: postgres (the only one)",
+            "tool: query (the only one)",
+            "parameters: none (by agent)",
+            "execution: postgres.query",
+        ]
+    );
+    let agent = agent(&bench);
+    let response = execute(&agent, "a query of the PostgreSQL database");
+    assert_eq!(response.structured()["tool_used"], "postgres.query");
+}
+
+#[test]
+fn what_the_tool_lacks_is_a_question_that_the_next_call_answers() {
+    for strategy in ["hierarchy", "retrieve"] {
+        let bench = bench().set("navigator", json!({"strategy": strategy}));
+        let agent = agent(&bench);
+        let task = "send a chat message to the channel #general in slack";
+        let arguments = json!({"task": task, "arguments": {"channel": "#general"}});
+        let asked = agent.call("execute_task", arguments);
+        assert_eq!(asked.structured()["tool_used"], "slack.send_message", "{}", asked.text());
+        let error = error(&asked);
+        assert_eq!(error["type"], "missing_parameters");
+        assert_eq!(error["message"], "`slack.send_message` needs `text`");
+        assert_eq!(
+            error["parameters"],
+            json!([{"name": "text", "type": "string", "description": "What the message says"}])
+        );
+        assert_eq!(error["context"], r##"known so far: {"channel":"#general"}"##);
+        assert!(error["suggestion"].as_str().is_some_and(|text| text.contains("`arguments`")));
+
+        let given = json!({"channel": "#general", "text": "Hallo Team!"});
+        let answered = agent.call("execute_task", json!({"task": task, "arguments": given}));
+        assert_eq!(
+            answered.structured(),
+            json!({"success": true, "tool_used": "slack.send_message", "result": given})
+        );
+    }
+}
+
+#[test]
+fn arguments_are_passed_on_byte_for_byte_and_so_is_the_result() {
+    let bench = bench();
+    let agent = agent(&bench);
+    agent.send_raw(
+        &json!({"jsonrpc": "2.0", "id": "raw", "method": "tools/call", "params": {
+            "name": "execute_task",
+            "arguments": {"task": "run a query in SQL", "arguments": "ARGUMENTS"},
+        }})
+        .to_string()
+        .replace("\"ARGUMENTS\"", r#"{"n": 1.50,  "big": 12345678901234567890123}"#),
+    );
+    let line = agent.wait(&"raw".into()).raw_result();
+    assert!(line.contains(r#""result":{"n": 1.50,  "big": 12345678901234567890123}}"#), "{line}");
+}
+
+#[test]
+fn what_is_no_task_and_what_no_tool_fits_is_told() {
+    let bench = bench();
+    let agent = agent(&bench);
+    let invalid = error(&agent.call("execute_task", json!({"taks": "x"})));
+    assert_eq!(invalid["type"], "invalid_task");
+    assert!(invalid["suggestion"].as_str().is_some_and(|text| text.contains("\"task\"")));
+    let nothing = error(&execute(&agent, "xyzzy plugh"));
+    assert_eq!(nothing["type"], "no_matching_tool");
+    let suggestion = nothing["suggestion"].as_str().expect("a suggestion");
+    assert!(suggestion.contains("communication, database, files"), "{suggestion}");
+}
+
+#[test]
+fn what_does_not_fit_the_tool_is_not_called() {
+    let requests = "requests";
+    let bench = Bench::new().set("toolMode", json!("navigate"));
+    let file = bench.path_text(requests);
+    let script = json!({"tools": [send_message()], "requestFile": file});
+    let bench = bench.server("chat", "slack", fake(script));
+    let agent = agent(&bench);
+    let given = json!({"channel": 7, "text": "hello"});
+    let wrong = agent.call("execute_task", json!({"task": "send a message", "arguments": given}));
+    let error = error(&wrong);
+    assert_eq!(error["type"], "invalid_arguments");
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("`channel` is a number"), "{message}");
+    assert_eq!(calls(&bench, requests), 0);
+}
+
+#[test]
+fn a_tool_that_fails_answers_with_its_words_its_context_and_a_suggestion() {
+    let script = json!({
+        "tools": [
+            simple("archive_channel", "Archives a channel."),
+            simple("list_channels", "Lists the channels."),
+            simple("explode", "Explodes with an error of the protocol."),
+        ],
+        "behavior": {
+            "archive_channel": {"tool_error": {"text": "Channel #general-old nicht gefunden"}},
+            "explode": {"error": {"code": -32602, "message": "no such cheese"}},
+        },
+    });
+    let bench =
+        Bench::new().set("toolMode", json!("navigate")).server("chat", "slack", fake(script));
+    let agent = agent(&bench);
+    let arguments = json!({"task": "archive the channel", "arguments": {"name": "#general-old"}});
+    let failed = agent.call("execute_task", arguments);
+    assert_eq!(failed.structured()["tool_used"], "slack.archive_channel");
+    let told = error(&failed);
+    assert_eq!(told["type"], "tool_execution_error");
+    assert_eq!(told["message"], "Channel #general-old nicht gefunden");
+    assert_eq!(
+        told["context"],
+        r##"slack.archive_channel was called with {"name":"#general-old"}"##
+    );
+    let suggestion = told["suggestion"].as_str().expect("a suggestion");
+    assert!(suggestion.contains("`slack.list_channels`"), "{suggestion}");
+
+    let told = error(&execute(&agent, "explode with an error"));
+    assert_eq!(told["type"], "tool_execution_error");
+    assert_eq!(told["message"], "no such cheese (code -32602)");
+}
+
+#[test]
+fn a_server_that_does_not_start_is_tried_again_and_then_told_of() {
+    let bench = Bench::new().set("toolMode", json!("navigate"));
+    let counter = bench.path_text("counter");
+    let script = json!({
+        "tools": [simple("walk", "Walks the dog.")],
+        "failTimes": {"n": 2, "counterFile": counter},
+    });
+    let bench = bench.server("pets", "dog", fake(script));
+    let agent = agent(&bench);
+    let done = execute(&agent, "walk the dog");
+    assert_eq!(done.structured()["tool_used"], "dog.walk", "{}", done.text());
+    assert_eq!(done.structured()["success"], true);
+
+    let script = json!({"failStart": {"code": 3, "stderr": ["no leash"]}});
+    let bench = Bench::new().set("toolMode", json!("navigate")).server("pets", "cat", fake(script));
+    let agent = self::agent(&bench);
+    let told = error(&execute(&agent, "walk the cat"));
+    assert_eq!(told["type"], "server_unavailable");
+    let message = told["message"].as_str().expect("a message");
+    assert!(message.contains("`cat`") && message.contains("no leash"), "{message}");
+}
+
+#[test]
+fn a_server_that_dies_in_the_call_is_called_once() {
+    let bench = Bench::new().set("toolMode", json!("navigate"));
+    let (requests, pids) = (bench.path_text("requests"), bench.path_text("pids"));
+    let script = json!({
+        "tools": [simple("fire", "Fires the rocket.")],
+        "behavior": {"fire": {"crash": {"stderr": ["boom"], "code": 3}}},
+        "requestFile": requests,
+        "pidFile": pids,
+    });
+    let bench = bench.server("space", "rocket", fake(script));
+    let agent = agent(&bench);
+    let failed = execute(&agent, "fire the rocket");
+    assert_eq!(failed.structured()["tool_used"], "rocket.fire");
+    let told = error(&failed);
+    assert_eq!(told["type"], "no_answer");
+    assert!(told["suggestion"].as_str().is_some_and(|text| text.contains("not called again")));
+    assert_eq!(calls(&bench, "requests"), 1);
+    assert_eq!(Started::read(bench.path("pids")).servers.len(), 1);
+}
+
+#[test]
+fn a_server_that_does_not_answer_the_call_is_called_once() {
+    let bench = Bench::new().set("toolMode", json!("navigate"));
+    let requests = bench.path_text("requests");
+    let script = json!({
+        "tools": [simple("wait", "Waits for Godot.")],
+        "behavior": {"wait": "never"},
+        "requestFile": requests,
+    });
+    let mut entry = fake(script);
+    entry["callTimeoutMs"] = 200.into();
+    let bench = bench.server("stage", "godot", entry);
+    let agent = agent(&bench);
+    assert_eq!(error(&execute(&agent, "wait for Godot"))["type"], "no_answer");
+    assert_eq!(calls(&bench, "requests"), 1);
+}
+
+/// Two servers, of which the agent `reader` may have one tool.
+fn guarded() -> Bench {
+    let bench = Bench::new();
+    let requests = bench.path_text("requests");
+    let vault = json!({
+        "tools": [simple("delete_secret", "Deletes a secret."), simple("list_secrets", "Lists secrets.")],
+        "requestFile": requests,
+    });
+    let other =
+        json!({"tools": [simple("burn", "Burns a secret to ashes.")], "requestFile": requests});
+    bench
+        .set("toolMode", json!("navigate"))
+        .toolbox("vault", "Secrets")
+        .server("vault", "vault", fake(vault))
+        .toolbox("furnace", "Fire")
+        .server("furnace", "oven", fake(other))
+        .set("agentPolicies", json!({
+            "reader": {"allowedServers": ["vault"], "toolOverrides": {"vault": ["list_secrets"]}},
+        }))
+}
+
+#[test]
+fn what_policy_forbids_is_no_option_is_not_named_and_not_called() {
+    for strategy in ["hierarchy", "retrieve"] {
+        let bench = guarded().set("navigator", json!({"strategy": strategy}));
+        let agent = bench.agent_with(["--agent", "reader"]);
+        let greeting = agent.initialize();
+        let mut seen = vec![greeting.to_string(), json!(agent.tools()).to_string()];
+        for task in
+            ["delete a secret", "burn a secret to ashes", "vault.delete_secret", "oven", "xyzzy"]
+        {
+            let arguments = json!({"task": task, "arguments": {"tool": task}});
+            let answer = agent.call("execute_task", arguments);
+            let shape = answer.structured();
+            let used = shape.get("tool_used").and_then(Value::as_str).unwrap_or_default();
+            assert!(["", "vault.list_secrets"].contains(&used), "{used}");
+            if task == "xyzzy" {
+                seen.push(answer.line.clone());
+            }
+        }
+        let run = bench.run(["run", "--agent", "reader", "--dry-run", "--explain", "burn it"]);
+        seen.extend([run.stdout, run.stderr]);
+        for text in seen {
+            for forbidden in ["delete_secret", "burn", "oven", "furnace", "Fire"] {
+                let text = text.replace("\"burn it\"", "");
+                assert!(!text.contains(forbidden), "{forbidden}: {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_that_the_user_has_to_confirm_is_confirmed_or_refused() {
+    let script = json!({"tools": [simple("wipe", "Wipes the disk.")]});
+    let bench = Bench::new()
+        .set("toolMode", json!("navigate"))
+        .server("disk", "disk", fake(script))
+        .set("dangerousTools", json!(["disk:wipe"]));
+    let told = error(&execute(&agent(&bench), "wipe the disk"));
+    assert_eq!(told["type"], "refused");
+    for is_modern in [false, true] {
+        let agent = bench
+            .agent()
+            .answering("elicitation/create", json!({"action": "accept", "content": {}}))
+            .begin(is_modern, json!({"elicitation": {}}));
+        let done = agent.call_through("execute_task", json!({"task": "wipe the disk"}));
+        assert_eq!(done.structured()["success"], true, "{}", done.text());
+    }
+}
+
+#[test]
+fn a_question_of_the_server_reaches_the_agent_in_both_eras() {
+    let elicit =
+        json!({"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}});
+    let script = json!({
+        "tools": [simple("format", "Formats the disk.")],
+        "behavior": {"format": {"ask": {"method": "elicitation/create", "params": elicit}}},
+    });
+    for server in ["legacy", "modern"] {
+        let mut script = script.clone();
+        script["protocol"] = server.into();
+        let bench =
+            Bench::new().set("toolMode", json!("navigate")).server("disk", "disk", fake(script));
+        for is_modern in [false, true] {
+            let agent = bench
+                .agent()
+                .answering("elicitation/create", json!({"action": "accept", "content": {}}))
+                .begin(is_modern, json!({"elicitation": {}}));
+            let done = agent.call_through("execute_task", json!({"task": "format the disk"}));
+            assert_eq!(done.structured()["tool_used"], "disk.format", "{}", done.text());
+            assert_eq!(done.structured()["success"], true, "{}", done.text());
+        }
+    }
+}
+
+#[test]
+fn images_and_meta_pass_and_what_is_too_long_is_cut() {
+    let image = r#"{"type":"image","mimeType":"image/png","data":"AAAA"}"#;
+    let result =
+        format!(r#"{{"content":[{{"type":"text","text":"a cat"}},{image}],"_meta":{{"k":1.0}}}}"#);
+    let script = json!({
+        "tools": [simple("paint", "Paints a cat."), simple("write", "Writes a novel.")],
+        "behavior": {"paint": {"result": {"raw": result}}, "write": {"huge": {"bytes": 50_000}}},
+    });
+    let bench = Bench::new().set("toolMode", json!("navigate")).server("art", "art", fake(script));
+    let cut = bench.clone().set("limits", json!({"maxResultBytes": 4000}));
+    let agent = agent(&bench);
+    let painted = execute(&agent, "paint a cat").raw_result();
+    assert!(painted.contains(&format!(",{image}]")), "{painted}");
+    assert!(painted.contains(r#""_meta":{"k":1.0}"#), "{painted}");
+    assert!(execute(&agent, "write a novel").line.len() > 100_000, "text and structure");
+
+    let agent = self::agent(&cut);
+    assert!(agent.tools()[0].get("outputSchema").is_none());
+    let novel = execute(&agent, "write a novel");
+    assert!(novel.line.len() < 8000, "{}", novel.line.len());
+    assert!(novel.text().contains("mcp-workbench://results/"), "{}", novel.text());
+}
+
+#[test]
+fn steps_are_told_to_an_agent_that_wants_progress() {
+    let bench = bench();
+    let agent = agent(&bench);
+    let call = agent.send_call("execute_task", json!({"task": "run a query in SQL"}));
+    agent.wait(&call).ok();
+    let messages: Vec<_> = agent
+        .progress(&call)
+        .iter()
+        .map(|p| p["message"].as_str().unwrap_or("").to_owned())
+        .collect();
+    assert_eq!(
+        messages,
+        [
+            "tool: postgres.query (by ranker)",
+            "parameters: none (by agent)",
+            "execution: postgres.query",
+        ]
+    );
+}
+
+#[test]
+fn other_names_are_understood_as_in_every_mode() {
+    let bench = bench();
+    let agent = agent(&bench);
+    let echoed = agent.use_tool(["database", "postgres", "query"], json!({"x": 1}));
+    assert_eq!(echoed.structured(), json!({"x": 1}));
+    assert_eq!(
+        agent.call("database__postgres__query", json!({"x": 2})).structured(),
+        json!({"x": 2})
+    );
+}
