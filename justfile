@@ -33,6 +33,10 @@ bench *args:
     cargo bench --bench http
     cargo bench --bench rank
 
+# Measure how good search is, on data of ours or in the folders named; `tests/eval/README.md`.
+eval *folders:
+    cargo bench --profile dev --bench eval -- {{ folders }}
+
 # What CI runs.
 ci:
     .ci/run

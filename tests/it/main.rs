@@ -54,6 +54,7 @@ mod overrides;
 mod pairings;
 mod policy_changes;
 mod questions;
+mod ranking;
 mod real;
 mod real_servers;
 mod reload;

@@ -1,0 +1,436 @@
+//! How good search is: queries over tools of many servers, with what serves them; the usual figures
+//! over all of them and over parts; how long answers are, whether nothing is found where nothing
+//! fits, and how often the navigator's ranker picks a right tool.
+//!
+//! recall@k is the share of what a query needs that is among the first k tools, MRR one divided by
+//! the rank of the first tool that is of use, nDCG@10 the gain of the first ten against the best
+//! order. Queries that no tool serves are left out of these. A pick is right that is one of the
+//! tools that a query needs.
+
+mod picking;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use mcp_workbench::catalog::rank::{Entry, Index, Method};
+use mcp_workbench::catalog::{Definition, ToolDefinition};
+use mcp_workbench::config::Strategy;
+use mcp_workbench::exposure::Finding;
+use mcp_workbench::raw::Raw;
+use serde::Deserialize;
+use serde_json::json;
+
+use picking::{Leaf, Shelves};
+
+/// How many tools are looked at.
+const DEPTH: usize = 50;
+/// How many tools `search_tools` answers with.
+const ANSWERED: usize = 5;
+/// From which scores on it is said how often the first tool is right.
+const SCORES: [f32; 5] = [0.2, 0.3, 0.4, 0.5, 0.6];
+/// How many servers are in a part of the catalog that may serve a query or not.
+const PART: usize = 10;
+
+/// A catalog and what is asked of it.
+pub(crate) struct Data {
+    tools: Vec<Tool>,
+    queries: Vec<Case>,
+}
+
+/// One tool, with what a configuration says of its server.
+struct Tool {
+    /// `<server>::<tool>`.
+    id: String,
+    /// Which server it is of, from 0 on.
+    server: usize,
+    category: String,
+    /// What is said of the category.
+    theme: String,
+    title: String,
+    about: String,
+    definition: Arc<ToolDefinition>,
+}
+
+/// One query with what serves it.
+#[derive(Deserialize)]
+struct Case {
+    id: String,
+    source: String,
+    kind: String,
+    query: String,
+    /// What is needed, each time one of several tools; nothing where no tool fits.
+    gold: Vec<Vec<String>>,
+    /// The same tools by their places.
+    #[serde(skip)]
+    right: Vec<usize>,
+}
+
+#[derive(Deserialize)]
+struct Catalog {
+    /// What is said of categories, by their names.
+    #[serde(default)]
+    categories: BTreeMap<String, String>,
+    servers: Vec<Server>,
+}
+
+#[derive(Deserialize)]
+struct Server {
+    id: String,
+    title: String,
+    description: String,
+    #[serde(default)]
+    category: String,
+    tools: Vec<Raw>,
+}
+
+impl Data {
+    /// Reads `catalog.json` and `queries.jsonl`.
+    pub(crate) fn read(folder: &Path) -> Self {
+        let read = |name: &str| {
+            let path = folder.join(name);
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        };
+        let Catalog { categories, servers } =
+            serde_json::from_str(&read("catalog.json")).expect("a catalog");
+        let servers = servers.into_iter().enumerate();
+        let tools = servers.flat_map(|(number, server)| server.into_tools(number, &categories));
+        let tools: Vec<Tool> = tools.collect();
+        let places: BTreeMap<&str, usize> =
+            tools.iter().enumerate().map(|(place, tool)| (tool.id.as_str(), place)).collect();
+        let queries = read("queries.jsonl");
+        let queries = queries.lines().filter(|line| !line.trim().is_empty()).map(|line| {
+            let mut case: Case = serde_json::from_str(line).expect("a query");
+            let place = |id: &String| *places.get(id.as_str()).expect("a tool of the catalog");
+            case.right = case.gold.iter().flatten().map(place).collect();
+            case
+        });
+        let queries = queries.collect();
+        Self { tools, queries }
+    }
+
+    /// The tools of the servers that are wanted, ready to be found, and which they are.
+    fn index(&self, method: Method, wanted: impl Fn(usize) -> bool) -> (Index, Vec<usize>) {
+        let places: Vec<usize> =
+            (0..self.tools.len()).filter(|place| wanted(self.tools[*place].server)).collect();
+        let entries = places.iter().map(|place| self.tools[*place].entry());
+        (Index::new(entries, method), places)
+    }
+
+    /// Whether what was picked is right: the tool, its server, and its server's category.
+    fn is_right(&self, case: &Case, picked: Option<usize>) -> [f64; 3] {
+        let Some(picked) = picked.map(|place| &self.tools[place]) else { return [0.0; 3] };
+        let any = |same: &dyn Fn(&Tool) -> bool| {
+            let is_right = case.right.iter().any(|place| same(&self.tools[*place]));
+            if is_right { 1.0 } else { 0.0 }
+        };
+        [
+            any(&|tool| tool.id == picked.id),
+            any(&|tool| tool.server == picked.server),
+            any(&|tool| tool.category == picked.category),
+        ]
+    }
+
+    /// For each query the tools that are found, one JSON object a line.
+    pub(crate) fn rankings(&self, method: Method) -> String {
+        let (index, _) = self.index(method, |_| true);
+        let lines = self.queries.iter().map(|case| {
+            let hits = index.search(&case.query, DEPTH, |_| true);
+            let ranked: Vec<&str> =
+                hits.iter().map(|hit| self.tools[hit.place].id.as_str()).collect();
+            format!("{}\n", json!({"id": case.id, "ranked": ranked}))
+        });
+        lines.collect()
+    }
+}
+
+impl Server {
+    fn into_tools(
+        self,
+        number: usize,
+        categories: &BTreeMap<String, String>,
+    ) -> impl Iterator<Item = Tool> + use<> {
+        let Self { id, title, description, category, tools } = self;
+        let theme = categories.get(&category).cloned().unwrap_or_default();
+        // Those that have none are one.
+        let category = if category.is_empty() { "Other".to_owned() } else { category };
+        let (definitions, bad) = ToolDefinition::read_all(tools);
+        assert_eq!(bad, [], "tools of `{id}`");
+        definitions.into_iter().map(move |definition| Tool {
+            id: format!("{id}::{}", definition.name),
+            server: number,
+            category: category.clone(),
+            theme: theme.clone(),
+            title: title.clone(),
+            about: description.clone(),
+            definition,
+        })
+    }
+}
+
+impl Tool {
+    fn entry(&self) -> Entry<'_> {
+        Entry { server: &self.title, about: &self.about, tool: &self.definition }
+    }
+
+    fn leaf(&self) -> Leaf<'_> {
+        Leaf {
+            category: &self.category,
+            theme: &self.theme,
+            service: &self.title,
+            about: &self.about,
+            tool: &self.definition,
+        }
+    }
+
+    /// How long its line is in an answer of `search_tools`, with the end of the line.
+    fn answered(&self, score: f32) -> usize {
+        let finding = Finding {
+            toolbox: &self.category,
+            server: &self.title,
+            name: &self.definition.name,
+            in_your_list: None,
+            score,
+        };
+        finding.line(&self.definition).len() + 1
+    }
+}
+
+/// One query with its figures.
+type Measured<'a, const N: usize> = (&'a Case, [f64; N]);
+
+/// What is measured of search and of picking, each the names of its figures.
+const SEARCH: [&str; 5] = ["R@1", "R@5", "R@10", "MRR", "nDCG@10"];
+const PICKED: [&str; 3] = ["tool", "service", "category"];
+
+/// Everything that is printed.
+pub(crate) fn report(data: &Data) -> String {
+    let all: usize = data.tools.iter().map(|tool| tool.definition.raw.len()).sum();
+    let of = |title: &str, method| {
+        let (index, _) = data.index(method, |_| true);
+        search(title, data, &index) + &nothing(data, method, &index) + &scores(data, &index)
+    };
+    [
+        of("search, by the same words", Method::Words),
+        of("search, by words and by meaning", Method::Mixed),
+        navigator(data),
+        format!("all {} tools as their servers define them: {all} bytes\n", data.tools.len()),
+    ]
+    .concat()
+}
+
+fn search(title: &str, data: &Data, index: &Index) -> String {
+    let (mut measured, mut bytes) = (Vec::new(), Vec::new());
+    for case in &data.queries {
+        let hits = index.search(&case.query, DEPTH, |_| true);
+        let answered = hits.iter().take(ANSWERED);
+        bytes.push(answered.map(|hit| data.tools[hit.place].answered(hit.score)).sum());
+        if !case.gold.is_empty() {
+            let ranked: Vec<_> = hits.iter().map(|hit| data.tools[hit.place].id.as_str()).collect();
+            measured.push((case, figures(case, &ranked)));
+        }
+    }
+    bytes.sort_unstable();
+    let mean = ratio(bytes.iter().sum(), bytes.len());
+    let most = bytes[(bytes.len() * 95).div_ceil(100) - 1];
+    table(title, SEARCH, &measured)
+        + &format!("an answer of {ANSWERED} lines: {mean:.0} bytes, 95 in 100 at most {most}\n")
+}
+
+/// The usual figures of one query.
+fn figures(case: &Case, ranked: &[&str]) -> [f64; 5] {
+    let first =
+        |group: &Vec<String>| ranked.iter().position(|id| group.iter().any(|one| one == id));
+    let mut ranks: Vec<usize> = case.gold.iter().filter_map(first).map(|place| place + 1).collect();
+    ranks.sort_unstable();
+    let needed = case.gold.len();
+    let within = |k: usize| ratio(ranks.iter().filter(|rank| **rank <= k).count(), needed);
+    let gain = |rank: usize| (ratio(rank, 1) + 1.0).log2().recip();
+    let gained: f64 = ranks.iter().filter(|rank| **rank <= 10).map(|rank| gain(*rank)).sum();
+    let best: f64 = (1..=needed.min(10)).map(gain).sum();
+    let first = ranks.first().map_or(0.0, |rank| ratio(1, *rank));
+    [within(1), within(5), within(10), first, (gained / best).min(1.0)]
+}
+
+/// Whether nothing is found where nothing fits, and what that costs: whole, and in each half of the
+/// queries.
+fn nothing(data: &Data, method: Method, index: &Index) -> String {
+    // Whether each right tool among the first is lost, and whether each query that nothing serves
+    // finds nothing: asked of all tools, and of parts that have no right one.
+    let (mut lost, mut none, mut apart) = (Vec::new(), Vec::new(), Vec::new());
+    let mut judge = |number: usize, case: &Case, index: &Index, places: &[usize]| {
+        let found = index.search(&case.query, ANSWERED, |_| true);
+        let is_right = |place: usize| case.right.contains(&places[place]);
+        let near = index.nearest(&case.query, ANSWERED, |_| true);
+        match near.iter().find(|hit| is_right(hit.place)) {
+            Some(right) => lost.push((number, !found.iter().any(|hit| hit.place == right.place))),
+            None if case.gold.is_empty() && places.len() == data.tools.len() => {
+                none.push((number, found.is_empty()));
+            }
+            None if !places.iter().any(|place| case.right.contains(place)) => {
+                apart.push((number, found.is_empty()));
+            }
+            None => {}
+        }
+    };
+    let all: Vec<usize> = (0..data.tools.len()).collect();
+    for (number, case) in data.queries.iter().enumerate() {
+        judge(number, case, index, &all);
+    }
+    let last = data.tools.iter().map(|tool| tool.server).max().unwrap_or_default();
+    let parts = last / PART + 1;
+    for part in 0..parts {
+        let (index, places) = data.index(method, |server| server % parts == part);
+        for (number, case) in data.queries.iter().enumerate() {
+            judge(number, case, &index, &places);
+        }
+    }
+    let line = |what: &str, judged: &[(usize, bool)]| {
+        let share = |wanted: &dyn Fn(usize) -> bool| {
+            let judged: Vec<bool> =
+                judged.iter().filter(|(number, _)| wanted(*number)).map(|(_, is)| *is).collect();
+            ratio(judged.iter().filter(|is| **is).count(), judged.len())
+        };
+        format!(
+            "{what:<52}{:>6}{:>8.3}{:>8.3}{:>8.3}\n",
+            judged.len(),
+            share(&|_| true),
+            share(&|number| number % 2 == 0),
+            share(&|number| number % 2 == 1),
+        )
+    };
+    format!("{:<52}{:>6}{:>8}{:>8}{:>8}\n", "", "n", "share", "even", "odd")
+        + &line("nothing found where no tool fits", &none)
+        + &line(&format!("the same, among about {PART} other servers"), &apart)
+        + &line(&format!("right tools of the first {ANSWERED} that are lost by it"), &lost)
+}
+
+/// How often the first tool is right, of queries where it has at least some score.
+fn scores(data: &Data, index: &Index) -> String {
+    let firsts = data.queries.iter().filter_map(|case| {
+        let hit = *index.search(&case.query, 1, |_| true).first()?;
+        Some((hit.score, case.right.contains(&hit.place)))
+    });
+    let firsts: Vec<_> = firsts.collect();
+    let line = |from: f32| {
+        let sure: Vec<bool> =
+            firsts.iter().filter(|(score, _)| *score >= from).map(|(_, is)| *is).collect();
+        let right = ratio(sure.iter().filter(|is| **is).count(), sure.len());
+        format!(
+            "{:<52}{:>6}{right:>8.3}\n",
+            format!("the first has a score of {from:.1}, and is right"),
+            sure.len()
+        )
+    };
+    SCORES.map(line).concat() + "\n"
+}
+
+/// How often the navigator's ranker picks a right tool, by either way.
+fn navigator(data: &Data) -> String {
+    let (index, _) = data.index(Method::Mixed, |_| true);
+    let leaves: Vec<Leaf<'_>> = data.tools.iter().map(Tool::leaf).collect();
+    let shelves = Shelves::new(&leaves, &index);
+    let ways = [("retrieve", Strategy::Retrieve), ("hierarchy", Strategy::Hierarchy)];
+    let one = |(name, strategy)| {
+        let queries = data.queries.iter();
+        let picked: Vec<_> =
+            queries.map(|case| (case, shelves.pick(&case.query, strategy))).collect();
+        let served = picked.iter().enumerate().filter(|(_, (case, _))| !case.gold.is_empty());
+        let right: Vec<(usize, bool)> = served
+            .filter_map(|(number, (case, picked))| Some((number, case.right.contains(&(*picked)?))))
+            .collect();
+        let (none, some): (Vec<_>, Vec<_>) =
+            picked.into_iter().partition(|(case, _)| case.gold.is_empty());
+        let count = |all: &[(&Case, Option<usize>)]| {
+            let count = all.iter().filter(|(_, picked)| picked.is_some()).count();
+            format!("{count} of {}", all.len())
+        };
+        let ends = [count(&none), count(&some)];
+        let share = |wanted: &dyn Fn(usize) -> bool| {
+            let part = right.iter().filter(|(number, _)| wanted(*number));
+            let part: Vec<bool> = part.map(|(_, is)| *is).collect();
+            ratio(part.iter().filter(|is| **is).count(), part.len())
+        };
+        let measured: Vec<_> =
+            some.iter().map(|(case, picked)| (*case, data.is_right(case, *picked))).collect();
+        table(&format!("navigator with the ranker, {name}"), PICKED, &measured)
+            + &format!(
+                "a tool is picked for {} queries that no tool serves, and for {} others; of these \
+                 {:.3} are right (even {:.3}, odd {:.3})\n\n",
+                ends[0],
+                ends[1],
+                share(&|_| true),
+                share(&|number| number % 2 == 0),
+                share(&|number| number % 2 == 1),
+            )
+    };
+    ways.map(one).concat()
+}
+
+/// A line for the mean of sources, for both halves, for all, and for each source and kind.
+fn table<const N: usize>(title: &str, names: [&str; N], measured: &[Measured<'_, N>]) -> String {
+    let mut halves = [Vec::new(), Vec::new()];
+    for part in by(measured, |case| case.source.clone()).into_values() {
+        for (index, one) in part.into_iter().enumerate() {
+            halves[index % 2].push(one);
+        }
+    }
+    let head = names.map(|name| format!("{name:>9}")).concat();
+    let mut lines = vec![format!("{title:<40}{:>6}{head}\n", "n")];
+    let mut line = |name: &str, count: usize, figures: [f64; N]| {
+        let figures = figures.map(|figure| format!("{figure:>9.3}")).concat();
+        lines.push(format!("{name:<40}{count:>6}{figures}\n"));
+    };
+    line("mean of sources", measured.len(), macro_mean(measured));
+    line("first half", halves[0].len(), macro_mean(&halves[0]));
+    line("second half", halves[1].len(), macro_mean(&halves[1]));
+    line("all queries", measured.len(), mean(measured));
+    for (name, part) in by(measured, |case| format!("source {}", case.source)) {
+        line(&name, part.len(), mean(&part));
+    }
+    for (name, part) in by(measured, |case| format!("kind {}", case.kind)) {
+        line(&name, part.len(), mean(&part));
+    }
+    lines.concat()
+}
+
+/// Queries by what `key` says of them.
+fn by<'a, const N: usize>(
+    measured: &[Measured<'a, N>],
+    key: impl Fn(&Case) -> String,
+) -> BTreeMap<String, Vec<Measured<'a, N>>> {
+    let mut parts: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (case, figures) in measured {
+        parts.entry(key(case)).or_default().push((*case, *figures));
+    }
+    parts
+}
+
+/// The mean of the sources' means, so that many easy queries of one do not hide the others.
+fn macro_mean<const N: usize>(measured: &[Measured<'_, N>]) -> [f64; N] {
+    let sources = by(measured, |case| case.source.clone()).into_values();
+    let means: Vec<_> = sources.map(|part| mean(&part)).collect();
+    mean_of(means.iter())
+}
+
+fn mean<const N: usize>(measured: &[Measured<'_, N>]) -> [f64; N] {
+    mean_of(measured.iter().map(|(_, figures)| figures))
+}
+
+fn mean_of<'a, const N: usize>(all: impl ExactSizeIterator<Item = &'a [f64; N]>) -> [f64; N] {
+    let part = ratio(1, all.len());
+    let mut sums = [0.0; N];
+    for figures in all {
+        for (sum, figure) in sums.iter_mut().zip(figures) {
+            *sum += figure;
+        }
+    }
+    sums.map(|sum| sum * part)
+}
+
+/// A share; of nothing, nothing.
+#[allow(clippy::cast_precision_loss, reason = "counts of queries and bytes")]
+fn ratio(some: usize, all: usize) -> f64 {
+    some as f64 / all.max(1) as f64
+}
