@@ -90,10 +90,11 @@ where
     let tasks = TaskTracker::new();
     let observer = Arc::clone(&options.observer);
     observer.audit(&config).map_err(Stopped::NoAudit)?;
+    let catalog = config.navigator.folder.clone();
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
     gateways.start_eager();
     let host = Host::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
-    let reload = source.map(Reload::new);
+    let reload = source.map(|source| Reload::new(source, catalog.as_deref()));
     let mut signals =
         Signals::listen(reload.as_ref().map(Reload::wanted)).map_err(Stopped::Deaf)?;
     if let Some(reload) = reload {

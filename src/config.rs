@@ -24,6 +24,10 @@ pub use auth::{
     Anonymous, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, is_token, token_digest,
 };
 pub use bounds::{CacheConfig, DEFAULT_CACHE_BYTES, Limits, Rates};
+pub use catalog::{
+    Catalog, CatalogCategory, CatalogService, CatalogTool, catalog_file_name, catalog_tool_file,
+    check_catalog_tools, read_catalog_tool, to_yaml,
+};
 pub use clients::ClientConfig;
 pub use dialect::Dialect;
 pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse};
@@ -40,6 +44,7 @@ pub use search::SearchConfig;
 mod audit;
 mod auth;
 mod bounds;
+mod catalog;
 mod category;
 mod check;
 mod clients;
@@ -49,6 +54,7 @@ pub mod env;
 mod expand;
 mod file;
 mod finding;
+mod folder;
 mod foreign;
 mod http;
 pub mod import;

@@ -70,6 +70,7 @@ pub use crate::gateway::caller::Caller;
 pub use crate::gateway::course::{Course, Stop};
 pub use crate::gateway::eager::Down;
 pub use crate::gateway::error::{CallError, FailedServer};
+pub use crate::gateway::finding::Standing;
 pub use crate::gateway::gateways::Gateways;
 pub use crate::gateway::origin::Origin;
 pub use crate::gateway::searching::{Found, Sought};

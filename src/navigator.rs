@@ -35,7 +35,7 @@ use crate::navigator::filling::Filling;
 use crate::navigator::model::ModelChooser;
 use crate::navigator::ranker::Ranker;
 use crate::navigator::sampling::SamplingChooser;
-use crate::navigator::tree::Toolboxes;
+use crate::navigator::tree::{Folder, Toolboxes};
 use crate::navigator::walk::Walk;
 use crate::raw::Raw;
 
@@ -103,7 +103,13 @@ pub async fn navigate(
     gateway.recalled().await;
     // What is started to see what it has is no progress of the tool that is called in the end.
     let quiet = Origin { wants_progress: false, ..origin };
-    on(&Toolboxes::new(gateway, quiet, heard), gateway, origin, task, heard).await
+    match &gateway.config().navigator.catalog {
+        Some(catalog) => {
+            let tree = Folder::new(gateway, catalog, quiet, heard);
+            on(&tree, gateway, origin, task, heard).await
+        }
+        None => on(&Toolboxes::new(gateway, quiet, heard), gateway, origin, task, heard).await,
+    }
 }
 
 async fn on<T: Tree>(

@@ -153,6 +153,9 @@ impl Policies {
         let Some(toolbox) = toolbox else { return seen };
         let mut seen = Arc::unwrap_or_clone(seen);
         seen.toolboxes.retain(|other| other.name == *toolbox);
+        if let Some(catalog) = &mut seen.navigator.catalog {
+            catalog.retain(|at, _| at.toolbox == *toolbox);
+        }
         seen.mode = ToolMode::Direct;
         Arc::new(seen)
     }
@@ -168,6 +171,13 @@ impl Policies {
             toolbox.servers.retain(|server| standing(rules, agent, &whens, &at(server)).is_ok());
         }
         seen.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
+        if let Some(catalog) = &mut seen.navigator.catalog {
+            let policy = Policy::of(&self.config, agent);
+            catalog.retain(|at, tool| {
+                let (toolbox, server) = (at.toolbox.clone(), at.server.clone());
+                policy.may_have(&ToolId { toolbox, server, tool: tool.to_owned() })
+            });
+        }
         if let Some(agent) = agent {
             seen.limits.per_agent = access::rates(rules, agent).or(seen.limits.per_agent);
         }
@@ -234,6 +244,12 @@ impl Policy {
     ) -> Result<Leave, Denial> {
         let rules = self.rules_at(&tool.toolbox, &tool.server)?;
         rules.judge(tool, traits, now).map_err(|rule| Denial { rule: Some(rule) })
+    }
+
+    /// Whether a tool may be there for the agent, at some time, as far as its name tells.
+    pub fn may_have(&self, tool: &ToolId) -> bool {
+        let rules = self.rules_at(&tool.toolbox, &tool.server);
+        rules.is_ok_and(|rules| rules.may_pass(tool))
     }
 
     /// Whether what servers say of their tools being destructive makes a difference.
@@ -376,6 +392,14 @@ impl Rules {
         let confirmation = self.concerns.confirmation(&candidate, danger, is_listed);
         let rule = rule.clone();
         Ok(Leave { permit: Permit { tool: tool.clone(), rule, danger, confirmation }, conditions })
+    }
+
+    /// Whether it may ever let a tool through.
+    fn may_pass(&self, tool: &ToolId) -> bool {
+        let candidate = self.candidate(tool, Traits::default());
+        let mut elsewhere = self.conditions.iter().filter(|(condition, _)| !condition.is_here());
+        self.listed(&candidate, Traits::default()).is_ok()
+            && !elsewhere.any(|(_, names)| names.has(&candidate).unwrap_or(true))
     }
 
     fn candidate<'a>(&'a self, tool: &'a ToolId, traits: Traits) -> Candidate<'a> {

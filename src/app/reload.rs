@@ -1,7 +1,7 @@
 //! Reading the configuration again while agents are served: when, and what becomes of it.
 //!
 //! The folder of the file is watched and not the file, for most editors put another file in its
-//! place. What cannot be used changes nothing.
+//! place; of a catalog, everything in it. What cannot be used changes nothing.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ const WRITTEN: EventKind = EventKind::Access(AccessKind::Close(AccessMode::Write
 
 /// Where the configuration comes from.
 pub struct Source {
-    /// The file, absolute.
+    /// The file, or the folder of a catalog, absolute.
     pub file: PathBuf,
     /// Reads it.
     pub read: Box<dyn Fn() -> Result<Loaded, LoadError> + Send + Sync>,
@@ -42,11 +42,11 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    /// Watches the file from now on. Where that cannot be, whoever tells `wanted` is heard all the
-    /// same.
-    pub(crate) fn new(source: Source) -> Self {
+    /// Watches the file from now on, and the `catalog` that it names. Where that cannot be, whoever
+    /// tells `wanted` is heard all the same.
+    pub(crate) fn new(source: Source, catalog: Option<&Path>) -> Self {
         let wanted = Arc::new(Notify::new());
-        let watch = Watch::new(&source.file, &wanted).inspect_err(|error| {
+        let watch = Watch::new(&source.file, catalog, &wanted).inspect_err(|error| {
             tracing::warn!(
                 %error,
                 "the configuration file cannot be watched; it is read again at SIGHUP alone"
@@ -69,17 +69,24 @@ impl Reload {
                     break;
                 }
             }
-            if let Some(watch) = &mut self.watch {
-                watch.renew(&self.source.file);
-            }
+            self.renew(&gateways);
             let source = Arc::clone(&self.source);
             match tasks.spawn_blocking(move || (source.read)()).await {
-                Ok(Ok(loaded)) => apply(loaded, &gateways).await,
+                Ok(Ok(loaded)) => {
+                    apply(loaded, &gateways).await;
+                    self.renew(&gateways);
+                }
                 Ok(Err(error)) => tracing::error!(
                     "the configuration is not read anew, and what was served goes on: {error}"
                 ),
                 Err(error) => tracing::error!(%error, "the configuration could not be read"),
             }
+        }
+    }
+
+    fn renew(&mut self, gateways: &Gateways) {
+        if let Some(watch) = &mut self.watch {
+            watch.renew(&self.source.file, gateways.config().navigator.folder.as_deref());
         }
     }
 }
@@ -129,58 +136,83 @@ fn changes(before: &Config, now: &Config) -> String {
     if parts.is_empty() { "other limits".to_owned() } else { parts.join("; ") }
 }
 
-/// Watches the folders of a file: that of its name, and that of what its name leads to.
+/// Watches the folders of a file: that of its name, and that of what its name leads to; and all that
+/// is in the folder of a catalog.
 struct Watch {
     watcher: RecommendedWatcher,
-    folders: BTreeSet<PathBuf>,
-    names: Arc<Mutex<BTreeSet<OsString>>>,
+    watched: BTreeSet<PathBuf>,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What is heard of.
+#[derive(Default)]
+struct Known {
+    /// What files are called.
+    names: BTreeSet<OsString>,
+    /// Folders in which everything counts.
+    trees: BTreeSet<PathBuf>,
+}
+
+impl Known {
+    fn concerns(&self, path: &Path) -> bool {
+        path.file_name().is_some_and(|name| self.names.contains(name))
+            || self.trees.iter().any(|tree| path.starts_with(tree))
+    }
 }
 
 impl Watch {
-    fn new(file: &Path, wanted: &Arc<Notify>) -> notify::Result<Self> {
-        let names = Arc::<Mutex<BTreeSet<OsString>>>::default();
-        let (told, known) = (Arc::clone(wanted), Arc::clone(&names));
+    fn new(file: &Path, catalog: Option<&Path>, wanted: &Arc<Notify>) -> notify::Result<Self> {
+        let known = Arc::<Mutex<Known>>::default();
+        let (told, heard) = (Arc::clone(wanted), Arc::clone(&known));
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             let concerns = event.is_ok_and(|event| {
-                let known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                let is_it = |path: &PathBuf| path.file_name().is_some_and(|n| known.contains(n));
+                let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
                 // That somebody reads it, as we do, changes nothing.
                 let is_change = !event.kind.is_access() || event.kind == WRITTEN;
-                event.need_rescan() || (is_change && event.paths.iter().any(is_it))
+                event.need_rescan()
+                    || (is_change && event.paths.iter().any(|path| heard.concerns(path)))
             });
             if concerns {
                 told.notify_one();
             }
         })?;
-        let mut watch = Self { watcher, folders: BTreeSet::new(), names };
-        watch.follow(file)?;
+        let mut watch = Self { watcher, watched: BTreeSet::new(), known };
+        watch.follow(file, catalog)?;
         Ok(watch)
     }
 
-    /// Follows a name that leads elsewhere than before.
-    fn renew(&mut self, file: &Path) {
-        if let Err(error) = self.follow(file) {
+    /// Follows a name that leads elsewhere than before, and folders that are new.
+    fn renew(&mut self, file: &Path, catalog: Option<&Path>) {
+        if let Err(error) = self.follow(file, catalog) {
             tracing::debug!(%error, "what the configuration file leads to cannot be watched");
         }
     }
 
-    fn follow(&mut self, file: &Path) -> notify::Result<()> {
+    fn follow(&mut self, file: &Path, catalog: Option<&Path>) -> notify::Result<()> {
         let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-        let (mut folders, mut names) = (BTreeSet::new(), BTreeSet::new());
+        let (mut folders, mut known) = (BTreeSet::new(), Known::default());
         for path in [file, &target] {
             folders.extend(path.parent().map(Path::to_owned));
-            names.extend(path.file_name().map(ToOwned::to_owned));
+            known.names.extend(path.file_name().map(ToOwned::to_owned));
         }
-        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
-        for folder in self.folders.difference(&folders) {
+        let trees =
+            [target.is_dir().then_some(target), catalog.and_then(|c| c.canonicalize().ok())];
+        known.trees.extend(trees.into_iter().flatten());
+        let trees = known.trees.clone();
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+        let watched = folders.union(&trees).cloned().collect();
+        for folder in self.watched.difference(&watched) {
             // What is gone is watched no more.
             let _ = self.watcher.unwatch(folder);
         }
-        for folder in &folders {
+        for folder in folders.difference(&trees) {
             // Again, for there may be another folder of that name.
             self.watcher.watch(folder, RecursiveMode::NonRecursive)?;
         }
-        self.folders = folders;
+        for tree in &trees {
+            self.watcher.watch(tree, RecursiveMode::Recursive)?;
+        }
+        self.watched = watched;
         Ok(())
     }
 }

@@ -10,7 +10,9 @@ use crate::cli::servers::{self, Start};
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
 use crate::cli::{Global, print, with_gateway, without_rules};
-use crate::config::{Config, Launch, LoadError, Loaded, ServerConfig, ToolboxConfig};
+use crate::config::{
+    self, Config, Dialect, Launch, LoadError, Loaded, ServerConfig, Severity, ToolboxConfig,
+};
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policies;
@@ -24,7 +26,8 @@ const EXAMPLES: &str = "\
 Examples:
   mcp-workbench check                         Look for mistakes; start nothing
   mcp-workbench check --connect               Start every server, and say what became of it
-  mcp-workbench check --config other.json --json";
+  mcp-workbench check --config other.json --json
+  mcp-workbench check --config catalog        Look through a folder with a file for each tool";
 
 /// Check the configuration, and with --connect its servers
 ///
@@ -34,7 +37,8 @@ Examples:
 /// fails does not spoil the others. Tokens are an estimate, one for 4.5 bytes. With `--agent`, all of
 /// this is about what that agent may use.
 ///
-/// Exits with 0 if all is well, 1 if a server failed, 2 if the configuration cannot be used.
+/// The files of a catalog's tools are read, all of them. Exits with 0 if all is well, 1 if a server
+/// failed or such a file is broken, 2 if the configuration cannot be used.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -60,7 +64,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     } else {
         global.load()?
     };
-    let Loaded { config, dialect, mut disabled, warnings, file } = loaded;
+    let Loaded { config, dialect, mut disabled, mut warnings, file } = loaded;
     let agent = global.caller().agent;
     let service = if agent.is_some() { Vec::new() } else { service::lines(&config) };
     // Without an agent, all servers are looked at; else what that agent may use, and nothing else.
@@ -70,7 +74,14 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     }
     let config = Arc::new(config);
     let seen = Policies::new(Arc::clone(&config)).seen_by(agent.as_ref(), None);
-    let mode = config.mode.as_str();
+    let tools = tools_of_catalog(global, &seen, dialect)?;
+    let has_broken = tools.iter().any(|finding| finding.severity == Severity::Error);
+    if args.json {
+        warnings.extend(tools);
+    } else if !tools.is_empty() {
+        print::note(&config::Report { file: file.clone(), findings: tools });
+    }
+    let mode = seen.mode.as_str();
     let owner = dialect.owner().map(|owner| format!(", a file of {owner},"));
     let head = format!(
         "`{file}`{} can be used{}: {} with {}, mode `{mode}`",
@@ -90,7 +101,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             (servers, failures, not_shown(gateway.config(), &gateway.snapshot()))
         })?;
     servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
-    let has_failed = !failures.is_empty();
+    let has_failed = !failures.is_empty() || has_broken;
     if args.json {
         print::json(&Report {
             file: &file,
@@ -121,6 +132,22 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         print::data(&sections.join("\n\n"))?;
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What is wrong or odd in the files of a catalog's tools, which serving would not read yet.
+fn tools_of_catalog(
+    global: &Global,
+    config: &Config,
+    dialect: Dialect,
+) -> Result<Vec<config::Finding>, Error> {
+    let Some(catalog) = &config.navigator.catalog else { return Ok(Vec::new()) };
+    if dialect == Dialect::Catalog {
+        return Ok(config::check_catalog_tools(catalog, ""));
+    }
+    let file = global.config_file()?;
+    let inside = file.parent().and_then(|folder| catalog.folder.strip_prefix(folder).ok());
+    let shown = inside.unwrap_or(&catalog.folder).display().to_string();
+    Ok(config::check_catalog_tools(catalog, &shown))
 }
 
 /// The servers as they are configured.

@@ -157,6 +157,7 @@ fn guarded(source: Source, is_open: bool) -> Source {
         let Some(reason) = exposed(&loaded.config, is_open) else { return Ok(loaded) };
         let finding = Finding {
             severity: Severity::Error,
+            file: None,
             path: "auth".to_owned(),
             position: None,
             message: format!("others can reach us, and {reason}"),

@@ -46,8 +46,14 @@ pub(super) fn disabled(raw: &RawConfig) -> Vec<(ToolboxName, ServerName)> {
     in_toolboxes.chain(alone).collect()
 }
 
-/// Checks a whole configuration; where something is wrong, the reader has noted it.
-pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_>) -> Config {
+/// Checks a whole configuration; where something is wrong, the reader has noted it. `others` are
+/// the names of servers that a catalog adds, if there is one.
+pub(super) fn config(
+    raw: RawConfig,
+    others: Option<Vec<String>>,
+    places: &Places<'_>,
+    reader: &mut Reader<'_>,
+) -> Config {
     let RawConfig {
         schema: _,
         tool_mode,
@@ -72,7 +78,9 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         dangerous_tools,
         require_confirmation,
     } = raw;
-    let servers = server_names(toolboxes.as_ref(), mcp_servers.as_ref());
+    let has_catalog = others.is_some();
+    let mut servers = server_names(toolboxes.as_ref(), mcp_servers.as_ref());
+    servers.extend(others.unwrap_or_default());
     let rules = Rules {
         agent_policies,
         exposed_tools,
@@ -86,7 +94,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         mode: tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked()),
         max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
         search: search.map(|raw| raw.checked(reader)).unwrap_or_default(),
-        navigator: navigator.map(|raw| raw.checked(reader)).unwrap_or_default(),
+        navigator: navigator.map(|raw| raw.checked(places, reader)).unwrap_or_default(),
         http: http.map_or_else(HttpConfig::default, |raw| raw.checked(reader)),
         limits: limits.map_or_else(Limits::default, |raw| raw.checked(reader)),
         cache: cache.map(|raw| raw.checked(reader)).unwrap_or_default(),
@@ -107,7 +115,7 @@ pub(super) fn config(raw: RawConfig, places: &Places<'_>, reader: &mut Reader<'_
         mcp_servers: mcp_servers.unwrap_or_default(),
         categories: categories.unwrap_or_default(),
     };
-    checked.toolboxes = all_toolboxes(blocks, places, reader);
+    checked.toolboxes = all_toolboxes(blocks, has_catalog, places, reader);
     withhold_tokens(&mut checked);
     checked
 }
@@ -122,6 +130,7 @@ struct Blocks {
 /// The toolboxes of all blocks, in the order of the file.
 fn all_toolboxes(
     blocks: Blocks,
+    has_catalog: bool,
     places: &Places<'_>,
     reader: &mut Reader<'_>,
 ) -> Vec<ToolboxConfig> {
@@ -129,7 +138,8 @@ fn all_toolboxes(
     let root = Spot::default();
     let wrong =
         ["toolboxes", "mcpServers", "servers"].map(|block| reader.has_error_under(&root, block));
-    if toolboxes.0.is_empty() && mcp_servers.0.is_empty() && !wrong.contains(&true) {
+    let is_empty = toolboxes.0.is_empty() && mcp_servers.0.is_empty();
+    if is_empty && !has_catalog && !wrong.contains(&true) {
         note_emptiness(&root, reader);
     }
     let mut sections = Vec::new();
@@ -197,7 +207,7 @@ fn note_emptiness(root: &Spot, reader: &mut Reader<'_>) {
 }
 
 /// What agents prove with who they are is no business of servers, which could be anybody then.
-fn withhold_tokens(config: &mut Config) {
+pub(super) fn withhold_tokens(config: &mut Config) {
     let tokens = config.auth.iter().flat_map(|auth| &auth.tokens);
     let variables: BTreeSet<String> = tokens.filter_map(|token| token.variable.clone()).collect();
     let servers = config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers);
@@ -348,7 +358,7 @@ fn check_globs(globs: Vec<Located<String>>, reader: &mut Reader<'_>) -> Vec<Stri
     checked
 }
 
-fn check_name(name: &Located<String>, what: &str, reader: &mut Reader<'_>) {
+pub(super) fn check_name(name: &Located<String>, what: &str, reader: &mut Reader<'_>) {
     if name.value.trim().is_empty() {
         reader.error(&name.spot, format!("expected a name for the {what}"), None);
     } else if name.value.chars().any(char::is_control) {

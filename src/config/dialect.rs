@@ -7,7 +7,7 @@ use crate::config::document::Node;
 use crate::config::env::EnvSource;
 use crate::config::raw::{self, RawConfig};
 use crate::config::reader::Reader;
-use crate::config::{toolman, toolman_server};
+use crate::config::{catalog, toolman, toolman_server};
 
 /// The program that a configuration is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Dialect {
     ToolmanServer,
     /// Modular MCP: `modular-mcp.json`.
     Modular,
+    /// A folder with a catalog: `_config.yaml`, and a file for each tool.
+    Catalog,
     /// A client: `mcpServers` and nothing else.
     Client,
 }
@@ -68,6 +70,7 @@ impl Dialect {
             Self::Toolman => "toolman",
             Self::ToolmanServer => "toolman-server",
             Self::Modular => "modular",
+            Self::Catalog => "catalog",
             Self::Client => "client",
         }
     }
@@ -75,7 +78,7 @@ impl Dialect {
     /// Whose file it is, where it is not ours.
     pub fn owner(self) -> Option<&'static str> {
         match self {
-            Self::Native => None,
+            Self::Native | Self::Catalog => None,
             Self::Toolman => Some("Toolman"),
             Self::ToolmanServer => Some("the Toolman server"),
             Self::Modular => Some("Modular MCP"),
@@ -86,7 +89,8 @@ impl Dialect {
     /// How that program presents tools.
     pub(super) fn mode(self) -> Option<ToolMode> {
         match self {
-            Self::Native | Self::Client => None,
+            // Whoever has a catalog may name another mode in it.
+            Self::Native | Self::Client | Self::Catalog => None,
             Self::Toolman => Some(ToolMode::Activate),
             Self::ToolmanServer => Some(ToolMode::Direct),
             Self::Modular => Some(ToolMode::Modular),
@@ -98,6 +102,7 @@ impl Dialect {
         match self {
             Self::Native | Self::Client => Reader::new(env),
             Self::Toolman => Reader::of_toml(),
+            Self::Catalog => Reader::of_catalog(env),
             Self::Modular | Self::ToolmanServer => Reader::lenient(env),
         }
     }
@@ -114,6 +119,7 @@ impl Dialect {
                 raw::object(root, reader, RawConfig::read)
             }
             Self::Toolman => toolman::read(root, env, reader),
+            Self::Catalog => catalog::read(root, reader),
             Self::ToolmanServer => toolman_server::read(root, reader),
         }
     }

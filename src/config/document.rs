@@ -12,6 +12,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, ParseStringErrorKind};
 use crate::config::finding::{Finding, Severity};
 
 pub(super) mod toml;
+pub(super) mod yaml;
 
 /// Where a value stands: how to name it, and its first byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,6 +126,7 @@ pub(super) fn parse(text: &str) -> Result<Value<'_>, Finding> {
     match parsed {
         Ok(parsed) => parsed.value.ok_or_else(|| Finding {
             severity: Severity::Error,
+            file: None,
             path: String::new(),
             position: Some((1, 1)),
             message: "expected an object, found an empty file".to_owned(),
@@ -183,6 +185,7 @@ fn syntax_error(error: &ParseError) -> Finding {
     };
     Finding {
         severity: Severity::Error,
+        file: None,
         path: String::new(),
         position: Some((error.line_display(), error.column_display())),
         message,

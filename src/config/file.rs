@@ -1,18 +1,21 @@
 //! Where the configuration file is, and reading it.
 //!
-//! The one file of this module that touches the disk; [`parse`] is the same without it.
+//! Beside `folder`, the one file of this module that touches the disk; [`parse`] is the same without
+//! it.
 
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
+use crate::config::catalog::{self, Attached, Shelf};
 use crate::config::check::{self, Places};
 use crate::config::dialect::{Dialect, is_toml};
 use crate::config::document::{self, Node};
 use crate::config::env::EnvSource;
 use crate::config::finding::{Finding, Report, Severity};
-use crate::config::reader::Reader;
+use crate::config::folder::Disk;
+use crate::config::server::located_path;
 use crate::name::{ServerName, ToolboxName};
 
 /// The variable that names the configuration file.
@@ -24,7 +27,7 @@ const DEFAULT_FILE: &str = "./workbench-config.json";
 /// Files of other programs that are looked for if that is not there.
 const OTHER_FILES: [&str; 2] = ["./tools.toml", "./modular-mcp.json"];
 
-/// Where the configuration file is, and who said so.
+/// Where the configuration file is, or the folder of a catalog, and who said so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The file as the user named it, for messages.
@@ -58,7 +61,13 @@ pub fn locate(explicit: Option<PathBuf>, env: &dyn EnvSource, cwd: &Path) -> Loc
         (None, None) => (DEFAULT_FILE.into(), ChosenBy::Default),
     };
     let path = absolute(&shown, env, cwd);
-    Location { shown, path, chosen_by }
+    let Some(folder) = catalog::folder_of(&path) else {
+        return Location { shown, path, chosen_by };
+    };
+    // A catalog is its whole folder, whichever of the two is named.
+    let inside = shown.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let shown = inside.unwrap_or(Path::new(".")).to_owned();
+    Location { shown, path: folder.to_owned(), chosen_by }
 }
 
 /// The folder for what can be made again: `explicit`, else `MCP_WORKBENCH_CACHE`, else our own in
@@ -142,17 +151,22 @@ pub enum LoadError {
     Invalid(Report),
 }
 
-/// Reads and checks the configuration file.
+/// Reads and checks the configuration file, or the folder of a catalog.
 pub fn load(location: &Location, env: &dyn EnvSource) -> Result<Loaded, LoadError> {
+    let disk = Disk::new(&location.path);
+    if disk.is_there() {
+        let loaded = catalog::load(&disk, &location.shown, &location.path, env);
+        return loaded.map_err(LoadError::Invalid);
+    }
     let unreadable = |reason: String| LoadError::Unreadable { location: location.clone(), reason };
     let bytes = read(&location.path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => LoadError::Missing(location.clone()),
-        io::ErrorKind::IsADirectory => unreadable("it is a folder, not a file".to_owned()),
         _ => unreadable(error.to_string()),
     })?;
     let text = text(&bytes).map_err(unreadable)?;
     let folder = location.path.parent().unwrap_or(Path::new("/"));
-    parse(text, &location.shown, folder, env).map_err(LoadError::Invalid)
+    let shelf = |folder: &Path| -> Box<dyn Shelf> { Box::new(Disk::new(folder)) };
+    parse_with(text, &location.shown, folder, env, Some(&shelf)).map_err(LoadError::Invalid)
 }
 
 /// The most bytes of a configuration; one that is read from a device might have no end.
@@ -170,26 +184,63 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Checks the text of a configuration called `name` that stands in `folder`, an absolute path.
 ///
 /// If the file has errors, the report holds all of them and the warnings besides.
+///
+/// The folder of a catalog that it names is not read; [`load`] does that.
 pub fn parse(
     text: &str,
     name: &Path,
     folder: &Path,
     env: &dyn EnvSource,
 ) -> Result<Loaded, Report> {
+    parse_with(text, name, folder, env, None)
+}
+
+/// Where the folder of a catalog is looked at.
+type Shelves = dyn Fn(&Path) -> Box<dyn Shelf>;
+
+fn parse_with(
+    text: &str,
+    name: &Path,
+    folder: &Path,
+    env: &dyn EnvSource,
+    shelf: Option<&Shelves>,
+) -> Result<Loaded, Report> {
     let text = document::without_mark(text);
     let file = name.display().to_string();
     let invalid = |findings| Report { file: file.clone(), findings };
+    if catalog::is_yaml(name) {
+        return Err(invalid(vec![catalog::alone()]));
+    }
     let tree = if is_toml(name) { document::toml::parse(text) } else { document::parse(text) };
     let tree = tree.map_err(|finding| invalid(vec![finding]))?;
     let root = Node::root(&tree);
     let dialect = Dialect::of(name, &root);
     let mut reader = dialect.reader(Some(env));
-    note_duplicates(text, &root, &mut reader);
+    reader.note_duplicates(text, &root);
     let places = Places { folder, env };
-    let config = dialect
-        .read(&root, Some(env), &mut reader)
-        .map(|raw| (check::disabled(&raw), check::config(raw, &places, &mut reader)));
-    let findings = reader.into_findings(text);
+    let raw = dialect.read(&root, Some(env), &mut reader);
+    let named = raw.as_ref().and_then(|raw| raw.navigator.as_ref()?.catalog.as_ref());
+    let attached = shelf.zip(named).and_then(|(shelf, named)| {
+        let folder = located_path(&named.value, &places);
+        let shelf = shelf(&folder);
+        match shelf.list("") {
+            Ok(_) => Some(Attached::read(&*shelf, named.value.clone(), folder, env)),
+            Err(reason) => {
+                let message = format!("`{}` cannot be read: {reason}", named.value);
+                reader.error(&named.spot, message, None);
+                None
+            }
+        }
+    });
+    let others = attached.as_ref().map(Attached::names);
+    let mut config =
+        raw.map(|raw| (check::disabled(&raw), check::config(raw, others, &places, &mut reader)));
+    let mut findings = reader.into_findings(text);
+    if let (Some(attached), Some((disabled, config))) = (attached, &mut config) {
+        let (more, off) = attached.attach(config);
+        findings.extend(more);
+        disabled.extend(off);
+    }
     let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
     match config {
         Some((disabled, mut config)) if !errors => {
@@ -197,19 +248,6 @@ pub fn parse(
             Ok(Loaded { config, dialect, disabled, warnings: findings, file })
         }
         Some(_) | None => Err(invalid(findings)),
-    }
-}
-
-/// Of a key that is written twice the last would win, and the other be lost without a word.
-fn note_duplicates(text: &str, root: &Node<'_>, reader: &mut Reader<'_>) {
-    let mut duplicates = document::duplicates(root);
-    duplicates.sort_by_key(|(_, first)| *first);
-    let firsts: Vec<usize> = duplicates.iter().map(|(_, first)| *first).collect();
-    let lines = document::positions(text, &firsts);
-    for ((spot, _), (line, _)) in duplicates.into_iter().zip(lines) {
-        let message = format!("this key is written twice; the first is in line {line}");
-        let hint = "remove one of the two".to_owned();
-        reader.fault(&spot, &message, "the last one counts", Some(hint));
     }
 }
 

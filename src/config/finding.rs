@@ -18,6 +18,8 @@ pub enum Severity {
 pub struct Finding {
     /// How much it matters.
     pub severity: Severity,
+    /// The file that it is in, if that is another than the report's.
+    pub file: Option<Box<str>>,
     /// The setting it is about, such as `toolboxes.dev.mcpServers.files.args[1]`; empty for the
     /// file as a whole.
     pub path: String,
@@ -29,12 +31,12 @@ pub struct Finding {
     pub hint: Option<String>,
 }
 
-/// The findings of one file, to be read by a person.
+/// The findings of one file, or of a folder of files, to be read by a person.
 ///
 /// Errors come first, then warnings, each group in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The file as the user named it.
+    /// The file or folder as the user named it.
     pub file: String,
     /// What was found in it.
     pub findings: Vec<Finding>,
@@ -68,7 +70,7 @@ impl Report {
         let plural = if count == 1 { "" } else { "s" };
         writeln!(f, "{label}: {count} {noun}{plural} in `{}`", self.file)?;
         for finding in self.of(severity).take(MAX_SHOWN) {
-            write!(f, "\n  {}:", self.file)?;
+            write!(f, "\n  {}:", finding.file.as_deref().unwrap_or(&self.file))?;
             if let Some((line, column)) = finding.position {
                 write!(f, "{line}:{column}:")?;
             }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::config::dialect::is_toml;
 use crate::config::document::{self, Node, positions};
+use crate::config::reader::camel;
 
 /// A key as a file spells it, and the line it is in, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,17 +56,6 @@ fn descend<'a>(node: Node<'a>, keys: &[&str]) -> Option<Node<'a>> {
         _ => node.get(key).or_else(|| node.get(&camel(key))),
     };
     descend(child?, rest)
-}
-
-/// `allowed_servers` as `allowedServers`.
-fn camel(key: &str) -> String {
-    let mut parts = key.split('_');
-    let mut camel = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let mut chars = part.chars();
-        camel.extend(chars.next().into_iter().flat_map(char::to_uppercase).chain(chars));
-    }
-    camel
 }
 
 #[cfg(test)]

@@ -1,21 +1,28 @@
 //! How `execute_task` finds its way (`navigator`).
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 
-use crate::config::LlmConfig;
-use crate::config::check::bounded;
+use crate::config::check::{Places, bounded};
 use crate::config::document::Node;
 use crate::config::limits;
 use crate::config::llm::RawLlm;
 use crate::config::raw::{located, object};
 use crate::config::reader::{Fields, Located, Reader, did_you_mean, listed};
+use crate::config::server::located_path;
+use crate::config::{Catalog, LlmConfig};
 
 /// How `execute_task` finds its way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NavigatorConfig {
-    /// How a tool is looked for; `None`: by retrieval.
+    /// The folder with the catalog that is walked, as the file names it.
+    pub folder: Option<PathBuf>,
+    /// The catalog that is walked; `None`: the toolboxes are.
+    pub catalog: Option<Catalog>,
+    /// How a tool is looked for; `None`: by the hierarchy where there is a catalog, else by
+    /// retrieval.
     pub strategy: Option<Strategy>,
     /// Who chooses; `None`: the model of `llm` where there is one, else the ranker.
     pub chooser: Option<ChooserKind>,
@@ -28,7 +35,8 @@ pub struct NavigatorConfig {
 impl NavigatorConfig {
     /// How a tool is looked for.
     pub fn strategy(&self) -> Strategy {
-        self.strategy.unwrap_or(Strategy::Retrieve)
+        let default = if self.catalog.is_some() { Strategy::Hierarchy } else { Strategy::Retrieve };
+        self.strategy.unwrap_or(default)
     }
 
     /// Who chooses.
@@ -97,8 +105,12 @@ impl Default for BudgetConfig {
 #[derive(Default, JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Navigator")]
 pub(super) struct RawNavigator {
-    /// `hierarchy`: category, then service, then tool; a category is a toolbox, a service one of its
-    /// servers. `retrieve`: among the tools that the ranker finds; the default.
+    /// The folder with the catalog that is walked. Without one the toolboxes are: a category is a
+    /// toolbox, a service one of its servers.
+    pub(super) catalog: Option<Located<String>>,
+
+    /// `hierarchy`: category, then service, then tool; the default with a `catalog`. `retrieve`:
+    /// among the tools that the ranker finds; the default without.
     #[schemars(extend("enum" = ["hierarchy", "retrieve", null]))]
     pub(super) strategy: Option<Located<String>>,
 
@@ -137,6 +149,7 @@ pub(super) struct RawBudget {
 impl RawNavigator {
     pub(super) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
         Self {
+            catalog: fields.take("catalog").and_then(|node| reader.string(&node)),
             strategy: fields
                 .take("strategy")
                 .and_then(|node| word(&node, &Strategy::WORDS.map(|(word, _)| word), reader)),
@@ -148,8 +161,8 @@ impl RawNavigator {
         }
     }
 
-    pub(super) fn checked(self, reader: &mut Reader<'_>) -> NavigatorConfig {
-        let Self { strategy, chooser, llm, budget } = self;
+    pub(super) fn checked(self, places: &Places<'_>, reader: &mut Reader<'_>) -> NavigatorConfig {
+        let Self { catalog, strategy, chooser, llm, budget } = self;
         if let (Some(chooser), None) = (&chooser, &llm)
             && chooser.value == "llm"
         {
@@ -157,6 +170,8 @@ impl RawNavigator {
             reader.error(&chooser.spot, "there is no `llm` to choose", Some(hint.to_owned()));
         }
         NavigatorConfig {
+            folder: catalog.map(|path| located_path(&path.value, places)),
+            catalog: None,
             strategy: meant(strategy, &Strategy::WORDS),
             chooser: meant(chooser, &ChooserKind::WORDS),
             llm: llm.and_then(|raw| raw.value.checked(&raw.spot, reader)),

@@ -9,7 +9,7 @@ use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 use serde_json::{Number, Value as Json};
 
-use crate::config::document::{Node, Spot, kind, positions};
+use crate::config::document::{Node, Spot, duplicates, kind, positions};
 use crate::config::env::EnvSource;
 use crate::config::expand::{Meaning, expand, foreign};
 use crate::config::finding::{Finding, Severity};
@@ -22,6 +22,16 @@ pub(super) struct Located<T> {
     pub(super) spot: Spot,
 }
 
+/// What kind of file it is that is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Json,
+    /// TOML, which has other words for things.
+    Toml,
+    /// A file of a catalog, where keys of ours may be written in `snake_case`.
+    Catalog,
+}
+
 /// Reads values, and collects what is wrong with them.
 pub(super) struct Reader<'e> {
     /// Where `${NAME}` comes from; without it, strings stay as they are written.
@@ -30,8 +40,7 @@ pub(super) struct Reader<'e> {
     off: bool,
     /// The file is of another program, which takes what we would refuse.
     lenient: bool,
-    /// The file is TOML, which has other words for things.
-    is_toml: bool,
+    form: Form,
     found: Vec<(usize, Finding)>,
     /// The paths of all errors, in order, to look one up among thousands.
     wrong: BTreeSet<String>,
@@ -43,7 +52,7 @@ impl<'e> Reader<'e> {
             env,
             off: false,
             lenient: false,
-            is_toml: false,
+            form: Form::Json,
             found: Vec::new(),
             wrong: BTreeSet::new(),
         }
@@ -56,12 +65,17 @@ impl<'e> Reader<'e> {
 
     /// A reader of another program's TOML, in which `${NAME}` has no meaning.
     pub(super) fn of_toml() -> Self {
-        Self { is_toml: true, ..Self::lenient(None) }
+        Self { form: Form::Toml, ..Self::lenient(None) }
+    }
+
+    /// A reader of a catalog's files, in which keys of ours may be written in `snake_case`.
+    pub(super) fn of_catalog(env: Option<&'e dyn EnvSource>) -> Self {
+        Self { form: Form::Catalog, ..Self::new(env) }
     }
 
     /// Whether it reads TOML.
     pub(super) fn is_toml(&self) -> bool {
-        self.is_toml
+        self.form == Form::Toml
     }
 
     /// Reads with `read`; when `off`, variables that are not set stay as they are written.
@@ -102,6 +116,19 @@ impl<'e> Reader<'e> {
         }
     }
 
+    /// Notes keys that are written twice: the last would win, and the other be lost without a word.
+    pub(super) fn note_duplicates(&mut self, text: &str, root: &Node<'_>) {
+        let mut duplicates = duplicates(root);
+        duplicates.sort_by_key(|(_, first)| *first);
+        let firsts: Vec<usize> = duplicates.iter().map(|(_, first)| *first).collect();
+        let lines = positions(text, &firsts);
+        for ((spot, _), (line, _)) in duplicates.into_iter().zip(lines) {
+            let message = format!("this key is written twice; the first is in line {line}");
+            let hint = "remove one of the two".to_owned();
+            self.fault(&spot, &message, "the last one counts", Some(hint));
+        }
+    }
+
     /// Notes a warning; about what is switched off there are none.
     pub(super) fn warn(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
         if self.off {
@@ -111,7 +138,8 @@ impl<'e> Reader<'e> {
     }
 
     fn note(&mut self, severity: Severity, spot: &Spot, message: String, hint: Option<String>) {
-        let finding = Finding { severity, path: spot.path.clone(), position: None, message, hint };
+        let path = spot.path.clone();
+        let finding = Finding { severity, file: None, path, position: None, message, hint };
         self.found.push((spot.offset, finding));
     }
 
@@ -156,7 +184,8 @@ impl<'e> Reader<'e> {
                 node: node.child(property),
             })
             .collect();
-        Some(Fields { spot: node.spot.clone(), entries, known: Vec::new() })
+        let (spot, has_snakes) = (node.spot.clone(), self.form == Form::Catalog);
+        Some(Fields { spot, entries, known: Vec::new(), has_snakes })
     }
 
     /// The node as an object whose keys are the user's own names; variables in them are expanded.
@@ -274,7 +303,8 @@ impl<'e> Reader<'e> {
         Some(entries.map(|entry| (entry.key.value, self.json(&entry.node))).collect())
     }
 
-    fn json(&mut self, node: &Node<'_>) -> Json {
+    /// The node as any JSON; variables in its strings are expanded.
+    pub(super) fn json(&mut self, node: &Node<'_>) -> Json {
         match node.value {
             Value::StringLit(literal) => self.expanded(&literal.value, &node.spot).into(),
             Value::BooleanLit(literal) => literal.value.into(),
@@ -299,7 +329,7 @@ impl<'e> Reader<'e> {
     /// Notes that a value is of another kind than it should be.
     pub(super) fn mismatch(&mut self, node: &Node<'_>, expected: &str, hint: Option<String>) {
         let mut message = format!("expected {expected}, found {}", kind(node.value));
-        if self.is_toml {
+        if self.is_toml() {
             message = message.replace("an object", "a table");
         }
         self.error(&node.spot, message, hint);
@@ -351,6 +381,7 @@ pub(super) struct Fields<'a> {
     spot: Spot,
     entries: Vec<Entry<'a>>,
     known: Vec<&'static str>,
+    has_snakes: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -364,15 +395,11 @@ impl<'a> Fields<'a> {
     /// Asking for a key is what makes it known.
     pub(super) fn take(&mut self, key: &'static str) -> Option<Node<'a>> {
         self.known.push(key);
-        let mut taken = None;
-        self.entries.retain(|entry| {
-            let wanted = entry.key.value == key;
-            if wanted {
-                taken = Some(entry.node.clone());
-            }
-            !wanted
-        });
-        taken.filter(|node| !node.is_null())
+        let mut taken = self.take_all(|name| name == key).pop();
+        if taken.is_none() && self.has_snakes {
+            taken = self.take_all(|name| camel(name) == key).pop();
+        }
+        taken.map(|entry| entry.node).filter(|node| !node.is_null())
     }
 
     /// Takes the value of a key that is called `key`, or `also` by other programs; it is an error
@@ -416,6 +443,17 @@ impl<'a> Fields<'a> {
             reader.fault(&entry.key.spot, "unknown key", "ignored", Some(hint));
         }
     }
+}
+
+/// `allowed_servers` as `allowedServers`.
+pub(super) fn camel(key: &str) -> String {
+    let mut parts = key.split('_');
+    let mut camel = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let mut chars = part.chars();
+        camel.extend(chars.next().into_iter().flat_map(char::to_uppercase).chain(chars));
+    }
+    camel
 }
 
 /// A hint with the name that is nearest to `wanted`.

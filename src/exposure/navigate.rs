@@ -119,10 +119,20 @@ fn description(config: &Config) -> String {
     first_that_fits(MAX_DESCRIPTION, with_descriptions.chain([names]))
 }
 
-/// Categories with what is said of them: the toolboxes.
+/// Categories with what is said of them: those of the catalog, of which the agent has a server, or
+/// the toolboxes.
 fn what_there_is(config: &Config) -> Vec<(&str, &str)> {
-    let toolboxes = config.toolboxes.iter();
-    toolboxes.map(|toolbox| (toolbox.name.as_str(), &*toolbox.description)).collect()
+    let Some(catalog) = &config.navigator.catalog else {
+        let toolboxes = config.toolboxes.iter();
+        return toolboxes.map(|toolbox| (toolbox.name.as_str(), &*toolbox.description)).collect();
+    };
+    let categories = catalog.categories.iter().filter(|category| {
+        category.services.iter().any(|service| {
+            let toolbox = config.toolbox(service.at.toolbox.as_str());
+            toolbox.is_some_and(|toolbox| toolbox.server(service.at.server.as_str()).is_some())
+        })
+    });
+    categories.map(|category| (category.name.as_str(), &*category.description)).collect()
 }
 
 fn lines(what: &[(&str, &str)], max: usize) -> String {

@@ -9,11 +9,49 @@ use crate::gateway::members::Member;
 use crate::gateway::opening::while_starting;
 use crate::gateway::{CallError, Gateway, Origin, listed, places};
 use crate::name::{self, ToolId};
+use crate::policy::Traits;
 
 /// The most names that an error offers.
 const OFFERED: usize = 5;
 
+/// How a tool stands that is known by its server's own name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its server has listed it, and it may be seen, by this identity.
+    Shown(ToolId),
+    /// Its server has not been listed yet; policy lets it through by its name.
+    Unlisted,
+    /// The same, but policy wants to know what its server says of it.
+    Unclear,
+    /// It is not there for the agent.
+    Absent,
+}
+
 impl Gateway {
+    /// How a tool stands, by its server's own name for it, whether or not that has been listed.
+    pub fn standing(&self, own: &ToolId) -> Standing {
+        let snapshot = self.snapshot();
+        if let Some(server) = self.at(&own.toolbox, &own.server)
+            && snapshot.has_listed(server.shared.id())
+        {
+            let view = snapshot.view(&own.toolbox);
+            let mut tools = view.tools.iter().filter(|tool| tool.id.server == own.server);
+            let shown = tools.find(|tool| tool.own.name == own.tool);
+            return shown.map_or(Standing::Absent, |tool| Standing::Shown(tool.id.clone()));
+        }
+        let is_let_through = |is_destructive| {
+            let traits = Traits { is_destructive, ..Traits::default() };
+            self.policy.decide(own, traits, || self.clock.now()).is_ok()
+        };
+        if !is_let_through(false) {
+            Standing::Absent
+        } else if self.policy.heeds_hints() && !is_let_through(true) {
+            Standing::Unclear
+        } else {
+            Standing::Unlisted
+        }
+    }
+
     /// The toolbox called `name`.
     pub fn toolbox(&self, name: &str) -> Result<&ToolboxConfig, CallError> {
         self.config.toolbox(name).ok_or_else(|| CallError::UnknownToolbox {

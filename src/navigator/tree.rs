@@ -1,6 +1,7 @@
 //! What there is to choose from: categories of services of tools, none of which the agent may not
 //! know of.
 
+mod folder;
 mod toolboxes;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use crate::name::{Place, ToolId};
 use crate::navigator::{Budget, Choice, Failure, Hear, Step, Used};
 use crate::raw::Raw;
 
+pub(crate) use crate::navigator::tree::folder::Folder;
 pub(crate) use crate::navigator::tree::toolboxes::Toolboxes;
 
 /// The most characters of what an option says of itself.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config;
 
+mod catalog;
 mod document;
 mod inheritance;
 

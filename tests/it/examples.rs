@@ -465,3 +465,16 @@ fn an_agent_sees_what_the_document_says_it_sees() {
         ]
     );
 }
+
+#[test]
+fn the_catalog_loads_without_a_remark_when_its_variables_are_set() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/catalog");
+    let folder = folder.display().to_string();
+    let bench = Bench::new().env("SLACK_TOKEN", "x").env("DATABASE_URL", "postgres://localhost/x");
+    let checked = bench.run(["check", "--config", &folder]);
+    assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""), "{checked}");
+    assert!(checked.stdout.contains("3 toolboxes with 4 servers, mode `navigate`"), "{checked}");
+    let unset = Bench::new().run(["check", "--config", &folder]);
+    assert_eq!(unset.code, Some(2), "{unset}");
+    assert!(unset.stderr.contains("  _config.yaml:7:24: "), "{unset}");
+}

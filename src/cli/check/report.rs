@@ -43,6 +43,8 @@ impl<'a> Report<'a> {
 #[derive(Serialize)]
 pub(super) struct Finding<'a> {
     severity: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
     path: &'a str,
     line: Option<usize>,
     column: Option<usize>,
@@ -57,6 +59,7 @@ impl<'a> Finding<'a> {
                 config::Severity::Error => "error",
                 config::Severity::Warning => "warning",
             },
+            file: finding.file.as_deref(),
             path: &finding.path,
             line: finding.position.map(|(line, _)| line),
             column: finding.position.map(|(_, column)| column),

@@ -49,6 +49,7 @@ fn syntax_error(text: &str, error: &Error) -> Finding {
 fn finding(text: &str, at: usize, message: String) -> Finding {
     Finding {
         severity: Severity::Error,
+        file: None,
         path: String::new(),
         position: positions(text, &[at]).first().copied(),
         message,

@@ -78,6 +78,7 @@ pub(super) fn check(existing: &Source) -> Result<(), Report> {
         None => Ok(()),
         Some((spot, _)) => Err(refuse(Finding {
             severity: Severity::Error,
+            file: None,
             position: positions(text, &[spot.offset]).first().copied(),
             path: spot.path,
             message: "this key is written twice".to_owned(),
@@ -91,6 +92,7 @@ fn not_extendable(existing: &Source, path: &str) -> Report {
         file: existing.file.clone(),
         findings: vec![Finding {
             severity: Severity::Error,
+            file: None,
             path: path.to_owned(),
             position: None,
             message: "expected an object to add servers to".to_owned(),

@@ -65,6 +65,7 @@ impl Full {
         let refuse = |findings| Report { file: source.file.clone(), findings };
         let plain = |message: &str, hint: &str| Finding {
             severity: Severity::Error,
+            file: None,
             path: String::new(),
             position: None,
             message: message.to_owned(),

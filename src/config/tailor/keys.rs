@@ -32,7 +32,7 @@ pub(super) fn ours(
     match dialect {
         Dialect::Native => return root,
         Dialect::ToolmanServer => of_toolman_server(&mut root, warnings),
-        Dialect::Toolman | Dialect::Modular | Dialect::Client => {}
+        Dialect::Toolman | Dialect::Modular | Dialect::Client | Dialect::Catalog => {}
     }
     root.retain(|key, _| OURS.contains(&key.as_str()));
     root

@@ -78,12 +78,12 @@ fn errors_begin_without_the_word() {
 }
 
 #[test]
-fn a_folder_is_not_a_file() {
+fn a_folder_is_a_catalog_or_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let location = locate(Some(folder.path().to_owned()), &env(&[]), Path::new("/"));
     let error = load(&location, &env(&[])).unwrap_err();
-    assert!(matches!(error, LoadError::Unreadable { .. }), "{error}");
-    assert!(error.to_string().ends_with("it is a folder, not a file"));
+    assert!(matches!(error, LoadError::Invalid { .. }), "{error}");
+    assert!(error.to_string().contains("_config.yaml: there is no such file"), "{error}");
 }
 
 #[test]
@@ -106,4 +106,11 @@ fn strange_names_of_variables_are_not_set() {
     for name in ["", "=", "A=B", "\0", "A\0B"] {
         assert_eq!(ProcessEnv.get(name), None);
     }
+}
+
+#[test]
+fn yaml_alone_is_no_configuration() {
+    let shown = crate::config::parse("a: 1", Path::new("x.yaml"), Path::new("/"), &env(&[]));
+    let shown = shown.unwrap_err().to_string();
+    assert!(shown.contains("x.yaml:1:1: YAML is read in the folder of a catalog"), "{shown}");
 }

@@ -1,0 +1,180 @@
+//! A catalog folder in `navigate` mode: the way of a task through it, and what it reads and starts.
+
+use std::fs;
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::llm::{AskedLlm, Llm, LlmAnswer};
+use crate::support::real::entry;
+use crate::support::{Agent, Bench, fake};
+
+const SERVICES: [(&str, &[&str]); 4] = [
+    ("slack", &["send_message", "list_channels", "search_messages"]),
+    ("gmail", &["send_email"]),
+    ("postgres", &["query"]),
+    ("gdrive", &["upload", "download"]),
+];
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for item in fs::read_dir(from).expect("a folder") {
+        let item = item.expect("an entry");
+        let (from, to) = (item.path(), to.join(item.file_name()));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(&from, &to).expect("copied");
+        }
+    }
+}
+
+/// The catalog that we show, with scripted servers, each of which notes what it is asked.
+fn bench(settings: &Value) -> Bench {
+    let bench = Bench::new();
+    let shown = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/catalog");
+    copy(&shown, &bench.path("catalog"));
+    let mut config = settings.clone();
+    for (server, tools) in SERVICES {
+        let tools: Vec<_> = tools
+            .iter()
+            .map(|tool| json!({"name": tool, "inputSchema": {"type": "object"}}))
+            .collect();
+        let behavior: Value = tools.iter().fold(json!({}), |mut all, tool| {
+            all[tool["name"].as_str().unwrap_or_default()] = json!("echo");
+            all
+        });
+        let script =
+            json!({"tools": tools, "behavior": behavior, "requestFile": bench.path_text(server)});
+        config["mcp_servers"][format!("{server}-mcp")] = fake(script);
+    }
+    for (category, about) in [("calendar", "Termine"), ("web", "Das Web")] {
+        let folder = bench.path("catalog").join(category);
+        copy(&bench.path("catalog/files"), &folder);
+        fs::write(folder.join("_category.yaml"), format!("description: {about}")).expect("written");
+    }
+    // JSON is YAML.
+    bench.write("catalog/_config.yaml", &config.to_string());
+    bench
+}
+
+fn serve(bench: &Bench, arguments: &[&str]) -> Agent {
+    let folder = bench.path_text("catalog");
+    let arguments = [&["serve", "--config", folder.as_str()], arguments].concat();
+    let agent = bench.direct(&entry(env!("CARGO_BIN_EXE_mcp-workbench"), &arguments));
+    agent.initialize();
+    agent
+}
+
+fn started(bench: &Bench) -> Vec<&'static str> {
+    let names = SERVICES.iter().map(|(name, _)| *name);
+    names.filter(|name| bench.path(name).exists()).collect()
+}
+
+/// An endpoint that gives these answers, one after the other.
+fn saying(answers: Vec<Value>) -> Llm {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    Llm::start(move |_| {
+        let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        LlmAnswer::says(&answers[at.min(answers.len() - 1)])
+    })
+}
+
+fn settings(llm: &Llm) -> Value {
+    json!({"llm": {"base_url": llm.base_url(), "model": "small"}})
+}
+
+#[test]
+fn a_message_to_slack_takes_four_questions_and_one_server() {
+    let message = json!({"channel": "#general", "text": "Hallo Team!"});
+    let steps = ["communication", "slack", "send_message"];
+    let mut answers: Vec<_> = steps.iter().map(|step| json!({"choice": step})).collect();
+    answers.push(message.clone());
+    let llm = saying(answers);
+    let bench = bench(&settings(&llm));
+    // A file that nobody needs may be as broken as it likes.
+    bench.write("catalog/files/gdrive/upload.yaml", "parameters: [");
+    let agent = serve(&bench, &[]);
+    assert_eq!(agent.tool_names(), ["execute_task"]);
+    let task = "Schick eine Nachricht an #general in Slack: Hallo Team!";
+    let done = agent.call("execute_task", json!({"task": task}));
+    let expected = json!({"success": true, "tool_used": "slack.send_message", "result": message});
+    assert_eq!(done.structured(), expected);
+    let asked: Vec<_> = llm.asked().iter().map(AskedLlm::words).collect();
+    assert_eq!(asked.len(), 4);
+    let options = [
+        &["calendar", "communication", "database", "files", "web"][..],
+        &["email", "slack"],
+        &["list_channels", "search_messages", "send_message"],
+        &["channel", "thread_ts", "Was geschrieben wird"],
+    ];
+    for (words, options) in asked.iter().zip(options) {
+        assert!(words.contains(task), "{words}");
+        for option in options {
+            assert!(words.contains(option), "{option}: {words}");
+        }
+    }
+    assert_eq!(started(&bench), ["slack"]);
+}
+
+#[test]
+fn a_level_with_one_option_costs_no_question() {
+    let llm = saying(vec![json!({"choice": "database"}), json!({"sql": "select 1"})]);
+    let bench = bench(&settings(&llm));
+    let agent = serve(&bench, &[]);
+    let done = agent.call("execute_task", json!({"task": "PostgreSQL Query ausführen: select 1"}));
+    assert_eq!(done.structured()["tool_used"], "postgres.query", "{}", done.text());
+    let chosen = llm.asked().iter().filter(|asked| asked.words().contains("web")).count();
+    assert_eq!(chosen, 1, "one choice in place of three");
+    assert_eq!(started(&bench), ["postgres"]);
+}
+
+#[test]
+fn the_ranker_walks_a_catalog_and_asks_for_what_it_lacks() {
+    let bench = bench(&json!({}));
+    let agent = serve(&bench, &[]);
+    let task = "communication: Schreibe eine Nachricht an einen Channel in slack";
+    let asked = agent.call("execute_task", json!({"task": task})).structured();
+    assert_eq!(asked["error"]["type"], "missing_parameters", "{asked}");
+    assert_eq!(asked["tool_used"], "slack.send_message", "{asked}");
+    assert_eq!(started(&bench), [""; 0], "what is lacking is known from the files");
+    let message = json!({"channel": "#general", "text": "Hallo"});
+    let done = agent.call("execute_task", json!({"task": task, "arguments": message}));
+    assert_eq!(done.structured()["result"], message);
+}
+
+#[test]
+fn a_file_that_is_broken_costs_its_tool_where_everything_is_ranked() {
+    let bench = bench(&json!({"navigator": {"strategy": "retrieve"}}));
+    bench.write("catalog/files/gdrive/upload.yaml", "parameters: [");
+    let agent = serve(&bench, &[]);
+    let task = "Nachricht in einen Channel in slack schreiben";
+    let message = json!({"channel": "#general", "text": "Hallo"});
+    let done = agent.call("execute_task", json!({"task": task, "arguments": message}));
+    assert_eq!(done.structured()["tool_used"], "slack.send_message", "{}", done.text());
+    agent.wait_stderr("a tool is left out: ");
+}
+
+#[test]
+fn what_policy_denies_is_no_option_and_is_not_called() {
+    let llm = saying(vec![json!({"choice": "send_message"}), json!({"choice": "1"})]);
+    let mut settings = settings(&llm);
+    settings["agent_policies"] = json!({"ann": {
+        "allowed_servers": ["slack"],
+        "tool_overrides": {"slack": ["list_channels", "search_messages"]},
+    }});
+    let bench = bench(&settings);
+    let agent = serve(&bench, &["--agent", "ann"]);
+    let done = agent.call("execute_task", json!({"task": "Schreibe eine Nachricht in Slack"}));
+    assert!(!llm.asked().is_empty(), "two tools are left to choose from");
+    for asked in llm.asked() {
+        let words = asked.words();
+        for hidden in ["Schreibt eine", "postgres", "gdrive", "database", "email"] {
+            assert!(!words.contains(hidden), "{hidden}: {words}");
+        }
+    }
+    assert!(!done.text().contains("send_message"), "{}", done.text());
+    let described = agent.tools()[0].to_string();
+    assert!(!described.contains("database") && described.contains("communication"), "{described}");
+}
