@@ -2,6 +2,7 @@
 
 mod cache;
 mod call;
+mod catalog;
 mod check;
 mod demo;
 mod error;
@@ -77,7 +78,7 @@ Examples:
   mcp-workbench completions zsh > ~/.zfunc/_mcp-workbench
   mcp-workbench completions fish > ~/.config/fish/completions/mcp-workbench.fish";
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Global {
     #[arg(
         help = "Configuration [env: WORKBENCH_CONFIG] [default: ./workbench-config.json]",
@@ -160,6 +161,7 @@ enum Command {
     Cache(cache::Args),
     Stats(stats::Args),
     Import(import::Args),
+    Catalog(catalog::Args),
     Tailor(tailor::Args),
     Demo(demo::Args),
     /// Print the JSON Schema of the configuration file
@@ -210,6 +212,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Search(_)
         | Command::Call(_)
         | Command::Run(_)
+        | Command::Catalog(_)
         | Command::Token(_)
         | Command::Explain(_)
         | Command::Policy(_)
@@ -231,6 +234,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Search(args) => search::run(&global, &args),
         Command::Call(args) => call::run(&global, &args),
         Command::Run(args) => run::run(&global, &args),
+        Command::Catalog(args) => catalog::run(&global, &args),
         Command::Token(args) => token::run(&args),
         Command::Explain(args) => explain::run(&global, &args),
         Command::Policy(args) => policy::run(&global, &args),

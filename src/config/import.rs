@@ -9,9 +9,12 @@ use std::fmt;
 
 use crate::config::finding::Report;
 
+pub use launches::Launches;
+
 mod block;
 mod category;
 mod emit;
+mod launches;
 mod merge;
 
 mod source;

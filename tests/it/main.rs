@@ -15,6 +15,7 @@ mod agents_apart;
 mod audit;
 #[cfg(target_os = "linux")]
 mod caching;
+mod catalog;
 mod catalog_navigate;
 mod chaos;
 mod cli_call;

@@ -1,0 +1,273 @@
+//! `catalog check`: what a catalog says of tools, beside what their servers say.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::catalog::ToolDefinition;
+use crate::cli::catalog::{schema, tools};
+use crate::cli::error::Error;
+use crate::cli::servers::{self, Start};
+use crate::cli::size::count;
+use crate::cli::{Global, print, with_gateway, without_rules};
+use crate::config::{Catalog, CatalogService, read_catalog_tool};
+use crate::gateway::Gateway;
+use crate::name::Place;
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench catalog check catalog
+  mcp-workbench catalog check --json";
+
+/// Compare a catalog folder with what its servers list
+///
+/// Starts the servers of the catalog, and says which tools are gone, which are new and not in the
+/// catalog, and whose parameters differ.
+///
+/// Exits with 0 if both say the same, 1 if they differ or a server could not be started.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The folder [default: that of the configuration]
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that differs.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Difference {
+    category: String,
+    service: String,
+    tool: String,
+    kind: Kind,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    details: Vec<String>,
+}
+
+/// What differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// The server has it no more.
+    Gone,
+    /// The catalog does not have it.
+    New,
+    /// The parameters are others.
+    Parameters,
+    /// The file cannot be read.
+    Broken,
+}
+
+/// All of it, for those who read JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    folder: String,
+    same: bool,
+    differences: &'a [Difference],
+    failed: &'a [String],
+}
+
+pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+    let config = match &args.folder {
+        Some(folder) => Global { config: Some(folder.clone()), ..global.clone() }.load()?.config,
+        None => global.load()?.config,
+    };
+    let Some(catalog) = config.navigator.catalog.clone() else {
+        let error = Error::wrong("the configuration has no catalog");
+        return Err(
+            error.hint("name its folder, or write one with `mcp-workbench catalog init DIR`")
+        );
+    };
+    let mut config = without_rules(config);
+    for server in config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
+        server.include = None;
+        server.overrides.clear();
+    }
+    let (differences, failed) =
+        with_gateway(global, config, async |gateway| differences(gateway, &catalog).await)?;
+    let is_same = differences.is_empty() && failed.is_empty();
+    if args.json {
+        let folder = catalog.folder.display().to_string();
+        let (differences, failed) = (differences.as_slice(), failed.as_slice());
+        print::json(&Report { folder, same: is_same, differences, failed })?;
+    } else {
+        let mut sections = Vec::new();
+        if !differences.is_empty() {
+            let lines: Vec<_> = differences.iter().map(ToString::to_string).collect();
+            sections.push(lines.join("\n"));
+        }
+        sections.extend(failed);
+        let tools = services(&catalog).map(|(_, service)| service.tools.len()).sum();
+        let tools = count(tools, "tool");
+        sections.push(match differences.len() {
+            0 if is_same => format!("the catalog and its servers say the same of {tools}"),
+            0 => format!("no differences in what could be compared of {tools}"),
+            n => format!("{} in {tools}", count(n, "difference")),
+        });
+        print::data(&sections.join("\n\n"))?;
+    }
+    Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { category, service, tool, kind, details } = self;
+        let kind = match kind {
+            Kind::Gone => "gone: its server does not list it".to_owned(),
+            Kind::New => "new: its server lists it, and the catalog has no file of it".to_owned(),
+            Kind::Parameters => format!("parameters differ: {}", details.join("; ")),
+            Kind::Broken => format!("the file cannot be used: {}", details.join("; ")),
+        };
+        write!(f, "{category}/{service}/{tool}: {kind}")
+    }
+}
+
+fn services(catalog: &Catalog) -> impl Iterator<Item = (&str, &CatalogService)> {
+    let categories = catalog.categories.iter();
+    categories.flat_map(|category| category.services.iter().map(|s| (category.name.as_str(), s)))
+}
+
+async fn differences(gateway: &Gateway, catalog: &Catalog) -> (Vec<Difference>, Vec<String>) {
+    let wanted = |at: &Place| services(catalog).any(|(_, service)| service.at == *at);
+    let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
+    let starts = servers::start(gateway, &toolboxes, wanted).await;
+    let snapshot = gateway.snapshot();
+    let mut differences = Vec::new();
+    for (category, service) in services(catalog) {
+        let is_it = |start: &&Start| {
+            start.toolbox == service.at.toolbox && start.server == service.at.server
+        };
+        if starts.iter().find(is_it).is_none_or(|start| start.failure.is_some()) {
+            continue;
+        }
+        let listed = tools(&snapshot, &service.at);
+        let new = |tool: &str, kind, details| Difference {
+            category: category.to_owned(),
+            service: service.name.clone(),
+            tool: tool.to_owned(),
+            kind,
+            details,
+        };
+        for tool in &service.tools {
+            let found = listed.iter().find(|listed| listed.name == *tool);
+            let differs = match found {
+                None => Some(new(tool, Kind::Gone, Vec::new())),
+                Some(found) => compared(catalog, category, service, found)
+                    .map(|(kind, details)| new(tool, kind, details)),
+            };
+            differences.extend(differs);
+        }
+        let missing = listed.iter().filter(|listed| !service.tools.contains(&listed.name));
+        differences.extend(missing.map(|tool| new(&tool.name, Kind::New, Vec::new())));
+    }
+    (differences, starts.iter().filter_map(Start::explanation).collect())
+}
+
+/// What differs between the file of a tool and what its server says.
+fn compared(
+    catalog: &Catalog,
+    category: &str,
+    service: &CatalogService,
+    listed: &ToolDefinition,
+) -> Option<(Kind, Vec<String>)> {
+    match read_catalog_tool(catalog, category, &service.name, &listed.name) {
+        Ok(tool) => {
+            let details = parameters(&tool.schema, &schema(listed));
+            (!details.is_empty()).then_some((Kind::Parameters, details))
+        }
+        Err(report) => {
+            let found = report.findings.iter().map(|finding| {
+                let (line, column) = finding.position.unwrap_or((1, 1));
+                format!("{line}:{column}: {}", finding.message)
+            });
+            Some((Kind::Broken, found.collect()))
+        }
+    }
+}
+
+/// What differs between the parameters in a catalog and those of a server.
+fn parameters(ours: &Value, theirs: &Value) -> Vec<String> {
+    let names = |schema: &Value| -> BTreeSet<String> {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        properties.into_iter().flat_map(|all| all.keys().cloned()).collect()
+    };
+    let required = |schema: &Value| -> BTreeSet<String> {
+        let required = schema.get("required").and_then(Value::as_array);
+        let names = required.into_iter().flatten().filter_map(Value::as_str);
+        names.map(str::to_owned).collect()
+    };
+    let kind = |schema: &Value, name: &str| {
+        let kinds = schema.get("properties")?.get(name)?.get("type")?;
+        let mut kinds = kinds.as_array().cloned().unwrap_or_else(|| vec![kinds.clone()]);
+        kinds.sort_by_key(Value::to_string);
+        Some(kinds)
+    };
+    let (our_names, their_names) = (names(ours), names(theirs));
+    let (ours_required, theirs_required) = (required(ours), required(theirs));
+    let mut details = Vec::new();
+    details.extend(our_names.difference(&their_names).map(|name| format!("`{name}` is gone")));
+    details.extend(their_names.difference(&our_names).map(|name| {
+        let needed = if theirs_required.contains(name) { ", and required" } else { "" };
+        format!("`{name}` is new{needed}")
+    }));
+    for name in our_names.intersection(&their_names) {
+        match (ours_required.contains(name), theirs_required.contains(name)) {
+            (true, false) => details.push(format!("`{name}` is not required")),
+            (false, true) => details.push(format!("`{name}` is required")),
+            _ => {}
+        }
+        let (ours, theirs) = (kind(ours, name), kind(theirs, name));
+        if ours != theirs {
+            let word = |kinds: Option<Vec<Value>>| match kinds {
+                Some(kinds) => {
+                    let kinds: Vec<_> = kinds.iter().filter_map(Value::as_str).collect();
+                    kinds.join(" or ")
+                }
+                None => "of any type".to_owned(),
+            };
+            details.push(format!("`{name}` is {}, not {}", word(theirs), word(ours)));
+        }
+    }
+    details
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn parameters_are_compared_by_name_type_and_whether_they_are_required() {
+        let ours = json!({
+            "type": "object",
+            "properties": { "a": { "type": "string" }, "b": { "type": "integer" }, "old": {},
+                            "same": { "type": ["null", "string"] } },
+            "required": ["a"],
+        });
+        let theirs = json!({
+            "type": "object",
+            "properties": { "a": { "type": "string" }, "b": { "type": "number" }, "new": {},
+                            "same": { "type": ["string", "null"], "description": "d" } },
+            "required": ["b", "new"],
+        });
+        assert_eq!(
+            parameters(&ours, &theirs),
+            [
+                "`old` is gone",
+                "`new` is new, and required",
+                "`a` is not required",
+                "`b` is required",
+                "`b` is number, not integer"
+            ]
+        );
+        assert_eq!(parameters(&theirs, &theirs), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,91 @@
+//! The servers of a configuration as its file has them, with variables that are not expanded, for
+//! whoever writes them elsewhere.
+
+use std::path::Path;
+
+use jsonc_parser::cst::CstInputValue;
+use serde_json::{Map, Value};
+
+use crate::config::Dialect;
+use crate::config::dialect::is_toml;
+use crate::config::document::{self, Node};
+use crate::config::import::Source;
+use crate::config::import::block::{self, Block};
+use crate::config::raw::{Entries, RawConfig, RawServer};
+use crate::config::reader::{Located, Reader};
+use crate::config::server::Means;
+
+/// The blocks of servers, in our own words.
+#[derive(Debug, Default)]
+pub struct Launches {
+    /// Those in toolboxes, by toolbox and name.
+    placed: Vec<(String, String, Map<String, Value>)>,
+    /// Those that stand alone.
+    alone: Vec<(String, Map<String, Value>)>,
+}
+
+impl Launches {
+    /// Finds them; there are none in what cannot be read.
+    pub fn of(source: &Source) -> Self {
+        let file = Path::new(&source.file);
+        let text = document::without_mark(&source.text);
+        let tree = if is_toml(file) { document::toml::parse(text) } else { document::parse(text) };
+        let Ok(tree) = tree else { return Self::default() };
+        let root = Node::root(&tree);
+        let dialect = Dialect::of(file, &root);
+        let mut reader = dialect.reader(None);
+        let Some(raw) = dialect.read(&root, None, &mut reader) else { return Self::default() };
+        let RawConfig { toolboxes, mcp_servers, categories, .. } = raw;
+        let mut placed = Vec::new();
+        for (toolbox, raw) in toolboxes.unwrap_or_default().0 {
+            let servers = blocks(raw.mcp_servers.unwrap_or_default(), &mut reader);
+            let servers = servers.into_iter();
+            placed.extend(servers.map(|(name, block)| (toolbox.value.clone(), name, block)));
+        }
+        let alone = blocks(mcp_servers.unwrap_or_default(), &mut reader);
+        for (category, raw) in categories.unwrap_or_default().0 {
+            let server =
+                raw.server.and_then(|server| alone.iter().find(|(n, _)| *n == server.value));
+            if let Some((name, block)) = server {
+                placed.push((category.value, name.clone(), block.clone()));
+            }
+        }
+        Self { placed, alone }
+    }
+
+    /// The block of a server of a toolbox.
+    pub fn at(&self, toolbox: &str, server: &str) -> Option<&Map<String, Value>> {
+        let mut placed = self.placed.iter();
+        let placed = placed.find(|(of, name, _)| of == toolbox && name == server);
+        let alone = || self.alone.iter().find(|(name, _)| name == server);
+        placed.map(|(_, _, block)| block).or_else(|| Some(&alone()?.1))
+    }
+}
+
+fn blocks(
+    servers: Entries<RawServer>,
+    reader: &mut Reader<'_>,
+) -> Vec<(String, Map<String, Value>)> {
+    let block = |(name, raw): (Located<String>, RawServer)| {
+        let means = Means::of(&raw, &name, reader)?;
+        let (block, _) = Block::new(raw, means, &block::Dialect::default())?;
+        match value(block.into_value()) {
+            Value::Object(block) => Some((name.value, block)),
+            _ => None,
+        }
+    };
+    servers.0.into_iter().filter_map(block).collect()
+}
+
+fn value(written: CstInputValue) -> Value {
+    match written {
+        CstInputValue::Null => Value::Null,
+        CstInputValue::Bool(flag) => flag.into(),
+        CstInputValue::Number(text) => serde_json::from_str(&text).unwrap_or_default(),
+        CstInputValue::String(text) => text.into(),
+        CstInputValue::Array(values) => values.into_iter().map(value).collect(),
+        CstInputValue::Object(members) => {
+            members.into_iter().map(|(key, written)| (key, value(written))).collect()
+        }
+    }
+}

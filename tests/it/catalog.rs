@@ -1,0 +1,212 @@
+//! Catalogs: folders of YAML files that are written, checked, compared and served.
+
+use std::fs;
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::real::entry;
+use crate::support::{Agent, Bench, fake};
+
+/// Two small servers that the executable carries, one with a secret in its block.
+fn configured() -> Bench {
+    let builtin = |name: &str| entry(env!("CARGO_BIN_EXE_mcp-workbench"), &["builtin", name]);
+    let mut notes = builtin("notes");
+    notes["env"] = json!({ "API_TOKEN": "a-plain-secret", "LEVEL": "${LEVEL:-debug}" });
+    Bench::new().server("desk", "clock", builtin("clock")).server("desk", "notes", notes)
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(next).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let path = path.strip_prefix(folder).expect("a file in it");
+                found.push(path.display().to_string());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// An agent of the catalog in the folder `catalog`.
+fn serve(bench: &Bench, arguments: &[&str]) -> Agent {
+    let folder = bench.path_text("catalog");
+    let arguments = [&["serve", "--config", folder.as_str()], arguments].concat();
+    let agent = bench.direct(&entry(env!("CARGO_BIN_EXE_mcp-workbench"), &arguments)).relisting();
+    agent.initialize();
+    agent
+}
+
+#[test]
+fn what_init_writes_is_checked_compared_and_served() {
+    let bench = configured().env("API_TOKEN", "another-secret");
+    let folder = bench.path_text("catalog");
+    let written = bench.run(["catalog", "init", &folder]);
+    assert_eq!(written.code, Some(0), "{written}");
+    assert!(written.stdout.contains("1 category with 2 services and"), "{written}");
+    assert!(written.stdout.contains("set `API_TOKEN` before the start"), "{written}");
+    let all = files(&bench.path("catalog"));
+    for file in
+        ["_config.yaml", "desk/_category.yaml", "desk/clock/_service.yaml", "desk/clock/now.yaml"]
+    {
+        assert!(all.iter().any(|path| path == file), "{file} in {all:?}");
+    }
+    for file in &all {
+        let text = fs::read_to_string(bench.path("catalog").join(file)).expect("a text");
+        assert!(!text.contains("secret"), "{file}: {text}");
+    }
+    let config = fs::read_to_string(bench.path("catalog/_config.yaml")).expect("a text");
+    assert!(config.contains("API_TOKEN: \"${API_TOKEN}\""), "{config}");
+    assert!(config.contains("LEVEL: \"${LEVEL:-debug}\""), "{config}");
+
+    let again = bench.run(["catalog", "init", &folder]);
+    assert_eq!(again.code, Some(1), "{again}");
+    assert!(again.stderr.contains("not empty"), "{again}");
+    assert_eq!(bench.run(["catalog", "init", "--force", &folder]).code, Some(0));
+
+    let checked = bench.run(["check", "--config", &folder]);
+    assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""), "{checked}");
+    assert!(checked.stdout.contains("mode `navigate`"), "{checked}");
+    for arguments in [
+        ["catalog", "check", &folder, "--config", "none.json"].as_slice(),
+        &["catalog", "check", "--config", &folder],
+    ] {
+        let compared = bench.run(arguments.iter().copied());
+        assert_eq!(compared.code, Some(0), "{compared}");
+        assert!(compared.stdout.contains("say the same"), "{compared}");
+    }
+
+    let agent = serve(&bench, &["--mode", "proxy"]);
+    agent.open("desk");
+    let answer = agent.use_tool(["desk", "clock", "now"], json!({}));
+    assert!(!answer.is_tool_error(), "{}", answer.text());
+}
+
+#[test]
+fn what_differs_from_the_servers_is_said() {
+    let bench = configured().env("API_TOKEN", "another-secret");
+    let folder = bench.path_text("catalog");
+    assert_eq!(bench.run(["catalog", "init", &folder]).code, Some(0));
+    let now = bench.path("catalog/desk/clock/now.yaml");
+    fs::rename(&now, bench.path("catalog/desk/clock/then.yaml")).expect("renamed");
+    bench.write(
+        "catalog/desk/notes/add_note.yaml",
+        "description: d\nparameters: {title: {type: integer}, colour: {type: string}}\n",
+    );
+    let compared = bench.run(["catalog", "check", "--config", &folder]);
+    assert_eq!(compared.code, Some(1), "{compared}");
+    let lines: Vec<_> = compared.stdout.lines().collect();
+    assert!(lines.contains(&"desk/clock/then: gone: its server does not list it"), "{compared}");
+    let new = "desk/clock/now: new: its server lists it, and the catalog has no file of it";
+    assert!(lines.contains(&new), "{compared}");
+    let note = lines.iter().find(|line| line.starts_with("desk/notes/add_note: parameters differ"));
+    let note = note.expect("a line");
+    assert!(note.contains("`colour` is gone") && note.contains("`title` is string"), "{note}");
+    let compared = bench.run(["catalog", "check", "--json", "--config", &folder]);
+    let report: Value = serde_json::from_str(&compared.stdout).expect("JSON");
+    assert_eq!(report["same"], json!(false));
+    assert_eq!(report["differences"].as_array().map(Vec::len), Some(3), "{report}");
+}
+
+/// A catalog with one scripted server.
+fn scripted() -> Bench {
+    let server = fake(json!({ "tools": ["add", "sub", "echo"] }));
+    let config = json!({ "mcp_servers": { "calc-mcp": server } });
+    let bench = Bench::new();
+    for (path, text) in [
+        // JSON is YAML.
+        ("catalog/_config.yaml", config.to_string()),
+        ("catalog/maths/_category.yaml", "description: Numbers".to_owned()),
+        ("catalog/maths/calc/_service.yaml", "description: Sums\nmcp_server: calc-mcp".to_owned()),
+        ("catalog/maths/calc/add.yaml", "description: Adds".to_owned()),
+    ] {
+        fs::create_dir_all(bench.path(path).parent().expect("a folder")).expect("a folder");
+        bench.write(path, &text);
+    }
+    bench
+}
+
+#[test]
+fn a_broken_file_of_a_tool_is_found_by_check_and_by_nothing_else() {
+    let bench = scripted();
+    bench.write(
+        "catalog/maths/calc/sub.yaml",
+        "description: Subtracts\nparameters: {a: {type: int}}",
+    );
+    let folder = bench.path_text("catalog");
+    let checked = bench.run(["check", "--config", &folder]);
+    assert_eq!(checked.code, Some(1), "{checked}");
+    assert!(
+        checked.stderr.contains("  maths/calc/sub.yaml:2:24: parameters.a.type: "),
+        "{checked}"
+    );
+    let checked = bench.run(["check", "--json", "--config", &folder]);
+    let report: Value = serde_json::from_str(&checked.stdout).expect("JSON");
+    assert_eq!(report["dialect"], "catalog");
+    assert_eq!(report["findings"][0]["file"], "maths/calc/sub.yaml");
+    assert_eq!(report["findings"][0]["line"], 2);
+    let agent = serve(&bench, &["--mode", "direct"]);
+    assert_eq!(agent.tool_names(), ["add", "sub"], "the file is not read for that");
+}
+
+#[test]
+fn a_catalog_that_cannot_be_used_says_all_of_why() {
+    let bench = scripted();
+    bench.write("catalog/maths/calc/_service.yaml", "description: Sums\nmcp_server: calk-mcp");
+    bench.write("catalog/maths/_category.yaml", "description: [");
+    let file = bench.path_text("catalog/_config.yaml");
+    let checked = bench.run(["check", "--config", &file]);
+    assert_eq!(checked.code, Some(2), "{checked}");
+    assert!(checked.stderr.contains("  maths/calc/_service.yaml:2:13: mcp_server: "), "{checked}");
+    assert!(checked.stderr.contains("did you mean `calc-mcp`?"), "{checked}");
+    assert!(checked.stderr.contains("  maths/_category.yaml:"), "{checked}");
+}
+
+#[test]
+fn a_file_that_is_put_into_a_served_catalog_is_a_tool() {
+    let bench = scripted();
+    let agent = serve(&bench, &["--mode", "direct"]);
+    assert_eq!(agent.tool_names(), ["add"]);
+    bench.write("catalog/maths/calc/_service.yaml", "mcp_server: [");
+    agent.wait_stderr("the configuration is not read anew");
+    assert_eq!(agent.tool_names(), ["add"], "what is broken changes nothing");
+    bench.write("catalog/maths/calc/sub.yaml", "description: Subtracts");
+    bench.write("catalog/maths/calc/_service.yaml", "description: Sums\nmcp_server: calc-mcp");
+    let mut names = agent.tool_names();
+    while names.len() < 2 {
+        agent.next_notification("notifications/tools/list_changed");
+        names = agent.tool_names();
+    }
+    assert_eq!(names, ["add", "sub"]);
+}
+
+#[test]
+fn a_file_of_ours_may_name_a_catalog_over_its_servers() {
+    let bench = scripted();
+    fs::remove_file(bench.path("catalog/_config.yaml")).expect("removed");
+    let bench = bench
+        .server("dev", "calc-mcp", fake(json!({ "tools": ["add", "sub"] })))
+        .set("navigator", json!({ "catalog": "catalog" }))
+        .set("toolMode", json!("proxy"));
+    bench.write("catalog/maths/calc/bad.yaml", "parameters: [");
+    let checked = bench.run(["check"]);
+    assert_eq!(checked.code, Some(1), "{checked}");
+    assert!(checked.stderr.contains("  catalog/maths/calc/bad.yaml:1:14: "), "{checked}");
+    fs::remove_file(bench.path("catalog/maths/calc/bad.yaml")).expect("removed");
+    bench.write("catalog/maths/calc/mul.yaml", "description: Multiplies");
+    let compared = bench.run(["catalog", "check"]);
+    assert_eq!(compared.code, Some(1), "{compared}");
+    assert!(compared.stdout.contains("maths/calc/mul: gone"), "{compared}");
+    assert!(compared.stdout.contains("maths/calc/sub: new"), "{compared}");
+    bench.write("catalog/maths/calc/_service.yaml", "description: Sums\nmcp_server: dev/calk");
+    let checked = bench.run(["check"]);
+    assert_eq!(checked.code, Some(2), "{checked}");
+    assert!(checked.stderr.contains("  catalog/maths/calc/_service.yaml:2:13: "), "{checked}");
+}
