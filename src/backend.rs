@@ -119,6 +119,10 @@ impl Reach {
             Launch::Unsupported { reason, hint } => {
                 Err(StartFailure { reason: reason.clone(), hint: hint.clone() })
             }
+            Launch::Macros(_) => Err(StartFailure {
+                reason: "it is no server".to_owned(),
+                hint: "call its tools".to_owned(),
+            }),
         }
     }
 }
@@ -190,6 +194,11 @@ pub struct Listed {
 /// Identifies a backend among those of its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BackendId(usize);
+
+impl BackendId {
+    /// That of what is no backend.
+    pub(crate) const NONE: Self = Self(usize::MAX);
+}
 
 #[cfg(test)]
 impl BackendId {

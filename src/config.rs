@@ -16,7 +16,7 @@ use std::time::Duration;
 use ::http::header::{HeaderName, HeaderValue};
 use url::Url;
 
-use crate::name::{self, ServerName, ToolboxName};
+use crate::name::{self, ServerName, ToolId, ToolboxName};
 
 pub use self::http::HttpConfig;
 pub use audit::{AuditConfig, KeptArguments, TelemetryConfig, otlp_address};
@@ -34,6 +34,7 @@ pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, locate
 pub use finding::{Finding, Report, Severity};
 pub use llm::LlmConfig;
 pub use lookup::{Key, find_key};
+pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
 pub use navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
 pub use policy::{
     AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, TimeWindow, When,
@@ -61,6 +62,7 @@ pub mod import;
 mod limits;
 mod llm;
 mod lookup;
+mod macros;
 mod navigator;
 mod policy;
 mod raw;
@@ -113,6 +115,30 @@ impl Config {
     /// The toolbox called `name`.
     pub fn toolbox(&self, name: &str) -> Option<&ToolboxConfig> {
         self.toolboxes.iter().find(|toolbox| toolbox.name.as_str() == name)
+    }
+
+    /// A tool by its server's own name, as far as the configuration calls it otherwise.
+    pub fn own_id(&self, tool: &ToolId) -> ToolId {
+        let toolbox = self.toolbox(tool.toolbox.as_str());
+        let server = toolbox.and_then(|toolbox| toolbox.server(tool.server.as_str()));
+        let own = server.and_then(|server| {
+            let is_it = |over: &ToolOverride| over.name.as_deref() == Some(&tool.tool);
+            let (own, _) = server.overrides.iter().find(|(_, over)| is_it(over))?;
+            Some(own.strip_prefix(&server.client_prefix()).unwrap_or(own).to_owned())
+        });
+        ToolId { tool: own.unwrap_or_else(|| tool.tool.clone()), ..tool.clone() }
+    }
+
+    /// Leaves out the macros of which not every tool is kept, and toolboxes that have nothing then.
+    pub fn keep_macros(&mut self, is_kept: impl Fn(&ToolId) -> bool) {
+        for toolbox in &mut self.toolboxes {
+            toolbox.servers.retain_mut(|server| {
+                let Launch::Macros(macros) = &mut server.launch else { return true };
+                macros.retain(|config| config.steps.iter().all(|step| is_kept(&step.tool)));
+                !macros.is_empty()
+            });
+        }
+        self.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
     }
 }
 
@@ -208,6 +234,20 @@ pub struct ToolboxConfig {
 }
 
 impl ToolboxConfig {
+    /// Its servers but for [`MACROS`], which is none.
+    pub fn launched(&self) -> impl Iterator<Item = &ServerConfig> {
+        self.servers.iter().filter(|server| !matches!(server.launch, Launch::Macros(_)))
+    }
+
+    /// Its macros.
+    pub fn macros(&self) -> impl Iterator<Item = &MacroConfig> {
+        let macros = self.servers.iter().filter_map(|server| match &server.launch {
+            Launch::Macros(macros) => Some(macros),
+            _ => None,
+        });
+        macros.flatten()
+    }
+
     /// The server called `name`.
     pub fn server(&self, name: &str) -> Option<&ServerConfig> {
         self.servers.iter().find(|server| server.name.as_str() == name)
@@ -370,6 +410,9 @@ pub enum Launch {
         /// What to do instead.
         hint: String,
     },
+    /// No server at all: tools of ours, of steps over other tools ([`MACROS`]). It is never
+    /// started, and all that it has is known from the start.
+    Macros(Vec<MacroConfig>),
 }
 
 /// Everything that decides what a child process is; equal launches may share a process.

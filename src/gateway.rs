@@ -22,6 +22,7 @@ mod error;
 mod finding;
 mod gateways;
 mod limiting;
+mod macros;
 mod members;
 mod observing;
 mod opening;
@@ -44,8 +45,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{self, Backend, Listed, Outcome, Pool, Reach, Spec};
-use crate::config::{Config, ServerConfig, ToolMode, ToolboxConfig};
+use crate::backend::{self, Backend, BackendId, Listed, Outcome, Pool, Reach, Spec};
+use crate::config::{Config, Launch, ServerConfig, ToolMode, ToolboxConfig};
 use crate::gateway::clock::Clock;
 use crate::gateway::embedding::Embedding;
 use crate::gateway::error::{failed, server_error};
@@ -136,16 +137,17 @@ impl Gateway {
         let pool = Arc::clone(&common.pool);
         let (events, changes) = mpsc::channel(EVENTS);
         let member = |toolbox: &ToolboxConfig, server: &ServerConfig| {
+            let meters = || pool.observer().meters(toolbox.name.as_str(), server.name.as_str());
+            if let Launch::Macros(_) = server.launch {
+                return Member::Macros(meters());
+            }
             let spec = match spec(&config, toolbox, server, capabilities) {
                 Ok(spec) => Arc::new(spec),
                 Err(failure) => return Member::Unsupported(Arc::new(failure)),
             };
             let old = before.and_then(|before| before.at(&toolbox.name, &server.name));
             let same = old.and_then(|old| old.renewed(server, &spec));
-            let mut member = same.unwrap_or_else(|| {
-                let meters = pool.observer().meters(toolbox.name.as_str(), server.name.as_str());
-                Server::new(server, spec, meters, &pool)
-            });
+            let mut member = same.unwrap_or_else(|| Server::new(server, spec, meters(), &pool));
             member.bound = common.bounds.of_server(server, &config);
             member.answers = common.stores.of(server, &config);
             Member::Server(Box::new(member))
@@ -155,6 +157,7 @@ impl Gateway {
             .collect();
         let sources = members.iter().filter_map(|(place, member)| match member {
             Member::Server(server) => Some((place.clone(), server.shared.id())),
+            Member::Macros(_) => Some((place.clone(), BackendId::NONE)),
             Member::Unsupported(_) => None,
         });
         // Sessions that began in that mode keep it.
@@ -232,7 +235,7 @@ impl Gateway {
         self.recalled().await;
         let mut starting = JoinSet::new();
         let mut outcomes: Vec<Option<Result<(), FailedServer>>> = Vec::new();
-        for (index, server) in toolbox.servers.iter().enumerate() {
+        for (index, server) in toolbox.launched().enumerate() {
             outcomes.push(None);
             let start = self.start(&toolbox.name, &server.name, origin.agent);
             starting.spawn(async move { (index, start.await) });
@@ -241,7 +244,7 @@ impl Gateway {
         tokio::pin!(patience);
         let mut heartbeat = heartbeat();
         let what = format!("toolbox `{}`", toolbox.name);
-        let names = toolbox.servers.iter().map(|server| server.name.to_string()).collect();
+        let names = toolbox.launched().map(|server| server.name.to_string()).collect();
         let mut report = Progress::new(what, names, origin);
         loop {
             tokio::select! {
@@ -258,7 +261,7 @@ impl Gateway {
         }
         let mut opened =
             Opened { view: self.snapshot().view(&toolbox.name), connected: 0, failed: Vec::new() };
-        for (server, outcome) in toolbox.servers.iter().zip(outcomes) {
+        for (server, outcome) in toolbox.launched().zip(outcomes) {
             match outcome {
                 Some(Ok(())) => opened.connected += 1,
                 Some(Err(failed)) => opened.failed.push(failed),
@@ -283,8 +286,9 @@ impl Gateway {
         let backend = match self.member(toolbox, server) {
             Some(Member::Server(server)) => server.backend(agent, &self.pool).map(|own| {
                 own.attach(agent);
-                (own, server.shared.clone())
+                Some((own, server.shared.clone()))
             }),
+            Some(Member::Macros(_)) => Ok(None),
             Some(Member::Unsupported(failure)) => {
                 Err(backend::Error::StartFailed(Arc::clone(failure)))
             }
@@ -296,7 +300,8 @@ impl Gateway {
         let (server, snapshots) = (server.clone(), self.snapshots());
         async move {
             let started = match backend {
-                Ok((own, shared)) if own.id() != shared.id() => {
+                Ok(None) => Ok(()),
+                Ok(Some((own, shared))) if own.id() != shared.id() => {
                     // What it has is known already, or the shared one says so.
                     let known = snapshots.borrow().version(shared.id()) > 0;
                     let shown = if known { Ok(()) } else { listed(&shared, snapshots).await };
@@ -305,7 +310,7 @@ impl Gateway {
                         error => error,
                     }
                 }
-                Ok((own, _)) => listed(&own, snapshots).await,
+                Ok(Some((own, _))) => listed(&own, snapshots).await,
                 Err(error) => Err(error),
             };
             started.map_err(|error| failed(&server, &error))
@@ -378,7 +383,7 @@ impl Gateway {
         places
             .filter(|place| match self.members.get(place) {
                 Some(Member::Server(server)) => server.shared.running().is_some(),
-                Some(Member::Unsupported(_)) | None => false,
+                Some(Member::Unsupported(_) | Member::Macros(_)) | None => false,
             })
             .collect()
     }
@@ -386,7 +391,7 @@ impl Gateway {
     fn servers(&self) -> impl Iterator<Item = &Server> {
         self.members.values().filter_map(|member| match member {
             Member::Server(server) => Some(&**server),
-            Member::Unsupported(_) => None,
+            Member::Unsupported(_) | Member::Macros(_) => None,
         })
     }
 
@@ -394,7 +399,7 @@ impl Gateway {
     fn at(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Server> {
         match self.member(toolbox, server)? {
             Member::Server(server) => Some(server),
-            Member::Unsupported(_) => None,
+            Member::Unsupported(_) | Member::Macros(_) => None,
         }
     }
 
@@ -403,6 +408,14 @@ impl Gateway {
             Some(Member::Server(server)) => Ok(server),
             Some(Member::Unsupported(failure)) => {
                 Err(server_error(at, backend::Error::StartFailed(Arc::clone(failure))))
+            }
+            Some(Member::Macros(_)) => {
+                let none = backend::StartFailure {
+                    reason: "it is no server, it has the tools alone that the configuration makes"
+                        .to_owned(),
+                    hint: "call one of its tools".to_owned(),
+                };
+                Err(server_error(at, backend::Error::StartFailed(Arc::new(none))))
             }
             None => {
                 let toolbox = self.toolbox(at.toolbox.as_str())?;

@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
 
-use crate::config::{Config, Confirmation, PolicyConfig, ServerConfig, ToolMode};
+use crate::config::{Config, Confirmation, Launch, PolicyConfig, ServerConfig, ToolMode};
 use crate::name::{AgentName, Place, ServerName, ToolId, ToolboxName};
 use crate::policy::access::Access;
 use crate::policy::condition::Condition;
@@ -153,6 +153,7 @@ impl Policies {
         let Some(toolbox) = toolbox else { return seen };
         let mut seen = Arc::unwrap_or_clone(seen);
         seen.toolboxes.retain(|other| other.name == *toolbox);
+        seen.keep_macros(|tool| tool.toolbox == *toolbox);
         if let Some(catalog) = &mut seen.navigator.catalog {
             catalog.retain(|at, _| at.toolbox == *toolbox);
         }
@@ -170,6 +171,7 @@ impl Policies {
             let at = |server: &ServerConfig| place(&toolbox.name, &server.name);
             toolbox.servers.retain(|server| standing(rules, agent, &whens, &at(server)).is_ok());
         }
+        self.narrow_macros(&mut seen, agent);
         seen.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
         if let Some(catalog) = &mut seen.navigator.catalog {
             let policy = Policy::of(&self.config, agent);
@@ -183,6 +185,29 @@ impl Policies {
         }
         seen.policy = PolicyConfig::default();
         seen
+    }
+}
+
+impl Policies {
+    /// Leaves out the macros that an agent can never have, or one of whose tools it cannot.
+    fn narrow_macros(&self, seen: &mut Config, agent: Option<&AgentName>) {
+        if seen.toolboxes.iter().all(|toolbox| toolbox.macros().next().is_none()) {
+            return;
+        }
+        let policy = Policy::of(&self.config, agent);
+        for toolbox in &mut seen.toolboxes {
+            let own = |server: &ServerName, tool: &str| ToolId {
+                toolbox: toolbox.name.clone(),
+                server: server.clone(),
+                tool: tool.to_owned(),
+            };
+            for server in &mut toolbox.servers {
+                if let Launch::Macros(macros) = &mut server.launch {
+                    macros.retain(|config| policy.may_have(&own(&server.name, &config.name)));
+                }
+            }
+        }
+        seen.keep_macros(|tool| policy.may_have(&self.config.own_id(tool)));
     }
 }
 

@@ -188,7 +188,7 @@ fn rows(store: &Store, config: &Config) -> Result<Vec<Row>, Error> {
         row
     };
     for toolbox in &config.toolboxes {
-        rows.extend(toolbox.servers.iter().map(|server| row(toolbox, server)));
+        rows.extend(toolbox.launched().map(|server| row(toolbox, server)));
     }
     let entries = store.entries().map_err(|error| unusable(store, &error))?;
     let others = entries.iter().filter(|entry| !meant.contains(&entry.fingerprint));

@@ -88,7 +88,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         owner.unwrap_or_default(),
         agent.map(|agent| format!(" by agent `{agent}`")).unwrap_or_default(),
         count(seen.toolboxes.len(), "toolbox"),
-        count(seen.toolboxes.iter().map(|t| t.servers.len()).sum(), "server"),
+        count(seen.toolboxes.iter().map(|t| t.launched().count()).sum(), "server"),
     );
     let (mut servers, failures, not_shown) =
         with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
@@ -168,6 +168,10 @@ fn configured(config: &Config) -> Vec<Row> {
                 row.status = Status::Unsupported;
                 row.reason = Some(reason.clone());
                 row.hint = Some(hint.clone());
+            }
+            Launch::Macros(macros) => {
+                row.status = Status::Configured;
+                row.command = Some(count(macros.len(), "macro"));
             }
         }
         row

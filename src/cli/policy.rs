@@ -72,7 +72,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
 fn note_unknown(configs: &[&Config], known: &Known) {
     let mut unknown = BTreeSet::new();
     for toolbox in configs.iter().flat_map(|config| &config.toolboxes) {
-        for server in &toolbox.servers {
+        for server in toolbox.launched() {
             let at = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
             if !known.contains_key(&at) {
                 unknown.insert(format!("`{}`", server.name));

@@ -167,7 +167,7 @@ impl Known {
         let snapshot = gateway.snapshot();
         for toolbox in &gateway.config().toolboxes {
             let view = snapshot.view(&toolbox.name);
-            for server in &toolbox.servers {
+            for server in toolbox.launched() {
                 let tools: Vec<_> =
                     view.tools.iter().filter(|tool| tool.id.server == server.name).collect();
                 let (toolbox, server) = (toolbox.name.to_string(), server.name.to_string());
@@ -225,7 +225,7 @@ fn patch(global: &Global, loaded: &Loaded, known: &Known) -> Result<ExitCode, Er
 
 fn servers<'a>(config: &'a Config, known: &Known) -> Vec<Server<'a>> {
     let all = config.toolboxes.iter();
-    let all = all.flat_map(|toolbox| toolbox.servers.iter().map(move |server| (toolbox, server)));
+    let all = all.flat_map(|toolbox| toolbox.launched().map(move |server| (toolbox, server)));
     let tools = known.shown.iter().map(|(.., tools)| *tools);
     all.zip(tools)
         .map(|((toolbox, config), tools)| Server { toolbox: toolbox.name.as_str(), config, tools })

@@ -187,6 +187,11 @@ pub(super) fn read(root: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawConfig
                 reader.error(&node.spot, message, Some(hint));
             }
         }
+        if let Some(node) = fields.take("macros") {
+            let message = "macros have no place in a catalog";
+            let hint = "write them in a JSON file with a `navigator.catalog`".to_owned();
+            reader.error(&node.spot, message, Some(hint));
+        }
         let llm = fields.take("llm").and_then(|node| located(&node, reader, RawLlm::read));
         let mut raw = RawConfig::read(fields, reader);
         if let Some(folder) = raw.navigator.as_mut().and_then(|raw| raw.catalog.take()) {

@@ -12,12 +12,14 @@ use crate::config;
 use crate::config::category::{self, Servers, Whole};
 use crate::config::document::Spot;
 use crate::config::env::EnvSource;
+use crate::config::macros::MACROS;
 use crate::config::policy::check::Rules;
 use crate::config::raw::category::RawCategory;
 use crate::config::raw::{Entries, RawConfig, RawServer, RawToolbox};
 use crate::config::reader::{Located, Reader};
 use crate::config::{
-    Config, HttpConfig, Launch, Limits, ServerConfig, ToolMode, ToolboxConfig, limits, server,
+    Config, HttpConfig, Launch, Limits, ServerConfig, ToolMode, ToolboxConfig, limits, macros,
+    server,
 };
 use crate::name::{MIN_NAME_LIMIT, ServerName, ToolboxName};
 
@@ -70,6 +72,7 @@ pub(super) fn config(
         toolboxes,
         mcp_servers,
         categories,
+        macros,
         active_toolsets,
         task_based_tool_selection: _,
         agent_policies,
@@ -81,6 +84,8 @@ pub(super) fn config(
     let has_catalog = others.is_some();
     let mut servers = server_names(toolboxes.as_ref(), mcp_servers.as_ref());
     servers.extend(others.unwrap_or_default());
+    let mut known = servers.clone();
+    known.extend(macros.as_ref().map(|_| MACROS.to_owned()));
     let rules = Rules {
         agent_policies,
         exposed_tools,
@@ -104,7 +109,7 @@ pub(super) fn config(
             .flat_map(|clients| clients.0)
             .map(|(name, raw)| (name.value, raw.checked(reader)))
             .collect(),
-        policy: rules.checked(&servers, places, reader),
+        policy: rules.checked(&known, places, reader),
         audit: audit.and_then(|raw| raw.checked(places, reader)),
         telemetry: telemetry.map(|raw| raw.checked(reader)).unwrap_or_default(),
         auth: auth.map(|raw| raw.value.checked(&raw.spot, places.env, reader)),
@@ -116,6 +121,7 @@ pub(super) fn config(
         categories: categories.unwrap_or_default(),
     };
     checked.toolboxes = all_toolboxes(blocks, has_catalog, places, reader);
+    macros::add(macros.unwrap_or_default(), &servers, &mut checked.toolboxes, reader);
     withhold_tokens(&mut checked);
     checked
 }

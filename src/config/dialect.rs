@@ -137,6 +137,7 @@ const OURS: &[&str] = &[
     "limits",
     "search",
     "navigator",
+    "macros",
     "cache",
     "http",
     "toolboxes",

@@ -18,6 +18,7 @@ use crate::config::clients::RawClient;
 use crate::config::document::Node;
 use crate::config::http::RawHttp;
 use crate::config::limits;
+use crate::config::macros::raw::RawMacro;
 use crate::config::navigator::RawNavigator;
 use crate::config::policy::raw::{
     self as policy, RawAgentPolicy, RawConfirmation, RawDefaultPolicy,
@@ -103,6 +104,10 @@ pub(super) struct RawConfig {
 
     /// Toolboxes by name that have some of the tools of one server in `mcpServers`.
     pub(super) categories: Option<Entries<RawCategory>>,
+
+    /// Tools of ours by name: each makes several calls of other tools in one, and stands in a
+    /// toolbox like any tool.
+    pub(super) macros: Option<Entries<RawMacro>>,
 
     /// Which tools and resources are active from the start in `activate` mode: globs over
     /// `<namespace>_<name>`.
@@ -214,6 +219,7 @@ impl RawConfig {
             categories: fields
                 .take("categories")
                 .map(|node| named(&node, reader, RawCategory::read)),
+            macros: fields.take("macros").map(|node| named(&node, reader, RawMacro::read)),
             active_toolsets: fields.take("activeToolsets").and_then(|node| reader.strings(&node)),
             task_based_tool_selection: fields
                 .either("taskBasedToolSelection", "task_based_tool_selection", reader)

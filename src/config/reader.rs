@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
+use serde_json::value::RawValue;
 use serde_json::{Number, Value as Json};
 
 use crate::config::document::{Node, Spot, duplicates, kind, positions};
@@ -301,6 +302,27 @@ impl<'e> Reader<'e> {
     pub(super) fn members(&mut self, node: &Node<'_>) -> Option<Vec<(String, Json)>> {
         let entries = self.fields(node)?.entries.into_iter();
         Some(entries.map(|entry| (entry.key.value, self.json(&entry.node))).collect())
+    }
+
+    /// The JSON text of what is neither an object nor an array, a number as it is spelled.
+    pub(super) fn scalar(&mut self, node: &Node<'_>) -> Option<String> {
+        match node.value {
+            Value::StringLit(literal) => {
+                let text = self.expanded(&literal.value, &node.spot);
+                Some(Json::from(text).to_string())
+            }
+            Value::BooleanLit(literal) => Some(literal.value.to_string()),
+            Value::NullKeyword(_) => Some("null".to_owned()),
+            Value::NumberLit(literal) => {
+                let number = serde_json::from_str::<&RawValue>(literal.value);
+                if number.is_err() {
+                    let found = shortened(literal.value);
+                    self.error(&node.spot, format!("`{found}` is no number of JSON"), None);
+                }
+                Some(number.map_or_else(|_| "null".to_owned(), |number| number.get().to_owned()))
+            }
+            Value::Object(_) | Value::Array(_) => None,
+        }
     }
 
     /// The node as any JSON; variables in its strings are expanded.

@@ -160,11 +160,12 @@ fn pointer(config: &Config, mode: ToolMode, max: usize) -> String {
 }
 
 fn line(toolbox: &ToolboxConfig, max: usize) -> String {
-    let servers = match toolbox.servers.len() {
-        1 => "1 server".to_owned(),
-        count => format!("{count} servers"),
+    let servers = match toolbox.launched().count() {
+        0 => String::new(),
+        1 => " (1 server)".to_owned(),
+        count => format!(" ({count} servers)"),
     };
-    format!("\n{} ({servers}): {}", toolbox.name, start_of(&toolbox.description, max))
+    format!("\n{}{servers}: {}", toolbox.name, start_of(&toolbox.description, max))
 }
 
 fn brief(toolbox: &ToolboxConfig, max: usize) -> String {

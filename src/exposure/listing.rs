@@ -139,7 +139,9 @@ pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Va
     let mut header = Map::new();
     header.insert("toolbox".to_owned(), toolbox.name.as_str().into());
     header.insert("description".to_owned(), cut(&toolbox.description, MAX_REASON).into());
-    header.insert("servers_connected".to_owned(), opened.connected.into());
+    if toolbox.launched().next().is_some() {
+        header.insert("servers_connected".to_owned(), opened.connected.into());
+    }
     header.insert("failed_servers".to_owned(), failed.collect());
     let servers = &opened.view.instructions;
     if !servers.is_empty() {

@@ -5,15 +5,16 @@ use crate::backend::{self, Outcome};
 use crate::gateway::bridge::{self, InputRequired};
 use crate::gateway::course::Course;
 use crate::gateway::error::server_error;
-use crate::gateway::members::Server;
+use crate::gateway::members::{Member, Server};
 use crate::gateway::observing::{ended, rule};
 use crate::gateway::opening::while_starting;
 use crate::gateway::sending::Sending;
 use crate::gateway::{CallError, Gateway, Origin, listed};
 use crate::name::{Place, ToolId};
-use crate::observe::Watch;
-use crate::policy::Refusal;
+use crate::observe::{Meters, Watch};
+use crate::policy::{Permit, Refusal};
 use crate::raw::{self, Raw};
+use crate::toolbox::ViewTool;
 
 /// What an agent wants of a tool.
 #[derive(Clone, Copy)]
@@ -25,7 +26,22 @@ struct Wanted<'a> {
     rest: &'a [raw::Member],
 }
 
+/// Who answers a call.
+enum Target<'a> {
+    Server(&'a Server),
+    /// We do; this is what is counted of it.
+    Macros(&'a Meters),
+}
+
 impl Gateway {
+    fn target(&self, at: &Place) -> Result<Target<'_>, CallError> {
+        match self.members.get(at) {
+            Some(Member::Server(server)) => Ok(Target::Server(server)),
+            Some(Member::Macros(meters)) => Ok(Target::Macros(meters)),
+            _ => self.server(at).map(Target::Server),
+        }
+    }
+
     /// Calls a tool, starting its server if need be. The answer is the server's own, untouched,
     /// be it a result or an error of the protocol. Dropping the future cancels the call.
     ///
@@ -38,13 +54,20 @@ impl Gateway {
         origin: Origin<'_>,
     ) -> Result<Outcome, CallError> {
         let at = tool.place();
-        let server = self.server(&at);
-        let mut watch = self.watch(tool, server.as_ref(), arguments, origin);
+        let target = self.target(&at);
+        let meters = target.as_ref().map(|target| match target {
+            Target::Server(server) => &*server.meters,
+            Target::Macros(meters) => *meters,
+        });
+        let mut watch = self.watch(tool, meters, arguments, origin);
         let meta = watch.meta();
         let origin = Origin { meta: meta.as_deref().unwrap_or(origin.meta), ..origin };
         let mut course = Course::default();
-        let called = match server {
-            Ok(server) => {
+        let called = match target {
+            Ok(Target::Macros(_)) => {
+                self.take_macro(tool, arguments, origin, &mut course, &mut watch).await
+            }
+            Ok(Target::Server(server)) => {
                 let wanted = Wanted { tool, at: &at, arguments, rest };
                 self.take(wanted, server, origin, &mut course, &mut watch).await
             }
@@ -82,20 +105,8 @@ impl Gateway {
             self.not_found(tool, watch);
             return Err(self.unknown_tool(tool));
         };
-        // The view shows nothing that policy denies; so denied and missing look alike.
         let given = arguments;
-        let leave = self.policy.decide(&shown.own_id(), shown.traits, || self.clock.now());
-        watch.decided_by(|| rule(leave.as_ref()));
-        let leave = leave.map_err(|_| self.unknown_tool(tool))?;
-        let arguments = shown
-            .arguments(given)
-            .map_err(|mismatches| CallError::BadArguments { tool: tool.clone(), mismatches })?;
-        let permit = leave.permit(arguments.as_ref().map(Raw::as_bytes));
-        let permit = permit.map_err(|Refusal { rule, reason, hint }| {
-            watch.decided_by(|| Some(rule.to_string().into()));
-            CallError::Refused { tool: tool.clone(), reason, hint }
-        })?;
-        course.danger = permit.danger();
+        let (permit, arguments) = self.permit(tool, shown, given, course, watch)?;
         let sending = Sending::Call { permit: &permit, arguments: arguments.as_ref(), rest };
         let key = self.asked_before(server, shown, sending, origin);
         if let Some(answer) = key.as_ref().and_then(|(answers, key)| answers.get(key)) {
@@ -120,6 +131,31 @@ impl Gateway {
             answers.keep(key, &outcome);
         }
         Ok(self.tasks.learn(at, outcome))
+    }
+
+    /// Leave and a permit for a call that fits the tool's schema, and what the server is to get.
+    pub(crate) fn permit(
+        &self,
+        tool: &ToolId,
+        shown: &ViewTool,
+        given: Option<&Raw>,
+        course: &mut Course,
+        watch: &mut Watch<'_>,
+    ) -> Result<(Permit, Option<Raw>), CallError> {
+        // The view shows nothing that policy denies; so denied and missing look alike.
+        let leave = self.policy.decide(&shown.own_id(), shown.traits, || self.clock.now());
+        watch.decided_by(|| rule(leave.as_ref()));
+        let leave = leave.map_err(|_| self.unknown_tool(tool))?;
+        let arguments = shown
+            .arguments(given)
+            .map_err(|mismatches| CallError::BadArguments { tool: tool.clone(), mismatches })?;
+        let permit = leave.permit(arguments.as_ref().map(Raw::as_bytes));
+        let permit = permit.map_err(|Refusal { rule, reason, hint }| {
+            watch.decided_by(|| Some(rule.to_string().into()));
+            CallError::Refused { tool: tool.clone(), reason, hint }
+        })?;
+        course.danger = permit.danger();
+        Ok((permit, arguments))
     }
 
     /// Makes any other request of one server, starting it if need be, with these members of

@@ -103,7 +103,7 @@ impl Gateway {
                         failure = failure.or(Some(server_error(error)));
                         continue;
                     }
-                    None => continue,
+                    Some(Member::Macros(_)) | None => continue,
                 };
                 if self.snapshot().version(backend.id()) > 0 {
                     continue;

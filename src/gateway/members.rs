@@ -20,6 +20,8 @@ pub(crate) enum Member {
     Server(Box<Server>),
     /// It can not.
     Unsupported(Arc<StartFailure>),
+    /// It is none: its tools are macros. This is what is counted of them.
+    Macros(Arc<Meters>),
 }
 
 /// A server that can be started.

@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use crate::backend::{self, Outcome};
-use crate::gateway::members::Server;
 use crate::gateway::{CallError, Gateway, Origin};
 use crate::name::ToolId;
 use crate::observe::{Ending, Meters, Subject, Watch};
@@ -21,13 +20,13 @@ impl Gateway {
     pub(crate) fn watch<'a>(
         &'a self,
         tool: &ToolId,
-        found: Result<&&'a Server, &CallError>,
+        found: Result<&'a Meters, &CallError>,
         arguments: Option<&Raw>,
         origin: Origin<'_>,
     ) -> Watch<'a> {
         let (toolbox, server) = (&tool.toolbox, &tool.server);
         let (meters, is_known): (&Meters, _) = match found {
-            Ok(server) => (&server.meters, true),
+            Ok(meters) => (meters, true),
             // It is there, and cannot be started.
             Err(CallError::Server { .. }) => (&self.nowhere, true),
             Err(_) => (&self.nowhere, false),

@@ -11,10 +11,11 @@ use crate::backend::{BackendId, Change, Changed, Listed, Remembered};
 use crate::catalog::Listing;
 use crate::config::Config;
 use crate::gateway::clock::Clock;
+use crate::gateway::macros::Written;
 use crate::name::{
     self, ExposedName, NameTable, Place, ServerName, Thing, ToolId, ToolboxName, UniqueNames,
 };
-use crate::policy::Policy;
+use crate::policy::{Moment, Policy, Traits};
 use crate::raw::Raw;
 use crate::toolbox::{Namespaced, View};
 
@@ -148,6 +149,7 @@ pub(crate) struct Writer {
     clock: Clock,
     /// Which backend a toolbox's server is.
     sources: HashMap<Place, BackendId>,
+    macros: Vec<Written>,
     /// Whether anybody may look by the names of `activate` mode.
     is_namespaced: bool,
     listings: HashMap<BackendId, Listed>,
@@ -161,7 +163,15 @@ impl Writer {
         sources: HashMap<Place, BackendId>,
         is_namespaced: bool,
     ) -> Self {
-        Self { config, policy, clock, sources, is_namespaced, listings: HashMap::new() }
+        Self {
+            macros: Written::all(&config),
+            config,
+            policy,
+            clock,
+            sources,
+            is_namespaced,
+            listings: HashMap::new(),
+        }
     }
 
     /// Takes note of what a backend has listed already.
@@ -242,10 +252,7 @@ impl Writer {
         let now = self.clock.now();
         let limit = self.config.max_tool_name_length;
         for toolbox in &self.config.toolboxes {
-            let source = |server: &ServerName| {
-                let place = Place { toolbox: toolbox.name.clone(), server: server.clone() };
-                self.sources.get(&place).copied()
-            };
+            let source = |server: &ServerName| self.source(&toolbox.name, server);
             let mut sources = toolbox.servers.iter().filter_map(|server| source(&server.name));
             if !sources.any(&has_changed) {
                 continue;
@@ -256,6 +263,7 @@ impl Writer {
             let view = View::new(toolbox, listing, &self.policy, limit, now);
             next.views.insert(toolbox.name.clone(), Arc::new(view));
         }
+        self.show_macros(&mut next, now);
         let toolboxes = self.config.toolboxes.iter();
         let views = toolboxes.filter_map(|toolbox| next.views.get(&toolbox.name));
         for tool in views.flat_map(|view| &view.tools) {
@@ -304,6 +312,42 @@ impl Writer {
         (next.tools, next.prompts, next.uris, next.templates) = (tools, prompts, uris, templates);
     }
 
+    /// Adds the macros whose tools are all there; of servers that have not been listed, those that
+    /// policy would let the agent see.
+    fn show_macros(&self, next: &mut Snapshot, now: Moment) {
+        let limit = self.config.max_tool_name_length;
+        for written in &self.macros {
+            let is_there = |tool: &ToolId| {
+                let source = self.source(&tool.toolbox, &tool.server);
+                let Some(source) = source.filter(|source| *source != BackendId::NONE) else {
+                    return false;
+                };
+                if self.listings.contains_key(&source) {
+                    let view = next.views.get(&tool.toolbox);
+                    return view
+                        .is_some_and(|v| v.tool(tool.server.as_str(), &tool.tool).is_some());
+                }
+                let own = self.config.own_id(tool);
+                self.policy.decide(&own, Traits::default(), || now).is_ok()
+            };
+            let macros = written.listing(is_there);
+            let Some(toolbox) = self.config.toolbox(written.toolbox.as_str()) else { continue };
+            let listing = |server: &ServerName| -> Option<&Listing> {
+                match self.source(&toolbox.name, server)? {
+                    BackendId::NONE => Some(&macros),
+                    source => Some(&*self.listings.get(&source)?.listing),
+                }
+            };
+            let view = View::new(toolbox, listing, &self.policy, limit, now);
+            next.views.insert(toolbox.name.clone(), Arc::new(view));
+        }
+    }
+
+    fn source(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<BackendId> {
+        let place = Place { toolbox: toolbox.clone(), server: server.clone() };
+        self.sources.get(&place).copied()
+    }
+
     /// Where a backend stands.
     fn places_of(&self, backend: BackendId) -> impl Iterator<Item = Place> {
         let places = self.sources.iter().filter(move |(_, source)| **source == backend);
@@ -316,8 +360,8 @@ impl Writer {
         server: &ServerName,
         name: &str,
     ) -> Option<(BackendId, Thing)> {
+        let source = self.source(toolbox, server)?;
         let place = Place { toolbox: toolbox.clone(), server: server.clone() };
-        let source = *self.sources.get(&place)?;
         Some((source, Thing { place, name: name.to_owned() }))
     }
 }

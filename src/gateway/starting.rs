@@ -62,6 +62,7 @@ impl Gateway {
             let failure = match self.members.get(&place)? {
                 Member::Server(server) => server.shared.failure()?,
                 Member::Unsupported(failure) => failure.clone(),
+                Member::Macros(_) => return None,
             };
             let failed = failed(&place.server, &Error::StartFailed(failure));
             Some((place, failed))
@@ -120,6 +121,7 @@ impl Gateway {
             Some(Member::Server(server)) => {
                 !snapshot.has_listed(server.shared.id()) || snapshot.has_crashed(at)
             }
+            Some(Member::Macros(_)) => false,
             Some(Member::Unsupported(_)) | None => true,
         };
         places.filter(is_missing).collect()

@@ -49,6 +49,7 @@ mod isolation;
 mod limits;
 mod listing_store;
 mod long_results;
+mod macros;
 mod modular_original;
 mod navigate_llm;
 mod one_policy;

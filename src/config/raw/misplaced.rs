@@ -8,6 +8,7 @@ pub(super) fn belongs_elsewhere(key: &str) -> Option<String> {
         | "http"
         | "toolboxes"
         | "categories"
+        | "macros"
         | "activeToolsets"
         | "auth"
         | "audit"

@@ -29,6 +29,11 @@ pub(super) fn narrow(
         let kept = match key.as_str() {
             // It was for choosing.
             "taskBasedToolSelection" => continue,
+            // Nobody asked for what they do, and their steps may be of what has gone.
+            "macros" => {
+                moved.warnings.push("not carried over: `macros`".to_owned());
+                continue;
+            }
             // It leads from another folder, and only editors want it.
             "$schema" if folder.is_some() => continue,
             key if OURS.contains(&key) => continue,

@@ -10,6 +10,7 @@ use crate::config::bounds::{RawCache, RawLimits, RawRates};
 use crate::config::clients::RawClient;
 use crate::config::document::{self, Node};
 use crate::config::llm::RawLlm;
+use crate::config::macros::raw::{RawMacro, RawStep, RawToolObject};
 use crate::config::navigator::{RawBudget, RawNavigator};
 use crate::config::policy::raw::{RawAgentPolicy, RawArgument, RawDefaultPolicy, RawTime, RawWhen};
 use crate::config::raw::category::{RawCategory, RawCategoryTools, RawOverride};
@@ -69,6 +70,9 @@ fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(properties("/definitions/Server"), known(RawServer::read));
     assert_eq!(properties("/definitions/Category"), known(RawCategory::read));
     assert_eq!(properties("/definitions/Category/properties/tools"), known(RawCategoryTools::read));
+    assert_eq!(properties("/definitions/Macro"), known(RawMacro::read));
+    assert_eq!(properties("/definitions/Step"), known(RawStep::read));
+    assert_eq!(properties("/definitions/StepTool"), known(RawToolObject::read));
     assert_eq!(properties("/definitions/Override"), known(RawOverride::read));
     assert_eq!(properties("/definitions/AgentPolicy"), known(RawAgentPolicy::read));
     assert_eq!(properties("/definitions/TaskRules"), known(RawTaskRules::read));

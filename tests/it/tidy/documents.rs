@@ -280,6 +280,8 @@ fn the_readme_describes_every_key_with_its_default() {
         ("### A server", "/definitions/Server"),
         ("### A category", "/definitions/Category"),
         ("### `tools` of a category", "/definitions/Category/properties/tools"),
+        ("### A macro", "/definitions/Macro"),
+        ("### A step", "/definitions/Step"),
         ("### An override", "/definitions/Override"),
         ("### An agent", "/definitions/AgentPolicy"),
         ("### A condition", "/definitions/When"),

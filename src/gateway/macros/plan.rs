@@ -1,0 +1,100 @@
+//! In which order steps run: each as soon as those that it needs are done.
+
+use crate::config::StepConfig;
+
+/// How far each step is.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    steps: Vec<(&'a [usize], Stage)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    Begun,
+    Done,
+}
+
+impl<'a> Plan<'a> {
+    pub(crate) fn new(steps: &'a [StepConfig]) -> Self {
+        Self::of(steps.iter().map(|step| step.needs.as_slice()))
+    }
+
+    /// Of steps that need these others.
+    fn of(needs: impl Iterator<Item = &'a [usize]>) -> Self {
+        Self { steps: needs.map(|needs| (needs, Stage::Waiting)).collect() }
+    }
+
+    /// The steps that can begin now, in their order; they count as begun.
+    pub(crate) fn begin(&mut self) -> Vec<usize> {
+        let is_done = |step: &usize| self.steps[*step].1 == Stage::Done;
+        let steps = self.steps.iter().enumerate();
+        let ready: Vec<usize> = steps
+            .filter(|(_, (needs, stage))| *stage == Stage::Waiting && needs.iter().all(is_done))
+            .map(|(step, _)| step)
+            .collect();
+        for step in &ready {
+            self.steps[*step].1 = Stage::Begun;
+        }
+        ready
+    }
+
+    /// Takes note that a step is done.
+    pub(crate) fn done(&mut self, step: usize) {
+        self.steps[step].1 = Stage::Done;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::{Just, Strategy, any, proptest};
+    use proptest::sample::Index;
+
+    use super::Plan;
+
+    /// Steps in any order, each of which needs some that come before it in another order.
+    fn needs() -> impl Strategy<Value = Vec<Vec<usize>>> {
+        let sizes = vec(vec(any::<Index>(), 0..4), 1..24);
+        sizes.prop_flat_map(|wanted| {
+            let order: Vec<usize> = (0..wanted.len()).collect();
+            (Just(wanted), Just(order).prop_shuffle()).prop_map(|(wanted, order)| {
+                let mut needs = vec![Vec::new(); order.len()];
+                for (at, wanted) in wanted.iter().enumerate().skip(1) {
+                    needs[order[at]] = wanted.iter().map(|w| order[w.index(at)]).collect();
+                }
+                needs
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_step_runs_once_and_never_before_what_it_needs(
+            needs in needs(),
+            picks in vec(any::<Index>(), 24),
+        ) {
+            let mut plan = Plan::of(needs.iter().map(Vec::as_slice));
+            let (mut running, mut begun, mut done) = (plan.begin(), HashSet::new(), HashSet::new());
+            begun.extend(running.iter().copied());
+            let mut picks = picks.iter().cycle();
+            while !running.is_empty() {
+                let ended = running.swap_remove(picks.next().unwrap().index(running.len()));
+                plan.done(ended);
+                assert!(done.insert(ended));
+                for step in plan.begin() {
+                    assert!(begun.insert(step), "{step} ran twice");
+                    assert!(needs[step].iter().all(|need| done.contains(need)));
+                    running.push(step);
+                }
+                // What could run does: nothing waits for another that it does not need.
+                for (step, needs) in needs.iter().enumerate() {
+                    assert_eq!(begun.contains(&step), needs.iter().all(|need| done.contains(need)));
+                }
+            }
+            assert_eq!(done.len(), needs.len());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Macros stand among the tools of their toolbox, in every mode.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::macros::{begin, bench, in_box};
+use crate::support::Agent;
+
+fn macros() -> Value {
+    json!({
+        "twice": in_box(json!({
+            "a": {"tool": "one:echo", "arguments": {"n": 1}},
+            "b": {"tool": "two:echo", "arguments": {"m": {"$from": "/steps/a/n"}}},
+        })),
+        "alone": {"description": "Stands alone", "steps": {"a": {"tool": "two:echo"}}},
+    })
+}
+
+fn in_mode(mode: &str) -> Agent {
+    begin(&bench(mode, macros()))
+}
+
+#[test]
+fn a_toolbox_has_its_macros_after_its_tools() {
+    let agent = in_mode("dynamic").relisting();
+    let opened = agent.open("box").text();
+    assert!(opened.contains("box__macros__twice"), "{opened}");
+    assert!(opened.contains(r#""servers_connected":2"#), "{opened}");
+    assert_eq!(agent.tool_names().last().map(String::as_str), Some("box__macros__twice"));
+    assert_eq!(agent.call("box__macros__twice", json!({})).structured(), json!({"m": 1}));
+    // One that names no toolbox is in one of its own.
+    let opened = agent.open("macros").text();
+    assert!(!opened.contains("servers_connected"), "{opened}");
+    agent.call("macros__macros__alone", json!({})).ok();
+}
+
+#[test]
+fn they_are_called_through_use_tool_without_opening_anything() {
+    let agent = in_mode("proxy");
+    assert_eq!(agent.use_tool(["box", "macros", "twice"], json!({})).structured(), json!({"m": 1}));
+    let opened = agent.open("box").text();
+    assert!(
+        opened.contains(
+            r#"{"toolbox":"box","server":"macros","name":"twice","description":"Does several things","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}"#
+        ),
+        "{opened}"
+    );
+    // As any tool, by its server's name.
+    let answer = agent.call("use_tool", json!({"tool": "macros:twice", "arguments": {}}));
+    assert_eq!(answer.structured(), json!({"m": 1}));
+}
+
+#[test]
+fn they_have_their_own_names_in_direct_mode() {
+    let agent = in_mode("direct");
+    let names = agent.tool_names();
+    assert!(names.contains(&"twice".to_owned()), "{names:?}");
+    assert!(names.contains(&"alone".to_owned()), "{names:?}");
+    assert_eq!(agent.call("twice", json!({})).structured(), json!({"m": 1}));
+}
+
+#[test]
+fn they_are_switched_on_in_activate_mode() {
+    let agent = in_mode("activate");
+    let catalog = agent.tools()[0]["description"].as_str().unwrap_or_default().to_owned();
+    assert!(catalog.contains("box_twice"), "{catalog}");
+    agent.call("toolman_activate", json!({"tools_on": ["box_twice"]})).ok();
+    assert_eq!(agent.call("box_twice", json!({})).structured(), json!({"m": 1}));
+}
+
+#[test]
+fn they_are_in_their_group_in_modular_mode() {
+    let agent = in_mode("modular");
+    let group = agent.call("get-modular-tools", json!({"group": "box"})).text();
+    assert!(group.contains("twice"), "{group}");
+    let answer =
+        agent.call("call-modular-tool", json!({"group": "box", "name": "twice", "args": {}}));
+    assert_eq!(answer.structured(), json!({"m": 1}));
+}
+
+#[test]
+fn the_command_line_has_them_too() {
+    let bench = bench("dynamic", macros());
+    let called = bench.run(["call", "box", "macros", "twice", "{}"]);
+    assert!(
+        called.stdout.contains(r#""m":1"#) || called.stdout.contains(r#""m": 1"#),
+        "{called:?}"
+    );
+    let listed = bench.run(["list", "box"]);
+    assert!(listed.stdout.contains("twice"), "{listed:?}");
+    let checked = bench.run(["check"]);
+    assert!(checked.stdout.contains("2 toolboxes with 2 servers"), "{checked:?}");
+}
+
+#[test]
+fn a_changed_macro_is_another_tool_and_that_is_told() {
+    let changed = bench("direct", macros());
+    let agent = changed.agent().relisting().begin(false, json!({}));
+    assert!(agent.tool_names().contains(&"twice".to_owned()));
+    let mut macros = macros();
+    macros["thrice"] = macros["twice"].take();
+    macros.as_object_mut().unwrap().remove("twice");
+    macros["thrice"]["steps"]["b"]["arguments"]["m"] = json!(3);
+    let changed = changed.set("macros", macros);
+    changed.write_config();
+    let mut names = agent.tool_names();
+    while !names.contains(&"thrice".to_owned()) {
+        agent.next_notification("notifications/tools/list_changed");
+        names = agent.tool_names();
+    }
+    assert!(!names.contains(&"twice".to_owned()), "{names:?}");
+    assert_eq!(agent.call("thrice", json!({})).structured(), json!({"m": 3}));
+}

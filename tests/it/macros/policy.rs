@@ -1,0 +1,132 @@
+//! Policy is asked for every step, and a macro of which a step is not there for an agent is not there
+//! either.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::macros::{bench, in_box};
+use crate::support::{Agent, Bench, fake};
+
+const MODES: [&str; 5] = ["dynamic", "proxy", "direct", "activate", "modular"];
+
+fn macros() -> Value {
+    json!({
+        "blend": in_box(json!({"a": {"tool": "one:echo"}, "b": {"tool": "two:request"}})),
+        "fine": in_box(json!({"a": {"tool": "one:echo"}})),
+        "lonely": {"description": "Alone in its toolbox", "steps": {"a": {"tool": "two:request"}}},
+    })
+}
+
+/// What an agent sees and is told that looks for everything, under this name.
+fn seen(bench: &Bench, agent: &str) -> String {
+    let agent = bench.agent_with(["--agent", agent]).begin(false, json!({}));
+    let first = agent.tools();
+    let answers = [
+        agent.open("box"),
+        agent.open("macros"),
+        agent.call("get-modular-tools", json!({"group": "box"})),
+        agent.call("toolman_activate", json!({"tools_on": ["box_*"]})),
+        agent.use_tool(["box", "macros", "blend"], json!({})),
+        agent.use_tool(["macros", "macros", "lonely"], json!({})),
+        agent.call("box__macros__blend", json!({})),
+        agent.call("blend", json!({})),
+        agent.call("macros:blend", json!({})),
+    ];
+    let answers: Vec<_> = answers.iter().map(|answer| answer.line.clone()).collect();
+    format!("{first:?}\n{}\n{:?}", answers.join("\n"), agent.tools())
+}
+
+#[test]
+fn a_macro_with_a_step_that_is_forbidden_is_as_if_it_were_not_there() {
+    let rules = json!({
+        "ann": {"toolOverrides": {"one": ["*"], "two": ["*"], "macros": ["*"]}},
+        "bob": {"toolOverrides": {"one": ["*"], "two": ["echo"], "macros": ["*"]}},
+    });
+    let mut left = macros();
+    for gone in ["blend", "lonely"] {
+        left.as_object_mut().unwrap().remove(gone);
+    }
+    for mode in MODES {
+        let with = bench(mode, macros()).set("agentPolicies", rules.clone());
+        let without = bench(mode, left.clone()).set("agentPolicies", rules.clone());
+        assert_eq!(seen(&with, "bob"), seen(&without, "bob"), "{mode}");
+        let other = seen(&with, "ann");
+        assert!(other.contains("Alone in its toolbox"), "{mode}: {other}");
+    }
+}
+
+#[test]
+fn rules_about_macros_are_about_their_own_names() {
+    let rules = json!({"bob": {"toolOverrides": {"one": ["*"], "two": ["*"], "macros": ["fine"]}}});
+    let bench = bench("proxy", macros()).set("agentPolicies", rules);
+    let agent = bench.agent_with(["--agent", "bob"]).begin(false, json!({}));
+    let opened = agent.open("box").text();
+    assert!(opened.contains("fine") && !opened.contains("blend"), "{opened}");
+    agent.use_tool(["box", "macros", "fine"], json!({})).ok();
+}
+
+#[test]
+fn a_macro_of_a_tool_that_its_server_does_not_list_goes_when_that_is_known() {
+    let bench =
+        bench("proxy", json!({"ghost": in_box(json!({"a": {"tool": "one:no_such_tool"}}))}));
+    let agent = bench.agent().begin(false, json!({}));
+    let opened = agent.open("box").text();
+    assert!(!opened.contains("ghost"), "{opened}");
+    assert!(agent.use_tool(["box", "macros", "ghost"], json!({})).is_tool_error());
+}
+
+#[test]
+fn an_agent_that_is_served_one_toolbox_has_the_macros_that_stay_in_it() {
+    let across = json!({"description": "Across", "toolbox": "box", "steps": {
+        "a": {"tool": "one:echo"}, "b": {"tool": "three:echo"},
+    }});
+    let mut macros = macros();
+    macros["across"] = across;
+    let bench = bench("proxy", macros).server("far", "three", fake(json!({"tools": ["echo"]})));
+    let (_program, http) = bench.http();
+    let listed = http.modern_at("/mcp/box", "tools/list", json!({}), &[]).json();
+    let tools = listed["result"]["tools"].as_array().unwrap().iter();
+    let names: Vec<_> = tools.map(|tool| tool["name"].as_str().unwrap_or_default()).collect();
+    assert!(names.contains(&"fine"), "{names:?}");
+    assert!(!names.contains(&"across"), "{names:?}");
+}
+
+#[test]
+fn a_dangerous_step_is_confirmed() {
+    let question = "elicitation/create";
+    for (action, is_done) in [("accept", true), ("decline", false)] {
+        let bench = bench("direct", macros()).set("dangerousTools", json!(["two:request"]));
+        let agent: Agent = bench
+            .agent()
+            .answering(question, json!({"action": action, "content": {}}))
+            .begin(false, json!({"elicitation": {}}));
+        let answer = agent.call("blend", json!({}));
+        let asked = agent.next_request(question)["params"]["message"].to_string();
+        assert!(asked.contains("the tool `request` of server `two`"), "{asked}");
+        assert_eq!(!answer.is_tool_error(), is_done, "{}", answer.text());
+        if !is_done {
+            let text = answer.text();
+            assert!(text.contains("the user was asked, and declined"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_dangerous_macro_is_confirmed_as_a_whole() {
+    let bench = bench("direct", macros()).set("dangerousTools", json!(["macros:fine"]));
+    let agent = bench.agent().begin(false, json!({}));
+    let refused = agent.call("fine", json!({})).text();
+    assert!(refused.starts_with("`box/macros/fine` was not called"), "{refused}");
+    agent.call("blend", json!({})).ok();
+}
+
+#[test]
+fn steps_are_counted_and_the_whole_is_not() {
+    let limits = json!({"perAgent": {"callsPerMinute": 2, "concurrentCalls": 1}});
+    let bench = bench("direct", macros()).set("limits", limits);
+    let agent = bench.agent().begin(false, json!({}));
+    agent.call("blend", json!({})).ok();
+    let refused = agent.call("blend", json!({}));
+    assert!(refused.is_tool_error());
+    assert!(refused.text().contains("too many calls"), "{}", refused.text());
+}
