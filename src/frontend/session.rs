@@ -1,5 +1,7 @@
 //! What belongs to one agent: the toolboxes it has opened, and what it has been told of them.
 
+mod telling;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -15,17 +17,12 @@ use crate::frontend::Host;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::profiles;
 use crate::frontend::shown::{Changed, Shown};
-use crate::gateway::{Caller, Event, Gateway, LogLevel, Origin, Presence, Question, Snapshot, Tie};
+use crate::gateway::{Caller, Gateway, LogLevel, Origin, Presence, Snapshot, Tie};
 use crate::name::ToolboxName;
 use crate::observe::Guest;
 use crate::raw::Raw;
 use crate::wire::agent::Notifier;
-use crate::wire::outgoing::{Pending, RequestError};
 
-/// JSON-RPC: nobody here knows this method.
-const METHOD_NOT_FOUND: i64 = -32601;
-/// JSON-RPC: something went wrong here.
-const INTERNAL_ERROR: i64 = -32603;
 /// How long an agent gets to list its tools again. One that does not is not waited for again.
 const RELISTING: Duration = Duration::from_secs(2);
 /// What a client needs after it has the new list before it can use it.
@@ -269,53 +266,6 @@ impl Session {
     /// Resolves when the session has ended, or is about to.
     pub(crate) async fn leaving(&self) {
         self.is_leaving.cancelled().await;
-    }
-
-    /// Tells the agent what belongs to no request of it.
-    async fn tell_events(self: Arc<Self>, mut events: events::Receiver) {
-        let Some(notifier) = self.notifier.clone() else { return };
-        while let Some(event) = events.recv().await {
-            match event {
-                // It belongs to a request, and goes with that.
-                Event::Progress(_) => {}
-                Event::Notice { method, params } => {
-                    if notifier.notify(&method, params).await.is_err() {
-                        tracing::debug!(method, "the agent is gone");
-                    }
-                }
-                Event::Question(question) => {
-                    let (session, notifier) = (Arc::clone(&self), notifier.clone());
-                    self.spawn(async move {
-                        let (method, params) = (question.method.clone(), question.params.clone());
-                        let asked = notifier.ask(&method, params);
-                        session.put(question, asked).await;
-                    });
-                }
-            }
-        }
-    }
-
-    /// Puts a question to a legacy agent and gives its answer back.
-    pub(crate) async fn put(
-        &self,
-        mut question: Question,
-        asked: impl Future<Output = Result<Pending, RequestError>>,
-    ) {
-        if !self.can_answer(&question.method, &RequestMeta::legacy()) {
-            question.decline(METHOD_NOT_FOUND, "the agent's client cannot be asked that");
-            return;
-        }
-        let answer = match asked.await {
-            Ok(mut pending) => tokio::select! {
-                answer = pending.done() => answer,
-                () = question.withdrawn() => return,
-            },
-            Err(error) => Err(error),
-        };
-        match answer {
-            Ok(outcome) => question.answer(outcome).await,
-            Err(_) => question.decline(INTERNAL_ERROR, "the agent's client did not answer"),
-        }
     }
 
     fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {

@@ -1,0 +1,63 @@
+//! What goes to an agent unasked: what servers tell that belongs to no request, and their questions.
+
+use std::sync::Arc;
+
+use crate::backend::events;
+use crate::frontend::era::RequestMeta;
+use crate::frontend::session::Session;
+use crate::gateway::{Event, Question};
+use crate::wire::outgoing::{Pending, RequestError};
+
+/// JSON-RPC: nobody here knows this method.
+const METHOD_NOT_FOUND: i64 = -32601;
+/// JSON-RPC: something went wrong here.
+const INTERNAL_ERROR: i64 = -32603;
+
+impl Session {
+    /// Tells the agent what belongs to no request of it.
+    pub(super) async fn tell_events(self: Arc<Self>, mut events: events::Receiver) {
+        let Some(notifier) = self.notifier.clone() else { return };
+        while let Some(event) = events.recv().await {
+            match event {
+                // It belongs to a request, and goes with that.
+                Event::Progress(_) => {}
+                Event::Notice { method, params } => {
+                    if notifier.notify(&method, params).await.is_err() {
+                        tracing::debug!(method, "the agent is gone");
+                    }
+                }
+                Event::Question(question) => {
+                    let (session, notifier) = (Arc::clone(&self), notifier.clone());
+                    self.spawn(async move {
+                        let (method, params) = (question.method.clone(), question.params.clone());
+                        let asked = notifier.ask(&method, params);
+                        session.put(question, asked).await;
+                    });
+                }
+            }
+        }
+    }
+
+    /// Puts a question to a legacy agent and gives its answer back.
+    pub(crate) async fn put(
+        &self,
+        mut question: Question,
+        asked: impl Future<Output = Result<Pending, RequestError>>,
+    ) {
+        if !self.can_answer(&question.method, &RequestMeta::legacy()) {
+            question.decline(METHOD_NOT_FOUND, "the agent's client cannot be asked that");
+            return;
+        }
+        let answer = match asked.await {
+            Ok(mut pending) => tokio::select! {
+                answer = pending.done() => answer,
+                () = question.withdrawn() => return,
+            },
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(outcome) => question.answer(outcome).await,
+            Err(_) => question.decline(INTERNAL_ERROR, "the agent's client did not answer"),
+        }
+    }
+}
