@@ -78,6 +78,7 @@ pub struct ToolDefinition {
     schema: Raw,
     check: OnceLock<ArgumentCheck>,
     is_repeatable: OnceLock<bool>,
+    signature: OnceLock<String>,
 }
 
 impl Definition for ToolDefinition {
@@ -117,6 +118,7 @@ impl Definition for ToolDefinition {
             raw,
             check: OnceLock::new(),
             is_repeatable: OnceLock::new(),
+            signature: OnceLock::new(),
         })
     }
 }
@@ -161,7 +163,7 @@ impl ToolDefinition {
 
     /// The tool as `name(required: type, optional?: type)`.
     pub fn signature(&self) -> String {
-        schema::signature(&self.name, &self.schema)
+        self.signature.get_or_init(|| schema::signature(&self.name, &self.schema)).clone()
     }
 
     /// The first sentence of the description, on one line.

@@ -2,6 +2,7 @@
 
 mod described;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use jsonschema::error::ValidationErrorKind;
@@ -200,12 +201,15 @@ fn walk_properties(schema: &Value, pointer: &str, found: &mut Vec<(String, Strin
 }
 
 /// Writes a tool as `name(required: type, optional?: type)`, which says in a line most of what
-/// its schema does.
+/// its schema does; with `…` for the properties that are too many for that.
 pub fn signature(name: &str, schema: &Raw) -> String {
     let schema = schema.parse::<Value>().unwrap_or_default();
     format!("{name}({})", listed(&schema, 0))
 }
 
+/// How long a list of properties may be, in bytes, before the next one is left out, and all that
+/// follow it.
+const MAX_LISTED: usize = 4000;
 /// How deep the types of a signature are spelled out.
 const MAX_DEPTH: usize = 2;
 /// The most choices of an enumeration that a signature spells out.
@@ -215,17 +219,29 @@ fn listed(schema: &Value, depth: usize) -> String {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
         return String::new();
     };
-    let required = schema.get("required").and_then(Value::as_array);
-    let is_required =
-        |name: &str| required.is_some_and(|names| names.iter().any(|n| n.as_str() == Some(name)));
+    let required = required(schema);
     let (first, then): (Vec<_>, Vec<_>) =
-        properties.iter().partition(|(name, _)| is_required(name));
-    first
-        .into_iter()
-        .map(|(name, schema)| format!("{name}: {}", type_of(schema, depth)))
-        .chain(then.into_iter().map(|(name, s)| format!("{name}?: {}", type_of(s, depth))))
-        .collect::<Vec<_>>()
-        .join(", ")
+        properties.iter().partition(|(name, _)| required.contains(name.as_str()));
+    let marked = first.into_iter().map(|property| (":", property));
+    let marked = marked.chain(then.into_iter().map(|property| ("?:", property)));
+    let mut list = String::new();
+    for (mark, (name, schema)) in marked {
+        if !list.is_empty() {
+            list.push_str(", ");
+        }
+        if list.len() > MAX_LISTED {
+            list.push('…');
+            break;
+        }
+        list.extend([name, mark, " ", &type_of(schema, depth)]);
+    }
+    list
+}
+
+/// The names of the properties that a schema requires.
+fn required(schema: &Value) -> HashSet<&str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 fn type_of(schema: &Value, depth: usize) -> String {

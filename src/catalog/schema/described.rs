@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::catalog::schema::type_of;
+use crate::catalog::schema::{required, type_of};
 use crate::raw::Raw;
 
 /// One argument of a tool.
@@ -21,28 +21,24 @@ pub struct Parameter {
 /// The arguments that a schema has, in its order.
 pub fn parameters(schema: &Raw) -> Vec<Parameter> {
     let Ok(schema) = schema.parse::<Value>() else { return Vec::new() };
-    let required = schema.get("required").and_then(Value::as_array);
-    let is_required =
-        |name: &str| required.is_some_and(|names| names.iter().any(|n| n.as_str() == Some(name)));
-    let described = |(name, schema): (&String, &Value)| Parameter {
+    let mut missing = required(&schema);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let described = properties.into_iter().flatten().map(|(name, schema)| Parameter {
         name: name.clone(),
         kind: type_of(schema, 0),
         description: schema.get("description").and_then(Value::as_str).map(str::to_owned),
-        is_required: is_required(name),
-    };
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let mut parameters: Vec<_> = properties.into_iter().flatten().map(described).collect();
+        is_required: missing.remove(name.as_str()),
+    });
+    let mut parameters: Vec<_> = described.collect();
     // What is required need not be described.
-    for name in required.into_iter().flatten().filter_map(Value::as_str) {
-        if parameters.iter().all(|parameter| parameter.name != name) {
-            parameters.push(Parameter {
-                name: name.to_owned(),
-                kind: "any".to_owned(),
-                description: None,
-                is_required: true,
-            });
-        }
-    }
+    let names = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let names = names.filter_map(Value::as_str).filter(|name| missing.remove(name));
+    parameters.extend(names.map(|name| Parameter {
+        name: name.to_owned(),
+        kind: "any".to_owned(),
+        description: None,
+        is_required: true,
+    }));
     parameters
 }
 
@@ -60,7 +56,7 @@ mod tests {
                 "to": {"type": "string", "description": "Whom"},
                 "tags": {"type": "array", "items": {"type": "string"}},
             },
-            "required": ["to", "text"],
+            "required": ["to", "text", "text"],
         });
         let told: Vec<_> = parameters(&Raw::encode(&schema))
             .into_iter()

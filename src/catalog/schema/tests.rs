@@ -115,6 +115,18 @@ fn a_signature_says_in_a_line_what_the_schema_does() {
 }
 
 #[test]
+fn a_schema_of_any_size_is_a_short_signature_soon() {
+    // A scan of `required` for each of them would take minutes.
+    let names: Vec<_> = (0..100_000).map(|n| format!("property_{n}")).collect();
+    let properties: Map<_, _> = names.iter().map(|name| (name.clone(), Value::Null)).collect();
+    let schema = Raw::encode(&json!({"properties": properties, "required": names}));
+    let signature = signature("x", &schema);
+    assert!(signature.starts_with("x(property_0: any, "), "{signature}");
+    assert!(signature.ends_with(": any, …)") && signature.len() < MAX_LISTED + 100, "{signature}");
+    assert!(parameters(&schema).iter().all(|parameter| parameter.is_required));
+}
+
+#[test]
 fn arguments_that_headers_repeat_are_found_where_they_can_be_reached() {
     let schema = Raw::encode(&json!({"properties": {
         "region": {"type": "string", "x-mcp-header": "Region"},
