@@ -36,6 +36,8 @@ const WORDS: f32 = 0.4;
 /// tool that is not found costs more than a wrong one that is: `tests/eval/README.md` has what it
 /// keeps out, and what it loses. By words alone the two cannot be told apart.
 const FLOOR: f32 = 0.15;
+/// What a tool scores, rounded, that is likelier than not what was wanted.
+pub const WELL: f64 = 0.3;
 
 /// How tools are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,13 +131,13 @@ impl Index {
         wanted: impl Fn(usize) -> bool,
     ) -> Vec<Hit> {
         let query = start_of(query, MAX_QUERY);
-        let Worth { each, whole } = self.documents.worth(query);
+        let Worth { each, once, whole } = self.documents.worth(query);
         let most = each.iter().copied().fold(0.0, f32::max);
         let table = self.meanings.as_ref().filter(|_| given.is_none());
         let table = table.map(|all| (all, Reader::default().direction(&[query])));
         let wanted = each.into_iter().enumerate().filter(|(place, _)| wanted(*place));
         let ranked = wanted.map(|(place, worth)| {
-            let words = share(worth, whole).min(1.0);
+            let words = share(once[place], whole).min(1.0);
             let near = match (given, &table) {
                 (Some(given), _) => given.get(place).copied().unwrap_or_default(),
                 (None, Some((meanings, query))) => meanings[place].cosine(query),

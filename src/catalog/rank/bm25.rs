@@ -1,11 +1,11 @@
 //! BM25: an inverted index, each entry with all that its term is worth in its document.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use foldhash::{HashMap, HashSet};
 
-use crate::catalog::rank::text::{term, words};
+use crate::catalog::rank::share;
+use crate::catalog::rank::text::{name, parts, runs, term, whole, words};
 
 /// How soon more of the same term stops to matter, and how much long documents pay for their
 /// length; the usual values, and no others did better.
@@ -116,37 +116,77 @@ pub(super) struct Documents {
 
 /// What documents are worth to a query.
 pub(super) struct Worth {
-    /// For each document, what it is worth.
+    /// For each document, what it is worth, an identifier for all of its forms together: by that,
+    /// documents rank best.
     pub(super) each: Vec<f32>,
-    /// What one of the usual length is worth that has every word once. A word that no document has
-    /// counts as the rarest.
+    /// The same with every run of the query once, which says how much of it a document has,
+    /// however it is written: `GitHub` is as much as `github`.
+    pub(super) once: Vec<f32>,
+    /// What one of the usual length is worth then that has every run once.
     pub(super) whole: f32,
 }
 
+/// A word of a query.
+struct Wanted<'d> {
+    /// That documents have it, if any does.
+    known: Option<&'d Term>,
+    rarity: f32,
+}
+
 impl Documents {
-    /// What every document is worth to a query. A word that is said twice counts once.
+    /// What every document is worth to a query. What is said twice counts once.
     pub(super) fn worth(&self, query: &str) -> Worth {
-        let mut each = vec![0.0; self.count];
-        let mut whole = 0.0;
+        let nothing = || vec![0.0; self.count];
+        let mut worth = Worth { each: nothing(), once: nothing(), whole: 0.0 };
         let mut seen = HashSet::default();
-        for word in words(query) {
-            let Some(term) = term(&word).map(Cow::into_owned) else {
-                continue;
-            };
-            let known = self.ids.get(&*term).map(|id| &self.terms[*id as usize]);
-            if !seen.insert(term) {
-                continue;
-            }
-            let Some(term) = known else {
-                whole += rarity(0, self.count);
-                continue;
-            };
-            whole += term.rarity;
-            for Posting { place, worth } in &self.postings[term.postings.clone()] {
-                each[*place as usize] += worth;
+        for run in runs(query).filter(|run| seen.insert(name(run))) {
+            let parts: Vec<_> = parts(run).filter_map(|word| self.wanted(&word)).collect();
+            let in_parts: f32 = parts.iter().map(|part| part.rarity).sum();
+            self.add(&parts, 1.0, &mut worth.each);
+            let whole = whole(run).and_then(|word| self.wanted(&word));
+            match whole {
+                Some(Wanted { known: Some(known), rarity }) => {
+                    // It counts in the form that a document has more of.
+                    let mut more = nothing();
+                    self.add(&parts, share(rarity, in_parts), &mut more);
+                    for Posting { place, worth: of_it } in self.having(known) {
+                        let place = *place as usize;
+                        worth.each[place] += of_it;
+                        more[place] = of_it.max(more[place]);
+                    }
+                    worth.once.iter_mut().zip(more).for_each(|(once, more)| *once += more);
+                    worth.whole += rarity;
+                }
+                Some(whole) if parts.iter().all(|part| part.known.is_none()) => {
+                    worth.whole += whole.rarity;
+                }
+                _ => {
+                    self.add(&parts, 1.0, &mut worth.once);
+                    worth.whole += in_parts;
+                }
             }
         }
-        Worth { each, whole }
+        worth
+    }
+
+    /// What is known of a word; nothing of a stop word. One that no document has counts as the
+    /// rarest.
+    fn wanted(&self, word: &str) -> Option<Wanted<'_>> {
+        let known = self.ids.get(&*term(word)?).map(|id| &self.terms[*id as usize]);
+        let rarity = known.map_or_else(|| rarity(0, self.count), |term| term.rarity);
+        Some(Wanted { known, rarity })
+    }
+
+    fn having(&self, term: &Term) -> &[Posting] {
+        &self.postings[term.postings.clone()]
+    }
+
+    /// Adds what words are worth to each document, so many times.
+    fn add(&self, words: &[Wanted<'_>], times: f32, each: &mut [f32]) {
+        let known = words.iter().filter_map(|word| word.known);
+        for Posting { place, worth } in known.flat_map(|term| self.having(term)) {
+            each[*place as usize] += times * worth;
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! how near two of them are says little by itself. So what all texts have in common, by the vectors
 //! of a few that have nothing to do with each other, is taken off first.
 
-use crate::catalog::rank::numbers::{dot, small};
+use crate::catalog::rank::numbers::{dot, scale, small};
 use crate::catalog::rank::{FLOOR, Hit, Index};
 
 /// Texts that have nothing in common but that they are said of tools. Their vectors are what others
@@ -33,9 +33,7 @@ pub struct Vector {
 impl Vector {
     /// Where a vector points.
     pub fn of(vector: &[f32]) -> Self {
-        let largest = vector.iter().fold(0.0, |largest: f32, number| largest.max(number.abs()));
-        let scale = if largest > 0.0 { largest } else { 1.0 };
-        Self { numbers: vector.iter().map(|number| small(number / scale)).collect() }
+        Self { numbers: small(vector).collect() }
     }
 
     /// A vector of what [`Self::bytes`] gave.
@@ -55,8 +53,7 @@ impl Vector {
 
     /// What its numbers have to be multiplied by so that its length is 1.
     fn scale(&self) -> f32 {
-        let square = dot(&self.numbers, &self.numbers);
-        if square > 0.0 { square.sqrt().recip() } else { 0.0 }
+        scale(&self.numbers)
     }
 
     /// Adds it, with length 1, so many times to others.

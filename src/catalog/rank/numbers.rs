@@ -8,8 +8,16 @@ pub(super) fn dot(a: &[i8], b: &[i8]) -> f32 {
     sum as f32
 }
 
-/// A number from -1 to 1 in steps of 1/127.
+/// Where a vector points: its numbers in steps of 1/127 of the largest.
 #[expect(clippy::cast_possible_truncation, reason = "it is at most 127")]
-pub(super) fn small(number: f32) -> i8 {
-    (number * 127.0).round() as i8
+pub(super) fn small(vector: &[f32]) -> impl Iterator<Item = i8> {
+    let largest = vector.iter().fold(0.0, |largest: f32, number| largest.max(number.abs()));
+    let largest = if largest > 0.0 { largest } else { 1.0 };
+    vector.iter().map(move |number| (number / largest * 127.0).round() as i8)
+}
+
+/// What numbers have to be multiplied by so that their vector's length is 1, if it has any.
+pub(super) fn scale(numbers: &[i8]) -> f32 {
+    let square = dot(numbers, numbers);
+    if square > 0.0 { square.sqrt().recip() } else { 0.0 }
 }

@@ -57,6 +57,33 @@ fn a_tool_is_found_by_all_that_is_said_of_it() {
 }
 
 #[test]
+fn it_does_not_matter_for_a_score_how_a_name_is_written() {
+    let tools = tools(&[("create_issue", "Writes an issue on GitHub", &[]), ("now", "Time", &[])]);
+    for server in ["github", "GitHub"] {
+        let entries = tools.iter().map(|tool| Entry { server, about: "", tool });
+        let index = Index::new(entries, Method::Words);
+        let score = |query: &str| index.search(query, 1, |_| true)[0].score;
+        for rest in ["issue", "passport", ""] {
+            let [one, other] = ["github", "GitHub"].map(|name| score(&format!("{name} {rest}")));
+            assert!((one - other).abs() < 0.01, "{server}, {rest}: {one} {other}");
+        }
+        assert!(score("OpenWeather issue") > 0.3, "what nobody knows counts once");
+    }
+}
+
+#[test]
+fn what_is_written_without_spaces_is_found_by_its_words() {
+    let index = index(&[
+        ("创建", "在指定的代码仓库中创建一个新的问题", &[]),
+        ("delete", "Deletes", &["createOrUpdateVirtualNetworkGatewayConnectionSharedKey"]),
+        ("音楽", "音楽を再生する", &[]),
+    ]);
+    assert_eq!(found(&index, "创建问题"), [0]);
+    assert_eq!(found(&index, "音楽の再生"), [2]);
+    assert_eq!(found(&index, "virtual network"), [1]);
+}
+
+#[test]
 fn rare_words_count_for_more_than_frequent_ones() {
     let index = index(&[("get_a", "", &[]), ("get_b", "", &[]), ("read_page", "", &[])]);
     assert_eq!(found(&index, "get page"), [2, 0, 1]);

@@ -15,27 +15,72 @@ const STOP: [&str; 37] = [
     "were", "will", "with", "you", "your", "been", "being", "into",
 ];
 
-/// The words of a text in lower case: identifiers in their parts, and once more as a whole, so that
-/// `GitHub` is found by `github` and by `git`.
-pub(super) fn words(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
-    runs(text).flat_map(|run| {
-        let is_whole = parts(run).nth(1).is_some();
-        parts(run).chain(is_whole.then_some(run)).map(lower)
+/// What a text is made of, whatever stands between: identifiers and words as they are written; and
+/// where a script does not set words apart, every two characters that follow each other.
+pub(super) fn runs(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let first = rest.chars().next()?;
+        let (end, next) = if is_unspaced(first) {
+            let mut more = rest.char_indices().skip(1).take_while(|(_, c)| is_unspaced(*c));
+            let end = more.next().map_or(first.len_utf8(), |(at, c)| at + c.len_utf8());
+            (end, if more.next().is_some() { first.len_utf8() } else { end })
+        } else {
+            let ends = |c: char| !c.is_alphanumeric() || is_unspaced(c);
+            let end = rest.find(ends).unwrap_or(rest.len());
+            (end, end)
+        };
+        let run = &rest[..end];
+        rest = &rest[next..];
+        Some(run)
     })
 }
 
-/// The same with identifiers in their parts only.
-pub(super) fn plain_words(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
-    runs(text).flat_map(parts).map(lower)
+/// Whether a character is of a script that does not set words apart: Thai, Lao, Myanmar, Khmer,
+/// Kana and Han.
+fn is_unspaced(c: char) -> bool {
+    let is_of_such_a_script = matches!(
+        c,
+        '\u{e00}'..='\u{eff}'
+            | '\u{1000}'..='\u{109f}'
+            | '\u{1780}'..='\u{17ff}'
+            | '\u{3005}'..='\u{3007}'
+            | '\u{3040}'..='\u{30ff}'
+            | '\u{31f0}'..='\u{31ff}'
+            | '\u{3400}'..='\u{4dbf}'
+            | '\u{4e00}'..='\u{9fff}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{ff66}'..='\u{ff9f}'
+            | '\u{20000}'..='\u{3ffff}'
+    );
+    is_of_such_a_script && c.is_alphanumeric()
 }
 
-fn runs(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_alphanumeric())
-        .filter(|run| !run.is_empty() && run.len() <= MAX_WORD)
+/// The words of a text in lower case: identifiers in their parts, and once more as a whole, so that
+/// `GitHub` is found by `github` and by `git`.
+pub(super) fn words(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    runs(text).flat_map(|run| parts(run).chain(whole(run)))
+}
+
+/// The parts of an identifier in lower case, or the one that it is.
+pub(super) fn parts(run: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    split(run).filter(|part| part.len() <= MAX_WORD).map(lower)
+}
+
+/// What tells a run from those that say something else.
+pub(super) fn name(run: &str) -> String {
+    let word = lower(run);
+    term(&word).unwrap_or_default().into_owned()
+}
+
+/// An identifier as a whole in lower case, where it has parts.
+pub(super) fn whole(run: &str) -> Option<Cow<'_, str>> {
+    (run.len() <= MAX_WORD && split(run).nth(1).is_some()).then(|| lower(run))
 }
 
 /// The parts of an identifier: `readHTMLFile2` is `read`, `HTML`, `File` and `2`.
-fn parts(run: &str) -> impl Iterator<Item = &str> {
+fn split(run: &str) -> impl Iterator<Item = &str> {
     let mut rest = run;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -107,7 +152,35 @@ mod tests {
         assert_eq!(all("s3.getObject"), ["s", "3", "s3", "get", "object", "getobject"]);
         assert_eq!(all("Ändere ÄPFEL, größer"), ["ändere", "äpfel", "größer"]);
         assert_eq!(all("  — ()"), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_word_is_none_and_its_parts_are() {
         assert_eq!(all(&"x".repeat(MAX_WORD + 1)), [""; 0]);
+        assert_eq!(
+            all("createOrUpdateVirtualNetworkGatewayConnectionSharedKey"),
+            [
+                "create",
+                "or",
+                "update",
+                "virtual",
+                "network",
+                "gateway",
+                "connection",
+                "shared",
+                "key"
+            ]
+        );
+    }
+
+    #[test]
+    fn where_words_are_not_set_apart_every_two_characters_are_one() {
+        assert_eq!(all("创建问题"), ["创建", "建问", "问题"]);
+        assert_eq!(all("用GitHub创建issue。"), ["用", "git", "hub", "github", "创建", "issue"]);
+        assert_eq!(all("ファイルを読む"), ["ファ", "ァイ", "イル", "ルを", "を読", "読む"]);
+        assert_eq!(all("ค้น hà nội 파일 읽기"), ["ค", "น", "hà", "nội", "파일", "읽기"]);
+        let long = all(&"大".repeat(10_000));
+        assert_eq!((long.len(), &*long[0]), (9_999, "大大"));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use foldhash::HashMap;
 
-use crate::catalog::rank::numbers::{dot, small};
-use crate::catalog::rank::text::plain_words;
+use crate::catalog::rank::numbers::{dot, scale, small};
+use crate::catalog::rank::text::{parts, runs, whole};
 
 static TABLE: &[u8] = include_bytes!("words.bin");
 
@@ -114,7 +114,15 @@ impl Reader {
     pub(super) fn direction(&mut self, texts: &[&str]) -> Direction {
         let mut sum = [0.0; DIMENSIONS];
         let mut left = MAX_PIECES;
-        for word in texts.iter().flat_map(|text| plain_words(text)) {
+        let table = self.table;
+        // `GitHub` means what `github` does, where that is known, and else what its parts do.
+        let known = |run| whole(run).filter(|word| table.find([b"", word.as_bytes()]).is_some());
+        let words = texts.iter().flat_map(|text| runs(text)).flat_map(|run| {
+            let known = known(run);
+            let parts = known.is_none().then(|| parts(run));
+            known.into_iter().chain(parts.into_iter().flatten())
+        });
+        for word in words {
             let pieces = self.pieces_of(&word);
             let counted = &self.pieces[pieces];
             for piece in &counted[..counted.len().min(left)] {
@@ -150,12 +158,9 @@ pub(super) struct Direction {
 
 impl Direction {
     fn of(vector: &[f32; DIMENSIONS]) -> Self {
-        let largest = vector.iter().fold(0.0, |largest: f32, number| largest.max(number.abs()));
-        if largest == 0.0 {
-            return Self { numbers: [0; DIMENSIONS], scale: 0.0 };
-        }
-        let numbers = vector.map(|number| small(number / largest));
-        Self { numbers, scale: dot(&numbers, &numbers).sqrt().recip() }
+        let mut numbers = [0; DIMENSIONS];
+        numbers.iter_mut().zip(small(vector)).for_each(|(number, small)| *number = small);
+        Self { numbers, scale: scale(&numbers) }
     }
 
     /// How near two directions are: 1 if they are the same, 0 if they have nothing in common.
