@@ -95,10 +95,11 @@ pub(super) fn config(
     };
     let max_tool_name_length =
         bounded(max_tool_name_length, MIN_NAME_LIMIT as u64..=limits::MAX_NAME_LIMIT, reader);
+    let mode = tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked());
     let mut checked = Config {
-        mode: tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked()),
+        mode,
         max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
-        search: search.map(|raw| raw.checked(reader)).unwrap_or_default(),
+        search: search.map(|raw| raw.checked(mode, reader)).unwrap_or_default(),
         navigator: navigator.map(|raw| raw.checked(places, reader)).unwrap_or_default(),
         http: http.map_or_else(HttpConfig::default, |raw| raw.checked(reader)),
         limits: limits.map_or_else(Limits::default, |raw| raw.checked(reader)),

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::config::LlmConfig;
 use crate::config::document::Node;
 use crate::config::llm::RawLlm;
 use crate::config::raw::{located, object};
 use crate::config::reader::{Fields, Located, Reader};
+use crate::config::{LlmConfig, ToolMode};
 
 /// Whether and how tools can be searched for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,10 +53,21 @@ impl RawSearch {
         })
     }
 
-    pub(super) fn checked(self, reader: &mut Reader<'_>) -> SearchConfig {
+    pub(super) fn checked(self, mode: ToolMode, reader: &mut Reader<'_>) -> SearchConfig {
         let Self { offered, embeddings } = self;
+        let offered = offered.filter(|flag| flag.value);
+        if let Some(flag) = &offered {
+            match mode {
+                ToolMode::Dynamic | ToolMode::Proxy | ToolMode::Auto | ToolMode::Search => {}
+                ToolMode::Direct | ToolMode::Activate | ToolMode::Modular | ToolMode::Navigate => {
+                    let message = format!("no effect in `{}` mode", mode.as_str());
+                    let hint = "`search_tools` is offered in `dynamic`, `proxy` and `auto` mode";
+                    reader.warn(&flag.spot, message, Some(hint.to_owned()));
+                }
+            }
+        }
         SearchConfig {
-            is_offered: offered.is_some_and(|flag| flag.value),
+            is_offered: offered.is_some(),
             embeddings: embeddings.and_then(|raw| raw.value.checked(&raw.spot, reader)),
         }
     }
