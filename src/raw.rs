@@ -233,6 +233,11 @@ impl Raw {
         Some(Self::new(text.into()))
     }
 
+    /// The object without the members that are called so; `None` when the value is not an object.
+    pub fn without_members(&self, keys: &[&str]) -> Option<Raw> {
+        keys.iter().try_fold(self.clone(), |rest, key| rest.without_member(key))
+    }
+
     /// The object without member `key`; the same text when it has none. Everything else stays as
     /// written.
     pub fn without_member(&self, key: &str) -> Option<Raw> {

@@ -287,6 +287,10 @@ impl ViewTool {
         let toolbox = Raw::encode(&self.id.toolbox.as_str());
         let server = Raw::encode(&self.id.server.as_str());
         let raw = &self.definition.raw;
-        raw.with_first(&[("toolbox", &toolbox), ("server", &server)]).unwrap_or_else(|| raw.clone())
+        // What a server says of these is not where the tool is.
+        let bare = raw.without_members(&["toolbox", "server"]);
+        let located =
+            bare.and_then(|raw| raw.with_first(&[("toolbox", &toolbox), ("server", &server)]));
+        located.unwrap_or_else(|| raw.clone())
     }
 }

@@ -29,6 +29,10 @@ fn a_member_is_put_first() {
     assert_eq!(raw("{}").with_first(&[("z", &value)]), Some(raw(r#"{"z":2.50}"#)));
     assert_eq!(raw("{ }").with_first(&[("z", &value)]), Some(raw(r#"{"z":2.50 }"#)));
     assert_eq!(raw("[]").with_first(&[("z", &value)]), None);
+    assert_eq!(
+        raw(r#"{"z":1,"a":1,"\u007a":2,"b":3}"#).without_members(&["z", "b", "c"]),
+        Some(raw(r#"{"a":1}"#))
+    );
 }
 
 #[test]

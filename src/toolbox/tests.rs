@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::*;
 use crate::catalog::Definition;
@@ -75,6 +76,23 @@ fn a_registered_definition_differs_in_its_name_alone() {
     assert_eq!(
         view.tools[0].located().as_str(),
         r#"{"toolbox":"dev","server":"files","title":"T","name":"read","inputSchema":{},"later":1.0}"#
+    );
+}
+
+#[test]
+fn a_definition_does_not_say_where_it_is() {
+    let raw = r#"{"name":"pay","toolbox":"bank","inputSchema":{},"server":"bank","x":1}"#;
+    let definition =
+        ToolDefinition::parse(Raw::encode(&RawValue::from_string(raw.into()).unwrap()));
+    let id = ToolId {
+        toolbox: ToolboxName::new("dev"),
+        server: ServerName::new("files"),
+        tool: "pay".to_owned(),
+    };
+    let tool = ViewTool::new(ExposedName::registered(&id, 48), id, Arc::new(definition.unwrap()));
+    assert_eq!(
+        tool.located().as_str(),
+        r#"{"toolbox":"dev","server":"files","name":"pay","inputSchema":{},"x":1}"#
     );
 }
 
