@@ -15,6 +15,5 @@ pub(crate) mod tests;
 
 pub use answer::objects;
 pub use chat::{Cost, Form, Prompt, Said, Usage, estimate};
-pub use embeddings::MOST_TEXTS;
 pub use endpoint::{Endpoint, Posted};
 pub use failure::Failure;

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use crate::cli::cache;
 use crate::cli::call;
 use crate::cli::error::Error;
+use crate::cli::print::printable;
 use crate::cli::servers::{self, Start};
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
@@ -152,10 +153,10 @@ fn in_words(tools: &[&ViewTool], toolboxes: &[&ToolboxConfig]) -> String {
         table.row([
             tool.id.toolbox.to_string(),
             tool.id.server.to_string(),
-            tool.id.tool.clone(),
+            printable(&tool.id.tool),
             number(size(tool).bytes()),
             number(size(tool).tokens()),
-            tool.definition.summary().unwrap_or_default(),
+            printable(&tool.definition.summary().unwrap_or_default()),
         ]);
     }
     let place = match toolboxes {

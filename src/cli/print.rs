@@ -43,6 +43,11 @@ pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
+/// What others have written, on one line and without what a terminal would obey.
+pub(crate) fn printable(text: &str) -> String {
+    text.replace(char::is_control, "�")
+}
+
 /// Colors, where they are welcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
@@ -79,5 +84,15 @@ impl Paint {
 
     fn with(self, style: Style, text: &str) -> String {
         if self.is_on { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_have_written_does_nothing_to_a_terminal() {
+        assert_eq!(printable("a\u{1b}[2J\nb"), "a�[2J�b");
     }
 }

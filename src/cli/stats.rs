@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::cli::error::Error;
+use crate::cli::print::printable;
 use crate::cli::size::{Size, count, number};
 use crate::cli::stats::patch::{Server, by_server};
 use crate::cli::table::{Align, Table};
@@ -416,11 +417,6 @@ fn bar(value: u64, most: u64) -> String {
     format!("{}{}", "█".repeat(length / 8), EIGHTHS[length % 8])
 }
 
-/// A name that an agent may have made up, without what a terminal would obey.
-fn printable(name: &str) -> String {
-    name.chars().map(|char| if char.is_control() { '�' } else { char }).collect()
-}
-
 /// The time that half of a tool's calls did not pass, and the one that most did not.
 fn half_and_most(tool: &Tool, most: u64) -> String {
     let half = tool.percentile(50).map(whole_micros).unwrap_or_default();
@@ -468,10 +464,5 @@ mod tests {
     fn times_are_told_in_their_unit() {
         let told = [0, 1_250, 9_999, 12_345, 1_234_567, 12_345_678].map(milliseconds);
         assert_eq!(told, ["0.0 ms", "1.2 ms", "9.9 ms", "12 ms", "1,234 ms", "12 s"]);
-    }
-
-    #[test]
-    fn what_was_made_up_does_nothing_to_a_terminal() {
-        assert_eq!(printable("a\u{1b}[2J\nb"), "a�[2J�b");
     }
 }

@@ -8,7 +8,7 @@ use crate::llm::{Endpoint, Failure};
 use crate::raw::Raw;
 
 /// The most texts of one request, and the most bytes of them, if it is more than one.
-pub const MOST_TEXTS: usize = 64;
+const MOST_TEXTS: usize = 64;
 const MOST_BYTES: usize = 64 * 1024;
 /// How much of one text is sent: models take so much, and say first what they are about.
 const LONGEST_TEXT: usize = 8 * 1024;
