@@ -157,6 +157,13 @@ impl Pool {
         self.context.keeper.as_ref()?.run(work).await
     }
 
+    /// The same; nobody waits for it but [`Self::shut_down`].
+    pub(crate) fn with_store_later(&self, work: impl FnOnce(&Store) + Send + 'static) {
+        if let Some(keeper) = self.context.keeper.clone() {
+            self.context.tasks.spawn(async move { keeper.run(work).await });
+        }
+    }
+
     /// Who is told of what happens.
     pub(crate) fn observer(&self) -> &Arc<Observer> {
         &self.context.observer

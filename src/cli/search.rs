@@ -9,12 +9,13 @@ use crate::catalog::shorten;
 use crate::cli::call;
 use crate::cli::error::Error;
 use crate::cli::list::verbatim;
+use crate::cli::print::printable;
 use crate::cli::servers::{self, Start};
 use crate::cli::size::count;
 use crate::cli::table::{Align, Table};
 use crate::cli::{Global, print, with_gateway};
 use crate::config::ToolboxConfig;
-use crate::gateway::{Found, Gateway, Sought};
+use crate::gateway::{Found, Gateway, Origin, Presence, Sought};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,13 +102,13 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     gateway.recalled().await;
     let unknown = gateway.unlisted();
     let starts = servers::start(gateway, &toolboxes, |place| unknown.contains(place)).await;
-    let mut found = Vec::new();
-    for query in &args.queries {
-        let limit = usize::from(args.limit);
-        let toolbox = toolbox.map(|toolbox| &toolbox.name);
-        let sought = Sought { query, toolbox, server: None, limit };
-        found.push((query.as_str(), gateway.find_tools(sought).await));
-    }
+    let toolbox = toolbox.map(|toolbox| &toolbox.name);
+    let limit = usize::from(args.limit);
+    let queries = || args.queries.iter().map(String::as_str);
+    let sought = queries().map(|query| Sought { query, toolbox, server: None, limit });
+    let sought: Vec<_> = sought.collect();
+    let found = gateway.find_tools(&sought, Origin::nobody(&Presence::new(None))).await;
+    let found: Vec<_> = queries().zip(found).collect();
     if args.json {
         print::json(&in_json(&found, args.full))?;
     } else {
@@ -137,12 +138,12 @@ fn mention(start: &Start) {
 }
 
 fn in_words(query: &str, found: &[Found], is_full: bool) -> String {
-    let query: String = query.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let query = shorten(query.trim(), MAX_ECHO);
-    if found.is_empty() {
+    let query = shorten(&printable(query.trim()), MAX_ECHO);
+    let Some(best) = found.first() else {
         return format!("nothing fits `{query}`");
-    }
-    let head = format!("{} for `{query}`", count(found.len(), "tool"));
+    };
+    let well = if best.fits_well() { "" } else { "; nothing fits well" };
+    let head = format!("{} for `{query}`{well}", count(found.len(), "tool"));
     let mut table = Table::new([
         ("Score", Align::Right),
         ("Toolbox", Align::Left),
@@ -153,15 +154,17 @@ fn in_words(query: &str, found: &[Found], is_full: bool) -> String {
     for found in found {
         let tool = found.tool();
         let description = if is_full {
-            tool.definition.description.clone().unwrap_or_default()
+            let lines = tool.definition.description.iter().flat_map(|text| text.lines());
+            lines.map(printable).collect::<Vec<_>>().join("\n")
         } else {
-            tool.definition.summary().unwrap_or_default()
+            printable(&tool.definition.summary().unwrap_or_default())
         };
+        let name = if is_full { &tool.definition.signature() } else { &tool.id.tool };
         table.row([
             format!("{:.2}", found.rounded_score()),
             tool.id.toolbox.to_string(),
             tool.id.server.to_string(),
-            if is_full { tool.definition.signature() } else { tool.id.tool.clone() },
+            printable(name),
             description,
         ]);
     }

@@ -102,21 +102,23 @@ impl Exposure {
             Err(refusal) => return refusal,
         };
         let (toolbox, server) = (toolbox.as_ref(), server.as_ref());
-        self.gateway().before_search(toolbox, server, request.origin).await;
-        let mut found = Vec::new();
-        for query in &wanted.queries {
-            let sought = Sought { query, toolbox, server, limit: wanted.limit };
-            found.push((query.as_str(), self.gateway().find_tools(sought).await));
-        }
+        let gateway = self.gateway();
+        gateway.before_search(toolbox, server, request.origin).await;
+        let queries = || wanted.queries.iter().map(String::as_str);
+        let limit = wanted.limit;
+        let sought: Vec<_> =
+            queries().map(|query| Sought { query, toolbox, server, limit }).collect();
+        let found = gateway.find_tools(&sought, request.origin).await;
+        let found: Vec<_> = queries().zip(found).collect();
         let is_listed = |of: &ToolboxName| {
             self.mode(request.surface) == ToolMode::Dynamic && request.chosen.opened.contains(of)
         };
         let answer = Answer {
             detail: wanted.detail,
             queries_left_out: wanted.left_out,
-            not_searched: unsearched(self.gateway(), toolbox, server),
+            not_searched: unsearched(gateway, toolbox, server),
             is_listed: &is_listed,
-            max: self.gateway().config().limits.max_listing_bytes,
+            max: gateway.config().limits.max_listing_bytes,
         };
         Reply::plain(answer.outcome(&found))
     }

@@ -127,7 +127,12 @@ impl Gateway {
 
     /// A text without the secrets that are known from the configuration.
     pub fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.secrets.get_or_init(|| Secrets::of_config(&self.config)).blot_written(text)
+        self.secrets().blot_written(text)
+    }
+
+    /// The secrets that are known from the configuration.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        self.secrets.get_or_init(|| Secrets::of_config(&self.config))
     }
 
     fn clean(&self, prompt: &Prompt) -> Prompt {

@@ -4,26 +4,31 @@
 //! *Theory of operation.* Tools are asked for when somebody searches them, each text once: what is
 //! known is kept in memory and in the store. Whoever asks has made the texts of views, so that the
 //! endpoint is told of nothing that the agent may not see. A search waits for a while, and what came
-//! until then is there for the next one. Whatever fails costs the search the model and not the
-//! search: the table counts then, the log says so once, and the endpoint is left alone for a while.
+//! until then is there for the next one. All queries of a search are asked for at once, so that it is
+//! the model that counts for all of them, or the table. Whatever fails costs the search the model and
+//! not the search: the table counts then, the log says so once, and the endpoint is left alone for a
+//! while.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use moka::sync::Cache;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::backend::{KnownTexts, Pool, TextKey, text_key};
 use crate::catalog::ToolDefinition;
 use crate::catalog::rank::{BACKGROUND, MAX_QUERY, Vector, Vectors};
 use crate::config::SearchConfig;
-use crate::gateway::Gateway;
 use crate::gateway::asking::of_failure;
+use crate::gateway::opening::while_waiting;
+use crate::gateway::{Gateway, Origin};
 use crate::llm::{Endpoint, Failure, estimate};
 use crate::observe::{Inquired, Response};
 
-/// How long a search waits for the vectors of tools, and for its own.
+/// How long a search waits for the vectors of tools, and for those of its queries.
 const PATIENCE: Duration = Duration::from_secs(10);
 const QUERY_PATIENCE: Duration = Duration::from_secs(2);
 /// How many texts are asked for at once: few enough that a slow machine is done in time.
@@ -45,34 +50,52 @@ pub(crate) fn text(server: &str, tool: &ToolDefinition) -> String {
 }
 
 /// Where the tools of one index point, once that is known.
-#[derive(Debug, Default)]
-pub(crate) struct Pointing(Mutex<Option<Arc<Vectors>>>);
+#[derive(Debug)]
+pub(crate) struct Pointing {
+    tools: usize,
+    known: Mutex<Option<Arc<Vectors>>>,
+}
 
 impl Pointing {
+    /// Nothing is known of so many tools.
+    pub(crate) fn of(tools: usize) -> Self {
+        Self { tools, known: Mutex::default() }
+    }
+
     fn known(&self) -> MutexGuard<'_, Option<Arc<Vectors>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Gateway {
-    /// How near each tool of an index is to a query, by the model that the configuration names;
-    /// `None` where it names none, or where the model does not say it in time. `texts` are those of
-    /// the index's tools, in their order.
+    /// How near each tool of an index is to each of these queries, by the model that the
+    /// configuration names; `None` where it names none, or where the model does not say it of all of
+    /// them in time. `texts` are those of the index's tools, in their order.
     pub(crate) async fn nearness(
         &self,
-        query: &str,
+        queries: &[&str],
         pointing: &Pointing,
-        texts: impl FnOnce() -> Vec<String>,
-    ) -> Option<Vec<f32>> {
+        texts: impl FnOnce() -> Vec<String> + Send + 'static,
+        origin: Origin<'_>,
+    ) -> Option<Vec<Vec<f32>>> {
         let embedding = self.embedding.as_ref()?;
-        let query = query[..query.floor_char_boundary(MAX_QUERY)].trim();
-        if query.is_empty() || embedding.rests() {
+        if embedding.rests() {
             return None;
         }
-        let query = self.without_secrets(query);
-        let clean = |text: String| self.without_secrets(&text).into_owned();
-        let texts = || texts().into_iter().map(clean).collect();
-        let nearness = embedding.nearness(&self.pool, &query, pointing, texts).await;
+        let queries = queries.iter().map(|query| {
+            let start = &query[..query.floor_char_boundary(MAX_QUERY)];
+            self.without_secrets(start.trim())
+        });
+        let queries: Vec<_> = queries.collect();
+        let secrets = self.secrets().clone();
+        let texts = move || {
+            let texts = BACKGROUND.map(str::to_owned).into_iter().chain(texts());
+            let clean = |text: String| secrets.blot_written(&text).into_owned();
+            texts.map(clean).map(|text| (text_key(&text), text)).collect()
+        };
+        let waiting = || format!("waiting for the model `{}`", embedding.endpoint.config().model);
+        let asking = embedding.nearness(&self.pool, &queries, pointing, texts);
+        let nearness = Box::pin(while_waiting(waiting, origin, asking)).await;
         match &nearness {
             Ok(None) => {}
             Ok(Some(_)) => embedding.note(None),
@@ -168,27 +191,21 @@ impl Embedding {
         }
     }
 
-    /// How near each tool is; `None` where that takes longer than anybody waits.
+    /// How near each tool is to each query; `None` where that takes longer than anybody waits.
     async fn nearness(
         &self,
         pool: &Pool,
-        query: &str,
+        queries: &[Cow<'_, str>],
         pointing: &Pointing,
-        texts: impl FnOnce() -> Vec<String>,
-    ) -> Result<Option<Vec<f32>>, Failure> {
-        let known = pointing.known().clone();
-        let vectors = match known {
-            Some(vectors) => vectors,
-            None => match self.vectors(pool, &texts()).await? {
-                Some(vectors) => {
-                    *pointing.known() = Some(Arc::clone(&vectors));
-                    vectors
-                }
-                None => return Ok(None),
-            },
+        texts: impl FnOnce() -> Vec<(TextKey, String)> + Send + 'static,
+    ) -> Result<Option<Vec<Vec<f32>>>, Failure> {
+        let Some(vectors) = self.vectors(pool, pointing, texts).await? else { return Ok(None) };
+        let queries = self.queries(pool, queries).await?;
+        let near = |query: &Option<Arc<Vector>>| match query {
+            Some(query) => vectors.nearness(query),
+            None => Some(Vec::new()),
         };
-        let query = self.query(pool, query).await?;
-        let nearness = vectors.nearness(&query);
+        let nearness: Option<Vec<_>> = queries.iter().map(near).collect();
         if nearness.is_none() {
             *pointing.known() = None;
             return Err(self.other_model());
@@ -196,74 +213,102 @@ impl Embedding {
         Ok(nearness)
     }
 
-    async fn query(&self, pool: &Pool, query: &str) -> Result<Arc<Vector>, Failure> {
-        let key = text_key(query);
-        if let Some(known) = self.queries.get(&key) {
-            return Ok(known);
+    /// Where queries point; one that says nothing points nowhere.
+    async fn queries(
+        &self,
+        pool: &Pool,
+        queries: &[Cow<'_, str>],
+    ) -> Result<Vec<Option<Arc<Vector>>>, Failure> {
+        let mut known: HashMap<TextKey, Arc<Vector>> = HashMap::new();
+        let mut missing: Vec<(TextKey, &str)> = Vec::new();
+        for query in queries.iter().filter(|query| !query.is_empty()) {
+            let key = text_key(query);
+            match self.queries.get(&key) {
+                Some(vector) => drop(known.insert(key, vector)),
+                None if missing.iter().any(|(other, _)| *other == key) => {}
+                None => missing.push((key, query)),
+            }
         }
-        let until = Instant::now() + QUERY_PATIENCE;
-        let vectors = self.embed(pool, &[query], until, "query").await?;
-        let vector = Arc::new(Vector::of(&vectors.concat()));
-        self.queries.insert(key, Arc::clone(&vector));
-        Ok(vector)
+        if !missing.is_empty() {
+            let until = Instant::now() + QUERY_PATIENCE;
+            let texts: Vec<&str> = missing.iter().map(|(_, query)| *query).collect();
+            let vectors = self.embed(pool, &texts, until, "query").await?;
+            for ((key, _), vector) in missing.into_iter().zip(vectors) {
+                let vector = Arc::new(Vector::of(&vector));
+                self.queries.insert(key, Arc::clone(&vector));
+                known.insert(key, vector);
+            }
+        }
+        Ok(queries.iter().map(|query| known.get(&text_key(query)).cloned()).collect())
     }
 
-    /// Where tools point that are described so.
+    /// Where the tools of an index point.
     async fn vectors(
         &self,
         pool: &Pool,
-        texts: &[String],
+        pointing: &Pointing,
+        texts: impl FnOnce() -> Vec<(TextKey, String)> + Send + 'static,
     ) -> Result<Option<Arc<Vectors>>, Failure> {
+        let known = || pointing.known().clone();
+        if let Some(known) = known() {
+            return Ok(Some(known));
+        }
+        if BACKGROUND.len() + pointing.tools > MAX_TEXTS {
+            tracing::debug!(pointing.tools, "too many tools for `search.embeddings`");
+            return Ok(None);
+        }
         let until = Instant::now() + PATIENCE;
-        let texts: Vec<&str> =
-            BACKGROUND.into_iter().chain(texts.iter().map(String::as_str)).collect();
-        let keys: Vec<TextKey> = texts.iter().map(|text| text_key(text)).collect();
-        if keys.len() > MAX_TEXTS {
-            tracing::debug!(tools = keys.len(), "too many tools for `search.embeddings`");
-            return Ok(None);
-        }
         let Ok(_turn) = timeout_at(until, self.turn.lock()).await else { return Ok(None) };
+        // Whoever had the turn before has found it, or has found out that it is no use.
+        if let Some(known) = known() {
+            return Ok(Some(known));
+        }
         if self.rests() {
-            // Whoever had the turn before has found out that it is no use.
             return Ok(None);
         }
+        let Some(texts) = beside(texts).await else { return Ok(None) };
         self.recall(pool).await;
-        let asked = self.ask(pool, &texts, &keys, until).await;
-        self.keep(pool).await;
+        let asked = self.ask(pool, &texts, until).await;
+        self.keep(pool);
         if !asked? {
             return Ok(None);
         }
         let vectors: Option<Vec<_>> = {
             let known = self.known();
-            keys.iter().map(|key| known.texts.get(key).cloned()).collect()
+            texts.iter().map(|(key, _)| known.texts.get(key).cloned()).collect()
         };
         let vectors = vectors.unwrap_or_default();
-        let (background, tools) = vectors.split_at(BACKGROUND.len().min(vectors.len()));
-        let background: Vec<&Vector> = background.iter().map(|vector| &**vector).collect();
-        let vectors = Vectors::new(&background, tools.iter().map(|vector| &**vector));
-        vectors.map(|vectors| Some(Arc::new(vectors))).ok_or_else(|| self.other_model())
+        let seen = beside(move || {
+            let mut vectors = vectors.iter().map(|vector| &**vector);
+            let background: Vec<&Vector> = vectors.by_ref().take(BACKGROUND.len()).collect();
+            Vectors::new(&background, vectors).map(Arc::new)
+        });
+        let Some(vectors) = seen.await else { return Ok(None) };
+        let vectors = vectors.ok_or_else(|| self.other_model())?;
+        *pointing.known() = Some(Arc::clone(&vectors));
+        Ok(Some(vectors))
     }
 
     /// Asks for what is not known; whether all of it came in time.
     async fn ask(
         &self,
         pool: &Pool,
-        texts: &[&str],
-        keys: &[TextKey],
+        texts: &[(TextKey, String)],
         until: Instant,
     ) -> Result<bool, Failure> {
-        let missing: Vec<(TextKey, &str)> = {
+        let missing: Vec<&(TextKey, String)> = {
             let mut known = self.known();
-            if known.texts.len() + keys.len() > MAX_TEXTS {
-                let wanted: HashSet<&TextKey> = keys.iter().collect();
+            if known.texts.len() + texts.len() > MAX_TEXTS {
+                let wanted: HashSet<&TextKey> = texts.iter().map(|(key, _)| key).collect();
                 known.texts.retain(|key, _| wanted.contains(key));
             }
             let mut seen = HashSet::new();
-            let texts = keys.iter().copied().zip(texts.iter().copied());
-            texts.filter(|(key, _)| !known.texts.contains_key(key) && seen.insert(*key)).collect()
+            let mut is_missing =
+                |key: &TextKey| !known.texts.contains_key(key) && seen.insert(*key);
+            texts.iter().filter(|(key, _)| is_missing(key)).collect()
         };
         for (number, batch) in missing.chunks(BATCH).enumerate() {
-            let texts: Vec<&str> = batch.iter().map(|(_, text)| *text).collect();
+            let texts: Vec<&str> = batch.iter().map(|(_, text)| text.as_str()).collect();
             let vectors = match self.embed(pool, &texts, until, "tools").await {
                 Ok(vectors) => vectors,
                 // It goes on with the next search.
@@ -314,19 +359,24 @@ impl Embedding {
         known.texts.extend(kept);
     }
 
-    async fn keep(&self, pool: &Pool) {
-        let (name, texts) = {
-            let mut known = self.known();
-            if !std::mem::take(&mut known.is_new) {
-                return;
-            }
-            (self.name.clone(), known.texts.clone())
-        };
-        let kept = pool.with_store(move |store| store.keep_vectors(&name, &texts)).await;
-        if let Some(Err(error)) = kept {
-            tracing::debug!(%error, "vectors cannot be kept");
+    /// Has the store keep what is new; nobody waits for it.
+    fn keep(&self, pool: &Pool) {
+        let mut known = self.known();
+        if std::mem::take(&mut known.is_new) {
+            let (name, texts) = (self.name.clone(), known.texts.clone());
+            pool.with_store_later(move |store| {
+                if let Err(error) = store.keep_vectors(&name, &texts) {
+                    tracing::debug!(%error, "vectors cannot be kept");
+                }
+            });
         }
     }
+}
+
+/// Does what takes a while beside the tasks that serve agents; `None` if it was lost.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let done = spawn_blocking(work).await;
+    done.inspect_err(|error| tracing::error!(%error, "work for `search.embeddings` was lost")).ok()
 }
 
 #[cfg(test)]

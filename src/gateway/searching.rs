@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::backend::BackendId;
-use crate::catalog::rank::{Entry, Index, Method, rounded};
+use crate::catalog::rank::{Entry, Index, Method, WELL, rounded};
 use crate::config::ToolboxConfig;
 use crate::gateway::embedding::{Pointing, text};
 use crate::gateway::{FailedServer, Gateway, Origin};
@@ -62,6 +62,11 @@ impl Found {
     pub fn rounded_score(&self) -> f64 {
         rounded(self.score)
     }
+
+    /// Whether it is likelier than not what was wanted.
+    pub fn fits_well(&self) -> bool {
+        self.rounded_score() >= WELL
+    }
 }
 
 /// The index of the last search.
@@ -73,7 +78,7 @@ impl Gateway {
     /// once, and again where they are looked in; those that have run before are not started.
     pub async fn search(&self, sought: Sought<'_>, origin: Origin<'_>) -> Vec<Found> {
         self.before_search(sought.toolbox, sought.server, origin).await;
-        self.find_tools(sought).await
+        self.find_tools(&[sought], origin).await.pop().unwrap_or_default()
     }
 
     /// Tries the servers that nothing is known of; those that have failed only where they are
@@ -88,28 +93,38 @@ impl Gateway {
         if toolbox.is_none() && server.is_none() {
             return;
         }
-        let mut failed = self.unsearched();
-        failed.retain(|(at, why)| why.is_some() && is_in(toolbox, server, at));
-        let places: Vec<_> = failed.into_iter().map(|(place, _)| place).collect();
+        let failed = self.unsearched(toolbox, server).into_iter().filter(|(_, why)| why.is_some());
+        let places: Vec<_> = failed.map(|(place, _)| place).collect();
         // What is slower goes on by itself.
         let _ = timeout(PATIENCE, self.start_some(&places, origin)).await;
     }
 
-    /// The tools that fit best among those that are known, without starting anything.
-    pub async fn find_tools(&self, sought: Sought<'_>) -> Vec<Found> {
+    /// The tools that fit best among those that are known, without starting anything; for each that
+    /// is sought its own, all by the same index and the same scale.
+    pub async fn find_tools(&self, sought: &[Sought<'_>], origin: Origin<'_>) -> Vec<Vec<Found>> {
         self.recalled().await;
         let indexed = self.indexed().await;
-        let nearness = self.nearness(sought.query, &indexed.pointing, || indexed.texts()).await;
-        indexed.ask(&sought, nearness.as_deref())
+        let queries: Vec<&str> = sought.iter().map(|sought| sought.query).collect();
+        let described = Arc::clone(&indexed);
+        let texts = move || described.texts();
+        let nearness = self.nearness(&queries, &indexed.pointing, texts, origin).await;
+        let near = |number: usize| nearness.as_ref().map(|each| each[number].as_slice());
+        let sought = sought.iter().enumerate();
+        sought.map(|(number, sought)| indexed.ask(sought, near(number))).collect()
     }
 
-    /// The servers of which nothing is known, so that nothing of theirs is found, in the order of
-    /// the configuration; and why, where they could not be started.
-    pub fn unsearched(&self) -> Vec<(Place, Option<FailedServer>)> {
+    /// The servers of these places of which nothing is known, so that nothing of theirs is found, in
+    /// the order of the configuration; and why, where they could not be started.
+    pub fn unsearched(
+        &self,
+        toolbox: Option<&ToolboxName>,
+        server: Option<&ServerName>,
+    ) -> Vec<(Place, Option<FailedServer>)> {
         let mut failures: HashMap<_, _> = self.failures().into_iter().collect();
         let missing = self.missing().into_iter();
         let snapshot = self.snapshot();
         missing
+            .filter(|place| is_in(toolbox, server, (&place.toolbox, &place.server)))
             .filter(|place| !snapshot.has_crashed(place))
             .map(|place| {
                 let failure = failures.remove(&place);
@@ -226,7 +241,8 @@ impl Indexed {
         });
         let index = Index::new(entries, Method::Mixed);
         drop(abouts);
-        Self { toolboxes, tools, index, pointing: Pointing::default() }
+        let pointing = Pointing::of(tools.len());
+        Self { toolboxes, tools, index, pointing }
     }
 
     /// What a model is told of each tool.
@@ -251,8 +267,7 @@ impl Indexed {
             let spots = self.tools[place].iter();
             let mut spots = spots.filter(|spot| {
                 let id = &tool_at(&self.toolboxes, **spot).id;
-                sought.toolbox.is_none_or(|wanted| *wanted == id.toolbox)
-                    && sought.server.is_none_or(|wanted| *wanted == id.server)
+                is_in(sought.toolbox, sought.server, (&id.toolbox, &id.server))
             });
             spots.next()
         };
@@ -278,26 +293,35 @@ impl Shelved {
     }
 }
 
-/// Whether it is looked for in this place.
-fn is_in(toolbox: Option<&ToolboxName>, server: Option<&ServerName>, at: &Place) -> bool {
-    toolbox.is_none_or(|wanted| *wanted == at.toolbox)
-        && server.is_none_or(|wanted| *wanted == at.server)
+/// Whether it is looked for in this toolbox, and of this server.
+fn is_in(
+    toolbox: Option<&ToolboxName>,
+    server: Option<&ServerName>,
+    at: (&ToolboxName, &ServerName),
+) -> bool {
+    toolbox.is_none_or(|wanted| wanted == at.0) && server.is_none_or(|wanted| wanted == at.1)
 }
 
 fn tool_at(toolboxes: &[Shelved], Spot { toolbox, at }: Spot) -> &ViewTool {
     &toolboxes[toolbox].view.tools[at]
 }
 
-/// What is said of the servers of a tool, wherever it stands.
+/// What is said of the servers of a tool, wherever it stands, and what else they are called.
 fn about<'a>(toolboxes: &'a [Shelved], spots: &[Spot]) -> Cow<'a, str> {
-    let said = spots.iter().filter_map(|spot| {
-        let server = &tool_at(toolboxes, *spot).id.server;
-        toolboxes[spot.toolbox].about.get(server)
-    });
-    let mut said: Vec<&'a str> = said.map(String::as_str).collect();
-    said.dedup();
+    let server = |spot: &Spot| &tool_at(toolboxes, *spot).id.server;
+    let first = server(&spots[0]);
+    let mut said: Vec<&'a str> = Vec::new();
+    for spot in spots {
+        let name = server(spot);
+        let other = (name != first).then(|| name.as_str());
+        let words = toolboxes[spot.toolbox].about.get(name).map(String::as_str);
+        for words in other.into_iter().chain(words) {
+            if !said.contains(&words) {
+                said.push(words);
+            }
+        }
+    }
     match said.as_slice() {
-        [] => Cow::Borrowed(""),
         [only] => Cow::Borrowed(only),
         several => Cow::Owned(several.join("\n")),
     }

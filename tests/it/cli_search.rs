@@ -88,6 +88,22 @@ fn a_server_that_fails_has_one_line_where_something_is_found() {
 }
 
 #[test]
+fn what_a_server_writes_does_nothing_to_a_terminal() {
+    let tool = json!({
+        "name": "wi\u{1b}]0;x\u{7}pe",
+        "description": "Wipes a\u{1b}[2J screen\nand more\u{9b}",
+        "inputSchema": {"type": "object", "properties": {"\u{1b}[31m": {}}},
+    });
+    let bench = Bench::new().server("desk", "screen", fake(json!({"tools": [tool]})));
+    for command in [&["list"][..], &["search", "wipe a screen"], &["search", "screen", "--full"]] {
+        let output = bench.run(command.iter().copied());
+        assert!(output.stdout.contains("wi�]0;x�pe"), "{output}");
+        let is_obeyed = |c: char| c.is_control() && c != '\n';
+        assert!(!output.stdout.contains(is_obeyed), "{output}");
+    }
+}
+
+#[test]
 fn what_an_agent_may_not_use_is_not_found() {
     let bench = bench()
         .set("agentPolicies", json!({"ann": {"allowedServers": ["post"]}}))

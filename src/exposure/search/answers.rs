@@ -12,19 +12,30 @@ use crate::gateway::{Found, Gateway};
 use crate::name::{ServerName, ToolboxName};
 use crate::raw::Raw;
 
-/// How much of a query is repeated, in characters.
+/// How much of a query is repeated, in characters, and the part of its room at most.
 const MAX_ECHO: usize = 120;
+const ECHO_PART: usize = 20;
+/// With less room than this, in bytes, remarks on a query are short.
+const SHORT: usize = 400;
 /// How long a signature may be, in characters; longer ones end in `…`.
 const MAX_SIGNATURE: usize = 400;
-/// How many servers are named that nothing is known of, and how long the reason for each may be.
+/// How many servers are named that nothing is known of, how long the reason for each may be, and
+/// which part of an answer all of them may take.
 const MAX_SERVERS: usize = 5;
 const MAX_REASON: usize = 160;
+const SERVERS_PART: usize = 8;
+
+/// What a definition is preceded by, whatever its server says of it.
+const PLACE: [&str; 4] = ["toolbox", "server", "in_your_list", "score"];
 
 const CALL: &str = "use_tool {tool: {toolbox, server, tool: <name>}, arguments: {…}}";
 const CALL_LISTED: &str = "by `in_your_list` where there is one, else with use_tool {tool: \
                            {toolbox, server, tool: <name>}, arguments: {…}}";
 const NOTHING: &str = "no tool fits; try other words (service, verb, object of one step, in \
                        English) or all toolboxes, else there is none";
+const NOTHING_SHORT: &str = "no tool fits";
+const HARDLY: &str =
+    "nothing fits well; unless one of these does it, try other words, else there is none";
 const MORE: &str = "not every definition found room; ask with fewer queries or a smaller limit";
 
 /// A tool that was found, as an answer has it: where it is, what it is called there, and how well
@@ -93,13 +104,21 @@ impl Answer<'_> {
         let mut room = listing::room(self.max, &header);
         let (mut results, mut has_stepped_down) = (Vec::new(), false);
         for (index, (query, tools)) in found.iter().enumerate() {
-            let mut head = Map::new();
-            head.insert("query".to_owned(), shorten(&fold(query), MAX_ECHO).into());
-            if tools.is_empty() {
-                head.insert("nothing".to_owned(), NOTHING.into());
-            }
             // What one query leaves is there for the next ones.
             let share = room / (found.len() - index);
+            let mut head = Map::new();
+            let echo = shorten(&fold(query), MAX_ECHO.min(share / ECHO_PART));
+            head.insert("query".to_owned(), echo.into());
+            match tools.first() {
+                None => {
+                    let nothing = if share < SHORT { NOTHING_SHORT } else { NOTHING };
+                    head.insert("nothing".to_owned(), nothing.into());
+                }
+                Some(best) if !best.fits_well() && share >= SHORT => {
+                    head.insert("note".to_owned(), HARDLY.into());
+                }
+                Some(_) => {}
+            }
             let listing = self.listing(tools, listing::room(share, &head));
             has_stepped_down |= self.detail == Detail::Full && listing.step > 0;
             if listing.left_out > 0 {
@@ -127,14 +146,18 @@ impl Answer<'_> {
         if self.queries_left_out > 0 {
             header.insert("queries_left_out".to_owned(), self.queries_left_out.into());
         }
-        if !self.not_searched.is_empty() {
-            let named = self.not_searched.iter().take(MAX_SERVERS);
-            let named = named.map(|(place, why)| (place.clone(), Value::from(why.as_str())));
-            header.insert("not_searched".to_owned(), Value::Object(named.collect()));
-            let more = self.not_searched.len().saturating_sub(MAX_SERVERS);
-            if more > 0 {
-                header.insert("more_not_searched".to_owned(), more.into());
-            }
+        let mut room = self.max / SERVERS_PART;
+        let named = self.not_searched.iter().take(MAX_SERVERS).map_while(|(place, why)| {
+            room = room.checked_sub(place.len() + why.len())?;
+            Some((place.clone(), Value::from(why.as_str())))
+        });
+        let named: Map<_, _> = named.collect();
+        let more = self.not_searched.len() - named.len();
+        if !named.is_empty() {
+            header.insert("not_searched".to_owned(), Value::Object(named));
+        }
+        if more > 0 {
+            header.insert("more_not_searched".to_owned(), more.into());
         }
         header
     }
@@ -165,7 +188,9 @@ impl Answer<'_> {
         let place: Vec<_> =
             place.iter().map(|(key, value)| (key.as_str(), Raw::encode(value))).collect();
         let place: Vec<_> = place.iter().map(|(key, value)| (*key, value)).collect();
-        definition.with_first(&place).unwrap_or_else(|| definition.clone())
+        let bare = definition.without_members(&PLACE);
+        let whole = bare.and_then(|definition| definition.with_first(&place));
+        whole.unwrap_or_else(|| definition.clone())
     }
 
     fn finding<'a>(&self, found: &'a Found) -> Finding<'a> {
@@ -186,10 +211,7 @@ pub(crate) fn unsearched(
     toolbox: Option<&ToolboxName>,
     server: Option<&ServerName>,
 ) -> Vec<(String, String)> {
-    let unsearched = gateway.unsearched().into_iter().filter(|(at, _)| {
-        toolbox.is_none_or(|wanted| *wanted == at.toolbox)
-            && server.is_none_or(|wanted| *wanted == at.server)
-    });
+    let unsearched = gateway.unsearched(toolbox, server).into_iter();
     let said = unsearched.map(|(at, failed)| {
         let why = match failed {
             Some(failed) => format!("{}. {}", fold(&failed.reason), fold(&failed.hint)),

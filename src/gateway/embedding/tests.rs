@@ -8,10 +8,10 @@ use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::backend::{Era, PoolOptions, Presence, Reach, Record, Store};
+use crate::backend::{Era, Event, PoolOptions, Presence, Reach, Record, Store, events};
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::config::{self, Config, Protocol};
-use crate::gateway::{Caller, Gateways, Origin, Sought};
+use crate::gateway::{Caller, Found, Gateways, Origin, Sought};
 use crate::llm::tests::{Reply, Scripted, answer};
 use crate::raw::Raw;
 
@@ -127,6 +127,72 @@ async fn tools_are_found_by_what_a_model_says_they_mean() {
     let gateways = world.start();
     assert_eq!(found(&gateways, WORD).await, ["rain_today"]);
     assert_eq!(world.asked(), [tools, 1, 1, 1]);
+    gateways.shut_down().await;
+}
+
+/// What is found for several queries at once.
+async fn all_found(gateways: &Gateways, queries: &[&str], origin: Origin<'_>) -> Vec<Vec<String>> {
+    let gateway = gateways.of(&Caller::NOBODY, None);
+    let sought =
+        queries.iter().map(|query| Sought { query, toolbox: None, server: None, limit: 5 });
+    let found = gateway.find_tools(&sought.collect::<Vec<_>>(), origin).await;
+    let names = |found: &Found| found.tool().own.name.clone();
+    found.iter().map(|found| found.iter().map(names).collect()).collect()
+}
+
+#[tokio::test]
+async fn all_queries_of_a_search_are_asked_for_at_once_and_count_by_one_scale() {
+    let world = World::new().await;
+    let gateways = world.start();
+    let nobody = Presence::new(None);
+    let origin = Origin::nobody(&nobody);
+    let queries = [WORD, "", "seen at night", WORD];
+    let expected = [vec!["rain_today"], vec![], vec!["stars"], vec!["rain_today"]];
+    assert_eq!(all_found(&gateways, &queries, origin).await, expected);
+    let tools = BACKGROUND.len() + 2;
+    assert_eq!(world.asked(), [tools, 2]);
+
+    // One of these is known, and still it is the table for both.
+    world.is_broken.store(true, Ordering::Relaxed);
+    let found = all_found(&gateways, &[WORD, "the water"], origin).await;
+    assert_eq!(found, [vec![], vec!["rain_today"]]);
+    assert_eq!(world.asked(), [tools, 2, 1]);
+    gateways.shut_down().await;
+}
+
+#[tokio::test]
+async fn who_waits_for_the_model_is_told_so_and_not_for_longer_than_for_one_query() {
+    let world = World::new().await;
+    let gateways = world.start();
+    let gateway = gateways.of(&Caller::NOBODY, None);
+    gateway.recalled().await;
+    let turn = gateway.embedding.as_ref().unwrap().turn.lock().await;
+    let (sender, mut told) = events::channel(8);
+    let nobody = Presence::new(None);
+    let origin = Origin { events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
+    tokio::time::pause();
+    let since = Instant::now();
+    let found = all_found(&gateways, &[WORD, "water", "stars"], origin).await;
+    assert_eq!(found, [vec![], vec!["rain_today"], vec!["stars"]]);
+    assert!(since.elapsed() < PATIENCE + QUERY_PATIENCE, "{:?}", since.elapsed());
+    let Some(Event::Progress(params)) = told.try_recv() else { panic!("nothing was said") };
+    assert!(params.as_str().contains("waiting for the model `m-1`"), "{}", params.as_str());
+    drop(turn);
+    tokio::time::resume();
+    assert_eq!(world.asked(), [0; 0]);
+    gateways.shut_down().await;
+}
+
+#[tokio::test]
+async fn too_many_tools_are_not_even_described() {
+    let world = World::new().await;
+    let gateways = world.start();
+    let gateway = gateways.of(&Caller::NOBODY, None);
+    let nobody = Presence::new(None);
+    let described = || -> Vec<String> { panic!("it is described") };
+    let many = Pointing::of(MAX_TEXTS);
+    let near = gateway.nearness(&[WORD], &many, described, Origin::nobody(&nobody)).await;
+    assert_eq!((near, world.asked()), (None, vec![]));
     gateways.shut_down().await;
 }
 

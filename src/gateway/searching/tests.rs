@@ -14,7 +14,18 @@ use crate::name::{ExposedName, ToolId};
 
 /// A toolbox with one server, which has these tools.
 fn toolbox(name: &str, source: usize, about: &str, tools: &[(&str, &str)]) -> Shelved {
-    let server = ServerName::new("srv");
+    toolbox_of("srv", name, source, about, tools)
+}
+
+/// The same, where the server is called so.
+fn toolbox_of(
+    server: &str,
+    name: &str,
+    source: usize,
+    about: &str,
+    tools: &[(&str, &str)],
+) -> Shelved {
+    let server = ServerName::new(server);
     let mut view = View::default();
     for (tool, description) in tools {
         let id = ToolId {
@@ -54,6 +65,18 @@ fn one_tool_in_several_toolboxes_is_found_once_where_it_is_wanted() {
     assert_eq!(found(&index, "send mail", Some("home")), ["home/srv/send"]);
     assert_eq!(found(&index, "home", None)[0], "work/srv/send", "what is said of either counts");
     assert_eq!(found(&index, "send mail", Some("nowhere")), [""; 0]);
+}
+
+#[test]
+fn one_tool_is_found_by_all_that_its_server_is_called() {
+    let mail = [("send", "Sends it")];
+    let index = Indexed::new(vec![
+        toolbox_of("post", "work", 1, "Letters", &mail),
+        toolbox_of("pigeons", "home", 1, "Letters", &mail),
+    ]);
+    for query in ["post", "pigeons", "letters"] {
+        assert_eq!(found(&index, query, None), ["work/post/send"], "{query}");
+    }
 }
 
 #[test]
