@@ -201,11 +201,14 @@ impl Embedding {
     ) -> Result<Option<Vec<Vec<f32>>>, Failure> {
         let Some(vectors) = self.vectors(pool, pointing, texts).await? else { return Ok(None) };
         let queries = self.queries(pool, queries).await?;
-        let near = |query: &Option<Arc<Vector>>| match query {
-            Some(query) => vectors.nearness(query),
-            None => Some(Vec::new()),
-        };
-        let nearness: Option<Vec<_>> = queries.iter().map(near).collect();
+        let nearness = beside(move || {
+            let near = |query: &Option<Arc<Vector>>| match query {
+                Some(query) => vectors.nearness(query),
+                None => Some(Vec::new()),
+            };
+            queries.iter().map(near).collect::<Option<Vec<_>>>()
+        });
+        let Some(nearness) = nearness.await else { return Ok(None) };
         if nearness.is_none() {
             *pointing.known() = None;
             return Err(self.other_model());

@@ -94,7 +94,7 @@ fn what_a_model_sees() {
     let tools = agent.tools();
     seen.extend(tools.iter().map(|tool| serde_json::to_string_pretty(tool).unwrap()));
     for arguments in [
-        json!({"queries": ["github create issue", "book a flight to Rome", "write file"], "limit": 2}),
+        json!({"queries": ["github create issue", "book a flight to Rome", "write file", "ask a friend for help"], "limit": 2}),
         json!({"query": "github merge", "toolbox": "dev", "server": "github", "detail": "full", "limit": 1}),
     ] {
         seen.push(agent.call("search_tools", arguments).text());
