@@ -19,6 +19,7 @@ mod course;
 mod eager;
 mod embedding;
 mod error;
+mod filing;
 mod finding;
 mod gateways;
 mod limiting;
@@ -50,6 +51,7 @@ use crate::config::{Config, Launch, ServerConfig, ToolMode, ToolboxConfig};
 use crate::gateway::clock::Clock;
 use crate::gateway::embedding::Embedding;
 use crate::gateway::error::{failed, server_error};
+use crate::gateway::filing::Files;
 use crate::gateway::gateways::{Common, Terms};
 use crate::gateway::limiting::OwnBounds;
 use crate::gateway::members::{Member, Server};
@@ -71,6 +73,7 @@ pub use crate::gateway::caller::Caller;
 pub use crate::gateway::course::{Course, Stop};
 pub use crate::gateway::eager::Down;
 pub use crate::gateway::error::{CallError, FailedServer};
+pub use crate::gateway::filing::Filed;
 pub use crate::gateway::finding::Standing;
 pub use crate::gateway::gateways::Gateways;
 pub use crate::gateway::origin::Origin;
@@ -108,6 +111,8 @@ pub struct Gateway {
     secrets: OnceLock<Secrets>,
     /// What tools are found with.
     last_index: LastIndex,
+    /// What was read of a catalog folder.
+    files: Arc<Files>,
     /// The model that says what texts mean, where the configuration names one.
     embedding: Option<Arc<Embedding>>,
     /// What is done once, whoever wants it first.
@@ -203,6 +208,7 @@ impl Gateway {
             llm: OnceLock::new(),
             secrets: OnceLock::new(),
             last_index: LastIndex::default(),
+            files: Arc::default(),
             once: Once::default(),
         }
     }

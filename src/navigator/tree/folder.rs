@@ -1,17 +1,13 @@
 //! A catalog that is a folder as a tree. What its files say of tools is read when it is wanted.
 
-use std::sync::Arc;
-
-use serde_json::json;
+use tokio::task::spawn_blocking;
 
 use crate::catalog::rank::{Entry, Index, Method};
-use crate::catalog::{Definition, ToolDefinition};
-use crate::config::{self, Catalog, CatalogCategory, CatalogService};
-use crate::gateway::{Gateway, Origin, Standing};
+use crate::config::{Catalog, CatalogCategory, CatalogService};
+use crate::gateway::{Filed, Gateway, Origin, Standing};
 use crate::name::ToolId;
 use crate::navigator::tree::{Category, Service, Tool, Tree, list};
 use crate::navigator::{Budget, Failure, Hear, Kind};
-use crate::raw::Raw;
 
 /// The catalog of a configuration.
 pub(crate) struct Folder<'a> {
@@ -54,17 +50,33 @@ impl<'a> Folder<'a> {
         })
     }
 
-    /// The tools of a service that may be named, as their files say, and what is wrong with one of
-    /// those files; its server has been listed where that is needed to know.
-    fn read(&self, category: &str, service: &CatalogService) -> (Vec<Tool>, Option<String>) {
-        let (mut tools, mut unreadable) = (Vec::new(), None);
-        for name in &service.tools {
-            let id = match self.standing(service, name) {
-                Standing::Shown(id) => id,
-                Standing::Unlisted => own_id(service, name),
-                Standing::Unclear | Standing::Absent => continue,
+    /// The tools of services that may be named, as their files say, each with what is said of its
+    /// service, and what is wrong with one of those files. Their servers have been listed where that
+    /// is needed to know.
+    async fn read(
+        &self,
+        services: impl Iterator<Item = (&CatalogCategory, &CatalogService)>,
+    ) -> (Vec<(String, Tool)>, Option<String>) {
+        let mut named = Vec::new();
+        for (category, service) in services {
+            for tool in &service.tools {
+                let id = match self.standing(service, tool) {
+                    Standing::Shown(id) => id,
+                    Standing::Unlisted => own_id(service, tool),
+                    Standing::Unclear | Standing::Absent => continue,
+                };
+                named.push((id, category, service, tool));
+            }
+        }
+        let file =
+            |(_, category, service, tool): &(_, &CatalogCategory, &CatalogService, &String)| {
+                [category.name.clone(), service.name.clone(), (*tool).clone()]
             };
-            let definition = match definition(self.catalog, category, &service.name, name) {
+        let files: Vec<Filed> = named.iter().map(file).collect();
+        let definitions = self.gateway.filed(files).await;
+        let (mut tools, mut unreadable) = (Vec::new(), None);
+        for ((id, category, service, name), definition) in named.into_iter().zip(definitions) {
+            let definition = match definition {
                 Ok(definition) => definition,
                 Err(why) => {
                     // A file that is broken costs its tool.
@@ -73,13 +85,10 @@ impl<'a> Folder<'a> {
                     continue;
                 }
             };
-            tools.push(Tool {
-                id,
-                category: category.to_owned(),
-                service: service.name.clone(),
-                name: name.clone(),
-                definition: Arc::new(definition),
-            });
+            let about = format!("{} {}", category.description, service.description);
+            let (category, service) = (category.name.clone(), service.name.clone());
+            let tool = Tool { id, category, service, name: name.clone(), definition };
+            tools.push((about, tool));
         }
         (tools, unreadable)
     }
@@ -111,48 +120,32 @@ impl Tree for Folder<'_> {
         if found.tools.iter().any(|tool| self.standing(found, tool) == Standing::Unclear) {
             list(self.gateway, &found.at, self.origin, budget, self.heard).await?;
         }
-        match self.read(&category.name, found) {
+        match self.read(std::iter::once((category, found))).await {
             (tools, Some(why)) if tools.is_empty() => Err(unreadable(&why)),
-            (tools, _) => Ok(tools),
+            (tools, _) => Ok(tools.into_iter().map(|(_, tool)| tool).collect()),
         }
     }
 
     async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, f32)>, Failure> {
-        let mut all = Vec::new();
-        for (category, service) in self.services() {
-            let about = format!("{} {}", category.description, service.description);
-            let (tools, _) = self.read(&category.name, service);
-            all.extend(tools.into_iter().map(|tool| (about.clone(), tool)));
-        }
-        let entries = all.iter().map(|(about, tool)| Entry {
-            server: &tool.service,
-            about,
-            tool: &tool.definition,
+        let (tools, _) = self.read(self.services()).await;
+        let task = task.to_owned();
+        let ranking = spawn_blocking(move || {
+            let entries = tools.iter().map(|(about, tool)| Entry {
+                server: &tool.service,
+                about,
+                tool: &tool.definition,
+            });
+            let hits = Index::new(entries, Method::Mixed).search(&task, limit, |_| true);
+            hits.iter().map(|hit| (tools[hit.place].1.clone(), hit.score)).collect()
         });
-        let hits = Index::new(entries, Method::Mixed).search(task, limit, |_| true);
-        Ok(hits.iter().map(|hit| (all[hit.place].1.clone(), hit.score)).collect())
+        // Where it is lost, the runtime ends or it panicked; nothing is found then.
+        Ok(ranking.await.unwrap_or_default())
     }
 }
 
 fn own_id(service: &CatalogService, tool: &str) -> ToolId {
     let (toolbox, server) = (service.at.toolbox.clone(), service.at.server.clone());
     ToolId { toolbox, server, tool: tool.to_owned() }
-}
-
-/// What the file of a tool says, as a server would say it.
-fn definition(
-    catalog: &Catalog,
-    category: &str,
-    service: &str,
-    tool: &str,
-) -> Result<ToolDefinition, String> {
-    let read = config::read_catalog_tool(catalog, category, service, tool);
-    let read = read.map_err(|report| report.body().to_string())?;
-    ToolDefinition::parse(Raw::encode(&json!({
-        "name": read.name,
-        "description": read.description,
-        "inputSchema": read.schema,
-    })))
 }
 
 fn unreadable(why: &str) -> Failure {
