@@ -9,11 +9,9 @@ mod embeddings;
 mod endpoint;
 mod failure;
 #[cfg(test)]
-pub(crate) mod scripted;
-#[cfg(test)]
 pub(crate) mod tests;
 
-pub use answer::objects;
+pub use answer::{objects, without_thoughts};
 pub use chat::{Cost, Form, Prompt, Said, Usage, estimate};
-pub use endpoint::{Endpoint, Posted};
+pub use endpoint::{Endpoint, Posted, Within};
 pub use failure::Failure;

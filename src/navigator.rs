@@ -2,8 +2,8 @@
 //!
 //! *Theory of operation.* A task takes steps: category, service, tool, parameters, execution. What
 //! there is to choose from comes of a [`tree`], which has nothing that the agent may not know of,
-//! and who chooses is a [`Chooser`]: a language model behind an endpoint, the agent's own, or the
-//! ranker. What a chooser says is taken for nothing but one of the options it was given
+//! and who chooses is a [`Chooser`]: a language [`model`], behind an endpoint or the agent's own, or
+//! the ranker. What a chooser says is taken for nothing but one of the options it was given
 //! ([`asking`]). [`walk`] finds the tool, [`filling`] its arguments, and [`executing`] has it called
 //! in the one way in which all tools are called. Nothing is kept between two tasks.
 
@@ -17,7 +17,6 @@ mod filling;
 pub mod model;
 mod prompts;
 mod ranker;
-pub mod sampling;
 mod step;
 mod tree;
 mod walk;
@@ -32,9 +31,8 @@ use crate::gateway::{CallError, Gateway, Origin};
 use crate::name::ToolId;
 use crate::navigator::asking::Asker;
 use crate::navigator::filling::Filling;
-use crate::navigator::model::ModelChooser;
+use crate::navigator::model::{ModelChooser, Whose};
 use crate::navigator::ranker::Ranker;
-use crate::navigator::sampling::SamplingChooser;
 use crate::navigator::tree::{Folder, Toolboxes};
 use crate::navigator::walk::Walk;
 use crate::raw::Raw;
@@ -177,12 +175,11 @@ fn chooser_for<'a>(
     origin: Origin<'a>,
     budget: &'a Budget,
 ) -> Box<dyn Chooser + 'a> {
-    // Steps are told as they are taken; what a model takes is no progress of them.
-    let origin = Origin { wants_progress: false, ..origin };
-    match kind {
-        ChooserKind::Llm => Box::new(ModelChooser::new(gateway, origin, budget)),
+    let whose = match kind {
+        ChooserKind::Llm => Whose::Endpoint,
         // A client that cannot be asked says so, and the ranker chooses.
-        ChooserKind::Sampling => Box::new(SamplingChooser::new(gateway, origin, budget)),
-        ChooserKind::Ranker => Box::new(Ranker),
-    }
+        ChooserKind::Sampling => Whose::Client,
+        ChooserKind::Ranker => return Box::new(Ranker),
+    };
+    Box::new(ModelChooser::new(whose, gateway, origin, budget))
 }

@@ -44,8 +44,9 @@ pub(super) const CLIENT_NAME_BYTES: (u64, u64) = (16, 1_000);
 pub(super) const DEFAULT_LLM_TIMEOUT_MS: u64 = 20_000;
 /// Clients give up after 60 s, and the tool has to run too.
 pub(super) const DEFAULT_BUDGET_MS: u64 = 40_000;
-/// The least and the most `navigator.budget.maxTokens`.
-pub(super) const BUDGET_TOKENS: (u64, u64) = (500, 100_000_000);
+/// The least and the most `navigator.budget.maxTokens`: a question, and the 1,000 that its answer may
+/// have at least.
+pub(super) const BUDGET_TOKENS: (u64, u64) = (2_000, 100_000_000);
 pub(super) const DEFAULT_BUDGET_TOKENS: u64 = 30_000;
 /// The least and the most `navigator.budget.maxCalls`.
 pub(super) const BUDGET_CALLS: (u64, u64) = (1, 1_000);

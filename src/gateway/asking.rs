@@ -11,9 +11,10 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::backend::{Event, Outcome, Question, events};
 use crate::catalog::shorten;
-use crate::gateway::opening::while_waiting;
 use crate::gateway::{Gateway, Origin};
-use crate::llm::{Cost, Endpoint, Failure, Prompt, Said, Usage, estimate};
+use crate::llm::{
+    Cost, Endpoint, Failure, Prompt, Said, Usage, Within, estimate, without_thoughts,
+};
 use crate::observe::{Inquired, Inquiry, Response, Secrets};
 use crate::raw::Raw;
 
@@ -28,11 +29,11 @@ const DECLINED: i64 = -1;
 /// The most characters of a client's words in an error.
 const MAX_QUOTED: usize = 200;
 
-/// What came of asking the model of an endpoint.
+/// What came of asking a model.
 #[derive(Debug)]
-pub struct Asked {
+pub struct Asked<E> {
     /// What it said, or why it said nothing.
-    pub said: Result<Said, Failure>,
+    pub said: Result<Said, E>,
     /// What that has cost.
     pub cost: Cost,
 }
@@ -62,19 +63,15 @@ impl Gateway {
     pub async fn ask_model(
         &self,
         prompt: &Prompt,
-        until: Instant,
+        within: Within,
         origin: Origin<'_>,
-    ) -> Option<Asked> {
+    ) -> Option<Asked<Failure>> {
         let config = self.config.navigator.llm.as_ref()?;
         let prompt = self.clean(prompt);
         let mut inquiry = self.inquire(&config.model, &prompt, origin);
         let mut cost = Cost::default();
         let said = match self.llm.get_or_init(|| Endpoint::new(config)) {
-            Ok(endpoint) => {
-                let waiting = || format!("waiting for the model `{}`", config.model);
-                let asking = endpoint.ask(&prompt, until, &mut cost);
-                Box::pin(while_waiting(waiting, origin, asking)).await
-            }
+            Ok(endpoint) => Box::pin(endpoint.ask(&prompt, within, &mut cost)).await,
             Err(failure) => Err(failure.clone()),
         };
         // What it says may be what it was told.
@@ -87,7 +84,7 @@ impl Gateway {
         });
         inquiry.tokens = [cost.usage.read, cost.usage.written];
         inquiry.attempts = cost.requests;
-        inquiry.end(said.as_ref().map_or_else(of_failure, |_| Response::Ok));
+        inquiry.end(said.as_ref().map_or_else(of_failure, of_said));
         Some(Asked { said, cost })
     }
 
@@ -95,34 +92,33 @@ impl Gateway {
     pub async fn ask_agent_model(
         &self,
         prompt: &Prompt,
-        until: Instant,
+        within: Within,
         origin: Origin<'_>,
-    ) -> Result<Said, Unlent> {
+    ) -> Asked<Unlent> {
         let prompt = self.clean(prompt);
         let mut inquiry = self.inquire(SAMPLING, &prompt, origin);
-        let asking = async {
-            let events = origin.events.ok_or(Unlent::Unable)?;
-            put(events, &prompt, until).await
+        let answered = match origin.events {
+            Some(events) => Box::pin(put(events, &prompt, within.until)).await,
+            None => Err(Unlent::Unable),
         };
-        let waiting = || "waiting for the client's model".to_owned();
-        let answered = Box::pin(while_waiting(waiting, origin, asking)).await;
         let said = answered.and_then(|answer| {
             if let Some(model) = answer.get("model").and_then(Value::as_str) {
                 inquiry.named(model);
             }
             said(&answer, &prompt)
         });
-        inquiry.tokens = match &said {
-            Ok(said) => [said.usage.read, said.usage.written],
-            Err(Unlent::Unable | Unlent::Declined) => [0; 2],
-            Err(_) => [prompt.tokens(), 0],
+        let usage = match &said {
+            Ok(said) => said.usage,
+            Err(Unlent::Unable | Unlent::Declined) => Usage::default(),
+            Err(_) => Usage { read: prompt.tokens(), written: 0 },
         };
+        inquiry.tokens = [usage.read, usage.written];
         let said = said.map_err(|why| match why {
             Unlent::Failed(why) => Unlent::Failed(self.without_secrets(&why).into_owned()),
             why => why,
         });
-        inquiry.end(said.as_ref().map_or_else(of_unlent, |_| Response::Ok));
-        said
+        inquiry.end(said.as_ref().map_or_else(of_unlent, of_said));
+        Asked { said, cost: Cost { usage, requests: 1 } }
     }
 
     /// A text without the secrets that are known from the configuration.
@@ -197,14 +193,14 @@ fn said(answer: &Value, prompt: &Prompt) -> Result<Said, Unlent> {
         Some(content) => part(content).unwrap_or_default(),
         None => String::new(),
     };
-    let text = text.trim();
+    let text = without_thoughts(&text);
+    let is_cut = answer.get("stopReason").is_some_and(|why| why == "maxTokens");
     if text.is_empty() {
-        let is_cut = answer.get("stopReason").is_some_and(|why| why == "maxTokens");
         let why = if is_cut { "the model used up all its tokens" } else { "it has no text" };
         return Err(Unlent::Unusable(why.to_owned()));
     }
     let usage = Usage { read: prompt.tokens(), written: estimate(text.len()) };
-    Ok(Said { text: text.to_owned(), usage })
+    Ok(Said { text: text.to_owned(), is_cut, usage })
 }
 
 fn of_error(error: &Value) -> Unlent {
@@ -218,6 +214,10 @@ fn of_error(error: &Value) -> Unlent {
             Unlent::Failed(shorten(&message.replace(char::is_control, "�"), MAX_QUOTED))
         }
     }
+}
+
+fn of_said(said: &Said) -> Response {
+    if said.is_cut { Response::Unusable } else { Response::Ok }
 }
 
 /// What is recorded of a failure.

@@ -2,7 +2,8 @@
 //!
 //! Endpoints differ in how they say the same: words as a text or in parts, JSON in a fence or with
 //! words around it, thoughts before it. Whatever comes is read, or is a [`Failure`] that says why
-//! not; how deep and how large it is does not matter.
+//! not; how deep and how large it is does not matter. What was cut, or is broken, is never taken for
+//! a part of it that happens to be whole.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -12,10 +13,10 @@ use crate::raw::Raw;
 
 /// The most characters of an endpoint's words in an error.
 const MAX_QUOTED: usize = 200;
-/// How many places are tried where an object could begin.
-const MAX_TRIED: usize = 32;
 /// More tokens than this are none that a model took for one question.
 const MAX_TOKENS: u64 = 100_000_000;
+/// Why a model ends that has no tokens left: its own, or those of its memory.
+const CUT: [&str; 2] = ["length", "model_length"];
 /// What begins and ends the thoughts that some models write before their answer.
 const THOUGHTS: [&str; 2] = ["<think>", "</think>"];
 
@@ -23,6 +24,8 @@ const THOUGHTS: [&str; 2] = ["<think>", "</think>"];
 pub(crate) struct Heard {
     /// What the model said.
     pub(crate) text: Result<String, Failure>,
+    /// Whether it had more to say.
+    pub(crate) is_cut: bool,
     /// The tokens that it read, if that is said.
     pub(crate) read: Option<u64>,
     /// The tokens that it wrote, if that is said.
@@ -33,13 +36,14 @@ pub(crate) struct Heard {
 pub(crate) fn read(answer: &Raw) -> Heard {
     let Ok(answer) = answer.parse::<Value>() else {
         let text = unusable("it is nested too deeply, or no JSON");
-        return Heard { text, read: None, written: None };
+        return Heard { text, is_cut: false, read: None, written: None };
     };
     let tokens = |key: &str| {
         answer.pointer(key).and_then(Value::as_u64).filter(|tokens| *tokens <= MAX_TOKENS)
     };
     Heard {
         text: said(&answer),
+        is_cut: is_cut(answer.pointer("/choices/0").unwrap_or(&Value::Null)),
         read: tokens("/usage/prompt_tokens"),
         written: tokens("/usage/completion_tokens"),
     }
@@ -57,7 +61,7 @@ fn said(answer: &Value) -> Result<String, Failure> {
     };
     let message = choice.get("message").unwrap_or(&Value::Null);
     let text = words(message.get("content").unwrap_or(&Value::Null));
-    let text = without_thoughts(&text).trim();
+    let text = without_thoughts(&text);
     if !text.is_empty() {
         return Ok(text.to_owned());
     }
@@ -65,10 +69,16 @@ fn said(answer: &Value) -> Result<String, Failure> {
         return unusable(&format!("the model refuses: {}", quoted(refusal)));
     }
     unusable(match choice.get("finish_reason").and_then(Value::as_str) {
-        Some("length") => "the model used up all its tokens before it said anything",
         Some("content_filter") => "a filter held back what the model said",
+        _ if is_cut(choice) => "the model used up all its tokens before it said anything",
         _ => "the model said nothing",
     })
+}
+
+/// Whether a model had no tokens left for all that it had to say.
+fn is_cut(choice: &Value) -> bool {
+    let why = choice.get("finish_reason").and_then(Value::as_str);
+    why.is_some_and(|why| CUT.contains(&why))
 }
 
 /// What a message says, as a text or in parts.
@@ -88,23 +98,58 @@ fn words(content: &Value) -> String {
     }
 }
 
-fn without_thoughts(text: &str) -> &str {
+/// What a model says after its thoughts. Where its template begins them, some models end them alone.
+pub fn without_thoughts(text: &str) -> &str {
     let [begin, end] = THOUGHTS;
-    let Some(thoughts) = text.trim_start().strip_prefix(begin) else { return text };
-    thoughts.split_once(end).map_or("", |(_, rest)| rest)
+    let text = text.trim();
+    if text.starts_with('{') {
+        // It thinks no more; what looks like an end stands in what it answers.
+        return text;
+    }
+    match text.rsplit_once(end) {
+        Some((_, rest)) => rest.trim(),
+        None if text.starts_with(begin) => "",
+        None => text,
+    }
 }
 
-/// The JSON objects in a text, be it nothing else or have words around it, the first first; one
-/// that lies in another comes after it.
+/// The JSON objects in a text, be it nothing else or have words around it, the first first. None of
+/// them lies in another, or in braces that are no object; what does not end is none.
 pub fn objects(text: &str) -> impl Iterator<Item = (Raw, Map<String, Value>)> + '_ {
-    let places = text.match_indices('{').take(MAX_TRIED);
-    places.filter_map(|(at, _)| {
-        let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter();
-        let found: Box<RawValue> = values.next()?.ok()?;
+    let mut rest = text;
+    let braces = std::iter::from_fn(move || {
+        let begins = &rest[rest.find('{')?..];
+        let (braces, after) = begins.split_at(end_of_braces(begins)?);
+        rest = after;
+        Some(braces)
+    });
+    braces.filter_map(|braces| {
+        let found: Box<RawValue> = serde_json::from_str(braces).ok()?;
         let found = Raw::encode(&found);
         let members = found.parse().ok()?;
         Some((found, members))
     })
+}
+
+/// Where the braces end that a text begins with; those in strings are none.
+fn end_of_braces(text: &str) -> Option<usize> {
+    let (mut depth, mut is_string, mut is_escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_string => is_escaped = true,
+            b'"' => is_string = !is_string,
+            b'{' if !is_string => depth += 1,
+            b'}' if !is_string => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn quoted(value: &Value) -> String {

@@ -2,22 +2,24 @@
 //!
 //! The request has the shape that all endpoints take that speak this API: one turn, no tools, and
 //! an answer in a form that is asked for. Some refuse a part of it, and do not say which; they are
-//! asked again in a simpler [`Shape`], which is remembered.
+//! asked again in another [`Shape`], which is remembered for a while.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::llm::answer::{Heard, read};
 use crate::llm::endpoint::MOST_BYTES;
-use crate::llm::{Endpoint, Failure, Posted};
+use crate::llm::{Endpoint, Failure, Posted, Within};
 use crate::raw::Raw;
 
 /// Where the API takes questions.
 const PATH: &str = "chat/completions";
-/// The fewest tokens that a model is given: one that reasons says nothing with less.
-const LEAST_TOKENS: u32 = 1_000;
+/// How long it is remembered that an endpoint wants another shape than the first: what it refused may
+/// have been something else, and it may have been changed.
+const REMEMBERED: Duration = Duration::from_mins(10);
 /// About how many bytes are one token.
 const BYTES_PER_TOKEN: usize = 4;
 /// What an endpoint answers that does not take a member: "bad request", "unprocessable".
@@ -59,6 +61,8 @@ pub enum Form {
 pub struct Said {
     /// Its words.
     pub text: String,
+    /// Whether it had more to say, but no tokens left. What there is then is no answer.
+    pub is_cut: bool,
     /// What it took.
     pub usage: Usage,
 }
@@ -81,23 +85,40 @@ pub struct Cost {
     pub requests: u32,
 }
 
-/// How much of a request an endpoint takes, from all of it to what every one takes.
+/// What an endpoint takes of a request. No two of them bound an answer in the same words and ask for
+/// its form in the same way, so one is left whatever is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// Everything.
+    /// What most take. Those that do not know the newer word for the bound ignore it (Ollama) or
+    /// refuse it (Mistral).
     Full,
-    /// What models take that reason, and will not have their temperature set.
+    /// What models of `OpenAI` take that reason: they know that word alone, and will not have their
+    /// temperature set.
     Reasoning,
-    /// What endpoints take that know the first version of the API alone.
+    /// What endpoints take that write no JSON to order.
     Plain,
 }
 
-/// The shape that an endpoint has taken last.
+/// The shape that an endpoint has taken last, if it is not the first, and until when that counts.
 #[derive(Debug, Default)]
-pub(crate) struct Taken(AtomicUsize);
+pub(crate) struct Taken(Mutex<Option<(usize, Instant)>>);
+
+impl Taken {
+    /// Where to begin.
+    fn first(&self) -> usize {
+        let taken = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.filter(|(_, until)| Instant::now() < *until).map_or(0, |(at, _)| at)
+    }
+
+    /// Keeps which shape was taken; none if all were refused, so that the next one begins anew.
+    fn learn(&self, at: Option<usize>) {
+        let taken = at.map(|at| (at, Instant::now() + REMEMBERED));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = taken;
+    }
+}
 
 impl Shape {
-    /// Every one, the simplest last.
+    /// Every one, in the order in which they are tried.
     const ALL: [Self; 3] = [Self::Full, Self::Reasoning, Self::Plain];
 
     /// A request of this shape.
@@ -109,18 +130,19 @@ impl Shape {
                 {"role": "user", "content": prompt.user},
             ],
         });
-        let tokens = prompt.max_tokens.max(LEAST_TOKENS);
-        if self == Self::Plain {
-            request["max_tokens"] = json!(tokens);
-            return request;
-        }
-        request["max_completion_tokens"] = json!(tokens);
-        request["response_format"] = prompt.form.wanted();
-        if let Some(effort) = effort {
-            request["reasoning_effort"] = json!(effort);
-        }
-        if self == Self::Full {
+        let bound = match self {
+            Self::Full | Self::Plain => "max_tokens",
+            Self::Reasoning => "max_completion_tokens",
+        };
+        request[bound] = json!(prompt.max_tokens);
+        if self != Self::Reasoning {
             request["temperature"] = json!(0);
+        }
+        if self != Self::Plain {
+            request["response_format"] = prompt.form.wanted();
+            if let Some(effort) = effort {
+                request["reasoning_effort"] = json!(effort);
+            }
         }
         request
     }
@@ -154,21 +176,25 @@ impl Endpoint {
     pub async fn ask(
         &self,
         prompt: &Prompt,
-        until: Instant,
+        within: Within,
         cost: &mut Cost,
     ) -> Result<Said, Failure> {
-        let first = self.taken.0.load(Ordering::Relaxed);
+        let first = self.taken.first();
         let mut refusal = Failure::Status(400);
         for (at, shape) in Shape::ALL.into_iter().enumerate().skip(first) {
+            let asked = cost.requests;
+            let Some(requests) = within.requests.checked_sub(asked).filter(|left| *left > 0) else {
+                return Err(refusal);
+            };
             let config = self.config();
             let effort = config.reasoning_effort.as_deref();
             let body = Raw::encode(&shape.request(&config.model, effort, prompt));
             let before = cost.usage;
-            let asked = cost.requests;
             cost.requests = asked + 1;
             cost.usage = before.and(Usage { read: prompt.tokens(), written: 0 });
+            let within = Within { requests, ..within };
             let Posted { answer, attempts } =
-                self.post_counted(PATH, &body, MOST_BYTES, until).await;
+                self.post_counted(PATH, &body, MOST_BYTES, within).await;
             cost.requests = asked + attempts;
             let answer = match answer {
                 Ok(answer) => answer,
@@ -183,16 +209,19 @@ impl Endpoint {
                     return Err(failure);
                 }
             };
-            self.taken.0.store(at, Ordering::Relaxed);
-            let Heard { text, read, written } = read(&answer);
+            if at != first {
+                self.taken.learn(Some(at));
+            }
+            let Heard { text, is_cut, read, written } = read(&answer);
             let guessed = estimate(text.as_ref().map_or(0, String::len));
             let usage = Usage {
                 read: read.unwrap_or_else(|| prompt.tokens()),
                 written: written.unwrap_or(guessed),
             };
             cost.usage = before.and(usage);
-            return text.map(|text| Said { text, usage });
+            return text.map(|text| Said { text, is_cut, usage });
         }
+        self.taken.learn(None);
         Err(refusal)
     }
 }

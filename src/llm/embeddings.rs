@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::llm::{Endpoint, Failure};
+use crate::llm::{Endpoint, Failure, Within};
 use crate::raw::Raw;
 
 /// The most texts of one request, and the most bytes of them, if it is more than one.
@@ -31,11 +31,12 @@ struct Item {
 impl Endpoint {
     /// A vector for each text, in their order and all of one length.
     pub async fn embed(&self, texts: &[&str], until: Instant) -> Result<Vec<Vec<f32>>, Failure> {
+        let within = Within { until, requests: u32::MAX };
         let mut vectors: Vec<Vec<f32>> = Vec::with_capacity(texts.len());
         while vectors.len() < texts.len() {
             let batch = batch(&texts[vectors.len()..]);
             let body = Raw::encode(&json!({"model": self.config().model, "input": batch}));
-            let posted = self.post_counted("embeddings", &body, MOST_ANSWER, until).await;
+            let posted = self.post_counted("embeddings", &body, MOST_ANSWER, within).await;
             vectors.extend(read(&posted.answer?, batch.len())?);
             let length = vectors.first().map(Vec::len);
             if vectors.iter().any(|vector| Some(vector.len()) != length) {

@@ -44,6 +44,15 @@ pub struct Endpoint {
     pub(crate) taken: Taken,
 }
 
+/// What a request may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// Until when it may take.
+    pub until: Instant,
+    /// How often it may be made in all.
+    pub requests: u32,
+}
+
 /// What came of a request.
 #[derive(Debug)]
 pub struct Posted {
@@ -95,21 +104,17 @@ impl Endpoint {
         &self.config
     }
 
-    /// Posts an object to a path below the endpoint's address; the object that it answers with.
-    pub async fn post(&self, path: &str, body: &Raw, until: Instant) -> Result<Raw, Failure> {
-        self.post_counted(path, body, MOST_BYTES, until).await.answer
-    }
-
-    /// The same for an answer of at most `most` bytes, and how often it was tried: what may be
-    /// otherwise in a moment is tried again, as far as there is time.
+    /// Posts an object to a path below the endpoint's address; the object of at most `most` bytes
+    /// that it answers with, and how often it was tried: what may be otherwise in a moment is tried
+    /// again, as far as there is time and it may be.
     pub async fn post_counted(
         &self,
         path: &str,
         body: &Raw,
         most: usize,
-        until: Instant,
+        within: Within,
     ) -> Posted {
-        let until = until.min(Instant::now() + self.config.timeout);
+        let until = within.until.min(Instant::now() + self.config.timeout);
         let pauses = ExponentialBuilder::default().with_jitter().with_min_delay(PAUSE);
         let mut pauses = pauses.with_max_times(TRIES_AGAIN).build();
         let mut attempts = 0;
@@ -120,7 +125,8 @@ impl Endpoint {
                 Ok(answer) => return Posted { answer: Ok(answer), attempts },
                 Err(failed) => failed,
             };
-            let pause = if failed.failure.is_passing() { pauses.next() } else { None };
+            let may_be = failed.failure.is_passing() && attempts < within.requests;
+            let pause = if may_be { pauses.next() } else { None };
             let pause = pause.map(|pause| pause.max(failed.wait.unwrap_or_default()));
             match pause.filter(|pause| Instant::now() + *pause < until) {
                 Some(pause) => sleep(pause).await,

@@ -6,7 +6,7 @@ mod endpoint;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
@@ -31,6 +31,18 @@ pub(crate) enum Reply {
 pub(crate) fn answer(status: u16, headers: &str, body: &str) -> Reply {
     let length = body.len();
     Reply::Says(format!("HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\n\r\n{body}"))
+}
+
+/// These words, in the form of the API.
+pub(crate) fn says(text: &str) -> Reply {
+    ends(text, "stop")
+}
+
+/// These words, and why they end.
+pub(crate) fn ends(text: &str, why: &str) -> Reply {
+    let choice = json!({"message": {"content": text}, "finish_reason": why});
+    let usage = json!({"prompt_tokens": 7, "completion_tokens": 2});
+    answer(200, "", &json!({"choices": [choice], "usage": usage}).to_string())
 }
 
 /// What was asked: the head in lower case, and the body.
@@ -83,6 +95,11 @@ impl Scripted {
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
+
+    /// The bodies of what was asked.
+    pub(crate) fn bodies(&self) -> Vec<Value> {
+        self.asked().into_iter().map(|(_, body)| body).collect()
+    }
 }
 
 impl Reply {
@@ -120,4 +137,9 @@ async fn request(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
 /// Time enough for whatever is not about time.
 pub(crate) fn later() -> Instant {
     Instant::now() + Duration::from_secs(20)
+}
+
+/// The same, and as many requests as one likes.
+pub(crate) fn amply() -> Within {
+    Within { until: later(), requests: u32::MAX }
 }

@@ -73,14 +73,8 @@ impl<'a> Asker<'a> {
         let (mut who, mut hint): (_, Option<String>) = (self.who(), None);
         let mut asked = 0;
         loop {
-            let question = Question {
-                task: self.task,
-                level,
-                path,
-                options,
-                may_be_none: true,
-                hint: hint.as_deref(),
-            };
+            let question =
+                Question { task: self.task, level, path, options, hint: hint.as_deref() };
             let why = match self.within_budget(who.choose(question)).await? {
                 Said::This(Some(place)) if place >= options.len() => {
                     format!("there is no option {place}")

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::config::BudgetConfig;
-use crate::llm::Usage;
+use crate::llm::{Cost, Within};
 
 /// What is left of it.
 #[derive(Debug)]
@@ -37,29 +37,34 @@ impl Budget {
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) += time;
     }
 
-    /// Takes one request out of it; what is spent if there is none left.
-    pub fn take_request(&self) -> Result<(), &'static str> {
-        if Instant::now() >= self.until() {
-            return Err("time");
-        }
-        if self.tokens.load(Ordering::Relaxed) == 0 {
-            return Err("tokens");
-        }
-        let taken =
-            self.calls.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        taken.map(drop).map_err(|_| "requests")
-    }
-
     /// How many tokens are left.
     pub fn tokens(&self) -> u64 {
         self.tokens.load(Ordering::Relaxed)
     }
 
-    /// Takes what a request has cost.
-    pub fn spend(&self, usage: Usage) {
-        let cost = usage.read.saturating_add(usage.written);
+    /// What a question may cost now; what is spent if nothing may be asked any more.
+    pub fn within(&self) -> Result<Within, &'static str> {
+        let (until, requests) = (self.until(), self.calls.load(Ordering::Relaxed));
+        if Instant::now() >= until {
+            return Err("time");
+        }
+        if self.tokens() == 0 {
+            return Err("tokens");
+        }
+        if requests == 0 {
+            return Err("requests");
+        }
+        Ok(Within { until, requests })
+    }
+
+    /// Takes what a question has cost.
+    pub fn spend(&self, cost: Cost) {
+        let tokens = cost.usage.read.saturating_add(cost.usage.written);
         let _ = self.tokens.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-            Some(left.saturating_sub(cost))
+            Some(left.saturating_sub(tokens))
+        });
+        let _ = self.calls.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            Some(left.saturating_sub(cost.requests))
         });
     }
 }

@@ -14,8 +14,7 @@ pub trait Chooser: Send + Sync {
     /// A word for it: `llm`, `sampling` or `ranker`.
     fn name(&self) -> &'static str;
 
-    /// Which of the options the task wants, by its place among them; none if no one fits, where
-    /// that may be said.
+    /// Which of the options the task wants, by its place among them; none if no one fits.
     fn choose<'a>(&'a self, question: Question<'a>) -> Choosing<'a, Option<usize>>;
 
     /// Whether more options may help where no one fits, or fewer on a step.
@@ -78,8 +77,6 @@ pub struct Question<'a> {
     pub path: &'a [String],
     /// What there is to choose from; never empty.
     pub options: &'a [Choice],
-    /// Whether it may be said that no one fits.
-    pub may_be_none: bool,
     /// What was wrong about the last answer, if this is asked again.
     pub hint: Option<&'a str>,
 }

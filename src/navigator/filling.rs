@@ -76,9 +76,11 @@ impl<'a> Filling<'a> {
     }
 
     /// Whether there is nothing to ask: the agent has given what the tool wants, or it wants nothing.
+    /// An empty object says no more than none: agents fill in what is optional.
     fn is_enough(&self, tool: &Tool) -> bool {
         let definition = &tool.definition;
-        (self.given.is_some() || definition.parameters().is_empty())
+        let is_given = self.given.and_then(Raw::members).is_some_and(|given| !given.is_empty());
+        (is_given || definition.parameters().is_empty())
             && definition.check_arguments(self.given).is_ok()
     }
 

@@ -1,14 +1,27 @@
-//! The chooser that asks the language model of an endpoint.
+//! The chooser that asks a language model: that of an endpoint, or of the agent's own client.
 
 use tokio::time::Instant;
 
-use crate::gateway::{Asked, Gateway, Origin};
+use crate::gateway::{Asked, Gateway, Origin, Unlent};
 use crate::llm::{Failure, Prompt};
 use crate::navigator::{Budget, Chooser, Choosing, Question, Unable, Wanted, prompts};
 use crate::raw::Raw;
 
-/// Asks the model of the endpoint that the configuration names.
+/// What is said of an answer of which a part is missing, which may mean something else.
+const CUT: &str = "the answer was cut, for it is too long";
+
+/// Whose model is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// That of the endpoint that the configuration names.
+    Endpoint,
+    /// That of the agent's client, where it lends it (sampling).
+    Client,
+}
+
+/// Asks a model.
 pub struct ModelChooser<'a> {
+    whose: Whose,
     gateway: &'a Gateway,
     origin: Origin<'a>,
     budget: &'a Budget,
@@ -16,8 +29,8 @@ pub struct ModelChooser<'a> {
 
 impl<'a> ModelChooser<'a> {
     /// One for the task of this origin.
-    pub fn new(gateway: &'a Gateway, origin: Origin<'a>, budget: &'a Budget) -> Self {
-        Self { gateway, origin, budget }
+    pub fn new(whose: Whose, gateway: &'a Gateway, origin: Origin<'a>, budget: &'a Budget) -> Self {
+        Self { whose, gateway, origin, budget }
     }
 
     fn clean(&self, text: &str) -> String {
@@ -25,37 +38,47 @@ impl<'a> ModelChooser<'a> {
     }
 
     async fn ask(&self, prompt: &Prompt) -> Result<String, Unable> {
-        self.budget.take_request().map_err(Unable::Spent)?;
-        let until = self.budget.until();
-        let asked = self.gateway.ask_model(prompt, until, self.origin).await;
-        let Some(Asked { said, cost }) = asked else {
-            let nowhere = "the configuration has no `navigator.llm`";
-            return Err(Unable::Endpoint(Failure::Unreachable(nowhere.to_owned())));
-        };
-        self.budget.spend(cost.usage);
-        // An endpoint that had to be asked in another form has cost more than one.
-        for _ in 1..cost.requests {
-            let _ = self.budget.take_request();
-        }
-        said.map(|said| said.text).map_err(|failure| match failure {
-            failure if *failure.plain() == Failure::TimedOut && Instant::now() >= until => {
-                Unable::Spent("time")
+        let within = self.budget.within().map_err(Unable::Spent)?;
+        let said = match self.whose {
+            Whose::Endpoint => {
+                let asked = self.gateway.ask_model(prompt, within, self.origin).await;
+                let Some(Asked { said, cost }) = asked else {
+                    let nowhere = "the configuration has no `navigator.llm`";
+                    return Err(Unable::Endpoint(Failure::Unreachable(nowhere.to_owned())));
+                };
+                self.budget.spend(cost);
+                let is_late = |why: &Failure| *why.plain() == Failure::TimedOut;
+                said.map_err(|why| (is_late(&why), Unable::Endpoint(why)))
             }
-            failure => Unable::Endpoint(failure),
-        })
+            Whose::Client => {
+                let asked = self.gateway.ask_agent_model(prompt, within, self.origin).await;
+                let Asked { said, cost } = asked;
+                self.budget.spend(cost);
+                said.map_err(|why| (why == Unlent::TimedOut, Unable::Client(why.to_string())))
+            }
+        };
+        match said {
+            Ok(said) if said.is_cut => Err(Unable::Nonsense(CUT.to_owned())),
+            Ok(said) => Ok(said.text),
+            Err((true, _)) if Instant::now() >= within.until => Err(Unable::Spent("time")),
+            Err((_, why)) => Err(why),
+        }
     }
 }
 
 impl Chooser for ModelChooser<'_> {
     fn name(&self) -> &'static str {
-        "llm"
+        match self.whose {
+            Whose::Endpoint => "llm",
+            Whose::Client => "sampling",
+        }
     }
 
     fn choose<'a>(&'a self, question: Question<'a>) -> Choosing<'a, Option<usize>> {
         Box::pin(async move {
             let tokens = self.budget.tokens();
-            let prompt = prompts::pick(&question, tokens, &|text| self.clean(text))?;
-            prompts::picked(&self.ask(&prompt).await?, &question)
+            let pick = prompts::pick(&question, tokens, &|text| self.clean(text))?;
+            pick.meant(&self.ask(&pick.prompt).await?, question.options)
         })
     }
 

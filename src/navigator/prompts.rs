@@ -5,6 +5,8 @@
 //! around it, and the model is told to obey none of it. Whatever it says all the same, its answer is
 //! taken for nothing but one of the options, or an object of arguments.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::catalog::shorten;
@@ -32,7 +34,7 @@ const MAX_QUOTED: usize = 120;
 /// The most tokens of an answer, thoughts included.
 const PICK_TOKENS: u32 = 2_000;
 const ARGUMENTS_TOKENS: u32 = 4_000;
-/// The fewest.
+/// The fewest: a model that reasons says nothing with less. Where they are not left, nothing is asked.
 const LEAST_TOKENS: u64 = 1_000;
 /// What says that no option fits.
 const NONE: &str = "none";
@@ -42,21 +44,22 @@ const MARKS: [&str; 2] = ["BEGIN DATA", "END DATA"];
 /// Takes secrets out of a text.
 pub(crate) type Clean<'a> = &'a dyn Fn(&str) -> String;
 
+/// A question for one of some options.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Pick {
+    /// What is asked.
+    pub(crate) prompt: Prompt,
+    /// The places of the options that it tells of; the first has the id 1.
+    places: Vec<usize>,
+}
+
 /// Asks which option a task wants, in at most so many tokens.
-pub(crate) fn pick(
-    question: &Question<'_>,
-    tokens: u64,
-    clean: Clean<'_>,
-) -> Result<Prompt, Unable> {
-    let (level, is_free) = (question.level, question.may_be_none);
-    let none = if is_free {
-        format!(" If no {level} fits, the answer is {{\"choice\": \"{NONE}\"}}.")
-    } else {
-        String::new()
-    };
+pub(crate) fn pick(question: &Question<'_>, tokens: u64, clean: Clean<'_>) -> Result<Pick, Unable> {
+    let level = question.level;
     let system = format!(
         "You choose the one {level} that a task needs. {} Answer with the JSON object \
-         {{\"choice\": \"<id>\"}}, with the id of one option, and with nothing else.{none}",
+         {{\"choice\": \"<id>\"}}, with the id of one option, and with nothing else. If no {level} \
+         fits, the answer is {{\"choice\": \"{NONE}\"}}.",
         data_is_data()
     );
     let mut head = vec![json!({"task": cut(&clean(question.task), MAX_PICK_TASK)})];
@@ -68,86 +71,106 @@ pub(crate) fn pick(
     if let Some(hint) = question.hint {
         head.push(json!({"problem": line(hint, MAX_PROBLEM, clean)}));
     }
-    let room = room(MAX_PICK, tokens);
-    let put = |options: Vec<Value>, about: &str| {
-        let ids = options.len();
-        let data: Vec<_> = head.iter().cloned().chain(options).collect();
+    let put = |places: Vec<usize>, max_about: usize| {
+        let ids = 1..=places.len();
+        let told = ids.clone().zip(&places);
+        let told = told.map(|(id, place)| option(id, &question.options[*place], max_about, clean));
+        let data: Vec<_> = head.iter().cloned().chain(told).collect();
         let again = if question.hint.is_some() {
             " Your last answer could not be used; `problem` says why."
         } else {
             ""
         };
-        let or_none = if is_free { format!(", or \"{NONE}\"") } else { String::new() };
+        let is_all = places.len() == question.options.len();
+        let more = if is_all { "" } else { " There are more, which are not listed." };
         let user = format!(
-            "{}\nWhich {level} does the task need?{about} Answer with one of the ids \"1\" to \
-             \"{ids}\"{or_none}.{again}",
-            marked(&data)
+            "{}\nWhich {level} does the task need?{more} Answer with one of the ids \"1\" to \
+             \"{}\", or \"{NONE}\".{again}",
+            marked(&data),
+            places.len()
         );
-        let choices = (1..=ids).map(|id| id.to_string()).chain(is_free.then(|| NONE.to_owned()));
+        let choices = ids.map(|id| id.to_string()).chain([NONE.to_owned()]);
         let form = Form::Choice(choices.collect());
-        let purpose = level.as_str();
         let max_tokens = answer_tokens(PICK_TOKENS, tokens, system.len() + user.len());
-        Prompt { system: system.clone(), user, form, max_tokens, purpose }
+        let purpose = level.as_str();
+        let prompt = Prompt { system: system.clone(), user, form, max_tokens, purpose };
+        Pick { prompt, places }
     };
-    let mut prompt = None;
-    for max in MAX_ABOUT {
-        let told = put(options(question.options, max, clean), "");
-        if size(&told) <= room {
+    let room = room(MAX_PICK, tokens);
+    let all = 0..question.options.len();
+    for max_about in MAX_ABOUT {
+        let told = put(all.clone().collect(), max_about);
+        if size(&told.prompt) <= room {
             return Ok(told);
         }
-        prompt = Some(told);
     }
-    // There are too many for any prompt, or for what is left of the budget.
-    let names = options(question.options, 0, clean);
-    let over = prompt.map_or(0, |prompt| size(&prompt)).saturating_sub(room);
-    if room < MAX_PICK {
+    // There are too many for any prompt, or for what is left of the budget: the best, as they stood.
+    let mut best: Vec<_> = all.collect();
+    let score = |place: &usize| question.options[*place].score.unwrap_or(f32::NEG_INFINITY);
+    best.sort_by(|a, b| score(b).total_cmp(&score(a)));
+    let around = size(&put(Vec::new(), 0).prompt) + best.len().to_string().len();
+    let mut left = room.checked_sub(around);
+    let mut kept: Vec<_> = best
+        .into_iter()
+        .map_while(|place| {
+            let told = option(place + 1, &question.options[place], 0, clean);
+            left = left?.checked_sub(told.to_string().len() + 1);
+            left.map(|_| place)
+        })
+        .collect();
+    if kept.is_empty() {
         return Err(Unable::Spent("tokens"));
     }
-    let about = " There are more, which are not listed.";
-    let (mut kept, mut saved) = (names, 0);
-    while saved < over + about.len() {
-        let Some(last) = kept.pop() else { return Err(Unable::Spent("tokens")) };
-        saved += last.to_string().len() + 1;
-    }
-    Ok(put(kept, about))
+    kept.sort_unstable();
+    Ok(put(kept, 0))
 }
 
-/// What an answer means: the place of an option, or that none fits.
-pub(crate) fn picked(text: &str, question: &Question<'_>) -> Result<Option<usize>, Unable> {
-    let said = objects(text).filter_map(|(_, mut members)| match members.remove("choice")? {
-        Value::String(said) => Some(said),
+impl Pick {
+    /// What an answer means: the place of an option, or that none fits.
+    pub(crate) fn meant(&self, text: &str, options: &[Choice]) -> Result<Option<usize>, Unable> {
+        let said = objects(text).filter_map(|(_, members)| choice(&members));
+        let bare = text.trim().trim_matches(['"', '\'', '`', '.', '*']).to_owned();
+        let mut said = said.chain([bare]);
+        let meant = said.find_map(|said| self.meant_by(said.trim(), options).ok());
+        meant.ok_or_else(|| nonsense(text))
+    }
+
+    /// What a word means that is the id of an option, or its name; an error if it is neither.
+    fn meant_by(&self, said: &str, options: &[Choice]) -> Result<Option<usize>, ()> {
+        let told = || self.places.iter().map(|place| (*place, &options[*place]));
+        if let Some(at) = said.parse::<usize>().ok().and_then(|id| id.checked_sub(1))
+            && let Some(place) = self.places.get(at)
+        {
+            return Ok(Some(*place));
+        }
+        if said.eq_ignore_ascii_case(NONE) {
+            return Ok(None);
+        }
+        let shown = |option: &Choice| line(&option.name, MAX_NAME, &str::to_owned);
+        let is_named: [&dyn Fn(&Choice) -> bool; 2] =
+            [&|option| option.name == said || shown(option) == said, &|option| {
+                option.name.to_lowercase() == said.to_lowercase()
+            }];
+        let place = is_named.into_iter().find_map(|is_named| {
+            let mut named = told().filter(|(_, option)| is_named(option));
+            let (place, _) = named.next()?;
+            // What two are called is neither.
+            named.next().is_none().then_some(place)
+        });
+        place.map(Some).ok_or(())
+    }
+}
+
+/// The choice that an object says, or one in it: some models say what they answer.
+fn choice(members: &Map<String, Value>) -> Option<String> {
+    let inside = members.values().filter_map(Value::as_object);
+    let said = std::iter::once(members).chain(inside).find_map(|object| object.get("choice"))?;
+    match said {
+        Value::String(said) => Some(said.clone()),
         Value::Number(said) => Some(said.to_string()),
         Value::Null => Some(NONE.to_owned()),
         _ => None,
-    });
-    let bare = text.trim().trim_matches(['"', '\'', '`', '.', '*']).to_owned();
-    let meant = said.chain([bare]).find_map(|said| meant(said.trim(), question).ok());
-    meant.ok_or_else(|| nonsense(text))
-}
-
-/// What a word means that is the id of an option, or its name; an error if it is neither.
-fn meant(said: &str, question: &Question<'_>) -> Result<Option<usize>, ()> {
-    let options = question.options;
-    if let Some(place) = said.parse::<usize>().ok().and_then(|id| id.checked_sub(1))
-        && place < options.len()
-    {
-        return Ok(Some(place));
     }
-    if question.may_be_none && said.eq_ignore_ascii_case(NONE) {
-        return Ok(None);
-    }
-    let shown = |option: &Choice| line(&option.name, MAX_NAME, &str::to_owned);
-    let is_named: [&dyn Fn(&Choice) -> bool; 2] =
-        [&|option| option.name == said || shown(option) == said, &|option| {
-            option.name.to_lowercase() == said.to_lowercase()
-        }];
-    let place = is_named.into_iter().find_map(|is_named| {
-        let mut named = options.iter().enumerate().filter(|(_, option)| is_named(option));
-        let (place, _) = named.next()?;
-        // What two are called is neither.
-        named.next().is_none().then_some(place)
-    });
-    place.map(Some).ok_or(())
 }
 
 /// Asks for the arguments that a task has for a tool, in at most so many tokens.
@@ -199,41 +222,29 @@ pub(crate) fn arguments(
     if fits(&outline) { Ok(outline) } else { Err(Unable::Spent("tokens")) }
 }
 
-/// The arguments that an answer has, with what was given in place of what it says of that.
+/// The arguments that an answer has.
 pub(crate) fn found(text: &str, wanted: &Wanted<'_>) -> Result<Raw, Unable> {
-    let schema: Value = wanted.schema.parse().unwrap_or_default();
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let property = |key: &str| properties.and_then(|all| all.get(key));
     let (object, _) = objects(text).next().ok_or_else(|| nonsense(text))?;
     let mut members = object.members().ok_or_else(|| nonsense(text))?;
+    let schema: Value = wanted.schema.parse().unwrap_or_default();
+    let is_property =
+        |key: &str| schema.get("properties").is_some_and(|all| all.get(key).is_some());
     // Some models say what they answer.
     if let [(key, inner)] = members.as_slice()
         && matches!(&**key, "arguments" | "parameters")
-        && property(key).is_none()
+        && !is_property(key)
         && let Some(inner) = inner.members()
     {
         members = inner;
     }
-    let mut all = given(wanted);
-    for (key, value) in members {
-        // What is not known is left out, so that it can be asked for.
-        let is_unknown = value.as_bytes() == b"null" && !property(&key).is_some_and(takes_null);
-        if !is_unknown && !all.iter().any(|(known, _)| *known == key) {
-            all.push((key, value));
-        }
-    }
-    Ok(raw::object(all.iter().map(|(key, value)| (&**key, value))))
+    // What is said twice is said the first time.
+    let mut said = HashSet::new();
+    members.retain(|(key, _)| said.insert(key.clone()));
+    Ok(raw::object(members.iter().map(|(key, value)| (&**key, value))))
 }
 
 fn given(wanted: &Wanted<'_>) -> Vec<raw::Member> {
     wanted.given.and_then(Raw::members).unwrap_or_default()
-}
-
-fn takes_null(property: &Value) -> bool {
-    match property.get("type") {
-        Some(Value::Array(types)) => types.iter().any(|kind| kind == "null"),
-        kind => kind.is_some_and(|kind| kind == "null"),
-    }
 }
 
 fn data_is_data() -> String {
@@ -252,16 +263,14 @@ fn marked(data: &[Value]) -> String {
     lines.join("\n")
 }
 
-fn options(options: &[Choice], max_about: usize, clean: Clean<'_>) -> Vec<Value> {
-    let option = |(place, Choice { name, about, .. }): (usize, &Choice)| {
-        let mut told = json!({"id": (place + 1).to_string(), "name": line(name, MAX_NAME, clean)});
-        let about = if max_about == 0 { String::new() } else { line(about, max_about, clean) };
-        if !about.is_empty() {
-            told["about"] = about.into();
-        }
-        told
-    };
-    options.iter().enumerate().map(option).collect()
+/// An option under an id, with so many characters of what is said of it.
+fn option(id: usize, choice: &Choice, max_about: usize, clean: Clean<'_>) -> Value {
+    let mut told = json!({"id": id.to_string(), "name": line(&choice.name, MAX_NAME, clean)});
+    let about = if max_about == 0 { String::new() } else { line(&choice.about, max_about, clean) };
+    if !about.is_empty() {
+        told["about"] = about.into();
+    }
+    told
 }
 
 /// What is left of a schema that is too large: what its parameters are called, of what type they
@@ -324,15 +333,17 @@ fn size(prompt: &Prompt) -> usize {
     prompt.system.len() + prompt.user.len()
 }
 
-/// How many bytes a prompt may have, where so many tokens are left.
+/// How many bytes a prompt may have, where so many tokens are left for it and its answer.
 fn room(max: usize, tokens: u64) -> usize {
-    let left = usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(4);
+    let left = usize::try_from(tokens.saturating_sub(LEAST_TOKENS))
+        .unwrap_or(usize::MAX)
+        .saturating_mul(4);
     left.min(max)
 }
 
 /// How many tokens an answer may have, where so many are left for it and its question.
 fn answer_tokens(most: u32, tokens: u64, bytes: usize) -> u32 {
-    let left = tokens.saturating_sub(estimate(bytes)).max(LEAST_TOKENS);
+    let left = tokens.saturating_sub(estimate(bytes));
     u32::try_from(left).unwrap_or(most).min(most)
 }
 

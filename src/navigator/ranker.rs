@@ -31,8 +31,7 @@ impl Chooser for Ranker {
             Some((place, _)) => Some(place),
             None => nearest(question.task, question.options),
         };
-        let otherwise = if question.may_be_none { None } else { Some(0) };
-        Box::pin(std::future::ready(Ok(chosen.or(otherwise))))
+        Box::pin(std::future::ready(Ok(chosen)))
     }
 
     fn is_helped_by_others(&self) -> bool {
@@ -94,9 +93,8 @@ mod tests {
         Choice { name: name.to_owned(), about: about.to_owned(), score }
     }
 
-    async fn chosen(task: &str, options: &[Choice], may_be_none: bool) -> Option<usize> {
-        let question =
-            Question { task, level: Level::Category, path: &[], options, may_be_none, hint: None };
+    async fn chosen(task: &str, options: &[Choice]) -> Option<usize> {
+        let question = Question { task, level: Level::Category, path: &[], options, hint: None };
         Ranker.choose(question).await.expect("it always knows")
     }
 
@@ -106,10 +104,9 @@ mod tests {
             option("communication", "Chat and mail (slack, email)", None),
             option("database", "Queries of relational databases (postgres)", None),
         ];
-        assert_eq!(chosen("run a query on the database", &options, true).await, Some(1));
-        assert_eq!(chosen("send a chat message", &options, true).await, Some(0));
-        assert_eq!(chosen("xyzzy", &options, true).await, None);
-        assert_eq!(chosen("xyzzy", &options, false).await, Some(0));
+        assert_eq!(chosen("run a query on the database", &options).await, Some(1));
+        assert_eq!(chosen("send a chat message", &options).await, Some(0));
+        assert_eq!(chosen("xyzzy", &options).await, None);
     }
 
     #[tokio::test]
@@ -121,14 +118,7 @@ mod tests {
             (SURE - 0.01, Level::Category, &[][..], Some(0)),
         ] {
             let options = [option("walk", "", Some(score)), option("feed", "", Some(score / 2.0))];
-            let question = Question {
-                task: "walk",
-                level,
-                path,
-                options: &options,
-                may_be_none: true,
-                hint: None,
-            };
+            let question = Question { task: "walk", level, path, options: &options, hint: None };
             assert_eq!(Ranker.choose(question).await, Ok(chosen), "{score} {level}");
         }
     }
@@ -137,7 +127,7 @@ mod tests {
     async fn what_has_been_ranked_is_not_ranked_again() {
         let options =
             [option("a", "", Some(0.5)), option("b", "", Some(0.7)), option("c", "", Some(0.7))];
-        assert_eq!(chosen("a", &options, true).await, Some(1));
+        assert_eq!(chosen("a", &options).await, Some(1));
         let mut options = [option("walk the dog", "", None), option("feed the cat", "", None)];
         rank("the cat", &mut options);
         assert!(options[0].score.is_none() && options[1].score.is_some(), "{options:?}");

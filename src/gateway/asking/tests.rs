@@ -11,7 +11,7 @@ use crate::backend::{PoolOptions, Presence};
 use crate::config::{self, Config};
 use crate::gateway::{Caller, Gateways};
 use crate::llm::Form;
-use crate::llm::scripted::{Scripted, says};
+use crate::llm::tests::{Scripted, answer, ends, says};
 use crate::name::AgentName;
 use crate::wire::incoming::error_object;
 
@@ -40,15 +40,16 @@ fn prompt() -> Prompt {
     }
 }
 
-fn soon() -> Instant {
-    Instant::now() + Duration::from_secs(20)
+fn soon() -> Within {
+    Within { until: Instant::now() + Duration::from_secs(20), requests: 3 }
 }
 
 #[tokio::test]
 async fn no_secret_of_the_configuration_is_in_a_prompt() {
-    let scripted = Scripted::start(|_| (200, r#"{"error": "no sk-1234567890"}"#.to_owned())).await;
+    let scripted =
+        Scripted::start(|_, _| answer(200, "", r#"{"error": "no sk-1234567890"}"#)).await;
     let llm = json!({
-        "baseUrl": scripted.base_url, "model": "small", "apiKey": "sk-1234567890",
+        "baseUrl": scripted.config.base_url.as_str(), "model": "small", "apiKey": "sk-1234567890",
     });
     let gateway = gateway(&config(&json!({ "llm": llm })));
     let nobody = Presence::new(None);
@@ -57,7 +58,7 @@ async fn no_secret_of_the_configuration_is_in_a_prompt() {
         asked.said.unwrap_err().to_string(),
         "its answer cannot be used: it says that something went wrong: no ***"
     );
-    let messages = scripted.asked()[0]["messages"].clone();
+    let messages = scripted.bodies()[0]["messages"].clone();
     assert_eq!(
         messages,
         json!([
@@ -76,8 +77,8 @@ async fn no_secret_of_the_configuration_is_in_a_prompt() {
 
 #[tokio::test]
 async fn what_an_endpoint_says_is_given_with_its_cost() {
-    let scripted = Scripted::start(|_| says("{}")).await;
-    let llm = json!({"baseUrl": scripted.base_url, "model": "small"});
+    let scripted = Scripted::start(|_, _| says("{}")).await;
+    let llm = json!({"baseUrl": scripted.config.base_url.as_str(), "model": "small"});
     let with = gateway(&config(&json!({ "llm": llm })));
     let nobody = Presence::new(None);
     let asked = with.ask_model(&prompt(), soon(), Origin::nobody(&nobody)).await.unwrap();
@@ -91,18 +92,19 @@ async fn what_an_endpoint_says_is_given_with_its_cost() {
 async fn every_request_has_a_line_whatever_becomes_of_it_and_nothing_of_what_was_said() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("audit.jsonl");
-    let scripted = Scripted::start(|asked| {
+    let scripted = Scripted::start(|_, asked| {
         let words = asked["messages"][1]["content"].as_str().unwrap_or_default();
         match words {
-            "simple" if asked.get("temperature").is_some() => (400, String::new()),
+            "simple" if asked.get("temperature").is_some() => answer(400, "", ""),
             "fine" | "simple" => says("secret words"),
-            _ => (200, "<html>".to_owned()),
+            "long" => ends("secret words", "length"),
+            _ => answer(200, "", "<html>"),
         }
     })
     .await;
     let text = json!({
         "audit": {"file": file},
-        "navigator": {"llm": {"baseUrl": scripted.base_url, "model": "small"}},
+        "navigator": {"llm": {"baseUrl": scripted.config.base_url.as_str(), "model": "small"}},
         "mcpServers": {"clock": {"command": "clock"}},
     });
     let env = BTreeMap::new();
@@ -117,16 +119,19 @@ async fn every_request_has_a_line_whatever_becomes_of_it_and_nothing_of_what_was
     let nobody = Presence::new(None);
     let origin = Origin { caller: &claude, ..Origin::nobody(&nobody) };
     let asking = |words: &str| Prompt { user: words.to_owned(), ..prompt() };
-    for words in ["fine", "rubbish", "simple"] {
+    for words in ["fine", "rubbish", "simple", "long"] {
         gateway.ask_model(&asking(words), soon(), origin).await.unwrap();
     }
     let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+    let past = Within { until: past, ..soon() };
     gateway.ask_model(&asking("late"), past, origin).await.unwrap();
     let given_up = asking("given up");
     let mut asked = Box::pin(gateway.ask_model(&given_up, soon(), origin));
     assert!(ready_now(asked.as_mut()).is_none(), "it waits for its answer");
     drop(asked);
-    assert_eq!(gateway.ask_agent_model(&prompt(), soon(), origin).await, Err(Unlent::Unable));
+    let unable = gateway.ask_agent_model(&prompt(), soon(), origin).await;
+    assert_eq!(unable.said, Err(Unlent::Unable));
+    assert_eq!(unable.cost, Cost { usage: Usage::default(), requests: 1 });
     let answer = json!({"model": "haiku", "content": {"type": "text", "text": "secret words"}});
     let answer = Outcome::Result(Raw::encode(&answer));
     ask_client(&gateway, |_, question| question.answer(answer)).await.0.unwrap();
@@ -151,6 +156,7 @@ async fn every_request_has_a_line_whatever_becomes_of_it_and_nothing_of_what_was
             line("claude", "small", "ok", [Some(7), Some(2), None]),
             line("claude", "small", "unusable", [Some(7), Some(0), None]),
             line("claude", "small", "ok", [Some(7), Some(2), Some(2)]),
+            line("claude", "small", "unusable", [Some(7), Some(2), None]),
             line("claude", "small", "timed_out", [Some(6), Some(0), None]),
             line("claude", "small", "cancelled", [Some(7), Some(0), None]),
             line("claude", "sampling", "unable", [Some(0), Some(0), None]),
@@ -183,7 +189,8 @@ async fn ask_client<F: Future<Output = ()>>(
         deal(asked, question).await;
     };
     let prompt = prompt();
-    tokio::join!(gateway.ask_agent_model(&prompt, soon(), origin), dealing)
+    let asking = async { gateway.ask_agent_model(&prompt, soon(), origin).await.said };
+    tokio::join!(asking, dealing)
 }
 
 #[tokio::test]
@@ -216,7 +223,7 @@ async fn a_client_is_asked_for_a_small_model_and_no_context() {
     })
     .await;
     let said = said.unwrap();
-    assert_eq!(said.text, "{\"choice\": \"1\"}");
+    assert_eq!((&*said.text, said.is_cut), ("{\"choice\": \"1\"}", false));
     assert_eq!(said.usage, Usage { read: 12, written: 4 });
 }
 
@@ -226,6 +233,7 @@ async fn what_is_no_answer_of_a_client_says_why() {
     let unusable = |why: &str| Unlent::Unusable(why.to_owned());
     for (answer, expected) in [
         (json!({"content": [{"type": "text", "text": "a"}, {"text": "b"}, 7]}), Ok("ab")),
+        (json!({"content": {"type": "text", "text": "so… </think>\nab"}}), Ok("ab")),
         (json!({"content": {"type": "image", "text": "a"}}), Err(unusable("it has no text"))),
         (json!({"content": "a"}), Err(unusable("it has no text"))),
         (
@@ -252,8 +260,18 @@ async fn what_is_no_answer_of_a_client_says_why() {
     let (said, ()) = ask_client(&gateway, |_, question| async { drop(question) }).await;
     assert_eq!(said, Err(Unlent::Unable));
     let nobody = Presence::new(None);
-    let said = gateway.ask_agent_model(&prompt(), soon(), Origin::nobody(&nobody)).await;
-    assert_eq!(said, Err(Unlent::Unable));
+    let asked = gateway.ask_agent_model(&prompt(), soon(), Origin::nobody(&nobody)).await;
+    assert_eq!(asked.said, Err(Unlent::Unable));
+}
+
+#[tokio::test]
+async fn what_a_clients_model_had_no_tokens_for_is_told() {
+    let gateway = gateway(&config(&json!({})));
+    let answer =
+        json!({"content": {"type": "text", "text": "{\"a\": {}"}, "stopReason": "maxTokens"});
+    let outcome = Outcome::Result(Raw::encode(&answer));
+    let (said, ()) = ask_client(&gateway, |_, question| question.answer(outcome)).await;
+    assert!(said.unwrap().is_cut);
 }
 
 #[tokio::test(start_paused = true)]

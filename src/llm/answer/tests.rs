@@ -18,12 +18,16 @@ fn words_are_read_however_they_are_written() {
         json!("yes"),
         json!(" yes\n"),
         json!("<think>\nno? {\"choice\": \"no\"}\n</think>\n\nyes"),
+        json!("Is it {\"choice\": \"no\"}?\n</think>\n\nyes"),
+        json!("<think>a</think>b</think>yes"),
         json!(["y", "es"]),
         json!([{"type": "text", "text": "y"}, {"type": "image"}, {"type": "text", "text": "es"}]),
     ] {
         let answer = message(&json!({"content": content, "reasoning": "no"}));
         assert_eq!(said_of(&answer).as_deref(), Ok("yes"), "{answer}");
     }
+    let with_a_mark = json!({"content": "{\"a\": \"</think>b\"}"});
+    assert_eq!(said_of(&message(&with_a_mark)).as_deref(), Ok("{\"a\": \"</think>b\"}"));
     let read_as_json = message(&json!({"content": {"choice": "1"}}));
     assert_eq!(said_of(&read_as_json).as_deref(), Ok(r#"{"choice":"1"}"#));
 }
@@ -111,11 +115,22 @@ fn objects_are_found_among_words_and_keep_their_spelling() {
         [r#"{"a": 12345678901234567890123}"#]
     );
     assert_eq!(found(r#"of the set {a, b} I take {"choice": "a"}."#), [r#"{"choice": "a"}"#]);
-    assert_eq!(
-        found(r#"{"answer":{"choice":"1"}}"#),
-        [r#"{"answer":{"choice":"1"}}"#, r#"{"choice":"1"}"#]
-    );
+    assert_eq!(found(r#"{"a": {"b": {}}} and {"c": 1}"#), [r#"{"a": {"b": {}}}"#, r#"{"c": 1}"#]);
+    assert_eq!(found(r#"{"a": "}{", "b": "\"{"}{}"#), [r#"{"a": "}{", "b": "\"{"}"#, "{}"]);
     assert_eq!(found("{{{ no"), Vec::<String>::new());
+}
+
+#[test]
+fn what_lies_in_an_object_that_is_cut_or_broken_is_not_taken_for_it() {
+    for text in [
+        r#"{"filter": {"status": "open"}, "note": "a long"#,
+        r#"{"filter": {"status": "open"}, "note": "a \"}"#,
+        r#"{"filter": {"status": "open"},}"#,
+        r#"{"filter": {"status": "open"}, note: "x"}"#,
+        r#"{filter: {"status": "open"}}"#,
+    ] {
+        assert_eq!(objects(text).count(), 0, "{text}");
+    }
 }
 
 /// Any JSON, with the members of answers among its own.
@@ -151,7 +166,7 @@ proptest! {
     fn every_answer_is_words_or_a_failure(answer in any_json(), text in ".{0,80}") {
         for answer in [answer.clone(), message(&answer), message(&json!({"content": answer}))] {
             match read(&Raw::encode(&answer)).text {
-                Ok(text) => prop_assert!(!text.is_empty() && objects(&text).count() <= MAX_TRIED),
+                Ok(text) => prop_assert!(!text.is_empty()),
                 Err(failure) => prop_assert!(matches!(failure, Failure::Unusable(_))),
             }
         }

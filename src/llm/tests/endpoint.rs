@@ -14,7 +14,7 @@ const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
 async fn posted(script: impl Fn(usize) -> Reply + Send + Sync + 'static) -> (Posted, usize) {
     let server = Scripted::start(move |asked, _| script(asked)).await;
     let body = Raw::encode(&json!({"a": 1}));
-    let posted = server.endpoint().post_counted("x", &body, 1000, later()).await;
+    let posted = server.endpoint().post_counted("x", &body, 1000, amply()).await;
     (posted, server.asked().len())
 }
 
@@ -28,8 +28,9 @@ async fn failure(script: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Fai
 async fn an_object_is_posted_and_one_comes_back() {
     let server = Scripted::start(|_, _| answer(200, "", "\n {\"b\": 1.0} ")).await;
     let body = Raw::encode(&json!({"a": 1}));
-    let got = server.endpoint().post("chat/completions", &body, later()).await;
-    assert_eq!(got.unwrap().as_str(), "{\"b\": 1.0}");
+    let path = "chat/completions";
+    let got = server.endpoint().post_counted(path, &body, 1000, amply()).await;
+    assert_eq!(got.answer.unwrap().as_str(), "{\"b\": 1.0}");
     let (head, body) = server.asked().remove(0);
     assert!(head.starts_with("post /v1/chat/completions http/1.1\r\n"), "{head}");
     assert!(head.contains("authorization: bearer hunter2-hunter2\r\n"), "{head}");
@@ -102,11 +103,12 @@ async fn whoever_says_nothing_is_not_waited_for() {
         let mut server = Scripted::start(move |_, _| Reply::Hangs(head)).await;
         let body = Raw::encode(&json!({}));
         let soon = Instant::now() + Duration::from_millis(50);
-        let until = server.endpoint().post("x", &body, soon).await;
-        assert_eq!(until.unwrap_err(), Failure::TimedOut);
+        let until = Within { until: soon, ..amply() };
+        let until = server.endpoint().post_counted("x", &body, 1000, until).await;
+        assert_eq!(until.answer.unwrap_err(), Failure::TimedOut);
         server.config.timeout = Duration::from_millis(50);
-        let timeout = server.endpoint().post("x", &body, later()).await;
-        assert_eq!(timeout.unwrap_err(), Failure::TimedOut);
+        let timeout = server.endpoint().post_counted("x", &body, 1000, amply()).await;
+        assert_eq!(timeout.answer.unwrap_err(), Failure::TimedOut);
     }
 }
 
@@ -126,6 +128,13 @@ async fn what_passes_is_tried_again() {
     let (posted, asked) = posted(|_| answer(502, "", "")).await;
     assert_eq!(posted.answer.unwrap_err(), Failure::Status(502));
     assert_eq!((posted.attempts, asked), (3, 3));
+    for requests in [1, 2] {
+        let server = Scripted::start(|_, _| answer(429, "retry-after: 0\r\n", "")).await;
+        let (body, within) = (Raw::encode(&json!({})), Within { requests, ..amply() });
+        let posted = server.endpoint().post_counted("x", &body, 1000, within).await;
+        assert!(posted.answer.is_err());
+        assert_eq!((posted.attempts, server.asked().len()), (requests, requests as usize));
+    }
 }
 
 #[tokio::test]
@@ -134,7 +143,7 @@ async fn what_cannot_be_reached_is_told_without_the_address() {
     let mut server = Scripted::start(|_, _| answer(200, "", "{}")).await;
     server.config.base_url = format!("http://{nobody}/v1/").parse().unwrap();
     let body = Raw::encode(&json!({}));
-    let posted = server.endpoint().post_counted("x", &body, 1000, later()).await;
+    let posted = server.endpoint().post_counted("x", &body, 1000, amply()).await;
     assert_eq!(posted.attempts, 3);
     let failure = posted.answer.unwrap_err();
     assert!(matches!(failure, Failure::Unreachable(_)), "{failure}");

@@ -20,7 +20,6 @@ fn question<'a>(options: &'a [Choice], path: &'a [String]) -> Question<'a> {
         level: Level::Tool,
         path,
         options,
-        may_be_none: true,
         hint: None,
     }
 }
@@ -38,16 +37,15 @@ fn which_tool_is_asked_for() {
     ];
     let path = ["Communication".to_owned()];
     let asked = question(&options, &path);
-    insta::assert_snapshot!(shown(&pick(&asked, MANY, &plain).unwrap()));
+    insta::assert_snapshot!(shown(&pick(&asked, MANY, &plain).unwrap().prompt));
 }
 
 #[test]
 fn which_category_is_asked_for_again() {
     let options = [option("a", "A."), option("b", "B.")];
     let hint = Some("`c` is no category");
-    let asked =
-        Question { level: Level::Category, may_be_none: false, hint, ..question(&options, &[]) };
-    insta::assert_snapshot!(shown(&pick(&asked, 1_200, &plain).unwrap()));
+    let asked = Question { level: Level::Category, hint, ..question(&options, &[]) };
+    insta::assert_snapshot!(shown(&pick(&asked, 2_200, &plain).unwrap().prompt));
 }
 
 #[test]
@@ -85,9 +83,10 @@ fn what_others_have_written_stays_data() {
         given: Some(&schema),
         hint: Some(evil),
     };
-    for (prompt, count) in
-        [(pick(&asked, MANY, &plain).unwrap(), 5), (arguments(&wanted, MANY, &plain).unwrap(), 5)]
-    {
+    for (prompt, count) in [
+        (pick(&asked, MANY, &plain).unwrap().prompt, 5),
+        (arguments(&wanted, MANY, &plain).unwrap(), 5),
+    ] {
         assert!(!prompt.system.contains("Ignore"), "{}", prompt.system);
         let lines: Vec<_> = prompt.user.lines().collect();
         assert_eq!(lines[0], "BEGIN DATA");
@@ -98,9 +97,11 @@ fn what_others_have_written_stays_data() {
         assert_eq!(lines.len(), count + 3);
         assert!(!lines[count + 2].contains("Ignore"), "{}", lines[count + 2]);
     }
-    let Form::Choice(ids) = pick(&asked, MANY, &plain).unwrap().form else { panic!("no choice") };
+    let Form::Choice(ids) = pick(&asked, MANY, &plain).unwrap().prompt.form else {
+        panic!("no choice")
+    };
     assert_eq!(ids, ["1", "2", "none"], "names stand nowhere but in the data");
-    let seen = pick(&asked, MANY, &plain).unwrap().user;
+    let seen = pick(&asked, MANY, &plain).unwrap().prompt.user;
     assert!(!seen.lines().skip(2).any(|line| line.contains(['\u{e0041}', '\u{202e}'])), "{seen}");
 }
 
@@ -111,7 +112,7 @@ fn a_prompt_has_its_bounds_however_much_there_is_to_choose_from() {
         let options: Vec<_> =
             (0..count).map(|n| option(&format!("service.a_tool_{n}"), &about)).collect();
         let asked = Question { task: &about, ..question(&options, &[]) };
-        let prompt = pick(&asked, tokens, &plain)?;
+        let Pick { prompt, .. } = pick(&asked, tokens, &plain)?;
         let Form::Choice(ids) = &prompt.form else { panic!("no choice") };
         Ok((size(&prompt), ids.len() - 1, prompt))
     };
@@ -123,10 +124,37 @@ fn a_prompt_has_its_bounds_however_much_there_is_to_choose_from() {
     let (size, told, prompt) = bytes(5_000, MANY).unwrap();
     assert!(size <= MAX_PICK && size > MAX_PICK - 200 && told > 500, "{size} {told}");
     assert!(prompt.user.contains("There are more, which are not listed."));
-    let (size, told, _) = bytes(20, 1_500).unwrap();
-    assert!(size <= 6_000 && told == 20, "{size}");
-    assert_eq!(bytes(20, 900).map(drop), Err(Unable::Spent("tokens")));
-    assert_eq!(bytes(1, 0).map(drop), Err(Unable::Spent("tokens")));
+    let (size, told, prompt) = bytes(20, 2_500).unwrap();
+    assert!(size <= 6_000 && told == 20 && prompt.max_tokens >= 1_000, "{size}");
+    let (size, told, prompt) = bytes(500, 2_500).unwrap();
+    assert!(size <= 6_000 && told > 20 && told < 80 && prompt.max_tokens >= 1_000, "{told}");
+    for tokens in [0, 999, 1_000, 1_500] {
+        assert_eq!(bytes(1, tokens).map(drop), Err(Unable::Spent("tokens")), "{tokens}");
+    }
+}
+
+#[test]
+fn of_too_many_options_the_best_are_told() {
+    let mut options: Vec<_> = (0..5_000).map(|n| option(&format!("tool_{n}"), "")).collect();
+    for (place, score) in [(4_999, 0.9), (4_000, 0.5), (17, 0.1)] {
+        options[place].score = Some(score);
+    }
+    let asked = Question { task: "x", ..question(&options, &[]) };
+    for tokens in [1_250, 2_000, MANY] {
+        let pick = pick(&asked, tokens, &plain).unwrap();
+        let told = pick.places.len();
+        assert!(size(&pick.prompt) <= room(MAX_PICK, tokens), "{tokens}");
+        assert!((3..5_000).contains(&told) && pick.places.is_sorted(), "{tokens}: {told}");
+        assert!(pick.prompt.user.contains(r#"{"id":"1","name":"tool_0"}"#), "{tokens}");
+        let last = pick.meant(&format!(r#"{{"choice": "{told}"}}"#), &options);
+        assert_eq!(last, Ok(Some(4_999)), "an id is that of what was told");
+        let name = pick.meant(r#"{"choice": "tool_4000"}"#, &options);
+        assert_eq!(name, Ok(Some(4_000)));
+        for untold in [(told + 1).to_string(), "tool_4500".to_owned()] {
+            let text = json!({"choice": untold}).to_string();
+            assert_eq!(pick.meant(&text, &options), Err(nonsense(&text)), "{tokens}");
+        }
+    }
 }
 
 #[test]
@@ -163,7 +191,7 @@ fn what_a_prompt_is_made_of_is_clean_before_it_is_cut() {
     let options = [option("a", &about)];
     let task = format!("{}hunter2hunter2", "x".repeat(MAX_PICK_TASK - 10));
     let asked = Question { task: &task, ..question(&options, &[]) };
-    let prompt = pick(&asked, MANY, &clean).unwrap();
+    let Pick { prompt, .. } = pick(&asked, MANY, &clean).unwrap();
     assert!(!prompt.user.contains("hunter2"), "{}", prompt.user);
 }
 
@@ -171,8 +199,7 @@ fn what_a_prompt_is_made_of_is_clean_before_it_is_cut() {
 fn an_option_is_meant_by_its_id_or_its_name_and_by_nothing_else() {
     let options =
         [option("slack", "S."), option("Mail", "M."), option("x", "1."), option("X", "2.")];
-    let free = question(&options, &[]);
-    let bound = Question { may_be_none: false, ..free };
+    let picked = |text: &str| pick_of(&options).meant(text, &options);
     for (text, expected) in [
         (r#"{"choice": "2"}"#, Some(1)),
         (r#"{"choice": 2}"#, Some(1)),
@@ -183,13 +210,11 @@ fn an_option_is_meant_by_its_id_or_its_name_and_by_nothing_else() {
         (r#"{"choice": "X"}"#, Some(3)),
         ("\"2\".", Some(1)),
         ("**slack**", Some(0)),
+        (r#"{"choice": "none"}"#, None),
+        ("None", None),
+        (r#"{"choice": null}"#, None),
     ] {
-        assert_eq!(picked(text, &free), Ok(expected), "{text}");
-        assert_eq!(picked(text, &bound), Ok(expected), "{text}");
-    }
-    for text in [r#"{"choice": "none"}"#, "None", r#"{"choice": null}"#] {
-        assert_eq!(picked(text, &free), Ok(None), "{text}");
-        assert_eq!(picked(text, &bound), Err(nonsense(text)), "{text}");
+        assert_eq!(picked(text), Ok(expected), "{text}");
     }
     for text in [
         r#"{"choice": "5"}"#,
@@ -201,48 +226,42 @@ fn an_option_is_meant_by_its_id_or_its_name_and_by_nothing_else() {
         r#"{"choice": "slack; rm -rf /"}"#,
         r#"{"id": "1"}"#,
         "{}",
+        r#"{"because": {"choice": "1"}, "#,
         "I would take slack",
         "<html>1</html>",
         "",
     ] {
-        assert_eq!(picked(text, &free), Err(nonsense(text)), "{text}");
+        assert_eq!(picked(text), Err(nonsense(text)), "{text}");
     }
     let same = [option("a", ""), option("a", "")];
-    assert!(picked(r#"{"choice": "a"}"#, &question(&same, &[])).is_err());
-    let Err(Unable::Nonsense(quoted)) = picked(&"no\n".repeat(1_000), &free) else { panic!() };
+    assert!(pick_of(&same).meant(r#"{"choice": "a"}"#, &same).is_err());
+    let Err(Unable::Nonsense(quoted)) = picked(&"no\n".repeat(1_000)) else { panic!() };
     assert!(quoted.starts_with("no no no") && quoted.chars().count() <= MAX_QUOTED, "{quoted}");
 }
 
+fn pick_of(options: &[Choice]) -> Pick {
+    pick(&question(options, &[]), MANY, &plain).unwrap()
+}
+
 #[test]
-fn what_the_agent_gave_wins_and_what_is_not_known_is_left_out() {
-    let schema = json!({
-        "properties": {
-            "a": {"type": "number"}, "b": {"type": "string"}, "c": {"type": ["string", "null"]},
-        },
-    });
+fn arguments_are_the_members_of_an_object() {
+    let schema = json!({"properties": {"a": {"type": "number"}, "b": {"type": "string"}}});
     let schema = Raw::encode(&schema);
-    let given = Raw::encode(&json!({"a": 1}));
-    let wanted = Wanted {
-        task: "",
-        tool: "t",
-        description: "",
-        schema: &schema,
-        given: Some(&given),
-        hint: None,
-    };
+    let wanted =
+        Wanted { task: "", tool: "t", description: "", schema: &schema, given: None, hint: None };
     let of = |text: &str| found(text, &wanted).map(|found| found.as_str().into_owned());
     let all = |text: &str| Ok(text.to_owned());
-    assert_eq!(of(r#"{"a": 2, "b": "x"}"#), all(r#"{"a":1,"b":"x"}"#));
-    assert_eq!(of("Here:\n```\n{\"n\": 1.50}\n```"), all(r#"{"a":1,"n":1.50}"#));
-    assert_eq!(of(r#"{"b": null, "c": null}"#), all(r#"{"a":1,"c":null}"#));
-    assert_eq!(of(r#"{"arguments": {"b": "x"}}"#), all(r#"{"a":1,"b":"x"}"#));
-    assert_eq!(of(r#"{"b": 1, "b": 2}"#), all(r#"{"a":1,"b":1}"#));
-    assert_eq!(of("{}"), all(r#"{"a":1}"#));
-    for text in ["[]", "none", "{\"a\": ", ""] {
+    assert_eq!(of(r#"{"a": 2, "b": null}"#), all(r#"{"a":2,"b":null}"#));
+    assert_eq!(of("Here:\n```\n{\"n\": 1.50}\n```"), all(r#"{"n":1.50}"#));
+    assert_eq!(of(r#"{"arguments": {"b": "x"}}"#), all(r#"{"b":"x"}"#));
+    assert_eq!(of(r#"{"b": 1, "b": 2}"#), all(r#"{"b":1}"#));
+    assert_eq!(of("{}"), all("{}"));
+    for text in ["[]", "none", "{\"a\": ", "", r#"{"a": {"b": "x"}, "c": "#] {
         assert_eq!(of(text), Err(nonsense(text)), "{text}");
     }
-    let bare = Wanted { given: None, ..wanted };
-    assert_eq!(found("{}", &bare).unwrap().as_str(), "{}");
+    let schema = Raw::encode(&json!({"properties": {"arguments": {"type": "object"}}}));
+    let own = found(r#"{"arguments": {"b": "x"}}"#, &Wanted { schema: &schema, ..wanted });
+    assert_eq!(own.unwrap().as_str(), r#"{"arguments":{"b": "x"}}"#);
 }
 
 proptest! {
@@ -252,7 +271,7 @@ proptest! {
         names in prop::collection::vec("[a-c0-9]{0,3}", 1..5),
     ) {
         let options: Vec<_> = names.iter().map(|name| option(name, "")).collect();
-        match picked(&text, &question(&options, &[])) {
+        match pick_of(&options).meant(&text, &options) {
             Ok(place) => prop_assert!(place.is_none_or(|place| place < options.len())),
             Err(why) => prop_assert!(matches!(why, Unable::Nonsense(_))),
         }

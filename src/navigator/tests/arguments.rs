@@ -32,6 +32,25 @@ async fn what_the_agent_has_given_in_full_is_asked_of_nobody() {
 }
 
 #[tokio::test]
+async fn an_empty_object_says_no_more_than_none() {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "number"}}});
+    let optional = tool("a", "b", "c", &schema);
+    for given in [None, Some(json!({}))] {
+        let chooser = Script::new([said(json!({"n": 7}))]);
+        assert_eq!(
+            fill(&optional, given, &chooser).await.expect("arguments"),
+            Some(json!({"n": 7}))
+        );
+    }
+    let given = json!({"n": 8});
+    let found = fill(&optional, Some(given.clone()), &Script::new([])).await;
+    assert_eq!(found.expect("arguments"), Some(given));
+    let nothing = tool("a", "b", "c", &json!({"type": "object"}));
+    let found = fill(&nothing, Some(json!({})), &Script::new([])).await;
+    assert_eq!(found.expect("arguments"), Some(json!({})));
+}
+
+#[tokio::test]
 async fn what_the_agent_has_given_stands_whatever_a_chooser_says() {
     let chooser = Script::new([said(json!({"channel": "#other", "text": "hello"}))]);
     let found = fill(&slack(), Some(json!({"channel": "#general"})), &chooser).await;
@@ -78,6 +97,11 @@ async fn what_a_model_does_not_know_and_calls_null_is_left_out() {
     let chooser = Script::new([said(json!({"channel": "#a", "text": "b", "thread": null}))]);
     let found = fill(&slack(), None, &chooser).await.expect("arguments");
     assert_eq!(found, Some(json!({"channel": "#a", "text": "b"})));
+    // What the tool takes may be meant.
+    let schema = json!({"type": "object", "properties": {"to": {"type": ["string", "null"]}}});
+    let chooser = Script::new([said(json!({"to": null}))]);
+    let found = fill(&tool("a", "b", "assign", &schema), None, &chooser).await;
+    assert_eq!(found.expect("arguments"), Some(json!({"to": null})));
 }
 
 #[tokio::test]

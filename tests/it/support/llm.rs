@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -49,10 +50,27 @@ impl LlmAnswer {
 
 type Script = dyn Fn(&AskedLlm) -> LlmAnswer + Send + Sync;
 
+/// How long a test waits for what is to happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// A scripted endpoint on a port of its own, for as long as the test runs.
 pub(crate) struct Llm {
     base_url: String,
-    asked: Arc<Mutex<Vec<AskedLlm>>>,
+    log: Arc<Log>,
+}
+
+/// What has happened, for those who wait for it.
+#[derive(Default)]
+struct Log {
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Seen {
+    asked: Vec<AskedLlm>,
+    /// How many have gone that were answered nothing.
+    hung_up: usize,
 }
 
 impl Llm {
@@ -60,8 +78,8 @@ impl Llm {
     pub(crate) fn start(script: impl Fn(&AskedLlm) -> LlmAnswer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (script, kept): (Arc<Script>, _) = (Arc::new(script), Arc::clone(&asked));
+        let log = Arc::new(Log::default());
+        let (script, kept): (Arc<Script>, _) = (Arc::new(script), Arc::clone(&log));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (script, kept) = (Arc::clone(&script), Arc::clone(&kept));
@@ -69,7 +87,7 @@ impl Llm {
                 thread::spawn(move || drop(serve(stream, &*script, &kept)));
             }
         });
-        Self { base_url, asked }
+        Self { base_url, log }
     }
 
     /// What a configuration calls it.
@@ -79,11 +97,40 @@ impl Llm {
 
     /// What it was asked so far.
     pub(crate) fn asked(&self) -> Vec<AskedLlm> {
-        self.asked.lock().expect("no panic").clone()
+        self.log.seen.lock().expect("no panic").asked.clone()
+    }
+
+    /// Waits until it has been asked so often.
+    pub(crate) fn wait_asked(&self, count: usize) {
+        self.wait("it is asked", |seen| seen.asked.len() >= count);
+    }
+
+    /// How many have gone that were answered nothing.
+    pub(crate) fn hung_up(&self) -> usize {
+        self.log.seen.lock().expect("no panic").hung_up
+    }
+
+    /// Waits until so many have.
+    pub(crate) fn wait_hung_up(&self, count: usize) {
+        self.wait("nobody waits any more", |seen| seen.hung_up >= count);
+    }
+
+    #[track_caller]
+    fn wait(&self, what: &str, is_so: impl Fn(&Seen) -> bool) {
+        let seen = self.log.seen.lock().expect("no panic");
+        let waiting = self.log.changed.wait_timeout_while(seen, PATIENCE, |seen| !is_so(seen));
+        assert!(!waiting.expect("no panic").1.timed_out(), "never came: {what}");
     }
 }
 
-fn serve(stream: TcpStream, script: &Script, kept: &Mutex<Vec<AskedLlm>>) -> std::io::Result<()> {
+impl Log {
+    fn note(&self, change: impl FnOnce(&mut Seen)) {
+        change(&mut self.seen.lock().expect("no panic"));
+        self.changed.notify_all();
+    }
+}
+
+fn serve(stream: TcpStream, script: &Script, log: &Log) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
     loop {
@@ -107,8 +154,14 @@ fn serve(stream: TcpStream, script: &Script, kept: &Mutex<Vec<AskedLlm>>) -> std
         reader.read_exact(&mut body)?;
         let body = serde_json::from_slice(&body).unwrap_or_default();
         let asked = AskedLlm { path, authorization, body };
-        kept.lock().expect("no panic").push(asked.clone());
-        answer(&mut stream, script(&asked))?;
+        log.note(|seen| seen.asked.push(asked.clone()));
+        let said = script(&asked);
+        let is_nothing = matches!(said, LlmAnswer::Nothing);
+        let done = answer(&mut stream, said);
+        if is_nothing {
+            log.note(|seen| seen.hung_up += 1);
+        }
+        done?;
     }
 }
 
