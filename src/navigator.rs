@@ -5,7 +5,7 @@
 //! and who chooses is a [`Chooser`]: a language [`model`], behind an endpoint or the agent's own, or
 //! the ranker. What a chooser says is taken for nothing but one of the options it was given
 //! ([`asking`]). [`walk`] finds the tool, [`filling`] its arguments, and [`executing`] has it called
-//! in the one way in which all tools are called. Nothing is kept between two tasks.
+//! in the one way in which all tools are called. Nothing is kept of a task when it is done.
 
 mod answer;
 mod asking;
@@ -99,14 +99,12 @@ pub async fn navigate(
     heard: &Hear<'_>,
 ) -> Done {
     gateway.recalled().await;
-    // What is started to see what it has is no progress of the tool that is called in the end.
-    let quiet = Origin { wants_progress: false, ..origin };
     match &gateway.config().navigator.catalog {
         Some(catalog) => {
-            let tree = Folder::new(gateway, catalog, quiet, heard);
+            let tree = Folder::new(gateway, catalog, origin.agent, heard);
             on(&tree, gateway, origin, task, heard).await
         }
-        None => on(&Toolboxes::new(gateway, quiet, heard), gateway, origin, task, heard).await,
+        None => on(&Toolboxes::new(gateway, origin, heard), gateway, origin, task, heard).await,
     }
 }
 
@@ -135,7 +133,6 @@ async fn on<T: Tree>(
         if task.is_rehearsal {
             return Done { tool: Some(tool.used()), came: Came::Rehearsed(arguments) };
         }
-        heard(&Step::Execution { tool: &tool.word(), id: &tool.id, arguments: arguments.as_ref() });
         let began = Instant::now();
         let called = executing::call(gateway, origin, &tool, arguments.as_ref(), &budget, heard);
         let called = Box::pin(called).await;

@@ -1,5 +1,5 @@
 //! The last step: the tool is called as every tool is called. Only a server that could not be
-//! started is tried again, for nothing was sent to it.
+//! started is tried again, for nothing was sent to it; the call is made again when it runs.
 
 use std::sync::Arc;
 
@@ -8,10 +8,37 @@ use tokio::time::Instant;
 
 use crate::backend::{self, Outcome};
 use crate::catalog::ToolDefinition;
-use crate::gateway::{CallError, Gateway, Origin};
-use crate::navigator::tree::{TRIES, Tool};
+use crate::gateway::{CallError, FailedServer, Gateway, Origin, Presence};
+use crate::name::Place;
+use crate::navigator::tree::Tool;
 use crate::navigator::{Budget, Came, Failure, Hear, Kind, Step};
 use crate::raw::Raw;
+
+/// How often a server is tried that cannot be started.
+pub(crate) const TRIES: u32 = 3;
+
+/// Starts a server, again where it fails, until it has been tried so often or the time is up. The
+/// pauses are those of the server's actor.
+pub(crate) async fn start(
+    gateway: &Gateway,
+    at: &Place,
+    agent: &Presence,
+    tries: u32,
+    until: Instant,
+    heard: &Hear<'_>,
+) -> Result<(), FailedServer> {
+    let mut tried = 1;
+    loop {
+        let Err(failed) = gateway.start(&at.toolbox, &at.server, agent).await else {
+            return Ok(());
+        };
+        if tried >= tries || Instant::now() >= until {
+            return Err(failed);
+        }
+        tried += 1;
+        heard(&Step::Again { server: at.server.as_str(), why: &failed.reason });
+    }
+}
 
 /// Calls a tool.
 pub(crate) async fn call(
@@ -27,19 +54,23 @@ pub(crate) async fn call(
     let origin = Origin { is_modern: false, ..origin };
     // It goes on with what was left for choosing when it began.
     let until = budget.until();
-    let mut tried = 1;
-    loop {
-        let called = Box::pin(gateway.call(&tool.id, arguments, &[], origin)).await;
-        let Err(CallError::Server { server, error: backend::Error::StartFailed(failure) }) =
-            &called
-        else {
-            return called;
-        };
-        if tried == TRIES || Instant::now() >= until {
-            return called;
-        }
-        tried += 1;
-        heard(&Step::Again { server: server.as_str(), why: &failure.reason });
+    let called = || {
+        heard(&Step::Execution { tool: &tool.word(), id: &tool.id, arguments });
+        Box::pin(gateway.call(&tool.id, arguments, &[], origin))
+    };
+    let first = called().await;
+    let Err(CallError::Server { server, error: backend::Error::StartFailed(failure) }) = &first
+    else {
+        return first;
+    };
+    if Instant::now() >= until {
+        return first;
+    }
+    heard(&Step::Again { server: server.as_str(), why: &failure.reason });
+    // Not by calling, which may ask the user each time.
+    match start(gateway, &tool.id.place(), origin.agent, TRIES - 1, until, heard).await {
+        Ok(()) => called().await,
+        Err(_) => first,
     }
 }
 

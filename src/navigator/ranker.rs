@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use serde_json::json;
+use tokio::task::spawn_blocking;
 
 use crate::catalog::rank::{Entry, Index, Method};
 use crate::catalog::{Definition, ToolDefinition};
@@ -13,8 +14,8 @@ use crate::raw::{self, Raw};
 /// right: `tests/eval/README.md` has what that keeps out, and what it loses.
 const SURE: f32 = 0.3;
 
-/// Chooses the option whose words are nearest to the task's, and none if no one is near. Of
-/// arguments it knows what the agent has given.
+/// Chooses the option whose words are nearest to the task's, as [`rank`] has found, and none if no
+/// one is near. Of arguments it knows what the agent has given.
 #[derive(Debug)]
 pub(crate) struct Ranker;
 
@@ -24,14 +25,9 @@ impl Chooser for Ranker {
     }
 
     fn choose<'a>(&'a self, question: Question<'a>) -> Choosing<'a, Option<usize>> {
-        let scored = best(question.options);
         let is_of_all = question.level == Level::Tool && question.path.is_empty();
-        let chosen = match scored {
-            Some((_, score)) if is_of_all && score < SURE => None,
-            Some((place, _)) => Some(place),
-            None => nearest(question.task, question.options),
-        };
-        Box::pin(std::future::ready(Ok(chosen)))
+        let best = best(question.options).filter(|(_, score)| !is_of_all || *score >= SURE);
+        Box::pin(std::future::ready(Ok(best.map(|(place, _)| place))))
     }
 
     fn is_helped_by_others(&self) -> bool {
@@ -45,7 +41,7 @@ impl Chooser for Ranker {
     }
 }
 
-/// The best of options of which some have been found already, if any has, and its score.
+/// The best of those options that are near, and its score.
 fn best(options: &[Choice]) -> Option<(usize, f32)> {
     let scores = options.iter().enumerate();
     let scores = scores.filter_map(|(place, option)| Some((place, option.score?)));
@@ -57,16 +53,18 @@ fn best(options: &[Choice]) -> Option<(usize, f32)> {
     scores.max_by(order)
 }
 
-/// Says of options how near they are to a task; nothing of those that are not.
-pub(crate) fn rank(task: &str, options: &mut [Choice]) {
-    for (place, score) in scores(task, options) {
-        options[place].score = Some(score);
-    }
-}
-
-/// The option that is nearest to a task, if one is.
-fn nearest(task: &str, options: &[Choice]) -> Option<usize> {
-    scores(task, options).first().map(|(place, _)| *place)
+/// Says of options how near they are to a task; nothing of those that are not. An index of them is
+/// made for that, on a thread of its own.
+pub(crate) async fn rank(task: &str, options: Vec<Choice>) -> Vec<Choice> {
+    let (task, mut ranked) = (task.to_owned(), options.clone());
+    let ranking = spawn_blocking(move || {
+        for (place, score) in scores(&task, &ranked) {
+            ranked[place].score = Some(score);
+        }
+        ranked
+    });
+    // Where it is lost, the runtime ends or it panicked; nothing is known of them then.
+    ranking.await.unwrap_or(options)
 }
 
 /// The options that are near to a task, the nearest first.
@@ -94,6 +92,7 @@ mod tests {
     }
 
     async fn chosen(task: &str, options: &[Choice]) -> Option<usize> {
+        let options = &rank(task, options.to_vec()).await;
         let question = Question { task, level: Level::Category, path: &[], options, hint: None };
         Ranker.choose(question).await.expect("it always knows")
     }
@@ -124,12 +123,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_been_ranked_is_not_ranked_again() {
+    async fn of_equals_the_first_is_chosen_and_what_is_not_near_has_no_score() {
         let options =
             [option("a", "", Some(0.5)), option("b", "", Some(0.7)), option("c", "", Some(0.7))];
-        assert_eq!(chosen("a", &options).await, Some(1));
-        let mut options = [option("walk the dog", "", None), option("feed the cat", "", None)];
-        rank("the cat", &mut options);
+        let question = Question {
+            task: "a",
+            level: Level::Category,
+            path: &[],
+            options: &options,
+            hint: None,
+        };
+        assert_eq!(Ranker.choose(question).await, Ok(Some(1)));
+        let options = vec![option("walk the dog", "", None), option("feed the cat", "", None)];
+        let options = rank("the cat", options).await;
         assert!(options[0].score.is_none() && options[1].score.is_some(), "{options:?}");
     }
 

@@ -7,9 +7,10 @@ mod toolboxes;
 use std::sync::Arc;
 
 use crate::catalog::{ToolDefinition, shorten};
-use crate::gateway::{Gateway, Origin};
+use crate::gateway::{Gateway, Presence};
 use crate::name::{Place, ToolId};
-use crate::navigator::{Budget, Choice, Failure, Hear, Step, Used};
+use crate::navigator::executing::{TRIES, start};
+use crate::navigator::{Budget, Choice, Failure, Hear, Used};
 use crate::raw::Raw;
 
 pub(crate) use crate::navigator::tree::folder::Folder;
@@ -19,8 +20,6 @@ pub(crate) use crate::navigator::tree::toolboxes::Toolboxes;
 const MAX_ABOUT: usize = 300;
 /// The most characters of the names that are said beside it.
 const MAX_NAMES: usize = 160;
-/// How often a server is tried that cannot be started. The pauses are those of the server's actor.
-pub(crate) const TRIES: u32 = 3;
 
 /// Categories, services and tools.
 pub trait Tree: Sync {
@@ -35,7 +34,13 @@ pub trait Tree: Sync {
         budget: &Budget,
     ) -> impl Future<Output = Result<Vec<Tool>, Failure>> + Send;
 
-    /// The tools of all services that fit a task best, the best first, each with its score.
+    /// Makes the tools of all services known, as far as they are not; servers may be started for it.
+    fn survey(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    /// The tools of all services that fit a task best, the best first, each with its score; as far as
+    /// they are known, for nothing is started.
     fn ranked(
         &self,
         task: &str,
@@ -138,23 +143,13 @@ fn choice<'a>(name: &str, about: &str, inside: impl Iterator<Item = &'a str>) ->
 async fn list(
     gateway: &Gateway,
     at: &Place,
-    origin: Origin<'_>,
+    agent: &Presence,
     budget: &Budget,
     heard: &Hear<'_>,
 ) -> Result<(), Failure> {
     if !gateway.unlisted().contains(at) && gateway.failures().iter().all(|(place, _)| place != at) {
         return Ok(());
     }
-    let mut tried = 1;
-    loop {
-        let failed = match gateway.start(&at.toolbox, &at.server, origin.agent).await {
-            Ok(()) => return Ok(()),
-            Err(failed) => failed,
-        };
-        if tried == TRIES || tokio::time::Instant::now() >= budget.until() {
-            return Err(Failure::unavailable(at.server.as_str(), &failed.reason, &failed.hint));
-        }
-        tried += 1;
-        heard(&Step::Again { server: at.server.as_str(), why: &failed.reason });
-    }
+    let started = start(gateway, at, agent, TRIES, budget.until(), heard).await;
+    started.map_err(|why| Failure::unavailable(at.server.as_str(), &why.reason, &why.hint))
 }

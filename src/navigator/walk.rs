@@ -1,8 +1,9 @@
 //! From a task to its tool: by the hierarchy, or among what the ranker finds.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::config::Strategy;
 use crate::navigator::asking::Asker;
@@ -13,8 +14,12 @@ use crate::navigator::{Choice, Failure, Hear, Level, Step, ranker};
 const OFFERED: [usize; 2] = [20, 50];
 /// How many tools are named where none fits well enough to be called.
 const NEAREST: usize = 5;
-/// How many other tools are named when one has failed.
+/// How many other tools are named when one has failed, and how long they may take to be found.
 const OTHERS: usize = 3;
+const SUGGESTING: Duration = Duration::from_secs(1);
+
+/// What makes two tools the same to who chooses: the service, the name, the definition.
+type Identity = (String, String, Vec<u8>);
 
 /// One way through a tree.
 pub(crate) struct Walk<'a, T> {
@@ -31,32 +36,40 @@ impl<'a, T: Tree> Walk<'a, T> {
     /// The tool for the task.
     pub(crate) async fn find(&self, strategy: Strategy) -> Result<Tool, Failure> {
         if strategy == Strategy::Hierarchy {
-            return self.descend().await;
+            return self.descend(&HashSet::new()).await;
         }
-        if let Some(tool) = self.retrieve().await? {
+        let mut rejected = HashSet::new();
+        if let Some(tool) = self.retrieve(&mut rejected).await? {
             return Ok(tool);
         }
-        let last = self.descend().await?;
+        let last = self.descend(&rejected).await?;
         if self.asker.is_helped_by_others() {
             return Ok(last);
         }
         // That it is the last one says nothing of how well it fits; but its server may have been
         // listed only now.
-        let found = self.retrieve().await?;
+        let found = self.retrieve(&mut rejected).await?;
         found.ok_or_else(|| Failure::unsure(&[&last.word()]))
     }
 
-    /// Among the tools that the ranker finds; none if none of them fits.
-    async fn retrieve(&self) -> Result<Option<Tool>, Failure> {
+    /// Among the tools that the ranker finds. If none of them fits, they are `rejected`.
+    async fn retrieve(&self, rejected: &mut HashSet<Identity>) -> Result<Option<Tool>, Failure> {
+        let [_, most] = OFFERED;
+        let ranking = async {
+            self.tree.survey().await;
+            self.tree.ranked(self.asker.task(), most).await
+        };
+        let mut ranked = self.timed(ranking).await?;
+        rejected.extend(ranked.iter().map(|(tool, _)| identity(tool)));
+        let options = distinct(&mut ranked);
         let mut seen = 0;
-        for limit in OFFERED {
-            let mut ranked = self.timed(self.tree.ranked(self.asker.task(), limit)).await?;
-            if ranked.len() <= seen {
+        for offered in OFFERED {
+            let options = &options[..options.len().min(offered)];
+            if options.len() <= seen {
                 break;
             }
-            seen = ranked.len();
-            let options = distinct(&mut ranked);
-            if let Some(place) = self.asker.choose(Level::Tool, &[], &options).await? {
+            seen = options.len();
+            if let Some(place) = self.asker.choose(Level::Tool, &[], options).await? {
                 return Ok(Some(ranked.swap_remove(place).0));
             }
             if !self.asker.is_helped_by_others() {
@@ -67,14 +80,20 @@ impl<'a, T: Tree> Walk<'a, T> {
         Ok(None)
     }
 
-    /// Category, then service, then tool; a level with one option is not asked.
-    async fn descend(&self) -> Result<Tool, Failure> {
+    /// Category, then service, then tool; a level with one option is not asked, so it must not be
+    /// one that was rejected.
+    async fn descend(&self, rejected: &HashSet<Identity>) -> Result<Tool, Failure> {
         let mut path = Vec::new();
         let categories = self.tree.categories();
         let category = self.pick(Level::Category, categories, Category::choice, &mut path).await?;
         let services = category.services;
         let service = self.pick(Level::Service, services, Service::choice, &mut path).await?;
         let tools = self.timed(self.tree.tools(&service, self.asker.budget())).await?;
+        if let [only] = tools.as_slice()
+            && rejected.contains(&identity(only))
+        {
+            return Err(Failure::unsure(&[&only.word()]));
+        }
         self.pick(Level::Tool, tools, |tool| tool.choice(tool.name.clone(), None), &mut path).await
     }
 
@@ -86,14 +105,16 @@ impl<'a, T: Tree> Walk<'a, T> {
         path: &mut Vec<String>,
     ) -> Result<O, Failure> {
         let mut options: Vec<_> = from.iter().map(choice).collect();
-        ranker::rank(self.asker.task(), &mut options);
         let place = match options.as_slice() {
             [] => None,
             [only] => {
                 (self.heard)(&Step::Skipped { level, only: &only.name });
                 Some(0)
             }
-            several => self.asker.choose(level, path, several).await?,
+            _ => {
+                options = ranker::rank(self.asker.task(), options).await;
+                self.asker.choose(level, path, &options).await?
+            }
         };
         let Some(place) = place else {
             let there_are: Vec<_> = options.iter().map(|option| option.name.as_str()).collect();
@@ -116,10 +137,7 @@ impl<'a, T: Tree> Walk<'a, T> {
 /// themselves, as where two toolboxes have one server, the first is kept.
 fn distinct(ranked: &mut Vec<(Tool, f32)>) -> Vec<Choice> {
     let mut same = HashSet::new();
-    ranked.retain(|(tool, _)| {
-        let definition = tool.definition.raw.as_bytes().to_vec();
-        same.insert((tool.service.clone(), tool.name.clone(), definition))
-    });
+    ranked.retain(|(tool, _)| same.insert(identity(tool)));
     let mut names = HashSet::new();
     let mut name = |tool: &Tool| {
         let qualified = [tool.word(), format!("{}.{}", tool.category, tool.word())];
@@ -129,9 +147,14 @@ fn distinct(ranked: &mut Vec<(Tool, f32)>) -> Vec<Choice> {
     ranked.iter().map(|(tool, score)| tool.choice(name(tool), Some(*score))).collect()
 }
 
-/// Other tools that may do for a task.
+fn identity(tool: &Tool) -> Identity {
+    (tool.service.clone(), tool.name.clone(), tool.definition.raw.as_bytes().to_vec())
+}
+
+/// Other tools that may do for a task, as far as they are known.
 pub(crate) async fn others(tree: &impl Tree, task: &str, than: &Tool) -> Vec<String> {
-    let ranked = tree.ranked(task, OTHERS + 1).await.unwrap_or_default();
+    let ranked = timeout(SUGGESTING, tree.ranked(task, OTHERS + 1)).await;
+    let ranked = ranked.ok().and_then(Result::ok).unwrap_or_default();
     let words = ranked.iter().filter(|(tool, _)| tool.id != than.id).map(|(tool, _)| tool.word());
     words.take(OTHERS).collect()
 }

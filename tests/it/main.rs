@@ -52,6 +52,7 @@ mod long_results;
 mod macros;
 mod modular_original;
 mod navigate_llm;
+mod navigate_starts;
 mod one_policy;
 mod overrides;
 mod pairings;

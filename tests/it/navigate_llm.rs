@@ -1,6 +1,9 @@
 //! `navigate` mode with a language model that chooses: the flow of the document, against a scripted
 //! endpoint.
 
+use std::fs;
+use std::time::{Duration, Instant};
+
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -166,16 +169,120 @@ fn a_model_that_cannot_be_had_is_told_of_within_the_budget() {
     for (answer, kinds) in [
         (LlmAnswer::Status(401, Vec::new(), "{}".to_owned()), &["llm_error"][..]),
         (LlmAnswer::Status(200, vec!["Content-Type: text/html".to_owned()], html), &["llm_error"]),
-        (LlmAnswer::Nothing, &["llm_error", "budget_exhausted"]),
+        (LlmAnswer::Nothing, &["budget_exhausted"]),
+        // It may be too long before it has taken too long.
         (LlmAnswer::Endless("{"), &["llm_error", "budget_exhausted"]),
     ] {
         let llm = saying(vec![answer.clone()]);
         let mut config = json!({"strategy": "hierarchy", "budget": {"timeoutMs": 800}});
         config["llm"] = json!({"baseUrl": llm.base_url(), "model": "small"});
         let agent = agent(&bench(&llm).set("navigator", config));
+        let since = Instant::now();
         let failed = agent.call("execute_task", json!({"task": TASK}));
+        // An endpoint is given 20 s where nothing is said.
+        assert!(since.elapsed() < Duration::from_secs(15), "{answer:?}: {:?}", since.elapsed());
         let error: Value = failed.structured()["error"].clone();
         let kind = error["type"].as_str().unwrap_or_default();
         assert!(kinds.contains(&kind), "{answer:?}: {error}");
     }
+}
+
+#[test]
+fn what_the_file_says_of_a_server_is_told() {
+    let llm = saying(vec![choice("web"), choice("none")]);
+    let mut pets = fake(json!({"tools": []}));
+    pets["description"] = json!("Walks of dogs");
+    let agent = agent(&bench(&llm).server("web", "pets", pets));
+    agent.call("execute_task", json!({"task": "walk"}));
+    asked_of(&llm.asked()[1], &["Walks of dogs"]);
+}
+
+#[test]
+fn a_tool_that_the_model_rejects_is_not_called() {
+    let llm = saying(vec![choice("none")]);
+    let bench = Bench::new()
+        .set("toolMode", json!("navigate"))
+        .set("navigator", json!({"llm": {"baseUrl": llm.base_url(), "model": "small"}}));
+    let script = json!({"tools": ["wipe"], "requestFile": bench.path_text("requests")});
+    let agent = agent(&bench.clone().server("disk", "disk", fake(script)));
+    let done = agent.call("execute_task", json!({"task": "wipe the floor"}));
+    assert_eq!(done.structured()["error"]["type"], "no_matching_tool", "{}", done.text());
+    assert_eq!(llm.asked().len(), 1);
+    let requests = fs::read_to_string(bench.path("requests")).expect("requests");
+    assert!(!requests.contains("tools/call"), "{requests}");
+}
+
+fn with_sampling(settings: &Bench) -> Bench {
+    let navigator = json!({"strategy": "hierarchy", "chooser": "sampling"});
+    settings.clone().set("navigator", navigator)
+}
+
+#[test]
+fn the_clients_own_model_chooses_in_both_eras() {
+    let llm = saying(vec![choice("nobody asks it")]);
+    let bench = with_sampling(&bench(&llm));
+    for is_modern in [false, true] {
+        let answer = json!({
+            "role": "assistant",
+            "model": "haiku",
+            "stopReason": "endTurn",
+            "content": {"type": "text", "text": "the second</think>{\"choice\": \"2\"}"},
+        });
+        let agent = bench.agent().answering("sampling/createMessage", answer);
+        let agent = agent.begin(is_modern, json!({"sampling": {}}));
+        let done = agent.call_through("execute_task", json!({"task": TASK}));
+        assert_eq!(done.structured()["tool_used"], "postgres.query", "{}", done.text());
+        let asked = agent.next_request("sampling/createMessage");
+        let words = asked["params"]["messages"][0]["content"]["text"].as_str().expect("a text");
+        assert!(words.contains(TASK) && words.contains("database"), "{words}");
+    }
+    assert!(llm.asked().is_empty());
+}
+
+#[test]
+fn where_the_client_lends_no_model_the_ranker_chooses() {
+    let llm = saying(vec![choice("nobody asks it")]);
+    let bench = with_sampling(&bench(&llm));
+    for is_modern in [false, true] {
+        let agent = bench.agent().begin(is_modern, json!({}));
+        let done = agent.call_through("execute_task", json!({"task": "database: postgres query"}));
+        assert_eq!(done.structured()["tool_used"], "postgres.query", "{}", done.text());
+    }
+}
+
+#[test]
+fn who_is_asked_is_left_alone_when_the_task_is_cancelled() {
+    let llm = saying(vec![LlmAnswer::Nothing]);
+    let agent = agent(&bench(&llm));
+    let task = agent.send_call("execute_task", json!({"task": TASK}));
+    llm.wait_asked(1);
+    assert_eq!(llm.hung_up(), 0);
+    agent.cancel(&task);
+    llm.wait_hung_up(1);
+    agent.tools();
+    assert!(agent.answered(&task).is_none(), "what is cancelled is not answered");
+}
+
+#[test]
+fn a_call_ends_at_its_server_when_the_task_is_cancelled() {
+    let llm = saying(vec![choice("1")]);
+    let bench = Bench::new()
+        .set("toolMode", json!("navigate"))
+        .set("navigator", json!({"llm": {"baseUrl": llm.base_url(), "model": "small"}}))
+        .server(
+            "box",
+            "one",
+            fake(json!({
+                "tools": ["sleep", "count"],
+                "behavior": {"sleep": {"sleep": {"ms": 600_000, "progressEveryMs": 10}}},
+            })),
+        );
+    let agent = agent(&bench);
+    let task = agent.send_call("execute_task", json!({"task": "sleep well"}));
+    // Three steps, and what the tool says itself.
+    agent.wait_progress(&task, 5);
+    agent.cancel(&task);
+    let counts = || agent.use_tool(["box", "one", "count"], json!({})).structured();
+    while counts()["cancelled"].as_array().is_none_or(Vec::is_empty) {}
+    assert_eq!(counts()["calls"]["sleep"], 1);
 }

@@ -83,10 +83,12 @@ async fn that_no_one_fits_may_be_said_on_every_level() {
     assert_eq!(found.expect_err("no tool").kind, Kind::NoMatchingTool);
 }
 
+/// So many tools of one service that the ranker finds, beside another service.
 fn ranking(count: usize) -> Garden {
-    let object = json!({"type": "object"});
-    let ranked = (0..count).map(|n| tool("found", "srv", &format!("t{n}"), &object));
-    Garden { ranked: ranked.collect(), ..Garden::of(&["a/b/c"]) }
+    let paths: Vec<_> = (0..count).map(|n| format!("found/srv/t{n}")).collect();
+    let paths: Vec<_> = paths.iter().map(String::as_str).chain(["a/b/c"]).collect();
+    let garden = Garden::of(&paths);
+    Garden { ranked: garden.tools[..count].to_vec(), ..garden }
 }
 
 #[tokio::test]
@@ -103,17 +105,43 @@ async fn what_the_ranker_finds_is_offered_then_more_of_it_then_the_hierarchy() {
     assert_eq!(found.expect("a tool"), "srv.t49");
     assert_eq!(options(&chooser.asked()[1]), 50);
 
-    let (found, steps) =
-        walk(&garden, &Script::new([Says::None, Says::None]), Strategy::Retrieve).await;
-    assert_eq!(found.expect("the only tool"), "b.c");
-    assert_eq!(steps[..2], ["tool: none fits (by llm)", "tool: none fits (by llm)"]);
-
     // There is no more to offer of few.
-    let (found, steps) = walk(&ranking(7), &Script::new([Says::None]), Strategy::Retrieve).await;
-    assert_eq!(found.expect("the only tool"), "b.c");
-    assert_eq!(steps.len(), 4);
-    let (found, _) = walk(&ranking(0), &Script::new([]), Strategy::Retrieve).await;
-    assert_eq!(found.expect("the only tool"), "b.c");
+    for (count, none) in [(60, 2), (7, 1), (0, 0)] {
+        let says = (0..none).map(|_| Says::None);
+        let says = says.chain((count > 0).then_some(Says::Name("a")));
+        let (found, steps) = walk(&ranking(count), &Script::new(says), Strategy::Retrieve).await;
+        assert_eq!(found.expect("a tool"), "b.c", "it was not among them");
+        assert!(steps[..none].iter().all(|step| step == "tool: none fits (by llm)"), "{steps:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_was_rejected_is_not_called_for_being_the_only_one() {
+    let garden = |paths: &[&str]| {
+        let garden = Garden::of(paths);
+        Garden { ranked: garden.tools.clone(), ..garden }
+    };
+    let one = garden(&["a/b/c"]);
+    let (found, steps) = walk(&one, &Script::new([Says::None]), Strategy::Retrieve).await;
+    let failure = found.expect_err("no tool");
+    assert_eq!(failure.kind, Kind::NoMatchingTool);
+    assert!(failure.suggestion.ends_with(": b.c"), "{failure:?}");
+    assert!(!steps.iter().any(|step| step.starts_with("tool: c")), "{steps:?}");
+
+    let several = garden(&["a/b/c", "d/e/f", "d/e/g"]);
+    let chooser = Script::new([Says::None, Says::Name("a")]);
+    let (found, _) = walk(&several, &chooser, Strategy::Retrieve).await;
+    assert_eq!(found.expect_err("no tool").kind, Kind::NoMatchingTool);
+    // Whoever is asked may think better of it.
+    let chooser = Script::new([Says::None, Says::Name("d"), Says::Name("g")]);
+    let (found, _) = walk(&several, &chooser, Strategy::Retrieve).await;
+    assert_eq!(found.expect("a tool"), "e.g");
+    // The same tool may stand in another toolbox.
+    let mut twice = garden(&["a/b/c", "z/b/c"]);
+    twice.ranked.truncate(1);
+    let chooser = Script::new([Says::None, Says::Name("z")]);
+    let (found, _) = walk(&twice, &chooser, Strategy::Retrieve).await;
+    assert_eq!(found.expect_err("no tool").kind, Kind::NoMatchingTool);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use tokio::task::spawn_blocking;
 
 use crate::catalog::rank::{Entry, Index, Method};
 use crate::config::{Catalog, CatalogCategory, CatalogService};
-use crate::gateway::{Filed, Gateway, Origin, Standing};
+use crate::gateway::{Filed, Gateway, Presence, Standing};
 use crate::name::ToolId;
 use crate::navigator::tree::{Category, Service, Tool, Tree, list};
 use crate::navigator::{Budget, Failure, Hear, Kind};
@@ -13,7 +13,7 @@ use crate::navigator::{Budget, Failure, Hear, Kind};
 pub(crate) struct Folder<'a> {
     gateway: &'a Gateway,
     catalog: &'a Catalog,
-    origin: Origin<'a>,
+    agent: &'a Presence,
     heard: &'a Hear<'a>,
 }
 
@@ -21,10 +21,10 @@ impl<'a> Folder<'a> {
     pub(crate) fn new(
         gateway: &'a Gateway,
         catalog: &'a Catalog,
-        origin: Origin<'a>,
+        agent: &'a Presence,
         heard: &'a Hear<'a>,
     ) -> Self {
-        Self { gateway, catalog, origin, heard }
+        Self { gateway, catalog, agent, heard }
     }
 
     fn standing(&self, service: &CatalogService, tool: &str) -> Standing {
@@ -118,7 +118,7 @@ impl Tree for Folder<'_> {
         });
         let Some((category, found)) = found else { return Ok(Vec::new()) };
         if found.tools.iter().any(|tool| self.standing(found, tool) == Standing::Unclear) {
-            list(self.gateway, &found.at, self.origin, budget, self.heard).await?;
+            list(self.gateway, &found.at, self.agent, budget, self.heard).await?;
         }
         match self.read(std::iter::once((category, found))).await {
             (tools, Some(why)) if tools.is_empty() => Err(unreadable(&why)),

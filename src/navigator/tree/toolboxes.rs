@@ -19,6 +19,8 @@ pub(crate) struct Toolboxes<'a> {
 
 impl<'a> Toolboxes<'a> {
     pub(crate) fn new(gateway: &'a Gateway, origin: Origin<'a>, heard: &'a Hear<'a>) -> Self {
+        // What is started to see what it has is no progress of the tool that is called in the end.
+        let origin = Origin { wants_progress: false, ..origin };
         Self { gateway, origin, heard }
     }
 
@@ -38,10 +40,11 @@ impl<'a> Toolboxes<'a> {
             return None;
         }
         let said = view.instructions.iter().find(|(name, _)| *name == server.name);
+        let said = || said.map(|(_, text)| first_sentence(text)).unwrap_or_default();
         Some(Service {
             category: toolbox.name.to_string(),
             name: server.name.to_string(),
-            about: said.map(|(_, text)| first_sentence(text)).unwrap_or_default(),
+            about: server.description.clone().unwrap_or_else(said),
             at,
             tools,
         })
@@ -73,18 +76,21 @@ impl Tree for Toolboxes<'_> {
 
     async fn tools(&self, service: &Service, budget: &Budget) -> Result<Vec<Tool>, Failure> {
         if service.tools.is_empty() {
-            list(self.gateway, &service.at, self.origin, budget, self.heard).await?;
+            list(self.gateway, &service.at, self.origin.agent, budget, self.heard).await?;
         }
         let view = self.gateway.snapshot().view(&service.at.toolbox);
         let tools = view.tools.iter().filter(|tool| tool.id.server == service.at.server);
         Ok(tools.map(tool).collect())
     }
 
-    async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, f32)>, Failure> {
+    async fn survey(&self) {
         self.gateway.ensure_listed(self.origin).await;
+    }
+
+    async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, f32)>, Failure> {
         let sought = Sought { query: task, toolbox: None, server: None, limit };
-        let found = self.gateway.search(sought, self.origin).await;
-        Ok(found.iter().map(|found| (tool(found.tool()), found.score)).collect())
+        let found = self.gateway.find_tools(&[sought], self.origin).await;
+        Ok(found.iter().flatten().map(|found| (tool(found.tool()), found.score)).collect())
     }
 }
 

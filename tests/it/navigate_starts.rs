@@ -1,0 +1,91 @@
+//! What `execute_task` starts for a task, and what a server costs that has to be started again.
+
+use std::fs;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Bench, fake};
+
+fn bench(strategy: &str) -> Bench {
+    let navigator = json!({ "strategy": strategy });
+    Bench::new().set("toolMode", json!("navigate")).set("navigator", navigator)
+}
+
+fn execute(agent: &Agent, task: &str) -> Value {
+    agent.call_through("execute_task", json!({ "task": task })).structured()
+}
+
+#[test]
+fn a_tool_that_fails_starts_no_server_for_a_suggestion() {
+    let bench = bench("hierarchy");
+    let chat = json!({
+        "tools": ["archive", "rename"],
+        "behavior": {"archive": {"tool_error": {"text": "there is no such channel"}}},
+    });
+    let other = json!({"tools": ["archive"], "pidFile": bench.path_text("started")});
+    let bench = bench
+        .toolbox("chat", "Channels and their messages")
+        .server("chat", "slack", fake(chat))
+        .toolbox("files", "Files of this project")
+        .server("files", "disk", fake(other));
+    let agent = bench.agent().begin(false, json!({}));
+    let failed = execute(&agent, "archive one of the channels of the chat");
+    assert_eq!(failed["tool_used"], "slack.archive", "{failed}");
+    assert_eq!(failed["error"]["type"], "tool_execution_error");
+    assert!(!bench.path("started").exists(), "{failed}");
+}
+
+#[test]
+fn a_server_is_chosen_by_what_the_file_says_of_it() {
+    let described = |description: &str| {
+        let mut server = fake(json!({"tools": ["run"]}));
+        server["description"] = description.into();
+        server
+    };
+    let bench = bench("hierarchy").server("pets", "one", described("Walks of dogs")).server(
+        "pets",
+        "two",
+        described("Meals of cats"),
+    );
+    for (task, server) in [("walk the dogs", "one"), ("cook for cats", "two")] {
+        let run = bench.run(["run", "--dry-run", task]);
+        assert!(run.stdout.contains(&format!("pets/{server}/run")), "{run}");
+    }
+}
+
+#[test]
+fn who_confirms_a_call_is_not_asked_for_each_start_of_its_server() {
+    let bench = bench("retrieve");
+    let counter = "counter";
+    // So many starts fail as there are lines to come.
+    bench.write(counter, "started\nstarted\n");
+    let wipe = json!({
+        "name": "wipe",
+        "description": "Wipes the disk.",
+        "inputSchema": {"type": "object"},
+    });
+    let script = json!({
+        "tools": ["crash", wipe],
+        "behavior": {"crash": {"crash": {}}, "wipe": "echo"},
+        "failTimes": {"n": 2, "counterFile": bench.path_text(counter)},
+        "requestFile": bench.path_text("requests"),
+    });
+    let bench =
+        bench.server("disk", "disk", fake(script)).set("dangerousTools", json!(["disk:wipe"]));
+    let agent = bench
+        .agent()
+        .answering("elicitation/create", json!({"action": "accept", "content": {}}))
+        .begin(false, json!({"elicitation": {}}));
+    assert!(agent.use_tool(["disk", "disk", "crash"], json!({})).is_tool_error());
+    bench.write(counter, "");
+    let done = execute(&agent, "wipe the disk");
+    assert_eq!(done["success"], true, "{done}");
+    let starts = fs::read_to_string(bench.path(counter)).expect("starts").lines().count();
+    let transcript = agent.transcript();
+    let asked = transcript.iter().filter(|line| line.contains("elicitation/create")).count();
+    assert_eq!((starts, asked), (3, 2), "once for each call");
+    let requests = fs::read_to_string(bench.path("requests")).expect("requests");
+    let calls = requests.lines().filter(|method| *method == "tools/call").count();
+    assert_eq!(calls, 2, "the crash, and what was confirmed");
+}
