@@ -1,6 +1,6 @@
 //! `navigate`: one tool takes a task in words, finds the tool for it and calls it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::exposure::budget::{first_that_fits, names_that_fit};
 use crate::exposure::guidance::{FIRST_GLANCE, MAX_DESCRIPTION, MAX_INSTRUCTIONS, STEPS, fold};
 use crate::exposure::{Exposure, Reply, Request, meta};
-use crate::gateway::{Event, Gateway};
+use crate::gateway::{Event, Gateway, Origin, heartbeat};
 use crate::navigator::{self, Came, Done, Failure, Step, Task};
 use crate::raw::Raw;
 
@@ -188,19 +188,10 @@ impl Exposure {
         let task =
             Task { words: &wanted.task, arguments: wanted.arguments.as_ref(), is_rehearsal: false };
         let origin = request.origin;
-        let told = AtomicU32::new(0);
-        let heard = |step: &Step<'_>| {
-            let Some(events) = origin.progress() else { return };
-            // The call's own progress is yet to come under the same token, and may only rise.
-            let number = told.fetch_add(1, Ordering::Relaxed) + 1;
-            let params = json!({
-                "progress": f64::from(number) * f64::EPSILON / 1024.0,
-                "message": step.text(),
-            });
-            // An agent that is slow to take them misses a step.
-            drop(events.offer(Event::Progress(Raw::encode(&params))));
-        };
-        let done = Box::pin(navigator::navigate(&self.gateway, origin, task, &heard)).await;
+        let way = Way::new(origin);
+        let heard = |step: &Step<'_>| way.took(step);
+        let navigating = navigator::navigate(&self.gateway, origin, task, &heard);
+        let done = Box::pin(way.accompany(navigating)).await;
         let Done { tool, came } = done;
         let came = match (&tool, came) {
             (Some(used), Came::Result(result)) => {
@@ -218,12 +209,69 @@ impl Exposure {
     }
 }
 
+/// What an agent is told of the way of a task: each step, and that it goes on where none is taken,
+/// for it may give up what it hears nothing of.
+struct Way<'a> {
+    origin: Origin<'a>,
+    told: AtomicU32,
+    /// Whether the tool is called, of which the call tells.
+    is_calling: AtomicBool,
+}
+
+impl<'a> Way<'a> {
+    fn new(origin: Origin<'a>) -> Self {
+        Self { origin, told: AtomicU32::new(0), is_calling: AtomicBool::new(false) }
+    }
+
+    fn took(&self, step: &Step<'_>) {
+        self.is_calling.store(matches!(step, Step::Execution { .. }), Ordering::Relaxed);
+        self.tell(&step.text());
+    }
+
+    fn tell(&self, message: &str) {
+        let Some(events) = self.origin.progress() else { return };
+        // The call's own progress is yet to come under the same token, and may only rise.
+        let number = self.told.fetch_add(1, Ordering::Relaxed) + 1;
+        let params = json!({
+            "progress": f64::from(number) * f64::EPSILON / 1024.0,
+            "message": message,
+        });
+        // An agent that is slow to take them misses a step.
+        drop(events.offer(Event::Progress(Raw::encode(&params))));
+    }
+
+    /// Waits for `work`, whose steps these are.
+    async fn accompany<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        let mut heartbeat = heartbeat();
+        let mut told = 0;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                _ = heartbeat.tick() => {}
+            }
+            let before = std::mem::replace(&mut told, self.told.load(Ordering::Relaxed));
+            if before == told && !self.is_calling.load(Ordering::Relaxed) {
+                self.tell("the tool for it is still looked for");
+                told += 1;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use pretty_assertions::assert_eq;
     use serde_json::Value;
+    use tokio::time::sleep;
 
     use super::*;
+    use crate::backend::{Presence, events};
+    use crate::name::{ServerName, ToolId, ToolboxName};
+    use crate::navigator::Level;
 
     fn parsed(arguments: &Value) -> Result<(String, Option<String>), &'static str> {
         let arguments = (!arguments.is_null()).then(|| Raw::encode(arguments));
@@ -262,6 +310,43 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_is_told_that_it_goes_on_until_the_tool_is_called() {
+        let (sender, mut told) = events::channel(16);
+        let nobody = Presence::new(None);
+        let origin =
+            Origin { events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
+        let way = Way::new(origin);
+        let id = ToolId {
+            toolbox: ToolboxName::new("pets"),
+            server: ServerName::new("dog"),
+            tool: "walk".to_owned(),
+        };
+        let work = async {
+            // Time is paused here, and goes on by itself when everybody waits.
+            sleep(Duration::from_secs(12)).await;
+            way.took(&Step::Skipped { level: Level::Category, only: "pets" });
+            // The next beat is left out, for something has been told; the one after that is not.
+            sleep(Duration::from_secs(9)).await;
+            way.took(&Step::Execution { tool: "dog.walk", id: &id, arguments: None });
+            // What the call takes is told by the call.
+            sleep(Duration::from_mins(1)).await;
+            "done"
+        };
+        assert_eq!(way.accompany(work).await, "done");
+        let (mut messages, mut last) = (Vec::new(), 0.0);
+        while let Some(Event::Progress(params)) = told.try_recv() {
+            let params: Value = params.parse().expect("JSON");
+            let progress = params["progress"].as_f64().expect("a number");
+            assert!(progress > last && progress < f64::EPSILON, "{progress}");
+            last = progress;
+            messages.push(params["message"].as_str().expect("a text").to_owned());
+        }
+        let waiting = "the tool for it is still looked for";
+        let steps = ["category: pets (the only one)", waiting, "execution: dog.walk"];
+        assert_eq!(messages, [&[waiting; 2][..], &steps].concat());
+    }
+
     #[test]
     fn what_a_model_reads_is_bounded_however_much_there_is() {
         let names: Vec<String> = (0..500).map(|n| format!("category-number-{n}")).collect();
@@ -284,7 +369,7 @@ mod tests {
 
     fn toolbox(name: &str, description: &str) -> crate::config::ToolboxConfig {
         crate::config::ToolboxConfig {
-            name: crate::name::ToolboxName::new(name),
+            name: ToolboxName::new(name),
             description: description.to_owned(),
             namespace: name.to_owned(),
             servers: Vec::new(),
