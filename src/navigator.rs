@@ -148,7 +148,7 @@ async fn on<T: Tree>(
         let came = match executing::judge(called, &tool, arguments.as_ref()) {
             Came::Failed(failure) if failure.kind == Kind::ToolExecutionError => {
                 let others = walk::others(tree, task.words, &tool).await;
-                Came::Failed(failure.or_else(&others))
+                Came::Failed(failure.or_else(others))
             }
             came => came,
         };

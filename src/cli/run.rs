@@ -155,13 +155,21 @@ fn explain(done: &Done, failure: &Failure) -> Error {
     error.hint(suggestion(failure))
 }
 
-/// What to do about it. What a person lacks is written behind the task, where a model has a member
-/// for it.
+/// What to do about it. What a model has a member for is written behind the task by a person.
 fn suggestion(failure: &Failure) -> String {
-    if failure.kind != Kind::MissingParameters || failure.parameters.is_empty() {
-        return failure.suggestion.clone();
-    }
-    let names = failure.parameters.iter().map(|parameter| format!("{:?}: …", parameter.name));
-    let names = names.collect::<Vec<_>>().join(", ");
-    format!("write them behind the task, with what you have given: '{{{names}}}'")
+    let suggestion = match failure.kind {
+        Kind::MissingParameters if !failure.parameters.is_empty() => {
+            let names = failure.parameters.iter();
+            let names: Vec<_> = names.map(|one| format!("{:?}: …", one.name)).collect();
+            let names = names.join(", ");
+            &format!("write them behind the task, with what you have given: '{{{names}}}'")
+        }
+        Kind::InvalidArguments => "write the right ones behind the task: '{\"name\": value}'",
+        Kind::ToolExecutionError => {
+            "read what it says, and run it again with other arguments behind the task, or with \
+             another task"
+        }
+        _ => &failure.suggestion,
+    };
+    failure.with_others(suggestion)
 }

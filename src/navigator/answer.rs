@@ -59,7 +59,7 @@ fn error(failure: &Failure) -> Raw {
     let mut error = json!({
         "type": failure.kind.as_str(),
         "message": failure.message,
-        "suggestion": failure.suggestion,
+        "suggestion": failure.with_others(&failure.suggestion),
     });
     if !failure.parameters.is_empty() {
         error["parameters"] = failure.parameters.iter().map(parameter).collect();

@@ -143,7 +143,11 @@ fn not_called(error: &CallError) -> Failure {
         | CallError::UnknownServer { .. }
         | CallError::UnknownThing { .. } => {
             let failure = Failure::no_match("tool", &[]);
-            Failure { message, suggestion: "call execute_task again".to_owned(), ..failure }
+            Failure {
+                message,
+                suggestion: "say it again: what there is has changed".to_owned(),
+                ..failure
+            }
         }
     }
 }

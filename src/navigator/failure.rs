@@ -90,8 +90,10 @@ pub struct Failure {
     pub kind: Kind,
     /// What happened.
     pub message: String,
-    /// What to do about it.
+    /// What to do about it, in the words of `execute_task`; see [`Self::with_others`].
     pub suggestion: String,
+    /// Other tools that may do.
+    pub others: Vec<String>,
     /// What the tool lacks.
     pub parameters: Vec<Parameter>,
     /// What was called, or would have been.
@@ -106,6 +108,7 @@ impl Failure {
             kind,
             message: shorten(message.trim(), MAX_MESSAGE),
             suggestion: shorten(suggestion, MAX_SUGGESTION),
+            others: Vec::new(),
             parameters: Vec::new(),
             context: None,
             result: None,
@@ -211,13 +214,17 @@ impl Failure {
     }
 
     /// The same with other tools that may do.
-    pub(crate) fn or_else(self, others: &[String]) -> Self {
-        if others.is_empty() {
-            return self;
+    pub(crate) fn or_else(self, others: Vec<String>) -> Self {
+        Self { others, ..self }
+    }
+
+    /// What is suggested, with other tools that may do.
+    pub fn with_others(&self, suggestion: &str) -> String {
+        if self.others.is_empty() {
+            return suggestion.to_owned();
         }
-        let others: Vec<_> = others.iter().map(|other| format!("`{other}`")).collect();
-        let suggestion =
-            format!("{}. Other tools that may do: {}", self.suggestion, others.join(", "));
-        Self { suggestion: shorten(&suggestion, MAX_SUGGESTION), ..self }
+        let others: Vec<_> = self.others.iter().map(|other| format!("`{other}`")).collect();
+        let suggestion = format!("{suggestion}. Other tools that may do: {}", others.join(", "));
+        shorten(&suggestion, MAX_SUGGESTION)
     }
 }

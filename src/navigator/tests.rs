@@ -226,7 +226,7 @@ fn every_text_of_a_failure_is_bounded() {
         Failure::missing("a.b", many.iter().map(parameter).collect(), Some(&known)),
         Failure::unavailable("server", &long, &long),
         Failure::no_model(&llm::Failure::Unusable(long.clone())),
-        Failure::new(Kind::ToolExecutionError, &long, &long).or_else(&many),
+        Failure::new(Kind::ToolExecutionError, &long, &long).or_else(many.clone()),
     ] {
         let kind = failure.kind.as_str();
         let done = Done { tool: None, came: Came::Failed(failure) };

@@ -69,8 +69,9 @@ fn json_is_the_answer_of_execute_task() {
 #[test]
 fn failures_are_explained() {
     let bench = bench();
-    let tasks: [&[&str]; 6] = [
+    let tasks: [&[&str]; 7] = [
         &["run", "add a note"],
+        &["run", "add a note", r#"{"title": 7}"#],
         &["run", "delete a note", r#"{"arguments": {"title": "milk"}}"#],
         &["run", "xyzzy"],
         &["run", " "],
@@ -81,7 +82,9 @@ fn failures_are_explained() {
         let output = bench.run(task.iter().copied());
         format!("$ mcp-workbench {}\n{output}", task.join(" "))
     });
-    insta::assert_snapshot!(outputs.join("\n"));
+    let outputs = outputs.join("\n");
+    assert!(!outputs.contains("execute_task"), "a person has no such tool");
+    insta::assert_snapshot!(outputs);
 }
 
 #[test]
