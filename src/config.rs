@@ -129,6 +129,13 @@ impl Config {
         ToolId { tool: own.unwrap_or_else(|| tool.tool.clone()), ..tool.clone() }
     }
 
+    /// The macro that a tool is, if it is one.
+    pub fn macro_at(&self, tool: &ToolId) -> Option<&MacroConfig> {
+        let toolbox = self.toolbox(tool.toolbox.as_str())?;
+        let mut macros = toolbox.macros().filter(|_| tool.server.as_str() == MACROS);
+        macros.find(|config| config.name == tool.tool)
+    }
+
     /// Leaves out the macros of which not every tool is kept, and toolboxes that have nothing then.
     pub fn keep_macros(&mut self, is_kept: impl Fn(&ToolId) -> bool) {
         for toolbox in &mut self.toolboxes {

@@ -261,7 +261,8 @@ pub(super) fn load(
     let mode = raw.tool_mode.as_ref().map_or(ToolMode::Navigate, |mode| mode.value.checked());
     let own = OwnServers::check(servers, draft.wants(), &places, &mut reader);
     let names = draft.services(|_| true);
-    let mut config = check::config(raw, Some(names), &places, &mut reader);
+    // What macros there are is refused.
+    let (mut config, _) = check::config(raw, Some(names), &places, &mut reader);
     let Placed { catalog, findings, disabled } = draft.placed(&own, folder, &mut config);
     check::withhold_tokens(&mut config);
     config.mode = mode;

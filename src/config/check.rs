@@ -12,14 +12,13 @@ use crate::config;
 use crate::config::category::{self, Servers, Whole};
 use crate::config::document::Spot;
 use crate::config::env::EnvSource;
-use crate::config::macros::MACROS;
+use crate::config::macros::{MACROS, Unplaced};
 use crate::config::policy::check::Rules;
 use crate::config::raw::category::RawCategory;
 use crate::config::raw::{Entries, RawConfig, RawServer, RawToolbox};
 use crate::config::reader::{Located, Reader};
 use crate::config::{
-    Config, HttpConfig, Launch, Limits, ServerConfig, ToolMode, ToolboxConfig, limits, macros,
-    server,
+    Config, HttpConfig, Launch, Limits, ServerConfig, ToolMode, ToolboxConfig, limits, server,
 };
 use crate::name::{MIN_NAME_LIMIT, ServerName, ToolboxName};
 
@@ -48,14 +47,14 @@ pub(super) fn disabled(raw: &RawConfig) -> Vec<(ToolboxName, ServerName)> {
     in_toolboxes.chain(alone).collect()
 }
 
-/// Checks a whole configuration; where something is wrong, the reader has noted it. `others` are
-/// the names of servers that a catalog adds, if there is one.
+/// Checks a whole configuration but for its macros, which come last; where something is wrong, the
+/// reader has noted it. `others` are the names of servers that a catalog adds, if there is one.
 pub(super) fn config(
     raw: RawConfig,
     others: Option<Vec<String>>,
     places: &Places<'_>,
     reader: &mut Reader<'_>,
-) -> Config {
+) -> (Config, Unplaced) {
     let RawConfig {
         schema: _,
         tool_mode,
@@ -122,9 +121,8 @@ pub(super) fn config(
         categories: categories.unwrap_or_default(),
     };
     checked.toolboxes = all_toolboxes(blocks, has_catalog, places, reader);
-    macros::add(macros.unwrap_or_default(), &servers, &mut checked.toolboxes, reader);
     withhold_tokens(&mut checked);
-    checked
+    (checked, Unplaced { macros: macros.unwrap_or_default(), servers })
 }
 
 /// The blocks that make toolboxes.

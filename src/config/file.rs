@@ -233,14 +233,20 @@ fn parse_with(
         }
     });
     let others = attached.as_ref().map(Attached::names);
-    let mut config =
-        raw.map(|raw| (check::disabled(&raw), check::config(raw, others, &places, &mut reader)));
+    let mut of_catalog = Vec::new();
+    let config = raw.map(|raw| {
+        let mut disabled = check::disabled(&raw);
+        let (mut config, macros) = check::config(raw, others, &places, &mut reader);
+        if let Some(attached) = attached {
+            let (findings, off) = attached.attach(&mut config);
+            of_catalog = findings;
+            disabled.extend(off);
+        }
+        macros.place(&mut config.toolboxes, &mut reader);
+        (disabled, config)
+    });
     let mut findings = reader.into_findings(text);
-    if let (Some(attached), Some((disabled, config))) = (attached, &mut config) {
-        let (more, off) = attached.attach(config);
-        findings.extend(more);
-        disabled.extend(off);
-    }
+    findings.extend(of_catalog);
     let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
     match config {
         Some((disabled, mut config)) if !errors => {

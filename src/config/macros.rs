@@ -53,26 +53,35 @@ pub struct StepConfig {
     pub needs: Vec<usize>,
 }
 
-/// Checks the macros, and puts them into their toolboxes.
-///
-/// `servers` are the names of all servers in the file, those that are switched off too.
-pub(super) fn add(
-    macros: Entries<RawMacro>,
-    servers: &[String],
-    toolboxes: &mut Vec<ToolboxConfig>,
-    reader: &mut Reader<'_>,
-) {
-    let Some((first, _)) = macros.0.first() else { return };
-    if servers.iter().any(|server| server == MACROS) {
-        let message = "there is a server `macros` too, and the tools of that are these";
-        reader.error(&first.spot, message, Some("rename the server".to_owned()));
-        return;
+/// Macros that do not stand in their toolboxes yet: they may call tools of every toolbox, so that
+/// all of those have to be there before.
+pub(super) struct Unplaced {
+    pub(super) macros: Entries<RawMacro>,
+    /// The names of all servers, those that are switched off too.
+    pub(super) servers: Vec<String>,
+}
+
+impl Unplaced {
+    /// Checks them, and puts them into their toolboxes.
+    pub(super) fn place(self, toolboxes: &mut Vec<ToolboxConfig>, reader: &mut Reader<'_>) {
+        let Self { macros, servers } = self;
+        let Some((first, _)) = macros.0.first() else { return };
+        if servers.iter().any(|server| server == MACROS) {
+            let message = "there is a server `macros` too, and the tools of that are these";
+            reader.error(&first.spot, message, Some("rename the server".to_owned()));
+            return;
+        }
+        let names = Names { toolboxes, servers: &servers };
+        let mut checked = Vec::new();
+        for (name, raw) in macros.0 {
+            checked.extend(names.check(&name, raw, reader));
+        }
+        put(checked, toolboxes);
     }
-    let mut checked = Vec::new();
-    for (name, raw) in macros.0 {
-        let names = Names { toolboxes, servers };
-        checked.extend(names.check(&name, raw, reader));
-    }
+}
+
+/// Gives each the toolbox that it is to stand in, as a tool of the server that is none.
+fn put(checked: Vec<(ToolboxName, MacroConfig)>, toolboxes: &mut Vec<ToolboxConfig>) {
     for (wanted, tool) in checked {
         let at = toolboxes.iter().position(|toolbox| toolbox.name == wanted);
         let at = at.unwrap_or_else(|| {

@@ -7,6 +7,7 @@ use crate::config::catalog::{Catalog, CatalogCategory, CatalogService};
 use crate::config::check::{Places, check_name};
 use crate::config::document::{self, Node, positions};
 use crate::config::finding::{Finding, Severity};
+use crate::config::macros::MACROS;
 use crate::config::raw::{Entries, RawServer};
 use crate::config::reader::{Fields, Reader, did_you_mean, listed};
 use crate::config::{Config, ServerConfig, ToolboxConfig, server};
@@ -350,7 +351,10 @@ impl Placing<'_> {
         }) {
             return Found::At(at.clone());
         }
-        let (message, hint) = if named.is_empty() {
+        let (message, hint) = if name == MACROS || name.ends_with(&format!("/{MACROS}")) {
+            let message = format!("there is no server `{name}`: macros have no place in a catalog");
+            (message, "agents have them in their toolboxes".to_owned())
+        } else if named.is_empty() {
             let own = self.own.0.iter().map(|(name, _)| name.clone());
             let mut known: Vec<String> =
                 own.chain(all.iter().map(|at| at.server.to_string())).collect();

@@ -34,7 +34,7 @@ pub(in crate::config) struct RawMacro {
 
     /// What its result is made of: any value, in which `{"$from": "/steps/<name>/…"}` stands for
     /// what is found there. Without it the result is that of the last step in the file.
-    #[schemars(with = "Value")]
+    #[schemars(with = "Option<Value>")]
     pub(in crate::config) result: Option<RawTemplate>,
 }
 

@@ -135,11 +135,13 @@ fn read(
         };
     }
     let Some(mut fields) = reader.fields(node) else { return Template::Value(null()) };
-    if let Some(pointer) = fields.take(FROM) {
-        return from(&pointer, fields, pointers, reader);
+    // Here `null` is as wrong as any other value that is none of these.
+    let mut take = |wanted: &str| fields.take_all(|key| key == wanted).pop();
+    if let Some(pointer) = take(FROM) {
+        return from(&pointer.node, fields, pointers, reader);
     }
-    if let Some(parts) = fields.take(JOIN) {
-        return join(&parts, fields, pointers, reader);
+    if let Some(parts) = take(JOIN) {
+        return join(&parts.node, fields, pointers, reader);
     }
     let members = fields.take_all(|_| true).into_iter();
     let members = members.map(|entry| (entry.key.value, read(&entry.node, pointers, reader)));

@@ -1,6 +1,7 @@
 //! The schema is generated, committed, and knows the same keys as the reader.
 
 use std::fs;
+use std::path::Path;
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use crate::config::auth::raw::{RawAuth, RawJwt, RawToken};
 use crate::config::bounds::{RawCache, RawLimits, RawRates};
 use crate::config::clients::RawClient;
+use crate::config::dialect::Dialect;
 use crate::config::document::{self, Node};
 use crate::config::llm::RawLlm;
 use crate::config::macros::raw::{RawMacro, RawStep, RawToolObject};
@@ -119,18 +121,34 @@ fn only_server_blocks_are_open() {
     assert_eq!(schema["definitions"]["Server"].get("additionalProperties"), None);
 }
 
+/// What the schema says against a file.
+fn mismatches(path: &Path) -> Vec<String> {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let text = fs::read_to_string(path).unwrap();
+    let value = Value::from(document::parse(&text).unwrap());
+    let errors = validator.iter_errors(&value);
+    errors.map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
 #[test]
 fn examples_load_without_findings_and_match_the_schema() {
-    let validator = jsonschema::validator_for(&schema()).unwrap();
     for path in json_files("examples") {
         let loaded = case(&path).unwrap_or_else(|report| panic!("{report}"));
         assert_eq!(loaded.warnings, [], "{}", path.display());
-        let text = fs::read_to_string(&path).unwrap();
-        let value = Value::from(document::parse(&text).unwrap());
-        let errors: Vec<String> = validator
-            .iter_errors(&value)
-            .map(|error| format!("{}: {error}", error.instance_path()))
-            .collect();
-        assert_eq!(errors, [""; 0], "{}", path.display());
+        assert_eq!(mismatches(&path), [""; 0], "{}", path.display());
+    }
+}
+
+#[test]
+fn what_is_valid_matches_the_schema() {
+    // Keys as other programs spell them, and one entry where a list is meant, are taken and not
+    // offered.
+    const LENIENT: [&str; 2] = ["endpoints", "policy"];
+    for path in json_files("tests/configs/valid") {
+        let loaded = case(&path).unwrap_or_else(|report| panic!("{report}"));
+        let is_lenient = LENIENT.iter().any(|name| path.ends_with(format!("{name}.json")));
+        if loaded.dialect == Dialect::Native && !is_lenient {
+            assert_eq!(mismatches(&path), [""; 0], "{}", path.display());
+        }
     }
 }

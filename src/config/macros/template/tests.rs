@@ -78,6 +78,8 @@ fn values_are_taken_from_elsewhere() {
 fn what_cannot_be_meant_is_refused() {
     for wrong in [
         r#"{"$from": 7}"#,
+        r#"{"$from": null}"#,
+        r#"{"$join": null}"#,
         r#"{"$from": "now"}"#,
         r#"{"$from": "/inputs/a", "else": 1}"#,
         r#"{"$join": "a"}"#,
