@@ -101,7 +101,7 @@ pub async fn navigate(
     gateway.recalled().await;
     match &gateway.config().navigator.catalog {
         Some(catalog) => {
-            let tree = Folder::new(gateway, catalog, origin.agent, heard);
+            let tree = Folder::new(gateway, catalog);
             on(&tree, gateway, origin, task, heard).await
         }
         None => on(&Toolboxes::new(gateway, origin, heard), gateway, origin, task, heard).await,

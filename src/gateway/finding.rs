@@ -21,8 +21,6 @@ pub enum Standing {
     Shown(ToolId),
     /// Its server has not been listed yet; policy lets it through by its name.
     Unlisted,
-    /// The same, but policy wants to know what its server says of it.
-    Unclear,
     /// It is not there for the agent.
     Absent,
 }
@@ -31,25 +29,20 @@ impl Gateway {
     /// How a tool stands, by its server's own name for it, whether or not that has been listed.
     pub fn standing(&self, own: &ToolId) -> Standing {
         let snapshot = self.snapshot();
-        if let Some(server) = self.at(&own.toolbox, &own.server)
-            && snapshot.has_listed(server.shared.id())
-        {
+        let is_listed = match self.member(&own.toolbox, &own.server) {
+            Some(Member::Server(server)) => snapshot.has_listed(server.shared.id()),
+            // Nobody has to ask which there are.
+            Some(Member::Macros(_)) => true,
+            Some(Member::Unsupported(_)) | None => false,
+        };
+        if is_listed {
             let view = snapshot.view(&own.toolbox);
             let mut tools = view.tools.iter().filter(|tool| tool.id.server == own.server);
             let shown = tools.find(|tool| tool.own.name == own.tool);
             return shown.map_or(Standing::Absent, |tool| Standing::Shown(tool.id.clone()));
         }
-        let is_let_through = |is_destructive| {
-            let traits = Traits { is_destructive, ..Traits::default() };
-            self.policy.decide(own, traits, || self.clock.now()).is_ok()
-        };
-        if !is_let_through(false) {
-            Standing::Absent
-        } else if self.policy.heeds_hints() && !is_let_through(true) {
-            Standing::Unclear
-        } else {
-            Standing::Unlisted
-        }
+        let decided = self.policy.decide(own, Traits::default(), || self.clock.now());
+        if decided.is_ok() { Standing::Unlisted } else { Standing::Absent }
     }
 
     /// The toolbox called `name`.

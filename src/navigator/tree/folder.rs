@@ -4,27 +4,20 @@ use tokio::task::spawn_blocking;
 
 use crate::catalog::rank::{Entry, Index, Method};
 use crate::config::{Catalog, CatalogCategory, CatalogService};
-use crate::gateway::{Filed, Gateway, Presence, Standing};
+use crate::gateway::{Filed, Gateway, Standing};
 use crate::name::ToolId;
-use crate::navigator::tree::{Category, Service, Tool, Tree, list};
-use crate::navigator::{Budget, Failure, Hear, Kind};
+use crate::navigator::tree::{Category, Service, Tool, Tree};
+use crate::navigator::{Budget, Failure, Kind};
 
 /// The catalog of a configuration.
 pub(crate) struct Folder<'a> {
     gateway: &'a Gateway,
     catalog: &'a Catalog,
-    agent: &'a Presence,
-    heard: &'a Hear<'a>,
 }
 
 impl<'a> Folder<'a> {
-    pub(crate) fn new(
-        gateway: &'a Gateway,
-        catalog: &'a Catalog,
-        agent: &'a Presence,
-        heard: &'a Hear<'a>,
-    ) -> Self {
-        Self { gateway, catalog, agent, heard }
+    pub(crate) fn new(gateway: &'a Gateway, catalog: &'a Catalog) -> Self {
+        Self { gateway, catalog }
     }
 
     fn standing(&self, service: &CatalogService, tool: &str) -> Standing {
@@ -33,15 +26,9 @@ impl<'a> Folder<'a> {
 
     /// A service with those of its tools that there are for the agent, unless there is none.
     fn service(&self, category: &CatalogCategory, service: &CatalogService) -> Option<Service> {
-        let there_is = |tool: &&String| match self.standing(service, tool) {
-            Standing::Shown(_) | Standing::Unlisted => Some(true),
-            Standing::Unclear => Some(false),
-            Standing::Absent => None,
-        };
-        let known: Vec<_> = service.tools.iter().filter_map(|t| Some((t, there_is(&t)?))).collect();
-        let named = known.iter().filter(|(_, may_be_named)| *may_be_named);
-        let tools = named.map(|(tool, _)| (*tool).clone()).collect();
-        (!known.is_empty()).then(|| Service {
+        let is_there = |tool: &&String| self.standing(service, tool) != Standing::Absent;
+        let tools: Vec<_> = service.tools.iter().filter(is_there).cloned().collect();
+        (!tools.is_empty()).then(|| Service {
             category: category.name.clone(),
             name: service.name.clone(),
             about: service.description.clone(),
@@ -50,9 +37,8 @@ impl<'a> Folder<'a> {
         })
     }
 
-    /// The tools of services that may be named, as their files say, each with what is said of its
-    /// service, and what is wrong with one of those files. Their servers have been listed where that
-    /// is needed to know.
+    /// The tools of services that there are for the agent, as their files say, each with what is said
+    /// of its service, and what is wrong with one of those files.
     async fn read(
         &self,
         services: impl Iterator<Item = (&CatalogCategory, &CatalogService)>,
@@ -63,7 +49,7 @@ impl<'a> Folder<'a> {
                 let id = match self.standing(service, tool) {
                     Standing::Shown(id) => id,
                     Standing::Unlisted => own_id(service, tool),
-                    Standing::Unclear | Standing::Absent => continue,
+                    Standing::Absent => continue,
                 };
                 named.push((id, category, service, tool));
             }
@@ -112,14 +98,11 @@ impl Tree for Folder<'_> {
         categories.filter(|category| !category.services.is_empty()).collect()
     }
 
-    async fn tools(&self, service: &Service, budget: &Budget) -> Result<Vec<Tool>, Failure> {
+    async fn tools(&self, service: &Service, _: &Budget) -> Result<Vec<Tool>, Failure> {
         let found = self.services().find(|(category, found)| {
             category.name == service.category && found.name == service.name
         });
         let Some((category, found)) = found else { return Ok(Vec::new()) };
-        if found.tools.iter().any(|tool| self.standing(found, tool) == Standing::Unclear) {
-            list(self.gateway, &found.at, self.agent, budget, self.heard).await?;
-        }
         match self.read(std::iter::once((category, found))).await {
             (tools, Some(why)) if tools.is_empty() => Err(unreadable(&why)),
             (tools, _) => Ok(tools.into_iter().map(|(_, tool)| tool).collect()),
