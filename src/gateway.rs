@@ -37,6 +37,7 @@ mod starting;
 mod tasks;
 mod trying;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -76,6 +77,7 @@ pub use crate::gateway::error::{CallError, FailedServer};
 pub use crate::gateway::filing::Filed;
 pub use crate::gateway::finding::Standing;
 pub use crate::gateway::gateways::Gateways;
+pub use crate::gateway::macros::Lacking;
 pub(crate) use crate::gateway::opening::heartbeat;
 pub use crate::gateway::origin::Origin;
 pub use crate::gateway::searching::{Found, Sought};
@@ -118,6 +120,8 @@ pub struct Gateway {
     embedding: Option<Arc<Embedding>>,
     /// What is done once, whoever wants it first.
     once: Once,
+    /// Whether another has taken its place.
+    is_replaced: AtomicBool,
 }
 
 /// What came of opening a toolbox.
@@ -211,6 +215,7 @@ impl Gateway {
             last_index: LastIndex::default(),
             files: Arc::default(),
             once: Once::default(),
+            is_replaced: AtomicBool::new(false),
         }
     }
 

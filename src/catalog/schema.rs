@@ -15,7 +15,7 @@ use crate::raw::Raw;
 pub use crate::catalog::schema::described::{Parameter, parameters};
 
 /// Arguments longer than this are left to the server to check.
-const MAX_CHECKED: usize = 256 * 1024;
+pub(crate) const MAX_CHECKED: usize = 256 * 1024;
 /// The most mismatches that are reported for one call.
 const MAX_REPORTED: usize = 5;
 /// The most bytes of a schema that are quoted in a mismatch, and of what is wrong.

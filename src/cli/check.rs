@@ -217,7 +217,7 @@ async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>) {
     (servers, starts.iter().filter_map(Start::explanation).collect())
 }
 
-/// What is known of and not shown because something else has its name.
+/// What is known of and not shown: something else has its name, or it calls what is not there.
 fn not_shown(config: &Config, snapshot: &Snapshot) -> Vec<String> {
     let eclipsed = config.toolboxes.iter().flat_map(|toolbox| {
         let view = snapshot.view(&toolbox.name);
@@ -228,7 +228,8 @@ fn not_shown(config: &Config, snapshot: &Snapshot) -> Vec<String> {
         view.eclipsed.iter().map(say).collect::<Vec<_>>()
     });
     let discarded = snapshot.namespaced().discarded.iter().map(ToString::to_string);
-    eclipsed.chain(discarded).collect()
+    let lacking = snapshot.lacking().iter().map(ToString::to_string);
+    eclipsed.chain(discarded).chain(lacking).collect()
 }
 
 /// How many tools of a server an agent can see, and how large their definitions are.

@@ -14,6 +14,7 @@ mod plan;
 mod running;
 mod values;
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -21,11 +22,12 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::backend::Outcome;
+use crate::catalog::schema::{MAX_CHECKED, Mismatch};
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::config::{Config, MacroConfig};
 use crate::gateway::course::Course;
 use crate::gateway::{CallError, Gateway, Origin};
-use crate::name::{ToolId, ToolboxName};
+use crate::name::{Place, ToolId, ToolboxName};
 use crate::observe::Watch;
 use crate::raw::{self, Raw};
 
@@ -49,11 +51,37 @@ impl Written {
         toolboxes.filter(|written| !written.tools.is_empty()).collect()
     }
 
-    /// Those of which every tool is there.
-    pub(crate) fn listing(&self, is_there: impl Fn(&ToolId) -> bool) -> Listing {
-        let tools = self.tools.iter().filter(|(tools, _)| tools.iter().all(&is_there));
-        let tools = tools.map(|(_, definition)| Arc::clone(definition));
+    /// Those that lack a tool, each with the first that is not there.
+    pub(crate) fn lacking(&self, is_there: impl Fn(&ToolId) -> bool) -> Vec<Lacking> {
+        let lacking = self.tools.iter().filter_map(|(tools, definition)| {
+            let missing = tools.iter().find(|tool| !is_there(tool))?.clone();
+            let toolbox = self.toolbox.clone();
+            Some(Lacking { toolbox, name: definition.name.clone(), missing })
+        });
+        lacking.collect()
+    }
+
+    /// The others.
+    pub(crate) fn listing(&self, lacking: &[Lacking]) -> Listing {
+        let is_whole = |name: &str| lacking.iter().all(|lacking| lacking.name != name);
+        let tools = self.tools.iter().map(|(_, definition)| definition);
+        let tools = tools.filter(|definition| is_whole(&definition.name)).cloned();
         Listing { tools: tools.collect(), ..Listing::default() }
+    }
+}
+
+/// A macro that is not shown, for a tool that it calls is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lacking {
+    pub(crate) toolbox: ToolboxName,
+    name: String,
+    missing: ToolId,
+}
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { toolbox, name, missing } = self;
+        write!(f, "macro `{name}` of `{toolbox}` is not shown: there is no tool `{missing}`")
     }
 }
 
@@ -67,6 +95,14 @@ fn definition(config: &MacroConfig) -> Option<ToolDefinition> {
 }
 
 impl Gateway {
+    /// The server that the result of a call comes from, whose addresses are in it: of a macro that
+    /// passes on its last step's, that of the step.
+    pub fn answering(&self, tool: &ToolId) -> Place {
+        let passed_on = self.config.macro_at(tool).filter(|config| config.result.is_none());
+        let last = passed_on.and_then(|config| config.steps.last());
+        last.map_or_else(|| tool.place(), |step| step.tool.place())
+    }
+
     /// The steps of a call of a macro, up to its own.
     ///
     /// It takes no place and is not counted: what it asks of servers is, and it would wait for
@@ -83,12 +119,11 @@ impl Gateway {
             self.recalled().await;
             let view = self.snapshot().view(&tool.toolbox);
             let shown = view.tool(tool.server.as_str(), &tool.tool);
-            let toolbox = self.config.toolbox(tool.toolbox.as_str());
-            let config = toolbox.and_then(|t| t.macros().find(|config| config.name == tool.tool));
-            let (Some(shown), Some(config)) = (shown, config) else {
+            let (Some(shown), Some(config)) = (shown, self.config.macro_at(tool)) else {
                 self.not_found(tool, watch);
                 return Err(self.unknown_tool(tool));
             };
+            check_length(tool, given)?;
             let (permit, arguments) = self.permit(tool, shown, given, course, watch)?;
             if let Some(concern) = permit.confirmation() {
                 Box::pin(self.confirm(tool, concern, given, origin, course)).await?;
@@ -96,6 +131,19 @@ impl Gateway {
             Ok(self.run(config, arguments, origin).await)
         })
     }
+}
+
+/// Refuses what would not be checked: there is no server to do it then.
+fn check_length(tool: &ToolId, given: Option<&Raw>) -> Result<(), CallError> {
+    if given.is_none_or(|given| given.len() <= MAX_CHECKED) {
+        return Ok(());
+    }
+    let mismatch = Mismatch {
+        property: String::new(),
+        problem: "is too long".to_owned(),
+        expected: format!("at most {MAX_CHECKED} bytes"),
+    };
+    Err(CallError::BadArguments { tool: tool.clone(), mismatches: vec![mismatch] })
 }
 
 /// A result of ours that is this value.

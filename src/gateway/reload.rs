@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio_util::task::TaskTracker;
 
@@ -48,6 +49,7 @@ impl Gateway {
     /// Ends what the gateway before this one had and nobody uses now that this one has taken its
     /// place, and starts what runs in other ways than it did.
     pub(crate) fn succeed(&self, before: &Self, in_use: &HashSet<BackendId>, tasks: &TaskTracker) {
+        before.is_replaced.store(true, Ordering::Relaxed);
         let (old, new) = (before.backends(), self.backends());
         let mut ran = HashMap::new();
         for (at, server) in before.places() {

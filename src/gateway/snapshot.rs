@@ -11,7 +11,7 @@ use crate::backend::{BackendId, Change, Changed, Listed, Remembered};
 use crate::catalog::Listing;
 use crate::config::Config;
 use crate::gateway::clock::Clock;
-use crate::gateway::macros::Written;
+use crate::gateway::macros::{Lacking, Written};
 use crate::name::{
     self, ExposedName, NameTable, Place, ServerName, Thing, ToolId, ToolboxName, UniqueNames,
 };
@@ -31,6 +31,8 @@ pub struct Snapshot {
     templates: UniqueNames,
     /// The same under the names of `activate` mode; nothing in the others.
     namespaced: Arc<Namespaced>,
+    /// The macros that are not shown.
+    lacking: Vec<Lacking>,
     /// The servers that have died and were not started again.
     crashed: HashSet<Place>,
     versions: HashMap<BackendId, u64>,
@@ -109,6 +111,11 @@ impl Snapshot {
     /// Everything under the names of `activate` mode, where that is the mode.
     pub fn namespaced(&self) -> &Namespaced {
         &self.namespaced
+    }
+
+    /// The macros that are not shown, and why.
+    pub fn lacking(&self) -> &[Lacking] {
+        &self.lacking
     }
 
     /// Whether a server has died and was not started again.
@@ -239,7 +246,8 @@ impl Writer {
 
     /// The snapshot after `last` at another time, though no backend has changed.
     fn shown_anew(&self, last: &Snapshot) -> Snapshot {
-        self.show(last.without_names(), last, |id| self.listings.contains_key(&id))
+        let is_shown = |id| id == BackendId::NONE || self.listings.contains_key(&id);
+        self.show(last.without_names(), last, is_shown)
     }
 
     /// The snapshot with the views of these backends made anew, and everything by its names.
@@ -263,7 +271,7 @@ impl Writer {
             let view = View::new(toolbox, listing, &self.policy, limit, now);
             next.views.insert(toolbox.name.clone(), Arc::new(view));
         }
-        self.show_macros(&mut next, now);
+        self.show_macros(&mut next, last, now);
         let toolboxes = self.config.toolboxes.iter();
         let views = toolboxes.filter_map(|toolbox| next.views.get(&toolbox.name));
         for tool in views.flat_map(|view| &view.tools) {
@@ -314,7 +322,7 @@ impl Writer {
 
     /// Adds the macros whose tools are all there; of servers that have not been listed, those that
     /// policy would let the agent see.
-    fn show_macros(&self, next: &mut Snapshot, now: Moment) {
+    fn show_macros(&self, next: &mut Snapshot, last: &Snapshot, now: Moment) {
         let limit = self.config.max_tool_name_length;
         for written in &self.macros {
             let is_there = |tool: &ToolId| {
@@ -330,7 +338,21 @@ impl Writer {
                 let own = self.config.own_id(tool);
                 self.policy.decide(&own, Traits::default(), || now).is_ok()
             };
-            let macros = written.listing(is_there);
+            let lacking = written.lacking(is_there);
+            for one in lacking.iter().filter(|one| !last.lacking.contains(one)) {
+                tracing::info!("{one}");
+            }
+            let before = last.lacking.iter().filter(|one| one.toolbox == written.toolbox);
+            let is_same = before.eq(&lacking);
+            let macros = written.listing(&lacking);
+            next.lacking.extend(lacking);
+            let views = [&last.views, &next.views].map(|views| views.get(&written.toolbox));
+            if let ([Some(old), Some(new)], true) = (views, is_same)
+                && Arc::ptr_eq(old, new)
+            {
+                // Who has made something of that view can go on with it.
+                continue;
+            }
             let Some(toolbox) = self.config.toolbox(written.toolbox.as_str()) else { continue };
             let listing = |server: &ServerName| -> Option<&Listing> {
                 match self.source(&toolbox.name, server)? {

@@ -11,6 +11,62 @@ use crate::config;
 use crate::name::AgentName;
 use crate::policy::{Moment, Policies};
 
+fn policies(file: &serde_json::Value) -> Policies {
+    let env = BTreeMap::<String, String>::new();
+    let file = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    Policies::new(Arc::new(file.unwrap().config))
+}
+
+fn listing(tools: &[&str]) -> Arc<Listing> {
+    let tools = tools.iter().map(|name| Raw::encode(&json!({"name": name, "inputSchema": {}})));
+    Arc::new(Listing { tools: ToolDefinition::read_all(tools).0, ..Listing::default() })
+}
+
+#[test]
+fn the_view_of_a_toolbox_with_macros_is_made_anew_when_it_has_changed() {
+    let steps = json!({"a": {"tool": "one:a"}, "b": {"tool": "two:b"}});
+    let policies = policies(&json!({
+        "mcpServers": {"one": {"command": "x"}, "two": {"command": "x"}},
+        "macros": {"both": {"description": "d", "toolbox": "one", "steps": steps}},
+    }));
+    let (one, two) = (BackendId::numbered(1), BackendId::numbered(2));
+    let place = |toolbox: &str, server: &str| Place {
+        toolbox: ToolboxName::new(toolbox),
+        server: ServerName::new(server),
+    };
+    let sources = [
+        (place("one", "one"), one),
+        (place("two", "two"), two),
+        (place("one", "macros"), BackendId::NONE),
+    ];
+    let mut writer = Writer::new(
+        policies.seen_by(None, None),
+        policies.of(None),
+        Clock::default(),
+        HashMap::from_iter(sources),
+        false,
+    );
+    let mut lists = |last: &Snapshot, backend: BackendId, tools: &[&str]| {
+        writer.knows(backend, Listed { version: 1, listing: listing(tools) });
+        writer.next(last, &HashSet::from([backend]))
+    };
+    let view = |snapshot: &Snapshot| snapshot.view(&ToolboxName::new("one"));
+    let has_it = |snapshot: &Snapshot| view(snapshot).tool("macros", "both").is_some();
+
+    let unlisted = lists(&Snapshot::nothing(true), one, &["a"]);
+    assert!(has_it(&unlisted), "nobody knows yet that there is no such tool");
+    let listed = lists(&unlisted, two, &["b", "c"]);
+    assert!(has_it(&listed) && Arc::ptr_eq(&view(&unlisted), &view(&listed)));
+    let gone = lists(&listed, two, &["c"]);
+    assert!(!has_it(&gone));
+    let said: Vec<_> = gone.lacking().iter().map(ToString::to_string).collect();
+    assert_eq!(said, ["macro `both` of `one` is not shown: there is no tool `two/two/b`"]);
+    let back = lists(&gone, two, &["b"]);
+    assert!(has_it(&back) && back.lacking().is_empty());
+    let renewed = lists(&back, one, &["a", "d"]);
+    assert!(has_it(&renewed) && view(&renewed).tool("one", "d").is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_tool_comes_and_goes_with_its_hours() {
     let file = json!({
@@ -20,15 +76,10 @@ async fn a_tool_comes_and_goes_with_its_hours() {
             "when": {"tools": ["deploy"], "time": {"between": ["22:00", "06:00"]}},
         }},
     });
-    let env = BTreeMap::<String, String>::new();
-    let file = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
-    let policies = Policies::new(Arc::new(file.unwrap().config));
+    let policies = policies(&file);
     let agent = AgentName::new("night");
     let (toolbox, server) = (ToolboxName::new("github"), ServerName::new("github"));
     let place = Place { toolbox: toolbox.clone(), server };
-    let tools =
-        ["get", "deploy"].map(|name| Raw::encode(&json!({"name": name, "inputSchema": {}})));
-    let listing = Listing { tools: ToolDefinition::read_all(tools).0, ..Listing::default() };
     let id = BackendId::numbered(7);
     let noon = Moment::new(12 * 60 * 60);
     let mut writer = Writer::new(
@@ -38,7 +89,7 @@ async fn a_tool_comes_and_goes_with_its_hours() {
         HashMap::from_iter([(place, id)]),
         false,
     );
-    writer.knows(id, Listed { version: 3, listing: Arc::new(listing) });
+    writer.knows(id, Listed { version: 3, listing: listing(&["get", "deploy"]) });
     let (_changes, heard) = mpsc::channel(1);
     let (publish, mut snapshots) = watch::channel(Arc::new(Snapshot::nothing(false)));
     let began = Instant::now();
