@@ -28,6 +28,7 @@ mod switchboard;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
@@ -424,6 +425,9 @@ impl Backend {
             let Some(_use) = live.begin_use() else {
                 continue;
             };
+            if let Some(sent) = call.sent {
+                sent.store(true, Ordering::Relaxed);
+            }
             if let Some(outcome) = live.request(method, first, call, entry).await? {
                 return Ok(outcome);
             }

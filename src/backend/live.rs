@@ -1,5 +1,6 @@
 //! A link to a running server: what calls go through.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub struct Call<'a> {
     pub events: Option<&'a events::Sender>,
     /// How long the server may neither answer nor show progress.
     pub timeout: Duration,
+    /// Where it is noted that it goes to its server; `None`: nobody wants to know.
+    pub sent: Option<&'a AtomicBool>,
 }
 
 /// A link to a running server; clones are the same link.

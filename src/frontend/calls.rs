@@ -98,6 +98,7 @@ pub(crate) fn origin<'a>(
         log: session.log(meta),
         events: Some(events),
         wants_progress: meta.progress_token.is_some(),
+        sent: None,
     }
 }
 

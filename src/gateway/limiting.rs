@@ -212,6 +212,12 @@ impl Gateway {
         self.bounds.with(server).any(|bound| bound.places.is_some())
     }
 
+    /// How many calls of this agent may run at the same time, whichever servers they are of.
+    pub(crate) fn most_at_once(&self) -> Option<u32> {
+        let bounds = [&self.bounds.agent, &self.bounds.in_all].into_iter().flatten();
+        bounds.filter_map(|bound| Some(bound.rates.concurrent_calls()?.get())).min()
+    }
+
     /// Waits in line until no more calls are running than may.
     pub(crate) async fn take_places(
         &self,

@@ -1,5 +1,6 @@
 //! Where a request comes from.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::backend::{Call, LogLevel, Presence, events};
@@ -26,6 +27,8 @@ pub struct Origin<'a> {
     pub events: Option<&'a events::Sender>,
     /// Whether the agent wants to hear of progress.
     pub wants_progress: bool,
+    /// Where it is noted that it goes to its server; `None`: nobody wants to know.
+    pub sent: Option<&'a AtomicBool>,
 }
 
 impl<'a> Origin<'a> {
@@ -40,6 +43,7 @@ impl<'a> Origin<'a> {
             log: LogLevel::NOTHING,
             events: None,
             wants_progress: false,
+            sent: None,
         }
     }
 
@@ -49,7 +53,8 @@ impl<'a> Origin<'a> {
         params: &'b [(&'b str, &'b Raw)],
         timeout: Duration,
     ) -> Call<'b> {
-        Call { params, meta: self.meta, log: self.log, events: self.events, timeout }
+        let Self { meta, log, events, sent, .. } = *self;
+        Call { params, meta, log, events, timeout, sent }
     }
 
     /// Where progress goes, if it is wanted.

@@ -1,6 +1,7 @@
 //! Macros through the real program: values that are passed on, steps side by side, what an agent is
 //! told of one that fails, and policy on each of its steps.
 
+mod failures;
 mod modes;
 mod policy;
 

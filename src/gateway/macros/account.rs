@@ -10,11 +10,11 @@ use crate::catalog::shorten;
 use crate::config::{MacroConfig, StepConfig};
 use crate::gateway::CallError;
 use crate::gateway::macros::values::{Values, text_of};
-use crate::raw::Raw;
+use crate::raw::{self, Raw};
 
 /// The most characters of what went wrong with a step.
 const MAX_ERROR: usize = 2000;
-/// The most bytes of a result that is repeated.
+/// The most characters of what a step came to.
 const MAX_RESULT: usize = 1000;
 
 /// How far a step is.
@@ -56,41 +56,52 @@ pub(crate) fn of(
     let mut told = Vec::new();
     for (step, stage) in steps() {
         let StepConfig { name, tool, .. } = step;
-        let mut entry = json!({"step": name, "tool": tool.to_string()});
-        let (status, more) = match stage {
-            Stage::NotBegun => ("not_begun", "not begun".to_owned()),
+        let (status, more, said) = match stage {
+            Stage::NotBegun => ("not_begun", None, "not begun".to_owned()),
             Stage::Failed(why) => {
                 let why = shorten(why, MAX_ERROR);
-                entry["error"] = why.clone().into();
-                ("failed", format!("failed: {why}"))
+                ("failed", Some(("error", Raw::of_text(&why))), format!("failed: {why}"))
             }
             Stage::Done => {
-                let value = values.of_step(name);
-                let value = value.filter(|value| value.len() <= MAX_RESULT);
-                let said = value.map(|value| format!(": {}", value.as_str()));
-                ("done", format!("done{}", said.unwrap_or_default()))
+                let value = values.of_step(name).map(shortened);
+                let said = value.as_ref().map(|(_, text)| format!(": {text}"));
+                let more = value.map(|(value, _)| ("result", value));
+                ("done", more, format!("done{}", said.unwrap_or_default()))
             }
         };
-        entry["status"] = status.into();
         // Writing to a string does not fail.
-        let _ = write!(text, "\n- `{name}` ({tool}) {more}");
-        told.push(entry);
+        let _ = write!(text, "\n- `{name}` ({tool}) {said}");
+        let (tool, status) = (Raw::of_text(&tool.to_string()), Raw::of_text(status));
+        let members = [("step", Raw::of_text(name)), ("tool", tool), ("status", status)];
+        let members: Vec<_> = members.into_iter().chain(more).collect();
+        told.push(raw::object(members.iter().map(|(key, value)| (*key, value))));
     }
     text.push_str(
         "\nWhat was done stays done, and nothing was tried twice. What to do: mend what failed, and \
          call the tools of the remaining steps, or the whole again if that does no harm.",
     );
-    Outcome::Result(Raw::encode(&json!({
-        "content": [{"type": "text", "text": text}],
-        "structuredContent": {"error": error, "steps": told},
-        "isError": true,
-    })))
+    let members = [("error", &Raw::encode(&error)), ("steps", &raw::array(&told))];
+    Outcome::Result(raw::object([
+        ("content", &Raw::encode(&json!([{"type": "text", "text": text}]))),
+        ("structuredContent", &raw::object(members)),
+        ("isError", &Raw::encode(&true)),
+    ]))
+}
+
+/// What a step came to, in structure and as a text; of what is long, its beginning, which is a text.
+fn shortened(value: &Raw) -> (Raw, String) {
+    let whole = value.as_str();
+    let text = shorten(&whole, MAX_RESULT);
+    if text == whole { (value.clone(), text) } else { (Raw::of_text(&text), text) }
 }
 
 /// What a tool says went wrong.
 pub(crate) fn error_of(result: &Raw) -> String {
-    let text = text_of(result);
-    if text.trim().is_empty() { "the tool failed, and did not say why".to_owned() } else { text }
+    let text = Some(text_of(result)).filter(|text| !text.trim().is_empty());
+    let structured =
+        || result.member("structuredContent").filter(|said| said.as_bytes() != b"null");
+    let text = text.or_else(|| structured().map(|said| said.as_str().into_owned()));
+    text.unwrap_or_else(|| "the tool failed, and did not say why".to_owned())
 }
 
 /// What kept a call from its tool.

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use serde_json::json;
@@ -18,13 +19,39 @@ use crate::raw::Raw;
 
 /// How many events of servers may wait.
 const EVENTS: usize = 16;
+/// How many steps run at the same time. Where fewer calls may, the others wait here, where nobody
+/// loses patience with them.
+const MOST: usize = 8;
 
 /// A step under way; what comes of it is its result, or what went wrong.
-type Running<'a> = Pin<Box<dyn Future<Output = (usize, Result<Raw, String>)> + Send + 'a>>;
+struct Running<'a> {
+    at: usize,
+    call: Pin<Box<dyn Future<Output = Result<Raw, String>> + Send + 'a>>,
+}
+
+/// A run of a macro, and how far it is.
+struct Run<'a> {
+    gateway: &'a Gateway,
+    config: &'a MacroConfig,
+    /// Where its calls come from.
+    origin: Origin<'a>,
+    /// Which steps have gone to their servers.
+    sent: &'a [AtomicBool],
+    most: usize,
+    plan: Plan<'a>,
+    running: Vec<Running<'a>>,
+    stages: Vec<Stage>,
+    values: Values<'a>,
+    last: Option<Raw>,
+    /// Whether nothing more is begun.
+    is_over: bool,
+    /// Why, if no step is to blame.
+    besides: Option<&'static str>,
+}
 
 impl Gateway {
-    /// Runs the steps. When one fails, those that were sent are waited for, and nothing new is
-    /// begun. Dropping the future cancels what runs.
+    /// Runs the steps. When one fails, those that were sent are waited for, and nothing else is.
+    /// Dropping the future cancels what runs.
     pub(crate) async fn run(
         &self,
         config: &MacroConfig,
@@ -32,67 +59,125 @@ impl Gateway {
         origin: Origin<'_>,
     ) -> Outcome {
         let steps = &config.steps;
-        let mut stages: Vec<Stage> = steps.iter().map(|_| Stage::NotBegun).collect();
-        let (mut values, mut plan) = (Values::new(inputs), Plan::new(steps));
         let (sender, mut heard) = events::channel(EVENTS);
-        // Progress of several servers makes no sense together, and a question has to be settled
-        // here: the agent cannot make the request of a step again.
-        let within = Origin {
-            is_modern: false,
-            wants_progress: false,
-            events: origin.events.map(|_| &sender),
-            ..origin
+        let sent: Vec<_> = steps.iter().map(|_| AtomicBool::new(false)).collect();
+        let mut run = Run {
+            gateway: self,
+            config,
+            // Progress of several servers makes no sense together, and a question has to be settled
+            // here: the agent cannot make the request of a step again.
+            origin: Origin {
+                is_modern: false,
+                wants_progress: false,
+                events: origin.events.map(|_| &sender),
+                ..origin
+            },
+            sent: &sent,
+            most: self.most_at_once().map_or(MOST, |most| MOST.min(most as usize)),
+            plan: Plan::new(steps),
+            running: Vec::new(),
+            stages: steps.iter().map(|_| Stage::NotBegun).collect(),
+            values: Values::new(inputs),
+            last: None,
+            is_over: false,
+            besides: None,
         };
-        let mut progress = Progress { origin, total: steps.len(), last: 0.0 };
+        let mut progress = Progress { origin, total: steps.len(), done: 0, beats: 0 };
         let mut heartbeat = heartbeat();
-        let mut running: Vec<Running<'_>> = Vec::new();
-        let (mut last, mut has_failed) = (None, false);
         loop {
-            if !has_failed {
-                let ready = plan.begin().into_iter();
-                let ready: Vec<_> = ready.map(|at| (at, arguments(&steps[at], &values))).collect();
-                for (at, arguments) in &ready {
-                    if let Err(Missing(pointer)) = arguments {
-                        stages[*at] = Stage::Failed(format!("there is nothing at `{pointer}`"));
-                        has_failed = true;
-                    }
-                }
-                // One that cannot be sent holds back those beside it.
-                for (at, arguments) in ready.into_iter().filter(|_| !has_failed) {
-                    running.extend(arguments.map(|given| self.step(at, &steps[at], given, within)));
-                }
-            }
-            if running.is_empty() {
+            run.begin();
+            if run.running.is_empty() {
                 break;
             }
             tokio::select! {
                 biased;
-                Some(event) = heard.recv() => {
-                    if let (Some(events), false) = (origin.events, matches!(event, Event::Progress(_))) {
-                        // An agent that is gone takes nothing; its call ends elsewhere.
-                        let _ = events.send(event).await;
-                    }
-                }
-                (at, ended) = next(&mut running) => match ended {
-                    Ok(result) => {
-                        values.add(&steps[at].name, value_of(&result));
-                        if at + 1 == steps.len() {
-                            last = Some(result);
-                        }
-                        stages[at] = Stage::Done;
-                        plan.done(at);
+                Some(event) = heard.recv() => pass_on(event, origin).await,
+                (at, ended) = next(&mut run.running) => {
+                    if run.ended(at, ended) {
                         progress.done(&steps[at]).await;
                     }
-                    Err(why) => {
-                        stages[at] = Stage::Failed(why);
-                        has_failed = true;
-                    }
-                },
+                }
                 _ = heartbeat.tick() => progress.beat().await,
             }
         }
+        while let Some(event) = heard.try_recv() {
+            // Nobody waits for the answer to what is still asked.
+            if !matches!(event, Event::Question(_)) {
+                pass_on(event, origin).await;
+            }
+        }
+        run.outcome()
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Begins the steps that can, as far as there is room for them; if nothing more is to be, gives
+    /// up those that still wait for a place, a server or the user.
+    fn begin(&mut self) {
+        if !self.is_over {
+            self.begin_more();
+        }
+        if self.is_over {
+            self.running.retain(|step| self.sent[step.at].load(Ordering::Relaxed));
+        }
+    }
+
+    fn begin_more(&mut self) {
+        let steps = &self.config.steps;
+        let ready = self.plan.begin(self.most.saturating_sub(self.running.len()));
+        if !ready.is_empty() && self.gateway.is_replaced.load(Ordering::Relaxed) {
+            self.is_over = true;
+            self.besides = Some("another configuration is served now, with other rules maybe");
+            return;
+        }
+        let mut begun = Vec::new();
+        for at in ready {
+            match arguments(&steps[at], &self.values) {
+                Ok(given) => begun.push((at, given)),
+                Err(Missing(pointer)) => {
+                    self.stages[at] = Stage::Failed(format!("there is nothing at `{pointer}`"));
+                    self.is_over = true;
+                }
+            }
+        }
+        // One that cannot be sent holds back those beside it.
+        for (at, given) in begun.into_iter().filter(|_| !self.is_over) {
+            let origin = Origin { sent: Some(&self.sent[at]), ..self.origin };
+            self.running.push(self.step(at, given, origin));
+        }
+    }
+
+    fn step(&self, at: usize, given: Option<Raw>, origin: Origin<'a>) -> Running<'a> {
+        let (gateway, tool) = (self.gateway, &self.config.steps[at].tool);
+        let call =
+            Box::pin(async move { ended(gateway.call(tool, given.as_ref(), &[], origin).await) });
+        Running { at, call }
+    }
+
+    /// Takes note of what came of a step; whether it is done.
+    fn ended(&mut self, at: usize, ended: Result<Raw, String>) -> bool {
+        let steps = &self.config.steps;
+        let is_done = ended.is_ok();
+        self.stages[at] = match ended {
+            Ok(result) => {
+                self.values.add(&steps[at].name, value_of(&result));
+                if at + 1 == steps.len() {
+                    self.last = Some(result);
+                }
+                self.plan.done(at);
+                Stage::Done
+            }
+            Err(why) => Stage::Failed(why),
+        };
+        self.is_over |= !is_done;
+        is_done
+    }
+
+    /// What the agent is answered.
+    fn outcome(self) -> Outcome {
+        let Self { config, stages, values, last, is_over, besides, .. } = self;
         let made = match (&config.result, last) {
-            _ if has_failed => None,
+            _ if is_over => None,
             (None, last) => last.map(|last| Ok(Outcome::Result(last))),
             (Some(template), _) => Some(values.fill(template).map(|value| result(&value))),
         };
@@ -102,21 +187,16 @@ impl Gateway {
                 let why = format!("its result lacks what was to be at `{pointer}`");
                 account::of(config, &stages, &values, Some(&why))
             }
-            None => account::of(config, &stages, &values, None),
+            None => account::of(config, &stages, &values, besides),
         }
     }
+}
 
-    fn step<'a>(
-        &'a self,
-        at: usize,
-        step: &'a StepConfig,
-        arguments: Option<Raw>,
-        origin: Origin<'a>,
-    ) -> Running<'a> {
-        Box::pin(async move {
-            let called = self.call(&step.tool, arguments.as_ref(), &[], origin).await;
-            (at, ended(called))
-        })
+/// Hands on what a server says meanwhile.
+async fn pass_on(event: Event, origin: Origin<'_>) {
+    if let (Some(events), false) = (origin.events, matches!(event, Event::Progress(_))) {
+        // An agent that is gone takes nothing; its call ends elsewhere.
+        let _ = events.send(event).await;
     }
 }
 
@@ -152,10 +232,9 @@ fn ended(called: Result<Outcome, CallError>) -> Result<Raw, String> {
 /// Waits for one of these to end, and takes it out.
 async fn next(running: &mut Vec<Running<'_>>) -> (usize, Result<Raw, String>) {
     poll_fn(|context| {
-        for at in 0..running.len() {
-            if let Poll::Ready(ended) = running[at].as_mut().poll(context) {
-                drop(running.swap_remove(at));
-                return Poll::Ready(ended);
+        for place in 0..running.len() {
+            if let Poll::Ready(ended) = running[place].call.as_mut().poll(context) {
+                return Poll::Ready((running.swap_remove(place).at, ended));
             }
         }
         Poll::Pending
@@ -167,25 +246,52 @@ async fn next(running: &mut Vec<Running<'_>>) -> (usize, Result<Raw, String>) {
 struct Progress<'a> {
     origin: Origin<'a>,
     total: usize,
-    last: f64,
+    done: u32,
+    /// How often it has been said since then that it goes on.
+    beats: u32,
 }
 
 impl Progress<'_> {
     async fn done(&mut self, step: &StepConfig) {
-        self.last = self.last.floor() + 1.0;
+        self.done += 1;
+        self.beats = 0;
         self.tell(format!("step `{}` is done", step.name)).await;
     }
 
     async fn beat(&mut self) {
-        // It moves half the way to the next step.
-        self.last = f64::midpoint(self.last, self.last.floor() + 1.0);
+        self.beats += 1;
         self.tell("waiting for the steps that run".to_owned()).await;
+    }
+
+    /// Each beat is a little nearer to the next step, and none is there.
+    fn number(&self) -> f64 {
+        let beats = f64::from(self.beats);
+        f64::from(self.done) + beats / (beats + 1.0)
     }
 
     async fn tell(&self, message: String) {
         let Some(events) = self.origin.progress() else { return };
-        let params = json!({"progress": self.last, "total": self.total, "message": message});
+        let params = json!({"progress": self.number(), "total": self.total, "message": message});
         // An agent that is gone takes no progress; its call ends elsewhere.
         let _ = events.send(Event::Progress(Raw::encode(&params))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Presence;
+
+    #[test]
+    fn however_long_a_step_takes_the_next_number_is_higher_and_below_its_own() {
+        let agent = Presence::new(None);
+        let mut progress =
+            Progress { origin: Origin::nobody(&agent), total: 100, done: 99, beats: 0 };
+        let mut last = progress.number();
+        for beats in 1..10_000 {
+            progress.beats = beats;
+            assert!(progress.number() > last && progress.number() < 100.0, "{beats}");
+            last = progress.number();
+        }
     }
 }

@@ -91,12 +91,15 @@ fn index(key: &str) -> Option<usize> {
     is_plain.then(|| key.parse().ok())?
 }
 
-/// What a tool's result comes to: what it has in structure, else its text as JSON, else its text.
+/// What a tool's result comes to: what it has in structure, else its text, which is JSON where that
+/// is an object or an array. Another text is one, be it `1234`: nobody has said that it is a number.
 pub(crate) fn value_of(result: &Raw) -> Raw {
     let structured = result.member("structuredContent");
     structured.filter(|value| value.as_bytes() != b"null").unwrap_or_else(|| {
         let text = text_of(result);
-        serde_json::from_str(text.trim()).unwrap_or_else(|_| Raw::of_text(&text))
+        let json = Some(text.trim()).filter(|text| text.starts_with(['{', '[']));
+        let json = json.and_then(|text| serde_json::from_str(text).ok());
+        json.unwrap_or_else(|| Raw::of_text(&text))
     })
 }
 

@@ -1,0 +1,148 @@
+//! What becomes of a macro whose steps fail, wait, or are overtaken by another configuration.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::macros::{begin, bench, counts, in_box};
+use crate::support::{Bench, Response, fake};
+
+/// The names of the steps by what became of them.
+fn stages(answer: &Response) -> Value {
+    assert!(answer.is_tool_error(), "{}", answer.text());
+    let told = answer.ok()["structuredContent"]["steps"].clone();
+    let told = told.as_array().unwrap().iter();
+    told.map(|step| (step["step"].as_str().unwrap().to_owned(), step["status"].clone())).collect()
+}
+
+fn beside(server: &str, tool: &str) -> Value {
+    in_box(json!({"check": {"tool": "one:refuse"}, "do": {"tool": format!("{server}:{tool}")}}))
+}
+
+#[test]
+fn a_step_that_waits_for_a_place_is_given_up_when_another_fails() {
+    let bench = bench("proxy", json!({"both": beside("one", "echo")}))
+        .set("limits", json!({"perServer": {"concurrentCalls": 1}}));
+    let agent = begin(&bench);
+    let answer = agent.use_tool(["box", "macros", "both"], json!({}));
+    assert_eq!(stages(&answer), json!({"check": "failed", "do": "not_begun"}));
+    assert_eq!(counts(&agent)["calls"], json!({"refuse": 1, "count": 1}));
+}
+
+#[test]
+fn a_step_that_waits_for_the_user_is_given_up_when_another_fails() {
+    let bench = bench("proxy", json!({"both": beside("two", "request")}))
+        .set("dangerousTools", json!(["two:request"]));
+    // Whoever is asked says nothing.
+    let agent = bench.agent().holding("elicitation/create");
+    let agent = agent.begin(false, json!({"elicitation": {}}));
+    let answer = agent.use_tool(["box", "macros", "both"], json!({}));
+    assert_eq!(stages(&answer), json!({"check": "failed", "do": "not_begun"}));
+}
+
+#[test]
+fn steps_wait_in_the_plan_where_fewer_calls_may_run() {
+    let steps: Value = (0..12)
+        .map(|n| (format!("s{n}"), json!({"tool": "one:sleep", "arguments": {"ms": 10}})))
+        .collect();
+    let server = fake(json!({"tools": ["sleep"]}));
+    // A call that waits for a place is refused after a moment.
+    let limits = json!({"perAgent": {"concurrentCalls": 1}, "maxWaitMs": 1});
+    let bench = Bench::new()
+        .set("toolMode", json!("direct"))
+        .set("limits", limits)
+        .set("macros", json!({"many": in_box(steps)}))
+        .server("box", "one", server);
+    begin(&bench).call("many", json!({})).ok();
+}
+
+#[test]
+fn a_macro_that_is_overtaken_by_another_configuration_begins_nothing_more() {
+    let steps = json!({
+        "meet": {"tool": "one:gather", "arguments": {"count": 2}},
+        "then": {"tool": "two:echo", "after": ["meet"]},
+    });
+    let before = bench("direct", json!({"old": in_box(steps.clone())}));
+    let agent = before.agent().relisting().begin(false, json!({}));
+    let run = agent.send_call("old", json!({}));
+    while counts_of(&agent.call("count", json!({})).structured()) != 1 {}
+    before.clone().set("macros", json!({"new": in_box(steps)})).write_config();
+    while !agent.tool_names().contains(&"new".to_owned()) {
+        agent.next_notification("notifications/tools/list_changed");
+    }
+    agent.call("gather", json!({"count": 2})).ok();
+    let answer = agent.wait(&run);
+    assert_eq!(stages(&answer), json!({"meet": "done", "then": "not_begun"}));
+    assert!(answer.text().contains("another configuration is served now"), "{}", answer.text());
+}
+
+fn counts_of(counted: &Value) -> u64 {
+    counted["calls"]["gather"].as_u64().unwrap_or_default()
+}
+
+#[test]
+fn the_account_has_what_the_steps_came_to() {
+    let long = json!({"id": "an-id", "text": "word ".repeat(400)});
+    let raw = json!({"content": [], "structuredContent": long}).to_string();
+    let wrong = r#"{"content":[],"structuredContent":{"code":1.50},"isError":true}"#;
+    let server = fake(json!({
+        "tools": ["long", "short", "wrong"],
+        "behavior": {
+            "long": {"result": {"raw": raw}},
+            "short": {"result": {"raw": r#"{"content":[],"structuredContent":{"id":1.0}}"#}},
+            "wrong": {"result": {"raw": wrong}},
+        },
+    }));
+    let steps = json!({
+        "a": {"tool": "one:long"},
+        "b": {"tool": "one:short"},
+        "c": {"tool": "one:wrong", "after": ["a", "b"]},
+    });
+    let bench = Bench::new()
+        .set("toolMode", json!("direct"))
+        .set("macros", json!({"all": in_box(steps)}))
+        .server("box", "one", server);
+    let answer = begin(&bench).call("all", json!({}));
+    let told = answer.ok()["structuredContent"].clone();
+    let begun = told["steps"][0]["result"].as_str().unwrap_or_default();
+    assert!(begun.starts_with(r#"{"id":"an-id","text":"word"#) && begun.ends_with('…'), "{told}");
+    assert_eq!(told["steps"][1]["result"], json!({"id": 1.0}));
+    assert_eq!(told["steps"][2]["error"], r#"{"code":1.50}"#);
+    assert!(answer.raw_result().contains(r#""result":{"id":1.0}"#));
+    assert!(
+        answer.text().contains("`a` (box/one/long) done: {\"id\":\"an-id\""),
+        "{}",
+        answer.text()
+    );
+}
+
+#[test]
+fn a_text_that_looks_like_a_number_is_a_text() {
+    let id = json!({"content": [{"type": "text", "text": "4e2"}]}).to_string();
+    let take = json!({"name": "take", "inputSchema": {
+        "type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"],
+    }});
+    let server = fake(json!({
+        "tools": ["make", take],
+        "behavior": {"make": {"result": {"raw": id}}, "take": "echo"},
+    }));
+    let steps = json!({
+        "make": {"tool": "one:make"},
+        "take": {"tool": "one:take", "arguments": {"id": {"$from": "/steps/make"}}},
+    });
+    let bench = Bench::new()
+        .set("toolMode", json!("direct"))
+        .set("macros", json!({"all": in_box(steps)}))
+        .server("box", "one", server);
+    assert_eq!(begin(&bench).call("all", json!({})).structured(), json!({"id": "4e2"}));
+}
+
+#[test]
+fn inputs_that_are_too_long_to_be_checked_are_refused() {
+    let mut tool = in_box(json!({"a": {"tool": "one:echo"}}));
+    tool["inputSchema"] = json!({"type": "object", "properties": {"n": {"type": "string"}}});
+    let agent = begin(&bench("direct", json!({"long": tool})));
+    let answer = agent.call("long", json!({"n": "x".repeat(300_000)}));
+    assert!(answer.is_tool_error());
+    assert!(answer.text().contains("is too long"), "{}", answer.text());
+    agent.call("long", json!({"n": "x".repeat(30_000)})).ok();
+}
