@@ -221,7 +221,7 @@ impl Exposure {
     /// What a tool has answered, as an agent is given it: with the addresses that it knows, and no
     /// more of it than it may be given at once.
     fn hand_out(&self, tool: &ToolId, outcome: Outcome, origin: Origin<'_>) -> Outcome {
-        let outcome = self.with_addresses(&tool.place(), outcome);
+        let outcome = self.with_addresses(&self.gateway.answering(tool), outcome);
         self.gateway.hand_out(&tool.tool, outcome, origin)
     }
 

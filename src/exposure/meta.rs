@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::config::{Config, ToolMode};
+use crate::config::{Config, MACROS, ToolMode};
 use crate::exposure::guidance;
 use crate::name::{ServerName, ToolId, ToolboxName};
 use crate::raw::Raw;
@@ -225,8 +225,8 @@ fn identity(object: &Raw) -> Option<(Option<Raw>, Option<Raw>, Option<Raw>)> {
     Some((toolbox, server, tool.or(name)))
 }
 
-/// A tool named without its server, in a toolbox where there is only one to ask, or by its
-/// server's name in front.
+/// A tool named without its server, which is a macro or in a toolbox where there is only one server
+/// to ask, or by its server's name in front.
 fn only_server(config: &Config, toolbox: &str, tool: &str) -> Option<ToolId> {
     let toolbox = config.toolbox(toolbox)?;
     let id = |server: &ServerName, tool: &str| ToolId {
@@ -242,9 +242,13 @@ fn only_server(config: &Config, toolbox: &str, tool: &str) -> Option<ToolId> {
         let own = rest.strip_prefix("__").or_else(|| rest.strip_prefix(':'))?;
         Some(id(&server.name, own))
     });
-    prefixed.or_else(|| match toolbox.servers.as_slice() {
-        [only] => Some(id(&only.name, tool)),
-        _ => None,
+    prefixed.or_else(|| {
+        if toolbox.macros().any(|config| config.name == tool) {
+            return Some(id(&ServerName::new(MACROS), tool));
+        }
+        let mut servers = toolbox.launched();
+        let only = servers.next().filter(|_| servers.next().is_none());
+        only.map(|only| id(&only.name, tool))
     })
 }
 

@@ -59,7 +59,7 @@ impl Exposure {
         } else {
             self.gateway().open(toolbox, request.origin).await.failed
         };
-        if failed.len() == toolbox.servers.len() {
+        if have_all_failed(toolbox, &failed) {
             return Reply::plain(answer::error(&unavailable(toolbox, &failed)));
         }
         let view = self.gateway().snapshot().view(&toolbox.name);
@@ -114,7 +114,7 @@ impl Exposure {
         } else {
             self.gateway().open(toolbox, request.origin).await.failed
         };
-        if failed.len() == toolbox.servers.len() {
+        if have_all_failed(toolbox, &failed) {
             return Err(unavailable(toolbox, &failed));
         }
         resolve().map_err(|near| {
@@ -122,6 +122,11 @@ impl Exposure {
             format!("{}{failed}", no_tool(toolbox, name, &near))
         })
     }
+}
+
+/// Whether a group has servers, and none of them can be had.
+fn have_all_failed(toolbox: &ToolboxConfig, failed: &[FailedServer]) -> bool {
+    !failed.is_empty() && failed.len() == toolbox.launched().count()
 }
 
 /// The group of this name.

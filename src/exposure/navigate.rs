@@ -195,7 +195,8 @@ impl Exposure {
         let Done { tool, came } = done;
         let came = match (&tool, came) {
             (Some(used), Came::Result(result)) => {
-                match self.with_addresses(&used.id.place(), Outcome::Result(result)) {
+                let place = self.gateway.answering(&used.id);
+                match self.with_addresses(&place, Outcome::Result(result)) {
                     Outcome::Result(result) => Came::Result(result),
                     Outcome::Error(_) => Came::Result(Raw::encode(&json!({}))),
                 }

@@ -3,6 +3,7 @@
 
 mod failures;
 mod modes;
+mod places;
 mod policy;
 
 use pretty_assertions::assert_eq;

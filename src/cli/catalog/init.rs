@@ -141,7 +141,7 @@ impl Draft {
         for toolbox in toolboxes {
             let category = catalog_file_name(toolbox.name.as_str());
             let before = draft.services;
-            for server in &toolbox.servers {
+            for server in toolbox.launched() {
                 let at = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
                 let shown = format!("{}/{}", at.toolbox, at.server);
                 let has_failed = |start: &&Start| {

@@ -133,8 +133,9 @@ enum Form {
 
 impl Form {
     fn of(toolbox: &ToolboxConfig, view: &View) -> Self {
-        match toolbox.servers.as_slice() {
-            [server] if server.include.is_some() => {
+        let mut servers = toolbox.launched();
+        match (servers.next(), servers.next()) {
+            (Some(server), None) if server.include.is_some() => {
                 Self::Category { meta: meta(toolbox, server, view) }
             }
             _ => Self::List,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::catalog::shorten;
 use crate::config::{Config, ToolboxConfig};
 use crate::exposure::budget::{first_that_fits, names_that_fit};
-use crate::exposure::modular::{CALL, GET};
+use crate::exposure::modular::{CALL, GET, have_all_failed};
 use crate::gateway::{FailedServer, Gateway};
 use crate::name::ToolboxName;
 use crate::raw::Raw;
@@ -37,7 +37,7 @@ pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
     let (mut available, mut unavailable) = (Vec::new(), Vec::new());
     for toolbox in toolboxes {
         match failures.get(&toolbox.name) {
-            Some(failed) if failed.len() == toolbox.servers.len() => {
+            Some(failed) if have_all_failed(toolbox, failed) => {
                 unavailable.push((toolbox, reason(failed)));
             }
             Some(_) | None => available.push(toolbox),
