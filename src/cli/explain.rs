@@ -54,6 +54,9 @@ struct Answer<'a> {
     /// Whether it would be there if all conditions held.
     allowed: bool,
     rule: &'a str,
+    /// The tool of a macro's step that the rule is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,8 +162,16 @@ impl<'a> Case<'a> {
     }
 
     fn answer(&self) -> Answer<'_> {
-        let Explanation { is_visible, rule, is_allowed, is_named, demands, danger, confirmation } =
-            &self.explanation;
+        let Explanation {
+            is_visible,
+            rule,
+            is_allowed,
+            step,
+            is_named,
+            demands,
+            danger,
+            confirmation,
+        } = &self.explanation;
         let (why, change) = self.reason();
         Answer {
             agent: self.of.map(AgentName::as_str),
@@ -171,6 +182,7 @@ impl<'a> Case<'a> {
             visible: *is_visible,
             allowed: *is_allowed,
             rule: rule.as_str(),
+            step: step.as_ref().map(ToString::to_string),
             key: self.key.as_ref().map(|key| key.path.as_str()),
             line: self.key.as_ref().map(|key| key.line),
             why,
@@ -190,7 +202,7 @@ impl<'a> Case<'a> {
     }
 
     fn text(&self, file: &str) -> String {
-        let Explanation { is_visible, rule, is_named, demands, danger, confirmation, .. } =
+        let Explanation { is_visible, rule, step, is_named, demands, danger, confirmation, .. } =
             &self.explanation;
         let ToolId { toolbox, server, tool } = self.tool;
         let who = match self.of {
@@ -202,6 +214,9 @@ impl<'a> Case<'a> {
         let mut line = |what: &str, says: &str| _ = write!(text, "\n  {what:<10}{says}");
         let place = self.key.as_ref().map(|key| format!(" ({file}:{})", key.line));
         line("rule", &format!("{rule}{}", place.unwrap_or_default()));
+        if let Some(step) = step {
+            line("step", &format!("it calls `{step}`"));
+        }
         let (why, change) = self.reason();
         line("why", &why);
         if let Some(change) = change {
@@ -233,7 +248,7 @@ impl<'a> Case<'a> {
     /// Why, and what would have to change for the opposite.
     fn reason(&self) -> (String, Option<String>) {
         let explanation = &self.explanation;
-        let (server, tool) = (&self.tool.server, &self.tool.tool);
+        let ToolId { server, tool, .. } = explanation.step.as_ref().unwrap_or(self.tool);
         let path: Vec<&str> = explanation.rule.path().iter().map(String::as_str).collect();
         if explanation.is_visible {
             let why = match path.as_slice() {

@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use crate::app;
 use crate::cli::error::Error;
 use crate::cli::{Global, block_on, pool_options, without_rules};
-use crate::config::Config;
+use crate::config::{Config, MACROS};
 use crate::gateway::Caller;
-use crate::name::Place;
+use crate::name::{Place, ServerName};
 use crate::policy::Traits;
 
 /// The tools of servers by their own names, as far as anything is kept of them.
 pub(crate) type Known = HashMap<Place, Vec<(String, Traits)>>;
 
-/// Looks at what is kept of the servers of a configuration, whatever is left out of it.
+/// Looks at what is kept of the servers of a configuration, whatever is left out of it; its macros
+/// are known.
 pub(crate) fn tools(global: &Global, config: &Config) -> Result<Known, Error> {
     let mut whole = without_rules(config.clone());
     for server in whole.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
@@ -38,5 +39,14 @@ pub(crate) fn tools(global: &Global, config: &Config) -> Result<Known, Error> {
         });
         tools.collect()
     }))?;
-    known.map_err(Error::internal)
+    let mut known: Known = known.map_err(Error::internal)?;
+    for toolbox in &config.toolboxes {
+        let macros = toolbox.macros().map(|config| (config.name.clone(), Traits::default()));
+        let macros: Vec<_> = macros.collect();
+        if !macros.is_empty() {
+            let (toolbox, server) = (toolbox.name.clone(), ServerName::new(MACROS));
+            known.insert(Place { toolbox, server }, macros);
+        }
+    }
+    Ok(known)
 }

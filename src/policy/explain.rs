@@ -15,6 +15,8 @@ pub struct Explanation {
     pub rule: Rule,
     /// Whether the tool would be there if all conditions held.
     pub is_allowed: bool,
+    /// The tool of a step that the rule is about, if the tool is a macro and a step decided.
+    pub step: Option<ToolId>,
     /// Whether there is an entry for the agent.
     pub is_named: bool,
     /// What has to hold besides.
@@ -38,8 +40,38 @@ pub struct Demand {
 
 impl Policies {
     /// Explains what comes of one tool, by its server's own name for it; `None`: there is no such
-    /// server in that toolbox.
+    /// server in that toolbox. A macro is there if the tools of all its steps are.
     pub fn explain(
+        &self,
+        agent: Option<&AgentName>,
+        tool: &ToolId,
+        traits: Traits,
+        now: Moment,
+    ) -> Option<Explanation> {
+        let mut whole = self.explain_alone(agent, tool, traits, now)?;
+        for step in self.config.macro_at(tool).iter().flat_map(|config| &config.steps) {
+            let step = self.config.own_id(&step.tool);
+            let of_step = self.explain_alone(agent, &step, Traits::default(), now)?;
+            let is_worse = (whole.is_allowed && !of_step.is_allowed)
+                || (whole.is_visible && !of_step.is_visible);
+            if is_worse {
+                let Explanation { is_visible, rule, is_allowed, .. } = of_step;
+                whole = Explanation { is_visible, rule, is_allowed, step: Some(step), ..whole };
+            }
+            for demand in of_step.demands {
+                if !whole.demands.contains(&demand) {
+                    whole.demands.push(demand);
+                }
+            }
+        }
+        if !whole.is_allowed {
+            (whole.demands, whole.danger, whole.confirmation) = (Vec::new(), None, None);
+        }
+        Some(whole)
+    }
+
+    /// The same of a tool for itself.
+    fn explain_alone(
         &self,
         agent: Option<&AgentName>,
         tool: &ToolId,
@@ -53,6 +85,7 @@ impl Policies {
             is_visible: false,
             rule,
             is_allowed: false,
+            step: None,
             is_named,
             demands: Vec::new(),
             danger: None,
@@ -86,6 +119,7 @@ impl Policies {
             is_visible: missed.is_none(),
             rule: missed.unwrap_or(rule),
             is_allowed: true,
+            step: None,
             is_named,
             demands,
             danger,

@@ -79,6 +79,27 @@ fn they_are_in_their_group_in_modular_mode() {
 }
 
 #[test]
+fn they_are_found_and_called_in_search_mode() {
+    for is_modern in [false, true] {
+        let agent = bench("search", macros()).agent().begin(is_modern, json!({}));
+        let found = agent.call("search_tools", json!({"query": "does several things"})).text();
+        assert!(found.contains("twice"), "{found}");
+        let answer = agent.use_tool(["box", "macros", "twice"], json!({}));
+        assert_eq!(answer.structured(), json!({"m": 1}));
+    }
+}
+
+#[test]
+fn a_task_is_done_with_them_in_navigate_mode() {
+    for is_modern in [false, true] {
+        let agent = bench("navigate", macros()).agent().begin(is_modern, json!({}));
+        let done = agent.call("execute_task", json!({"task": "do several things twice"}));
+        let expected = json!({"success": true, "tool_used": "macros.twice", "result": {"m": 1}});
+        assert_eq!(done.structured(), expected);
+    }
+}
+
+#[test]
 fn the_command_line_has_them_too() {
     let bench = bench("dynamic", macros());
     let called = bench.run(["call", "box", "macros", "twice", "{}"]);

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::macros::{bench, in_box};
 use crate::support::{Agent, Bench, fake};
 
-const MODES: [&str; 5] = ["dynamic", "proxy", "direct", "activate", "modular"];
+const MODES: [&str; 7] =
+    ["dynamic", "proxy", "direct", "activate", "modular", "search", "navigate"];
 
 fn macros() -> Value {
     json!({
@@ -18,8 +19,8 @@ fn macros() -> Value {
 }
 
 /// What an agent sees and is told that looks for everything, under this name.
-fn seen(bench: &Bench, agent: &str) -> String {
-    let agent = bench.agent_with(["--agent", agent]).begin(false, json!({}));
+fn seen(bench: &Bench, agent: &str, is_modern: bool) -> String {
+    let agent = bench.agent_with(["--agent", agent]).begin(is_modern, json!({}));
     let first = agent.tools();
     let answers = [
         agent.open("box"),
@@ -31,6 +32,9 @@ fn seen(bench: &Bench, agent: &str) -> String {
         agent.call("box__macros__blend", json!({})),
         agent.call("blend", json!({})),
         agent.call("macros:blend", json!({})),
+        agent.call("search_tools", json!({"queries": ["blend several things", "alone"]})),
+        agent.call("execute_task", json!({"task": "blend: several things"})),
+        agent.call("execute_task", json!({"task": "lonely: alone in its toolbox"})),
     ];
     let answers: Vec<_> = answers.iter().map(|answer| answer.line.clone()).collect();
     format!("{first:?}\n{}\n{:?}", answers.join("\n"), agent.tools())
@@ -49,9 +53,14 @@ fn a_macro_with_a_step_that_is_forbidden_is_as_if_it_were_not_there() {
     for mode in MODES {
         let with = bench(mode, macros()).set("agentPolicies", rules.clone());
         let without = bench(mode, left.clone()).set("agentPolicies", rules.clone());
-        assert_eq!(seen(&with, "bob"), seen(&without, "bob"), "{mode}");
-        let other = seen(&with, "ann");
-        assert!(other.contains("Alone in its toolbox"), "{mode}: {other}");
+        for is_modern in [false, true] {
+            let (with_it, without_it) =
+                (seen(&with, "bob", is_modern), seen(&without, "bob", is_modern));
+            assert_eq!(with_it, without_it, "{mode}");
+        }
+        let other = seen(&with, "ann", false);
+        let expected = if mode == "navigate" { "macros.lonely" } else { "Alone in its toolbox" };
+        assert!(other.contains(expected), "{mode}: {other}");
     }
 }
 
@@ -63,6 +72,44 @@ fn rules_about_macros_are_about_their_own_names() {
     let opened = agent.open("box").text();
     assert!(opened.contains("fine") && !opened.contains("blend"), "{opened}");
     agent.use_tool(["box", "macros", "fine"], json!({})).ok();
+}
+
+#[test]
+fn a_macro_that_lacks_a_tool_is_reported_where_the_servers_are_asked() {
+    let macros =
+        json!({"ghost": in_box(json!({"a": {"tool": "one:echo"}, "b": {"tool": "one:ecco"}}))});
+    let bench = bench("proxy", macros);
+    let said = "macro `ghost` of `box` is not shown: there is no tool `box/one/ecco`";
+    let checked = bench.run(["check", "--connect"]);
+    assert!(checked.stdout.contains(&format!("warning: {said}")), "{checked}");
+    let agent = bench.agent().begin(false, json!({}));
+    for _ in 0..2 {
+        agent.open("box").ok();
+    }
+    agent.close_stdin();
+    agent.wait_end();
+    assert_eq!(agent.stderr().matches(said).count(), 1, "{}", agent.stderr());
+}
+
+#[test]
+fn what_is_explained_of_a_macro_is_what_decides_on_its_steps() {
+    let rules =
+        |two: Value| json!({"bob": {"toolOverrides": {"one": ["*"], "two": two, "macros": ["*"]}}});
+    let bench = bench("proxy", macros()).set("agentPolicies", rules(json!(["echo"])));
+    let denied = bench.run(["explain", "bob", "macros", "blend"]);
+    assert!(denied.stdout.contains("`blend` of `box/macros` does not exist for"), "{denied}");
+    assert!(denied.stdout.contains("it calls `box/two/request`"), "{denied}");
+    assert!(denied.stdout.contains(r#"add "request""#), "{denied}");
+    let allowed = bench.run(["explain", "bob", "macros", "fine"]);
+    assert!(allowed.stdout.contains("`fine` of `box/macros` may be used"), "{allowed}");
+    let unknown = bench.run(["explain", "bob", "box/macros", "none"]);
+    assert!(unknown.stdout.contains("its server had no such tool"), "{unknown}");
+    bench.clone().set("agentPolicies", rules(json!(["*"]))).write_config();
+    std::fs::copy(bench.path("workbench.json"), bench.path("more.json")).unwrap();
+    bench.write_config();
+    let diff = bench.run_bare(["policy", "diff", "more.json", "workbench.json"]);
+    assert!(diff.stdout.contains("  - box/macros: blend"), "{diff}");
+    assert!(!diff.stdout.contains("fine"), "{diff}");
 }
 
 #[test]
