@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of the workbench's own code, and works on the worlds of [`world`](crate::one_policy::world).
 
-use crate::one_policy::world::{Agent, Override, Policy, Server, Toolbox, World};
+use crate::one_policy::world::{Agent, Macro, Override, Policy, Server, Toolbox, World};
 
 /// Who asks, and of what.
 pub(crate) struct Oracle<'a> {
@@ -59,25 +59,41 @@ impl<'a> Oracle<'a> {
             return false;
         }
         let over = self.over(toolbox, server, tool);
-        // 2. Check agent-specific tool overrides
-        // 3. Fall back to global exposed tools
-        // 4. Check default policy
-        let is_listed = match self.list(&server.name) {
-            None => self.allows_the_rest(),
-            Some(list) => {
-                let shown = over.and_then(|over| over.name.as_deref()).unwrap_or(tool);
-                let qualified = format!("{}:{tool}", server.name);
-                let exposed = format!("{}__{}__{shown}", toolbox.name, server.name);
-                list.iter().any(|pattern| {
-                    fits(pattern, tool)
-                        || (pattern.contains(':') && fits(pattern, &qualified))
-                        || (pattern.contains("__") && fits(pattern, &exposed))
-                })
-            }
-        };
+        let shown = over.and_then(|over| over.name.as_deref()).unwrap_or(tool);
+        let is_listed = self.lists([&toolbox.name, &server.name, tool], shown);
         let own = server.overrides.get(tool);
         let is_off = [own, over].into_iter().flatten().any(|over| over.is_off);
         is_listed && passes(server, tool) && !is_off
+    }
+
+    /// Whether the lists let a tool through.
+    fn lists(&self, [toolbox, server, tool]: [&str; 3], shown: &str) -> bool {
+        // 2. Check agent-specific tool overrides
+        // 3. Fall back to global exposed tools
+        // 4. Check default policy
+        let Some(list) = self.list(server) else { return self.allows_the_rest() };
+        let qualified = format!("{server}:{tool}");
+        let exposed = format!("{toolbox}__{server}__{shown}");
+        list.iter().any(|pattern| {
+            fits(pattern, tool)
+                || (pattern.contains(':') && fits(pattern, &qualified))
+                || (pattern.contains("__") && fits(pattern, &exposed))
+        })
+    }
+
+    /// Whether there is such a macro: it may be had itself, and all that it calls may.
+    fn has_macro(&self, world: &World, of: &Macro) -> bool {
+        let calls = |[toolbox, server, tool]: &[String; 3]| {
+            let toolbox = world.toolboxes.iter().find(|other| other.name == *toolbox);
+            let found = toolbox.and_then(|toolbox| {
+                let server = toolbox.servers.iter().find(|other| other.name == *server)?;
+                Some((toolbox, server))
+            });
+            found.is_some_and(|(toolbox, server)| self.has_tool(toolbox, server, tool))
+        };
+        self.has_server("macros")
+            && self.lists([&of.toolbox, "macros", &of.name], &of.name)
+            && of.steps.iter().all(calls)
     }
 
     /// What is to be different about a tool. It may be written with what clients put before its
@@ -124,8 +140,9 @@ pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World
         (!left.servers.is_empty()).then_some(left)
     };
     let toolboxes = world.toolboxes.iter().filter_map(toolbox).collect();
+    let macros = world.macros.iter().filter(|of| oracle.has_macro(world, of)).cloned().collect();
     let policy = Policy { dangerous: world.policy.dangerous.clone(), ..Policy::default() };
-    let mut left = World { toolboxes, policy };
+    let mut left = World { toolboxes, macros, policy };
     share(world, &mut left);
     left
 }

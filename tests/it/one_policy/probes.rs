@@ -38,6 +38,19 @@ impl Probe {
         }
     }
 
+    /// The toolbox, the server and the tool that it is about; now and then a macro instead.
+    fn aimed<'w>(
+        &self,
+        world: &'w World,
+        tool: (&'w str, &'w str, String),
+    ) -> (&'w str, &'w str, String) {
+        if world.macros.is_empty() || self.thing.index(4) > 0 {
+            return tool;
+        }
+        let made = self.place.get(&world.macros);
+        (&made.toolbox, "macros", made.name.clone())
+    }
+
     /// The request, about this world.
     pub(crate) fn request(&self, world: &World) -> (String, Value) {
         let places = world.toolboxes.iter();
@@ -57,7 +70,7 @@ impl Probe {
         };
         let uri = pick(&[&catalog.resources[..], &catalog.templates[..]].concat(), "note://7");
         let prompt = pick(&catalog.prompts, "nothing");
-        let (of, at) = (toolbox.name.as_str(), server.name.as_str());
+        let (of, at, tool) = self.aimed(world, (&toolbox.name, &server.name, tool));
         let namespace = toolbox.namespace.as_deref().unwrap_or(of);
         let named = |name: &str| {
             if namespace.is_empty() { name.to_owned() } else { format!("{namespace}_{name}") }

@@ -5,14 +5,25 @@ use std::collections::BTreeMap;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
-use proptest::sample::{select, subsequence};
+use proptest::sample::{Index, select, subsequence};
 use serde_json::{Map, Value, json};
 
 /// Everything that is there, and who may have what of it.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) toolboxes: Vec<Toolbox>,
+    pub(crate) macros: Vec<Macro>,
     pub(crate) policy: Policy,
+}
+
+/// A tool of ours, of steps one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Macro {
+    pub(crate) name: String,
+    /// Where it stands: with the first tool that it calls, or apart.
+    pub(crate) toolbox: String,
+    /// The toolbox, the server and the tool of each.
+    pub(crate) steps: Vec<[String; 3]>,
 }
 
 #[derive(Clone, Debug)]
@@ -82,6 +93,7 @@ const TOOLS: [&str; 6] = ["read", "write", "read_all", "list", "drop", "mcp__one
 const SERVERS: [&str; 3] = ["one", "two", "ten"];
 const TOOLBOXES: [&str; 3] = ["desk", "lab", "pub"];
 const ALONE: [&str; 3] = ["solo", "one", "extra"];
+const MACROS: [&str; 3] = ["read", "blend", "list_all"];
 const RESOURCES: [&str; 3] = ["note://a", "note://b", "file:///x"];
 const TEMPLATES: [&str; 2] = ["note://{id}", "file:///{path}"];
 const PROMPTS: [&str; 2] = ["sum", "plan"];
@@ -192,12 +204,13 @@ fn toolboxes() -> impl Strategy<Value = Vec<Toolbox>> {
 }
 
 fn lists() -> impl Strategy<Value = BTreeMap<String, Vec<String>>> {
-    let names = select(vec!["one", "two", "ten", "solo", "extra"]).prop_map(str::to_owned);
+    let names = select(vec!["one", "two", "ten", "solo", "extra", "macros"]);
+    let names = names.prop_map(str::to_owned);
     btree_map(names, words(&PATTERNS, 3), 0..4)
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    let servers = words(&["one", "two", "ten", "solo", "extra", "t*", "*"], 4);
+    let servers = words(&["one", "two", "ten", "solo", "extra", "macros", "t*", "*"], 4);
     let agent = (option::weighted(0.2, Just("bob".to_owned())), option::of(servers), lists());
     let agent =
         agent.prop_map(|(extends, servers, overrides)| Agent { extends, servers, overrides });
@@ -222,9 +235,37 @@ fn policy() -> impl Strategy<Value = Policy> {
     })
 }
 
+/// A macro as it is drawn: whether it stands apart, and which tools it calls.
+type Drawn = (bool, Vec<Index>);
+
+fn macros() -> impl Strategy<Value = Vec<Drawn>> {
+    vec((any::<bool>(), vec(any::<Index>(), 1..3)), 0..=MACROS.len())
+}
+
+/// The macros that were drawn, over tools that are called what their servers call them.
+fn over(toolboxes: &[Toolbox], drawn: Vec<Drawn>) -> Vec<Macro> {
+    let servers = toolboxes.iter().flat_map(|t| t.servers.iter().map(move |server| (t, server)));
+    let plain = servers.filter(|(_, server)| server.overrides.is_empty());
+    let tools = plain.flat_map(|(toolbox, server)| {
+        let at = |tool: &String| [toolbox.name.clone(), server.name.clone(), tool.clone()];
+        server.catalog.tools.iter().map(at).collect::<Vec<_>>()
+    });
+    let tools: Vec<_> = tools.collect();
+    if tools.is_empty() {
+        return Vec::new();
+    }
+    let made = drawn.into_iter().zip(MACROS).map(|((is_apart, steps), name)| {
+        let steps: Vec<_> = steps.iter().map(|step| step.get(&tools).clone()).collect();
+        let toolbox = if is_apart { "macros".to_owned() } else { steps[0][0].clone() };
+        Macro { name: name.to_owned(), toolbox, steps }
+    });
+    made.collect()
+}
+
 /// Any world.
 pub(crate) fn world() -> impl Strategy<Value = World> {
-    (toolboxes(), policy(), any::<bool>()).prop_map(|(mut toolboxes, policy, is_shared)| {
+    let parts = (toolboxes(), policy(), any::<bool>(), macros());
+    parts.prop_map(|(mut toolboxes, policy, is_shared, drawn)| {
         for toolbox in &mut toolboxes {
             for server in &mut toolbox.servers {
                 server.path = format!("{}/{}", toolbox.name, server.name);
@@ -236,7 +277,8 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
             let other = &mut toolboxes[1].servers[0];
             (other.path, other.catalog, other.state) = (first.path, first.catalog, first.state);
         }
-        World { toolboxes, policy }
+        let macros = over(&toolboxes, drawn);
+        World { toolboxes, macros, policy }
     })
 }
 
@@ -248,7 +290,8 @@ impl World {
             let tools = server.catalog.tools.iter().map(|tool| format!("{}/{tool}", server.path));
             tools.chain([server.path.clone()])
         });
-        names.collect()
+        let macros = self.macros.iter().map(|of| format!("{}/macros/{}", of.toolbox, of.name));
+        names.chain(macros).collect()
     }
 
     /// The configuration, with servers at `address`.
@@ -275,6 +318,18 @@ impl World {
             entry["mcpServers"] = blocks.into();
             if let Some(namespace) = &toolbox.namespace {
                 entry["namespace"] = namespace.as_str().into();
+            }
+        }
+        for Macro { name, toolbox, steps } in &self.macros {
+            let entry = &mut config["macros"][name];
+            *entry = json!({"description": format!("To {name} in steps"), "toolbox": toolbox});
+            for (at, [toolbox, server, tool]) in steps.iter().enumerate() {
+                let tool = json!({"toolbox": toolbox, "server": server, "tool": tool});
+                let arguments = json!({"n": 1});
+                entry["steps"][format!("s{at}")] = json!({"tool": tool, "arguments": arguments});
+                if let Some(before) = at.checked_sub(1) {
+                    entry["steps"][format!("s{at}")]["after"] = json!([format!("s{before}")]);
+                }
             }
         }
         let Policy { agents, exposed, allows_tools, allows_servers, dangerous } = &self.policy;
