@@ -3,9 +3,9 @@
 //! *Theory of operation.* A new [`Gateway`] is made beside the old one. A server that is in the
 //! same place and launched in the same way is taken over with its process, and the new writer
 //! begins with what it has listed. Then the new gateway takes the old one's place: requests that
-//! are under way end where they began, and the servers that only the old one has end when nobody
-//! uses them. One that is launched in another way is another server: it starts when the one before
-//! it has gone.
+//! are under way end where they began, though a macro begins no further step, and the servers that
+//! only the old one has end when nobody uses them. One that is launched in another way is another
+//! server: it starts when the one before it has gone.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
