@@ -174,8 +174,8 @@ fn brief(toolbox: &ToolboxConfig, max: usize) -> String {
 
 /// The same with the servers' names, for who asks does well to name a service.
 fn brief_with_servers(toolbox: &ToolboxConfig, max: usize) -> String {
-    let servers: Vec<_> = toolbox.servers.iter().map(|server| server.name.as_str()).collect();
-    if servers == [toolbox.name.as_str()] {
+    let servers: Vec<_> = toolbox.launched().map(|server| server.name.as_str()).collect();
+    if servers.is_empty() || servers == [toolbox.name.as_str()] {
         return brief(toolbox, max);
     }
     let description = start_of(&toolbox.description, max);

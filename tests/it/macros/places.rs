@@ -124,6 +124,16 @@ fn a_toolbox_with_one_server_is_one_with_its_macros_too() {
 }
 
 #[test]
+fn macros_are_no_service_that_is_named_to_who_asks() {
+    let bench = Bench::new()
+        .set("toolMode", json!("search"))
+        .set("macros", json!({"again": in_box(json!({"a": {"tool": "only:echo"}}))}))
+        .server("box", "only", fake(json!({"tools": ["echo"]})));
+    let described = begin(&bench).tools()[0]["description"].to_string();
+    assert!(described.contains("box (only):") && !described.contains("macros"), "{described}");
+}
+
+#[test]
 fn a_category_with_a_macro_is_a_category_still() {
     let config = json!({
         "toolMode": "modular",
