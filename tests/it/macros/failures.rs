@@ -52,7 +52,8 @@ fn steps_wait_in_the_plan_where_fewer_calls_may_run() {
         .set("limits", limits)
         .set("macros", json!({"many": in_box(steps)}))
         .server("box", "one", server);
-    begin(&bench).call("many", json!({})).ok();
+    let answer = begin(&bench).call("many", json!({}));
+    assert!(!answer.is_tool_error(), "{}", answer.text());
 }
 
 #[test]
@@ -144,5 +145,6 @@ fn inputs_that_are_too_long_to_be_checked_are_refused() {
     let answer = agent.call("long", json!({"n": "x".repeat(300_000)}));
     assert!(answer.is_tool_error());
     assert!(answer.text().contains("is too long"), "{}", answer.text());
-    agent.call("long", json!({"n": "x".repeat(30_000)})).ok();
+    let answer = agent.call("long", json!({"n": "x".repeat(30_000)}));
+    assert!(!answer.is_tool_error(), "{}", answer.text());
 }
