@@ -3,6 +3,8 @@
 //! What the values mean is the reader's business, one level up.
 
 use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
 
 use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::Ranged;
@@ -15,31 +17,74 @@ pub(super) mod toml;
 pub(super) mod yaml;
 
 /// Where a value stands: how to name it, and its first byte.
+///
+/// Its name is made when it is asked for: most values are never spoken of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spot {
-    /// Such as `toolboxes.dev.mcpServers.files.args[1]`.
-    pub(super) path: String,
+    /// The way to it from the whole, backwards.
+    way: Option<Arc<Step>>,
     /// The offset of its first byte in the text.
     pub(super) offset: usize,
+}
+
+/// The last step of a way.
+#[derive(Debug, PartialEq, Eq)]
+struct Step {
+    before: Option<Arc<Step>>,
+    to: To,
+}
+
+/// Where a step leads.
+#[derive(Debug, PartialEq, Eq)]
+enum To {
+    Key(Box<str>),
+    Index(usize),
 }
 
 impl Spot {
     /// The spot of what stands under `key`, at `offset`.
     pub(super) fn key(&self, key: &str, offset: usize) -> Self {
-        let plain = !key.is_empty()
-            && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'));
-        let path = match (plain, self.path.is_empty()) {
-            (true, true) => key.to_owned(),
-            (true, false) => format!("{}.{key}", self.path),
-            (false, _) => format!("{}[{key:?}]", self.path),
-        };
-        Self { path, offset }
+        self.step(To::Key(key.into()), offset)
     }
 
     /// The spot of element `index`, at `offset`.
     pub(super) fn index(&self, index: usize, offset: usize) -> Self {
-        Self { path: format!("{}[{index}]", self.path), offset }
+        self.step(To::Index(index), offset)
     }
+
+    /// The same with another first byte.
+    pub(super) fn at(&self, offset: usize) -> Self {
+        Self { way: self.way.clone(), offset }
+    }
+
+    fn step(&self, to: To, offset: usize) -> Self {
+        Self { way: Some(Arc::new(Step { before: self.way.clone(), to })), offset }
+    }
+
+    /// How to name it, such as `toolboxes.dev.mcpServers.files.args[1]`.
+    pub(super) fn path(&self) -> String {
+        let steps = std::iter::successors(self.way.as_ref(), |step| step.before.as_ref());
+        let mut steps: Vec<&To> = steps.map(|step| &step.to).collect();
+        steps.reverse();
+        let mut path = String::new();
+        for to in steps {
+            match to {
+                To::Key(key) if is_plain(key) => {
+                    path.push_str(if path.is_empty() { "" } else { "." });
+                    path.push_str(key);
+                }
+                // Nothing fails that is written into a text.
+                To::Key(key) => _ = write!(path, "[{key:?}]"),
+                To::Index(index) => _ = write!(path, "[{index}]"),
+            }
+        }
+        path
+    }
+}
+
+fn is_plain(key: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$');
+    !key.is_empty() && key.chars().all(is_part)
 }
 
 /// A value with where it stands.
@@ -52,8 +97,7 @@ pub(super) struct Node<'a> {
 impl<'a> Node<'a> {
     /// The whole document as a node.
     pub(super) fn root(value: &'a Value<'a>) -> Self {
-        let spot = Spot { path: String::new(), offset: value.start() };
-        Self { spot, value }
+        Self { spot: Spot::default().at(value.start()), value }
     }
 
     /// The node under `key`, if this is an object that has one; of a key that is written twice,
@@ -84,6 +128,15 @@ impl<'a> Node<'a> {
     /// Whether the value is `null`, which is as good as absent.
     pub(super) fn is_null(&self) -> bool {
         matches!(self.value, Value::NullKeyword(_))
+    }
+}
+
+/// As much of a text of the file as belongs into a message.
+pub(super) fn shortened(text: &str) -> String {
+    const LONGEST: usize = 24;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What other clients write in a server block: understood where it means something here, and
 //! else reported in one line.
 
-use crate::config::document::{Node, Spot};
+use crate::config::document::Node;
 use crate::config::raw::{Entries, environment};
 use crate::config::reader::{Fields, Located, Reader, did_you_mean, listed};
 
@@ -73,7 +73,7 @@ impl Foreign {
             let keys: Vec<&str> = ignored.iter().map(|key| key.value.as_str()).collect();
             let verb = if keys.len() == 1 { "has" } else { "have" };
             let message = format!("ignored: {} {verb} no meaning here", listed(&keys, "and"));
-            let spot = Spot { path: fields.spot().path.clone(), offset: first.spot.offset };
+            let spot = fields.spot().at(first.spot.offset);
             reader.warn(&spot, message, None);
         }
         foreign

@@ -44,7 +44,7 @@ pub fn find_key(text: &str, file: &Path, keys: &[String]) -> Option<Key> {
         keys => descend(root.clone(), keys),
     }?;
     let (line, _) = *positions(text, &[found.spot.offset]).first()?;
-    Some(Key { path: found.spot.path, line })
+    Some(Key { path: found.spot.path(), line })
 }
 
 fn descend<'a>(node: Node<'a>, keys: &[&str]) -> Option<Node<'a>> {

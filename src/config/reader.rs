@@ -7,14 +7,18 @@ use std::collections::{BTreeSet, HashSet};
 
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
-use serde_json::value::RawValue;
-use serde_json::{Number, Value as Json};
 
-use crate::config::document::{Node, Spot, duplicates, kind, positions};
+use crate::config::document::{Node, Spot, duplicates, kind, positions, shortened};
 use crate::config::env::EnvSource;
 use crate::config::expand::{Meaning, expand, foreign};
 use crate::config::finding::{Finding, Severity};
 use crate::name::nearest;
+
+mod fields;
+mod json;
+
+use fields::snake;
+pub(super) use fields::{Entry, Fields, camel};
 
 /// A value with where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +101,7 @@ impl<'e> Reader<'e> {
 
     /// Notes an error.
     pub(super) fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
-        self.wrong.insert(spot.path.clone());
+        self.wrong.insert(spot.path());
         self.note(Severity::Error, spot, message.into(), hint);
     }
 
@@ -139,7 +143,7 @@ impl<'e> Reader<'e> {
     }
 
     fn note(&mut self, severity: Severity, spot: &Spot, message: String, hint: Option<String>) {
-        let path = spot.path.clone();
+        let path = spot.path();
         let finding = Finding { severity, file: None, path, position: None, message, hint };
         self.found.push((spot.offset, finding));
     }
@@ -147,13 +151,15 @@ impl<'e> Reader<'e> {
     /// Whether there is an error about `key` of the object at `spot`, or about what is in it; then
     /// nobody needs to hear that it is missing as well.
     pub(super) fn has_error_under(&self, spot: &Spot, key: &str) -> bool {
-        self.has_error_in(&spot.key(key, 0))
+        // It may be written in either way.
+        [key, &snake(key)].iter().any(|key| self.has_error_in(&spot.key(key, 0)))
     }
 
     /// Whether there is an error about what stands at `spot`, or about what is in it.
     pub(super) fn has_error_in(&self, spot: &Spot) -> bool {
-        let next = self.wrong.range(spot.path.clone()..).next();
-        next.is_some_and(|wrong| wrong.starts_with(&spot.path))
+        let path = spot.path();
+        let next = self.wrong.range(path.clone()..).next();
+        next.is_some_and(|wrong| wrong.starts_with(&path))
     }
 
     /// Everything noted, in the order of the file.
@@ -185,15 +191,14 @@ impl<'e> Reader<'e> {
                 node: node.child(property),
             })
             .collect();
-        let (spot, has_snakes) = (node.spot.clone(), self.form == Form::Catalog);
-        Some(Fields { spot, entries, known: Vec::new(), has_snakes })
+        Some(Fields::new(node.spot.clone(), entries, self.form == Form::Catalog))
     }
 
     /// The node as an object whose keys are the user's own names; variables in them are expanded.
     pub(super) fn named_entries<'a>(&mut self, node: &Node<'a>) -> Vec<Entry<'a>> {
         let fields = self.fields(node);
         let mut entries: Vec<Entry<'a>> = Vec::new();
-        for mut entry in fields.into_iter().flat_map(|fields| fields.entries) {
+        for mut entry in fields.into_iter().flat_map(|mut fields| fields.take_all(|_| true)) {
             let written = std::mem::take(&mut entry.key.value);
             entry.key.value = self.expanded(&written, &entry.key.spot);
             let clash = entry.key.value != written
@@ -211,7 +216,7 @@ impl<'e> Reader<'e> {
             // What is written twice has been reported, and the last one counts.
             let mut paths = HashSet::new();
             entries.reverse();
-            entries.retain(|entry| paths.insert(entry.key.spot.path.clone()));
+            entries.retain(|entry| paths.insert(entry.key.spot.path()));
             entries.reverse();
         }
         entries
@@ -277,77 +282,6 @@ impl<'e> Reader<'e> {
         Some(Located { value, spot: node.spot.clone() })
     }
 
-    /// The node as any number.
-    pub(super) fn decimal(&mut self, node: &Node<'_>) -> Option<Located<Number>> {
-        if node.value.as_number_lit().is_none() {
-            self.mismatch(node, "a number", None);
-            return None;
-        }
-        match self.json(node) {
-            Json::Number(value) => Some(Located { value, spot: node.spot.clone() }),
-            _ => None,
-        }
-    }
-
-    /// The node as an array of any JSON; variables in its strings are expanded.
-    pub(super) fn values(&mut self, node: &Node<'_>) -> Option<Vec<Json>> {
-        if node.value.as_array().is_none() {
-            self.mismatch(node, "an array", None);
-            return None;
-        }
-        Some(node.elements().iter().map(|node| self.json(node)).collect())
-    }
-
-    /// The node as an object of any JSON; variables in its strings are expanded.
-    pub(super) fn members(&mut self, node: &Node<'_>) -> Option<Vec<(String, Json)>> {
-        let entries = self.fields(node)?.entries.into_iter();
-        Some(entries.map(|entry| (entry.key.value, self.json(&entry.node))).collect())
-    }
-
-    /// The JSON text of what is neither an object nor an array, a number as it is spelled.
-    pub(super) fn scalar(&mut self, node: &Node<'_>) -> Option<String> {
-        match node.value {
-            Value::StringLit(literal) => {
-                let text = self.expanded(&literal.value, &node.spot);
-                Some(Json::from(text).to_string())
-            }
-            Value::BooleanLit(literal) => Some(literal.value.to_string()),
-            Value::NullKeyword(_) => Some("null".to_owned()),
-            Value::NumberLit(literal) => {
-                let number = serde_json::from_str::<&RawValue>(literal.value);
-                if number.is_err() {
-                    let found = shortened(literal.value);
-                    self.error(&node.spot, format!("`{found}` is no number of JSON"), None);
-                }
-                Some(number.map_or_else(|_| "null".to_owned(), |number| number.get().to_owned()))
-            }
-            Value::Object(_) | Value::Array(_) => None,
-        }
-    }
-
-    /// The node as any JSON; variables in its strings are expanded.
-    pub(super) fn json(&mut self, node: &Node<'_>) -> Json {
-        match node.value {
-            Value::StringLit(literal) => self.expanded(&literal.value, &node.spot).into(),
-            Value::BooleanLit(literal) => literal.value.into(),
-            Value::NullKeyword(_) => Json::Null,
-            Value::NumberLit(literal) => serde_json::from_str(literal.value).unwrap_or_else(|_| {
-                let found = shortened(literal.value);
-                self.error(&node.spot, format!("`{found}` is too large a number"), None);
-                Json::Null
-            }),
-            Value::Object(_) => Json::Object(self.members(node).into_iter().flatten().collect()),
-            Value::Array(array) => {
-                let elements = array.elements.iter().enumerate();
-                let elements = elements.map(|(index, value)| {
-                    let spot = node.spot.index(index, value.start());
-                    self.json(&Node { spot, value })
-                });
-                elements.collect()
-            }
-        }
-    }
-
     /// Notes that a value is of another kind than it should be.
     pub(super) fn mismatch(&mut self, node: &Node<'_>, expected: &str, hint: Option<String>) {
         let mut message = format!("expected {expected}, found {}", kind(node.value));
@@ -391,93 +325,6 @@ impl<'e> Reader<'e> {
     }
 }
 
-/// One key of an object with its value.
-#[derive(Clone, Debug)]
-pub(super) struct Entry<'a> {
-    pub(super) key: Located<String>,
-    pub(super) node: Node<'a>,
-}
-
-/// The keys of one object, to be taken one by one; what is left over is unknown.
-pub(super) struct Fields<'a> {
-    spot: Spot,
-    entries: Vec<Entry<'a>>,
-    known: Vec<&'static str>,
-    has_snakes: bool,
-}
-
-impl<'a> Fields<'a> {
-    /// Where the object stands.
-    pub(super) fn spot(&self) -> &Spot {
-        &self.spot
-    }
-
-    /// Takes the value of `key`; `null` is as good as absent.
-    ///
-    /// Asking for a key is what makes it known.
-    pub(super) fn take(&mut self, key: &'static str) -> Option<Node<'a>> {
-        self.known.push(key);
-        let mut taken = self.take_all(|name| name == key).pop();
-        if taken.is_none() && self.has_snakes {
-            taken = self.take_all(|name| camel(name) == key).pop();
-        }
-        taken.map(|entry| entry.node).filter(|node| !node.is_null())
-    }
-
-    /// Takes the value of a key that is called `key`, or `also` by other programs; it is an error
-    /// to have both.
-    pub(super) fn either(
-        &mut self,
-        key: &'static str,
-        also: &'static str,
-        reader: &mut Reader<'_>,
-    ) -> Option<Node<'a>> {
-        let other = self.take_all(|name| name == also).pop();
-        let node = self.take(key);
-        let Some(other) = other.filter(|other| !other.node.is_null()) else { return node };
-        if node.is_some() {
-            let message = format!("this is `{key}` in other words, which is there too");
-            reader.error(&other.key.spot, message, Some("remove one of the two".to_owned()));
-        }
-        node.or(Some(other.node))
-    }
-
-    /// Takes every entry for which `wanted` holds.
-    pub(super) fn take_all(&mut self, wanted: impl Fn(&str) -> bool) -> Vec<Entry<'a>> {
-        self.entries.extract_if(.., |entry| wanted(&entry.key.value)).collect()
-    }
-
-    /// Every key asked for so far.
-    pub(super) fn known(&self) -> &[&'static str] {
-        &self.known
-    }
-
-    /// Notes every entry that nobody asked for; `elsewhere` may say where a key belongs.
-    pub(super) fn refuse_unknown(
-        self,
-        reader: &mut Reader<'_>,
-        elsewhere: impl Fn(&str) -> Option<String>,
-    ) {
-        for entry in self.entries {
-            let key = entry.key.value;
-            let hint = elsewhere(&key).or_else(|| did_you_mean(&key, &self.known));
-            let hint = hint.unwrap_or_else(|| format!("expected {}", listed(&self.known, "or")));
-            reader.fault(&entry.key.spot, "unknown key", "ignored", Some(hint));
-        }
-    }
-}
-
-/// `allowed_servers` as `allowedServers`.
-pub(super) fn camel(key: &str) -> String {
-    let mut parts = key.split('_');
-    let mut camel = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let mut chars = part.chars();
-        camel.extend(chars.next().into_iter().flat_map(char::to_uppercase).chain(chars));
-    }
-    camel
-}
-
 /// A hint with the name that is nearest to `wanted`.
 pub(super) fn did_you_mean(wanted: &str, known: &[&str]) -> Option<String> {
     let near = nearest(wanted, known.iter().copied(), 1);
@@ -503,12 +350,4 @@ fn whole_number(text: &str) -> Option<u64> {
     // Below 2^53 every whole number is exact.
     let whole = value.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&value);
     whole.then(|| format!("{value:.0}").parse().ok())?
-}
-
-fn shortened(text: &str) -> String {
-    const LONGEST: usize = 24;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

@@ -12,13 +12,15 @@ use jsonc_parser::ast::{
 use jsonc_parser::common::{Range, Ranged};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
-use crate::config::document::positions;
+use crate::config::document::{positions, shortened};
 use crate::config::finding::{Finding, Severity};
 
 /// How deep values may lie within each other.
 const MAX_DEPTH: usize = 100;
 /// The most values of one text, those that aliases stand for included.
 const MAX_VALUES: usize = 200_000;
+/// The most bytes of a key, which is in the name of everything below it.
+const MAX_KEY: usize = 1_000;
 /// A text that an alias stands for counts as one more value for so many bytes of it.
 const LONG: usize = 64;
 
@@ -155,6 +157,10 @@ impl<'a> Reading<'a> {
                     let message = "expected a key that is text".to_owned();
                     let hint = Some("put the key in double quotes".to_owned());
                     let name = name(self.text, value).ok_or(Fault { at, message, hint })?;
+                    if name.value.len() > MAX_KEY {
+                        let message = format!("a key of more than {MAX_KEY} bytes");
+                        return Err(Fault { at, message, hint: None });
+                    }
                     *key = Some(name);
                 }
             }
@@ -222,7 +228,8 @@ impl<'a> Reading<'a> {
                         Value::NumberLit(NumberLit { range, value })
                     }
                     _ => {
-                        let message = format!("`{written}` is no number as JSON has them");
+                        let found = shortened(written);
+                        let message = format!("`{found}` is no number as JSON has them");
                         let hint =
                             "write it with decimal digits, or in double quotes if it is text";
                         return Err(self.fault(span, &message, hint));
@@ -240,6 +247,7 @@ impl<'a> Reading<'a> {
             format!("{}{}", tag.handle, tag.suffix)
         };
         let hint = "remove the tag: what a value is shows in how it is written";
+        let name = shortened(&name);
         self.fault(span, &format!("the tag `{name}` means nothing here"), hint)
     }
 
@@ -257,6 +265,11 @@ impl<'a> Reading<'a> {
         let at = self.offset(error.marker().index());
         let info = error.info();
         let (message, hint) = match () {
+            () if info.contains("unprintable") => ("a character that cannot be printed", ""),
+            () if info.contains("Unicode character escape") => (
+                "this escape is no character",
+                "write the character itself, or `\\U` and eight digits: a pair of `\\u…` is none in YAML",
+            ),
             () if info.contains("tab") => {
                 ("a tab stands where lines are indented", "indent with spaces")
             }

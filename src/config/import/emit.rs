@@ -80,7 +80,7 @@ pub(super) fn check(existing: &Source) -> Result<(), Report> {
             severity: Severity::Error,
             file: None,
             position: positions(text, &[spot.offset]).first().copied(),
-            path: spot.path,
+            path: spot.path(),
             message: "this key is written twice".to_owned(),
             hint: Some("remove one of the two before importing".to_owned()),
         })),

@@ -313,7 +313,7 @@ fn found(
     let place = |grade, message: String, hint| ImportFinding {
         grade,
         file: source.file.clone(),
-        path: name.spot.path.clone(),
+        path: name.spot.path(),
         position,
         message,
         hint,
@@ -345,7 +345,7 @@ fn found(
         block,
         grade: notes.iter().map(|note| note.grade).max().unwrap_or(Grade::Exact),
         file: source.file.clone(),
-        path: name.spot.path.clone(),
+        path: name.spot.path(),
         position,
         name: name.value.clone(),
     };

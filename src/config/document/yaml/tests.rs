@@ -136,6 +136,11 @@ fn what_has_no_meaning_here_is_refused_with_its_place() {
                      quotes)",
         ),
         ("a: \"b", "1:4: a quotation mark is not closed"),
+        (
+            r#"a: "\ud83d\ude00""#,
+            r"1:4: this escape is no character (write the character itself, or `\U` and eight digits: a pair of `\u…` is none in YAML)",
+        ),
+        ("\0", "1:1: a character that cannot be printed"),
     ] {
         assert_eq!(fault(text), wanted, "{text}");
     }
@@ -187,6 +192,36 @@ fn nothing_makes_it_panic() {
             _ = read(&[&text[..at], now, &text[at..]].concat());
         }
     }
+}
+
+#[test]
+fn what_is_long_is_not_said_as_a_whole() {
+    let long = "1".repeat(100_000);
+    for text in [format!("a: {long}"), format!("a: 0{long}"), format!("a: !x{long} b")] {
+        let found = fault(&text);
+        assert!(found.len() < 200, "{}", found.len());
+    }
+    let key = "k".repeat(100_000);
+    assert!(fault(&format!("? {key}\n: a")).ends_with("a key of more than 1000 bytes"));
+}
+
+#[test]
+fn a_whole_number_is_not_rounded() {
+    assert_eq!(read("[18446744073709551615, -0]").unwrap()[0], json!(u64::MAX));
+    for text in ["18446744073709551616", "-9223372036854775809"] {
+        assert!(fault(text).contains("is too large a number"), "{}", fault(text));
+    }
+    assert_eq!(read("1.5e300"), Ok(json!(1.5e300)));
+}
+
+#[test]
+fn deep_and_wide_is_read_at_once() {
+    let began = Instant::now();
+    let keys = "k".repeat(900);
+    let (open, close) = (format!("{{? {keys} : ").repeat(90), "}".repeat(90));
+    let wide: Vec<_> = (0..50_000).map(|number| format!("{number}: a")).collect();
+    assert!(read(&format!("{open}{{{}}}{close}", wide.join(","))).is_ok());
+    assert!(began.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
