@@ -25,11 +25,12 @@ pub use auth::{
 };
 pub use bounds::{CacheConfig, DEFAULT_CACHE_BYTES, Limits, Rates};
 pub use catalog::{
-    Catalog, CatalogCategory, CatalogService, CatalogTool, catalog_file_name, catalog_tool_file,
+    Catalog, CatalogCategory, CatalogService, CatalogTool, FileNames, catalog_tool_file,
     check_catalog_tools, read_catalog_tool, to_yaml,
 };
 pub use clients::ClientConfig;
 pub use dialect::Dialect;
+pub use expand::{expand, variables, without_variables};
 pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse};
 pub use finding::{Finding, Report, Severity};
 pub use llm::LlmConfig;

@@ -10,8 +10,10 @@ use crate::gateway::Snapshot;
 use crate::name::Place;
 
 mod compare;
+mod draft;
 mod init;
 mod secrets;
+mod shell;
 
 /// Write a catalog folder, or compare one with its servers
 ///

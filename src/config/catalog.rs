@@ -29,11 +29,14 @@ mod tool;
 mod tree;
 mod write;
 
-pub use spelling::encode as catalog_file_name;
+pub use spelling::FileNames;
 pub use write::{tool_file as catalog_tool_file, yaml as to_yaml};
 
 use draft::{Draft, OwnServers, Placed};
 pub(super) use tree::{Item, Kind, Shelf};
+
+/// The most bytes of one file.
+pub(super) const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A catalog: what is in its folder, by the names of the folders and files in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::config::env::EnvSource;
 
 /// Expands every variable in `text`; the variables that are not set and have no default stay as
 /// they are written and are named in the second half.
-pub(super) fn expand<'t>(text: &'t str, env: &dyn EnvSource) -> (Cow<'t, str>, Vec<String>) {
+pub fn expand<'t>(text: &'t str, env: &dyn EnvSource) -> (Cow<'t, str>, Vec<String>) {
     let mut unset = Vec::new();
     let expanded = VARIABLE.replace_all(text, |found: &Captures<'_>| {
         if let Some(value) = env.get(&found[1]) {
@@ -30,9 +30,14 @@ pub(super) fn expand<'t>(text: &'t str, env: &dyn EnvSource) -> (Cow<'t, str>, V
 }
 
 /// The names of the variables in `text`.
-pub(super) fn variables(text: &str) -> Vec<&str> {
+pub fn variables(text: &str) -> Vec<&str> {
     let names = VARIABLE.captures_iter(text).filter_map(|found| found.get(1));
     names.map(|name| name.as_str()).collect()
+}
+
+/// What `text` says by itself, with nothing but their defaults in place of its variables.
+pub fn without_variables(text: &str) -> Cow<'_, str> {
+    VARIABLE.replace_all(text, "$2")
 }
 
 /// A placeholder of another client that means nothing here.

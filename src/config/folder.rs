@@ -6,10 +6,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::config::catalog::{Item, Kind, Shelf};
+use crate::config::catalog::{Item, Kind, MAX_BYTES, Shelf};
 
-/// The most bytes of one file.
-const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// The most things in one folder that are looked at.
 const MAX_ITEMS: usize = 20_001;
 
@@ -59,8 +57,9 @@ impl Shelf for Disk {
         }
         let mut bytes = Vec::new();
         let opened = fs::File::open(&path).map_err(|error| reason(&error))?;
-        opened.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
-        if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
+        let most = MAX_BYTES as u64 + 1;
+        opened.take(most).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
+        if bytes.len() > MAX_BYTES {
             return Err("it has more than 4 MiB".to_owned());
         }
         String::from_utf8(bytes).map(Some).map_err(|_| "it is not UTF-8 text".to_owned())

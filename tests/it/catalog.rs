@@ -89,6 +89,132 @@ fn what_init_writes_is_checked_compared_and_served() {
     assert!(!answer.is_tool_error(), "{}", answer.text());
 }
 
+/// What `catalog init` writes: the text of `_config.yaml`, and what it says of it.
+fn config_of(bench: &Bench) -> (String, String) {
+    let written = bench.run(["catalog", "init", &bench.path_text("catalog")]);
+    assert_eq!(written.code, Some(0), "{written}");
+    (fs::read_to_string(bench.path("catalog/_config.yaml")).expect("a text"), written.stdout)
+}
+
+#[test]
+fn servers_with_different_secrets_stay_different_servers() {
+    let account = |token: &str| {
+        let mut server = fake(json!({ "tools": ["add"] }));
+        server["env"]["GITHUB_TOKEN"] = token.into();
+        server
+    };
+    let bench = Bench::new().server("work", "github", account("first-s3cret")).server(
+        "home",
+        "github",
+        account("other-s3cret"),
+    );
+    let (config, said) = config_of(&bench);
+    assert!(!config.contains("s3cret"), "{config}");
+    assert!(said.contains("set `GITHUB_TOKEN`, `GITHUB_TOKEN_2` before the start"), "{said}");
+    for toolbox in ["work", "home"] {
+        let service = bench.path(&format!("catalog/{toolbox}/github/_service.yaml"));
+        let service = fs::read_to_string(service).expect("a text");
+        let (server, token) = match toolbox {
+            "work" => ("github", "${GITHUB_TOKEN}"),
+            _ => ("home-github", "${GITHUB_TOKEN_2}"),
+        };
+        assert!(service.contains(&format!("mcp_server: {server}\n")), "{service}");
+        let block = config.split(&format!("\n  {server}:\n")).nth(1).expect("a block");
+        let set = block.lines().find(|line| line.contains("GITHUB_TOKEN:")).expect("a line");
+        assert!(set.ends_with(&format!("\"{token}\"")), "{set}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_catalog_is_no_more_open_to_others_than_what_it_is_made_of() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let bench = Bench::new().server("a", "b", fake(json!({ "tools": ["add"] })));
+    bench.write_config();
+    let only_ours = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(bench.config_path(), only_ours).expect("permissions");
+    config_of(&bench);
+    let mode = fs::metadata(bench.path("catalog/_config.yaml")).expect("a file").permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
+}
+
+#[test]
+fn what_is_forbidden_stays_forbidden_in_a_catalog_made_of_it() {
+    let bench = Bench::new()
+        .server("maths", "calc", fake(json!({ "tools": ["add", "sub", "echo"] })))
+        .set(
+            "agentPolicies",
+            json!({ "ann": { "allowedServers": ["calc"],
+                                               "toolOverrides": { "calc": ["add"] } } }),
+        )
+        .set("defaultPolicy", json!({ "allowUnknownServers": false }))
+        .set("dangerousTools", json!(["calc:add"]))
+        .set("audit", json!({ "file": "logs/audit.jsonl" }))
+        .set("toolMode", json!("proxy"))
+        .set(
+            "navigator",
+            json!({ "llm": { "baseUrl": "http://127.0.0.1:1", "model": "m",
+                                           "apiKey": "s3cret" } }),
+        )
+        .set(
+            "macros",
+            json!({ "adds": { "toolbox": "maths", "description": "Adds",
+                                         "steps": { "one": { "tool": "calc:add" } } } }),
+        )
+        .env("NAVIGATOR_LLM_APIKEY", "x");
+    let (config, said) = config_of(&bench);
+    assert!(!config.contains("s3cret"), "{config}");
+    assert!(config.contains(&bench.path_text("logs/audit.jsonl")), "{config}");
+    assert!(!config.contains("toolMode"), "{config}");
+    assert!(said.contains("warning: not carried over: `macros`"), "{said}");
+    let agent = serve(&bench, &["--mode", "direct", "--agent", "ann"]);
+    assert_eq!(agent.tool_names(), ["add"]);
+    let agent = serve(&bench, &["--mode", "direct", "--agent", "bob"]);
+    assert_eq!(agent.tool_names(), [""; 0]);
+}
+
+#[test]
+fn tools_whatever_they_are_called_become_files_that_are_read_back() {
+    let long = "x".repeat(300);
+    let names = ["send", "Send", "aux", "_x", "a\u{7}b", " ", &long];
+    let bench = Bench::new().server("a", "b", fake(json!({ "tools": names })));
+    let (_, said) = config_of(&bench);
+    assert!(said.contains("1 service and 4 tools"), "{said}");
+    for left in ["a\\u{7}b", " ", &format!("{}…", "x".repeat(63))] {
+        assert!(said.contains(&format!("`{left}` of `a/b` is left out: no file")), "{said}");
+    }
+    let here = files(&bench.path("catalog/a/b"));
+    assert_eq!(here, ["%53end.yaml", "%5Fx.yaml", "%61ux.yaml", "_service.yaml", "send.yaml"]);
+    let checked = bench.run(["check", "--config", &bench.path_text("catalog")]);
+    assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""), "{checked}");
+}
+
+#[test]
+fn a_catalog_without_a_tool_is_not_written() {
+    let bench = Bench::new().server("a", "b", entry("no-such-program", &[]));
+    let written = bench.run(["catalog", "init", &bench.path_text("catalog")]);
+    assert_eq!(written.code, Some(1), "{written}");
+    assert!(written.stderr.contains("there are no tools for it"), "{written}");
+    assert!(written.stderr.contains("`a/b` could not be started"), "{written}");
+    assert!(!bench.path("catalog").exists());
+}
+
+#[test]
+fn what_is_written_over_a_catalog_takes_the_place_of_either_ending() {
+    let bench = Bench::new().server("a", "b", fake(json!({ "tools": ["add"] })));
+    config_of(&bench);
+    for file in ["_config", "a/_category", "a/b/_service", "a/b/add"] {
+        let path = |ending: &str| bench.path(&format!("catalog/{file}.{ending}"));
+        fs::rename(path("yaml"), path("yml")).expect("renamed");
+    }
+    let folder = bench.path_text("catalog");
+    assert_eq!(bench.run(["catalog", "init", "--force", &folder]).code, Some(0));
+    let wanted = ["_config.yaml", "a/_category.yaml", "a/b/_service.yaml", "a/b/add.yaml"];
+    assert_eq!(files(&bench.path("catalog")), wanted);
+    assert_eq!(bench.run(["check", "--config", &folder]).code, Some(0));
+}
+
 #[test]
 fn what_differs_from_the_servers_is_said() {
     let bench = configured().env("API_TOKEN", "another-secret");
@@ -185,6 +311,23 @@ fn a_file_that_is_put_into_a_served_catalog_is_a_tool() {
         names = agent.tool_names();
     }
     assert_eq!(names, ["add", "sub"]);
+}
+
+#[test]
+fn services_may_divide_the_tools_of_a_server() {
+    let bench = scripted();
+    fs::create_dir_all(bench.path("catalog/other/less")).expect("a folder");
+    bench.write("catalog/other/_category.yaml", "description: Others");
+    bench.write("catalog/other/less/_service.yaml", "description: Less\nmcp_server: calc-mcp");
+    bench.write("catalog/other/less/sub.yaml", "description: Subtracts");
+    let folder = bench.path_text("catalog");
+    let compared = bench.run(["catalog", "check", "--config", &folder]);
+    assert_eq!(compared.code, Some(0), "{compared}");
+    let new: Vec<_> = compared.stdout.lines().filter(|line| line.contains(": new: ")).collect();
+    assert_eq!(new.len(), 1, "{compared}");
+    assert!(new[0].starts_with("maths/calc/echo: new: "), "{compared}");
+    let strict = bench.run(["catalog", "check", "--strict", "--config", &folder]);
+    assert_eq!(strict.code, Some(1), "{strict}");
 }
 
 #[test]

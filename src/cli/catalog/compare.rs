@@ -1,6 +1,6 @@
 //! `catalog check`: what a catalog says of tools, beside what their servers say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,20 +20,25 @@ use crate::name::Place;
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench catalog check catalog
+  mcp-workbench catalog check --strict        Fail for tools too that have no file
   mcp-workbench catalog check --json";
 
 /// Compare a catalog folder with what its servers list
 ///
-/// Starts the servers of the catalog, and says which tools are gone, which are new and not in the
-/// catalog, and whose parameters differ.
+/// Starts the servers of the catalog, and says which tools are gone, which are new and in no service
+/// of their server, and whose parameters differ.
 ///
-/// Exits with 0 if both say the same, 1 if they differ or a server could not be started.
+/// Exits with 0 if what the catalog has is so, 1 if it is not or a server could not be started. New
+/// tools are told, and are a failure with `--strict` alone: a catalog may leave tools out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The folder [default: that of the configuration]
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
+    /// Exit with 1 for new tools too
+    #[arg(long)]
+    strict: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -91,7 +96,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     }
     let (differences, failed) =
         with_gateway(global, config, async |gateway| differences(gateway, &catalog).await)?;
-    let is_same = differences.is_empty() && failed.is_empty();
+    let has_failed = !failed.is_empty();
+    let is_same = differences.is_empty() && !has_failed;
     if args.json {
         let folder = catalog.folder.display().to_string();
         let (differences, failed) = (differences.as_slice(), failed.as_slice());
@@ -112,7 +118,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         });
         print::data(&sections.join("\n\n"))?;
     }
-    Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_told_alone = |difference: &Difference| difference.kind == Kind::New && !args.strict;
+    let is_good = !has_failed && differences.iter().all(is_told_alone);
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl std::fmt::Display for Difference {
@@ -138,6 +146,10 @@ async fn differences(gateway: &Gateway, catalog: &Catalog) -> (Vec<Difference>, 
     let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
     let starts = servers::start(gateway, &toolboxes, wanted).await;
     let snapshot = gateway.snapshot();
+    let launch = |service: &CatalogService| {
+        let toolbox = gateway.config().toolbox(service.at.toolbox.as_str())?;
+        Some(&toolbox.server(service.at.server.as_str())?.launch)
+    };
     let mut differences = Vec::new();
     for (category, service) in services(catalog) {
         let is_it = |start: &&Start| {
@@ -163,8 +175,14 @@ async fn differences(gateway: &Gateway, catalog: &Catalog) -> (Vec<Difference>, 
             };
             differences.extend(differs);
         }
-        let missing = listed.iter().filter(|listed| !service.tools.contains(&listed.name));
-        differences.extend(missing.map(|tool| new(&tool.name, Kind::New, Vec::new())));
+        // Several services may divide the tools of one server; the first of them tells of the rest.
+        let all = services(catalog).map(|(_, other)| other);
+        let alike: Vec<_> = all.filter(|other| launch(other) == launch(service)).collect();
+        if alike.first().is_some_and(|first| std::ptr::eq(*first, service)) {
+            let known: HashSet<&String> = alike.iter().flat_map(|other| &other.tools).collect();
+            let missing = listed.iter().filter(|listed| !known.contains(&listed.name));
+            differences.extend(missing.map(|tool| new(&tool.name, Kind::New, Vec::new())));
+        }
     }
     (differences, starts.iter().filter_map(Start::explanation).collect())
 }

@@ -1,6 +1,12 @@
 //! Names as files are called: what a file cannot be called is written with `%` and two digits.
 
-/// The name that a file or folder stands for; none if that is no text.
+use std::collections::HashSet;
+
+/// The most bytes of a name for a file, with room for its ending.
+const LONGEST: usize = 250;
+
+/// The name that a file or folder stands for; none if that is no text, blank, or has control
+/// characters in it.
 pub(super) fn decode(file: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(file.len());
     let mut rest = file.as_bytes();
@@ -11,7 +17,9 @@ pub(super) fn decode(file: &str) -> Option<String> {
         bytes.push(byte);
         rest = left;
     }
-    String::from_utf8(bytes).ok()
+    let name = String::from_utf8(bytes).ok()?;
+    let is_name = !name.trim().is_empty() && !name.chars().any(char::is_control);
+    is_name.then_some(name)
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u8> {
@@ -21,14 +29,19 @@ fn hexadecimal(digits: &[u8]) -> Option<u8> {
 }
 
 /// What a file or folder is called that stands for this name.
-pub fn encode(name: &str) -> String {
+pub(super) fn encode(name: &str) -> String {
+    encode_with(name, |at, _| at == 0 && is_device(name))
+}
+
+/// The same, with further characters written in digits.
+fn encode_with(name: &str, is_marked: impl Fn(usize, char) -> bool) -> String {
     let mut file = String::with_capacity(name.len());
     for (at, c) in name.char_indices() {
-        let is_marked = at == 0 && matches!(c, '_' | '.' | ' ' | '-');
+        let is_first = at == 0 && matches!(c, '_' | '.' | ' ' | '-');
         let is_last = at + c.len_utf8() == name.len() && matches!(c, ' ' | '.');
         let is_refused = matches!(c, '%' | '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|')
             || c.is_control();
-        if is_marked || is_last || is_refused {
+        if is_first || is_last || is_refused || is_marked(at, c) {
             let mut buffer = [0; 4];
             let bytes = c.encode_utf8(&mut buffer).bytes();
             file.extend(bytes.map(|byte| format!("%{byte:02X}")));
@@ -37,6 +50,43 @@ pub fn encode(name: &str) -> String {
         }
     }
     file
+}
+
+/// Whether Windows takes files of this name for a device, whatever their ending.
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name).trim_end();
+    let is = |device: &&str| stem.eq_ignore_ascii_case(device);
+    let is_port = |device: &&str| {
+        let (name, number) = stem.split_at_checked(3).unwrap_or_default();
+        name.eq_ignore_ascii_case(device) && matches!(number.as_bytes(), [b'1'..=b'9'])
+    };
+    ["con", "prn", "aux", "nul"].iter().any(is) || ["com", "lpt"].iter().any(is_port)
+}
+
+/// What the files and folders of one folder are called, no two alike, on a disk either that does not
+/// tell capital letters from small ones.
+#[derive(Debug, Default)]
+pub struct FileNames {
+    /// In small letters.
+    taken: HashSet<String>,
+}
+
+impl FileNames {
+    /// What one is called that stands for this name; none if nothing could be that is read back.
+    pub fn take(&mut self, name: &str) -> Option<String> {
+        let spellings = [
+            encode(name),
+            encode_with(name, |_, c| c.is_uppercase()),
+            encode_with(name, |at, _| at == 0),
+        ];
+        let file = spellings.into_iter().find(|file| {
+            file.len() <= LONGEST
+                && decode(file).as_deref() == Some(name)
+                && !self.taken.contains(&file.to_lowercase())
+        })?;
+        self.taken.insert(file.to_lowercase());
+        Some(file)
+    }
 }
 
 #[cfg(test)]
@@ -56,12 +106,34 @@ mod tests {
             ("100%", "100%25"),
             ("%41", "%2541"),
             ("größe", "größe"),
-            ("a\u{7}", "a%07"),
             (".", "%2E"),
+            ("aux", "%61ux"),
+            ("Com1.x", "%43om1.x"),
+            ("comment", "comment"),
         ] {
             assert_eq!((encode(name), decode(file)), (file.to_owned(), Some(name.to_owned())));
+            assert_eq!(FileNames::default().take(name).as_deref(), Some(file));
         }
         assert_eq!(decode("a%zz%4"), Some("a%zz%4".to_owned()), "what is no code means itself");
         assert_eq!(decode("%FF"), None);
+    }
+
+    #[test]
+    fn what_could_not_be_read_back_is_no_name_of_a_file() {
+        for name in ["", " ", "a\u{7}b", "\n", &"x".repeat(251), &"/".repeat(84)] {
+            assert_eq!(FileNames::default().take(name), None, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_differ_in_capital_letters_are_different_files_everywhere() {
+        for names in [["send", "Send", "SEND", "sEnd"], ["SEND", "Send", "sEnd", "send"]] {
+            let mut taken = FileNames::default();
+            let files = names.map(|name| taken.take(name).unwrap());
+            let folded: HashSet<_> = files.iter().map(|file| file.to_lowercase()).collect();
+            assert_eq!(folded.len(), names.len(), "{files:?}");
+            assert_eq!(files.map(|file| decode(&file).unwrap()), names);
+        }
+        assert_eq!(FileNames::default().take("Send").as_deref(), Some("Send"));
     }
 }

@@ -2,11 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::catalog::CatalogTool;
 use crate::config::catalog::tool::parse;
+use crate::config::catalog::{CatalogTool, MAX_BYTES};
 
 /// The text of a tool's file; `None` if no file can say the same.
 pub fn tool_file(tool: &CatalogTool) -> Option<String> {
+    text(tool).filter(|text| text.len() <= MAX_BYTES)
+}
+
+fn text(tool: &CatalogTool) -> Option<String> {
     let said = |key: &str, schema: Option<Value>| {
         let mut file = Map::new();
         if !tool.description.is_empty() {
@@ -18,7 +22,9 @@ pub fn tool_file(tool: &CatalogTool) -> Option<String> {
     if let Some((parameters, schema)) = parameters(&tool.schema) {
         let has_any = parameters.as_object().is_some_and(|all| !all.is_empty());
         let text = said("parameters", has_any.then_some(parameters));
-        if parse(&text, &tool.name).0.is_some_and(|read| in_order(read.schema) == in_order(schema))
+        if parse(&text, &tool.name)
+            .0
+            .is_some_and(|read| in_order(read.schema) == in_order(schema))
         {
             return Some(text);
         }
@@ -33,7 +39,6 @@ fn parameters(schema: &Value) -> Option<(Value, Value)> {
     let is_sayable = |(key, value): (&String, &Value)| match key.as_str() {
         "type" => *value == json!("object"),
         "properties" | "required" | "$schema" | "title" => true,
-        "additionalProperties" => *value == json!(false),
         _ => false,
     };
     if !schema.iter().all(is_sayable) {
@@ -308,12 +313,25 @@ parameters:
     }
 
     #[test]
+    fn what_would_not_be_read_back_is_not_written() {
+        let mut nested = json!({});
+        for _ in 0..60 {
+            nested = json!({ "properties": { "a": nested } });
+        }
+        for property in [json!({ "enum": ["x".repeat(MAX_BYTES)] }), nested] {
+            let schema = json!({ "type": "object", "properties": { "a": property } });
+            assert_eq!(tool_file(&tool(schema)), None);
+        }
+    }
+
+    #[test]
     fn a_schema_that_parameters_cannot_say_is_written_whole() {
         for schema in [
             json!({ "type": "object", "oneOf": [{ "required": ["a"] }, { "required": ["b"] }] }),
             json!({ "type": "object", "properties": { "a": true } }),
             json!({ "type": "object", "properties": {}, "required": ["a"] }),
             json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+            json!({ "type": "object", "properties": { "a": {} }, "additionalProperties": false }),
         ] {
             let text = tool_file(&tool(schema.clone())).unwrap();
             assert!(text.contains("\ninput_schema:\n"), "{text}");

@@ -1,5 +1,5 @@
-//! The servers of a configuration as its file has them, with variables that are not expanded, for
-//! whoever writes them elsewhere.
+//! The servers and settings of a configuration as its file has them, with variables that are not
+//! expanded, for whoever writes them elsewhere.
 
 use std::path::Path;
 
@@ -22,6 +22,10 @@ pub struct Launches {
     placed: Vec<(String, String, Map<String, Value>)>,
     /// Those that stand alone.
     alone: Vec<(String, Map<String, Value>)>,
+    /// What else the file says, in keys that the `_config.yaml` of a catalog has too.
+    pub settings: Map<String, Value>,
+    /// The keys of what it says besides, which is nowhere in a catalog.
+    pub elsewhere: Vec<String>,
 }
 
 impl Launches {
@@ -35,6 +39,7 @@ impl Launches {
         let dialect = Dialect::of(file, &root);
         let mut reader = dialect.reader(None);
         let Some(raw) = dialect.read(&root, None, &mut reader) else { return Self::default() };
+        let (settings, elsewhere) = settings(&root, dialect, &mut reader);
         let RawConfig { toolboxes, mcp_servers, categories, .. } = raw;
         let mut placed = Vec::new();
         for (toolbox, raw) in toolboxes.unwrap_or_default().0 {
@@ -50,7 +55,24 @@ impl Launches {
                 placed.push((category.value, name.clone(), block.clone()));
             }
         }
-        Self { placed, alone }
+        Self { placed, alone, settings, elsewhere }
+    }
+
+    /// All texts in it.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let placed = self.placed.iter().map(|(_, _, block)| block);
+        let blocks = placed.chain(self.alone.iter().map(|(_, block)| block));
+        let mut open: Vec<&Value> = blocks.chain([&self.settings]).flat_map(Map::values).collect();
+        std::iter::from_fn(move || {
+            loop {
+                match open.pop()? {
+                    Value::String(text) => return Some(text.as_str()),
+                    Value::Array(values) => open.extend(values),
+                    Value::Object(members) => open.extend(members.values()),
+                    Value::Null | Value::Bool(_) | Value::Number(_) => {}
+                }
+            }
+        })
     }
 
     /// The block of a server of a toolbox.
@@ -60,6 +82,30 @@ impl Launches {
         let alone = || self.alone.iter().find(|(name, _)| name == server);
         placed.map(|(_, _, block)| block).or_else(|| Some(&alone()?.1))
     }
+}
+
+/// What a file says beside its servers and how they are presented; and the keys of what a catalog
+/// cannot say, or says in other words.
+fn settings(
+    root: &Node<'_>,
+    dialect: Dialect,
+    reader: &mut Reader<'_>,
+) -> (Map<String, Value>, Vec<String>) {
+    let (mut settings, mut elsewhere) = (Map::new(), Vec::new());
+    let properties = root.value.as_object().into_iter().flat_map(|object| &object.properties);
+    for property in properties {
+        let node = root.child(property);
+        match property.name.as_str() {
+            "$schema" | "toolMode" | "toolboxes" | "categories" | "mcpServers" | "mcp_servers"
+            | "servers" => {}
+            _ if node.is_null() => {}
+            key if dialect == Dialect::Native && key != "macros" => {
+                settings.insert(key.to_owned(), reader.json(&node));
+            }
+            key => elsewhere.push(key.to_owned()),
+        }
+    }
+    (settings, elsewhere)
 }
 
 fn blocks(
