@@ -5,9 +5,10 @@
 //! there is, `draft` gives services their servers, `tool` reads the file of a tool, and `spelling`
 //! knows what files are called.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::config::catalog::spelling::{decode, encode};
+use crate::config::catalog::spelling::encode;
 use crate::config::catalog::tree::{finding, stem};
 use crate::config::check::{self, Places};
 use crate::config::document::{self, Node};
@@ -83,6 +84,25 @@ pub struct CatalogService {
     pub at: Place,
     /// The names of its tools, which are those of the files; never empty.
     pub tools: Vec<String>,
+    /// Where the files are, from the folder of the catalog on.
+    pub path: String,
+    /// The files of those tools that have others than is usual.
+    pub spelled: BTreeMap<String, String>,
+}
+
+impl CatalogService {
+    /// The file of a tool, from the folder of the catalog on.
+    pub fn file(&self, tool: &str) -> String {
+        match self.spelled.get(tool) {
+            Some(file) => format!("{}/{file}", self.path),
+            None => format!("{}/{}", self.path, usual(tool)),
+        }
+    }
+}
+
+/// What the file of a tool is called, if nobody calls it otherwise.
+fn usual(tool: &str) -> String {
+    format!("{}.yaml", encode(tool))
 }
 
 /// What the file of a tool says of it.
@@ -96,21 +116,15 @@ pub struct CatalogTool {
     pub schema: serde_json::Value,
 }
 
-/// Reads the file of one tool, as it is now.
+/// Reads the [file](CatalogService::file) of one tool of the catalog in `folder`, as it is now.
 ///
 /// # Errors
 ///
 /// What is wrong with the file, and where.
-pub fn read_catalog_tool(
-    catalog: &Catalog,
-    category: &str,
-    service: &str,
-    tool: &str,
-) -> Result<CatalogTool, Report> {
-    let (read, findings) = tool_of(&Disk::new(&catalog.folder), [category, service, tool]);
+pub fn read_catalog_tool(folder: &Path, file: &str, tool: &str) -> Result<CatalogTool, Report> {
+    let (read, findings) = tool_of(&Disk::new(folder), file, tool);
     let errors = findings.into_iter().filter(|finding| finding.severity == Severity::Error);
-    let report =
-        || Report { file: catalog.folder.display().to_string(), findings: errors.collect() };
+    let report = || Report { file: folder.display().to_string(), findings: errors.collect() };
     read.ok_or_else(report)
 }
 
@@ -125,55 +139,42 @@ pub fn check_catalog_tools(catalog: &Catalog, shown: &str) -> Vec<Finding> {
 }
 
 fn check_tools(shelf: &dyn Shelf, catalog: &Catalog) -> Vec<Finding> {
-    let services = catalog.categories.iter();
-    let services =
-        services.flat_map(|category| category.services.iter().map(move |s| (category, s)));
-    let tools = services.flat_map(|(category, service)| {
-        service.tools.iter().map(move |tool| [&*category.name, &*service.name, &**tool])
-    });
-    tools.flat_map(|tool| tool_of(shelf, tool).1).collect()
+    let services = catalog.categories.iter().flat_map(|category| &category.services);
+    let tools = services.flat_map(|service| service.tools.iter().map(move |tool| (service, tool)));
+    tools.flat_map(|(service, tool)| tool_of(shelf, &service.file(tool), tool).1).collect()
 }
 
-fn tool_of(shelf: &dyn Shelf, names: [&str; 3]) -> (Option<CatalogTool>, Vec<Finding>) {
-    let [category, service, tool] = names;
-    let usual = names.map(encode).join("/");
-    let wrong = |file: &str, reason: &str| {
-        (None, vec![finding(Severity::Error, file, reason.to_owned(), "")])
-    };
-    let mut file = format!("{usual}.yaml");
-    let mut text = shelf.read(&file);
-    if matches!(text, Ok(None)) {
-        // It may be spelled otherwise, and mean the same.
-        let folder = named(shelf, "", category, |name| Some(name));
-        let folder = folder.and_then(|folder| named(shelf, &folder, service, |name| Some(name)));
-        if let Some(found) = folder.and_then(|folder| named(shelf, &folder, tool, stem)) {
-            file = found;
-            text = shelf.read(&file);
-        }
+fn tool_of(shelf: &dyn Shelf, file: &str, tool: &str) -> (Option<CatalogTool>, Vec<Finding>) {
+    match shelf.read(file) {
+        Ok(Some(text)) => tool::parse(file, &text, tool),
+        Ok(None) => nothing(file, "there is no such file any more"),
+        Err(reason) => nothing(file, &format!("cannot be read: {reason}")),
     }
-    let text = match text {
-        Ok(Some(text)) => text,
-        Ok(None) => return wrong(&file, "there is no such file any more"),
-        Err(reason) => return wrong(&file, &format!("cannot be read: {reason}")),
-    };
-    let (tool, findings) = tool::parse(&text, tool);
-    let findings =
-        findings.into_iter().map(|one| Finding { file: Some(file.as_str().into()), ..one });
-    (tool, findings.collect())
 }
 
-/// The path of what stands for `name` in a folder, with the part of its own name that says so.
-fn named(
-    shelf: &dyn Shelf,
-    folder: &str,
-    name: &str,
-    part: impl Fn(&str) -> Option<&str>,
-) -> Option<String> {
-    let items = shelf.list(folder).ok()?.into_iter();
-    let mut items = items.filter(|item| !item.name.starts_with('_'));
-    let found = items.find(|item| part(&item.name).and_then(decode).as_deref() == Some(name))?;
-    let found = found.name;
-    Some(if folder.is_empty() { found } else { format!("{folder}/{found}") })
+/// What comes of what cannot be read at all.
+fn nothing<T>(file: &str, reason: &str) -> (Option<T>, Vec<Finding>) {
+    (None, vec![finding(Severity::Error, file, reason.to_owned(), "")])
+}
+
+/// Reads the text of a file with `read`; what is wrong or odd in it stands beside.
+fn read_text<T>(
+    file: &str,
+    text: &str,
+    env: Option<&dyn EnvSource>,
+    read: impl FnOnce(&Node<'_>, &mut Reader<'_>) -> Option<T>,
+) -> (Option<T>, Vec<Finding>) {
+    let text = document::without_mark(text);
+    let in_it = |one: Finding| Finding { file: Some(file.into()), ..one };
+    let tree = match document::yaml::parse(text) {
+        Ok(tree) => tree,
+        Err(finding) => return (None, vec![in_it(finding)]),
+    };
+    let root = Node::root(&tree);
+    let mut reader = Reader::of_catalog(env);
+    reader.note_duplicates(text, &root);
+    let value = read(&root, &mut reader);
+    (value, reader.into_findings(text).into_iter().map(in_it).collect())
 }
 
 /// Reads the keys of `_config.yaml`: ours, `llm` beside them, and no toolboxes.
@@ -239,40 +240,28 @@ pub(super) fn load(
         }
         return refused(draft.findings);
     };
-    let text = document::without_mark(&text);
-    let in_it = |one: Finding| Finding { file: Some(name.as_str().into()), ..one };
-    let tree = match document::yaml::parse(text) {
-        Ok(tree) => tree,
-        Err(finding) => {
-            draft.findings.insert(0, in_it(finding));
-            return refused(draft.findings);
-        }
-    };
-    let root = Node::root(&tree);
-    let mut reader = Dialect::Catalog.reader(Some(env));
-    reader.note_duplicates(text, &root);
-    let Some(mut raw) = Dialect::Catalog.read(&root, Some(env), &mut reader) else {
-        let found = reader.into_findings(text).into_iter().map(in_it);
-        return refused(found.chain(draft.findings).collect());
-    };
     let places = Places { folder, env };
-    let servers = raw.mcp_servers.take().unwrap_or_default();
-    let has_error = |key| reader.has_error_under(&root.spot, key);
-    if servers.0.is_empty() && !has_error("mcp_servers") && !has_error("mcpServers") {
-        reader.error(&root.spot, "expected `mcp_servers`", Some(SERVERS.to_owned()));
-    }
-    let mode = raw.tool_mode.as_ref().map_or(ToolMode::Navigate, |mode| mode.value.checked());
-    let own = OwnServers::check(servers, draft.wants(), &places, &mut reader);
-    let names = draft.services(|_| true);
-    // What macros there are is refused.
-    let (mut config, _) = check::config(raw, Some(names), &places, &mut reader);
+    let (checked, found) = read_text(&name, &text, Some(env), |root, reader| {
+        let mut raw = read(root, reader)?;
+        let servers = raw.mcp_servers.take().unwrap_or_default();
+        if servers.0.is_empty() && !reader.has_error_under(&root.spot, "mcpServers") {
+            reader.error(&root.spot, "expected `mcp_servers`", Some(SERVERS.to_owned()));
+        }
+        let mode = raw.tool_mode.as_ref().map_or(ToolMode::Navigate, |mode| mode.value.checked());
+        let own = OwnServers::check(servers, draft.wants(), &places, reader);
+        // What macros there are is refused.
+        let (config, _) = check::config(raw, Some(draft.services(|_| true)), &places, reader);
+        Some((own, config, mode))
+    });
+    let Some((own, mut config, mode)) = checked else {
+        return refused(found.into_iter().chain(draft.findings).collect());
+    };
     let Placed { catalog, findings, disabled } = draft.placed(&own, folder, &mut config);
     check::withhold_tokens(&mut config);
     config.mode = mode;
     config.navigator.folder = Some(folder.to_owned());
     config.navigator.catalog = Some(catalog);
-    let found = reader.into_findings(text).into_iter().map(in_it);
-    let findings: Vec<_> = found.chain(findings).collect();
+    let findings: Vec<_> = found.into_iter().chain(findings).collect();
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
         return refused(findings);
     }
@@ -326,20 +315,13 @@ impl Attached {
         let mut draft = Draft::read(shelf);
         let mut own = OwnServers::default();
         if let Some((name, text)) = draft.config.take() {
-            let text = document::without_mark(&text);
-            let in_it = |one: Finding| Finding { file: Some(name.as_str().into()), ..one };
-            match document::yaml::parse(text) {
-                Err(finding) => draft.findings.push(in_it(finding)),
-                Ok(tree) => {
-                    let root = Node::root(&tree);
-                    let mut reader = Dialect::Catalog.reader(Some(env));
-                    reader.note_duplicates(text, &root);
-                    let servers = servers_alone(&root, &mut reader);
-                    let places = Places { folder: &folder, env };
-                    own = OwnServers::check(servers, draft.wants(), &places, &mut reader);
-                    draft.findings.extend(reader.into_findings(text).into_iter().map(in_it));
-                }
-            }
+            let places = Places { folder: &folder, env };
+            let (read, found) = read_text(&name, &text, Some(env), |root, reader| {
+                let servers = servers_alone(root, reader);
+                Some(OwnServers::check(servers, draft.wants(), &places, reader))
+            });
+            own = read.unwrap_or_default();
+            draft.findings.extend(found);
         }
         Self { draft, own, shown, folder }
     }

@@ -2,6 +2,7 @@
 //! and kept until a file has changed.
 
 use std::fs;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -10,16 +11,22 @@ use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use crate::catalog::{Definition, ToolDefinition};
-use crate::config::{Catalog, catalog_file_name, read_catalog_tool};
+use crate::config::read_catalog_tool;
 use crate::gateway::Gateway;
 use crate::raw::Raw;
 
-/// Which file: that of a category, a service and a tool.
-pub type Filed = [String; 3];
+/// The file of a tool.
+#[derive(Clone, Debug)]
+pub struct Filed {
+    /// Where it is, from the folder of the catalog on.
+    pub file: String,
+    /// The server's name for the tool.
+    pub tool: String,
+}
 
 /// What was read of files, and how each was then.
 #[derive(Default)]
-pub(crate) struct Files(Mutex<HashMap<Filed, (Stamp, Arc<ToolDefinition>)>>);
+pub(crate) struct Files(Mutex<HashMap<String, (Stamp, Arc<ToolDefinition>)>>);
 
 /// What is otherwise when a file has changed: when it was written, and its length.
 type Stamp = (SystemTime, u64);
@@ -30,8 +37,8 @@ impl Gateway {
     pub async fn filed(&self, wanted: Vec<Filed>) -> Vec<Result<Arc<ToolDefinition>, String>> {
         let (config, files) = (Arc::clone(&self.config), Arc::clone(&self.files));
         let reading = spawn_blocking(move || {
-            let catalog = config.navigator.catalog.as_ref()?;
-            Some(wanted.into_iter().map(|filed| files.read(catalog, filed)).collect())
+            let folder = &config.navigator.catalog.as_ref()?.folder;
+            Some(wanted.into_iter().map(|filed| files.read(folder, filed)).collect())
         });
         // Where it is lost, the runtime ends or it panicked; there are no tools then.
         reading.await.ok().flatten().unwrap_or_default()
@@ -39,33 +46,31 @@ impl Gateway {
 }
 
 impl Files {
-    fn read(&self, catalog: &Catalog, filed: Filed) -> Result<Arc<ToolDefinition>, String> {
-        let stamp = stamp(catalog, &filed);
+    fn read(&self, folder: &Path, filed: Filed) -> Result<Arc<ToolDefinition>, String> {
+        // Before it is read: what is written meanwhile is seen the next time.
+        let stamp = stamp(&folder.join(&filed.file));
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Some(stamp), Some((then, definition))) = (stamp, kept().get(&filed))
+        if let (Some(stamp), Some((then, definition))) = (stamp, kept().get(&filed.file))
             && stamp == *then
         {
             return Ok(Arc::clone(definition));
         }
-        let definition = Arc::new(definition(catalog, &filed)?);
+        let definition = Arc::new(definition(folder, &filed)?);
         if let Some(stamp) = stamp {
-            kept().insert(filed, (stamp, Arc::clone(&definition)));
+            kept().insert(filed.file, (stamp, Arc::clone(&definition)));
         }
         Ok(definition)
     }
 }
 
-/// How the file is now; `None`: it is not there, or spelled in a way that is not the usual one.
-fn stamp(catalog: &Catalog, filed: &Filed) -> Option<Stamp> {
-    let [category, service, tool] = filed.each_ref().map(|name| catalog_file_name(name));
-    let file = catalog.folder.join(category).join(service).join(format!("{tool}.yaml"));
+/// How a file is now, unless it is gone.
+fn stamp(file: &Path) -> Option<Stamp> {
     let file = fs::metadata(file).ok()?;
     Some((file.modified().ok()?, file.len()))
 }
 
-fn definition(catalog: &Catalog, filed: &Filed) -> Result<ToolDefinition, String> {
-    let [category, service, tool] = filed;
-    let read = read_catalog_tool(catalog, category, service, tool);
+fn definition(folder: &Path, filed: &Filed) -> Result<ToolDefinition, String> {
+    let read = read_catalog_tool(folder, &filed.file, &filed.tool);
     let read = read.map_err(|report| report.body().to_string())?;
     ToolDefinition::parse(Raw::encode(&json!({
         "name": read.name,
@@ -76,7 +81,6 @@ fn definition(catalog: &Catalog, filed: &Filed) -> Result<ToolDefinition, String
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::time::Duration;
 
     use pretty_assertions::assert_eq;
@@ -86,18 +90,15 @@ mod tests {
     #[test]
     fn a_file_is_read_once_until_it_has_changed() {
         let folder = tempfile::tempdir().unwrap();
-        let catalog = Catalog { folder: folder.path().to_owned(), categories: Vec::new() };
-        let service = folder.path().join("chat").join("slack");
-        fs::create_dir_all(&service).unwrap();
-        let file = service.join("send.yaml");
+        let file = folder.path().join("send.yaml");
         let write = |text: &str, seconds: u64| {
             fs::write(&file, text).unwrap();
             let when = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
             fs::File::options().write(true).open(&file).unwrap().set_modified(when).unwrap();
         };
         let files = Files::default();
-        let filed = || ["chat", "slack", "send"].map(str::to_owned);
-        let read = |files: &Files| files.read(&catalog, filed());
+        let filed = || Filed { file: "send.yaml".to_owned(), tool: "send".to_owned() };
+        let read = |files: &Files| files.read(folder.path(), filed());
         let about = |files: &Files| read(files).unwrap().description.clone().unwrap();
         write("description: Sends", 1);
         let first = read(&files).unwrap();
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(about(&files), "Mails it", "it is longer");
         write("parameters: [", 3);
         assert!(read(&files).is_err());
-        fs::remove_file(Path::new(&file)).unwrap();
+        fs::remove_file(&file).unwrap();
         assert!(read(&files).is_err());
     }
 }

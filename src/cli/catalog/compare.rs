@@ -170,7 +170,7 @@ async fn differences(gateway: &Gateway, catalog: &Catalog) -> (Vec<Difference>, 
             let found = listed.iter().find(|listed| listed.name == *tool);
             let differs = match found {
                 None => Some(new(tool, Kind::Gone, Vec::new())),
-                Some(found) => compared(catalog, category, service, found)
+                Some(found) => compared(catalog, service, found)
                     .map(|(kind, details)| new(tool, kind, details)),
             };
             differences.extend(differs);
@@ -190,11 +190,10 @@ async fn differences(gateway: &Gateway, catalog: &Catalog) -> (Vec<Difference>, 
 /// What differs between the file of a tool and what its server says.
 fn compared(
     catalog: &Catalog,
-    category: &str,
     service: &CatalogService,
     listed: &ToolDefinition,
 ) -> Option<(Kind, Vec<String>)> {
-    match read_catalog_tool(catalog, category, &service.name, &listed.name) {
+    match read_catalog_tool(&catalog.folder, &service.file(&listed.name), &listed.name) {
         Ok(tool) => {
             let details = parameters(&tool.schema, &schema(listed));
             (!details.is_empty()).then_some((Kind::Parameters, details))

@@ -1,11 +1,12 @@
 //! A catalog as its own files have it, and then with the servers that they name.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::config::catalog::tree::{self, Branch, Shelf, finding};
-use crate::config::catalog::{Catalog, CatalogCategory, CatalogService};
+use crate::config::catalog::{Catalog, CatalogCategory, CatalogService, read_text};
 use crate::config::check::{Places, check_name};
-use crate::config::document::{self, Node, positions};
+use crate::config::document::{self, positions};
 use crate::config::finding::{Finding, Severity};
 use crate::config::macros::MACROS;
 use crate::config::raw::{Entries, RawServer};
@@ -38,6 +39,7 @@ struct Service {
     /// The server that has its tools, with what to say if there is none of that name.
     server: (String, Finding),
     tools: Vec<String>,
+    spelled: BTreeMap<String, String>,
 }
 
 impl Draft {
@@ -73,7 +75,12 @@ impl Draft {
         folder: &Path,
         config: &mut Config,
     ) -> Placed {
-        let mut placing = Placing { own, config, findings: self.findings, disabled: Vec::new() };
+        let places = config.toolboxes.iter().flat_map(|toolbox| {
+            let servers = toolbox.servers.iter();
+            servers.map(|s| Place { toolbox: toolbox.name.clone(), server: s.name.clone() })
+        });
+        let (places, findings) = (places.collect(), self.findings);
+        let mut placing = Placing { own, config, places, findings, disabled: Vec::new() };
         let categories = self.categories.into_iter();
         let categories: Vec<_> =
             categories.filter_map(|category| placing.category(category)).collect();
@@ -99,7 +106,10 @@ pub(in crate::config) struct Placed {
 }
 
 fn category(branch: Branch, findings: &mut Vec<Finding>) -> Option<Category> {
-    let Branch { path, name, about, is_broken, folders, tools: _ } = branch;
+    if is_left_out(&branch, findings) {
+        return None;
+    }
+    let Branch { path, name, about, is_broken, folders, .. } = branch;
     let file = about.as_ref().map_or_else(|| format!("{path}/_category.yaml"), |a| a.0.clone());
     let read = about.map(|about| read_about(&about, findings));
     let (said, at) = read.unwrap_or_default();
@@ -125,8 +135,20 @@ fn category(branch: Branch, findings: &mut Vec<Finding>) -> Option<Category> {
     (!services.is_empty()).then_some(Category { path, name, description, services })
 }
 
+/// Whether nothing in a folder is of a catalog, which is said of the outermost.
+fn is_left_out(branch: &Branch, findings: &mut Vec<Finding>) -> bool {
+    if branch.is_foreign() {
+        let message = "ignored: nothing in it is of a catalog".to_owned();
+        findings.push(finding(Severity::Warning, &branch.path, message, ""));
+    }
+    branch.is_foreign()
+}
+
 fn service(branch: Branch, findings: &mut Vec<Finding>) -> Option<Service> {
-    let Branch { path, name, about, is_broken, folders: _, tools } = branch;
+    if is_left_out(&branch, findings) {
+        return None;
+    }
+    let Branch { path, name, about, is_broken, folders: _, tools, spelled } = branch;
     let file = about.as_ref().map_or_else(|| format!("{path}/_service.yaml"), |a| a.0.clone());
     let read = about.map(|about| read_about(&about, findings));
     let (said, at) = read.unwrap_or_default();
@@ -157,7 +179,7 @@ fn service(branch: Branch, findings: &mut Vec<Finding>) -> Option<Service> {
         path: "mcp_server".to_owned(),
         ..finding(Severity::Error, &file, String::new(), "")
     };
-    Some(Service { path, name, description, server: (server, unknown), tools })
+    Some(Service { path, name, description, server: (server, unknown), tools, spelled })
 }
 
 /// What a file says of its folder.
@@ -190,35 +212,21 @@ fn read_about(
     (file, text): &(String, String),
     findings: &mut Vec<Finding>,
 ) -> (About, Option<(usize, usize)>) {
-    let text = document::without_mark(text);
-    let start = Some((1, 1));
-    let mut about = About::default();
-    let tree = match document::yaml::parse(text) {
-        Ok(tree) => tree,
-        Err(finding) => {
-            findings.push(Finding { file: Some(file.as_str().into()), ..finding });
-            about.is_wrong = true;
-            return (about, start);
+    let (keys, found) = read_text(file, text, None, |root, reader| {
+        if root.is_null() {
+            return None;
         }
-    };
-    let root = Node::root(&tree);
-    if root.is_null() {
-        return (about, start);
-    }
-    let mut reader = Reader::of_catalog(None);
-    reader.note_duplicates(text, &root);
-    if let Some(mut fields) = reader.fields(&root) {
-        let (description, server) = About::keys(&mut fields, &mut reader);
-        fields.refuse_unknown(&mut reader, |_| None);
-        about.description = description;
-        about.server =
-            server.and_then(|(name, at)| Some((name, positions(text, &[at]).first().copied()?)));
-    }
-    let found = reader.into_findings(text);
-    about.is_wrong = found.iter().any(|finding| finding.severity == Severity::Error);
-    findings
-        .extend(found.into_iter().map(|one| Finding { file: Some(file.as_str().into()), ..one }));
-    (about, start)
+        let mut fields = reader.fields(root)?;
+        let keys = About::keys(&mut fields, reader);
+        fields.refuse_unknown(reader, |_| None);
+        Some(keys)
+    });
+    let (description, server) = keys.unwrap_or_default();
+    let position = |at| positions(document::without_mark(text), &[at]).first().copied();
+    let server = server.and_then(|(name, at)| Some((name, position(at)?)));
+    let is_wrong = found.iter().any(|finding| finding.severity == Severity::Error);
+    findings.extend(found);
+    (About { description, server, is_wrong }, Some((1, 1)))
 }
 
 fn missing(file: &str, position: Option<(usize, usize)>, hint: &str) -> Finding {
@@ -275,6 +283,8 @@ enum Found {
 struct Placing<'a> {
     own: &'a OwnServers,
     config: &'a mut Config,
+    /// The servers that it has without the catalog.
+    places: Vec<Place>,
     findings: Vec<Finding>,
     disabled: Vec<(ToolboxName, ServerName)>,
 }
@@ -303,9 +313,9 @@ impl Placing<'_> {
                 }
                 Found::Nowhere => continue,
             };
-            let Service { name, description, tools, .. } = service;
+            let Service { path, name, description, server: _, tools, spelled } = service;
             if !tools.is_empty() {
-                placed.push(CatalogService { name, description, at, tools });
+                placed.push(CatalogService { name, description, at, tools, path, spelled });
             }
         }
         servers.retain(|server| server.include.as_ref().is_some_and(|tools| !tools.is_empty()));
@@ -335,12 +345,7 @@ impl Placing<'_> {
             Some(server::Checked::Wrong) => return Found::Nowhere,
             None => {}
         }
-        let all = self.config.toolboxes.iter().flat_map(|toolbox| {
-            let servers = toolbox.servers.iter();
-            servers.map(|s| Place { toolbox: toolbox.name.clone(), server: s.name.clone() })
-        });
-        // What categories before this one have added is theirs.
-        let all: Vec<Place> = all.collect();
+        let all = &self.places;
         let full = |at: &&Place| format!("{}/{}", at.toolbox, at.server) == *name;
         let whole = |at: &&Place| at.toolbox.as_str() == name && at.server.as_str() == name;
         let named: Vec<&Place> = all.iter().filter(|at| at.server.as_str() == name).collect();

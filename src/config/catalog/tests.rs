@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use crate::config::catalog::{
-    Catalog, CatalogTool, Item, Kind, Shelf, check_tools, load, tool, tool_of,
+    Catalog, CatalogTool, Item, Kind, Shelf, check_tools, load, read_catalog_tool, tool, tool_of,
 };
 use crate::config::env::EnvSource;
 use crate::config::{ChooserKind, Launch, LoadError, Loaded, Report, Strategy, ToolMode};
@@ -124,8 +124,10 @@ fn a_folder_is_toolboxes_of_servers_with_some_of_their_tools() {
 
 #[test]
 fn the_file_of_a_tool_is_read_when_it_is_wanted() {
+    let catalog = read(&tree()).unwrap().config.navigator.catalog.unwrap();
+    let slack = &catalog.categories[0].services[1];
     let shelf = Texts::new(&tree());
-    let (tool, findings) = tool_of(&shelf, ["talk", "slack", "send"]);
+    let (tool, findings) = tool_of(&shelf, &slack.file("send"), "send");
     assert_eq!(findings, []);
     let wanted = CatalogTool {
         name: "send".to_owned(),
@@ -135,11 +137,12 @@ fn the_file_of_a_tool_is_read_when_it_is_wanted() {
         }),
     };
     assert_eq!(tool, Some(wanted));
-    assert_eq!(tool_of(&shelf, ["talk", "slack", "a/b"]).0.unwrap().description, "Odd");
-    for gone in [["talk", "slack", "gone"], ["../x", "slack", "send"], ["talk", "_x", "send"]] {
-        let (tool, findings) = tool_of(&shelf, gone);
-        assert!(tool.is_none() && findings[0].message.contains("no such file"), "{findings:?}");
-    }
+    assert_eq!(tool_of(&shelf, &slack.file("a/b"), "a/b").0.unwrap().description, "Odd");
+    let (tool, findings) = tool_of(&shelf, &slack.file("../gone"), "../gone");
+    assert!(tool.is_none() && findings[0].message.contains("no such file"), "{findings:?}");
+    assert_eq!(findings[0].file.as_deref(), Some("talk/slack/%2E.%2Fgone.yaml"));
+    let gone = read_catalog_tool(&catalog.folder, "talk/gone/send.yaml", "send").unwrap_err();
+    assert!(gone.findings[0].message.contains("no such file"), "{gone}");
     let broken: Vec<_> = tree().into_iter().chain([("talk/slack/bad.yaml", "a: [")]).collect();
     let catalog = read(&broken).unwrap().config.navigator.catalog.unwrap();
     let found = check_tools(&Texts::new(&broken), &catalog);
@@ -150,7 +153,7 @@ fn the_file_of_a_tool_is_read_when_it_is_wanted() {
 
 /// What comes of the file of a tool: its schema, and what is found.
 fn schema(text: &str) -> (Option<serde_json::Value>, Vec<String>) {
-    let (tool, findings) = tool::parse(text, "x");
+    let (tool, findings) = tool::parse("x.yaml", text, "x");
     let shown = findings.into_iter().map(|finding| {
         let (line, column) = finding.position.unwrap();
         let hint = finding.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
@@ -299,6 +302,76 @@ fn folders_are_taken_or_refused_with_exactly_these_words() {
 }
 
 #[test]
+fn a_folder_that_is_spelled_otherwise_has_files_like_any() {
+    let files = [
+        ("_config.yaml", "mcp_servers: {s: {command: x}}"),
+        ("%74alk/_category.yaml", "description: d"),
+        ("%74alk/sl%61ck/_service.yaml", "description: d\nmcp_server: s"),
+        ("%74alk/sl%61ck/sen%64.yml", "description: Send"),
+    ];
+    let catalog = read(&files).unwrap().config.navigator.catalog.unwrap();
+    let service = &catalog.categories[0].services[0];
+    assert_eq!((&*catalog.categories[0].name, &*service.name), ("talk", "slack"));
+    assert_eq!(service.tools, ["send"]);
+    assert_eq!(
+        tool_of(&Texts::new(&files), &service.file("send"), "send").0.unwrap().description,
+        "Send"
+    );
+}
+
+#[test]
+fn what_programs_keep_in_the_folder_is_no_part_of_the_catalog() {
+    let mut files = tree();
+    files.extend([
+        ("data/cache/a1/x", ""),
+        ("data/lock", ""),
+        ("talk/tmp/y.log", ""),
+        ("_drafts/slack/_service.yaml", "mcp_server: nobody"),
+    ]);
+    let Loaded { config, warnings, .. } = read(&files).unwrap();
+    assert_eq!(config.toolboxes.len(), 1);
+    let warnings: Vec<_> = warnings
+        .iter()
+        .map(|found| format!("{}: {}", found.file.as_deref().unwrap(), found.message))
+        .collect();
+    let of_none = "ignored: nothing in it is of a catalog";
+    assert_eq!(
+        warnings,
+        [
+            "_drafts: ignored: it means nothing here".to_owned(),
+            format!("data: {of_none}"),
+            format!("talk/tmp: {of_none}"),
+        ]
+    );
+}
+
+#[test]
+fn a_service_has_a_server_and_no_other_service_whatever_the_order() {
+    let files = |first: &'static str, second: &'static str| {
+        let service = ["description: d\nmcp_server: s", "description: d\nmcp_server: real"];
+        let path = |folder: &str, file: &str| format!("{folder}/{file}");
+        [
+            ("_config.yaml".to_owned(), "mcp_servers: {s: {command: x}}"),
+            (path(first, "_category.yaml"), "description: d"),
+            (path(first, "real/_service.yaml"), service[0]),
+            (path(first, "real/add.yaml"), "description: d"),
+            (path(second, "_category.yaml"), "description: d"),
+            (path(second, "other/_service.yaml"), service[1]),
+            (path(second, "other/sub.yaml"), "description: d"),
+        ]
+    };
+    for (first, second) in [("a", "b"), ("b", "a")] {
+        let files = files(first, second);
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        let report = read(&files).unwrap_err();
+        assert_eq!(report.findings.len(), 1, "{report}");
+        let found = &report.findings[0];
+        assert_eq!(found.file.as_deref(), Some(&*format!("{second}/other/_service.yaml")));
+        assert!(found.message.contains("there is no server `real`"), "{report}");
+    }
+}
+
+#[test]
 fn no_text_in_any_file_makes_it_panic() {
     let marks = ["", "&", "*", "!", "-", ":", "|", "\t", "\"", "{", "[", "%", "é", "\0", "~"];
     for (place, (_, text)) in tree().into_iter().enumerate() {
@@ -340,12 +413,12 @@ fn what_is_odd_on_the_disk_is_said() {
     assert!(!is_taken);
     assert_eq!(
         found,
-        "error: 4 problems in `<folder>`\n\
+        "error: 3 problems in `<folder>`\n\
          \n  talk/email/_service.yaml: cannot be read: it is not UTF-8 text\
-         \n  talk/loop: ignored: it leads back to a folder that it is in\
          \n  talk/slack/pipe.yaml: ignored: it is neither a file nor a folder\
          \n  talk/slack/self.yaml: cannot be read: too many levels of symbolic links\
-         \n\nwarning: 2 remarks in `<folder>`\n\
+         \n\nwarning: 3 remarks in `<folder>`\n\
+         \n  talk/loop: ignored: it leads back to a folder that it is in\
          \n  talk/slack/notes.txt: cannot be read: no such file or directory\
          \n  talk/slack/\u{fffd}.txt: ignored: its name is not UTF-8 text\n"
     );

@@ -2,23 +2,14 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::config::catalog::CatalogTool;
-use crate::config::document::{self, Node};
+use crate::config::catalog::{CatalogTool, read_text};
+use crate::config::document::{Node, shortened};
 use crate::config::finding::{Finding, Severity};
 use crate::config::reader::{Fields, Reader, did_you_mean, listed};
 
 /// Reads the file of the tool called `name`; what is wrong or odd in it stands beside.
-pub(super) fn parse(text: &str, name: &str) -> (Option<CatalogTool>, Vec<Finding>) {
-    let text = document::without_mark(text);
-    let tree = match document::yaml::parse(text) {
-        Ok(tree) => tree,
-        Err(finding) => return (None, vec![finding]),
-    };
-    let root = Node::root(&tree);
-    let mut reader = Reader::of_catalog(None);
-    reader.note_duplicates(text, &root);
-    let tool = read(&root, name, &mut reader);
-    let findings = reader.into_findings(text);
+pub(super) fn parse(file: &str, text: &str, name: &str) -> (Option<CatalogTool>, Vec<Finding>) {
+    let (tool, findings) = read_text(file, text, None, |root, reader| read(root, name, reader));
     let is_wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
     (tool.filter(|_| !is_wrong), findings)
 }
@@ -173,7 +164,8 @@ fn check_type(node: &Node<'_>, reader: &mut Reader<'_>) {
         };
         let hint = meant.map(|meant| format!("did you mean `{meant}`?"));
         let hint = hint.or_else(|| did_you_mean(&word.value, &TYPES));
-        let message = format!("expected {}, found `{}`", listed(&TYPES, "or"), word.value);
+        let found = shortened(&word.value);
+        let message = format!("expected {}, found `{found}`", listed(&TYPES, "or"));
         reader.error(&word.spot, message, hint);
     }
 }

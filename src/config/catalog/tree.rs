@@ -2,7 +2,10 @@
 //!
 //! The disk is behind a [`Shelf`], so that all of this is the same over texts in a test.
 
+use std::collections::BTreeMap;
+
 use crate::config::catalog::spelling::{decode, encode};
+use crate::config::catalog::usual;
 use crate::config::finding::{Finding, Severity};
 use crate::name::nearest;
 
@@ -48,6 +51,17 @@ pub(super) struct Branch {
     pub(super) folders: Vec<Branch>,
     /// The names of the tools in it.
     pub(super) tools: Vec<String>,
+    /// The files of those tools that have others than is usual.
+    pub(super) spelled: BTreeMap<String, String>,
+}
+
+impl Branch {
+    /// Whether nothing in it is of a catalog. Programs keep things where they start, which may be
+    /// here.
+    pub(super) fn is_foreign(&self) -> bool {
+        let is_marked = self.about.is_some() || self.is_broken;
+        !is_marked && self.tools.is_empty() && self.folders.iter().all(Self::is_foreign)
+    }
 }
 
 /// How deep a folder lies.
@@ -103,6 +117,7 @@ impl Walk<'_> {
             }
         };
         items.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut strays = Vec::new();
         for Item { name, kind } in items {
             if self.left == 0 {
                 break;
@@ -121,28 +136,36 @@ impl Walk<'_> {
             };
             match kind {
                 Kind::Unusable(reason) => {
-                    let severity = if is_odd(&name) { Severity::Error } else { Severity::Warning };
+                    // Only of what has an ending of ours is it known that it would have mattered.
+                    let is_ours = stem(&name).is_some();
+                    let severity = if is_ours { Severity::Error } else { Severity::Warning };
                     self.findings.push(finding(severity, &path, reason, ""));
                 }
-                Kind::Folder => self.inner(&mut branch, path, &name, level),
+                Kind::Folder => match level.below() {
+                    Some(below) => self.inner(&mut branch, path, &name, below),
+                    None => strays.push(path),
+                },
                 Kind::File => self.file(&mut branch, path, &name, level),
             }
+        }
+        if !branch.is_foreign() {
+            let message = "ignored: a service has files of tools, and no folders";
+            let found = |path: String| finding(Severity::Warning, &path, message.to_owned(), "");
+            self.findings.extend(strays.into_iter().map(found));
         }
         branch
     }
 
     fn inner(&mut self, branch: &mut Branch, path: String, file: &str, level: Level) {
-        let Some(below) = level.below() else {
-            let message = "ignored: a service has files of tools, and no folders".to_owned();
-            self.findings.push(finding(Severity::Warning, &path, message, ""));
-            return;
-        };
-        let name = self.name(file, &path);
-        let Some(name) = name else { return };
+        if file.starts_with('_') {
+            let hint = format!("a folder for such a name is called `{}`", encode(file));
+            return self.ignored(&path, &hint);
+        }
+        let Some(name) = self.name(file, &path) else { return };
         if branch.folders.iter().any(|other| other.name == name) {
             return self.twice(&path, &name);
         }
-        let inner = self.folder(path, name, below);
+        let inner = self.folder(path, name, level);
         branch.folders.push(inner);
     }
 
@@ -173,12 +196,14 @@ impl Walk<'_> {
                     encode(stem),
                 ),
             };
-            let message = "ignored: it means nothing here".to_owned();
-            self.findings.push(finding(Severity::Warning, &path, message, &hint));
+            self.ignored(&path, &hint);
         } else if level == Level::Service {
             let Some(name) = self.name(stem, &path) else { return };
             if branch.tools.contains(&name) {
                 return self.twice(&path, &name);
+            }
+            if file != usual(&name) {
+                branch.spelled.insert(name.clone(), file.to_owned());
             }
             branch.tools.push(name);
         } else {
@@ -189,13 +214,17 @@ impl Walk<'_> {
     }
 
     fn name(&mut self, file: &str, path: &str) -> Option<String> {
-        let name = decode(file)
-            .filter(|name| !name.trim().is_empty() && !name.chars().any(char::is_control));
+        let name = decode(file);
         if name.is_none() {
             let message = "expected a name without control characters".to_owned();
             self.findings.push(finding(Severity::Error, path, message, ""));
         }
         name
+    }
+
+    fn ignored(&mut self, path: &str, hint: &str) {
+        let message = "ignored: it means nothing here".to_owned();
+        self.findings.push(finding(Severity::Warning, path, message, hint));
     }
 
     fn twice(&mut self, path: &str, name: &str) {
@@ -209,11 +238,6 @@ pub(super) fn stem(file: &str) -> Option<&str> {
     let (stem, ending) = file.rsplit_once('.')?;
     let is_yaml = ending.eq_ignore_ascii_case("yaml") || ending.eq_ignore_ascii_case("yml");
     (is_yaml && !stem.is_empty()).then_some(stem)
-}
-
-/// Whether something of this name would have mattered: a YAML file, or what may be a folder.
-fn is_odd(name: &str) -> bool {
-    stem(name).is_some() || !name.contains('.')
 }
 
 /// A finding about a file or folder as a whole.

@@ -22,7 +22,7 @@ fn text(tool: &CatalogTool) -> Option<String> {
     if let Some((parameters, schema)) = parameters(&tool.schema) {
         let has_any = parameters.as_object().is_some_and(|all| !all.is_empty());
         let text = said("parameters", has_any.then_some(parameters));
-        if parse(&text, &tool.name)
+        if parse("", &text, &tool.name)
             .0
             .is_some_and(|read| in_order(read.schema) == in_order(schema))
         {
@@ -30,7 +30,7 @@ fn text(tool: &CatalogTool) -> Option<String> {
         }
     }
     let text = said("input_schema", Some(tool.schema.clone()));
-    parse(&text, &tool.name).0.is_some_and(|read| read.schema == tool.schema).then_some(text)
+    parse("", &text, &tool.name).0.is_some_and(|read| read.schema == tool.schema).then_some(text)
 }
 
 /// A schema as `parameters`, with the schema that those mean; `None` if they cannot say it.
@@ -335,7 +335,7 @@ parameters:
         ] {
             let text = tool_file(&tool(schema.clone())).unwrap();
             assert!(text.contains("\ninput_schema:\n"), "{text}");
-            assert_eq!(parse(&text, "x").0.unwrap().schema, schema);
+            assert_eq!(parse("", &text, "x").0.unwrap().schema, schema);
         }
     }
 }

@@ -54,11 +54,11 @@ impl<'a> Folder<'a> {
                 named.push((id, category, service, tool));
             }
         }
-        let file =
-            |(_, category, service, tool): &(_, &CatalogCategory, &CatalogService, &String)| {
-                [category.name.clone(), service.name.clone(), (*tool).clone()]
-            };
-        let files: Vec<Filed> = named.iter().map(file).collect();
+        let file = |(_, _, service, tool): &(_, _, &CatalogService, &String)| Filed {
+            file: service.file(tool),
+            tool: (*tool).clone(),
+        };
+        let files = named.iter().map(file).collect();
         let definitions = self.gateway.filed(files).await;
         let (mut tools, mut unreadable) = (Vec::new(), None);
         for ((id, category, service, name), definition) in named.into_iter().zip(definitions) {

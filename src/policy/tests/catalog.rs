@@ -1,5 +1,6 @@
 //! What an agent sees of a catalog.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ fn category(name: &str, servers: &[(&str, &[&str])]) -> CatalogCategory {
         description: String::new(),
         at: place(&ToolboxName::new(server), &ServerName::new(server)),
         tools: tools.iter().map(|&tool| tool.to_owned()).collect(),
+        path: String::new(),
+        spelled: BTreeMap::new(),
     });
     let services = services.collect();
     CatalogCategory { name: name.to_owned(), description: String::new(), services }
