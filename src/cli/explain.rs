@@ -1,6 +1,7 @@
 //! `explain`: why an agent may use a tool, or why the tool does not exist for it.
 
 use std::fmt::Write;
+use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ struct Condition<'a> {
 /// Explains.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let Loaded { config, file, .. } = global.read()?.map_err(Error::config)?;
-    let text = global.source()?.and_then(|source| std::fs::read_to_string(source.file).ok());
+    let (file, text) = settings(global, file)?;
     let places = places(&config, &args.server)?;
     let known = known::tools(global, &config)?;
     let of = Some(args.of.trim()).filter(|name| !matches!(*name, "" | "-")).map(AgentName::new);
@@ -112,6 +113,17 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         print::data(&texts.join("\n\n"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The file that has the rules, as the user calls it, and its text; of a catalog, that in its folder.
+fn settings(global: &Global, shown: String) -> Result<(String, Option<String>), Error> {
+    let Some(source) = global.source()?.map(|source| source.file) else { return Ok((shown, None)) };
+    let mut names = ["_config.yaml", "_config.yml"].into_iter();
+    let in_it = names.find_map(|name| Some((name, fs::read_to_string(source.join(name)).ok()?)));
+    Ok(match in_it {
+        Some((name, text)) => (Path::new(&shown).join(name).display().to_string(), Some(text)),
+        None => (shown, fs::read_to_string(source).ok()),
+    })
 }
 
 /// Where the server stands that is meant.

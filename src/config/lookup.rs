@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::config::catalog::is_yaml;
 use crate::config::dialect::is_toml;
 use crate::config::document::{self, Node, positions};
 use crate::config::reader::camel;
@@ -22,7 +23,8 @@ pub fn find_key(text: &str, file: &Path, keys: &[String]) -> Option<Key> {
         return None;
     }
     let text = document::without_mark(text);
-    let tree = document::parse(text).ok()?;
+    let parse = if is_yaml(file) { document::yaml::parse } else { document::parse };
+    let tree = parse(text).ok()?;
     let root = Node::root(&tree);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let found = match keys.as_slice() {
@@ -95,5 +97,9 @@ mod tests {
         assert_eq!(found(text, &["mcp_servers", "x", "tool_filters"]), filters);
         assert_eq!(found(text, &["dangerous_tools"]), at("security_settings.dangerous_tools", 12));
         assert_eq!(found(text, &["default_policy", "allow_unknown_tools"]), None);
+        let text = "dangerousTools: []\nagent_policies:\n  ann: {allowedServers: []}";
+        let keys = ["agent_policies", "ann", "allowed_servers"].map(str::to_owned);
+        let key = find_key(text, Path::new("_config.yaml"), &keys).unwrap();
+        assert_eq!((&*key.path, key.line), ("agent_policies.ann.allowedServers", 3));
     }
 }

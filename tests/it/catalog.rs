@@ -172,6 +172,12 @@ fn what_is_forbidden_stays_forbidden_in_a_catalog_made_of_it() {
     assert_eq!(agent.tool_names(), ["add"]);
     let agent = serve(&bench, &["--mode", "direct", "--agent", "bob"]);
     assert_eq!(agent.tool_names(), [""; 0]);
+    let explained =
+        bench.run(["explain", "ann", "calc", "add", "--config", &bench.path_text("catalog")]);
+    let line = config.lines().position(|line| line.contains("toolOverrides:")).expect("a line");
+    let place = format!("catalog/_config.yaml:{})", line + 2);
+    assert!(explained.stdout.contains(&place), "{place}: {explained}");
+    assert!(explained.stdout.contains("dangerous"), "{explained}");
 }
 
 #[test]
