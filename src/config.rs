@@ -26,7 +26,7 @@ pub use auth::{
 pub use bounds::{CacheConfig, DEFAULT_CACHE_BYTES, Limits, Rates};
 pub use catalog::{
     Catalog, CatalogCategory, CatalogService, CatalogTool, FileNames, catalog_tool_file,
-    check_catalog_tools, read_catalog_tool, to_yaml,
+    check_catalog_tools, is_yaml, read_catalog_tool, to_yaml,
 };
 pub use clients::ClientConfig;
 pub use dialect::Dialect;

@@ -1,7 +1,7 @@
 //! Reading the configuration again while agents are served: when, and what becomes of it.
 //!
 //! The folder of the file is watched and not the file, for most editors put another file in its
-//! place; of a catalog, everything in it. What cannot be used changes nothing.
+//! place; of a catalog, all folders and YAML files in it. What cannot be used changes nothing.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode};
+use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RemoveKind};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Config, LoadError, Loaded};
+use crate::config::{self, Config, LoadError, Loaded};
 use crate::gateway::Gateways;
 
 /// A file that has not changed for this long is read. It may be written in several steps.
@@ -149,15 +149,36 @@ struct Watch {
 struct Known {
     /// What files are called.
     names: BTreeSet<OsString>,
-    /// Folders in which everything counts.
+    /// The folders of catalogs, in which what may be of a catalog counts.
     trees: BTreeSet<PathBuf>,
 }
 
 impl Known {
-    fn concerns(&self, path: &Path) -> bool {
-        path.file_name().is_some_and(|name| self.names.contains(name))
-            || self.trees.iter().any(|tree| path.starts_with(tree))
+    /// Whether what happened to a path may change what is served.
+    fn concerns(&self, path: &Path, kind: EventKind) -> bool {
+        let is_file = matches!(
+            kind,
+            EventKind::Create(CreateKind::File)
+                | EventKind::Modify(ModifyKind::Data(_))
+                | EventKind::Remove(RemoveKind::File)
+        );
+        let is_of_catalog = |tree: &PathBuf| {
+            let inner = path.strip_prefix(tree);
+            inner.is_ok_and(|inner| is_of_catalog(path, inner.components().count(), is_file))
+        };
+        // That somebody reads it, as we do, changes nothing.
+        (!kind.is_access() || kind == WRITTEN)
+            && (path.file_name().is_some_and(|name| self.names.contains(name))
+                || self.trees.iter().any(is_of_catalog))
     }
+}
+
+/// Whether something may be a part of the catalog that it is in, so deep: a YAML file, or the folder
+/// of a category or a service. Programs write other things where they start, which may be here.
+fn is_of_catalog(path: &Path, depth: usize, is_file: bool) -> bool {
+    // What is gone can no longer be asked what it was; folders seldom have a dot in their names.
+    let may_be_folder = || path.is_dir() || (path.extension().is_none() && !path.exists());
+    (config::is_yaml(path) && depth <= 3) || (!is_file && depth <= 2 && may_be_folder())
 }
 
 impl Watch {
@@ -167,10 +188,8 @@ impl Watch {
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             let concerns = event.is_ok_and(|event| {
                 let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-                // That somebody reads it, as we do, changes nothing.
-                let is_change = !event.kind.is_access() || event.kind == WRITTEN;
                 event.need_rescan()
-                    || (is_change && event.paths.iter().any(|path| heard.concerns(path)))
+                    || event.paths.iter().any(|path| heard.concerns(path, event.kind))
             });
             if concerns {
                 told.notify_one();
@@ -214,5 +233,47 @@ impl Watch {
         }
         self.watched = watched;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_catalog_folders_and_yaml_files_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path();
+        std::fs::create_dir_all(tree.join("talk/slack/deep")).unwrap();
+        for file in ["x.log", "LOCK", "talk/slack/notes.md"] {
+            std::fs::write(tree.join(file), "").unwrap();
+        }
+        let names = BTreeSet::from(["workbench.json".into()]);
+        let known = Known { names, trees: BTreeSet::from([tree.to_owned()]) };
+        for (path, concerns) in [
+            ("_config.yaml", true),
+            ("talk/slack/send.yaml", true),
+            ("talk/slack/gone.YML", true),
+            ("talk/slack", true),
+            ("talk", true),
+            ("gone", true),
+            ("", true),
+            ("talk/slack/deep", false),
+            ("talk/slack/deep/x.yaml", false),
+            ("talk/slack/notes.md", false),
+            ("talk/slack/.send.yaml.swp", false),
+            ("x.log", false),
+            ("x.log.1", false),
+            ("LOCK", false),
+        ] {
+            assert_eq!(known.concerns(&tree.join(path), EventKind::Any), concerns, "{path}");
+        }
+        assert!(known.concerns(Path::new("/elsewhere/workbench.json"), EventKind::Any));
+        assert!(!known.concerns(Path::new("/elsewhere/x.yaml"), EventKind::Any));
+        let file = tree.join("talk/slack/send.yaml");
+        assert!(known.concerns(&file, WRITTEN));
+        assert!(!known.concerns(&file, EventKind::Access(AccessKind::Any)), "it is only read");
+        let removed = EventKind::Remove(RemoveKind::File);
+        assert!(known.concerns(&file, removed) && !known.concerns(&tree.join("gone"), removed));
     }
 }

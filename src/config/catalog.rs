@@ -283,7 +283,7 @@ pub(super) fn folder_of(file: &Path) -> Option<&Path> {
 }
 
 /// Whether a file of this name is YAML.
-pub(super) fn is_yaml(file: &Path) -> bool {
+pub fn is_yaml(file: &Path) -> bool {
     file.file_name().and_then(|name| name.to_str()).and_then(stem).is_some()
 }
 

@@ -301,22 +301,55 @@ fn a_catalog_that_cannot_be_used_says_all_of_why() {
     assert!(checked.stderr.contains("  maths/_category.yaml:"), "{checked}");
 }
 
+/// The tools of an agent once there are so many.
+fn tools_of(agent: &Agent, count: usize) -> Vec<String> {
+    let mut names = agent.tool_names();
+    while names.len() != count {
+        agent.next_notification("notifications/tools/list_changed");
+        names = agent.tool_names();
+    }
+    names
+}
+
 #[test]
 fn a_file_that_is_put_into_a_served_catalog_is_a_tool() {
     let bench = scripted();
     let agent = serve(&bench, &["--mode", "direct"]);
     assert_eq!(agent.tool_names(), ["add"]);
+    bench.write("catalog/maths/calc/sub.yaml", "description: Subtracts");
+    assert_eq!(tools_of(&agent, 2), ["add", "sub"]);
+    fs::remove_file(bench.path("catalog/maths/calc/add.yaml")).expect("removed");
+    assert_eq!(tools_of(&agent, 1), ["sub"]);
     bench.write("catalog/maths/calc/_service.yaml", "mcp_server: [");
     agent.wait_stderr("the configuration is not read anew");
-    assert_eq!(agent.tool_names(), ["add"], "what is broken changes nothing");
-    bench.write("catalog/maths/calc/sub.yaml", "description: Subtracts");
-    bench.write("catalog/maths/calc/_service.yaml", "description: Sums\nmcp_server: calc-mcp");
-    let mut names = agent.tool_names();
-    while names.len() < 2 {
-        agent.next_notification("notifications/tools/list_changed");
-        names = agent.tool_names();
+    assert_eq!(agent.tool_names(), ["sub"], "what is broken changes nothing");
+}
+
+#[test]
+fn a_folder_that_is_put_into_a_served_catalog_is_a_service() {
+    let bench = scripted();
+    let agent = serve(&bench, &["--mode", "direct"]);
+    assert_eq!(agent.tool_names(), ["add"]);
+    // Programs may start there, and keep what they like.
+    fs::create_dir_all(bench.path("catalog/data/cache")).expect("a folder");
+    bench.write("catalog/data/cache/entry", "");
+    // It is there as a whole at once.
+    let (ready, more) = (bench.path("ready"), bench.path("catalog/more"));
+    fs::create_dir_all(ready.join("calc")).expect("a folder");
+    for (file, text) in [
+        ("_category.yaml", "description: More"),
+        ("calc/_service.yaml", "description: More\nmcp_server: calc-mcp"),
+        ("calc/echo.yaml", "description: Says it again"),
+    ] {
+        bench.write(&format!("ready/{file}"), text);
     }
-    assert_eq!(names, ["add", "sub"]);
+    fs::rename(&ready, &more).expect("moved");
+    assert_eq!(tools_of(&agent, 2), ["add", "echo"]);
+    // What is in a folder that is new is watched too.
+    bench.write("catalog/more/calc/sub.yaml", "description: Subtracts");
+    assert_eq!(tools_of(&agent, 3), ["add", "sub", "echo"]);
+    fs::rename(&more, &ready).expect("moved");
+    assert_eq!(tools_of(&agent, 1), ["add"]);
 }
 
 #[test]
