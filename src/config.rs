@@ -199,12 +199,12 @@ impl ToolMode {
     pub const ALL: [Self; 8] = [
         Self::Dynamic,
         Self::Proxy,
-        Self::Direct,
         Self::Auto,
-        Self::Activate,
-        Self::Modular,
         Self::Search,
         Self::Navigate,
+        Self::Direct,
+        Self::Activate,
+        Self::Modular,
     ];
 
     /// The mode that the file calls `word`.

@@ -147,21 +147,21 @@ pub(super) enum RawToolMode {
     /// Opening a toolbox returns its tools' definitions, and `use_tool` calls them. For clients
     /// that do not follow changes of their tool list.
     Proxy,
+    /// `dynamic` for clients that are known to list again in time, `proxy` for the others.
+    Auto,
+    /// `search_tools` finds the tools that fit what is wanted, `use_tool` calls them.
+    Search,
+    /// `execute_task` takes a task in words, finds the tool for it and calls it.
+    Navigate,
     /// The tools of all toolboxes are in the agent's tool list from the start, under their own
     /// names where those are unambiguous.
     Direct,
-    /// `dynamic` for clients that are known to list again in time, `proxy` for the others.
-    Auto,
     /// One tool, `toolman_activate`, switches tools and resources on and off; its description is
     /// the catalog of all there are.
     Activate,
     /// `get-modular-tools` gives the definitions of a group, `call-modular-tool` calls one of
     /// them. Groups are toolboxes.
     Modular,
-    /// `search_tools` finds the tools that fit what is wanted, `use_tool` calls them.
-    Search,
-    /// `execute_task` takes a task in words, finds the tool for it and calls it.
-    Navigate,
 }
 
 /// A named, described set of servers that is opened as one.
@@ -248,12 +248,12 @@ impl RawToolMode {
     pub(super) const ALL: [Self; 8] = [
         Self::Dynamic,
         Self::Proxy,
-        Self::Direct,
         Self::Auto,
-        Self::Activate,
-        Self::Modular,
         Self::Search,
         Self::Navigate,
+        Self::Direct,
+        Self::Activate,
+        Self::Modular,
     ];
 
     /// What it is checked to.
@@ -261,12 +261,12 @@ impl RawToolMode {
         match self {
             Self::Dynamic => ToolMode::Dynamic,
             Self::Proxy => ToolMode::Proxy,
-            Self::Direct => ToolMode::Direct,
             Self::Auto => ToolMode::Auto,
-            Self::Activate => ToolMode::Activate,
-            Self::Modular => ToolMode::Modular,
             Self::Search => ToolMode::Search,
             Self::Navigate => ToolMode::Navigate,
+            Self::Direct => ToolMode::Direct,
+            Self::Activate => ToolMode::Activate,
+            Self::Modular => ToolMode::Modular,
         }
     }
 
