@@ -70,7 +70,7 @@ impl Tree for Shelves<'_> {
     }
 
     async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, f32)>, Failure> {
-        let hits = self.index.search(task, limit, |_| true);
+        let hits = self.index.nearest(task, limit, |_| true);
         Ok(hits.iter().map(|hit| (self.tools[hit.place].clone(), hit.score)).collect())
     }
 }

@@ -4,8 +4,8 @@
 usage: make.py --model FOLDER --wordnet FOLDER --work FOLDER OUTPUT
 
 Every piece of the teacher's vocabulary gets a vector such that the mean over a text's pieces points
-where the teacher's vector of that text does. README.md beside this says where the inputs come from.
-What takes long is kept in the work folder.
+where the teacher's vector of that text does, seen from the middle of all texts. README.md beside
+this says where the inputs come from. What takes long is kept in the work folder.
 """
 
 import argparse
@@ -21,7 +21,11 @@ from teacher import Teacher
 
 DIMENSIONS = 128
 WORDNET_TEXTS = 18_000
-OWN_SENTENCES = 8_000
+OWN_SENTENCES = 48_000
+# How many texts the teacher reads before what it says is written down.
+PART = 2_000
+# How much the first, linear fit holds back.
+RIDGE = 1.0
 EPOCHS = 12
 BATCH = 256
 RATE = 0.003
@@ -42,8 +46,15 @@ def kept(path, make):
     return numpy.load(path)
 
 
-def name_of(lines):
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+def taught(teacher, work, lines):
+    """What the teacher says of texts."""
+    parts = []
+    for start in range(0, len(lines), PART):
+        part = lines[start : start + PART]
+        name = hashlib.sha256("\n".join(part).encode()).hexdigest()[:12]
+        parts.append(kept(work / f"texts-{name}.npy", lambda: teacher.vectors(part)))
+        print(f"{start + len(part)} of {len(lines)} texts", flush=True)
+    return numpy.concatenate(parts)
 
 
 def main():
@@ -59,23 +70,28 @@ def main():
     names = teacher.pieces.names
     chosen = [index for index, name in enumerate(names) if re.fullmatch(r"(##)?[a-z0-9]+", name)]
     row_of = {piece: row for row, piece in enumerate(chosen)}
-    start = kept(
+    alone = kept(
         options.work / f"pieces-{len(chosen)}.npy",
         lambda: teacher.vectors_of_pieces(
             [[teacher.pieces.ids["[CLS]"], piece, teacher.pieces.ids["[SEP]"]] for piece in chosen]
         ),
     )
-    lines = texts.wordnet(options.wordnet, WORDNET_TEXTS) + texts.sentences(OWN_SENTENCES)
-    taught = kept(options.work / f"texts-{name_of(lines)}.npy", lambda: teacher.vectors(lines))
-    print(f"{len(chosen)} pieces, {len(lines)} texts")
+    lines = texts.wordnet(options.wordnet, WORDNET_TEXTS)
+    lines += texts.sentences(Path(__file__).with_name("fields.txt"), OWN_SENTENCES)
+    goals = taught(teacher, options.work, lines)
 
-    axes = numpy.linalg.svd(taught.T @ taught)[0][:, :DIMENSIONS]
-    goals = unit(taught @ axes)
     rows = []
     for line in lines:
         pieces = (piece for word in words_of(line) for piece in teacher.pieces.of_word(word))
         rows.append([row_of[piece] for piece in pieces if piece in row_of])
-    table = fit(unit(start @ axes), rows, goals)
+    usable = [index for index, row in enumerate(rows) if row]
+    rows, goals = [rows[index] for index in usable], goals[usable]
+
+    goals = unit(goals - goals.mean(axis=0))
+    means = numpy.array([alone[row].mean(axis=0) for row in rows])
+    map_ = numpy.linalg.solve(means.T @ means + RIDGE * numpy.eye(means.shape[1]), means.T @ goals)
+    axes = numpy.linalg.svd(goals.T @ goals)[0][:, :DIMENSIONS]
+    table = fit((alone @ map_ @ axes).astype(numpy.float32), rows, unit(goals @ axes))
     write(options.output, [names[piece] for piece in chosen], table)
 
 
@@ -84,34 +100,35 @@ def unit(vectors):
 
 
 def fit(table, rows, goals):
-    """Moves the vectors until the means point where they should (Adam on one less the cosine)."""
+    """Moves the vectors until the means point where they should: Adam on one less the cosine, each
+    time for the pieces of the batch alone."""
     chance = numpy.random.default_rng(SEED)
     first, second = numpy.zeros_like(table), numpy.zeros_like(table)
+    batches = len(rows) // BATCH + 1
     step = 0
-    usable = numpy.array([index for index, row in enumerate(rows) if row])
-    total = EPOCHS * (len(usable) // BATCH + 1)
     for epoch in range(EPOCHS):
         loss = 0.0
-        for batch in numpy.array_split(chance.permutation(usable), len(usable) // BATCH + 1):
-            lengths = numpy.array([len(rows[index]) for index in batch], dtype=numpy.float32)
+        for batch in numpy.array_split(chance.permutation(len(rows)), batches):
+            lengths = numpy.array([len(rows[index]) for index in batch])
             flat = numpy.concatenate([rows[index] for index in batch])
-            starts = numpy.concatenate([[0], numpy.cumsum(lengths)[:-1]]).astype(int)
-            means = numpy.add.reduceat(table[flat], starts) / lengths[:, None]
+            starts = numpy.cumsum(lengths) - lengths
+            sizes = lengths[:, None].astype(numpy.float32)
+            means = numpy.add.reduceat(table[flat], starts) / sizes
             norms = numpy.maximum(numpy.linalg.norm(means, axis=1, keepdims=True), 1e-9)
             cosines = (means / norms * goals[batch]).sum(axis=1, keepdims=True)
             loss += float((1 - cosines).sum())
-            slope = (cosines * means / norms - goals[batch]) / norms / lengths[:, None]
-            slope = numpy.repeat(slope / numpy.float32(len(batch)), lengths.astype(int), axis=0)
-            gradient = numpy.zeros_like(table)
-            numpy.add.at(gradient, flat, slope)
+            slopes = (cosines * means / norms - goals[batch]) / norms / sizes / len(batch)
+            pieces, places = numpy.unique(flat, return_inverse=True)
+            gradient = numpy.zeros((len(pieces), table.shape[1]), dtype=numpy.float32)
+            numpy.add.at(gradient, places, numpy.repeat(slopes, lengths, axis=0))
             step += 1
-            rate = numpy.float32(RATE * (1 - step / (total + 1)))
-            first += 0.1 * (gradient - first)
-            second += 0.001 * (gradient**2 - second)
-            corrected = second / numpy.float32(1 - 0.999**step)
-            table = table - rate * (first / numpy.float32(1 - 0.9**step)) / (numpy.sqrt(corrected) + numpy.float32(1e-8))
-        print(f"epoch {epoch + 1}: {loss / len(usable):.4f}", flush=True)
-    return table.astype(numpy.float32)
+            rate = RATE * (1 - step / (EPOCHS * batches + 1))
+            first[pieces] += 0.1 * (gradient - first[pieces])
+            second[pieces] += 0.001 * (gradient**2 - second[pieces])
+            move = first[pieces] / (1 - 0.9**step)
+            table[pieces] -= rate * move / (numpy.sqrt(second[pieces] / (1 - 0.999**step)) + 1e-8)
+        print(f"epoch {epoch + 1}: {loss / len(rows):.4f}", flush=True)
+    return table
 
 
 def write(path, names, table):

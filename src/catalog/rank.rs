@@ -31,11 +31,11 @@ const MAX_PARAMETERS: usize = 256;
 
 /// What the same words count for beside the same meaning, which has the rest of 1; as measured, and
 /// a little more or less makes no difference.
-const WORDS: f32 = 0.4;
+const WORDS: f32 = 0.3;
 /// How well a tool must fit to be found, where meaning counts. It is low on purpose, since a right
 /// tool that is not found costs more than a wrong one that is: `tests/eval/README.md` has what it
 /// keeps out, and what it loses. By words alone the two cannot be told apart.
-const FLOOR: f32 = 0.15;
+pub const FLOOR: f32 = 0.1;
 /// What a tool scores, rounded, that is likelier than not what was wanted.
 pub const WELL: f64 = 0.3;
 
@@ -46,6 +46,15 @@ pub enum Method {
     Words,
     /// By the same words and by meaning.
     Mixed,
+}
+
+/// What is found of what hardly fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finds {
+    /// Nothing of it.
+    WhatFits,
+    /// All of it, for whoever chooses among what is found.
+    WhatIsNearest,
 }
 
 /// One tool with what is said of its server.
@@ -112,25 +121,31 @@ impl Index {
     /// no difference to the others. Nothing is found where nothing fits; of a query longer than
     /// [`MAX_QUERY`] bytes, its beginning counts.
     pub fn search(&self, query: &str, limit: usize, wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
-        let floor = if self.meanings.is_some() { FLOOR } else { 0.0 };
-        self.above(floor, query, None, limit, wanted)
+        self.search_by(query, Finds::WhatFits, None, limit, wanted)
     }
 
-    /// The same, with what hardly fits: for whoever has to choose.
+    /// The same, with what hardly fits. By words alone a tool has to have one of them all the same.
     pub fn nearest(&self, query: &str, limit: usize, wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
-        self.above(0.0, query, None, limit, wanted)
+        self.search_by(query, Finds::WhatIsNearest, None, limit, wanted)
     }
 
-    /// What fits no less than so, with how near each tool is, if somebody else has said it.
-    fn above(
+    /// Either of them, with how near each tool is to the query, by its place, if somebody else has
+    /// said it in place of the table.
+    pub fn search_by(
         &self,
-        floor: f32,
         query: &str,
+        finds: Finds,
         given: Option<&[f32]>,
         limit: usize,
         wanted: impl Fn(usize) -> bool,
     ) -> Vec<Hit> {
         let query = start_of(query, MAX_QUERY);
+        let counts_meaning = given.is_some() || self.meanings.is_some();
+        let floor = match finds {
+            _ if !counts_meaning => f32::MIN_POSITIVE,
+            Finds::WhatFits => FLOOR,
+            Finds::WhatIsNearest => 0.0,
+        };
         let Worth { each, once, whole } = self.documents.worth(query);
         let most = each.iter().copied().fold(0.0, f32::max);
         let table = self.meanings.as_ref().filter(|_| given.is_none());
@@ -149,7 +164,7 @@ impl Index {
             let rank = mixed(share(worth, most), near);
             Ranked { place, rank, score: mixed(words, near.clamp(0.0, 1.0)) }
         });
-        best(ranked.filter(|tool| tool.score > 0.0 && tool.score >= floor).collect(), limit)
+        best(ranked.filter(|tool| tool.score >= floor).collect(), limit)
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::catalog::rank::Finds;
 use crate::catalog::shorten;
 use crate::cli::call;
 use crate::cli::error::Error;
@@ -105,7 +106,8 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     let toolbox = toolbox.map(|toolbox| &toolbox.name);
     let limit = usize::from(args.limit);
     let queries = || args.queries.iter().map(String::as_str);
-    let sought = queries().map(|query| Sought { query, toolbox, server: None, limit });
+    let finds = Finds::WhatFits;
+    let sought = queries().map(|query| Sought { query, toolbox, server: None, finds, limit });
     let sought: Vec<_> = sought.collect();
     let found = gateway.find_tools(&sought, Origin::nobody(&Presence::new(None))).await;
     let found: Vec<_> = queries().zip(found).collect();

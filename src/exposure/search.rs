@@ -9,6 +9,7 @@ mod arguments;
 
 use serde_json::json;
 
+use crate::catalog::rank::Finds;
 use crate::catalog::shorten;
 use crate::config::{Config, ToolMode};
 use crate::exposure::search::answers::{Answer, unsearched};
@@ -105,9 +106,9 @@ impl Exposure {
         let gateway = self.gateway();
         gateway.before_search(toolbox, server, request.origin).await;
         let queries = || wanted.queries.iter().map(String::as_str);
-        let limit = wanted.limit;
+        let (finds, limit) = (Finds::WhatFits, wanted.limit);
         let sought: Vec<_> =
-            queries().map(|query| Sought { query, toolbox, server, limit }).collect();
+            queries().map(|query| Sought { query, toolbox, server, finds, limit }).collect();
         let found = gateway.find_tools(&sought, request.origin).await;
         let found: Vec<_> = queries().zip(found).collect();
         let is_listed = |of: &ToolboxName| {

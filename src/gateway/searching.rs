@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::backend::BackendId;
-use crate::catalog::rank::{Entry, Index, Method, WELL, rounded};
+use crate::catalog::rank::{Entry, Finds, Index, Method, WELL, rounded};
 use crate::config::ToolboxConfig;
 use crate::gateway::embedding::{Pointing, text};
 use crate::gateway::{FailedServer, Gateway, Origin};
@@ -39,6 +39,8 @@ pub struct Sought<'a> {
     pub toolbox: Option<&'a ToolboxName>,
     /// Of this server alone.
     pub server: Option<&'a ServerName>,
+    /// Whether it is to fit.
+    pub finds: Finds,
     /// So many tools at most.
     pub limit: usize,
 }
@@ -272,10 +274,8 @@ impl Indexed {
             spots.next()
         };
         let is_wanted = |place: usize| wanted(place).is_some();
-        let hits = match nearness {
-            Some(near) => self.index.search_given(sought.query, near, sought.limit, is_wanted),
-            None => self.index.search(sought.query, sought.limit, is_wanted),
-        };
+        let Sought { query, finds, limit, .. } = *sought;
+        let hits = self.index.search_by(query, finds, nearness, limit, is_wanted);
         let found = hits.into_iter().filter_map(|hit| {
             let spot = wanted(hit.place)?;
             let view = Arc::clone(&self.toolboxes[spot.toolbox].view);

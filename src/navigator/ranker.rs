@@ -134,7 +134,7 @@ mod tests {
             hint: None,
         };
         assert_eq!(Ranker.choose(question).await, Ok(Some(1)));
-        let options = vec![option("walk the dog", "", None), option("feed the cat", "", None)];
+        let options = vec![option("pay the invoice", "", None), option("feed the cat", "", None)];
         let options = rank("the cat", options).await;
         assert!(options[0].score.is_none() && options[1].score.is_some(), "{options:?}");
     }

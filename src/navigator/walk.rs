@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use crate::catalog::rank::FLOOR;
 use crate::config::Strategy;
 use crate::navigator::asking::Asker;
 use crate::navigator::tree::{Category, Service, Tool, Tree};
@@ -60,6 +61,10 @@ impl<'a, T: Tree> Walk<'a, T> {
             self.tree.ranked(self.asker.task(), most).await
         };
         let mut ranked = self.timed(ranking).await?;
+        if !self.asker.is_helped_by_others() {
+            // Only who understands the task can make anything of what hardly fits.
+            ranked.retain(|(_, score)| *score >= FLOOR);
+        }
         rejected.extend(ranked.iter().map(|(tool, _)| identity(tool)));
         let options = distinct(&mut ranked);
         let mut seen = 0;
@@ -155,6 +160,6 @@ fn identity(tool: &Tool) -> Identity {
 pub(crate) async fn others(tree: &impl Tree, task: &str, than: &Tool) -> Vec<String> {
     let ranked = timeout(SUGGESTING, tree.ranked(task, OTHERS + 1)).await;
     let ranked = ranked.ok().and_then(Result::ok).unwrap_or_default();
-    let words = ranked.iter().filter(|(tool, _)| tool.id != than.id).map(|(tool, _)| tool.word());
-    words.take(OTHERS).collect()
+    let others = ranked.iter().filter(|(tool, score)| tool.id != than.id && *score >= FLOOR);
+    others.map(|(tool, _)| tool.word()).take(OTHERS).collect()
 }

@@ -5,7 +5,6 @@
 //! of a few that have nothing to do with each other, is taken off first.
 
 use crate::catalog::rank::numbers::{dot, scale, small};
-use crate::catalog::rank::{FLOOR, Hit, Index};
 
 /// Texts that have nothing in common but that they are said of tools. Their vectors are what others
 /// are seen from.
@@ -116,20 +115,6 @@ impl Vectors {
         let seen = Vector::of(&seen);
         let scale = seen.scale();
         Some((seen, scale))
-    }
-}
-
-impl Index {
-    /// [`Self::search`] with how near each tool is to the query, by its place, in place of what the
-    /// table says.
-    pub fn search_given(
-        &self,
-        query: &str,
-        nearness: &[f32],
-        limit: usize,
-        wanted: impl Fn(usize) -> bool,
-    ) -> Vec<Hit> {
-        self.above(FLOOR, query, Some(nearness), limit, wanted)
     }
 }
 

@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::{Era, Event, PoolOptions, Presence, Reach, Record, Store, events};
+use crate::catalog::rank::Finds;
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::config::{self, Config, Protocol};
 use crate::gateway::{Caller, Found, Gateways, Origin, Sought};
@@ -102,7 +103,7 @@ impl World {
 
 async fn found(gateways: &Gateways, query: &str) -> Vec<String> {
     let gateway = gateways.of(&Caller::NOBODY, None);
-    let sought = Sought { query, toolbox: None, server: None, limit: 5 };
+    let sought = Sought { query, toolbox: None, server: None, finds: Finds::WhatFits, limit: 5 };
     let found = gateway.search(sought, Origin::nobody(&Presence::new(None))).await;
     found.iter().map(|found| found.tool().own.name.clone()).collect()
 }
@@ -133,8 +134,13 @@ async fn tools_are_found_by_what_a_model_says_they_mean() {
 /// What is found for several queries at once.
 async fn all_found(gateways: &Gateways, queries: &[&str], origin: Origin<'_>) -> Vec<Vec<String>> {
     let gateway = gateways.of(&Caller::NOBODY, None);
-    let sought =
-        queries.iter().map(|query| Sought { query, toolbox: None, server: None, limit: 5 });
+    let sought = queries.iter().map(|query| Sought {
+        query,
+        toolbox: None,
+        server: None,
+        finds: Finds::WhatFits,
+        limit: 5,
+    });
     let found = gateway.find_tools(&sought.collect::<Vec<_>>(), origin).await;
     let names = |found: &Found| found.tool().own.name.clone();
     found.iter().map(|found| found.iter().map(names).collect()).collect()

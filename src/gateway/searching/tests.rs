@@ -47,7 +47,8 @@ fn toolbox_of(
 
 fn found(index: &Indexed, query: &str, toolbox: Option<&str>) -> Vec<String> {
     let toolbox = toolbox.map(ToolboxName::new);
-    let sought = Sought { query, toolbox: toolbox.as_ref(), server: None, limit: 9 };
+    let sought =
+        Sought { query, toolbox: toolbox.as_ref(), server: None, finds: Finds::WhatFits, limit: 9 };
     index.ask(&sought, None).iter().map(|found| found.tool().id.to_string()).collect()
 }
 
@@ -129,7 +130,8 @@ async fn those_who_come_at_the_same_time_share_one_index_of_what_is_kept() {
     let (one, other) = tokio::join!(gateway.indexed(), gateway.indexed());
     assert!(Arc::ptr_eq(&one, &other));
     let nobody = Presence::new(None);
-    let sought = Sought { query: "tool 17", toolbox: None, server: None, limit: 1 };
+    let sought =
+        Sought { query: "tool 17", toolbox: None, server: None, finds: Finds::WhatFits, limit: 1 };
     let found = gateway.search(sought, Origin::nobody(&nobody)).await;
     assert_eq!(found[0].tool().id.tool, "tool_17");
     let sought = Sought { query: "parcels in a box", limit: 3, ..sought };

@@ -118,7 +118,7 @@ impl Tree for Folder<'_> {
                 about,
                 tool: &tool.definition,
             });
-            let hits = Index::new(entries, Method::Mixed).search(&task, limit, |_| true);
+            let hits = Index::new(entries, Method::Mixed).nearest(&task, limit, |_| true);
             hits.iter().map(|hit| (tools[hit.place].1.clone(), hit.score)).collect()
         });
         // Where it is lost, the runtime ends or it panicked; nothing is found then.

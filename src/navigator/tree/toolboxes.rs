@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::first_sentence;
+use crate::catalog::rank::Finds;
 use crate::config::{ServerConfig, ToolboxConfig};
 use crate::gateway::{Gateway, Origin, Sought};
 use crate::name::Place;
@@ -88,7 +89,8 @@ impl Tree for Toolboxes<'_> {
     }
 
     async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, f32)>, Failure> {
-        let sought = Sought { query: task, toolbox: None, server: None, limit };
+        let finds = Finds::WhatIsNearest;
+        let sought = Sought { query: task, toolbox: None, server: None, finds, limit };
         let found = self.gateway.find_tools(&[sought], self.origin).await;
         Ok(found.iter().flatten().map(|found| (tool(found.tool()), found.score)).collect())
     }
