@@ -1,0 +1,76 @@
+//! What a backend is made of: how its server is reached, and what it is told.
+
+use std::time::Duration;
+
+use crate::backend::StartFailure;
+use crate::config::{HttpLaunch, Launch, Protocol, StdioLaunch};
+use crate::raw::Raw;
+
+/// What one backend is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Names it in logs and messages: `server` in the toolbox that asked first.
+    pub label: String,
+    /// What it is called in messages to agents.
+    pub server: String,
+    /// How it is reached.
+    pub reach: Reach,
+    /// Which revisions it is spoken to in.
+    pub protocol: Protocol,
+    /// What it is told that its client can do.
+    pub capabilities: Raw,
+    /// Whether it may ask for the agent's roots.
+    pub has_roots: bool,
+    /// Which agents it is for: what those say that they can do.
+    pub agents: Raw,
+    /// How long it may take from its start to its tool list.
+    pub startup_timeout: Duration,
+    /// How long it may be unused before it is stopped.
+    pub idle_timeout: Option<Duration>,
+    /// The longest message it may send, in bytes.
+    pub max_message_bytes: usize,
+}
+
+impl Spec {
+    /// The toolbox that asked first.
+    pub(crate) fn toolbox(&self) -> &str {
+        let toolbox = self.label.strip_suffix(self.server.as_str());
+        toolbox.and_then(|toolbox| toolbox.strip_suffix('/')).unwrap_or_default()
+    }
+
+    /// Whether a server of the one is as good as one of the other, whatever it is called and how
+    /// long it may take.
+    pub fn is_same_server(&self, other: &Self) -> bool {
+        let made_of = |spec: &Self| (spec.protocol, spec.has_roots);
+        made_of(self) == made_of(other)
+            && self.reach == other.reach
+            && self.capabilities == other.capabilities
+            && self.agents == other.agents
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// As a child process of ours.
+    Stdio(StdioLaunch),
+    /// Over HTTP.
+    Http(HttpLaunch),
+}
+
+impl Reach {
+    /// How a server with this launch is reached; or why it cannot be.
+    pub fn of(launch: &Launch) -> Result<Self, StartFailure> {
+        match launch {
+            Launch::Stdio(launch) => Ok(Self::Stdio(launch.clone())),
+            Launch::Http(launch) => Ok(Self::Http(launch.clone())),
+            Launch::Unsupported { reason, hint } => {
+                Err(StartFailure { reason: reason.clone(), hint: hint.clone() })
+            }
+            Launch::Macros(_) => Err(StartFailure {
+                reason: "it is no server".to_owned(),
+                hint: "call its tools".to_owned(),
+            }),
+        }
+    }
+}
