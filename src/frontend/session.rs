@@ -17,7 +17,7 @@ use crate::frontend::Host;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::profiles;
 use crate::frontend::shown::{Changed, Shown};
-use crate::gateway::{Caller, Gateway, LogLevel, Origin, Presence, Snapshot, Tie};
+use crate::gateway::{Caller, Gateway, LogLevel, Presence, Snapshot, Tie};
 use crate::name::ToolboxName;
 use crate::observe::Guest;
 use crate::raw::Raw;
@@ -307,8 +307,8 @@ impl Session {
     /// Opens a toolbox for this agent and tells it where that changes its list. With `waits`, it
     /// returns once the agent has listed its tools again, so that it can use them in its next
     /// step; an agent that lets the time go by is not waited for again until it lists after all.
-    /// Without, the toolbox is opened by a call of one of its tools, and its other servers start
-    /// behind that.
+    /// Without, the toolbox is opened by a call of one of its tools, and those of its servers that
+    /// nothing is known of start behind that.
     pub(crate) async fn open(&self, exposure: &Exposure, toolbox: ToolboxName, waits: bool) {
         // It may be gone, if the configuration was read anew meanwhile.
         let is_gone = exposure.gateway().toolbox(toolbox.as_str()).is_err();
@@ -324,8 +324,9 @@ impl Session {
             let changed = state.update(exposure, &snapshot);
             (is_new, changed, state.version)
         });
-        if is_new && !waits && exposure.shows_tools(Surface::Changing) {
-            self.start_behind(exposure, toolbox);
+        if is_new && !waits {
+            // The one that was called has been listed, and may have died of it.
+            self.start_new(exposure, &BTreeSet::from([toolbox]), &self.presence);
         }
         self.tell(changed).await;
         if waits {
@@ -362,17 +363,6 @@ impl Session {
             tracing::info!("the agent does not list again when its tools change");
             self.state(|state| state.ignored = Some(version));
         }
-    }
-
-    /// Starts what of a toolbox is not running yet. The agent is told as each server is listed.
-    fn start_behind(&self, exposure: &Exposure, toolbox: ToolboxName) {
-        let (gateway, presence) = (Arc::clone(exposure.gateway()), self.presence.clone());
-        self.host.tasks.spawn(async move {
-            if let Ok(toolbox) = gateway.toolbox(toolbox.as_str()) {
-                // Those that fail are reported when the toolbox is opened in words.
-                gateway.open(toolbox, Origin::nobody(&presence)).await;
-            }
-        });
     }
 
     /// Brings what the agent is shown up to date, before it is told a list: what it has seen is what
@@ -423,7 +413,8 @@ impl Session {
         }
     }
 
-    /// Starts what another configuration has brought into what the agent is shown.
+    /// Starts those servers of what the agent is shown that nothing is known of. It is told as each is
+    /// listed; those that fail are reported when their toolbox is opened in words.
     pub(crate) fn start_new(
         &self,
         exposure: &Exposure,
