@@ -29,8 +29,8 @@ pub const MAX_QUERY: usize = 1024;
 const MAX_DESCRIPTION: usize = 8 * 1024;
 const MAX_PARAMETERS: usize = 256;
 
-/// What the same words count for beside the same meaning, which has the rest of 1; as measured, and
-/// a little more or less makes no difference.
+/// What the same words count for beside the same meaning, which has the rest of 1; as measured
+/// (`scripts/embedding/README.md`).
 const WORDS: f32 = 0.3;
 /// How well a tool must fit to be found, where meaning counts. It is low on purpose, since a right
 /// tool that is not found costs more than a wrong one that is: `tests/eval/README.md` has what it
