@@ -61,6 +61,24 @@ fn fences<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
     found
 }
 
+/// The user documentation: the README and every page in `docs/`.
+fn pages() -> Vec<Source> {
+    let mut pages = vec![Source::new("README.md", &read("README.md"))];
+    pages.extend(files("docs", "md"));
+    pages
+}
+
+/// The section of the user documentation with this title, at whatever level its heading has.
+fn described(title: &str) -> String {
+    let pages = pages();
+    let found = pages.iter().find_map(|page| {
+        let mut levels = (1..=4).map(|level| format!("{} {title}", "#".repeat(level)));
+        let heading = levels.find(|heading| page.text.lines().any(|line| line == heading))?;
+        Some(section(&page.text, &heading).to_owned())
+    });
+    found.unwrap_or_else(|| panic!("no page has the heading `{title}`"))
+}
+
 #[test]
 fn documents_are_read_as_they_are_meant() {
     let text =
@@ -175,11 +193,14 @@ fn every_configuration_that_we_show_is_a_good_one() {
     // there is (see `the_example_of_the_document_can_be_used_as_it_is`).
     shown.retain(|source| !source.path.starts_with("examples/selective/"));
     shown.push(Source::new("workbench-config.json", &read("workbench-config.json")));
-    let readme = read("README.md");
-    let in_readme = fences(&readme, "jsonc");
-    assert!(in_readme.len() >= 3, "the README shows configurations");
-    let in_readme = in_readme.into_iter().enumerate();
-    shown.extend(in_readme.map(|(n, text)| Source::new(&format!("README.md, {}", n + 1), text)));
+    let pages = pages();
+    let on_pages = pages.iter().flat_map(|page| {
+        let blocks = fences(&page.text, "jsonc").into_iter().enumerate();
+        blocks.map(|(n, text)| Source::new(&format!("{}, {}", page.path, n + 1), text))
+    });
+    let before = shown.len();
+    shown.extend(on_pages);
+    assert!(shown.len() >= before + 3, "the documentation shows configurations");
     for source in shown {
         assert_eq!(config_faults(&source.text), [""; 0], "{}", source.path);
     }
@@ -190,12 +211,11 @@ fn files_of_other_programs_that_we_show_are_good_ones() {
     let mut shown = files("examples/modular", "json");
     shown.extend(files("examples/toolman", "toml"));
     assert!(shown.len() >= 3);
-    let readme = read("README.md");
-    let in_readme = fences(section(&readme, "### Toolman"), "toml");
-    let in_readme = in_readme.into_iter().map(|text| Source::new("tools.toml", text));
-    shown.extend(in_readme);
-    let in_readme = fences(section(&readme, "### Modular MCP"), "json");
-    shown.extend(in_readme.into_iter().map(|text| Source::new("modular-mcp.json", text)));
+    let (toolman, modular) = (described("Toolman"), described("Modular MCP"));
+    let blocks = fences(&toolman, "toml").into_iter();
+    shown.extend(blocks.map(|text| Source::new("tools.toml", text)));
+    let blocks = fences(&modular, "json").into_iter();
+    shown.extend(blocks.map(|text| Source::new("modular-mcp.json", text)));
     for Source { path, text } in shown {
         let loaded = config::parse(&text, Path::new(&path), Path::new("/project"), &environment());
         let loaded = loaded.unwrap_or_else(|report| panic!("{report}"));
@@ -222,14 +242,52 @@ fn every_configuration_leads_editors_to_the_schema() {
 }
 
 #[test]
-fn other_json_in_the_readme_is_json() {
-    let readme = read("README.md");
-    let blocks = fences(&readme, "json");
+fn other_json_in_the_documentation_is_json() {
+    let pages = pages();
+    let blocks: Vec<_> = pages.iter().flat_map(|page| fences(&page.text, "json")).collect();
     assert!(!blocks.is_empty());
     for block in blocks {
         let parsed = serde_json::from_str::<Value>(block);
         assert!(parsed.is_ok(), "{block}{parsed:?}");
     }
+}
+
+/// The address of a heading on its page, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let title = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The headings of a page, outside of its code.
+fn headings(page: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    page.lines().filter(move |line| {
+        is_code ^= line.trim_start().starts_with("```");
+        !is_code && line.starts_with('#')
+    })
+}
+
+#[test]
+fn links_in_the_documentation_lead_somewhere() {
+    assert_eq!(anchor("## A `key`, and more"), "a-key-and-more");
+    let link = Regex::new(r"\]\(([^)#:]*)(?:#([^)]*))?\)").expect("a pattern");
+    let mut seen = 0;
+    for page in pages() {
+        for found in link.captures_iter(&page.text) {
+            let to = Path::new(&page.path).parent().expect("a folder").join(&found[1]);
+            let to = if found[1].is_empty() { page.path.clone().into() } else { to };
+            let to = repository().join(to);
+            assert!(to.exists(), "{}: {}", page.path, &found[0]);
+            if let Some(wanted) = found.get(2) {
+                let target = std::fs::read_to_string(&to).expect("a page");
+                let is_there = headings(&target).any(|line| anchor(line) == wanted.as_str());
+                assert!(is_there, "{}: {}", page.path, &found[0]);
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 50, "{seen} links were looked at");
 }
 
 /// How a table of keys differs from an object of the schema: by keys, and by defaults.
@@ -253,61 +311,59 @@ fn key_faults(table: &[Vec<&str>], schema: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_readme_describes_every_key_with_its_default() {
+fn the_documentation_describes_every_key_with_its_default() {
     let example = serde_json::json!({"properties": {"a": {"default": 1}, "b": {}}});
     assert_eq!(key_faults(&[vec!["a", "1"], vec!["b", "x"]], &example), [""; 0]);
     assert_eq!(key_faults(&[vec!["a", "2"], vec!["c", "x"]], &example).len(), 3);
 
-    let readme = read("README.md");
     let schema = config::schema();
-    for (heading, pointer) in [
-        ("### Top level", ""),
-        ("### The key `search`", "/definitions/Search"),
-        ("### `navigator`", "/definitions/Navigator"),
-        ("### `budget`", "/definitions/Budget"),
-        ("### An endpoint", "/definitions/Endpoint"),
-        ("### `limits`", "/properties/limits"),
-        ("### `http`", "/properties/http"),
-        ("### `perAgent` and `perServer`", "/definitions/Rates"),
-        ("### `cache`", "/definitions/Cache"),
-        ("### `audit`", "/definitions/Audit"),
-        ("### `telemetry`", "/definitions/Telemetry"),
-        ("### A toolbox", "/definitions/Toolbox"),
-        ("### A client", "/definitions/Client"),
-        ("### `auth`", "/properties/auth"),
-        ("### A token", "/definitions/Token"),
-        ("### `jwt`", "/definitions/Jwt"),
-        ("### A server", "/definitions/Server"),
-        ("### A category", "/definitions/Category"),
-        ("### `tools` of a category", "/definitions/Category/properties/tools"),
-        ("### A macro", "/definitions/Macro"),
-        ("### A step", "/definitions/Step"),
-        ("### An override", "/definitions/Override"),
-        ("### An agent", "/definitions/AgentPolicy"),
-        ("### A condition", "/definitions/When"),
-        ("### An argument", "/definitions/Argument"),
-        ("### A time", "/definitions/Time"),
-        ("### `defaultPolicy`", "/properties/defaultPolicy"),
+    for (title, pointer) in [
+        ("Top level", ""),
+        ("The key `search`", "/definitions/Search"),
+        ("`navigator`", "/definitions/Navigator"),
+        ("`budget`", "/definitions/Budget"),
+        ("An endpoint", "/definitions/Endpoint"),
+        ("`limits`", "/properties/limits"),
+        ("`http`", "/properties/http"),
+        ("`perAgent` and `perServer`", "/definitions/Rates"),
+        ("`cache`", "/definitions/Cache"),
+        ("`audit`", "/definitions/Audit"),
+        ("`telemetry`", "/definitions/Telemetry"),
+        ("A toolbox", "/definitions/Toolbox"),
+        ("A client", "/definitions/Client"),
+        ("`auth`", "/properties/auth"),
+        ("A token", "/definitions/Token"),
+        ("`jwt`", "/definitions/Jwt"),
+        ("A server", "/definitions/Server"),
+        ("A category", "/definitions/Category"),
+        ("`tools` of a category", "/definitions/Category/properties/tools"),
+        ("A macro", "/definitions/Macro"),
+        ("A step", "/definitions/Step"),
+        ("An override", "/definitions/Override"),
+        ("An agent", "/definitions/AgentPolicy"),
+        ("A condition", "/definitions/When"),
+        ("An argument", "/definitions/Argument"),
+        ("A time", "/definitions/Time"),
+        ("`defaultPolicy`", "/properties/defaultPolicy"),
     ] {
         let object = schema.pointer(pointer).expect("an object of the schema");
-        let faults = key_faults(&rows(section(&readme, heading)), object);
-        assert_eq!(faults, [""; 0], "{heading}");
+        let faults = key_faults(&rows(&described(title)), object);
+        assert_eq!(faults, [""; 0], "{title}");
     }
 }
 
 #[test]
-fn the_readme_names_every_variable_that_servers_get() {
+fn the_documentation_names_every_variable_that_servers_get() {
     let list = Regex::new(r"(?s)const PASSED_ON: &\[&str\] = &\[(.*?)\];").expect("a pattern");
     let name = Regex::new(r#""(\w+)""#).expect("a pattern");
     let launch = read("src/backend/launch.rs");
     let list = &list.captures(&launch).expect("the list")[1];
     let passed_on: BTreeSet<&str> =
         name.captures_iter(list).map(|found| found.get(1).expect("a name").as_str()).collect();
-    let readme = read("README.md");
-    let text = section(&readme, "### What servers get as their environment");
+    let text = described("What servers get as their environment");
     let quoted = Regex::new("`([A-Z_]+)`").expect("a pattern");
     let named: BTreeSet<&str> =
-        quoted.captures_iter(text).map(|found| found.get(1).expect("a name").as_str()).collect();
+        quoted.captures_iter(&text).map(|found| found.get(1).expect("a name").as_str()).collect();
     assert!(passed_on.len() > 10);
     assert_eq!(named, passed_on);
 }
@@ -365,7 +421,7 @@ fn the_readme_lists_the_commands_that_help_lists() {
 
     let help = Bench::new().run_bare(["--help"]);
     let readme = read("README.md");
-    let described = rows(section(&readme, "## Commands"));
-    let described: BTreeSet<&str> = described.iter().map(|row| row[0]).collect();
+    let table = rows(section(&readme, "## Commands"));
+    let described: BTreeSet<&str> = table.iter().map(|row| row[0]).collect();
     assert_eq!(described, commands(&help.stdout));
 }
