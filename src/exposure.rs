@@ -225,11 +225,6 @@ impl Exposure {
         self.gateway.hand_out(&tool.tool, outcome, origin)
     }
 
-    /// The same of what was read, where that may speak of other addresses than the one asked for.
-    pub fn with_addresses_read(&self, place: &Place, outcome: Outcome) -> Outcome {
-        if self.is_activate() { self.with_addresses(place, outcome) } else { outcome }
-    }
-
     /// The arguments that clients over HTTP repeat in headers when they call a tool that they see,
     /// each with the header's name and a JSON pointer.
     pub fn mirrored(&self, name: &str) -> Vec<(String, String)> {

@@ -87,7 +87,8 @@ impl fmt::Display for ToolId {
     }
 }
 
-/// A tool name as agents see it: `[A-Za-z0-9_-]`, never longer than the limit it was made for.
+/// A tool name as agents see it: `[A-Za-z0-9_-]`, never longer than the limit it was made for, but
+/// for a name in [`full`](Self::full), which is understood and never shown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExposedName(String);
 
@@ -104,6 +105,13 @@ impl ExposedName {
             return Self(plain);
         }
         Self::hashed(&plain, &parts, limit)
+    }
+
+    /// Returns `<toolbox>__<server>__<tool>` in full, if the tool is `registered` under another
+    /// name and no other tool can be meant by it.
+    pub fn full(id: &ToolId, registered: &Self) -> Option<Self> {
+        let plain = [id.toolbox.as_str(), id.server.as_str(), &id.tool].join(SEPARATOR);
+        (registered.0 != plain && is_unambiguous(id)).then_some(Self(plain))
     }
 
     /// Names a tool `<namespace>_<tool>` ([`in_namespace`]), in at most `limit` bytes; where that
@@ -134,36 +142,72 @@ pub fn in_namespace(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}_{name}") }
 }
 
+/// Returns the beginning of every address that has this namespace: a scheme of its own, as in
+/// `notes+`, or nothing where the namespace is empty.
+///
+/// Strict clients refuse a scheme with a `_` in it, so the namespace is written with letters,
+/// digits, `-` and `.` alone, and ends in a hash where that would hide what it says.
+pub fn scheme_of_namespace(namespace: &str) -> String {
+    if namespace.is_empty() {
+        return String::new();
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let written = namespace.chars().map(|c| match c {
+        c if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') => c.to_ascii_lowercase(),
+        _ => '-',
+    });
+    let mut scheme = String::new();
+    if !namespace.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        scheme.push_str("x-");
+    }
+    scheme.extend(written);
+    if !namespace.chars().all(is_plain) {
+        scheme.push('-');
+        scheme.push_str(&short_hash(&[namespace]));
+    }
+    scheme.push('+');
+    scheme
+}
+
 /// Whether `name` has the shape of a registered name of some tool of this server, so that it is
 /// worth opening the toolbox to find out.
 pub fn may_belong_to(name: &str, toolbox: &ToolboxName, server: &ServerName) -> bool {
-    let prefix = sanitize(&format!("{toolbox}{SEPARATOR}{server}{SEPARATOR}"));
+    let full = format!("{toolbox}{SEPARATOR}{server}{SEPARATOR}");
+    let prefix = sanitize(&full);
     // A name that was cut may hold less than the whole prefix, but ends in its hash.
     let readable = name.rsplit_once('_').filter(|(readable, hash)| {
         let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
         !readable.is_empty() && hash.len() == HASH_DIGITS && hash.chars().all(is_hex)
     });
-    name.starts_with(&prefix) || readable.is_some_and(|(readable, _)| prefix.starts_with(readable))
+    name.starts_with(&prefix)
+        || name.starts_with(&full)
+        || readable.is_some_and(|(readable, _)| prefix.starts_with(readable))
 }
 
 /// Every name an agent may call, and which tool each one means.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
     by_name: HashMap<ExposedName, ToolId>,
+    /// Tools by full names that they are not registered under.
+    by_full_name: HashMap<ExposedName, ToolId>,
 }
 
 impl NameTable {
-    /// Adds a tool under its name; a name that is taken keeps its first meaning.
+    /// Adds a tool under its name; a name that is taken keeps its first meaning. Its full name is
+    /// understood too.
     pub fn insert(&mut self, name: ExposedName, id: ToolId) {
+        if let Some(full) = ExposedName::full(&id, &name) {
+            self.by_full_name.insert(full, id.clone());
+        }
         self.by_name.entry(name).or_insert(id);
     }
 
     /// The tool that `name` means.
     pub fn resolve(&self, name: &str) -> Option<&ToolId> {
-        self.by_name.get(name)
+        self.by_name.get(name).or_else(|| self.by_full_name.get(name))
     }
 
-    /// Every name in the table, in no order.
+    /// Every registered name in the table, in no order.
     pub fn names(&self) -> impl Iterator<Item = &ExposedName> {
         self.by_name.keys()
     }

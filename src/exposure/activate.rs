@@ -206,8 +206,12 @@ async fn revive(exposure: &Exposure, names: &[&str], origin: Origin<'_>) -> Vec<
     let gateway = exposure.gateway();
     let may_have = |at: &Place| {
         let toolbox = gateway.config().toolbox(at.toolbox.as_str());
-        let prefix = toolbox.map(|t| name::in_namespace(&t.namespace, ""));
-        prefix.is_some_and(|prefix| names.iter().any(|name| name.starts_with(&prefix)))
+        toolbox.is_some_and(|toolbox| {
+            let namespace = &toolbox.namespace;
+            let prefixes =
+                [name::in_namespace(namespace, ""), name::scheme_of_namespace(namespace)];
+            prefixes.iter().any(|prefix| names.iter().any(|name| name.starts_with(prefix)))
+        })
     };
     let mut missing = gateway.missing();
     missing.retain(may_have);

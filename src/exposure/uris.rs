@@ -1,8 +1,8 @@
 //! Addresses of resources as agents know them, wherever they occur in what a server says.
 //!
-//! In `activate` mode each has its namespace in front. In the others those are told apart that two
-//! servers have alike: an address that is one server's alone is never touched, and neither is what
-//! holds it.
+//! Those are told apart that two servers have alike: an address that is one server's alone is never
+//! touched, and neither is what holds it. In `activate` mode lists have a namespace before each; what
+//! servers say besides is left as it is there too.
 
 use crate::backend::Outcome;
 use crate::gateway::Snapshot;
@@ -10,29 +10,30 @@ use crate::name::Place;
 use crate::raw::{self, Raw};
 use crate::toolbox::ViewTool;
 
-/// How agents know addresses.
+/// How agents know addresses that two servers have alike.
 #[derive(Clone, Copy)]
 pub(crate) enum Addresses<'a> {
-    /// As servers write them, but for those that two servers have alike.
+    /// With the toolbox and the server before them.
     Unique(&'a Snapshot),
-    /// With their namespaces in front.
+    /// With their namespaces before them.
     Namespaced(&'a Snapshot),
 }
 
 impl Addresses<'_> {
     /// Whether they are all as servers write them.
     fn are_plain(self) -> bool {
-        match self {
-            Self::Unique(snapshot) => snapshot.uris().is_plain() && snapshot.templates().is_plain(),
-            Self::Namespaced(_) => false,
-        }
+        let (Self::Unique(snapshot) | Self::Namespaced(snapshot)) = self;
+        snapshot.uris().is_plain() && snapshot.templates().is_plain()
     }
 
     /// How agents know a server's address.
     pub(crate) fn exposed(self, place: &Place, uri: &str) -> String {
         match self {
             Self::Unique(snapshot) => snapshot.exposed_uri(place, uri),
-            Self::Namespaced(snapshot) => snapshot.namespaced().exposed_uri(place, uri),
+            Self::Namespaced(snapshot) if snapshot.is_shared_uri(uri) => {
+                snapshot.namespaced().exposed_uri(place, uri)
+            }
+            Self::Namespaced(_) => uri.to_owned(),
         }
     }
 }

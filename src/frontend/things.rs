@@ -42,7 +42,6 @@ pub(crate) fn read(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
         for (place, own) in candidates {
             outcome = forward(&passed, &place, "uri", &own).await;
             if !resolve::is_missing(&outcome) {
-                let outcome = passed.exposure.with_addresses_read(&place, outcome);
                 let outcome = resolve::with_uri(outcome, &own, &uri);
                 return with_cache_hints(outcome, passed.asked.meta.is_modern);
             }

@@ -92,11 +92,16 @@ impl Snapshot {
 
     /// The address that agents know a server's resource by.
     pub fn exposed_uri(&self, place: &Place, uri: &str) -> String {
-        if self.uris.is_ambiguous(uri) || self.templates.is_ambiguous(uri) {
+        if self.is_shared_uri(uri) {
             format!("{}{uri}", name::uri_prefix(place))
         } else {
             uri.to_owned()
         }
+    }
+
+    /// Returns true if several servers list a resource, or a template, at this address.
+    pub fn is_shared_uri(&self, uri: &str) -> bool {
+        self.uris.is_ambiguous(uri) || self.templates.is_ambiguous(uri)
     }
 
     /// The name that agents know a server's prompt by.

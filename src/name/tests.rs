@@ -78,6 +78,40 @@ fn a_table_resolves_what_it_was_given_and_nothing_else() {
 }
 
 #[test]
+fn a_table_understands_the_full_name_of_a_tool_whose_name_was_changed() {
+    let mut table = NameTable::default();
+    let long = "x".repeat(60);
+    for (server, tool) in [("api", long.as_str()), ("api", "get.x"), ("a__b", "c")] {
+        let id = id("dev", server, tool);
+        table.insert(ExposedName::registered(&id, 48), id);
+    }
+    let meant = |name: &str| table.resolve(name).map(|id| id.tool.as_str());
+    assert_eq!(meant(&format!("dev__api__{long}")), Some(long.as_str()));
+    assert_eq!(meant("dev__api__get.x"), Some("get.x"));
+    assert_eq!(meant("dev__a__b__c"), None, "that is server `a`, tool `b__c`");
+}
+
+#[test]
+fn a_namespace_becomes_a_scheme_that_strict_clients_accept() {
+    for (namespace, scheme) in [
+        ("", ""),
+        ("pjpd", "pjpd+"),
+        ("my_Notes", "my-notes+"),
+        ("v1.2", "v1.2+"),
+        ("7zip", "x-7zip+"),
+    ] {
+        assert_eq!(scheme_of_namespace(namespace), scheme);
+    }
+    let schemes = ["a b", "a+b", "ä", "ö", "a/b", ":"].map(scheme_of_namespace);
+    for (index, scheme) in schemes.iter().enumerate() {
+        let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+        let name = scheme.strip_suffix('+').unwrap();
+        assert!(name.chars().all(is_legal) && name.starts_with(char::is_alphabetic), "{scheme}");
+        assert!(!schemes[..index].contains(scheme), "{scheme} is two namespaces'");
+    }
+}
+
+#[test]
 fn a_name_tells_which_server_may_have_it() {
     let (dev, files) = (ToolboxName::new("dev"), ServerName::new("files"));
     assert!(may_belong_to("dev__files__read_file", &dev, &files));
@@ -86,6 +120,8 @@ fn a_name_tells_which_server_may_have_it() {
     assert!(!may_belong_to("read_file", &dev, &files));
     assert!(!may_belong_to("", &dev, &files));
     assert!(!may_belong_to("dev_something", &dev, &files), "an invented name");
+    let spaced = ToolboxName::new("my box");
+    assert!(may_belong_to("my box__files__read.file", &spaced, &files), "a full name");
 
     let long = ToolboxName::new("b".repeat(60));
     let cut =

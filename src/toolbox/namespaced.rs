@@ -1,7 +1,8 @@
 //! Everything that toolboxes show under names with a namespace in front, as `activate` mode has it.
 //!
 //! A name belongs to the first that has it, in the order of the configuration; what comes later is
-//! discarded. Names are looked up, never taken apart.
+//! discarded. An address has its namespace as a part of its scheme, which strict clients accept; the
+//! documented form with a `_` is understood too. Names are looked up, never taken apart.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 
 use crate::catalog::fits;
 use crate::config::{Config, ServerConfig, ToolboxConfig};
-use crate::name::{ExposedName, Place, ToolId, ToolboxName, in_namespace};
+use crate::name::{ExposedName, Place, ToolId, ToolboxName, in_namespace, scheme_of_namespace};
 use crate::policy::ToolFilter;
 use crate::raw::Raw;
 use crate::toolbox::View;
@@ -65,6 +66,9 @@ pub struct Item {
     pub kind: Kind,
     /// Its name, namespace included; for a resource its address.
     pub name: String,
+    /// The documented form of that, `<namespace>_<own name>`, however long it is. It is understood
+    /// for the name wherever it means one thing alone.
+    pub full: String,
     /// Whose it is.
     pub at: Place,
     /// What its server calls it.
@@ -89,6 +93,7 @@ impl Item {
     ) -> Self {
         Self {
             kind,
+            full: name.clone(),
             name,
             at,
             own: own.to_owned(),
@@ -154,27 +159,57 @@ pub struct Namespaced {
     /// What lost its name to something before it.
     pub discarded: Vec<Discarded>,
     by_name: HashMap<(Kind, String), usize>,
-    /// Every server with what goes before its addresses.
-    prefixes: Vec<(Place, String)>,
+    /// Documented names that are not the names; none where several things have the same.
+    by_full: HashMap<(Kind, String), Option<usize>>,
+    owners: Vec<Owner>,
+}
+
+/// A server, and how its addresses begin.
+#[derive(Debug)]
+struct Owner {
+    at: Place,
+    /// What goes before an address, and the documented form of that.
+    prefixes: [String; 2],
+    has_resources: bool,
+}
+
+impl Owner {
+    /// The server's own address, if this is one with its namespace.
+    fn own<'u>(&self, uri: &'u str) -> Option<&'u str> {
+        self.prefixes.iter().find_map(|prefix| uri.strip_prefix(prefix.as_str()))
+    }
+
+    fn has_namespace(&self) -> bool {
+        self.prefixes.iter().any(|prefix| !prefix.is_empty())
+    }
 }
 
 impl Namespaced {
     /// Names everything that the toolboxes' views show.
     pub fn new(config: &Config, view: impl Fn(&ToolboxName) -> Arc<View>) -> Self {
         let mut all = Self::default();
-        let patterns = &config.active_toolsets;
-        let names_some = patterns.iter().any(|pattern| !pattern.starts_with('!'));
-        let active = names_some.then(|| ToolFilter::new(patterns));
+        let active = StartsActive::new(&config.active_toolsets);
         for toolbox in &config.toolboxes {
             let view = view(&toolbox.name);
             for server in &toolbox.servers {
                 let things = Things { toolbox, server, view: &view };
                 for mut item in things.items(config.max_tool_name_length) {
-                    item.starts_active = item.kind == Kind::Prompt
-                        || active.as_ref().is_some_and(|active| active.allows(&item.name));
+                    item.starts_active = item.kind == Kind::Prompt || active.has(&item);
                     all.push(item);
                 }
-                all.prefixes.push((things.place(), in_namespace(&toolbox.namespace, "")));
+                let mut abilities = view.abilities.iter();
+                let abilities = abilities.find(|(name, _)| *name == server.name);
+                let has_some = view.resources.iter().any(|shown| shown.server == server.name)
+                    || view.templates.iter().any(|shown| shown.server == server.name);
+                all.owners.push(Owner {
+                    at: things.place(),
+                    prefixes: [
+                        scheme_of_namespace(&toolbox.namespace),
+                        in_namespace(&toolbox.namespace, ""),
+                    ],
+                    has_resources: has_some
+                        || abilities.is_some_and(|(_, can)| can.resources.is_some()),
+                });
             }
         }
         all
@@ -189,59 +224,99 @@ impl Namespaced {
             let (kind, name) = (item.kind, item.name);
             self.discarded.push(Discarded { kind, name, loser: item.at, winner });
         } else {
+            if item.full != item.name {
+                let full = (key.0, item.full.clone());
+                let is_taken = self.by_full.contains_key(&full);
+                self.by_full.insert(full, (!is_taken).then_some(self.items.len()));
+            }
             self.by_name.insert(key, self.items.len());
             self.items.push(item);
         }
     }
 
-    /// The tool, the prompt, or the resource or template of this name.
+    /// The tool, the prompt, or the resource or template of this name, or with this documented one.
     pub fn get(&self, kind: Kind, name: &str) -> Option<&Item> {
-        Some(&self.items[*self.by_name.get(&(kind.family(), name.to_owned()))?])
+        let key = (kind.family(), name.to_owned());
+        let exact = self.by_name.get(&key).copied();
+        Some(&self.items[exact.or_else(|| *self.by_full.get(&key)?)?])
     }
 
-    /// Everything whose name matches a glob.
+    /// Everything whose name, or documented name, matches a glob.
     pub fn matching(&self, pattern: &str) -> impl Iterator<Item = &Item> {
         let filter = ToolFilter::new(&[pattern.to_owned()]);
-        self.items.iter().filter(move |item| filter.allows(&item.name))
+        let matches = move |item: &&Item| filter.allows(&item.name) || filter.allows(&item.full);
+        self.items.iter().filter(matches)
     }
 
-    /// Where an address leads: to the resource of that name, else to the templates that it may
-    /// have been made of, else to every server whose namespace it has, for an address may have
-    /// been told in a result alone.
+    /// Returns where an address leads: to the resource of that name, else to the templates that it
+    /// may have been made of, else to every server whose namespace it has.
+    ///
+    /// Results speak of addresses as their server writes them, so an address without a namespace
+    /// leads to whoever lists it, and else to every server that has resources.
     pub fn address(&self, uri: &str) -> Vec<Target<'_>> {
         if let Some(item) = self.get(Kind::Resource, uri) {
             return vec![(item.at.clone(), item.own.clone(), Some(item))];
         }
-        let owners = self.prefixes.iter().filter_map(|(place, prefix)| {
-            uri.strip_prefix(prefix.as_str()).map(|own| (place, own))
-        });
-        let owners: Vec<_> = owners.collect();
+        let with_namespace = self.owners.iter().filter(|owner| owner.has_namespace());
+        let mut named: Vec<_> =
+            with_namespace.filter_map(|owner| Some((owner, owner.own(uri)?))).collect();
+        if named.is_empty() {
+            let listed = self.items.iter().filter(|item| item.kind == Kind::Resource);
+            let listed = listed.filter(|item| item.own == uri);
+            let listed: Vec<_> =
+                listed.map(|item| (item.at.clone(), uri.to_owned(), Some(item))).collect();
+            if !listed.is_empty() {
+                return listed;
+            }
+            let may_have_it = |owner: &&Owner| !owner.has_namespace() || owner.has_resources;
+            named = self.owners.iter().filter(may_have_it).map(|owner| (owner, uri)).collect();
+            // What is meant by names without a namespace is most likely.
+            named.sort_by_key(|(owner, _)| owner.has_namespace());
+        }
         let templates = self.items.iter().filter(|item| item.kind == Kind::Template);
         let made = templates.filter_map(|item| {
-            let (_, own) = owners.iter().find(|(place, _)| **place == item.at)?;
+            let (_, own) = named.iter().find(|(owner, _)| owner.at == item.at)?;
             fits(&item.own, own).then(|| (item.at.clone(), (*own).to_owned(), Some(item)))
         });
         let made: Vec<_> = made.collect();
         if !made.is_empty() {
             return made;
         }
-        owners.into_iter().map(|(place, own)| (place.clone(), own.to_owned(), None)).collect()
+        named.into_iter().map(|(owner, own)| (owner.at.clone(), own.to_owned(), None)).collect()
     }
 
-    /// The name of a server's address: of one that it lists, or that only it can make sense of.
-    /// What is on the web, and no resource, stays as it is.
+    /// Returns a server's address with its namespace.
     pub fn exposed_uri(&self, place: &Place, uri: &str) -> String {
-        let prefix = self.prefixes.iter().find(|(at, _)| at == place);
-        let Some((_, prefix)) = prefix.filter(|(_, prefix)| !prefix.is_empty()) else {
-            return uri.to_owned();
+        let owner = self.owners.iter().find(|owner| owner.at == *place);
+        format!("{}{uri}", owner.map_or("", |owner| &owner.prefixes[0]))
+    }
+}
+
+/// The globs over names that say what is active from the start (`activeToolsets`).
+struct StartsActive {
+    only: Option<ToolFilter>,
+    never: Option<ToolFilter>,
+}
+
+impl StartsActive {
+    fn new(patterns: &[String]) -> Self {
+        let (never, only): (Vec<&str>, Vec<&str>) =
+            patterns.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
+        let filter = |patterns: Vec<&str>| {
+            let patterns: Vec<_> = patterns.into_iter().map(str::to_owned).collect();
+            (!patterns.is_empty()).then(|| ToolFilter::new(&patterns))
         };
-        let exposed = format!("{prefix}{uri}");
-        let is_on_the_web = uri.starts_with("https://") || uri.starts_with("http://");
-        if !is_on_the_web || self.address(&exposed).iter().any(|(.., item)| item.is_some()) {
-            exposed
-        } else {
-            uri.to_owned()
-        }
+        let never = never.into_iter().map(|pattern| &pattern[1..]).collect();
+        Self { only: filter(only), never: filter(never) }
+    }
+
+    /// Returns true if the patterns name a thing, by its documented name or by the one it has here.
+    fn has(&self, item: &Item) -> bool {
+        let matches = |filter: &Option<ToolFilter>| {
+            let filter = filter.as_ref();
+            filter.is_some_and(|filter| filter.allows(&item.full) || filter.allows(&item.name))
+        };
+        matches(&self.only) && !matches(&self.never)
     }
 }
 
@@ -263,10 +338,19 @@ impl Things<'_> {
             let name = ExposedName::in_namespace(namespace, &t.id, limit).to_string();
             let definition = &t.definition;
             let description = definition.description.clone();
-            Item::new(Kind::Tool, name, self.place(), &t.id.tool, description, &definition.raw)
+            let own = &t.id.tool;
+            let item = Item::new(Kind::Tool, name, self.place(), own, description, &definition.raw);
+            Item { full: in_namespace(namespace, own), ..item }
         });
         let plain = move |kind: Kind, own: &str, raw: &Raw| {
-            Item::new(kind, in_namespace(namespace, own), self.place(), own, described(raw), raw)
+            let full = in_namespace(namespace, own);
+            let name = match kind {
+                Kind::Resource | Kind::Template => {
+                    format!("{}{own}", scheme_of_namespace(namespace))
+                }
+                Kind::Tool | Kind::Prompt => full.clone(),
+            };
+            Item { full, ..Item::new(kind, name, self.place(), own, described(raw), raw) }
         };
         let resources = view.resources.iter().filter(move |shown| shown.server == *server);
         let resources =

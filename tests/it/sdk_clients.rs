@@ -3,8 +3,8 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::real::{Sdk, npm};
-use crate::support::{Bench, fake};
+use crate::support::real::{Sdk, address_client, npm};
+use crate::support::{Bench, DEADLINE, conformance, fake};
 
 /// What a client saw, by event.
 struct Seen(Vec<Value>);
@@ -160,4 +160,29 @@ fn every_client_reaches_a_real_server_in_dynamic_mode() {
 #[test]
 fn every_client_reaches_a_real_server_in_proxy_mode() {
     reach_a_real_server("proxy");
+}
+
+/// The first Python SDK fails a whole list, or a whole result, for one address that is no URL; a
+/// namespace may have a `_`, and a scheme may not.
+#[test]
+fn a_client_that_takes_valid_addresses_only_reads_and_calls_in_activate_mode() {
+    let bench = Bench::new()
+        .set("toolMode", "activate".into())
+        .set("activeToolsets", json!(["*"]))
+        .server("x_x", "one", conformance("legacy"));
+    let client = address_client(&["x_x_test_embedded_resource", "x_x_test_multiple_content_types"]);
+    let seen = Seen(bench.client(DEADLINE, client).json_lines());
+    let listed = seen.event("resources")["uris"].as_array().expect("a list").clone();
+    assert!(listed.contains(&json!("x-x+test://static-text")), "{listed:?}");
+    assert_eq!(seen.event("templates")["uris"], json!(["x-x+test://template/{id}/data"]));
+    let read = seen.0.iter().filter(|seen| seen["event"] == "read");
+    assert_eq!(read.clone().count(), listed.len());
+    assert!(read.into_iter().all(|read| read["uris"][0] == read["asked"]), "{:#?}", seen.0);
+    let called = seen.0.iter().filter(|seen| seen["event"] == "called");
+    let addresses: Vec<_> = called.map(|called| called["uris"].clone()).collect();
+    assert_eq!(
+        addresses,
+        [json!(["test://embedded-resource"]), json!(["test://mixed-content-resource"])]
+    );
+    seen.event("closed");
 }

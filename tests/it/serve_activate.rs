@@ -122,9 +122,9 @@ fn the_catalog_looks_like_in_the_document() {
            vec_search: Search documents by semantic similarity\n\
          \n\
          RESOURCES:\n\
-         * pjpd_projects://all: All project summaries\n  \
-           pjpd_projects://{id}: One project\n  \
-           vec_data://stats: Index statistics"
+         * pjpd+projects://all: All project summaries\n  \
+           pjpd+projects://{id}: One project\n  \
+           vec+data://stats: Index statistics"
     );
     let names = ["toolman_activate", "pjpd_list_projects", "pjpd_get_task"];
     assert_eq!(agent.tool_names(), names);
@@ -149,6 +149,8 @@ fn descriptions_are_truncated_to_132_characters() {
 
 /// "With namespace `pjpd`: Tool `list_projects` becomes `pjpd_list_projects`; Resource
 /// `projects://all` becomes `pjpd_projects://all`; Prompt `summarize` becomes `pjpd_summarize`."
+/// The address is listed as `pjpd+projects://all`, for clients that allow no `_` in a scheme; both
+/// are read.
 /// "When the model calls an active tool, toolman strips the namespace and forwards the request to
 /// the upstream server."
 #[test]
@@ -159,13 +161,14 @@ fn names_have_their_namespace_in_front_and_servers_get_their_own() {
     let agent =
         greeted(&bench.server("vec", "second", fake(entry)).set("activeToolsets", json!(["*"])));
     assert!(agent.tool_names().contains(&"pjpd_list_projects".to_owned()));
-    assert!(uris(&agent).contains(&"pjpd_projects://all".to_owned()));
+    assert!(uris(&agent).contains(&"pjpd+projects://all".to_owned()));
     let prompts = agent.request("prompts/list", json!({})).ok();
     assert_eq!(prompts["prompts"][0]["name"], "pjpd_summarize");
     agent.request("prompts/get", json!({"name": "pjpd_summarize"})).ok();
-    let read = agent.request("resources/read", json!({"uri": "pjpd_projects://all"})).ok();
-    let contents = json!([{"uri": "pjpd_projects://all", "text": "alpha, beta"}]);
-    assert_eq!(read["contents"], contents);
+    for uri in ["pjpd_projects://all", "pjpd+projects://all"] {
+        let read = agent.request("resources/read", json!({"uri": uri})).ok();
+        assert_eq!(read["contents"], json!([{"uri": uri, "text": "alpha, beta"}]));
+    }
     let forwarded: Value =
         serde_json::from_str(&agent.call("vec_request", json!({"a": 1})).text()).expect("JSON");
     assert_eq!(forwarded["name"], "request");
@@ -208,7 +211,7 @@ fn patterns_decide_what_starts_active() {
     let agent = greeted(&bench(&["pjpd_*task", "vec*"]));
     let tools = ["toolman_activate", "pjpd_get_task", "pjpd_create_task", "vec_search"];
     assert_eq!(agent.tool_names(), tools);
-    assert_eq!(uris(&agent), ["vec_data://stats"]);
+    assert_eq!(uris(&agent), ["vec+data://stats"]);
     let nothing = greeted(&bench(&[]));
     assert_eq!(nothing.tool_names(), ["toolman_activate"]);
     assert!(uris(&nothing).is_empty());
@@ -237,11 +240,11 @@ fn the_model_turns_tools_and_resources_on_and_off() {
         "inputSchema": {"type": "object", "properties": {"id": {"type": "string"}}},
     });
     assert_eq!(answer["result"]["activated"], json!([definition]));
-    assert_eq!(answer["result"]["resources"][0]["uri"], "pjpd_projects://all");
+    assert_eq!(answer["result"]["resources"][0]["uri"], "pjpd+projects://all");
     let relisted = agent.relists().pop().expect("it has listed again");
     assert_eq!(relisted, ["toolman_activate", "vec_search"], "listed before the answer came");
     agent.next_notification("notifications/resources/list_changed");
-    assert_eq!(uris(&agent), ["pjpd_projects://all"]);
+    assert_eq!(uris(&agent), ["pjpd+projects://all"]);
     assert!(catalog(&agent).contains("\n  pjpd_get_task: Get a task by ID\n"));
     assert!(catalog(&agent).contains("\n* vec_search: "));
     let echoed = agent.call("vec_search", json!({"id": "x"})).structured();
@@ -279,12 +282,12 @@ fn own_errors_are_objects_that_say_what_to_do() {
     assert_eq!(
         inactive["message"],
         "Resource 'pjpd_projects://all' is inactive. Use toolman_activate with \
-         resources_on=[\"pjpd_projects://all\"] to activate it first."
+         resources_on=[\"pjpd+projects://all\"] to activate it first."
     );
     assert_eq!(inactive["data"]["success"], false);
     let made = agent.request("resources/read", json!({"uri": "pjpd_projects://7"})).error();
     let message = made["message"].as_str().expect("a text");
-    assert!(message.contains("resources_on=[\"pjpd_projects://{id}\"]"), "{message}");
+    assert!(message.contains("resources_on=[\"pjpd+projects://{id}\"]"), "{message}");
 }
 
 /// "Errors from upstream servers are relayed directly without wrapping."
@@ -323,7 +326,7 @@ fn what_a_crashed_server_has_is_gone_until_it_is_back() {
     assert_eq!(agent.tool_names(), ["toolman_activate", "vec_search"]);
     assert!(catalog(&agent).starts_with("TOOLS:\n* vec_search: "));
     assert!(catalog(&agent).contains("Not available now: pjpd."));
-    assert_eq!(uris(&agent), ["vec_data://stats"]);
+    assert_eq!(uris(&agent), ["vec+data://stats"]);
     assert_eq!(agent.request("prompts/list", json!({})).ok()["prompts"], json!([]));
 
     // A model that remembers one of its tools calls it, and everything is back.
@@ -387,22 +390,76 @@ fn a_modern_agent_has_constant_lists_and_may_call_everything() {
     agent.request("resources/read", json!({"uri": "pjpd_projects://all"})).ok();
 }
 
-/// Addresses have their namespace wherever an agent meets them.
+/// Lists have a namespace before each address, and what servers say besides is left as it is: an
+/// agent reads either.
 #[test]
-fn addresses_in_what_servers_say_have_their_namespace() {
+fn addresses_in_results_are_left_alone_and_can_be_read() {
     let bench = Bench::new().set("toolMode", json!("activate")).set("activeToolsets", json!(["*"]));
-    let agent = greeted(&bench.server("box", "one", conformance("legacy")));
-    assert!(uris(&agent).contains(&"box_test://static-text".to_owned()));
-    let result = agent.call("box_test_embedded_resource", json!({})).ok();
-    assert_eq!(result["content"][0]["resource"]["uri"], "box_test://embedded-resource");
-    let read = agent.request("resources/read", json!({"uri": "box_test://template/7/data"})).ok();
-    assert_eq!(read["contents"][0]["uri"], "box_test://template/7/data");
-    let watched = json!({"uri": "box_test://watched-resource"});
+    let agent = greeted(&bench.server("my_box", "one", conformance("legacy")));
+    assert!(uris(&agent).contains(&"my-box+test://static-text".to_owned()));
+    let result = agent.call("my_box_test_embedded_resource", json!({})).ok();
+    assert_eq!(result["content"][0]["resource"]["uri"], "test://embedded-resource");
+    for uri in ["my-box+test://template/7/data", "my_box_test://template/7/data"] {
+        let read = agent.request("resources/read", json!({"uri": uri})).ok();
+        assert_eq!(read["contents"][0]["uri"], uri);
+    }
+    let own = agent.request("resources/read", json!({"uri": "test://static-text"})).ok();
+    assert_eq!(own["contents"][0]["uri"], "test://static-text", "as a result may name it");
+    let watched = json!({"uri": "my-box+test://watched-resource"});
     agent.request("resources/subscribe", watched.clone()).ok();
-    agent.call("box_test_trigger_resource_change", json!({})).ok();
+    agent.call("my_box_test_trigger_resource_change", json!({})).ok();
     let told = agent.next_notification("notifications/resources/updated");
     assert_eq!(told["uri"], watched["uri"]);
     agent.request("resources/unsubscribe", watched).ok();
+}
+
+/// Two servers that give the same address are told apart in results too.
+#[test]
+fn an_address_in_a_result_that_two_servers_have_leads_to_the_one_that_said_it() {
+    let bench = Bench::new().set("toolMode", json!("activate")).set("activeToolsets", json!(["*"]));
+    let server = |text: &str| {
+        let link = json!({"type": "resource_link", "uri": "notes://all", "name": "All"});
+        let result = json!({"content": [link]}).to_string();
+        fake(json!({
+            "tools": ["link"],
+            "behavior": {"link": {"result": {"raw": result}}},
+            "capabilities": {"resources": {}},
+            "answers": {
+                "resources/list": {"resources": [{"uri": "notes://all", "name": "All"}]},
+                "resources/templates/list": {"resourceTemplates": []},
+                "resources/read": {"contents": [{"uri": "notes://all", "text": text}]},
+            },
+        }))
+    };
+    let agent = greeted(&bench.server("a", "s", server("A")).server("b", "s", server("B")));
+    agent.tools();
+    let linked = agent.call("b_link", json!({})).ok();
+    let uri = &linked["content"][0]["uri"];
+    assert_eq!(uri, "b+notes://all");
+    let read = agent.request("resources/read", json!({"uri": uri})).ok();
+    assert_eq!(read["contents"][0]["text"], "B");
+}
+
+/// "A list of glob patterns matched against the full namespaced name." A name that is too long for
+/// clients ends in a hash in the list; the full name is understood in its place.
+#[test]
+fn a_long_name_matches_its_pattern_and_can_be_called_and_switched_in_full() {
+    let long = format!("read_{}", "very_".repeat(10));
+    let full = format!("box_{long}");
+    let bench = Bench::new()
+        .set("toolMode", json!("activate"))
+        .set("activeToolsets", json!([full]))
+        .server("box", "s", fake(json!({"tools": [long, "other"]})));
+    let agent = greeted(&bench);
+    let names = agent.tool_names();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names[1].len() <= 48, "{names:?}");
+    agent.call(&full, json!({})).ok();
+    agent.call(&names[1], json!({})).ok();
+    activate(&agent, json!({"tools_off": [full]}));
+    assert_eq!(agent.tool_names(), ["toolman_activate"]);
+    activate(&agent, json!({"tools_on": [full, names[1]]}));
+    assert_eq!(agent.tool_names(), names);
 }
 
 /// What one agent switches is nothing to another.

@@ -38,7 +38,7 @@ pub(crate) struct Change {
 }
 
 /// One thing that is switched on or off.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Switch {
     pub(crate) kind: Kind,
     pub(crate) name: String,
@@ -93,11 +93,18 @@ impl Change {
         let mut switches: Vec<Switch> = Vec::new();
         let mut unknown = Vec::new();
         let mut seen = HashSet::new();
+        let mut meant = HashSet::new();
         for (kind, is_on, name) in self.named().filter(|named| seen.insert(*named)) {
-            if all.get(kind, name).is_none() && !unknown.contains(&(kind, name)) {
+            let found = all.get(kind, name);
+            if found.is_none() && !unknown.contains(&(kind, name)) {
                 unknown.push((kind, name));
             }
-            switches.push(Switch { kind, name: name.to_owned(), is_on });
+            // What is active is known by the names of the lists, whichever name was given.
+            let name = found.map_or(name, |item| &item.name).to_owned();
+            let switch = Switch { kind, name, is_on };
+            if meant.insert(switch.clone()) {
+                switches.push(switch);
+            }
         }
         if switches.is_empty() {
             return Err(EMPTY.to_owned());

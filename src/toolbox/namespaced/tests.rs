@@ -60,11 +60,38 @@ fn names_are_the_namespace_and_the_own_name() {
     let names: Vec<_> = all.items.iter().map(|item| item.name.as_str()).collect();
     assert_eq!(names[..2], ["pjpd_list_projects", "pjpd_get_task"]);
     assert!(names[2].starts_with("pjpd_with_spaces_"), "no client takes it as it is: {}", names[2]);
-    let rest = ["pjpd_projects://all", "pjpd_https://example.com/page"];
+    let rest = ["pjpd+projects://all", "pjpd+https://example.com/page"];
     assert_eq!(names[3..5], rest);
-    assert_eq!(names[5..], ["pjpd_projects://{id}/tasks", "pjpd_summarize"]);
-    let definition = all.get(Kind::Resource, "pjpd_projects://all").unwrap().definition();
-    assert_eq!(definition.as_str(), r#"{"uri":"pjpd_projects://all","name":"All"}"#);
+    assert_eq!(names[5..], ["pjpd+projects://{id}/tasks", "pjpd_summarize"]);
+    let definition = all.get(Kind::Resource, "pjpd+projects://all").unwrap().definition();
+    assert_eq!(definition.as_str(), r#"{"uri":"pjpd+projects://all","name":"All"}"#);
+}
+
+#[test]
+fn the_documented_names_are_understood_however_long_they_are() {
+    let all = namespaced(&["a_long_namespace"], &["a_long_namespace_get_*"], 20);
+    let tool = all.get(Kind::Tool, "a_long_namespace_get_task").unwrap();
+    assert_eq!((tool.name.len(), tool.own.as_str(), tool.starts_active), (20, "get_task", true));
+    assert!(all.get(Kind::Tool, &tool.name).is_some());
+    assert!(all.get(Kind::Resource, "a_long_namespace_projects://all").is_some());
+    assert!(all.get(Kind::Tool, "a_long_namespace_with spaces").is_some());
+}
+
+#[test]
+fn a_documented_name_that_two_tools_have_means_neither() {
+    let all = namespaced(&["a", "a"], &[], 48);
+    assert!(all.get(Kind::Tool, "a_with spaces").is_none());
+    assert_eq!(all.items.iter().filter(|item| item.full == "a_with spaces").count(), 2);
+}
+
+#[test]
+fn patterns_without_an_exclamation_mark_say_what_is_active_and_the_others_what_is_not() {
+    let limit = 20;
+    let all = namespaced(&["a_long_namespace"], &["*", "!a_long_namespace_get_task"], limit);
+    let tool = all.get(Kind::Tool, "a_long_namespace_get_task").unwrap();
+    assert!(!tool.starts_active, "though `*` matches the name it has");
+    let all = namespaced(&["a"], &["!a_get_task"], limit);
+    assert_eq!(active(&all), ["a_summarize"]);
 }
 
 #[test]
@@ -106,7 +133,7 @@ fn globs_over_full_names_decide_what_is_active_and_prompts_always_are() {
     let some = namespaced(&["a", "b"], &["a_get*", "b_projects://*"], 48);
     assert_eq!(
         active(&some),
-        ["a_get_task", "a_summarize", "b_projects://all", "b_projects://{id}/tasks", "b_summarize"]
+        ["a_get_task", "a_summarize", "b+projects://all", "b+projects://{id}/tasks", "b_summarize"]
     );
     assert_eq!(active(&namespaced(&["a"], &["a*"], 48)).len(), 7);
     assert_eq!(active(&namespaced(&["a"], &["get_task"], 48)), ["a_summarize"]);
@@ -121,13 +148,21 @@ fn addresses_lead_back_to_whose_they_are() {
             .map(|(at, own, item)| (at.toolbox.to_string(), own, item.is_some()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(lead("b_projects://all"), [("box1".to_owned(), "projects://all".to_owned(), true)]);
-    let made = ("box0".to_owned(), "projects://7/tasks".to_owned(), true);
-    assert_eq!(lead("a_projects://7/tasks"), [made]);
-    assert_eq!(lead("a_other://1"), [("box0".to_owned(), "other://1".to_owned(), false)]);
-    assert_eq!(lead("projects://all"), []);
+    for all in ["b+projects://all", "b_projects://all"] {
+        assert_eq!(lead(all), [("box1".to_owned(), "projects://all".to_owned(), true)]);
+    }
+    for made in ["a+projects://7/tasks", "a_projects://7/tasks"] {
+        assert_eq!(lead(made), [("box0".to_owned(), "projects://7/tasks".to_owned(), true)]);
+    }
+    for other in ["a+other://1", "a_other://1"] {
+        assert_eq!(lead(other), [("box0".to_owned(), "other://1".to_owned(), false)]);
+    }
+    let both = |uri: &str, is_listed: bool| {
+        ["box0", "box1"].map(|toolbox| (toolbox.to_owned(), uri.to_owned(), is_listed))
+    };
+    assert_eq!(lead("projects://all"), both("projects://all", true), "as results have it");
+    assert_eq!(lead("projects://7/tasks"), both("projects://7/tasks", true));
+    assert_eq!(lead("told://in/a/result"), both("told://in/a/result", false));
     let at = &all.items[0].at;
-    assert_eq!(all.exposed_uri(at, "projects://7/tasks"), "a_projects://7/tasks");
-    assert_eq!(all.exposed_uri(at, "https://example.com/page"), "a_https://example.com/page");
-    assert_eq!(all.exposed_uri(at, "https://example.com/other"), "https://example.com/other");
+    assert_eq!(all.exposed_uri(at, "projects://7/tasks"), "a+projects://7/tasks");
 }

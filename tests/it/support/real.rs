@@ -95,6 +95,15 @@ pub(crate) fn sdk_client(sdk: Sdk, mode: &str, path: [&str; 3], arguments: Value
     client
 }
 
+/// A client on the first Python SDK, which takes no address that is not a valid URL. It lists and
+/// reads resources and calls these tools; the command of the server are its further arguments.
+#[track_caller]
+pub(crate) fn address_client(tools: &[&str]) -> Command {
+    let mut python = command(&installed("python-v1/bin/python"));
+    python.arg(manifest_dir().join("tests/clients/addresses.py")).args(tools).arg("--");
+    python
+}
+
 /// A client on the first TypeScript SDK that shows a token to the server at `url`, and looks for
 /// where to get one.
 #[track_caller]
