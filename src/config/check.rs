@@ -81,6 +81,7 @@ pub(super) fn config(
         require_confirmation,
     } = raw;
     let has_catalog = others.is_some();
+    let is_empty_on_purpose = toolboxes.as_ref().is_some_and(|toolboxes| toolboxes.0.is_empty());
     let mut servers = server_names(toolboxes.as_ref(), mcp_servers.as_ref());
     servers.extend(others.unwrap_or_default());
     let mut known = servers.clone();
@@ -116,6 +117,7 @@ pub(super) fn config(
         toolboxes: Vec::new(),
     };
     let blocks = Blocks {
+        is_empty_on_purpose,
         toolboxes: toolboxes.unwrap_or_default(),
         mcp_servers: mcp_servers.unwrap_or_default(),
         categories: categories.unwrap_or_default(),
@@ -127,6 +129,8 @@ pub(super) fn config(
 
 /// The blocks that make toolboxes.
 struct Blocks {
+    /// The file has `toolboxes`, and nothing in them.
+    is_empty_on_purpose: bool,
     toolboxes: Entries<RawToolbox>,
     mcp_servers: Entries<RawServer>,
     categories: Entries<RawCategory>,
@@ -139,13 +143,13 @@ fn all_toolboxes(
     places: &Places<'_>,
     reader: &mut Reader<'_>,
 ) -> Vec<ToolboxConfig> {
-    let Blocks { toolboxes, mcp_servers, categories } = blocks;
+    let Blocks { is_empty_on_purpose, toolboxes, mcp_servers, categories } = blocks;
     let root = Spot::default();
     let wrong =
         ["toolboxes", "mcpServers", "servers"].map(|block| reader.has_error_under(&root, block));
     let is_empty = toolboxes.0.is_empty() && mcp_servers.0.is_empty();
     if is_empty && !has_catalog && !wrong.contains(&true) {
-        note_emptiness(&root, reader);
+        note_emptiness(&root, is_empty_on_purpose, reader);
     }
     let mut sections = Vec::new();
     let mut names = HashSet::new();
@@ -200,7 +204,8 @@ fn all_toolboxes(
     sections.into_iter().filter_map(|(_, toolbox)| toolbox).collect()
 }
 
-fn note_emptiness(root: &Spot, reader: &mut Reader<'_>) {
+/// Says that there is nothing; a file that says so itself, with `"toolboxes": {}`, can be served.
+fn note_emptiness(root: &Spot, is_on_purpose: bool, reader: &mut Reader<'_>) {
     let ours = concat!(
         "write `\"toolboxes\": {\"dev\": {\"description\": \"what it is for\", ",
         "\"mcpServers\": { … }}}`,\nor paste the `mcpServers` block of any client"
@@ -208,7 +213,11 @@ fn note_emptiness(root: &Spot, reader: &mut Reader<'_>) {
     let toml = "write `[[servers]]`, and under it a `namespace` and a `command`";
     let hint = if reader.is_toml() { toml } else { ours };
     let instead = "there is nothing to serve";
-    reader.fault(root, "no toolboxes", instead, Some(hint.to_owned()));
+    if is_on_purpose {
+        reader.warn(root, format!("no toolboxes; {instead}"), Some(hint.to_owned()));
+    } else {
+        reader.fault(root, "no toolboxes", instead, Some(hint.to_owned()));
+    }
 }
 
 /// What agents prove with who they are is no business of servers, which could be anybody then.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use jsonc_parser::ast::ObjectProp;
+
 use crate::config::ToolMode;
 use crate::config::document::Node;
 use crate::config::env::EnvSource;
@@ -32,8 +34,8 @@ impl Dialect {
     /// A file that ends in `.toml` is Toolman's. A file with any key of ours at the top that others
     /// do not have is ours, and so is one whose `$schema` is. Of the others, the Toolman server's
     /// have `servers` and rules in `snake_case`. Modular MCP's have
-    /// its `$schema`, or `categories`, or are called `modular-mcp.json`; what has `mcpServers`
-    /// alone is a client's.
+    /// its `$schema`, or `categories`, or are called `modular-mcp.json`, or have the shape of one
+    /// ([`is_shaped_as_modular`]); what else has `mcpServers` alone is a client's.
     pub(super) fn of(file: &Path, root: &Node<'_>) -> Self {
         if is_toml(file) {
             return Self::Toolman;
@@ -51,7 +53,11 @@ impl Dialect {
         let is_called = file.file_name().is_some_and(|name| name == "modular-mcp.json");
         if schema.contains("workbench-config") {
             Self::Native
-        } else if schema.contains("modular-mcp") || has("categories") || is_called {
+        } else if schema.contains("modular-mcp")
+            || has("categories")
+            || is_called
+            || is_shaped_as_modular(root)
+        {
             Self::Modular
         } else if root.value.as_object().is_some_and(|object| {
             let is_theirs = |name: &str| matches!(name, "mcpServers" | "$schema");
@@ -103,8 +109,23 @@ impl Dialect {
             Self::Native | Self::Client => Reader::new(env),
             Self::Toolman => Reader::of_toml(),
             Self::Catalog => Reader::of_catalog(env),
-            Self::Modular | Self::ToolmanServer => Reader::lenient(env),
+            Self::Modular => Reader::of_modular(env),
+            Self::ToolmanServer => Reader::lenient(env),
         }
+    }
+
+    /// Says so where nothing but its shape makes a file one of Modular MCP: its user may have meant
+    /// otherwise.
+    pub(super) fn note_shape(self, file: &Path, root: &Node<'_>, reader: &mut Reader<'_>) {
+        let is_called = file.file_name().is_some_and(|name| name == "modular-mcp.json");
+        if self != Self::Modular || is_called || !is_shaped_as_modular(root) {
+            return;
+        }
+        let message = "taken for a file of Modular MCP, as every server has a `description`: it is \
+                       served in `modular` mode";
+        let hint = "write `\"toolMode\": \"dynamic\"` above it for toolboxes that are opened, or \
+                    `\"toolMode\": \"modular\"` if it is as it should be";
+        reader.warn(&root.spot, message, Some(hint.to_owned()));
     }
 
     /// Reads the keys of such a file; `env` is what a shell would know.
@@ -123,6 +144,31 @@ impl Dialect {
             Self::ToolmanServer => toolman_server::read(root, reader),
         }
     }
+}
+
+/// Returns true if a file without any mark of its program is Modular MCP's: it has `mcpServers` and nothing
+/// besides, and each of these has a `description`, which no client asks for, and only keys that
+/// Modular MCP knows.
+///
+/// A client's file in which some servers are described, or that has a key of ours in a server, is
+/// not one.
+fn is_shaped_as_modular(root: &Node<'_>) -> bool {
+    const KEYS: [&str; 7] = ["description", "type", "command", "args", "env", "url", "headers"];
+    let alone = root.value.as_object().is_some_and(|object| object.properties.len() == 1);
+    let servers = root.get("mcpServers").filter(|_| alone);
+    let servers = servers.as_ref().and_then(|servers| servers.value.as_object());
+    let is_theirs = |server: &ObjectProp<'_>| {
+        let Some(server) = server.value.as_object() else { return false };
+        let is_said = |key: &ObjectProp<'_>| {
+            let text = key.value.as_string_lit().filter(|_| key.name.as_str() == "description");
+            text.is_some_and(|text| !text.value.trim().is_empty())
+        };
+        server.properties.iter().any(is_said)
+            && server.properties.iter().all(|key| KEYS.contains(&key.name.as_str()))
+    };
+    servers.is_some_and(|servers| {
+        !servers.properties.is_empty() && servers.properties.iter().all(is_theirs)
+    })
 }
 
 /// Whether a file of this name is TOML.

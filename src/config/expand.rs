@@ -1,5 +1,7 @@
 //! Environment variables in strings: `${NAME}` and `${NAME:-default}`, in one pass.
 //!
+//! Names are in capitals, but in the files of programs that take any ([`Names`]).
+//!
 //! What a variable holds is never looked at again, so a value with `${OTHER}` in it stays as it
 //! is. Everything that is not exactly one of the two forms is left alone.
 
@@ -10,11 +12,33 @@ use regex::{Captures, Regex};
 
 use crate::config::env::EnvSource;
 
+/// Which names a variable may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// `${NAME}`: capitals, digits and `_`.
+    Capitals,
+    /// `${name}` too.
+    AnyCase,
+}
+
 /// Expands every variable in `text`; the variables that are not set and have no default stay as
 /// they are written and are named in the second half.
 pub fn expand<'t>(text: &'t str, env: &dyn EnvSource) -> (Cow<'t, str>, Vec<String>) {
+    expand_named(text, env, Names::Capitals)
+}
+
+/// Expands every variable in `text` as [`expand`] does, with these names.
+pub(super) fn expand_named<'t>(
+    text: &'t str,
+    env: &dyn EnvSource,
+    names: Names,
+) -> (Cow<'t, str>, Vec<String>) {
     let mut unset = Vec::new();
-    let expanded = VARIABLE.replace_all(text, |found: &Captures<'_>| {
+    let pattern = match names {
+        Names::Capitals => &VARIABLE,
+        Names::AnyCase => &ANY_VARIABLE,
+    };
+    let expanded = pattern.replace_all(text, |found: &Captures<'_>| {
         if let Some(value) = env.get(&found[1]) {
             return value;
         }
@@ -102,6 +126,9 @@ fn variable_name(name: &str) -> String {
 
 static VARIABLE: LazyLock<Regex> =
     LazyLock::new(|| compile(r"\$\{([A-Z_][A-Z0-9_]*)(?::-([^}]*))?\}"));
+
+static ANY_VARIABLE: LazyLock<Regex> =
+    LazyLock::new(|| compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}"));
 
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
     compile(concat!(

@@ -217,6 +217,7 @@ fn parse_with(
     let dialect = Dialect::of(name, &root);
     let mut reader = dialect.reader(Some(env));
     reader.note_duplicates(text, &root);
+    dialect.note_shape(name, &root, &mut reader);
     let places = Places { folder, env };
     let raw = dialect.read(&root, Some(env), &mut reader);
     let named = raw.as_ref().and_then(|raw| raw.navigator.as_ref()?.catalog.as_ref());

@@ -10,7 +10,7 @@ use jsonc_parser::common::Ranged;
 
 use crate::config::document::{Node, Spot, duplicates, kind, positions, shortened};
 use crate::config::env::EnvSource;
-use crate::config::expand::{Meaning, expand, foreign};
+use crate::config::expand::{Meaning, Names, expand_named, foreign};
 use crate::config::finding::{Finding, Severity};
 use crate::name::nearest;
 
@@ -41,6 +41,7 @@ enum Form {
 pub(super) struct Reader<'e> {
     /// Where `${NAME}` comes from; without it, strings stay as they are written.
     env: Option<&'e dyn EnvSource>,
+    names: Names,
     /// Inside an entry that is switched off, nobody wants to hear of variables.
     off: bool,
     /// The file is of another program, which takes what we would refuse.
@@ -55,6 +56,7 @@ impl<'e> Reader<'e> {
     pub(super) fn new(env: Option<&'e dyn EnvSource>) -> Self {
         Self {
             env,
+            names: Names::Capitals,
             off: false,
             lenient: false,
             form: Form::Json,
@@ -66,6 +68,11 @@ impl<'e> Reader<'e> {
     /// A reader of another program's file: what that program takes is not refused.
     pub(super) fn lenient(env: Option<&'e dyn EnvSource>) -> Self {
         Self { lenient: true, ..Self::new(env) }
+    }
+
+    /// A reader of Modular MCP's file, in which variables may have names in small letters.
+    pub(super) fn of_modular(env: Option<&'e dyn EnvSource>) -> Self {
+        Self { names: Names::AnyCase, ..Self::lenient(env) }
     }
 
     /// A reader of another program's TOML, in which `${NAME}` has no meaning.
@@ -295,7 +302,9 @@ impl<'e> Reader<'e> {
         let Some(env) = self.env else {
             return text.to_owned();
         };
-        let (value, unset) = expand(text, env);
+        let (value, mut unset) = expand_named(text, env, self.names);
+        // Placeholders of other clients are spoken of below.
+        unset.retain(|name| foreign(&format!("${{{name}}}")).is_empty());
         if self.off {
             return value.into_owned();
         }

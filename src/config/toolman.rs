@@ -11,6 +11,9 @@ use crate::config::env::EnvSource;
 use crate::config::expand::compile;
 use crate::config::raw::{Entries, RawConfig, RawServer};
 use crate::config::reader::{Fields, Located, Reader};
+use crate::config::toolman::naming::name_of;
+
+mod naming;
 
 /// Reads the file; `env` is what a shell would know, and without it variables are written in our
 /// way.
@@ -222,38 +225,6 @@ fn wants_a_shell(line: &str) -> Option<char> {
     None
 }
 
-/// A name for a server that has no namespace: what is telling in its command line.
-fn name_of(line: &str) -> String {
-    let words = line.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
-    let words = words.filter(|word| !word.starts_with('-') && !word.contains(['=', '$']));
-    let mut last = None;
-    for word in words {
-        let parts = || word.rsplit(['/', '\\']).map(stem).filter(|part| !part.is_empty());
-        if let Some(part) = parts().find(|part| !GENERIC.contains(part)) {
-            return part.to_owned();
-        }
-        last = last.or(parts().next());
-    }
-    last.unwrap_or("server").to_owned()
-}
-
-/// A part of a path without the ending of a program, or the version of a package.
-fn stem(part: &str) -> &str {
-    let part = match part.rsplit_once('@') {
-        Some((package, _)) if !package.is_empty() => package,
-        _ => part,
-    };
-    let endings = [".js", ".mjs", ".cjs", ".ts", ".py", ".sh", ".exe", ".cmd"];
-    endings.iter().find_map(|ending| part.strip_suffix(ending)).unwrap_or(part)
-}
-
-/// Programs that run others, and names that say nothing.
-const GENERIC: [&str; 28] = [
-    ".", "..", "~", "node", "npx", "npm", "exec", "tsx", "bun", "bunx", "deno", "run", "python",
-    "python3", "uv", "uvx", "sh", "bash", "env", "index", "main", "server", "cli", "build", "dist",
-    "src", "bin", "lib",
-];
-
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -276,22 +247,6 @@ mod tests {
             ("a 2>/dev/null", '>'),
         ] {
             assert_eq!(wants_a_shell(line), Some(sign), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_name_is_made_of_what_is_telling() {
-        for (line, name) in [
-            ("node /path/to/standalone-tool/index.js", "standalone-tool"),
-            ("node /path/to/vecbook/build/index.js --stdio", "vecbook"),
-            ("npx -y @upstash/context7-mcp@latest", "context7-mcp"),
-            ("mcp-workbench builtin clock", "mcp-workbench"),
-            ("uvx mcp-server-git --repository .", "mcp-server-git"),
-            ("./server.sh", "server"),
-            ("A=$B node", "node"),
-            ("", "server"),
-        ] {
-            assert_eq!(name_of(line), name, "{line}");
         }
     }
 }

@@ -29,7 +29,9 @@ fn launch(config: &Config, toolbox: &str) -> StdioLaunch {
 
 #[test]
 fn a_file_is_known_by_what_is_at_its_top() {
-    let servers = r#""mcpServers": {"a": {"command": "a", "description": "d"}}"#;
+    let servers = r#""mcpServers": {"a": {"command": "a"}}"#;
+    let described = r#""mcpServers": {"a": {"command": "a", "description": "d"},
+        "b": {"type": "http", "url": "https://example.org/mcp", "headers": {}, "description": "e"}}"#;
     let modular = r#""$schema": "https://example.org/modular-mcp/config-schema.json""#;
     let ours = r#""$schema": "./workbench-config.schema.json""#;
     for (name, text, dialect, mode) in [
@@ -42,6 +44,7 @@ fn a_file_is_known_by_what_is_at_its_top() {
             Dialect::Client,
             ToolMode::Dynamic,
         ),
+        ("x.json", format!("{{{described}}}"), Dialect::Modular, ToolMode::Modular),
         ("modular-mcp.json", format!("{{{servers}}}"), Dialect::Modular, ToolMode::Modular),
         ("x.json", format!("{{{modular}, {servers}}}"), Dialect::Modular, ToolMode::Modular),
         (
@@ -77,6 +80,72 @@ fn a_file_is_known_by_what_is_at_its_top() {
     ] {
         let loaded = loaded(name, &text);
         assert_eq!((loaded.dialect, loaded.config.mode), (dialect, mode), "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_client_s_file_in_which_some_servers_are_described_stays_one() {
+    let a = r#""a": {"command": "a", "description": "d"}"#;
+    for (others, top) in [
+        (r#", "b": {"command": "b"}"#, ""),
+        (r#", "b": {"command": "b", "description": " "}"#, ""),
+        (r#", "b": {"command": "b", "description": "e", "toolFilters": ["x"]}"#, ""),
+        (r#", "b": {"command": "b", "description": "e", "trust": true}"#, ""),
+        ("", r#""$schema": "https://x", "#),
+    ] {
+        let text = format!(r#"{{{top}"mcpServers": {{{a}{others}}}}}"#);
+        let loaded = loaded("x.json", &text);
+        assert_eq!(
+            (loaded.dialect, loaded.config.mode),
+            (Dialect::Client, ToolMode::Dynamic),
+            "{text}"
+        );
+    }
+    let ours = format!(r#"{{"toolMode": "dynamic", "mcpServers": {{{a}}}}}"#);
+    assert_eq!(loaded("x.json", &ours).dialect, Dialect::Native);
+}
+
+#[test]
+fn what_is_taken_for_modular_mcp_s_by_its_shape_alone_is_said() {
+    let text = r#"{"mcpServers": {"a": {"command": "a", "description": "d"}}}"#;
+    let shape = loaded("x.json", text);
+    let [warning] = &shape.warnings[..] else { panic!("{:?}", shape.warnings) };
+    assert!(warning.message.starts_with("taken for a file of Modular MCP"), "{warning:?}");
+    assert!(warning.hint.as_ref().unwrap().contains("\"toolMode\": \"dynamic\""), "{warning:?}");
+    assert_eq!(loaded("modular-mcp.json", text).warnings, []);
+}
+
+#[test]
+fn variables_of_any_case_are_expanded_in_a_file_of_modular_mcp_and_nowhere_else() {
+    let text = r#"{"mcpServers": {"a": {"command": "${lower}", "description": "${Mixed_1}${lower:-x}",
+        "args": ["${unset}", "${unset:-default}", "$lower", "${cwd}"]}}}"#;
+    let env = env(&[("lower", "value"), ("Mixed_1", "d")]);
+    let read = |name: &str, text: &str| {
+        parse(text, Path::new(name), Path::new("/project"), &env)
+            .unwrap_or_else(|report| panic!("{report}"))
+    };
+    let modular = read("modular-mcp.json", text);
+    let launch_of_a = launch(&modular.config, "a");
+    assert_eq!(launch_of_a.command, "value");
+    assert_eq!(launch_of_a.args, ["${unset}", "default", "$lower", "${cwd}"]);
+    assert_eq!(modular.config.toolboxes[0].description, "dvalue");
+    let said: Vec<_> = modular.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert_eq!(
+        said,
+        ["environment variable `unset` is not set; left as it is", "`${cwd}` is left as it is"]
+    );
+    let ours = read("x.json", &text.replacen('{', "{\"toolMode\": \"modular\", ", 1));
+    assert_eq!(launch(&ours.config, "a").command, "${lower}");
+}
+
+#[test]
+fn a_file_that_says_there_are_no_toolboxes_is_served_with_a_remark() {
+    let empty = loaded("x.json", r#"{"toolboxes": {}}"#);
+    assert_eq!(empty.config.toolboxes, []);
+    assert!(empty.warnings[0].message.starts_with("no toolboxes"), "{:?}", empty.warnings);
+    for text in ["{}", r#"{"mcpServers": {}}"#] {
+        let place = Path::new("/project");
+        assert!(parse(text, Path::new("x.json"), place, &env(&[])).is_err(), "{text}");
     }
 }
 

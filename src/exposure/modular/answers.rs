@@ -169,23 +169,16 @@ impl Form {
 }
 
 fn meta(toolbox: &ToolboxConfig, server: &ServerConfig, view: &View) -> String {
-    let missing = names::missing(server, view);
     let mut meta = json!({
         "category": toolbox.name.as_str(),
         "sourceServer": server.name.as_str(),
     });
-    for (key, names) in [("unavailableTools", missing.unknown), ("disabledTools", missing.disabled)]
-    {
-        if names.is_empty() {
-            continue;
-        }
-        let (_, more) = names_that_fit(MAX_MISSING, names.iter().copied());
-        let mut names: Vec<_> =
-            names[..names.len() - more].iter().map(|name| (*name).to_owned()).collect();
-        if more > 0 {
-            names.push(format!("and {more} more"));
-        }
-        meta[key] = names.into();
+    let missing = names::missing(server, view);
+    if !missing.is_empty() {
+        let (_, more) = names_that_fit(MAX_MISSING, missing.iter().copied());
+        let shown = missing[..missing.len() - more].iter().map(|name| (*name).to_owned());
+        let rest = (more > 0).then(|| format!("and {more} more"));
+        meta["unavailableTools"] = shown.chain(rest).collect();
     }
     meta.to_string()
 }

@@ -1,11 +1,13 @@
 //! What a call of one of the two tools asks for.
 
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::catalog::shorten;
 use crate::exposure::meta::unquoted;
-use crate::exposure::modular::{CALL, GET};
-use crate::raw::Raw;
+use crate::exposure::modular::{CALL, GET, MAX_NAME};
+use crate::raw::{self, Raw};
 
 /// What a call of `get-modular-tools` asks for.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
@@ -53,13 +55,50 @@ impl CallTool {
         }
 
         let text = unquoted(arguments).ok_or_else(|| expected("no arguments were given"))?;
+        let call = text.clone();
         let text = text.into_bytes();
         let Fields { group, name, args } =
             serde_json::from_slice(&text).map_err(|error| expected(&error.to_string()))?;
         let args = args.map(|raw| Raw::slice_of(&text, raw));
-        Ok(Self { group, name, args: unquoted(args.as_ref()) })
+        let args = unquoted(args.as_ref());
+        let is_empty = |args: &Raw| args.members().is_some_and(|members| members.is_empty());
+        if args.as_ref().is_none_or(is_empty)
+            && let Some(beside) = beside(&call)
+        {
+            return Err(misplaced(&group, &name, &beside));
+        }
+        Ok(Self { group, name, args })
     }
 }
+
+/// The members of a call that it has no meaning for: arguments of the tool that stand beside `args`.
+fn beside(call: &Raw) -> Option<Vec<(String, Raw)>> {
+    const KNOWN: [&str; 9] =
+        ["group", "category", "toolbox", "name", "tool", "tool_name", "args", "arguments", "_meta"];
+    let members = call.members()?.into_iter().map(|(name, value)| (name.into_owned(), value));
+    let members: Vec<_> = members.filter(|(name, _)| !KNOWN.contains(&name.as_str())).collect();
+    (!members.is_empty()).then_some(members)
+}
+
+/// Says what to write, whole where that is not long.
+fn misplaced(group: &str, name: &str, beside: &[(String, Raw)]) -> String {
+    let args = raw::object(beside.iter().map(|(name, value)| (name.as_str(), value)));
+    let call = |args: &str| {
+        let [group, name] = [group, name].map(|text| json!(shorten(text, MAX_NAME)));
+        format!("{{\"group\": {group}, \"name\": {name}, \"args\": {args}}}")
+    };
+    let whole = call(&args.as_str());
+    let told = if whole.len() <= MAX_EXAMPLE { whole } else { call("{…}") };
+    let (first, _) = &beside[0];
+    format!(
+        "`{}` is not an argument of {CALL}, so nothing was called: put the arguments of the tool \
+         under `args`. Call {CALL} with {told}.",
+        shorten(first, MAX_NAME)
+    )
+}
+
+/// The most bytes of an example that repeats what was given.
+const MAX_EXAMPLE: usize = 1000;
 
 fn expected(problem: &str) -> String {
     format!(
@@ -70,7 +109,7 @@ fn expected(problem: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 
@@ -91,6 +130,24 @@ mod tests {
         assert_eq!(args(json!({"a": 1})).as_deref(), Some(r#"{"a":1}"#));
         assert_eq!(args(json!(r#"{"a": 1.0}"#)).as_deref(), Some(r#"{"a": 1.0}"#));
         assert_eq!(args(json!([1])).as_deref(), Some("[1]"), "refused by the tool's schema");
+    }
+
+    #[test]
+    fn arguments_beside_args_are_answered_with_what_to_write() {
+        let beside = json!({"group": "g", "name": "echo", "text": "hi", "n": 1.50});
+        assert_eq!(
+            call(&beside).unwrap_err(),
+            "`text` is not an argument of call-modular-tool, so nothing was called: put the \
+             arguments of the tool under `args`. Call call-modular-tool with {\"group\": \"g\", \
+             \"name\": \"echo\", \"args\": {\"text\":\"hi\",\"n\":1.5}}."
+        );
+        let empty = json!({"group": "g", "name": "echo", "args": {}, "text": "hi"});
+        assert!(call(&empty).unwrap_err().contains("under `args`"));
+        let both = json!({"group": "g", "name": "echo", "args": {"text": "hi"}, "note": "x"});
+        assert!(call(&both).is_ok(), "as in Modular MCP, which ignores it");
+        let long = json!({"group": "g", "name": "echo", "text": "x".repeat(100_000)});
+        let told = call(&long).unwrap_err();
+        assert!(told.len() < 500 && told.ends_with("\"args\": {…}}."), "{told}");
     }
 
     #[test]

@@ -17,15 +17,6 @@ pub(crate) struct Named<'a> {
     pub(crate) tool: &'a ViewTool,
 }
 
-/// What of a category's tools cannot be had, by the names that the user wrote.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Missing<'a> {
-    /// The server does not list them.
-    pub(crate) unknown: Vec<&'a str>,
-    /// The user has switched them off.
-    pub(crate) disabled: Vec<&'a str>,
-}
-
 impl<'a> Named<'a> {
     /// A tool of a category, which is known as the user wrote it, unless it was given another name.
     fn included(server: &ServerConfig, view: &'a View, written: &str) -> Option<Self> {
@@ -68,20 +59,17 @@ pub(crate) fn named<'a>(toolbox: &ToolboxConfig, view: &'a View) -> Vec<Named<'a
     all
 }
 
-/// What of a category cannot be had. Whether a tool is switched off is known of the configuration
-/// alone, so that nothing is said of what the server has.
-pub(crate) fn missing<'a>(server: &'a ServerConfig, view: &View) -> Missing<'a> {
-    let mut missing = Missing::default();
-    for written in server.include.iter().flatten() {
+/// The tools of a category that its server does not list, by the names that the user wrote.
+/// Those that the user has switched off are not spoken of.
+pub(crate) fn missing<'a>(server: &'a ServerConfig, view: &View) -> Vec<&'a str> {
+    let is_missing = |written: &str| {
         let own = bare(server, written).unwrap_or(written);
         let over = server.tool_override(own, false);
-        if over.is_some_and(|over| over.enabled == Some(false)) {
-            missing.disabled.push(written);
-        } else if Named::included(server, view, written).is_none() {
-            missing.unknown.push(written);
-        }
-    }
-    missing
+        let is_off = over.is_some_and(|over| over.enabled == Some(false));
+        !is_off && Named::included(server, view, written).is_none()
+    };
+    let written = server.include.iter().flatten().map(String::as_str);
+    written.filter(|written| is_missing(written)).collect()
 }
 
 /// A name without the `mcp__<server>__` in front.
