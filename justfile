@@ -17,6 +17,10 @@ test *args:
 conformance *args:
     scripts/conformance.sh {{ args }}
 
+# Run Claude Code, Codex, Gemini CLI and opencode with a scripted model, with and without the workbench; `just agents --help`.
+agents *args:
+    scripts/agents.sh {{ args }}
+
 # Take over new snapshots, expectations and the schema; the second run shows that they hold.
 accept:
     INSTA_UPDATE=always UPDATE_EXPECT=1 cargo nextest run --no-fail-fast || true

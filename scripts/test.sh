@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks everything: format, lints, tests, and in CI a minute of fuzzing. `scripts/test.sh --setup`
-# only gets what tests need.
+# only gets what tests need, and `scripts/test.sh --setup-agents` what `scripts/agents.sh` does.
 #
 # Wants Rust, Node >= 20, Python >= 3.11 and git. The real servers and SDK clients that tests talk to
 # and the conformance suite go into `.test-env/`, and are installed again only when the files that
@@ -76,6 +76,12 @@ setup_nextest() {
 
 check_tools
 mkdir -p .test-env
+if [ "${1:-}" = --setup-agents ]; then
+    setup_npm agents tests/agents "clients and their servers"
+    setup_python agents-python tests/agents/requirements.txt
+    setup_python agents-python-v1 tests/agents/requirements-v1.txt
+    exit 0
+fi
 setup_npm node tests/servers "npm servers and SDK"
 setup_npm conformance tests/conformance "conformance suite"
 setup_python python tests/servers/requirements.txt
@@ -83,7 +89,7 @@ setup_python python-v1 tests/servers/requirements-v1.txt
 case "${1:-}" in
 --setup) exit 0 ;;
 "") ;;
-*) fail "unknown argument \`$1\`: there is only --setup" ;;
+*) fail "unknown argument \`$1\`: there are --setup and --setup-agents" ;;
 esac
 setup_nextest
 

@@ -1,0 +1,122 @@
+// OpenAI Responses, as Codex speaks it.
+
+import { jsonOf, parsed, sse, textOf } from './common.mjs';
+
+export function isMine(url) {
+    return url.pathname.endsWith('/responses');
+}
+
+export function read(body) {
+    const texts = [body.instructions ?? ''];
+    const calls = new Map();
+    const tools = (body.tools ?? []).flatMap(flat);
+    for (const item of body.input ?? []) {
+        switch (item.type) {
+            case 'function_call':
+            case 'custom_tool_call':
+                calls.set(item.call_id, {
+                    name: item.namespace ? `${item.namespace}.${item.name}` : item.name,
+                    args: parsed(item.arguments ?? item.input),
+                    result: null,
+                });
+                break;
+            case 'tool_search_call':
+                calls.set(item.call_id, {
+                    name: 'tool_search',
+                    args: parsed(item.arguments),
+                    result: null,
+                });
+                break;
+            case 'function_call_output':
+            case 'custom_tool_call_output': {
+                const call = calls.get(item.call_id);
+                if (call) call.result = textOf(item.output);
+                break;
+            }
+            case 'tool_search_output': {
+                const found = (item.tools ?? []).flatMap(flat);
+                tools.push(...found);
+                const call = calls.get(item.call_id);
+                if (call) call.result = found.map((tool) => tool.name).join('\n');
+                break;
+            }
+            default:
+                texts.push(textOf(item.content));
+        }
+    }
+    return {
+        texts,
+        tools,
+        history: [...calls.values()],
+        parallel: body.parallel_tool_calls === true,
+        isSide: !(body.tools?.length > 0),
+    };
+}
+
+/** The tools of a namespace by names of their own; the client's search by its description. */
+function flat(tool) {
+    if (tool.type === 'namespace') {
+        return tool.tools.flatMap(flat).map((inner) => ({
+            ...inner,
+            name: `${tool.name}.${inner.name}`,
+            description: `${inner.description}\n${tool.description ?? ''}`,
+            namespace: tool.name,
+            own: inner.name,
+        }));
+    }
+    return [
+        {
+            name: tool.name ?? tool.type,
+            description: tool.description ?? '',
+            schema: tool.parameters ?? {},
+            search: tool.type === 'tool_search' ? 'words' : undefined,
+        },
+    ];
+}
+
+function item(call, tools) {
+    if (call.name === 'tool_search') {
+        const { id, args } = call;
+        return {
+            type: 'tool_search_call',
+            call_id: id,
+            execution: 'client',
+            status: 'completed',
+            arguments: args,
+        };
+    }
+    const tool = tools.find((tool) => tool.name === call.name);
+    return {
+        type: 'function_call',
+        call_id: call.id,
+        name: tool?.own ?? call.name,
+        ...(tool?.namespace ? { namespace: tool.namespace } : {}),
+        arguments: JSON.stringify(call.args),
+    };
+}
+
+export function write(response, url, body, answer) {
+    const { tools } = read(body);
+    const output = answer.calls.map((call) => item(call, tools));
+    if (answer.text) {
+        const content = [{ type: 'output_text', text: answer.text }];
+        output.push({ type: 'message', id: 'msg_1', role: 'assistant', content });
+    }
+    const usage = {
+        input_tokens: 10,
+        input_tokens_details: null,
+        output_tokens: 10,
+        output_tokens_details: null,
+        total_tokens: 20,
+    };
+    const whole = { id: 'resp_1', object: 'response', status: 'completed', output, usage };
+    if (!body.stream) return jsonOf(response, whole);
+    const send = sse(response);
+    const event = (type, data) => send({ type, ...data }, type);
+    event('response.created', { response: { id: 'resp_1' } });
+    output.forEach((item, output_index) => {
+        event('response.output_item.done', { output_index, item });
+    });
+    event('response.completed', { response: whole });
+    response.end();
+}

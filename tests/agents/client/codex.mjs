@@ -1,0 +1,54 @@
+// Codex, with a model that it knows and one that it does not: for the first it hides the tools of
+// MCP servers behind a search of its own.
+
+import { join } from 'node:path';
+import { write } from './files.mjs';
+
+function codex(name, model) {
+    return {
+        name,
+        program: '@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex',
+        plan: ({ home, url, servers, prompt }) => {
+            const lines = [
+                `model = ${text(model)}`,
+                `model_provider = "scripted"`,
+                '[model_providers.scripted]',
+                `name = "scripted"`,
+                `base_url = ${text(`${url}/v1`)}`,
+                `wire_api = "responses"`,
+                'requires_openai_auth = false',
+                '[analytics]',
+                'enabled = false',
+            ];
+            for (const [name, { command, args, env = {} }] of Object.entries(servers)) {
+                lines.push(`[mcp_servers.${name}]`, `command = ${text(command)}`);
+                lines.push(
+                    `args = [${args.map(text).join(', ')}]`,
+                    'startup_timeout_sec = 120',
+                    'required = true',
+                );
+                lines.push(`[mcp_servers.${name}.env]`);
+                for (const [key, value] of Object.entries(env))
+                    lines.push(`${key} = ${text(value)}`);
+            }
+            write(join(home, '.codex/config.toml'), `${lines.join('\n')}\n`);
+            return {
+                args: [
+                    'exec',
+                    '--skip-git-repo-check',
+                    '--dangerously-bypass-approvals-and-sandbox',
+                    prompt,
+                ],
+                env: { CODEX_HOME: join(home, '.codex') },
+            };
+        },
+    };
+}
+
+/** A text of TOML; JSON's are all among them. */
+function text(value) {
+    return JSON.stringify(value);
+}
+
+export const known = codex('Codex, known model', 'gpt-5.5');
+export const unknown = codex('Codex, other model', 'scripted-model');

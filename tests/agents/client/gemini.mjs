@@ -1,0 +1,28 @@
+// Gemini CLI, without a terminal.
+
+import { join } from 'node:path';
+import { write } from './files.mjs';
+
+export const name = 'Gemini CLI';
+export const program = '@google/gemini-cli/bundle/gemini.js';
+
+export function plan({ home, url, servers, prompt }) {
+    const mcpServers = Object.fromEntries(
+        Object.entries(servers).map(([name, server]) => [name, { ...server, trust: true }]),
+    );
+    write(join(home, '.gemini/settings.json'), {
+        mcpServers,
+        security: { auth: { selectedType: 'gemini-api-key' }, folderTrust: { enabled: false } },
+        general: { enableAutoUpdate: false, disableAutoUpdate: true },
+        privacy: { usageStatisticsEnabled: false },
+        telemetry: { enabled: false },
+    });
+    return {
+        args: ['--model=gemini-2.5-pro', '--approval-mode=yolo', '--prompt', prompt],
+        env: {
+            GOOGLE_GEMINI_BASE_URL: url,
+            GEMINI_API_KEY: 'none',
+            GEMINI_CLI_NO_RELAUNCH: 'true',
+        },
+    };
+}

@@ -1,0 +1,161 @@
+// The scripted model takes the way that a request shows, and no other: `node --test`.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { answer } from './model.mjs';
+import { TASKS } from './tasks.mjs';
+
+const world = { work: '/work' };
+const [one, two, chain] = TASKS;
+
+/** A request that shows these tools, after these calls. */
+function seen({ task = one, tools = [], history = [], texts = [], parallel = true }) {
+    return { texts: [task.prompt, ...texts], tools: tools.map(tool), history, parallel };
+}
+
+function tool(tool) {
+    const whole = { description: '', schema: {} };
+    return typeof tool === 'string' ? { ...whole, name: tool } : { ...whole, ...tool };
+}
+
+const OPEN = {
+    name: 'mcp__workbench__open_toolbox',
+    schema: { properties: { toolbox: { enum: ['code', 'mind'] }, detail: {} } },
+};
+const USE = {
+    name: 'mcp__workbench__use_tool',
+    schema: { properties: { tool: { type: 'object' } } },
+};
+const PURPOSES = 'code (2 servers): Files and git\nmind (1 server): The knowledge graph';
+const SEARCH = { name: 'ToolSearch', search: 'select' };
+
+/** The calls that it makes, by name and arguments. */
+function calls(request) {
+    return answer(request, world).calls.map(({ name, args }) => [name, args]);
+}
+
+test('a tool that is there is called by the name that it has there', () => {
+    for (const name of [
+        'mcp__memory__search_nodes',
+        'memory_search_nodes',
+        'mcp__memory.search_nodes',
+    ]) {
+        assert.deepEqual(calls(seen({ tools: ['Read', name] })), [[name, { query: 'Vell' }]]);
+    }
+    assert.deepEqual(calls(seen({ tools: ['research_nodes_again'] })), []);
+});
+
+test('the toolbox that is described as fitting is opened', () => {
+    const request = seen({ tools: [OPEN], texts: [PURPOSES] });
+    assert.deepEqual(calls(request), [[OPEN.name, { toolbox: 'mind' }]]);
+});
+
+test("use_tool is called once the tool's arguments have been seen, and not before", () => {
+    const asked = { name: OPEN.name, args: { toolbox: 'mind' } };
+    const hidden = { ...asked, result: '{"tools":[{"server":"memory","name":"search_nodes"}]}' };
+    const request = (result) => seen({ tools: [OPEN, USE], texts: [PURPOSES], history: [result] });
+    assert.ok(calls(request(hidden)).every(([name]) => name !== USE.name));
+    const whole =
+        '{"server":"memory","name":"search_nodes","inputSchema":{"properties":{"query":{}}}}';
+    const short = '{"server":"memory","signature":"search_nodes(query: string)"}';
+    for (const result of [whole, short]) {
+        assert.deepEqual(calls(request({ ...asked, result })), [
+            [
+                USE.name,
+                {
+                    tool: { toolbox: 'mind', server: 'memory', tool: 'search_nodes' },
+                    arguments: { query: 'Vell' },
+                },
+            ],
+        ]);
+    }
+});
+
+test('what the client has cut is asked for in less detail', () => {
+    const history = [
+        { name: OPEN.name, args: { toolbox: 'mind' }, result: '…9 tokens truncated…' },
+    ];
+    const request = seen({ tools: [OPEN, USE], texts: [PURPOSES], history });
+    assert.deepEqual(calls(request), [[OPEN.name, { toolbox: 'mind', detail: 'signatures' }]]);
+});
+
+test("names that are to be seen are loaded by the client's own search, in one call", () => {
+    const texts = ['mcp__sqlite__read_query\nmcp__time__convert_time\nmcp__time__get_current_time'];
+    const request = seen({ task: two, tools: [SEARCH], texts });
+    const query = 'select:mcp__sqlite__read_query,mcp__time__convert_time';
+    assert.deepEqual(calls(request), [['ToolSearch', { query, max_results: 2 }]]);
+});
+
+test("where no names are to be seen, the client's own search is given words", () => {
+    const request = seen({ tools: [{ name: 'tool_search', search: 'words' }] });
+    assert.deepEqual(calls(request), [['tool_search', { query: one.steps[0].query }]]);
+});
+
+test('steps that do not need each other are taken at once, where the API allows it', () => {
+    const request = { task: two, tools: ['sqlite_read_query', 'time_convert_time'] };
+    assert.equal(calls(seen(request)).length, 2);
+    assert.equal(calls(seen({ ...request, parallel: false })).length, 1);
+});
+
+test('a step that needs an earlier answer waits for it, and takes it from there', () => {
+    const tools = ['git_log', 'git_show'];
+    assert.deepEqual(calls(seen({ task: chain, tools })), [['git_log', { repo_path: '/work' }]]);
+    const hash = '0123456789abcdef0123456789abcdef01234567';
+    const history = [
+        { name: 'git_log', args: { repo_path: '/work' }, result: `Commit: '${hash}'` },
+    ];
+    assert.deepEqual(calls(seen({ task: chain, tools, history })), [
+        ['git_show', { repo_path: '/work', revision: hash }],
+    ]);
+});
+
+test('the last word has what the answers said, and nothing that no answer said', () => {
+    const call = {
+        name: 'search_nodes',
+        args: { query: 'Vell' },
+        result: 'its pilot is Ilka Soren',
+    };
+    assert.equal(answer(seen({ history: [call] }), world).text, 'DONE: Ilka Soren');
+    assert.match(answer(seen({}), world).text, /^STUCK/);
+});
+
+test('a tool that fails again and again is given up', () => {
+    const call = { name: 'search_nodes', args: { query: 'Vell' }, result: 'error' };
+    const request = (history) => seen({ tools: ['search_nodes'], history });
+    assert.equal(calls(request([call])).length, 1);
+    assert.match(answer(request([call, call]), world).text, /^STUCK/);
+});
+
+test('a catalog that names no tools is asked for those of what fits', () => {
+    const description = 'Call it with list for whole entries.\ncode: 26 tools\nmind: 10 tools';
+    const activate = { name: 'toolman_activate', description };
+    const texts = ['mind (1 server): The knowledge graph'];
+    const list = [activate.name, { list: 'mind_*' }];
+    assert.deepEqual(calls(seen({ tools: [activate], texts })), [list]);
+    const history = [
+        { name: activate.name, args: list[1], result: '  mind_search_nodes: finds nodes' },
+    ];
+    const on = [activate.name, { tools_on: ['mind_search_nodes'] }];
+    assert.deepEqual(calls(seen({ tools: [activate], texts, history })), [on]);
+});
+
+test('a toolbox whose tools have not come is opened once more, and then given up', () => {
+    const call = {
+        name: OPEN.name,
+        args: { toolbox: 'mind' },
+        result: '{"tools":[{"name":"mind__memory__search_nodes"}]}',
+    };
+    const request = (history) => seen({ tools: [OPEN], texts: [PURPOSES], history });
+    assert.deepEqual(calls(request([call])), [[OPEN.name, { toolbox: 'mind' }]]);
+    assert.deepEqual(calls(request([call, call])), []);
+});
+
+test('a tool that takes tasks gets arguments once it has asked for them', () => {
+    const doer = 'workbench_execute_task';
+    const task = one.steps[0].query;
+    assert.deepEqual(calls(seen({ tools: [doer] })), [[doer, { task }]]);
+    const result = '{"error":{"parameters":[{"name":"query"}]}}';
+    const request = seen({ tools: [doer], history: [{ name: doer, args: { task }, result }] });
+    assert.deepEqual(calls(request), [[doer, { task, arguments: { query: 'Vell' } }]]);
+});

@@ -1,0 +1,95 @@
+// The results, in words and as tables.
+
+/** Bytes for one token, measured on requests of this kind. */
+const BYTES_PER_TOKEN = 4.5;
+
+/** One line for whoever waits. */
+export function inWords({ client, mode, task, works, requests, bytes, seconds }) {
+    const what = works
+        ? `${requests} requests, ${number(bytes)} bytes`
+        : `FAILS after ${requests} requests`;
+    return `${client}, ${mode}, ${task}: ${what}, ${seconds.toFixed(1)} s`;
+}
+
+/** Results of the same client and mode as one, in the order in which they first come. */
+export function folded(rows) {
+    const groups = new Map();
+    for (const row of rows) {
+        const key = `${row.client}\n${row.mode}`;
+        const sum = groups.get(key) ?? {
+            client: row.client,
+            mode: row.mode,
+            tasks: 0,
+            works: 0,
+            requests: 0,
+            bytes: 0,
+            seconds: 0,
+        };
+        sum.tasks += 1;
+        sum.works += row.works ? 1 : 0;
+        for (const member of ['requests', 'bytes', 'seconds']) sum[member] += row[member];
+        groups.set(key, sum);
+    }
+    return [...groups.values()];
+}
+
+/** Everything, a line for each client and mode. */
+export function whole(rows) {
+    const head = ['client', 'mode', 'works', 'requests', 'bytes', 'tokens', 'seconds'];
+    const lines = folded(rows).map((sum) => [
+        sum.client,
+        inFull(sum.mode),
+        sum.works === sum.tasks ? 'yes' : `${sum.works} of ${sum.tasks}`,
+        sum.requests,
+        number(sum.bytes),
+        number(Math.round(sum.bytes / BYTES_PER_TOKEN)),
+        sum.seconds.toFixed(1),
+    ]);
+    return table(head, lines, [0, 0, 0, 1, 1, 1, 1]);
+}
+
+/** What README shows: a column for each client, a row for each mode. */
+export function brief(rows) {
+    const sums = folded(rows);
+    const clients = [...new Set(sums.map((sum) => sum.client))];
+    const modes = [...new Set(sums.map((sum) => sum.mode))];
+    const cell = (mode, client) => {
+        const sum = sums.find((sum) => sum.mode === mode && sum.client === client);
+        if (!sum) return '';
+        const cost = `${Math.round(sum.bytes / 1000)} kB in ${sum.requests}`;
+        return sum.works === sum.tasks
+            ? cost
+            : sum.works === 0
+              ? 'fails'
+              : `fails in ${sum.tasks - sum.works} of ${sum.tasks}`;
+    };
+    const lines = modes.map((mode) => [
+        inFull(mode),
+        ...clients.map((client) => cell(mode, client)),
+    ]);
+    return table(['', ...clients], lines, [0, ...clients.map(() => 1)]);
+}
+
+function inFull(mode) {
+    return mode === 'native' ? 'without the workbench' : mode.replace(/^(\w+)/, '`$1`');
+}
+
+function table(head, lines, right) {
+    const row = (cells) => `| ${cells.join(' | ')} |`;
+    const rule = row(right.map((right) => (right ? '---:' : '---')));
+    return [row(head), rule, ...lines.map(row)].join('\n');
+}
+
+/** A number with commas between thousands. */
+function number(value) {
+    return String(value).replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
+/** Puts a table between the two lines that mark where it stands. */
+export function between(text, table) {
+    const [begin, end] = ['<!-- agents -->', '<!-- end of agents -->'];
+    const [before, rest] = text.split(begin);
+    const after = rest?.split(end)[1];
+    if (after === undefined) throw new Error(`there is no ${begin} with ${end} behind it`);
+    return `${before}${begin}\n\n${table}\n\n${end}${after}`;
+}

@@ -1,0 +1,155 @@
+// `just agents`: real clients with a scripted model, with and without the workbench.
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { networkInterfaces, tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+
+import * as claude from './client/claude.mjs';
+import { known, unknown } from './client/codex.mjs';
+import { write } from './client/files.mjs';
+import * as gemini from './client/gemini.mjs';
+import * as opencode from './client/opencode.mjs';
+import { between, brief, inWords, whole } from './report.mjs';
+import { configuration, prepare, servers } from './servers.mjs';
+import { environment, session } from './session.mjs';
+import { TASKS } from './tasks.mjs';
+
+const CLIENTS = { claude, codex: known, 'codex-other': unknown, gemini, opencode };
+const MODES = [
+    'native',
+    'auto',
+    'auto (cold)',
+    'dynamic',
+    'proxy',
+    'search',
+    'navigate',
+    'activate',
+    'modular',
+    'direct',
+];
+const HELP = `usage: just agents [options]
+
+  --quick          one task of every client, natively and in auto mode
+  --client NAME    only this client, of ${Object.keys(CLIENTS).join(', ')}
+  --mode NAME      only this mode, of ${MODES.join(', ')}
+  --task NAME      only this task, of ${TASKS.map((task) => task.name).join(', ')}
+  --binary PATH    the workbench [default: target/debug/mcp-workbench]
+  --dump FOLDER    keep every request, what was answered, and what the client printed
+  --write          take the results over into tests/agents/results.json and the README
+
+--client, --mode and --task can be given several times.`;
+
+const root = resolve(import.meta.dirname, '../..');
+const results = join(import.meta.dirname, 'results.json');
+
+const { values } = parseArgs({
+    options: {
+        quick: { type: 'boolean' },
+        client: { type: 'string', multiple: true },
+        mode: { type: 'string', multiple: true },
+        task: { type: 'string', multiple: true },
+        binary: { type: 'string', default: join(root, 'target/debug/mcp-workbench') },
+        dump: { type: 'string' },
+        write: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+    },
+});
+
+function chosen(all, names, what) {
+    for (const name of names ?? []) {
+        if (!all.includes(name))
+            fail(`there is no ${what} \`${name}\`; there are ${all.join(', ')}`);
+    }
+    return all.filter((name) => !names || names.includes(name));
+}
+
+function fail(problem) {
+    process.stderr.write(`error: ${problem}\n`);
+    process.exit(2);
+}
+
+if (values.help) {
+    console.log(HELP);
+    process.exit(0);
+}
+const quick = values.quick ? { mode: ['native', 'auto'], task: ['one'] } : {};
+const clients = chosen(Object.keys(CLIENTS), values.client, 'client');
+const modes = chosen(MODES, values.mode ?? quick.mode, 'mode');
+const tasks = chosen(
+    TASKS.map((task) => task.name),
+    values.task ?? quick.task,
+    'task',
+);
+if (!existsSync(values.binary)) fail(`there is no \`${values.binary}\`: run \`cargo build\``);
+const beyond = Object.values(networkInterfaces())
+    .flat()
+    .filter((address) => !address.internal);
+if (beyond.length > 0) fail('there is a network beyond loopback: run scripts/agents.sh');
+
+const run = mkdtempSync(join(tmpdir(), 'mcp-workbench-agents-'));
+process.on('exit', () => rmSync(run, { recursive: true, force: true }));
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(130));
+
+const env = join(root, '.test-env');
+const work = join(run, 'work');
+const world = {
+    run,
+    env,
+    work,
+    template: join(run, 'template'),
+    cache: join(run, 'cache'),
+    binary: resolve(values.binary),
+    servers: servers(env, work),
+    dump: values.dump && resolve(values.dump),
+};
+prepare(world.template, join(env, 'agents-python/bin/python'));
+prepare(world.work, join(env, 'agents-python/bin/python'));
+mkdirSync(world.cache);
+if (modes.some((mode) => mode !== 'native' && mode !== 'auto (cold)')) {
+    // What servers list is known from then on, as it is for whoever has used the workbench before.
+    const file = write(join(run, 'workbench.json'), configuration(world.servers, 'dynamic'));
+    const options = { env: { ...environment(run), XDG_CACHE_HOME: world.cache }, cwd: run };
+    const said = execFileSync(world.binary, ['--config', file, 'cache', 'refresh'], options);
+    process.stderr.write(said);
+}
+
+const rows = [];
+for (const key of clients) {
+    const client = { ...CLIENTS[key], key };
+    for (const mode of modes) {
+        for (const task of TASKS.filter((task) => tasks.includes(task.name))) {
+            const result = await session({ client, mode, task, world });
+            const { works, requests, bytes, seconds } = result;
+            rows.push({
+                client: client.name,
+                mode,
+                task: task.name,
+                works,
+                requests,
+                bytes,
+                seconds,
+            });
+            process.stderr.write(`${inWords(rows.at(-1))}\n`);
+        }
+    }
+}
+console.log(`${whole(rows)}\n`);
+if (values.write) {
+    const before = existsSync(results) ? JSON.parse(readFileSync(results, 'utf8')) : [];
+    const all = merged(before, rows);
+    writeFileSync(results, `${JSON.stringify(all, null, 1)}\n`);
+    const readme = join(root, 'README.md');
+    writeFileSync(readme, between(readFileSync(readme, 'utf8'), brief(all)));
+}
+
+/** What was measured before, with what is new in its place; in the order of clients, modes and tasks. */
+function merged(before, rows) {
+    const names = Object.values(CLIENTS).map((client) => client.name);
+    const taskNames = TASKS.map((task) => task.name);
+    const key = ({ client, mode, task }) =>
+        names.indexOf(client) * 10_000 + MODES.indexOf(mode) * 100 + taskNames.indexOf(task);
+    const kept = before.filter((row) => !rows.some((other) => key(other) === key(row)));
+    return [...kept, ...rows].sort((one, other) => key(one) - key(other));
+}
