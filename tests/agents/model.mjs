@@ -10,10 +10,18 @@ import { taskOf } from './tasks.mjs';
 
 /** How often one thing is tried again where it has not helped. */
 const TRIES = 2;
+/** Tools that lead to others. */
+const OWN = [
+    'open_toolbox',
+    'use_tool',
+    'search_tools',
+    'execute_task',
+    'get-modular-tools',
+    'call-modular-tool',
+    'toolman_activate',
+];
 /** How clients say that they have cut an answer. */
 const CUT = /truncated|chars omitted|characters omitted/;
-/** How far behind a tool's name its arguments may stand, in characters. */
-const REACH = 6000;
 
 /** What the model says: a text when it is done or stuck, else calls. */
 export function answer(seen, world) {
@@ -57,6 +65,7 @@ function next(at) {
         activated(at) ??
         tasked(at) ??
         searched(at) ??
+        loaded(at) ??
         opened(at) ??
         looked(at) ??
         null
@@ -74,7 +83,9 @@ function called({ step, args, seen }) {
 
 /** Whether a name is the tool's own with something in front, as clients and the workbench put it. */
 function isNamed(name, own) {
-    return name === own || ['.', '_', ':', '/'].some((mark) => name.endsWith(mark + own));
+    // Codex has `_` for every other character.
+    const [all, end] = [name, own].map((text) => text.replaceAll('-', '_'));
+    return all === end || ['.', '_', ':', '/'].some((mark) => all.endsWith(mark + end));
 }
 
 /** By a tool that calls others, once the wanted one's arguments have been seen. */
@@ -83,58 +94,102 @@ function used({ step, args, seen }) {
     const caller = tool(seen, 'use_tool') ?? tool(seen, 'call-modular-tool');
     const shown = caller && signature(step, args, seen);
     if (!shown) return undefined;
-    const call = { name: caller.name, args: spelled(caller, step, args, shown) };
+    const call = { name: caller.name, args: spelled(caller, args, shown) };
     return tries(seen, call.name, call.args) < TRIES ? call : undefined;
 }
 
 /** Where the wanted tool is shown with the names of all of its arguments, and what it belongs to. */
 function signature(step, args, seen) {
-    const names = Object.keys(args);
     const places = [
         ...seen.texts.map((text) => ({ text })),
         ...seen.tools.map((tool) => ({ text: tool.description })),
         ...seen.history.map(({ result, args }) => ({ text: result ?? '', asked: args })),
     ];
     for (const { text, asked } of places) {
-        const name = new RegExp(
-            `(?<![A-Za-z0-9-])(?:[A-Za-z0-9-]+_)*${step.tool}(?![A-Za-z0-9_-])`,
-            'g',
-        );
-        for (const match of text.matchAll(name)) {
-            const rest = text.slice(match.index + match[0].length, match.index + REACH);
-            const end = rest.startsWith('(') ? rest.indexOf(')') : rest.search(/\n|$/);
-            const behind = rest.slice(0, end < 0 ? undefined : end);
-            if (!names.every((name) => new RegExp(`\\b${name}\\b`).test(behind))) continue;
-            const before = text.slice(0, match.index);
-            const line = before.slice(before.lastIndexOf('\n') + 1) + rest.split('\n', 1)[0];
-            return { name: match[0], line, before, asked };
+        const shown = defined(step, args, text) ?? written(step, args, text);
+        if (shown) return { ...shown, asked };
+    }
+    return undefined;
+}
+
+/** As a definition: an object with its name, and with its arguments anywhere in it. */
+function defined(step, args, text) {
+    const lines = text.split('\n').map((line) => parsed(line.replace(/,$/, '')));
+    const values = [parsed(text), ...lines].filter((value) => value && typeof value === 'object');
+    const keys = Object.keys(args).map((name) => `"${name}"`);
+    const find = (value, above) => {
+        if (value === null || typeof value !== 'object') return undefined;
+        const around = { ...above };
+        for (const key of ['toolbox', 'server', 'group']) {
+            if (typeof value[key] === 'string') around[key] = value[key];
         }
+        const all = JSON.stringify(value);
+        if (!keys.every((key) => all.includes(key))) return undefined;
+        if (typeof value.name === 'string' && isNamed(value.name, step.tool)) {
+            return { name: value.name, around };
+        }
+        const named = Object.entries(value).find(
+            ([key, inner]) => isNamed(key, step.tool) && inner?.inputSchema,
+        );
+        if (named) return { name: named[0], around };
+        return firstOf(Object.values(value), (inner) => find(inner, around));
+    };
+    return firstOf(values, (value) => find(value, {}));
+}
+
+/** In one line: `name(argument: type, …)`. */
+function written(step, args, text) {
+    const pattern = `((?:[A-Za-z0-9-]+[_./:])*${step.tool})\\(([^)]*)\\)`;
+    for (const match of text.matchAll(new RegExp(`(?<![A-Za-z0-9_-])${pattern}`, 'g'))) {
+        const isWhole = Object.keys(args).every((name) =>
+            new RegExp(`\\b${name}\\b`).test(match[2]),
+        );
+        if (!isWhole) continue;
+        const before = text.slice(0, match.index);
+        const line = before.slice(before.lastIndexOf('\n') + 1);
+        const member = (key) => new RegExp(`"${key}":\\s*"([^"]+)`).exec(line)?.[1];
+        const heading = before.match(/^[\s*#-]*[A-Za-z0-9_/-]+(?: \([^)\n]*\))?:/gm)?.at(-1);
+        const above = heading?.replace(/\(.*\)|[^A-Za-z0-9_/-]/g, '').split('/') ?? [];
+        const around = {
+            toolbox: member('toolbox') ?? above[0],
+            server: member('server') ?? above[1],
+        };
+        return { name: match[1], around, isHeading: !member('toolbox') };
+    }
+    return undefined;
+}
+
+function parsed(text) {
+    try {
+        return JSON.parse(text);
+    } catch {
+        return undefined;
+    }
+}
+
+/** What is found in the first value that has it. */
+function firstOf(values, find) {
+    for (const value of values) {
+        const found = find(value);
+        if (found) return found;
     }
     return undefined;
 }
 
 /** The arguments of a tool that calls others, by the members that its schema has. */
-function spelled(caller, step, args, shown) {
-    const member = (key) =>
-        new RegExp(`\\\\?"${key}\\\\?":\\s*\\\\?"([^"\\\\]+)`).exec(shown.line)?.[1];
-    const above = shown.before
-        .match(/^\s*(?:[-*#]+\s*)?([A-Za-z0-9_/-]+)(?: \([^)\n]*\))?:/gm)
-        ?.at(-1);
-    const heading = above?.replace(/[^A-Za-z0-9_/-]/g, '').split('/') ?? [];
-    const toolbox = member('toolbox') ?? shown.asked?.toolbox ?? shown.asked?.group ?? heading[0];
-    const server = member('server') ?? heading[1];
+function spelled(caller, args, { name, around, asked, isHeading }) {
+    const known = asked?.toolbox ?? asked?.group;
+    const toolbox = isHeading && known ? known : (around.toolbox ?? around.group ?? known);
+    const server = around.server;
     const properties = caller.schema.properties ?? {};
-    if (properties.group) return { group: toolbox, name: shown.name, args };
-    const whole = { toolbox, ...(server ? { server } : {}), tool: shown.name };
+    if (properties.group) return { group: toolbox, name, args };
+    const whole = { toolbox, ...(server ? { server } : {}), tool: name };
     if (properties.tool?.type === 'string') {
         const rest = ['toolbox', 'server'].filter((key) => properties[key] && whole[key]);
-        return { ...pick(whole, rest), tool: shown.name, arguments: args };
+        const place = Object.fromEntries(rest.map((key) => [key, whole[key]]));
+        return { ...place, tool: name, arguments: args };
     }
     return properties.tool ? { tool: whole, arguments: args } : { ...whole, arguments: args };
-}
-
-function pick(object, keys) {
-    return Object.fromEntries(keys.map((key) => [key, object[key]]));
 }
 
 /** By a tool that takes a task in words, with arguments once it has asked for them. */
@@ -254,17 +309,37 @@ function fit(name, text, step) {
     return step.words.filter((word) => lines.includes(word)).length;
 }
 
-/** The client's own search, by words; the second time by the names of what finds tools. */
-function looked({ step, seen }) {
-    const search = seen.tools.find((tool) => tool.search);
+/** The client's own search, for a tool of the workbench's that is named but has not been loaded. */
+function loaded({ seen }) {
+    const search = seen.tools.find((tool) => tool.search === 'words');
     if (!search) return undefined;
-    const limit = search.search === 'select' ? { max_results: 5 } : {};
-    const queries = [step.query, 'open_toolbox use_tool search_tools execute_task'];
+    const said = [
+        ...seen.texts,
+        ...seen.tools.map((tool) => tool.description),
+        ...seen.history.map((call) => call.result ?? ''),
+    ].join('\n');
+    const missing = OWN.filter((own) => !tool(seen, own) && new RegExp(`\\b${own}\\b`).test(said));
+    const query = missing.join(' ');
+    if (
+        !query ||
+        seen.history.some(({ name, args }) => name === search.name && args.query === query)
+    ) {
+        return undefined;
+    }
+    return { name: search.name, args: { query } };
+}
+
+/** The client's own search, by words: those of the step, then those of what the model is told of. */
+function looked({ step, args, seen }) {
+    const search = seen.tools.find((tool) => tool.search === 'words');
+    // Where the workbench's own tools are there, what waits for an answer waits.
+    if (!search || (!args && OWN.some((own) => tool(seen, own)))) return undefined;
+    const queries = [step.query, 'open a toolbox, use a tool of a toolbox'];
     const query = queries.find(
         (query) =>
             !seen.history.some((call) => call.name === search.name && call.args.query === query),
     );
-    return query ? { name: search.name, args: { query, ...limit } } : undefined;
+    return query ? { name: search.name, args: { query } } : undefined;
 }
 
 // --- what is there -----------------------------------------------------------------------------

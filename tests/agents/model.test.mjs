@@ -159,3 +159,20 @@ test('a tool that takes tasks gets arguments once it has asked for them', () => 
     const request = seen({ tools: [doer], history: [{ name: doer, args: { task }, result }] });
     assert.deepEqual(calls(request), [[doer, { task, arguments: { query: 'Vell' } }]]);
 });
+
+test('a definition is understood in whatever order its members are', () => {
+    const line =
+        '{"inputSchema":{"properties":{"query":{}}},"name":"search_nodes","server":"memory"}';
+    const history = [
+        { name: OPEN.name, args: { toolbox: 'mind' }, result: `{"tools":[\n${line}\n]}` },
+    ];
+    const [[, { tool }]] = calls(seen({ tools: [OPEN, USE], texts: [PURPOSES], history }));
+    assert.deepEqual(tool, { toolbox: 'mind', server: 'memory', tool: 'search_nodes' });
+});
+
+test('a tool that is named and not there is loaded by its name', () => {
+    const open = { ...OPEN, description: 'See them with open_toolbox, then call use_tool.' };
+    const search = { name: 'tool_search', search: 'words' };
+    const request = seen({ tools: [open, search], texts: [PURPOSES] });
+    assert.deepEqual(calls(request), [['tool_search', { query: 'use_tool' }]]);
+});

@@ -65,7 +65,7 @@ export const TASKS = [
                 tool: 'git_show',
                 args: ([hash], { work }) =>
                     hash ? { repo_path: work, revision: hash } : undefined,
-                query: 'git show what a commit changed',
+                query: 'git show a commit',
                 words: ['git', 'commit', 'history', 'code'],
                 done: /\+(two lamps)/,
             },
