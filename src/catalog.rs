@@ -131,7 +131,8 @@ impl ToolDefinition {
         hint.is_some_and(|hint| hint.as_str() == "true")
     }
 
-    /// Checks arguments against the tool's schema; `None` stands for no arguments at all.
+    /// Checks arguments against the tool's schema, to explain what is wrong or missing; whether a
+    /// call is right is for its server to say. `None` stands for no arguments at all.
     pub fn check_arguments(&self, arguments: Option<&Raw>) -> Result<(), Vec<schema::Mismatch>> {
         self.check.get_or_init(|| ArgumentCheck::new(&self.schema)).check(&self.schema, arguments)
     }

@@ -321,8 +321,10 @@ impl Exposure {
         if self.is_direct() {
             let snapshot = self.gateway.snapshot();
             if let Some(tool) = direct::resolve(&self.gateway, &snapshot, request.name) {
-                let reply = Box::pin(self.use_tool(&tool, request.arguments, &request)).await;
-                return Reply::plain(reply.outcome);
+                let arguments = meta::object_of(request.arguments);
+                let called =
+                    Box::pin(self.use_tool(&tool, arguments.as_ref(), CalledBy::ItsName, &request));
+                return Reply::plain(called.await.outcome);
             }
         }
         if self.mode == ToolMode::Modular {
@@ -339,6 +341,10 @@ impl Exposure {
         if self.mode == ToolMode::Navigate && request.name == navigate::EXECUTE_TASK {
             return Box::pin(self.execute_task(request)).await;
         }
+        let called_by = match request.name {
+            meta::USE_TOOL => CalledBy::OurTool,
+            _ => CalledBy::ItsName,
+        };
         let used = match request.name {
             search::SEARCH_TOOLS if self.offers_search() => {
                 return Box::pin(self.search_tools(request)).await;
@@ -347,7 +353,7 @@ impl Exposure {
             meta::USE_TOOL => meta::UseTool::parse(request.arguments, self.gateway.config()),
             name => Ok(meta::UseTool {
                 target: meta::Target::Registered(name.into()),
-                arguments: meta::unquoted(request.arguments),
+                arguments: meta::object_of(request.arguments),
             }),
         };
         let (target, arguments) = match used {
@@ -369,7 +375,7 @@ impl Exposure {
                 },
             },
         };
-        self.use_tool(&tool, arguments.as_ref(), &request).await
+        self.use_tool(&tool, arguments.as_ref(), called_by, &request).await
     }
 
     fn call_error(&self, error: &CallError) -> Outcome {
@@ -415,15 +421,24 @@ impl Exposure {
         &self,
         tool: &ToolId,
         arguments: Option<&Raw>,
+        called_by: CalledBy,
         request: &Request<'_>,
     ) -> Reply {
         // In two boxes, of which either is small, a call is cheaper than in one.
         let called = Box::pin(self.gateway.call(tool, arguments, request.rest, request.origin));
         let outcome = match called.await {
-            Ok(outcome) => self.hand_out(tool, outcome, request.origin),
-            Err(error @ (CallError::BadArguments { .. } | CallError::Server { .. })) => {
-                self.call_error(&error)
+            Ok(outcome) => {
+                let outcome = match called_by {
+                    CalledBy::ItsName => outcome,
+                    CalledBy::OurTool => self.gateway.explained(tool, arguments, outcome),
+                };
+                self.hand_out(tool, outcome, request.origin)
             }
+            Err(
+                error @ (CallError::BadArguments { .. }
+                | CallError::NotAnObject { .. }
+                | CallError::Server { .. }),
+            ) => self.call_error(&error),
             Err(error) => return Reply::plain(self.call_error(&error)),
         };
         Reply { opened: Some(tool.toolbox.clone()), ..Reply::plain(outcome) }
@@ -439,6 +454,15 @@ impl Exposure {
             (mode, _) => mode,
         }
     }
+}
+
+/// How a server's tool is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CalledBy {
+    /// By a name of its own: its server's answer goes back as it is.
+    ItsName,
+    /// Through a tool of ours, which may explain an error.
+    OurTool,
 }
 
 /// What is active for an agent: where lists are constant, what is so from the start.

@@ -19,6 +19,7 @@ mod course;
 mod eager;
 mod embedding;
 mod error;
+mod explaining;
 mod filing;
 mod finding;
 mod gateways;

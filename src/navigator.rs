@@ -136,9 +136,11 @@ async fn on<T: Tree>(
         let began = Instant::now();
         let called = executing::call(gateway, origin, &tool, arguments.as_ref(), &budget, heard);
         let called = Box::pin(called).await;
+        let explained = |outcome| gateway.explained(&tool.id, arguments.as_ref(), outcome);
+        let called = called.map(explained);
         budget.give_back(began.elapsed());
         if let Err(CallError::BadArguments { mismatches, .. }) = &called {
-            // Nothing was sent. What was said of the tool may be older than its server.
+            // Nothing was done. What was said of the macro may be older than the configuration.
             if let Some(now) = executing::as_listed(gateway, &tool) {
                 tool.definition = now;
             }

@@ -196,6 +196,21 @@ impl Raw {
         items.map(|item| Some(Self::part_of(&self.text, item.ok()?.value))).collect()
     }
 
+    /// The array with `item` put after its own; `None` when the value is not an array. Everything
+    /// else stays as written.
+    pub fn with_item(&self, item: &Raw) -> Option<Raw> {
+        let own = self.text.strip_prefix(b"[")?.strip_suffix(b"]")?;
+        let mut text = Vec::with_capacity(self.len() + item.len() + 1);
+        text.push(b'[');
+        text.extend_from_slice(own);
+        if !own.trim_ascii().is_empty() {
+            text.push(b',');
+        }
+        text.extend_from_slice(item.as_bytes());
+        text.push(b']');
+        Some(Self::new(text.into()))
+    }
+
     /// The object with `members` put before its own; `None` when the value is not an object.
     pub fn with_first(&self, members: &[(&str, &Raw)]) -> Option<Raw> {
         let rest = self.text.strip_prefix(b"{")?;

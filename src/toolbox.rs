@@ -40,6 +40,28 @@ pub struct View {
     places: HashMap<ServerName, HashMap<String, usize>>,
 }
 
+/// A client may write this where there are no arguments.
+const NULL: &[u8] = b"null";
+
+/// The kind of JSON that arguments are which are no object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnObject(pub &'static str);
+
+impl NotAnObject {
+    /// Tells what arguments are that are neither an object nor `null`, as they are written.
+    fn of(arguments: &Raw) -> Option<Self> {
+        let text = arguments.as_bytes();
+        Some(Self(match text.first() {
+            Some(b'{') => return None,
+            _ if text == NULL => return None,
+            Some(b'"') => "a string",
+            Some(b'[') => "an array",
+            Some(b't' | b'f') => "a boolean",
+            _ => "a number",
+        }))
+    }
+}
+
 /// One thing besides tools that a toolbox shows.
 #[derive(Debug)]
 pub struct Shown<D> {
@@ -241,36 +263,43 @@ impl ViewTool {
         ToolId { tool: self.own.name.clone(), ..self.id.clone() }
     }
 
-    /// What the server is to get for these arguments, if they fit: the pinned ones in place of
-    /// those that are called so, all else as written.
+    /// Returns the arguments that the server is to get for those that were given: the pinned ones
+    /// in place of those that are called so, all else as written. Whether they are right is for the
+    /// server to say.
     ///
     /// # Errors
     ///
-    /// What does not fit, in words of what the agent sees.
-    pub fn arguments(&self, given: Option<&Raw>) -> Result<Option<Raw>, Vec<Mismatch>> {
-        let Some(pinned) = &self.pinned else {
-            return self.own.check_arguments(given).map(|()| given.cloned());
-        };
-        let mut arguments = given.cloned().unwrap_or_else(|| raw::object([]));
-        let mut seen = arguments.clone();
-        for (name, value) in pinned.members().into_iter().flatten() {
-            let (Some(with), Some(without)) =
-                (arguments.with_member(&name, &value), seen.without_member(&name))
-            else {
-                return Err(vec![Mismatch {
-                    property: String::new(),
-                    problem: "is not an object".to_owned(),
-                    expected: "an object of arguments".to_owned(),
-                }]);
-            };
-            (arguments, seen) = (with, without);
+    /// When they are no object, nor nothing.
+    pub fn arguments(&self, given: Option<&Raw>) -> Result<Option<Raw>, NotAnObject> {
+        if let Some(given) = given
+            && let Some(kind) = NotAnObject::of(given)
+        {
+            return Err(kind);
         }
+        let Some(pinned) = &self.pinned else { return Ok(given.cloned()) };
+        let given = given.filter(|given| given.as_bytes() != NULL);
+        let given = given.cloned().unwrap_or_else(|| raw::object([]));
+        let pinned = pinned.members().into_iter().flatten();
+        let with_pinned = pinned.fold(given, |arguments, (name, value)| {
+            arguments.with_member(&name, &value).unwrap_or(arguments)
+        });
+        Ok(Some(with_pinned))
+    }
+
+    /// Returns what of the given arguments does not fit the tool's schema, in words of what the
+    /// agent sees of it.
+    pub fn mismatches(&self, given: Option<&Raw>) -> Vec<Mismatch> {
+        let given = given.filter(|given| given.as_bytes() != NULL);
+        let Ok(sent) = self.arguments(given) else { return Vec::new() };
+        let Err(mismatches) = self.own.check_arguments(sent.as_ref()) else { return Vec::new() };
+        let Some(pinned) = &self.pinned else { return mismatches };
         // The server's schema decides; the one that the agent sees may be stricter, as when one of
         // several arguments is wanted and that one is pinned.
-        self.own.check_arguments(Some(&arguments)).map_err(|mismatches| {
-            self.definition.check_arguments(Some(&seen)).err().unwrap_or(mismatches)
-        })?;
-        Ok(Some(arguments))
+        let pinned = pinned.members().into_iter().flatten();
+        let seen = pinned.fold(given.cloned(), |seen, (name, _)| {
+            seen.map(|seen| seen.without_member(&name).unwrap_or(seen))
+        });
+        self.definition.check_arguments(seen.as_ref()).err().unwrap_or(mismatches)
     }
 
     /// The server's definition with the registered name in place of its own, otherwise untouched.

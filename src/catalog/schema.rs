@@ -1,9 +1,12 @@
 //! A tool's argument schema: checking arguments against it, and writing it as a signature.
+//!
+//! Servers decide about arguments. The check here explains a server's error, asks for what is missing
+//! before a task is done, and decides about tools of our own, which have no server.
 
 mod described;
+mod mismatch;
 
 use std::collections::HashSet;
-use std::fmt;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
@@ -13,6 +16,7 @@ use crate::catalog::glance::Glance;
 use crate::raw::Raw;
 
 pub use crate::catalog::schema::described::{Parameter, parameters};
+pub use crate::catalog::schema::mismatch::{Mismatch, list_mismatches};
 
 /// Arguments longer than this are left to the server to check.
 pub(crate) const MAX_CHECKED: usize = 256 * 1024;
@@ -20,7 +24,9 @@ pub(crate) const MAX_CHECKED: usize = 256 * 1024;
 const MAX_REPORTED: usize = 5;
 /// The most bytes of a schema that are quoted in a mismatch, and of what is wrong.
 const MAX_QUOTED: usize = 1000;
-const MAX_PROBLEM: usize = 400;
+const MAX_PROBLEM: usize = 200;
+/// The most bytes of a property's name in a mismatch; an agent may make up longer ones.
+const MAX_PROPERTY: usize = 120;
 
 /// The key by which a schema says that an argument is repeated in a header.
 const ANNOTATION: &str = "x-mcp-header";
@@ -32,33 +38,13 @@ pub struct ArgumentCheck {
     glance: Option<Glance>,
 }
 
-/// One way in which arguments do not fit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
-    /// Which property: a JSON pointer, empty for the arguments as a whole.
-    pub property: String,
-    /// What is wrong with it.
-    pub problem: String,
-    /// The piece of the schema that it breaks, cut where it is long.
-    pub expected: String,
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { property, problem, expected } = self;
-        if property.is_empty() {
-            write!(f, "the whole of it {problem}; schema: {expected}")
-        } else {
-            write!(f, "`{property}` {problem}; schema: {expected}")
-        }
-    }
-}
-
 impl ArgumentCheck {
-    /// Compiles a schema. References to other documents are not followed.
+    /// Compiles a schema. References to other documents are not followed, and what has a default
+    /// need not be there.
     pub fn new(schema: &Raw) -> Self {
         let compiled =
-            schema.parse::<Value>().map_err(|error| error.to_string()).and_then(|schema| {
+            schema.parse::<Value>().map_err(|error| error.to_string()).and_then(|mut schema| {
+                need_no_defaults(&mut schema);
                 let validator =
                     jsonschema::validator_for(&schema).map_err(|error| error.to_string())?;
                 Ok((validator, Glance::of(&schema)))
@@ -96,6 +82,10 @@ impl ArgumentCheck {
             .iter_errors(&arguments)
             .take(MAX_REPORTED)
             .map(|error| mismatch(&error, &schema))
+            .map(|mismatch| Mismatch {
+                property: cut(&mismatch.property, MAX_PROPERTY),
+                ..mismatch
+            })
             .collect();
         if mismatches.is_empty() { Ok(()) } else { Err(mismatches) }
     }
@@ -142,6 +132,33 @@ fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
             expected: quote(holder),
         },
     }
+}
+
+/// Takes properties that have a default out of `required`, at every depth. Schemas that are made from
+/// code list them there, though their servers fill them in (zod's `.default()` is one that does).
+fn need_no_defaults(schema: &mut Value) {
+    // What a schema says of values, which are no schemas.
+    const VALUES: [&str; 4] = ["default", "const", "enum", "examples"];
+
+    let schema = match schema {
+        Value::Object(schema) => schema,
+        Value::Array(several) => return several.iter_mut().for_each(need_no_defaults),
+        _ => return,
+    };
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let filled_in: HashSet<_> =
+        properties.filter(|(_, has)| has_default(has)).map(|(name, _)| name.clone()).collect();
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| name.as_str().is_none_or(|name| !filled_in.contains(name)));
+    }
+    for (_, part) in schema.iter_mut().filter(|(key, _)| !VALUES.contains(&key.as_str())) {
+        need_no_defaults(part);
+    }
+}
+
+/// Tells whether a property says which value it has when it is not there.
+fn has_default(property: &Value) -> bool {
+    property.get("default").is_some()
 }
 
 /// What stands at a path that a validator has gone, which leads through references.
@@ -238,10 +255,15 @@ fn listed(schema: &Value, depth: usize) -> String {
     list
 }
 
-/// The names of the properties that a schema requires.
+/// The names of the properties that a schema requires and that have no default.
 fn required(schema: &Value) -> HashSet<&str> {
     let names = schema.get("required").and_then(Value::as_array);
-    names.into_iter().flatten().filter_map(Value::as_str).collect()
+    let names = names.into_iter().flatten().filter_map(Value::as_str);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let is_filled_in = |name: &str| {
+        properties.and_then(|properties| properties.get(name)).is_some_and(has_default)
+    };
+    names.filter(|name| !is_filled_in(name)).collect()
 }
 
 fn type_of(schema: &Value, depth: usize) -> String {

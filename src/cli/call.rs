@@ -61,7 +61,14 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     };
     let caller = global.caller();
     let outcome = with_recording_gateway(global, config, async |gateway| {
-        call(gateway, &caller, &tool, arguments.as_ref()).await
+        let outcome = call(gateway, &caller, &tool, arguments.as_ref()).await?;
+        // A program gets what the server has answered, and nothing else.
+        let is_explained = !args.json;
+        Ok(if is_explained {
+            gateway.explained(&tool, arguments.as_ref(), outcome)
+        } else {
+            outcome
+        })
     })?;
     match outcome.map_err(|error| explain(&error))? {
         Outcome::Result(result) => report(&tool, &result, args.json),
@@ -142,8 +149,14 @@ fn protocol_error(tool: &ToolId, error: &Raw) -> Error {
         Ok(Parts { code, message }) => format!("{message} (code {code})"),
         Err(_) => error.as_str().into_owned(),
     };
-    Error::failed(format!("server `{}` refused the call of `{}`", tool.server, tool.tool))
-        .because(&cause)
+    let failed =
+        Error::failed(format!("server `{}` refused the call of `{}`", tool.server, tool.tool))
+            .because(&cause);
+    let hint = error.member("data").and_then(|data| data.member("hint"));
+    match hint.as_ref().and_then(Raw::text) {
+        Some(hint) => failed.because(&hint),
+        None => failed,
+    }
 }
 
 /// Why a call did not reach its tool, and what to do: for a person, who has other commands than an
@@ -173,6 +186,9 @@ pub(crate) fn explain(error: &CallError) -> Error {
         )),
         CallError::UnknownThing { .. } => failed,
         CallError::Refused { hint, .. } => failed.hint(hint),
+        CallError::NotAnObject { .. } => {
+            failed.hint("write an object in single quotes: '{\"name\": \"value\"}'")
+        }
         CallError::BadArguments { tool, mismatches } => {
             let failed = Error::failed(format!("{error}, so it was not called"));
             let causes = mismatches.iter().map(ToString::to_string);

@@ -154,7 +154,7 @@ pub(crate) async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
              activate it first."
         )));
     }
-    let arguments = meta::unquoted(request.arguments);
+    let arguments = meta::object_of(request.arguments);
     let tool = item.tool();
     let called = gateway.call(&tool, arguments.as_ref(), request.rest, request.origin).await;
     Reply::plain(match called {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::backend::{self, Outcome};
-use crate::catalog::schema::Mismatch;
+use crate::catalog::schema::list_mismatches;
 use crate::config::ToolMode;
 use crate::exposure::budget::names_that_fit;
 use crate::gateway::CallError;
@@ -11,8 +11,6 @@ use crate::raw::Raw;
 
 /// The most bytes of names that an error offers.
 const MAX_NAMES: usize = 600;
-/// The most bytes of schemas that an error quotes.
-const MAX_SCHEMA: usize = 1024;
 
 /// A result that a model can read the problem in.
 pub(crate) fn error(text: &str) -> Outcome {
@@ -46,10 +44,14 @@ pub(crate) fn explain(error: &CallError) -> String {
         }
         CallError::Refused { hint, .. } => format!("{error}.\nWhat to do: {hint}."),
         CallError::UnknownThing { .. } => format!("{error}."),
+        CallError::NotAnObject { .. } => format!(
+            "{error}, so it was not called.\nWhat to do: write them as a JSON object, {{\"<name>\": \
+             <value>}}."
+        ),
         CallError::BadArguments { mismatches, .. } => {
             format!(
                 "{error}, so it was not called:\n{}\nCorrect the arguments and call it again.",
-                listed(mismatches)
+                list_mismatches(mismatches)
             )
         }
         CallError::Server { server, error } => match error {
@@ -77,21 +79,6 @@ pub(crate) fn explain(error: &CallError) -> String {
     }
 }
 
-/// One mismatch a line, each with the piece of the schema that it breaks, as far as there is room.
-fn listed(mismatches: &[Mismatch]) -> String {
-    let mut room = MAX_SCHEMA;
-    let lines = mismatches.iter().enumerate().map(|(index, mismatch)| {
-        // What one leaves is there for the next ones.
-        let share = room / (mismatches.len() - index);
-        let end = mismatch.expected.floor_char_boundary(share);
-        let cut = if end < mismatch.expected.len() { "…" } else { "" };
-        room -= end;
-        let expected = format!("{}{cut}", &mismatch.expected[..end]);
-        format!("- {}", Mismatch { expected, ..mismatch.clone() })
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
 /// How an agent sees which tools there are.
 fn where_tools_are(mode: ToolMode) -> &'static str {
     match mode {
@@ -111,26 +98,5 @@ pub(crate) fn offer(names: &[String]) -> String {
     match names_that_fit(MAX_NAMES, names.iter().map(String::as_str)) {
         (names, 0) => names,
         (names, more) => format!("{names}, and {more} more"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_of_schemas_share_their_room() {
-        let mismatch = |length: usize| Mismatch {
-            property: "a".to_owned(),
-            problem: "is null".to_owned(),
-            expected: "ä".repeat(length / 2),
-        };
-        let text = listed(&[mismatch(2), mismatch(900), mismatch(900), mismatch(900)]);
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "- `a` is null; schema: ä");
-        assert!(lines[1..].iter().all(|line| line.ends_with("ä…")), "{text}");
-        assert!(text.len() <= MAX_SCHEMA + 4 * 30, "{}", text.len());
-        assert_eq!(listed(&[]), "");
-        assert!(!listed(&[mismatch(1000)]).contains('…'), "one alone has all of it");
     }
 }

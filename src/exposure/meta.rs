@@ -271,6 +271,15 @@ pub(crate) fn unquoted(arguments: Option<&Raw>) -> Option<Raw> {
     )
 }
 
+/// Arguments of a call by a tool's own name: as they were sent, but that a string which holds an
+/// object is that object. Some clients write them so, and no server takes a string.
+pub(crate) fn object_of(arguments: Option<&Raw>) -> Option<Raw> {
+    let arguments = arguments?;
+    let is_string = arguments.as_bytes().first() == Some(&b'"');
+    let object = is_string.then(|| unquoted(Some(arguments))).flatten();
+    Some(object.unwrap_or_else(|| arguments.clone()))
+}
+
 fn expected(problem: &str) -> String {
     format!(
         "use_tool cannot read its arguments: {problem}. Expected {{\"tool\": {{\"toolbox\": \

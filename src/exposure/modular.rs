@@ -16,7 +16,7 @@ use crate::catalog::shorten;
 use crate::config::{Config, ToolboxConfig};
 use crate::exposure::budget::names_that_fit;
 use crate::exposure::modular::arguments::{CallTool, GetTools};
-use crate::exposure::{Exposure, Reply, Request, answer};
+use crate::exposure::{CalledBy, Exposure, Reply, Request, answer};
 use crate::gateway::{FailedServer, Origin};
 use crate::name::{self, ToolId};
 
@@ -83,7 +83,9 @@ impl Exposure {
             Err(problem) => return self.unresolved(&wanted, &problem, request.origin),
         };
         match self.find_modular(toolbox, &wanted.name, &request).await {
-            Ok(tool) => self.use_tool(&tool, wanted.args.as_ref(), &request).await,
+            Ok(tool) => {
+                self.use_tool(&tool, wanted.args.as_ref(), CalledBy::OurTool, &request).await
+            }
             Err(problem) => self.unresolved(&wanted, &problem, request.origin),
         }
     }

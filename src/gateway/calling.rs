@@ -14,7 +14,7 @@ use crate::name::{Place, ToolId};
 use crate::observe::{Meters, Watch};
 use crate::policy::{Permit, Refusal};
 use crate::raw::{self, Raw};
-use crate::toolbox::ViewTool;
+use crate::toolbox::{NotAnObject, ViewTool};
 
 /// What an agent wants of a tool.
 #[derive(Clone, Copy)]
@@ -133,7 +133,8 @@ impl Gateway {
         Ok(self.tasks.learn(at, outcome))
     }
 
-    /// Leave and a permit for a call that fits the tool's schema, and what the server is to get.
+    /// Leave and a permit for a call, and the arguments that the server is to get. It is the server
+    /// that decides whether they are right.
     pub(crate) fn permit(
         &self,
         tool: &ToolId,
@@ -148,7 +149,7 @@ impl Gateway {
         let leave = leave.map_err(|_| self.unknown_tool(tool))?;
         let arguments = shown
             .arguments(given)
-            .map_err(|mismatches| CallError::BadArguments { tool: tool.clone(), mismatches })?;
+            .map_err(|NotAnObject(found)| CallError::NotAnObject { tool: tool.clone(), found })?;
         let permit = leave.permit(arguments.as_ref().map(Raw::as_bytes));
         let permit = permit.map_err(|Refusal { rule, reason, hint }| {
             watch.decided_by(|| Some(rule.to_string().into()));

@@ -46,7 +46,15 @@ pub enum CallError {
         /// The names that are nearest.
         nearest: Vec<String>,
     },
-    /// The arguments do not fit the tool's schema.
+    /// The arguments are no JSON object.
+    #[error("the arguments of `{tool}` are {found}, expected an object")]
+    NotAnObject {
+        /// The tool.
+        tool: ToolId,
+        /// The kind of JSON that they are.
+        found: &'static str,
+    },
+    /// The arguments do not fit the schema of a tool of ours, which has no server to decide.
     #[error("the arguments do not fit the schema of `{tool}`")]
     BadArguments {
         /// The tool.

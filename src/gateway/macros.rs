@@ -30,6 +30,7 @@ use crate::gateway::{CallError, Gateway, Origin};
 use crate::name::{Place, ToolId, ToolboxName};
 use crate::observe::Watch;
 use crate::raw::{self, Raw};
+use crate::toolbox::ViewTool;
 
 /// The macros of one toolbox.
 pub(crate) struct Written {
@@ -123,8 +124,9 @@ impl Gateway {
                 self.not_found(tool, watch);
                 return Err(self.unknown_tool(tool));
             };
-            check_length(tool, given)?;
+            let given = given.filter(|given| given.as_bytes() != b"null");
             let (permit, arguments) = self.permit(tool, shown, given, course, watch)?;
+            check(tool, shown, given)?;
             if let Some(concern) = permit.confirmation() {
                 Box::pin(self.confirm(tool, concern, given, origin, course)).await?;
             }
@@ -133,17 +135,22 @@ impl Gateway {
     }
 }
 
-/// Refuses what would not be checked: there is no server to do it then.
-fn check_length(tool: &ToolId, given: Option<&Raw>) -> Result<(), CallError> {
-    if given.is_none_or(|given| given.len() <= MAX_CHECKED) {
+/// Refuses arguments that do not fit, and those that are too long to be checked: a macro has no server
+/// that would decide about them.
+fn check(tool: &ToolId, shown: &ViewTool, given: Option<&Raw>) -> Result<(), CallError> {
+    let mismatches = if given.is_none_or(|given| given.len() <= MAX_CHECKED) {
+        shown.mismatches(given)
+    } else {
+        vec![Mismatch {
+            property: String::new(),
+            problem: "is too long".to_owned(),
+            expected: format!("at most {MAX_CHECKED} bytes"),
+        }]
+    };
+    if mismatches.is_empty() {
         return Ok(());
     }
-    let mismatch = Mismatch {
-        property: String::new(),
-        problem: "is too long".to_owned(),
-        expected: format!("at most {MAX_CHECKED} bytes"),
-    };
-    Err(CallError::BadArguments { tool: tool.clone(), mismatches: vec![mismatch] })
+    Err(CallError::BadArguments { tool: tool.clone(), mismatches })
 }
 
 /// A result of ours that is this value.

@@ -110,7 +110,7 @@ fn of_error(error: &CallError) -> Ending {
         | CallError::UnknownServer { .. }
         | CallError::UnknownTool { .. }
         | CallError::UnknownThing { .. } => Ending::Unknown,
-        CallError::BadArguments { .. } => Ending::BadArguments,
+        CallError::BadArguments { .. } | CallError::NotAnObject { .. } => Ending::BadArguments,
         CallError::Refused { .. } => Ending::Refused,
         CallError::Server { error, .. } => match error {
             backend::Error::StartFailed(_) => Ending::StartFailed,

@@ -131,6 +131,11 @@ fn not_called(error: &CallError) -> Failure {
             }
         },
         CallError::Refused { hint, .. } => Failure::new(Kind::Refused, &message, hint),
+        CallError::NotAnObject { .. } => Failure::new(
+            Kind::InvalidArguments,
+            &message,
+            "call execute_task again with an object in `arguments`",
+        ),
         CallError::BadArguments { tool, mismatches } => {
             Failure::invalid_arguments(&tool.to_string(), mismatches, None)
         }
@@ -178,6 +183,7 @@ pub(crate) fn texts(result: &Raw) -> Vec<String> {
     blocks(result).iter().filter_map(text).collect()
 }
 
+/// An error of the protocol as a text: its message and its code, and what we know besides.
 fn protocol_error(error: &Raw) -> String {
     #[derive(Deserialize)]
     struct Parts {
@@ -185,8 +191,11 @@ fn protocol_error(error: &Raw) -> String {
         message: String,
     }
 
+    let hint = error.member("data").and_then(|data| data.member("hint"));
+    let hint = hint.as_ref().and_then(Raw::text);
+    let hint = hint.map(|hint| format!("\n{hint}")).unwrap_or_default();
     match error.parse::<Parts>() {
-        Ok(Parts { code, message }) => format!("{message} (code {code})"),
+        Ok(Parts { code, message }) => format!("{message} (code {code}){hint}"),
         Err(_) => error.as_str().into_owned(),
     }
 }

@@ -1,8 +1,8 @@
 //! The arguments of the tool that was found: what the agent has given, and what is found in the task
-//! besides. They are checked against the tool's schema, and asked for once more with what does not
-//! fit; what is lacking then is a question to the agent.
+//! besides. What is found and does not fit the tool's schema is asked for once more. What is required,
+//! has no default and is lacking then is a question to the agent; about all else the server decides.
 
-use crate::catalog::schema::Mismatch;
+use crate::catalog::schema::{Mismatch, Parameter};
 use crate::navigator::asking::Asker;
 use crate::navigator::tree::Tool;
 use crate::navigator::{Failure, Hear, Step, Wanted};
@@ -19,20 +19,23 @@ pub(crate) struct Filling<'a> {
     /// What was found last, and in what it does not fit.
     last: Option<Raw>,
     mismatches: Vec<Mismatch>,
+    /// Whether the tool was not called with them.
+    was_refused: bool,
 }
 
 impl<'a> Filling<'a> {
     /// With what the agent has given, an object.
     pub(crate) fn new(given: Option<&'a Raw>) -> Self {
-        Self { given, asked: 0, last: None, mismatches: Vec::new() }
+        Self { given, asked: 0, last: None, mismatches: Vec::new(), was_refused: false }
     }
 
-    /// The server takes other arguments than those that were found last.
+    /// A macro takes other arguments than those that were found last.
     pub(crate) fn did_not_fit(&mut self, mismatches: &[Mismatch]) {
         self.mismatches = mismatches.to_vec();
+        self.was_refused = true;
     }
 
-    /// Arguments that fit the tool; what is wrong, when enough has been asked.
+    /// Arguments to call the tool with; a question, when something is lacking and enough was asked.
     pub(crate) async fn next(
         &mut self,
         tool: &Tool,
@@ -45,6 +48,7 @@ impl<'a> Filling<'a> {
             self.last = self.given.cloned();
             return Ok(self.last.clone());
         }
+        let mut found_by = "agent";
         while self.asked < TIMES {
             self.asked += 1;
             let hint: Vec<_> = self.mismatches.iter().map(ToString::to_string).collect();
@@ -58,6 +62,7 @@ impl<'a> Filling<'a> {
                 hint: hint.as_deref(),
             };
             let (said, by) = asker.arguments(wanted).await?;
+            found_by = by;
             let found = self.with_given(said);
             if !self.mismatches.is_empty() && self.last.as_ref() == Some(&found) {
                 break;
@@ -72,16 +77,21 @@ impl<'a> Filling<'a> {
                 Err(mismatches) => self.mismatches = mismatches,
             }
         }
-        Err(self.failure(tool))
+        let last = self.last.clone().or_else(|| self.given.cloned());
+        let lacking = lacking(tool, last.as_ref());
+        if lacking.is_empty() && !self.was_refused {
+            heard(&Step::Arguments { tool: &word, arguments: last.as_ref(), by: found_by });
+            return Ok(last);
+        }
+        Err(self.failure(tool, lacking))
     }
 
-    /// Whether there is nothing to ask: the agent has given what the tool wants, or it wants nothing.
-    /// An empty object says no more than none: agents fill in what is optional.
+    /// Tells whether there is nothing to ask: the agent has given what the tool wants, or it wants
+    /// nothing. An empty object says no more than none: agents fill in what is optional.
     fn is_enough(&self, tool: &Tool) -> bool {
-        let definition = &tool.definition;
         let is_given = self.given.and_then(Raw::members).is_some_and(|given| !given.is_empty());
-        (is_given || definition.parameters().is_empty())
-            && definition.check_arguments(self.given).is_ok()
+        (is_given || tool.definition.parameters().is_empty())
+            && lacking(tool, self.given).is_empty()
     }
 
     /// What was found, with what the agent has given in place of what is called so.
@@ -93,12 +103,9 @@ impl<'a> Filling<'a> {
     }
 
     /// What is lacking, or else wrong.
-    fn failure(&self, tool: &Tool) -> Failure {
+    fn failure(&self, tool: &Tool, lacking: Vec<Parameter>) -> Failure {
         let last = self.last.clone().or_else(|| self.given.cloned());
         let last = last.unwrap_or_else(|| raw::object([]));
-        let parameters = tool.definition.parameters().into_iter();
-        let is_lacking = |name: &str| last.member(name).is_none();
-        let lacking: Vec<_> = parameters.filter(|p| p.is_required && is_lacking(&p.name)).collect();
         let known = last.members().is_some_and(|members| !members.is_empty()).then_some(&last);
         if lacking.is_empty() {
             Failure::invalid_arguments(&tool.word(), &self.mismatches, known)
@@ -106,6 +113,13 @@ impl<'a> Filling<'a> {
             Failure::missing(&tool.word(), lacking, known)
         }
     }
+}
+
+/// Returns the parameters that a tool requires, has no default for, and is not given.
+fn lacking(tool: &Tool, arguments: Option<&Raw>) -> Vec<Parameter> {
+    let is_given = |name: &str| arguments.is_some_and(|given| given.member(name).is_some());
+    let parameters = tool.definition.parameters().into_iter();
+    parameters.filter(|p| p.is_required && !is_given(&p.name)).collect()
 }
 
 /// Arguments as they fit best, and whether they do. A model says `null` of what it does not know,

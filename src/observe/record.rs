@@ -35,7 +35,7 @@ pub enum Ending {
     InputRequired,
     /// There is no such tool, or the agent may not know of it.
     Unknown,
-    /// The arguments do not fit the tool's schema.
+    /// The arguments are no JSON object, or do not fit a macro.
     BadArguments,
     /// It was not let through.
     Refused,

@@ -36,6 +36,18 @@ fn a_member_is_put_first() {
 }
 
 #[test]
+fn an_item_is_put_last() {
+    let item = raw("2.50");
+    assert_eq!(
+        raw(r#"[ 1.0 , "a"] "#.trim_end()).with_item(&item),
+        Some(raw(r#"[ 1.0 , "a",2.50]"#))
+    );
+    assert_eq!(raw("[ ]").with_item(&item), Some(raw("[ 2.50]")));
+    assert_eq!(raw("[]").with_item(&item), Some(raw("[2.50]")));
+    assert_eq!(raw("{}").with_item(&item), None);
+}
+
+#[test]
 fn a_member_is_replaced_where_it_stands() {
     let name = raw(r#""new""#);
     assert_eq!(

@@ -135,5 +135,44 @@ fn pinned_arguments_win_and_the_rest_stays_as_written() {
         text(r#"{"\u0061" : 1, "b": 2, "a":3}"#),
         r#"{"\u0061" : "pinned", "b": 2, "a":"pinned"}"#
     );
-    assert!(sent("[1]").is_err());
+    assert_eq!(sent("[1]"), Err(NotAnObject("an array")));
+    let tool = view.tool("files", "read").unwrap();
+    assert_eq!(tool.mismatches(Some(&Raw::encode(&json!({"b": 1})))), []);
+}
+
+#[test]
+fn arguments_are_what_was_sent_whatever_the_schema_says() {
+    let definition = json!({
+        "name": "pay",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"n": {"type": "integer"}},
+            "required": ["n"],
+            "additionalProperties": false,
+        },
+    });
+    let definition = Arc::new(ToolDefinition::parse(Raw::encode(&definition)).unwrap());
+    let id = ToolId {
+        toolbox: ToolboxName::new("dev"),
+        server: ServerName::new("files"),
+        tool: "pay".to_owned(),
+    };
+    let tool = ViewTool::new(ExposedName::registered(&id, 48), id, definition);
+    assert_eq!(tool.arguments(None), Ok(None), "absent stays absent");
+    for text in ["{}", "null", r#"{ "n" : "5" }"#, r#"{"n":1,"n":2.0}"#, r#"{"x":{"n":null}}"#] {
+        let given: Box<RawValue> = serde_json::from_str(text).unwrap();
+        let given = Raw::encode(&given);
+        assert_eq!(tool.arguments(Some(&given)), Ok(Some(given.clone())), "{text}");
+    }
+    for (text, kind) in [("[]", "an array"), ("\"{}\"", "a string"), ("7", "a number")] {
+        let given = Raw::encode(&RawValue::from_string(text.to_owned()).unwrap());
+        assert_eq!(tool.arguments(Some(&given)), Err(NotAnObject(kind)), "{text}");
+    }
+    let misfits = |given: serde_json::Value| {
+        let mismatches = tool.mismatches(Some(&Raw::encode(&given)));
+        mismatches.iter().map(|mismatch| mismatch.property.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(misfits(json!({"n": 5})), Vec::<String>::new());
+    assert_eq!(misfits(json!({"n": "5"})), ["n"]);
+    assert_eq!(misfits(json!(null)), ["n"]);
 }

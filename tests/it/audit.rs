@@ -69,7 +69,7 @@ fn every_call_has_a_line_that_says_what_became_of_it() {
     agent.call("box__srv__echo", json!({"say": "hunter2hunter2", "password": "x"}));
     agent.call("box__srv__fail", json!({}));
     agent.call("box__srv__refuse", json!({}));
-    agent.call("box__srv__strict", json!({"n": "one"}));
+    agent.call("box__srv__strict", json!([1]));
     let denied = agent.use_tool(["box", "srv", "secret"], json!({}));
     let unknown = agent.use_tool(["box", "srv", "sacred"], json!({}));
     let same = |text: String| text.replace("secret", "*").replace("sacred", "*");

@@ -25,6 +25,7 @@ fn bench() -> Bench {
             "exact": { "result": { "raw": RESULT } },
             "fails": { "tool_error": { "text": "out of cheese" } },
             "error": { "error": { "code": -32602, "message": "no such cheese" } },
+            "strict": { "tool_error": { "text": "count must be whole" } },
             "crash": { "crash": { "stderr": ["out of memory"], "code": 3 } },
         },
     });

@@ -12,6 +12,7 @@
 )]
 
 mod agents_apart;
+mod arguments;
 mod audit;
 #[cfg(target_os = "linux")]
 mod caching;

@@ -100,9 +100,9 @@ fn pinned_arguments_are_put_into_every_call() {
         // What the model gives for one does not count.
         let called = agent.call("get__files__fetch", json!({"path": "a", "root": "/"}));
         assert_eq!(called.structured(), json!({"path": "a", "root": "/srv"}), "{mode}");
-        let wrong = agent.call("get__files__fetch", json!({"paht": "a"}));
-        assert!(wrong.is_tool_error());
-        assert!(!wrong.text().contains("root"), "{}", wrong.text());
+        // Whether the rest is right is for the server to say.
+        let called = agent.call("get__files__fetch", json!({"paht": "a"}));
+        assert_eq!(called.structured(), json!({"paht": "a", "root": "/srv"}), "{mode}");
     }
 }
 

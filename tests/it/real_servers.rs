@@ -471,7 +471,7 @@ fn what_a_server_offers_for_a_capability_of_the_client_is_not_there() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_refused_before_the_server_sees_them() {
+fn arguments_that_do_not_fit_are_refused_by_the_server_in_its_own_words() {
     let bench = Bench::new();
     let server = everything(&bench);
     for way in Way::THROUGH {
@@ -479,7 +479,6 @@ fn arguments_that_do_not_fit_are_refused_before_the_server_sees_them() {
         let refused = way.call(&agent, server.name, "get-sum", json!({ "a": "one" }));
         let text = refused.response.text();
         assert!(refused.response.is_tool_error());
-        assert!(text.contains("`a` is a string"), "{text}");
-        assert!(text.contains("`b` is required and missing"), "{text}");
+        assert!(text.starts_with("MCP error -32602: "), "{text}");
     }
 }

@@ -296,7 +296,26 @@ fn what_cannot_be_done_is_explained() {
     insta::assert_snapshot!(explained(TOOLS[1], json!({"group": "zzz", "name": "x"})));
     let tool = |name: &str| json!({"group": "playwright", "name": name});
     insta::assert_snapshot!(explained(TOOLS[1], tool("browser_navigat")));
-    insta::assert_snapshot!(explained(TOOLS[1], tool("browser_navigate")));
+}
+
+#[test]
+fn an_error_of_the_server_is_followed_by_what_does_not_fit() {
+    let schema = json!({"type": "object", "properties": {"text": {}}, "required": ["text"]});
+    let script = json!({
+        "tools": [{"name": "type", "inputSchema": schema}],
+        "behavior": {"type": {"tool_error": {"text": "nothing to type"}}},
+    });
+    let web = described(fake(script), "Types");
+    let agent = greeted(&with_servers(json!({"web": web})));
+    let failed = agent.call(TOOLS[1], json!({"group": "web", "name": "type"})).ok();
+    assert_eq!(
+        failed["content"],
+        json!([
+            {"type": "text", "text": "nothing to type"},
+            {"type": "text", "text": "the arguments do not fit the schema of `web/web/type`, which \
+                may be why:\n- `text` is required and missing; schema: {}"},
+        ])
+    );
 }
 
 #[test]

@@ -204,20 +204,23 @@ fn what_is_no_task_and_what_no_tool_fits_is_told() {
 }
 
 #[test]
-fn what_does_not_fit_the_tool_is_not_called() {
+fn what_does_not_fit_the_tool_is_for_its_server_to_judge() {
     let requests = "requests";
     let bench = Bench::new().set("toolMode", json!("navigate"));
     let file = bench.path_text(requests);
-    let script = json!({"tools": [send_message()], "requestFile": file});
+    let raw = r#"{"content":[{"type":"text","text":"no channel 7"}],"isError":true}"#;
+    let behavior = json!({"send_message": {"result": {"raw": raw}}});
+    let script = json!({"tools": [send_message()], "behavior": behavior, "requestFile": file});
     let bench = bench.server("chat", "slack", fake(script));
     let agent = agent(&bench);
     let given = json!({"channel": 7, "text": "hello"});
     let wrong = agent.call("execute_task", json!({"task": "send a message", "arguments": given}));
     let error = error(&wrong);
-    assert_eq!(error["type"], "invalid_arguments");
+    assert_eq!(error["type"], "tool_execution_error");
     let message = error["message"].as_str().expect("a message");
+    assert!(message.starts_with("no channel 7\n"), "{message}");
     assert!(message.contains("`channel` is a number"), "{message}");
-    assert_eq!(calls(&bench, requests), 0);
+    assert_eq!(calls(&bench, requests), 1);
 }
 
 #[test]

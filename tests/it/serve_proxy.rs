@@ -94,10 +94,55 @@ fn what_use_tool_cannot_do_is_explained() {
     insta::assert_snapshot!(explained(id("moth", "calc", "add")));
     insta::assert_snapshot!(explained(id("math", "clac", "add")));
     insta::assert_snapshot!(explained(id("math", "calc", "ad")));
-    insta::assert_snapshot!(explained(id("math", "calc", "add")));
     let mut wrong = id("math", "calc", "echo");
     wrong["arguments"] = json!([1]);
     insta::assert_snapshot!(explained(wrong));
+}
+
+#[test]
+fn an_error_of_the_server_is_followed_by_what_does_not_fit_the_schema() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"a": {"type": "number"}, "b": {"type": "string", "default": "x"}},
+        "required": ["a", "b"],
+    });
+    let raw = r#"{"isError":true, "content":[ {"text":"\u0061 is bad" , "type":"text"} ],"n":1.0}"#;
+    let tool = |name: &str| json!({"name": name, "inputSchema": schema});
+    let bench = Bench::new().set("toolMode", json!("proxy")).server(
+        "math",
+        "calc",
+        fake(json!({
+            "tools": [tool("add"), tool("fail"), tool("refuse")],
+            "behavior": {
+                "add": "echo",
+                "fail": {"result": {"raw": raw}},
+                "refuse": {"error": {"code": -32602, "message": "no such cheese"}},
+            },
+        })),
+    );
+    let agent = agent(&bench);
+    let taken = agent.use_tool(["math", "calc", "add"], json!({"a": "1"}));
+    assert_eq!(taken.structured(), json!({"a": "1"}), "the server takes it");
+
+    let hint = "the arguments do not fit the schema of `math/calc/fail`, which may be why:\n- `a` is \
+                a string; schema: {\"type\":\"number\"}";
+    let block = json!({"type": "text", "text": hint});
+    let failed = agent.use_tool(["math", "calc", "fail"], json!({"a": "1"})).raw_result();
+    assert_eq!(failed, raw.replacen(" ],", &format!(" ,{block}],"), 1));
+    let fits = agent.use_tool(["math", "calc", "fail"], json!({"a": 1})).raw_result();
+    assert_eq!(fits, raw, "there is nothing to say");
+    let named = agent.call("math__calc__fail", json!({"a": "1"})).raw_result();
+    assert_eq!(named, raw, "by its own name it answers by itself");
+
+    let refused = agent.use_tool(["math", "calc", "refuse"], json!({}));
+    let hint = "the arguments do not fit the schema of `math/calc/refuse`, which may be why:\n- `a` is \
+                required and missing; schema: {\"type\":\"number\"}";
+    assert_eq!(
+        refused.error(),
+        json!({"code": -32602, "message": "no such cheese", "data": {"hint": hint}})
+    );
+    let refused = agent.call("math__calc__refuse", json!({}));
+    assert_eq!(refused.error(), json!({"code": -32602, "message": "no such cheese"}));
 }
 
 #[test]

@@ -55,6 +55,51 @@ fn a_mismatch_says_which_property_and_what_it_should_be() {
 }
 
 #[test]
+fn what_has_a_default_need_not_be_there() {
+    // As zod writes `.default()`, at the top and within.
+    let schema = Raw::encode(&json!({
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "enum": ["png", "jpeg"], "default": "png"},
+            "required": {"type": "boolean", "default": false},
+            "clip": {
+                "type": "object",
+                "properties": {"scale": {"default": null}, "width": {"type": "number"}},
+                "required": ["scale", "width"],
+            },
+        },
+        "required": ["type", "required", "clip"],
+        "additionalProperties": false,
+    }));
+    let check = |arguments: Value| {
+        let checked = ArgumentCheck::new(&schema).check(&schema, Some(&Raw::encode(&arguments)));
+        checked.map_err(|mismatches| list_mismatches(&mismatches))
+    };
+    assert_eq!(check(json!({"clip": {"width": 1}})), Ok(()));
+    let lacking = check(json!({"type": "gif"})).unwrap_err();
+    assert_eq!(
+        lacking.lines().map(|line| line.split(';').next().unwrap()).collect::<Vec<_>>(),
+        ["- `type` it is not one of \"png\" or \"jpeg\"", "- `clip` is required and missing"]
+    );
+    assert!(check(json!({"clip": {}})).unwrap_err().starts_with("- `clip.width` is required"));
+    assert_eq!(
+        signature("shoot", &schema),
+        r#"shoot(clip: {width: number, scale?: any}, type?: "png" | "jpeg", required?: boolean)"#
+    );
+    let asked_for: Vec<_> = parameters(&schema).into_iter().filter(|p| p.is_required).collect();
+    assert_eq!(asked_for.iter().map(|p| &*p.name).collect::<Vec<_>>(), ["clip"]);
+}
+
+#[test]
+fn names_that_an_agent_makes_up_are_cut() {
+    let long = "ö".repeat(10_000);
+    let told = check(&json!({"path": "a", long: 1}));
+    assert!(told.len() < 400 && told.contains("ö…` is not a property"), "{told}");
+    let told = check(&json!({"path": "a", "mode": "x".repeat(10_000)}));
+    assert!(told.len() < 400, "{told}");
+}
+
+#[test]
 fn what_a_reference_leads_to_is_what_is_quoted() {
     let schema = Raw::encode(&json!({
         "type": "object",

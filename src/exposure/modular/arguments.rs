@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(args(json!("")), None);
         assert_eq!(args(json!({"a": 1})).as_deref(), Some(r#"{"a":1}"#));
         assert_eq!(args(json!(r#"{"a": 1.0}"#)).as_deref(), Some(r#"{"a": 1.0}"#));
-        assert_eq!(args(json!([1])).as_deref(), Some("[1]"), "refused by the tool's schema");
+        assert_eq!(args(json!([1])).as_deref(), Some("[1]"), "refused by the gateway");
     }
 
     #[test]

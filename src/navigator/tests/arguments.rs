@@ -78,18 +78,50 @@ async fn what_is_missing_then_is_a_question_to_the_agent() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_then_is_told_to_the_agent() {
+async fn what_is_wrong_then_is_for_the_server_to_judge() {
     let wrong = json!({"channel": 7, "text": "hello"});
-    let chooser = Script::new([said(wrong.clone()), said(wrong)]);
-    let failure = fill(&slack(), None, &chooser).await.expect_err("a failure");
+    let chooser = Script::new([said(wrong.clone()), said(wrong.clone())]);
+    assert_eq!(fill(&slack(), None, &chooser).await.expect("arguments"), Some(wrong));
+
+    // Nobody is asked to mend what the agent has given in full.
+    let given = json!({"channel": "#general", "text": 7, "colour": "red"});
+    let found = fill(&slack(), Some(given.clone()), &Script::new([])).await;
+    assert_eq!(found.expect("arguments"), Some(given));
+}
+
+#[tokio::test]
+async fn what_has_a_default_is_not_asked_for() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"type": {"enum": ["png", "jpeg"], "default": "png"}, "name": {}},
+        "required": ["type", "name"],
+    });
+    let shoot = tool("web", "browser", "shoot", &schema);
+    let given = json!({"name": "a"});
+    let found = fill(&shoot, Some(given.clone()), &Script::new([])).await;
+    assert_eq!(found.expect("arguments"), Some(given));
+    let said_twice = [said(json!({})), said(json!({}))];
+    let failure = fill(&shoot, None, &Script::new(said_twice)).await.expect_err("a question");
+    let names: Vec<_> = failure.parameters.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!((failure.kind, names), (Kind::MissingParameters, vec!["name"]));
+}
+
+#[tokio::test]
+async fn a_macro_that_refused_its_arguments_is_not_called_with_them_again() {
+    let heard = |_: &Step<'_>| {};
+    let budget = Budget::new(&BudgetConfig::default());
+    let wrong = json!({"channel": 7, "text": "hello"});
+    let chooser = Script::new([said(wrong.clone()), said(wrong.clone())]);
+    let asker = Asker::new("do it", &chooser, &budget, &heard);
+    let given = Raw::encode(&wrong);
+    let mut filling = Filling::new(Some(&given));
+    let slack = slack();
+    filling.next(&slack, &asker, &heard).await.expect("it may be tried");
+    let mismatches = slack.definition.check_arguments(Some(&given)).expect_err("it does not fit");
+    filling.did_not_fit(&mismatches);
+    let failure = filling.next(&slack, &asker, &heard).await.expect_err("a failure");
     assert_eq!(failure.kind, Kind::InvalidArguments);
     assert!(failure.message.contains("`channel` is a number"), "{failure:?}");
-
-    // Nobody can make good what the agent has given.
-    let given = json!({"channel": "#general", "text": "hello", "colour": "red"});
-    let chooser = Script::new([said(json!({})), said(json!({}))]);
-    let failure = fill(&slack(), Some(given), &chooser).await.expect_err("a failure");
-    assert_eq!(failure.kind, Kind::InvalidArguments);
 }
 
 #[tokio::test]
