@@ -49,6 +49,7 @@ mod bounds;
 mod catalog;
 mod category;
 mod check;
+pub mod client_files;
 mod clients;
 mod dialect;
 mod document;
