@@ -9,6 +9,7 @@
 mod bm25;
 mod given;
 mod numbers;
+pub mod purposes;
 mod text;
 mod vectors;
 
