@@ -56,6 +56,7 @@ pub use crate::backend::launch::ChildEnvironment;
 pub use crate::backend::live::{Call, Live};
 pub use crate::backend::pool::{Pool, PoolOptions};
 pub use crate::backend::spec::{Reach, Spec};
+pub use crate::backend::start::WANTS_AUTHORIZATION;
 pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store, Unusable};
 pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
 pub use crate::wire::server::Outcome;

@@ -17,6 +17,7 @@ mod progress;
 mod replace;
 mod run;
 mod search;
+mod secrets;
 mod serve;
 mod servers;
 mod size;

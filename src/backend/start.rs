@@ -248,6 +248,10 @@ fn explain(
     }
 }
 
+/// The hint that is given where a server over HTTP does not know who asks, and no other.
+pub const WANTS_AUTHORIZATION: &str = "it wants authorization, and nobody can sign in from here: set a token in `headers`, such as \
+     `\"Authorization\": \"Bearer ${TOKEN}\"`";
+
 /// Why a server over HTTP did not start.
 fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
     let timed_out = || format!("it was not ready within {} ms", spec.startup_timeout.as_millis());
@@ -256,11 +260,7 @@ fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
             Some(Failure::Unreachable) => {
                 (message, "check that the server runs, and the `url` of its entry")
             }
-            Some(Failure::HttpStatus(401 | 403)) => (
-                message,
-                "it wants authorization, and nobody can sign in from here: set a token in \
-                 `headers`, such as `\"Authorization\": \"Bearer ${TOKEN}\"`",
-            ),
+            Some(Failure::HttpStatus(401 | 403)) => (message, WANTS_AUTHORIZATION),
             Some(Failure::HttpStatus(300..500)) => (
                 message,
                 "check the path of its `url` (often `/mcp`); an address for the old SSE transport \

@@ -12,8 +12,6 @@ use crate::name::Place;
 mod compare;
 mod draft;
 mod init;
-mod secrets;
-mod shell;
 
 /// Write a catalog folder, or compare one with its servers
 ///
@@ -38,7 +36,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
 }
 
 /// The tools that a server lists, as it says them itself.
-fn tools(snapshot: &Snapshot, at: &Place) -> Vec<Arc<ToolDefinition>> {
+pub(crate) fn tools(snapshot: &Snapshot, at: &Place) -> Vec<Arc<ToolDefinition>> {
     let view = snapshot.view(&at.toolbox);
     let tools = view.tools.iter().filter(|tool| tool.id.server == at.server);
     tools.map(|tool| Arc::clone(&tool.own)).collect()

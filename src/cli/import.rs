@@ -1,43 +1,63 @@
 //! `import`: servers that other clients have, written into the configuration.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::cli::error::Error;
+use crate::cli::import::files::Files;
+use crate::cli::import::proposal::Proposed;
+use crate::cli::import::trial::Trial;
 use crate::cli::replace;
-use crate::cli::size::count;
-use crate::cli::table::{Align, Table};
+use crate::cli::secrets::Variables;
 use crate::cli::{Global, print};
 use crate::config::env::ProcessEnv;
-use crate::config::import::{Added, Grade, Grouping, ImportPlan, Options, Source, plan};
+use crate::config::import::{Gathered, Grade, Grouping, ImportPlan, Options, gather};
 use crate::config::{self, Location};
 
+mod ask;
+mod files;
 mod json;
+mod proposal;
+mod report;
+mod trial;
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench import ~/.claude.json
-  mcp-workbench import .vscode/mcp.json .cursor/mcp.json --toolbox dev
-  mcp-workbench import ~/.config/Claude/claude_desktop_config.json --dry-run";
+  mcp-workbench import                      Take over what every client here has
+  mcp-workbench import ~/.claude.json --dry-run
+  mcp-workbench import .vscode/mcp.json .cursor/mcp.json --toolbox dev";
 
 /// Add the servers of other clients to the configuration
 ///
-/// Reads the files of Claude Code and Desktop, Cursor, VS Code, Windsurf, Gemini CLI, Zed,
-/// opencode and others that have such a block, and writes or extends the configuration file. What
-/// is there already stays as it is, comments included; what cannot be carried over is reported.
+/// Reads the files that clients such as Claude Code, Codex, Cursor, VS Code, Gemini CLI, Goose and
+/// Zed keep their servers in, starts each server once, and proposes toolboxes by what their tools
+/// do. What is in the configuration already stays as it is, comments included; what cannot be
+/// carried over is reported.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
-    /// A file that has servers in it (can be repeated)
-    #[arg(required = true, value_name = "FILE")]
+    /// A file that has servers in it (can be repeated) [default: those of all clients here]
+    #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Put all servers into this toolbox [default: a toolbox for each file]
-    #[arg(long, value_name = "NAME", conflicts_with = "per_server")]
+    /// Put all servers into this toolbox
+    #[arg(long, value_name = "NAME", group = "arrangement")]
     toolbox: Option<String>,
+    /// Put all servers into one toolbox, which gets a name
+    #[arg(long, group = "arrangement")]
+    one: bool,
     /// Make a toolbox of every server
-    #[arg(long)]
+    #[arg(long, group = "arrangement")]
     per_server: bool,
+    /// Make a toolbox of every file
+    #[arg(long, group = "arrangement")]
+    per_client: bool,
+    /// Start no server, and go by their names
+    #[arg(long)]
+    no_start: bool,
+    /// Write without asking
+    #[arg(long, short)]
+    yes: bool,
     /// Print the configuration instead of writing it
     #[arg(long)]
     dry_run: bool,
@@ -46,94 +66,82 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Imports; fails where nothing could be carried over.
+/// Imports; fails where nothing could be carried over, or not the rules that belong to it.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let folder = std::env::current_dir().map_err(Error::internal)?;
     let target = config::locate(global.config.clone(), &ProcessEnv, &folder);
-    let sources = args.files.iter().map(|file| read(file, file)).collect::<Result<Vec<_>, _>>()?;
+    let Files { sources, models, unasked } = files::read(&args.files, &folder)?;
     let existing = match target.path.try_exists() {
         Ok(false) => None,
-        Ok(true) | Err(_) => Some(read(&target.shown, &target.path)?),
+        Ok(true) | Err(_) => Some(files::source(&target.shown, &target.path)?),
     };
-    let grouping = if args.per_server { Grouping::Server } else { Grouping::File };
-    let options = Options { grouping, toolbox: args.toolbox.clone() };
-    let planned = plan(existing.as_ref(), &sources, &options);
-    let planned = planned.map_err(|report| Error::config(config::LoadError::Invalid(report)))?;
-
-    if !args.dry_run && !planned.added.is_empty() {
-        let model = if existing.is_some() {
-            vec![target.path.as_path()]
-        } else {
-            args.files.iter().map(PathBuf::as_path).collect()
-        };
-        replace::file(&target, &planned.text, &model)?;
-    }
-    let report = report(&planned, &target, existing.is_some(), args.dry_run);
-    if args.json {
-        print::json(&json::Import::new(&planned, &target, args.dry_run))?;
-    } else if args.dry_run {
-        print::data(&planned.text.trim_end())?;
-        print::note(&report);
+    let invalid = |report| Error::config(config::LoadError::Invalid(report));
+    let mut secrets = Variables::default();
+    let gathered = gather(existing.as_ref(), &sources, &mut secrets).map_err(invalid)?;
+    let trial = if args.no_start {
+        Trial::none(gathered.servers().len())
     } else {
-        print::data(&report)?;
+        trial::run(global, &gathered, &target, (&secrets, &unasked))?
+    };
+    let mut proposed = proposed(args, &gathered, &trial);
+
+    let is_written = !args.dry_run;
+    if is_written && !args.json && !args.yes && !proposed.is_empty() && ask::is_possible() {
+        print::note(&report::proposal(&proposed));
+        if !ask::whether(&mut proposed, &target.shown)? {
+            print::note(&"nothing was written");
+            return Ok(ExitCode::SUCCESS);
+        }
     }
-    Ok(if nothing_came_of_it(&planned) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let options = Options {
+        grouping: if args.per_server { Grouping::Server } else { Grouping::File },
+        toolbox: args.toolbox.clone(),
+        proposal: proposed.iter().map(Proposed::to_proposal).collect(),
+        outcomes: trial.outcomes,
+    };
+    let planned = gathered.plan(&options).map_err(invalid)?;
+    if is_written && !planned.added.is_empty() {
+        let models = existing.as_ref().map_or(models, |_| vec![target.path.clone()]);
+        let models: Vec<_> = models.iter().map(PathBuf::as_path).collect();
+        replace::file(&target, &planned.text, &models)?;
+    }
+    print(args, &planned, &proposed, (&target, existing.is_some()))?;
+    let has_failed = nothing_came_of_it(&planned) || planned.has_refused_rules;
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn read(shown: &Path, path: &Path) -> Result<Source, Error> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        let error = Error::usage(format!("cannot read `{}`", shown.display()), &error);
-        error.hint("correct the path; nothing was written")
-    })?;
-    Ok(Source { file: shown.display().to_string(), text })
+/// The toolboxes to propose, where the command line does not say which there are to be.
+fn proposed(args: &Args, gathered: &Gathered, trial: &Trial) -> Vec<Proposed> {
+    let servers = gathered.servers();
+    if servers.is_empty() || args.toolbox.is_some() || args.per_server || args.per_client {
+        Vec::new()
+    } else if args.one {
+        vec![proposal::one(servers, &trial.tools)]
+    } else {
+        proposal::several(servers, &trial.tools)
+    }
+}
+
+fn print(
+    args: &Args,
+    planned: &ImportPlan,
+    proposed: &[Proposed],
+    (target, is_extended): (&Location, bool),
+) -> Result<(), Error> {
+    let report = || report::of(planned, proposed, target, (is_extended, args.dry_run));
+    if args.json {
+        print::json(&json::Import::new(planned, proposed, target, args.dry_run))
+    } else if args.dry_run {
+        print::data(&planned.text.trim_end())?;
+        print::note(&report());
+        Ok(())
+    } else {
+        print::data(&report())
+    }
 }
 
 /// Whether nothing was added and nothing was there already.
 fn nothing_came_of_it(planned: &ImportPlan) -> bool {
     let is_there = |grade| grade == Grade::Exact;
     planned.added.is_empty() && !planned.findings.iter().any(|finding| is_there(finding.grade))
-}
-
-fn report(planned: &ImportPlan, target: &Location, is_extended: bool, is_dry: bool) -> String {
-    let file = target.shown.display();
-    let mut sections = Vec::new();
-    if planned.added.is_empty() {
-        sections.push(format!("nothing to add to `{file}`"));
-    } else {
-        let verb = match (is_extended, is_dry) {
-            (true, false) => "extended",
-            (false, false) => "wrote",
-            (true, true) => "would extend",
-            (false, true) => "would write",
-        };
-        let servers = count(planned.added.len(), "server");
-        sections.push(format!("{verb} `{file}`: {servers} added"));
-        sections.push(added(&planned.added).to_string());
-    }
-    if !planned.findings.is_empty() {
-        let findings: Vec<_> = planned.findings.iter().map(ToString::to_string).collect();
-        sections.push(findings.join("\n"));
-    }
-    if !planned.added.is_empty() && !is_dry {
-        sections.push("hint: `mcp-workbench check --connect` tries them all".to_owned());
-    }
-    sections.join("\n\n")
-}
-
-fn added(added: &[Added]) -> Table {
-    let mut table = Table::new([
-        ("Toolbox", Align::Left),
-        ("Server", Align::Left),
-        ("From", Align::Left),
-        ("Carried over", Align::Left),
-    ]);
-    for server in added {
-        table.row([
-            server.toolbox.clone(),
-            server.server.clone(),
-            server.file.clone(),
-            server.grade.to_string(),
-        ]);
-    }
-    table
 }

@@ -177,7 +177,7 @@ pub(super) fn is_toml(file: &Path) -> bool {
 }
 
 /// Keys at the top of our files that no other program has.
-const OURS: &[&str] = &[
+pub(super) const OURS: &[&str] = &[
     "toolMode",
     "maxToolNameLength",
     "limits",

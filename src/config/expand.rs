@@ -108,7 +108,7 @@ pub(super) fn foreign(text: &str) -> Vec<Foreign<'_>> {
 }
 
 /// A name that [`expand`] knows as a variable, made from one that it may not.
-fn variable_name(name: &str) -> String {
+pub(super) fn variable_name(name: &str) -> String {
     let upper: String = name
         .trim()
         .chars()

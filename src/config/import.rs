@@ -1,23 +1,27 @@
 //! Importing: servers that other clients have, put into a configuration, new or extended.
 //!
 //! Pure: files come in as text, and the new configuration goes out as text beside what is to be
-//! said about it. `source` finds the servers in a file, `block` puts one into our words, `category`
-//! what is said beside them, `merge` finds room for it all, `emit` writes it.
+//! said about it. `source` finds the servers in a file, `spelling` reads one in the words of any
+//! client and `block` puts it into ours, `category` and `rules` are what is said beside them. What
+//! was `gathered` can be started before it is decided which toolboxes there are to be. `merge` finds
+//! room for it all, `emit` writes it.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use crate::config::finding::Report;
 
+pub use gathered::{Gathered, Server, gather, has_servers};
 pub use launches::Launches;
 
 mod block;
 mod category;
 mod emit;
+mod gathered;
 mod launches;
 mod merge;
-
+mod rules;
 mod source;
+mod spelling;
 
 /// A file to import from, or to extend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +32,7 @@ pub struct Source {
     pub text: String,
 }
 
-/// What becomes a toolbox.
+/// What becomes a toolbox, where nobody has proposed toolboxes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grouping {
     /// The servers of one file together.
@@ -45,6 +49,66 @@ pub struct Options {
     pub grouping: Grouping,
     /// One toolbox for all servers, whatever file they are from; goes before `grouping`.
     pub toolbox: Option<String>,
+    /// Toolboxes for the servers that were gathered; those of a file that has toolboxes of its own
+    /// keep them. Goes before the rest.
+    pub proposal: Vec<Proposal>,
+    /// What came of starting each of the servers that were gathered, in their order. Of those that
+    /// are missing at the end nothing is known.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// A toolbox that somebody proposes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its servers, by their place among those that were gathered.
+    pub servers: Vec<usize>,
+}
+
+/// What came of starting a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nobody has started it.
+    NotStarted,
+    /// It has listed its tools.
+    Started,
+    /// It wants its user to sign in.
+    WantsSignIn,
+    /// It could not be started.
+    Failed {
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        hint: String,
+    },
+}
+
+/// Puts variables in place of secrets.
+pub trait HideSecrets {
+    /// Takes the secrets out of the arguments of a server, and returns the names of the variables
+    /// that stand there now.
+    fn in_arguments(&mut self, server: &str, args: &mut Vec<String>) -> Vec<String>;
+
+    /// Takes the secrets out of the address of a server, and returns the names of the variables that
+    /// stand there now.
+    fn in_address(&mut self, server: &str, address: &mut String) -> Vec<String>;
+}
+
+/// Leaves everything as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeepSecrets;
+
+impl HideSecrets for KeepSecrets {
+    fn in_arguments(&mut self, _: &str, _: &mut Vec<String>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn in_address(&mut self, _: &str, _: &mut String) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What an import comes to; nothing is written yet.
@@ -56,6 +120,8 @@ pub struct ImportPlan {
     pub added: Vec<Added>,
     /// What there is to say about it, in the order of the sources.
     pub findings: Vec<ImportFinding>,
+    /// Whether a file was left out because its rules cannot be carried over.
+    pub has_refused_rules: bool,
 }
 
 /// One server that was added.
@@ -146,19 +212,5 @@ pub fn plan(
     sources: &[Source],
     options: &Options,
 ) -> Result<ImportPlan, Report> {
-    let mut merge = merge::Merge::new(existing, options)?;
-    let mut findings = Vec::new();
-    for source in sources {
-        let source::Contents { groups, top, findings: notes } = source::read(source);
-        findings.extend(notes);
-        let mut names = HashMap::new();
-        for group in groups {
-            merge.add(group, &mut names, &mut findings);
-        }
-        if let Some(top) = top {
-            merge.add_top(top, source, &names, &mut findings);
-        }
-    }
-    let (text, added) = merge.finish()?;
-    Ok(ImportPlan { text, added, findings })
+    gather(existing, sources, &mut KeepSecrets)?.plan(options)
 }

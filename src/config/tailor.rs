@@ -18,7 +18,7 @@ use crate::config::tailor::full::{Full, Holder};
 use crate::config::tailor::rules::{Rules, Wanted};
 
 mod full;
-mod keys;
+pub(super) mod keys;
 mod narrow;
 pub(super) mod rules;
 #[cfg(test)]

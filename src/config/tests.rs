@@ -16,6 +16,7 @@ mod blocks;
 mod dialects;
 mod files;
 mod import;
+mod import_formats;
 mod robustness;
 mod schema;
 mod variables;

@@ -33,10 +33,11 @@ pub(super) fn is_one(root: &Node<'_>) -> bool {
         && KEYS.iter().any(|key| root.get(key).is_some())
 }
 
-/// Those of the keys that say who may use what, for whoever carries over servers alone.
-pub(super) fn rules(root: &Node<'_>) -> Vec<&'static str> {
-    let rules = ["agent_policies", "exposed_tools", "default_policy", "security_settings"];
-    rules.into_iter().filter(|key| root.get(key).is_some()).collect()
+/// How long a call may take of a server that says nothing of it, in milliseconds.
+pub(super) fn call_timeout(root: &Node<'_>) -> Option<u64> {
+    let timeout = root.get("performance_settings")?.get("tool_call_timeout")?;
+    let timeout = timeout.value.as_number_lit()?.value.parse().ok()?;
+    (1..=limits::MAX_TIMEOUT_MS).contains(&timeout).then_some(timeout)
 }
 
 /// Reads the file.

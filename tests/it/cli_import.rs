@@ -4,9 +4,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use pretty_assertions::assert_eq;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::Bench;
+use crate::support::{Bench, fake};
 
 const CLIENT: &str = r#"{
   "mcpServers": {
@@ -40,7 +40,7 @@ fn text(bench: &Bench, file: &str) -> String {
 fn a_new_configuration_is_written() {
     let bench = Bench::new().file(".claude.json", CLIENT);
     fs::set_permissions(bench.path(".claude.json"), Permissions::from_mode(0o600)).unwrap();
-    let output = bench.run_bare(["import", ".claude.json"]);
+    let output = bench.run_bare(["import", ".claude.json", "--no-start"]);
     assert_eq!(mode(&bench, "workbench-config.json"), 0o600, "it holds the same secrets");
     let written = text(&bench, "workbench-config.json");
     insta::assert_snapshot!(format!("{output}\n--- workbench-config.json\n{written}"));
@@ -52,7 +52,8 @@ fn a_configuration_is_extended() {
     let bench = Bench::new().file(".claude.json", CLIENT).file("my.json", EXISTING);
     fs::set_permissions(bench.path("my.json"), Permissions::from_mode(0o640)).unwrap();
     std::os::unix::fs::symlink("my.json", bench.path("link.json")).unwrap();
-    let args = ["import", ".claude.json", "--toolbox", "dev", "--config", "link.json"];
+    let args =
+        ["import", ".claude.json", "--toolbox", "dev", "--no-start", "--config", "link.json"];
     let output = bench.run_bare(args);
     assert_eq!(mode(&bench, "my.json"), 0o640);
     assert!(bench.path("link.json").is_symlink());
@@ -69,7 +70,8 @@ fn a_configuration_is_extended() {
 #[test]
 fn a_dry_run_writes_nothing() {
     let bench = Bench::new().file(".claude.json", CLIENT);
-    let output = bench.run_bare(["import", ".claude.json", "--per-server", "--dry-run"]);
+    let output =
+        bench.run_bare(["import", ".claude.json", "--per-server", "--no-start", "--dry-run"]);
     assert!(!bench.path("workbench-config.json").exists());
     insta::assert_snapshot!(output);
 }
@@ -91,7 +93,7 @@ fn what_cannot_be_read_is_refused() {
 
 #[test]
 fn what_was_imported_is_served() {
-    let servers = json!({ "calc": crate::support::fake(json!({ "tools": ["add"] })) });
+    let servers = json!({ "calc": fake(json!({ "tools": ["add"] })) });
     let bench = Bench::new().file("mcp.json", &json!({ "mcpServers": servers }).to_string());
     let output = bench.run_bare(["import", "mcp.json", "--toolbox", "math"]);
     assert_eq!(output.code, Some(0), "{output}");
@@ -102,8 +104,130 @@ fn what_was_imported_is_served() {
 #[test]
 fn an_import_is_told_as_json() {
     let bench = Bench::new().file(".claude.json", CLIENT);
-    let output = bench.run_bare(["import", ".claude.json", "--json"]);
+    let output = bench.run_bare(["import", ".claude.json", "--no-start", "--json"]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
     assert!(bench.path("workbench-config.json").exists());
     insta::assert_snapshot!(output.stdout);
+}
+
+/// A fake server with these tools.
+fn server(tools: &[&str]) -> Value {
+    fake(json!({ "tools": tools }))
+}
+
+/// A bench with what several clients have, each in its own place.
+fn clients() -> Bench {
+    let bench = Bench::new();
+    // Positions are told of what stands first, before paths that are as long as those of this folder.
+    let claude = json!({ "mcpServers": {
+        "broken": { "command": "no-such-program-here" },
+        "git": server(&["git_status", "git_commit", "git_diff", "git_log"]),
+        "filesystem": server(&["read_file", "write_file", "list_directory", "search_files"]),
+        "playwright": server(&["browser_navigate", "browser_click", "browser_take_screenshot"]),
+        "fetch": server(&["fetch"]),
+    } });
+    let cursor = json!({ "mcpServers": {
+        "git": server(&["git_status", "git_commit", "git_diff", "git_log"]),
+        "slack": server(&["post_message", "list_channels"]),
+        "gmail": server(&["send_email", "search_emails"]),
+    } });
+    for folder in ["home/.codex", "home/.cursor"] {
+        fs::create_dir_all(bench.path(folder)).unwrap();
+    }
+    let sqlite = server(&["read_query", "write_query", "list_tables"]);
+    let codex = format!(
+        "[mcp_servers.sqlite]\ncommand = {}\nargs = [{}, \"--api-key=hunter2-hunter2\"]\n",
+        sqlite["command"],
+        Value::from(sqlite["args"][0].as_str().unwrap()),
+    );
+    let files = [
+        ("home/.claude.json", claude.to_string()),
+        ("home/.cursor/mcp.json", cursor.to_string()),
+        ("home/.codex/config.toml", codex),
+        ("home/.gemini/settings.json", "{}".to_owned()),
+    ];
+    fs::create_dir_all(bench.path("home/.gemini")).unwrap();
+    for (file, text) in files {
+        bench.write(file, &text);
+    }
+    bench
+}
+
+#[test]
+fn what_all_clients_have_becomes_toolboxes_by_what_tools_do() {
+    let bench = clients();
+    let output = bench.run_bare(["import"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let written = text(&bench, "workbench-config.json");
+    assert!(!output.to_string().contains("hunter2"), "{output}");
+    assert!(!written.contains("hunter2"), "{written}");
+    bench.settings().bind(|| insta::assert_snapshot!(output));
+    let again = bench.run_bare(["import"]);
+    assert_eq!(again.code, Some(0), "{again}");
+    assert_eq!(text(&bench, "workbench-config.json"), written);
+
+    let bench = bench.env("SQLITE_API_KEY", "hunter2-hunter2");
+    let output = bench.run_bare(["list", "--json"]);
+    assert_eq!(output.code, Some(0), "what was imported can be served: {output}");
+}
+
+#[test]
+fn nothing_is_started_that_only_the_folder_asks_for() {
+    let bench = Bench::new();
+    let marked = json!({ "command": "touch", "args": [bench.path_text("was-run")] });
+    bench.write(".mcp.json", &json!({ "mcpServers": { "evil": marked } }).to_string());
+    let output = bench.run_bare(["import"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(!bench.path("was-run").exists(), "it was not named, so nobody has agreed to it");
+    fs::remove_file(bench.path("workbench-config.json")).unwrap();
+    bench.run_bare(["import", ".mcp.json"]);
+    assert!(bench.path("was-run").exists(), "it was named");
+}
+
+#[test]
+fn without_any_client_the_user_is_asked_for_a_file() {
+    let output = Bench::new().run_bare(["import"]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("name the file: `mcp-workbench import FILE`"), "{output}");
+}
+
+#[test]
+fn the_arrangement_can_be_chosen() {
+    let bench = clients();
+    for (flags, toolboxes) in [
+        (&["--one"][..], &["tools"][..]),
+        (&["--per-client"], &["cursor", "codex", "claude-code"]),
+        (&["--toolbox", "mine"], &["mine"]),
+    ] {
+        let args = ["import", "--no-start", "--json", "--dry-run"].into_iter();
+        let output = bench.run_bare(args.chain(flags.iter().copied()));
+        let report: Value = serde_json::from_str(&output.stdout).unwrap();
+        let added = report["added"].as_array().unwrap().iter();
+        let mut found: Vec<_> = added.map(|added| added["toolbox"].as_str().unwrap()).collect();
+        found.dedup();
+        assert_eq!(found, toolboxes, "{flags:?}");
+    }
+    let output = bench.run_bare(["import", "--one", "--per-server"]);
+    assert_eq!(output.code, Some(2), "{output}");
+}
+
+#[test]
+fn rules_are_imported_or_nothing_is() {
+    let ruled = json!({
+        "servers": { "calc": server(&["add", "remove"]) },
+        "agent_policies": { "reader": { "tool_overrides": { "calc": ["add"] } } },
+        "default_policy": { "allow_unknown_tools": false },
+    });
+    let bench = Bench::new().file("filter.json", &ruled.to_string());
+    let output = bench.run_bare(["import", "filter.json", "--config", "new.json"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let explain = |tool: &str| {
+        bench.run_bare(["explain", "reader", "calc", tool, "--config", "new.json"]).stdout
+    };
+    assert_ne!(explain("add").replace("add", "remove"), explain("remove"));
+    let bench = bench.file("other.json", EXISTING);
+    let output = bench.run_bare(["import", "filter.json", "--config", "other.json"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_eq!(text(&bench, "other.json"), EXISTING);
+    insta::assert_snapshot!(output);
 }

@@ -173,3 +173,20 @@ fn what_keeps_a_server_over_http_away_is_explained() {
         assert!(!said.contains(SECRET), "{said}");
     }
 }
+
+#[test]
+fn an_import_tells_of_a_server_that_wants_its_user_to_sign_in() {
+    let closed = Remote::start(Kind::Closed);
+    let open = Remote::start(Kind::Legacy);
+    let servers = json!({ "closed": { "url": closed.url }, "open": open.entry() });
+    let bench = Bench::new().file("mcp.json", &json!({ "mcpServers": servers }).to_string());
+    let output = bench.run_bare(["import", "mcp.json", "--json"]);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let grades = report["added"].as_array().unwrap().iter();
+    let mut grades: Vec<_> =
+        grades.map(|added| (added["server"].as_str(), added["carried_over"].as_str())).collect();
+    grades.sort_unstable();
+    assert_eq!(grades, [(Some("closed"), Some("manual")), (Some("open"), Some("exact"))]);
+    let told = report["findings"].to_string();
+    assert!(told.contains("it wants its user to sign in"), "{told}");
+}

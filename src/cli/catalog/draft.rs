@@ -8,10 +8,10 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use crate::catalog::{first_sentence, shorten};
-use crate::cli::catalog::secrets::Variables;
 use crate::cli::catalog::{schema, tools};
 use crate::cli::error::Error;
 use crate::cli::replace;
+use crate::cli::secrets::Variables;
 use crate::cli::servers::{self, Start};
 use crate::config::env::ProcessEnv;
 use crate::config::import::Launches;

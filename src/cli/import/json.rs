@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::cli::import::proposal::Proposed;
+use crate::cli::size::Size;
 use crate::config::Location;
 use crate::config::import::{self, ImportFinding, ImportPlan};
 
@@ -13,11 +15,24 @@ pub(super) struct Import<'a> {
     file: &'a Path,
     /// Whether the file was written.
     written: bool,
+    /// The toolboxes that were made, where it was not said which to make.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    toolboxes: Vec<Toolbox<'a>>,
     added: Vec<Added<'a>>,
     findings: Vec<Finding<'a>>,
     /// What would have been written, where nothing was to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Toolbox<'a> {
+    name: &'a str,
+    description: &'a str,
+    servers: Vec<&'a str>,
+    tools: usize,
+    #[serde(flatten)]
+    size: Size,
 }
 
 #[derive(Serialize)]
@@ -40,14 +55,30 @@ struct Finding<'a> {
 }
 
 impl<'a> Import<'a> {
-    pub(super) fn new(planned: &'a ImportPlan, target: &'a Location, is_dry: bool) -> Self {
+    pub(super) fn new(
+        planned: &'a ImportPlan,
+        proposed: &'a [Proposed],
+        target: &'a Location,
+        is_dry: bool,
+    ) -> Self {
         Self {
             file: &target.shown,
             written: !is_dry && !planned.added.is_empty(),
+            toolboxes: proposed.iter().map(toolbox).collect(),
             added: planned.added.iter().map(added).collect(),
             findings: planned.findings.iter().map(finding).collect(),
             text: is_dry.then_some(&planned.text),
         }
+    }
+}
+
+fn toolbox(proposed: &Proposed) -> Toolbox<'_> {
+    Toolbox {
+        name: &proposed.name,
+        description: &proposed.description,
+        servers: proposed.servers.iter().map(|(_, name)| name.as_str()).collect(),
+        tools: proposed.tools,
+        size: Size::of(proposed.bytes),
     }
 }
 

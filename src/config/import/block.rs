@@ -4,10 +4,12 @@ use std::sync::LazyLock;
 
 use jsonc_parser::cst::CstInputValue;
 use regex::Regex;
+use url::{Host, Url};
 
-use crate::config::expand::{self, Meaning, compile};
+use crate::config::document::shortened;
+use crate::config::expand::{self, Meaning, compile, variable_name};
 use crate::config::foreign::Foreign;
-use crate::config::import::{Grade, category};
+use crate::config::import::{Grade, HideSecrets, category};
 use crate::config::raw::{Entries, RawServer};
 use crate::config::reader::{Located, listed};
 use crate::config::server::{Means, filters};
@@ -45,6 +47,26 @@ impl BlockLaunch {
             Self::Url { .. } => false,
         }
     }
+
+    /// What there is to doubt about reaching it.
+    pub(super) fn doubt(&self) -> Option<Doubt> {
+        let Self::Url { url, headers } = self else { return None };
+        let Ok(address) = Url::parse(url.trim()) else { return None };
+        let mut segments = address.path_segments()?.filter(|segment| !segment.is_empty());
+        if segments.next_back() == Some("sse") {
+            return Some(Doubt::OldTransport);
+        }
+        let is_here = match address.host()? {
+            Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
+            Host::Ipv4(address) => address.is_loopback(),
+            Host::Ipv6(address) => address.is_loopback(),
+        };
+        let has_key =
+            headers.iter().any(|(name, value)| is_secret_name(name) || value.contains("${"))
+                || address.query_pairs().any(|(name, _)| is_secret_name(&name))
+                || address.password().is_some();
+        (!is_here && !has_key).then_some(Doubt::SignIn)
+    }
 }
 
 /// What is particular about the file a block is from.
@@ -54,6 +76,29 @@ pub(super) struct Dialect {
     pub(super) bare_variables: bool,
     /// The folder the server starts in.
     pub(super) folder: Option<String>,
+    /// What the client asks its user for.
+    pub(super) inputs: Vec<Input>,
+    /// How long a call may take, in milliseconds, where the block says nothing of it.
+    pub(super) call_timeout: Option<u64>,
+}
+
+/// A value that VS Code asks its user for.
+#[derive(Clone, Debug)]
+pub(super) struct Input {
+    pub(super) id: String,
+    /// The question.
+    pub(super) description: Option<String>,
+    /// The answer that is offered, if it is no secret.
+    pub(super) default: Option<String>,
+}
+
+/// What about a server cannot be known before it is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// It may want its user to sign in.
+    SignIn,
+    /// It may speak a transport that has been replaced.
+    OldTransport,
 }
 
 /// Something to say about a block.
@@ -77,6 +122,7 @@ impl Block {
         raw: RawServer,
         means: Means,
         dialect: &Dialect,
+        (name, secrets): (&str, &mut dyn HideSecrets),
     ) -> Option<(Self, Vec<Remark>)> {
         let RawServer {
             command: _,
@@ -108,7 +154,7 @@ impl Block {
         let Foreign { enabled, kind: _, url: _, timeout_ms, environment, include, exclude } =
             foreign;
         let mut rewrite = Rewrite { dialect, remarks: Vec::new() };
-        let launch = match means {
+        let mut launch = match means {
             Means::Command(command) => {
                 let mut command = command.value.into_iter();
                 let program = command.next().filter(|program| !program.trim().is_empty())?;
@@ -130,6 +176,7 @@ impl Block {
         let mut remarks = rewrite.remarks;
         remarks.extend(relative_paths(&launch));
         remarks.extend(plain_secrets(&launch));
+        remarks.extend(moved_secrets(&mut launch, name, secrets));
 
         let off = disabled.is_some_and(|disabled| disabled.value)
             || enabled.is_some_and(|enabled| !enabled.value);
@@ -144,7 +191,13 @@ impl Block {
             ("overrides", overrides.map(|all| category::written(category::overrides(all)))),
             ("disabled", off.then(|| true.into())),
             ("startupTimeoutMs", startup_timeout_ms.map(number)),
-            ("callTimeoutMs", call_timeout_ms.or(timeout_ms).map(number)),
+            (
+                "callTimeoutMs",
+                call_timeout_ms
+                    .or(timeout_ms)
+                    .map(number)
+                    .or(dialect.call_timeout.map(CstInputValue::from)),
+            ),
             ("idleTimeoutMs", idle_timeout_ms.map(number)),
             ("inheritEnv", inherit_env.map(boolean)),
             ("shared", shared.map(boolean)),
@@ -200,6 +253,35 @@ struct Rewrite<'a> {
 }
 
 impl Rewrite<'_> {
+    /// Puts variables in place of what Continue keeps for its user.
+    fn of_continue(&mut self, text: &str) -> String {
+        let mut written = text.to_owned();
+        for found in KEPT.captures_iter(text) {
+            let name = variable_name(&found[1]);
+            let message = format!("`{}` is kept by Continue; it is `${{{name}}}` now", &found[0]);
+            let hint = Some(format!("run `export {name}=value` before the start"));
+            self.remarks.push(Remark { grade: Grade::Manual, message, hint });
+            written = written.replace(&found[0], &format!("${{{name}}}"));
+        }
+        written
+    }
+
+    /// The variable for what VS Code asks for, and what is to be said of it.
+    fn input(&self, found: &str, name: String) -> (Option<String>, Option<(String, String)>) {
+        let id = found.trim_start_matches("${input:").trim_end_matches('}');
+        let input = self.dialect.inputs.iter().find(|input| input.id == id);
+        if let Some(default) = input.and_then(|input| input.default.as_deref())
+            && !default.contains(['}', '$'])
+        {
+            return (Some(format!("{name}:-{default}")), None);
+        }
+        let asked = input.and_then(|input| input.description.as_deref());
+        let asked = asked.map_or("a value".to_owned(), |asked| format!("“{}”", shortened(asked)));
+        let message = format!("`{found}` asked for {asked}; it is `${{{name}}}` now");
+        let hint = format!("run `export {name}=value` before the start");
+        (Some(name), Some((message, hint)))
+    }
+
     fn env(&mut self, sources: [Entries<String>; 2]) -> Vec<(String, String)> {
         let mut env: Vec<(String, String)> = Vec::new();
         for (name, value) in sources.into_iter().flat_map(|entries| entries.0) {
@@ -210,17 +292,13 @@ impl Rewrite<'_> {
     }
 
     fn text(&mut self, text: &str) -> String {
-        let mut written = text.to_owned();
+        let mut written = self.of_continue(text);
         for placeholder in expand::foreign(text) {
             let found = placeholder.text;
             let (ours, remark) = match placeholder.meaning {
                 Meaning::Variable(name) => (Some(name), None),
                 Meaning::Home => (Some("HOME".to_owned()), None),
-                Meaning::Input(name) => {
-                    let message = format!("`{found}` asked for a value; it is `${{{name}}}` now");
-                    let hint = format!("run `export {name}=value` before the start");
-                    (Some(name), Some((message, hint)))
-                }
+                Meaning::Input(name) => self.input(found, name),
                 Meaning::Folder | Meaning::Nothing => {
                     let message = format!("`{found}` has no meaning here and is left as it is");
                     (None, Some((message, "write the value itself".to_owned())))
@@ -239,6 +317,10 @@ impl Rewrite<'_> {
         written
     }
 }
+
+/// A secret or an answer that Continue keeps: `${{ secrets.NAME }}`.
+static KEPT: LazyLock<Regex> =
+    LazyLock::new(|| compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z0-9_.-]+)\s*\}\}"));
 
 static BARE: LazyLock<Regex> = LazyLock::new(|| compile(r"\$([A-Z_][A-Z0-9_]*)"));
 
@@ -264,21 +346,57 @@ fn relative_paths(launch: &BlockLaunch) -> Option<Remark> {
     })
 }
 
+/// Whether what is called so is likely to be secret.
+fn is_secret_name(name: &str) -> bool {
+    const MARKS: [&str; 6] = ["TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "AUTH"];
+    let name = name.to_uppercase();
+    MARKS.iter().any(|mark| name.contains(mark))
+}
+
 /// Values that look like secrets and stand in the file as they are.
 fn plain_secrets(launch: &BlockLaunch) -> Option<Remark> {
-    const MARKS: [&str; 6] = ["TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "AUTH"];
     let (BlockLaunch::Command { env: named, .. } | BlockLaunch::Url { headers: named, .. }) =
         launch;
-    let plain = named.iter().filter(|(name, value)| {
-        let name = name.to_uppercase();
-        !value.is_empty() && !value.contains("${") && MARKS.iter().any(|mark| name.contains(mark))
-    });
-    let names: Vec<&str> = plain.map(|(name, _)| name.as_str()).collect();
-    let first = names.first()?;
-    let variable = first.to_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    let plain = named
+        .iter()
+        .filter(|(name, value)| !value.is_empty() && !value.contains("${") && is_secret_name(name));
+    let plain: Vec<_> = plain.collect();
+    let (first, value) = plain.first()?;
+    let names: Vec<&str> = plain.iter().map(|(name, _)| name.as_str()).collect();
+    let variable = variable_name(first);
+    let scheme = value.split_once(' ').map_or("", |(scheme, _)| scheme);
+    let is_scheme = !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphabetic());
+    let scheme = if is_scheme { format!("{scheme} ") } else { String::new() };
     Some(Remark {
         grade: Grade::Manual,
         message: format!("the file holds a plain secret in {}", listed(&names, "and")),
-        hint: Some(format!("write `\"{first}\": \"${{{variable}}}\"` and set the variable")),
+        hint: Some(format!(
+            "write `\"{first}\": \"{scheme}${{{variable}}}\"` and set the variable"
+        )),
+    })
+}
+
+/// Puts variables in place of secrets in arguments and in the address: everybody on the machine can
+/// read the arguments of a program.
+fn moved_secrets(
+    launch: &mut BlockLaunch,
+    server: &str,
+    secrets: &mut dyn HideSecrets,
+) -> Option<Remark> {
+    let (place, moved) = match launch {
+        BlockLaunch::Command { args, .. } => ("arguments", secrets.in_arguments(server, args)),
+        BlockLaunch::Url { url, .. } => ("address", secrets.in_address(server, url)),
+    };
+    let first = moved.first()?;
+    let (what, verb) = if moved.len() == 1 { ("a secret", "is") } else { ("secrets", "are") };
+    let names: Vec<String> = moved.iter().map(|name| format!("${{{name}}}")).collect();
+    Some(Remark {
+        grade: Grade::Manual,
+        message: format!("{what} in its {place} {verb} {} now", listed(&names, "and")),
+        hint: Some(format!(
+            "set each variable where the workbench is started, such as `export {first}=…` in your \
+             shell's profile or `env` in your client's entry of the workbench; the values are in \
+             the file that this is from"
+        )),
     })
 }

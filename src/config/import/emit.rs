@@ -48,6 +48,7 @@ pub(super) fn extend(existing: &Source, additions: Vec<Addition>) -> Result<Stri
                     array.append(glob.into());
                 }
             }
+            Addition::Setting(key, value) => _ = object.append(&key, written(value)),
             Addition::Mode(mode) => _ = object.insert(0, "toolMode", mode.into()),
             Addition::Toolbox { name, description, namespace } => {
                 let mut toolbox = vec![("description".to_owned(), description.into())];

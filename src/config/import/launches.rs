@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use crate::config::Dialect;
 use crate::config::dialect::is_toml;
 use crate::config::document::{self, Node};
-use crate::config::import::Source;
 use crate::config::import::block::{self, Block};
+use crate::config::import::{KeepSecrets, Source};
 use crate::config::raw::{Entries, RawConfig, RawServer};
 use crate::config::reader::{Located, Reader};
 use crate::config::server::Means;
@@ -114,7 +114,8 @@ fn blocks(
 ) -> Vec<(String, Map<String, Value>)> {
     let block = |(name, raw): (Located<String>, RawServer)| {
         let means = Means::of(&raw, &name, reader)?;
-        let (block, _) = Block::new(raw, means, &block::Dialect::default())?;
+        let (block, _) =
+            Block::new(raw, means, &block::Dialect::default(), ("", &mut KeepSecrets))?;
         match value(block.into_value()) {
             Value::Object(block) => Some((name.value, block)),
             _ => None,
@@ -123,7 +124,7 @@ fn blocks(
     servers.0.into_iter().filter_map(block).collect()
 }
 
-fn value(written: CstInputValue) -> Value {
+pub(super) fn value(written: CstInputValue) -> Value {
     match written {
         CstInputValue::Null => Value::Null,
         CstInputValue::Bool(flag) => flag.into(),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::config::ToolMode;
 use crate::config::document::{self, Node};
@@ -10,7 +10,9 @@ use crate::config::finding::Report;
 use crate::config::import::block::{Block, BlockLaunch, Dialect};
 use crate::config::import::category::Top;
 use crate::config::import::source::{Description, Found, Group, entries};
-use crate::config::import::{Added, Grade, Grouping, ImportFinding, Options, Source, emit};
+use crate::config::import::{
+    Added, Grade, Grouping, ImportFinding, KeepSecrets, Options, Source, emit,
+};
 use crate::config::raw::RawServer;
 use crate::config::reader::{Located, Reader};
 use crate::config::server::Means;
@@ -29,6 +31,8 @@ pub(super) enum Addition {
     Active(Vec<String>),
     /// How toolboxes are presented.
     Mode(String),
+    /// Another setting at the top.
+    Setting(String, Value),
 }
 
 /// The configuration as it grows.
@@ -79,6 +83,17 @@ impl<'a> Merge<'a> {
             additions: Vec::new(),
             added: Vec::new(),
         })
+    }
+
+    /// Whether the configuration has this very server.
+    pub(super) fn has(&self, found: &Found) -> bool {
+        self.holder(found, false).is_some()
+    }
+
+    /// Adds settings that stand at the top and are not there yet.
+    pub(super) fn add_settings(&mut self, settings: Map<String, Value>) {
+        let settings = settings.into_iter();
+        self.additions.extend(settings.map(|(key, value)| Addition::Setting(key, value)));
     }
 
     /// Adds the servers of a group that are not there yet. `names` learns what those are called
@@ -279,7 +294,7 @@ fn renamed(found: &Found, name: &str) -> Option<ImportFinding> {
 }
 
 /// `wanted`, or the first of `wanted-2`, `wanted-3`, … that is not taken.
-fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
+pub(super) fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
     let mut name = wanted.to_owned();
     let mut number = 2;
     while taken(&name) {
@@ -307,7 +322,7 @@ fn toolboxes(existing: &Source) -> Vec<Toolbox> {
         let raw = RawServer::read(&mut fields, &mut reader);
         let name = Located { value: String::new(), spot: node.spot.clone() };
         let means = Means::of(&raw, &name, &mut reader)?;
-        let (block, _) = Block::new(raw, means, &Dialect::default())?;
+        let (block, _) = Block::new(raw, means, &Dialect::default(), ("", &mut KeepSecrets))?;
         Some(block.launch)
     };
     let mut toolboxes = Vec::new();

@@ -1,17 +1,21 @@
-//! Which servers a client's file holds, and how its client is called.
+//! The servers of a client's file, and how its client is called.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use jsonc_parser::ast::Value;
 
+use crate::config::catalog::is_yaml;
+use crate::config::client_files::{ClientProgram, Timeout};
 use crate::config::dialect::is_toml;
 use crate::config::document::{self, Node, positions};
 use crate::config::finding::{Finding, Severity};
-use crate::config::import::block::{self, Block};
+use crate::config::import::block::{self, Block, Doubt, Input};
 use crate::config::import::category::Top;
-use crate::config::import::{Grade, ImportFinding, Source};
-use crate::config::raw::{RawServer, environment};
-use crate::config::reader::{Located, Reader};
+use crate::config::import::rules::Rules;
+use crate::config::import::{Grade, HideSecrets, ImportFinding, Source, spelling};
+use crate::config::raw::RawServer;
+use crate::config::reader::{Located, Reader, listed};
 use crate::config::server::Means;
 use crate::config::{Dialect, ToolMode, toolman, toolman_server};
 
@@ -21,8 +25,12 @@ pub(super) struct Contents {
     pub(super) groups: Vec<Group>,
     /// What it says beside its servers.
     pub(super) top: Option<Top>,
+    /// Its rules of who may use what.
+    pub(super) rules: Option<Rules>,
     /// What cannot be carried over of it.
     pub(super) findings: Vec<ImportFinding>,
+    /// Whether it can be read and has nothing to do with servers.
+    pub(super) is_beside_the_point: bool,
 }
 
 /// Servers that stand together in a file.
@@ -43,18 +51,20 @@ pub(super) struct Group {
 /// Where the description of a toolbox comes from.
 #[derive(Clone, Debug)]
 pub(super) enum Description {
-    /// A person wrote it.
+    /// A person wrote it, or has seen it.
     Written(String),
     /// It has to be made of the name of the client.
     Client(&'static str),
 }
 
 /// One server that was found.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) name: String,
     pub(super) block: Block,
     pub(super) grade: Grade,
+    /// What cannot be known before it is started.
+    pub(super) doubt: Option<Doubt>,
     /// Where it stands, for what there is to say of it later.
     pub(super) file: String,
     pub(super) path: String,
@@ -81,7 +91,7 @@ impl Found {
 }
 
 /// Finds the servers of a file, and what cannot be carried over of it.
-pub(super) fn read(source: &Source) -> Contents {
+pub(super) fn read(source: &Source, secrets: &mut dyn HideSecrets) -> Contents {
     let whole = |message: &str, hint: &str, position| ImportFinding {
         grade: Grade::Unsupported,
         file: source.file.clone(),
@@ -93,7 +103,13 @@ pub(super) fn read(source: &Source) -> Contents {
     let file = Path::new(&source.file);
     let nothing = |finding| Contents { findings: vec![finding], ..Contents::default() };
     let text = document::without_mark(&source.text);
-    let tree = if is_toml(file) { document::toml::parse(text) } else { document::parse(text) };
+    let tree = if is_toml(file) {
+        document::toml::parse(text)
+    } else if is_yaml(file) {
+        document::yaml::parse(text)
+    } else {
+        document::parse(text)
+    };
     let tree = match tree {
         Ok(tree) => tree,
         Err(finding) => {
@@ -102,36 +118,35 @@ pub(super) fn read(source: &Source) -> Contents {
         }
     };
     let root = Node::root(&tree);
-    if is_toml(file) {
-        let is_toolman = root.get("servers").is_some() || root.get("active_toolsets").is_some();
-        let hint = "write each table `[mcp_servers.NAME]` as a block under `mcpServers`";
-        let other = || nothing(whole("TOML is not read", hint, None));
-        return if is_toolman { toolman(source, text, &root) } else { other() };
+    if is_toml(file) && (root.get("servers").is_some() || root.get("active_toolsets").is_some()) {
+        return toolman(source, text, &root, secrets);
     }
-    let dialect = Dialect::of(file, &root);
+    let dialect = if is_toml(file) || is_yaml(file) {
+        Dialect::Client
+    } else if toolman_server::is_one(&root) {
+        Dialect::ToolmanServer
+    } else {
+        Dialect::of(file, &root)
+    };
     let mut reader = dialect.reader(None);
     let top = Top::read(&root, dialect, &mut reader);
     let client = Client::of(&source.file);
     let mut findings = graded(source, reader.into_findings(text), false);
-    if dialect == Dialect::ToolmanServer {
-        findings.extend(toolman_server::rules(&root).into_iter().map(|key| ImportFinding {
-            grade: Grade::Manual,
-            path: key.to_owned(),
-            ..whole(
-                "rules are not merged with what is there",
-                "copy what you want of it (`security_settings` has `dangerous_tools` and \
-                 `require_confirmation`), or serve the file as it is",
-                None,
-            )
-        }));
-    }
+    let (rules, notes) = Rules::read(source, text, &root, dialect);
+    findings.extend(notes);
+    let mut reading = Reading { source, text, client: &client, secrets };
     let mut groups = Vec::new();
     let places = places(&root, &client);
     if places.is_empty() {
-        let message = "no servers in it";
-        let hint = "expected `mcpServers`, `servers`, `mcp`, `context_servers` or `toolboxes`";
-        findings.push(whole(message, hint, None));
+        let hint = match client.program {
+            Some(program) => format!("{} keeps them under `{}`", program.title, keys(program)),
+            None => "expected `mcpServers`, `servers`, `mcp`, `mcp_servers`, `context_servers`, \
+                     `extensions` or `toolboxes`"
+                .to_owned(),
+        };
+        findings.push(whole("no servers in it", &hint, None));
     }
+    let inputs = inputs(&root);
     for place in places {
         let mut group = Group {
             name: place.name,
@@ -140,12 +155,17 @@ pub(super) fn read(source: &Source) -> Contents {
             is_apart: top.is_some() && place.is_top,
             servers: Vec::new(),
         };
-        for (name, node) in entries(&place.servers) {
-            let dialect = block::Dialect {
-                bare_variables: client.bare_variables,
-                folder: place.folder.clone(),
-            };
-            match server(source, text, (name, &node), &dialect) {
+        let dialect = block::Dialect {
+            bare_variables: client.program.is_some_and(|program| program.has_bare_variables),
+            folder: place.folder,
+            inputs: inputs.clone(),
+            call_timeout: toolman_server::call_timeout(&root),
+        };
+        let (own, servers): (Vec<_>, Vec<_>) =
+            place.servers.into_iter().partition(|(_, node)| is_part_of_its_client(node));
+        findings.extend(of_the_client(source, text, &own, &client));
+        for (name, node) in servers {
+            match reading.server((name, &node), &dialect) {
                 Ok((found, notes)) => {
                     findings.extend(notes);
                     group.servers.push(found);
@@ -155,11 +175,23 @@ pub(super) fn read(source: &Source) -> Contents {
         }
         groups.push(group);
     }
-    Contents { groups, top, findings }
+    let is_beside_the_point = groups.iter().all(|group| group.servers.is_empty())
+        && findings.iter().all(|finding| finding.path.is_empty());
+    Contents { groups, top, rules, findings, is_beside_the_point }
+}
+
+/// The keys that lead to a client's servers, as they are written.
+fn keys(program: &ClientProgram) -> String {
+    program.servers.join(".")
 }
 
 /// Reads a file of Toolman.
-fn toolman(source: &Source, text: &str, root: &Node<'_>) -> Contents {
+fn toolman(
+    source: &Source,
+    text: &str,
+    root: &Node<'_>,
+    secrets: &mut dyn HideSecrets,
+) -> Contents {
     let mut reader = Reader::of_toml();
     let raw = toolman::read(root, None, &mut reader).unwrap_or_default();
     let mut findings = graded(source, reader.into_findings(text), true);
@@ -170,9 +202,11 @@ fn toolman(source: &Source, text: &str, root: &Node<'_>) -> Contents {
         is_apart: true,
         servers: Vec::new(),
     };
+    let client = Client { name: group.name.clone(), title: "Toolman", program: None };
+    let mut reading = Reading { source, text, client: &client, secrets };
     for (name, raw) in raw.mcp_servers.unwrap_or_default().0 {
         let dialect = block::Dialect::default();
-        match found(source, text, &name, Some(raw), Reader::of_toml(), &dialect) {
+        match reading.found(&name, Some(raw), Reader::of_toml(), &dialect) {
             Ok((found, notes)) => {
                 findings.extend(notes);
                 group.servers.push(found);
@@ -183,11 +217,11 @@ fn toolman(source: &Source, text: &str, root: &Node<'_>) -> Contents {
     let active = raw.active_toolsets.unwrap_or_default().into_iter().map(|glob| glob.value);
     let mode = Some(ToolMode::Activate.as_str().to_owned());
     let top = Top { mode, active: active.collect(), ..Top::default() };
-    Contents { groups: vec![group], top: Some(top), findings }
+    Contents { groups: vec![group], top: Some(top), findings, ..Contents::default() }
 }
 
 /// What a reader has found, in words of an import; with `hints`, what it advises too.
-fn graded(source: &Source, findings: Vec<Finding>, hints: bool) -> Vec<ImportFinding> {
+pub(super) fn graded(source: &Source, findings: Vec<Finding>, hints: bool) -> Vec<ImportFinding> {
     let one = |finding: Finding| ImportFinding {
         grade: match finding.severity {
             Severity::Error => Grade::Unsupported,
@@ -206,11 +240,11 @@ fn graded(source: &Source, findings: Vec<Finding>, hints: bool) -> Vec<ImportFin
     findings.into_iter().map(one).collect()
 }
 
-/// One object of servers in a file.
+/// Servers that stand together in a file.
 struct Place<'a> {
     name: String,
     description: Description,
-    servers: Node<'a>,
+    servers: Vec<(Located<String>, Node<'a>)>,
     /// What goes before the names of its things, where the file says so.
     namespace: Option<String>,
     /// Whether it is a block at the top of the file.
@@ -222,34 +256,24 @@ struct Place<'a> {
 fn places<'a>(root: &Node<'a>, client: &Client) -> Vec<Place<'a>> {
     let mut places = Vec::new();
     let object = |node: &Node<'a>, key: &str| node.get(key).filter(is_object);
+    let text = |node: &Node<'a>, key: &str| {
+        Some(node.get(key)?.value.as_string_lit()?.value.clone().into_owned())
+    };
     for (name, toolbox) in root.get("toolboxes").iter().flat_map(entries) {
         if let Some(servers) = object(&toolbox, "mcpServers") {
-            let description = toolbox.get("description");
-            let written = description.as_ref().and_then(|node| node.value.as_string_lit());
+            let written = text(&toolbox, "description");
             places.push(Place {
                 name: name.value,
-                description: written.map_or(Description::Client(client.title), |text| {
-                    Description::Written(text.value.clone().into_owned())
-                }),
-                servers,
-                namespace: toolbox
-                    .get("namespace")
-                    .and_then(|node| Some(node.value.as_string_lit()?.value.clone().into_owned())),
+                description: written
+                    .map_or(Description::Client(client.title), Description::Written),
+                servers: entries(&servers).collect(),
+                namespace: text(&toolbox, "namespace"),
                 is_top: false,
                 folder: None,
             });
         }
     }
-    // Only the first of these that is there: `mcp` beside `mcpServers` holds settings.
-    let mcp = object(root, "mcp");
-    let servers = object(root, "mcpServers")
-        .or_else(|| object(root, "amp.mcpServers"))
-        .or_else(|| object(root, "context_servers"))
-        .or_else(|| object(root, "servers"))
-        .or_else(|| object(mcp.as_ref()?, "servers"))
-        .or_else(|| object(root, "mcp.servers"))
-        .or(mcp);
-    places.extend(servers.map(|servers| Place {
+    places.extend(at_the_top(root).map(|servers| Place {
         name: client.name.clone(),
         description: Description::Client(client.title),
         servers,
@@ -264,7 +288,7 @@ fn places<'a>(root: &Node<'a>, client: &Client) -> Vec<Place<'a>> {
         places.extend(servers.map(|servers| Place {
             name: format!("{}-{}", client.name, last.unwrap_or("root")),
             description: Description::Client(client.title),
-            servers,
+            servers: entries(&servers).collect(),
             namespace: None,
             is_top: false,
             folder: Some(folder.value.clone()),
@@ -273,8 +297,107 @@ fn places<'a>(root: &Node<'a>, client: &Client) -> Vec<Place<'a>> {
     places
 }
 
-fn is_object(node: &Node<'_>) -> bool {
+/// The servers at the top of a client's file; `None` where there is no such block.
+fn at_the_top<'a>(root: &Node<'a>) -> Option<Vec<(Located<String>, Node<'a>)>> {
+    let object = |node: &Node<'a>, key: &str| node.get(key).filter(is_object);
+    // Only the first of these that is there: `mcp` beside `mcpServers` holds settings.
+    let mcp = object(root, "mcp");
+    let servers = object(root, "mcpServers")
+        .or_else(|| object(root, "amp.mcpServers"))
+        .or_else(|| object(root, "mcp_servers"))
+        .or_else(|| object(root, "context_servers"))
+        .or_else(|| object(root, "servers"))
+        .or_else(|| object(mcp.as_ref()?, "servers"))
+        .or_else(|| object(root, "mcp.servers"))
+        .or_else(|| mcp.clone().filter(has_objects))
+        .or_else(|| object(root, "extensions").filter(has_objects));
+    if let Some(servers) = servers {
+        return Some(entries(&servers).collect());
+    }
+    let list =
+        |node: &Node<'a>, key: &str| node.get(key).filter(|node| !node.elements().is_empty());
+    let old = || list(&root.get("experimental")?, "modelContextProtocolServers");
+    let servers = list(root, "mcpServers").or_else(old)?;
+    Some(named(&servers))
+}
+
+/// The servers of a list, by the names that they give themselves.
+fn named<'a>(list: &Node<'a>) -> Vec<(Located<String>, Node<'a>)> {
+    let elements = list.elements().into_iter().enumerate();
+    let named = elements.map(|(index, node)| {
+        let name =
+            node.get("name").and_then(|name| Some(name.value.as_string_lit()?.value.clone()));
+        let name = name.map_or_else(|| format!("server-{}", index + 1), Cow::into_owned);
+        let key = Located { value: name, spot: node.spot.clone() };
+        // As Continue once had it.
+        let node = node.get("transport").filter(is_object).unwrap_or(node);
+        (key, node)
+    });
+    named.collect()
+}
+
+/// What VS Code asks its user for, to be put into servers' blocks.
+fn inputs(root: &Node<'_>) -> Vec<Input> {
+    let mcp = root.get("mcp");
+    let inputs = root.get("inputs").or_else(|| mcp?.get("inputs"));
+    let text = |node: &Node<'_>, key: &str| {
+        Some(node.get(key)?.value.as_string_lit()?.value.clone().into_owned())
+    };
+    let elements = inputs.iter().flat_map(Node::elements);
+    let inputs = elements.filter_map(|node| {
+        let is_secret = node
+            .get("password")
+            .is_some_and(|flag| flag.value.as_boolean_lit().is_some_and(|flag| flag.value));
+        Some(Input {
+            id: text(&node, "id")?,
+            description: text(&node, "description"),
+            default: text(&node, "default").filter(|_| !is_secret),
+        })
+    });
+    inputs.collect()
+}
+
+/// Whether this is something that a client brings along, and no server.
+fn is_part_of_its_client(node: &Node<'_>) -> bool {
+    let inner = node.get("config").filter(is_object);
+    let kind = inner.as_ref().unwrap_or(node).get("type");
+    let kind = kind.as_ref().and_then(|kind| kind.value.as_string_lit());
+    kind.is_some_and(|kind| {
+        matches!(&*kind.value, "builtin" | "platform" | "frontend" | "inline_python")
+    })
+}
+
+/// What there is to say of what a client brings along.
+fn of_the_client(
+    source: &Source,
+    text: &str,
+    own: &[(Located<String>, Node<'_>)],
+    client: &Client,
+) -> Option<ImportFinding> {
+    let (first, _) = own.first()?;
+    let names: Vec<&str> = own.iter().map(|(name, _)| name.value.as_str()).collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    Some(ImportFinding {
+        grade: Grade::Unsupported,
+        file: source.file.clone(),
+        path: first.spot.path(),
+        position: positions(text, &[first.spot.offset]).first().copied(),
+        message: format!(
+            "not carried over: {} {verb} a part of {} and no server",
+            listed(&names, "and"),
+            client.title
+        ),
+        hint: None,
+    })
+}
+
+pub(super) fn is_object(node: &Node<'_>) -> bool {
     matches!(node.value, Value::Object(_))
+}
+
+/// Whether an object has objects in it and nothing else.
+fn has_objects(node: &Node<'_>) -> bool {
+    entries(node).all(|(_, value)| is_object(&value))
 }
 
 /// The keys and values of an object; of what is no object, none.
@@ -288,86 +411,81 @@ pub(super) fn entries<'a>(node: &Node<'a>) -> impl Iterator<Item = (Located<Stri
     })
 }
 
-/// Reads one server, or says why it cannot be carried over.
-fn server(
-    source: &Source,
-    text: &str,
-    (name, node): (Located<String>, &Node<'_>),
-    dialect: &block::Dialect,
-) -> Result<(Found, Vec<ImportFinding>), Vec<ImportFinding>> {
-    let mut reader = Reader::new(None);
-    let raw = raw_server(node, &mut reader);
-    found(source, text, &name, raw, reader, dialect)
+/// One file as it is read.
+struct Reading<'a> {
+    source: &'a Source,
+    text: &'a str,
+    client: &'a Client,
+    secrets: &'a mut dyn HideSecrets,
 }
 
-/// Puts one server into our words, or says why it cannot be carried over.
-fn found(
-    source: &Source,
-    text: &str,
-    name: &Located<String>,
-    raw: Option<RawServer>,
-    mut reader: Reader<'_>,
-    dialect: &block::Dialect,
-) -> Result<(Found, Vec<ImportFinding>), Vec<ImportFinding>> {
-    let position = positions(text, &[name.spot.offset]).first().copied();
-    let place = |grade, message: String, hint| ImportFinding {
-        grade,
-        file: source.file.clone(),
-        path: name.spot.path(),
-        position,
-        message,
-        hint,
-    };
-    let means = match raw.as_ref().and_then(|raw| Means::of(raw, name, &mut reader)) {
-        Some(Means::Unsupported { reason, hint }) => {
-            let message = format!("not carried over: {reason}");
-            return Err(vec![place(Grade::Unsupported, message, Some(hint.to_owned()))]);
-        }
-        means => means,
-    };
-    let findings = reader.into_findings(text);
-    let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
-    let block = raw.zip(means).filter(|_| !errors);
-    let block = block.and_then(|(raw, means)| Block::new(raw, means, dialect));
-    let findings = findings.into_iter();
-    let worst = findings.filter(|finding| !errors || finding.severity == Severity::Error);
-    let mut notes = graded(source, worst.collect(), errors);
-    let Some((block, remarks)) = block else {
-        if errors {
-            return Err(notes);
-        }
-        let message = "not carried over: it has no command".to_owned();
-        return Err(vec![place(Grade::Unsupported, message, None)]);
-    };
-    let remarks = remarks.into_iter();
-    notes.extend(remarks.map(|remark| place(remark.grade, remark.message, remark.hint)));
-    let found = Found {
-        block,
-        grade: notes.iter().map(|note| note.grade).max().unwrap_or(Grade::Exact),
-        file: source.file.clone(),
-        path: name.spot.path(),
-        position,
-        name: name.value.clone(),
-    };
-    Ok((found, notes))
-}
+impl Reading<'_> {
+    /// Reads one server, or says why it cannot be carried over.
+    fn server(
+        &mut self,
+        (name, node): (Located<String>, &Node<'_>),
+        dialect: &block::Dialect,
+    ) -> Result<(Found, Vec<ImportFinding>), Vec<ImportFinding>> {
+        let mut reader = Reader::new(None);
+        let timeout: Option<Timeout> = self.client.program.and_then(|program| program.timeout);
+        let raw = spelling::server(node, timeout, &mut reader);
+        self.found(&name, raw, reader, dialect)
+    }
 
-/// Reads a server block, also one whose `command` is an object, as Zed writes it.
-fn raw_server(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawServer> {
-    let mut fields = reader.fields(node)?;
-    let Some(command) = node.get("command").filter(is_object) else {
-        return Some(RawServer::read(&mut fields, reader));
-    };
-    fields.take_all(|key| key == "command");
-    let mut raw = RawServer::read(&mut fields, reader);
-    raw.command = command.get("path").and_then(|path| {
-        let Located { value, spot } = reader.string(&path)?;
-        Some(Located { value: vec![value], spot })
-    });
-    raw.args = command.get("args").and_then(|node| reader.strings(&node));
-    let env = command.get("env").filter(|node| !node.is_null());
-    raw.env = env.map(|node| environment(&node, reader));
-    Some(raw)
+    /// Puts one server into our words, or says why it cannot be carried over.
+    fn found(
+        &mut self,
+        name: &Located<String>,
+        raw: Option<RawServer>,
+        mut reader: Reader<'_>,
+        dialect: &block::Dialect,
+    ) -> Result<(Found, Vec<ImportFinding>), Vec<ImportFinding>> {
+        let position = positions(self.text, &[name.spot.offset]).first().copied();
+        let file = self.source.file.clone();
+        let place = |grade, message: String, hint| ImportFinding {
+            grade,
+            file: file.clone(),
+            path: name.spot.path(),
+            position,
+            message,
+            hint,
+        };
+        let means = match raw.as_ref().and_then(|raw| Means::of(raw, name, &mut reader)) {
+            Some(Means::Unsupported { reason, hint }) => {
+                let message = format!("not carried over: {reason}");
+                return Err(vec![place(Grade::Unsupported, message, Some(hint.to_owned()))]);
+            }
+            means => means,
+        };
+        let findings = reader.into_findings(self.text);
+        let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
+        let block = raw.zip(means).filter(|_| !errors);
+        let block = block.and_then(|(raw, means)| {
+            Block::new(raw, means, dialect, (&name.value, &mut *self.secrets))
+        });
+        let findings = findings.into_iter();
+        let worst = findings.filter(|finding| !errors || finding.severity == Severity::Error);
+        let mut notes = graded(self.source, worst.collect(), errors);
+        let Some((block, remarks)) = block else {
+            if errors {
+                return Err(notes);
+            }
+            let message = "not carried over: it has no command".to_owned();
+            return Err(vec![place(Grade::Unsupported, message, None)]);
+        };
+        let remarks = remarks.into_iter();
+        notes.extend(remarks.map(|remark| place(remark.grade, remark.message, remark.hint)));
+        let found = Found {
+            doubt: block.launch.doubt(),
+            block,
+            grade: notes.iter().map(|note| note.grade).max().unwrap_or(Grade::Exact),
+            file: self.source.file.clone(),
+            path: name.spot.path(),
+            position,
+            name: name.value.clone(),
+        };
+        Ok((found, notes))
+    }
 }
 
 /// The program that wrote a file.
@@ -376,39 +494,21 @@ struct Client {
     name: String,
     /// What people call it.
     title: &'static str,
-    /// Whether it expands `$NAME` too.
-    bare_variables: bool,
+    /// What is known of it.
+    program: Option<&'static ClientProgram>,
 }
 
 impl Client {
     /// The client that keeps its servers in a file of this name.
     fn of(file: &str) -> Self {
-        let path = file.replace('\\', "/").to_lowercase();
-        let known = KNOWN.iter().find(|(marks, _, _)| marks.iter().any(|mark| path.contains(mark)));
-        if let Some((_, name, title)) = known {
-            return Self { name: (*name).to_owned(), title, bare_variables: *name == "gemini" };
+        if let Some(program) = ClientProgram::of(file) {
+            let name = program.id.to_owned();
+            return Self { name, title: program.title, program: Some(program) };
         }
         let last = file.rsplit(['/', '\\']).next().unwrap_or(file);
         let stem = last.trim_start_matches('.').split('.').next();
         let stem = stem.filter(|stem| !stem.is_empty());
-        Self {
-            name: stem.unwrap_or("imported").to_owned(),
-            title: "another client",
-            bare_variables: false,
-        }
+        let name = stem.unwrap_or("imported").to_owned();
+        Self { name, title: "another client", program: None }
     }
 }
-
-/// What the path of a file contains, the name of its toolbox, and what people call the client.
-const KNOWN: &[(&[&str], &str, &str)] = &[
-    (&["claude_desktop_config"], "claude-desktop", "Claude Desktop"),
-    (&["cline_mcp_settings"], "cline", "Cline"),
-    (&[".roo/", "mcp_settings.json"], "roo", "Roo Code"),
-    (&["windsurf", ".codeium"], "windsurf", "Windsurf"),
-    (&[".cursor"], "cursor", "Cursor"),
-    (&[".gemini"], "gemini", "Gemini CLI"),
-    (&["opencode"], "opencode", "opencode"),
-    (&[".claude.json", ".mcp.json", ".claude/"], "claude-code", "Claude Code"),
-    (&["zed/"], "zed", "Zed"),
-    (&[".vscode", "code/user", "code - insiders/user"], "vscode", "VS Code"),
-];

@@ -62,7 +62,15 @@ impl<'a> Fields<'a> {
 
     /// Takes every entry for which `wanted` holds.
     pub(in crate::config) fn take_all(&mut self, wanted: impl Fn(&str) -> bool) -> Vec<Entry<'a>> {
-        self.entries.extract_if(.., |entry| wanted(&entry.key.value)).collect()
+        self.take_where(|key, _| wanted(key))
+    }
+
+    /// Takes every entry of whose key and value `wanted` holds.
+    pub(in crate::config) fn take_where(
+        &mut self,
+        wanted: impl Fn(&str, &Node<'a>) -> bool,
+    ) -> Vec<Entry<'a>> {
+        self.entries.extract_if(.., |entry| wanted(&entry.key.value, &entry.node)).collect()
     }
 
     /// Every key asked for so far.

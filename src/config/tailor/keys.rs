@@ -18,6 +18,19 @@ pub(super) fn ours(
     dialect: Dialect,
     warnings: &mut Vec<String>,
 ) -> Map<String, Value> {
+    let mut root = every(root, dialect, warnings);
+    if dialect != Dialect::Native {
+        root.retain(|key, _| OURS.contains(&key.as_str()));
+    }
+    root
+}
+
+/// Every key of a file, with our spelling of each that we have.
+pub(in crate::config) fn every(
+    root: Map<String, Value>,
+    dialect: Dialect,
+    warnings: &mut Vec<String>,
+) -> Map<String, Value> {
     let mut root = renamed(root, &TOP);
     if let Some(Value::Object(policy)) = root.get_mut("defaultPolicy") {
         *policy = renamed(std::mem::take(policy), &DEFAULTS);
@@ -30,11 +43,13 @@ pub(super) fn ours(
         }
     }
     match dialect {
-        Dialect::Native => return root,
         Dialect::ToolmanServer => of_toolman_server(&mut root, warnings),
-        Dialect::Toolman | Dialect::Modular | Dialect::Client | Dialect::Catalog => {}
+        Dialect::Native
+        | Dialect::Toolman
+        | Dialect::Modular
+        | Dialect::Client
+        | Dialect::Catalog => {}
     }
-    root.retain(|key, _| OURS.contains(&key.as_str()));
     root
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use pretty_assertions::assert_eq;
 
 use crate::config::env::EnvSource;
-use crate::config::import::{Grade, Options, Source, plan};
+use crate::config::import::{Options, Source, plan};
 use crate::config::tests::{env, repository};
 use crate::config::{
     ChosenBy, Config, Confirmation, Dialect, Launch, Loaded, StdioLaunch, ToolMode, find, load,
@@ -170,17 +170,17 @@ fn the_toolman_server_s_file_is_servers_and_rules() {
 }
 
 #[test]
-fn of_the_toolman_server_s_file_an_import_has_the_servers_and_says_what_is_left() {
+fn an_import_of_the_toolman_server_s_file_has_its_servers_and_its_rules() {
     let text =
         std::fs::read_to_string(repository().join("tests/configs/valid/toolman-server.json"));
-    let source = Source { file: "toolman.json".to_owned(), text: text.unwrap() };
+    let text = text.unwrap();
+    let source = Source { file: "toolman.json".to_owned(), text: text.clone() };
     let plan = plan(None, &[source], &Options::default()).unwrap();
     let added: Vec<_> = plan.added.iter().map(|added| added.server.as_str()).collect();
     assert_eq!(added, ["filesystem", "github", "git"]);
-    let left = plan.findings.iter().filter(|finding| finding.message.contains("rules"));
-    let left: Vec<_> = left.map(|finding| (finding.grade, finding.path.as_str())).collect();
-    let wanted = ["agent_policies", "exposed_tools", "default_policy", "security_settings"];
-    assert_eq!(left, wanted.map(|key| (Grade::Manual, key)));
+    let written = plan.text.replace("${GITHUB_TOKEN}", "x");
+    let imported = loaded("workbench-config.json", &written).config;
+    assert_eq!(imported.policy, loaded("toolman-server.json", &text).config.policy);
 }
 
 #[test]

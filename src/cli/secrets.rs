@@ -5,14 +5,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
+use url::Url;
 
-use crate::cli::catalog::shell;
+use crate::config::import::HideSecrets;
 use crate::config::{variables, without_variables};
 use crate::observe::is_secret;
 
+mod shell;
+
 /// The variables that stand for secrets: one for each that there is.
 #[derive(Debug, Default)]
-pub(super) struct Variables {
+pub(crate) struct Variables {
     /// Those that the configuration has by itself.
     taken: BTreeSet<String>,
     /// What stood where each of ours is now.
@@ -21,18 +24,18 @@ pub(super) struct Variables {
 
 impl Variables {
     /// None yet, beside those in the texts of a configuration.
-    pub(super) fn beside<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn beside<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let taken = texts.flat_map(variables).map(str::to_owned).collect();
         Self { taken, values: BTreeMap::new() }
     }
 
     /// The names of those that are to be set before the start.
-    pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.values.keys().map(String::as_str)
     }
 
     /// Puts variables in place of what looks secret in the block of a server.
-    pub(super) fn hide_in_block(&mut self, server: &str, block: &mut Map<String, Value>) {
+    pub(crate) fn hide_in_block(&mut self, server: &str, block: &mut Map<String, Value>) {
         for (key, value) in members(block, "env") {
             self.hide(value, key, is_secret_name(key));
         }
@@ -54,7 +57,7 @@ impl Variables {
 
     /// Puts variables in place of what looks secret in settings: texts under the keys that say so,
     /// and addresses. `place` is what they belong to.
-    pub(super) fn hide_in_settings(&mut self, place: &str, settings: &mut Map<String, Value>) {
+    pub(crate) fn hide_in_settings(&mut self, place: &str, settings: &mut Map<String, Value>) {
         for (key, value) in settings {
             let place = format!("{place}_{key}");
             match value {
@@ -103,11 +106,17 @@ impl Variables {
         {
             let value = content.trim_start();
             let space = &content[..content.len() - value.len()];
+            let (scheme, token) = scheme(value);
             return is_said(value)
-                .then(|| format!("{name}:{space}{}", self.instead(&named(name), value)));
+                .then(|| format!("{name}:{space}{scheme}{}", self.instead(&named(name), token)));
         }
         let what = if text.contains("://") { "ADDRESS" } else { "SECRET" };
         shows_secret(text).then(|| self.instead(&named(what), text))
+    }
+
+    /// Every variable of ours with what stood where it is now.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The variable that stands for a text: one that is called as is wanted, unless that has another
@@ -126,6 +135,65 @@ impl Variables {
         format!("${{{name}}}")
     }
 }
+
+impl HideSecrets for Variables {
+    fn in_arguments(&mut self, server: &str, args: &mut Vec<String>) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut before = String::new();
+        for text in args {
+            let was = text.clone();
+            if let Some(hidden) = self.argument(server, &before, text) {
+                found.extend(new_variables(&was, &hidden));
+                *text = hidden;
+            }
+            before = was;
+        }
+        found
+    }
+
+    fn in_address(&mut self, server: &str, address: &mut String) -> Vec<String> {
+        let Ok(url) = Url::parse(address.trim()) else { return Vec::new() };
+        let was = address.clone();
+        // What is said in plain words is kept, so that people see which server it is.
+        let mut secrets: Vec<(String, String)> = Vec::new();
+        if let Some(password) = url.password() {
+            secrets.push((format!("{server}_PASSWORD"), password.to_owned()));
+        }
+        for pair in url.query().unwrap_or_default().split('&') {
+            if let Some((name, value)) = pair.split_once('=')
+                && is_secret_name(name)
+            {
+                secrets.push((format!("{server}_{}", word(name)), value.to_owned()));
+            }
+        }
+        for (name, secret) in secrets.into_iter().filter(|(_, secret)| is_said(secret)) {
+            // The last of them: a name or a host may be spelled the same.
+            if let Some(at) = address.rfind(&secret) {
+                let variable = self.instead(&name, &secret);
+                address.replace_range(at..at + secret.len(), &variable);
+            }
+        }
+        new_variables(&was, address)
+    }
+}
+
+/// The variables that a text has now and did not have before.
+fn new_variables(before: &str, now: &str) -> Vec<String> {
+    let old = variables(before);
+    let new = variables(now).into_iter().filter(|name| !old.contains(name));
+    new.map(str::to_owned).collect()
+}
+
+/// A word such as `Bearer ` that stands before a token, and the token.
+fn scheme(value: &str) -> (&str, &str) {
+    let at = value.find(' ').map_or(0, |at| at + 1);
+    let (scheme, token) = value.split_at(at);
+    let is_one = SCHEMES.iter().any(|known| scheme.trim().eq_ignore_ascii_case(known));
+    if is_one { (scheme, token.trim()) } else { ("", value) }
+}
+
+/// Words that stand before a token.
+const SCHEMES: [&str; 3] = ["bearer", "basic", "token"];
 
 fn members<'a>(
     block: &'a mut Map<String, Value>,
@@ -155,7 +223,6 @@ fn is_secret_name(name: &str) -> bool {
 
 /// Whether anything of a secret stands there itself, beside variables and the word before it.
 fn is_said(text: &str) -> bool {
-    const SCHEMES: [&str; 3] = ["bearer", "basic", "token"];
     if variables(text).is_empty() {
         return !text.trim().is_empty();
     }
@@ -167,7 +234,37 @@ fn is_said(text: &str) -> bool {
 /// Whether a text has a secret in it, whatever it is called.
 fn shows_secret(text: &str) -> bool {
     let said = without_variables(text);
-    said.split_whitespace().any(is_secret_address) || has_bearer(&said) || has_secret_member(&said)
+    said.split_whitespace().any(is_secret_address)
+        || has_bearer(&said)
+        || has_secret_member(&said)
+        || is_token(&said)
+}
+
+/// Whether a text is a token, by how those of well-known services begin.
+fn is_token(text: &str) -> bool {
+    const MARKS: [&str; 16] = [
+        "ghp_",
+        "gho_",
+        "ghs_",
+        "github_pat_",
+        "glpat-",
+        "sk-",
+        "sk_live_",
+        "sk_test_",
+        "xoxb-",
+        "xoxp-",
+        "xapp-",
+        "AIza",
+        "AKIA",
+        "hf_",
+        "ntn_",
+        "tvly-",
+    ];
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let rest = MARKS.iter().find_map(|mark| text.strip_prefix(mark));
+    rest.is_some_and(|rest| {
+        rest.len() >= 12 && rest.chars().all(is_part) && rest.contains(|c: char| c.is_ascii_digit())
+    })
 }
 
 /// Whether this is an address with a password, or with a secret among its parameters.
@@ -283,7 +380,7 @@ mod tests {
             (&["--env=GH_TOKEN=s3cret"], &["--env=GH_TOKEN=${GH_TOKEN}"]),
             (
                 &["--header", "Authorization: Bearer s3cret"],
-                &["--header", "Authorization: ${X_AUTHORIZATION}"],
+                &["--header", "Authorization: Bearer ${X_AUTHORIZATION}"],
             ),
             (&["--header=X-Auth:s3cret"], &["--header=X-Auth:${X_X_AUTH}"]),
             (&["-H", "Authorization: Bearer ${SET}"], &["-H", "Authorization: Bearer ${SET}"]),
@@ -329,6 +426,35 @@ mod tests {
         assert_eq!(block["args"], json!(["--from", "${X_ADDRESS}", "--to", "${X_ADDRESS_2}"]));
         // The configuration has another variable of that name.
         assert_eq!(block["env"], json!({ "API_KEY": "${API_KEY_2}", "OTHER_KEY": "${OTHER}" }));
+    }
+
+    #[test]
+    fn the_secret_parts_of_an_address_become_variables() {
+        for (address, wanted, names) in [
+            (
+                "https://h/mcp?api_key=abc&x=1",
+                "https://h/mcp?api_key=${H_API_KEY}&x=1",
+                "H_API_KEY",
+            ),
+            ("https://u:abc@h/mcp", "https://u:${H_PASSWORD}@h/mcp", "H_PASSWORD"),
+            ("https://h/mcp?x=1", "https://h/mcp?x=1", ""),
+            ("https://h/mcp?key=${SET}", "https://h/mcp?key=${SET}", ""),
+            ("no address", "no address", ""),
+        ] {
+            let mut text = address.to_owned();
+            let found = Variables::default().in_address("h", &mut text);
+            assert_eq!((text.as_str(), found.join(" ").as_str()), (wanted, names));
+        }
+    }
+
+    #[test]
+    fn a_token_is_known_by_its_beginning() {
+        let mut args = ["ghp_0123456789abcdef", "sk-learn", "sk-proj-0123456789abcdef"]
+            .map(str::to_owned)
+            .to_vec();
+        let found = Variables::default().in_arguments("x", &mut args);
+        assert_eq!(args, ["${X_SECRET}", "sk-learn", "${X_SECRET_2}"]);
+        assert_eq!(found, ["X_SECRET", "X_SECRET_2"]);
     }
 
     #[test]

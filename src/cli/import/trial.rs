@@ -1,0 +1,185 @@
+//! Starting servers once, to see what their tools do: some at a time, and never for longer than
+//! their configuration gives them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::backend::WANTS_AUTHORIZATION;
+use crate::catalog::{ToolDefinition, shorten};
+use crate::cli::error::Error;
+use crate::cli::progress::Spinner;
+use crate::cli::secrets::Variables;
+use crate::cli::{Global, catalog, with_gateway, without_rules};
+use crate::config::env::{EnvSource, ProcessEnv};
+use crate::config::import::{Gathered, Outcome};
+use crate::config::{self, Config, Launch, Location, Severity};
+use crate::gateway::{FailedServer, Gateway, Presence};
+use crate::name::Place;
+
+/// The longest line of progress, in characters.
+const SPINNER: usize = 70;
+
+/// What came of starting servers, for each of them.
+#[derive(Debug)]
+pub(super) struct Trial {
+    pub(super) outcomes: Vec<Outcome>,
+    /// The tools that they list.
+    pub(super) tools: Vec<Vec<Arc<ToolDefinition>>>,
+}
+
+impl Trial {
+    /// That of so many servers of which none was started.
+    pub(super) fn none(servers: usize) -> Self {
+        Self { outcomes: vec![Outcome::NotStarted; servers], tools: vec![Vec::new(); servers] }
+    }
+}
+
+/// Starts the servers that were gathered for a configuration at `target`, with `secrets` in place of
+/// the variables that were made of them; not those that are switched off or of a file that is
+/// `unasked` for.
+pub(super) fn run(
+    global: &Global,
+    gathered: &Gathered,
+    target: &Location,
+    (secrets, unasked): (&Variables, &HashSet<String>),
+) -> Result<Trial, Error> {
+    let folder = target.path.parent().unwrap_or(Path::new("/"));
+    let secrets = secrets.values().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let environment = WithSecrets(secrets.collect());
+    let mut trial = Trial::none(gathered.servers().len());
+    let mut places = Vec::new();
+    let mut whole: Option<Config> = None;
+    for (index, server) in gathered.servers().iter().enumerate() {
+        if server.is_off || unasked.contains(&server.file) {
+            continue;
+        }
+        match configuration(gathered, index, folder, &environment) {
+            Ok((place, config)) => {
+                places.push((index, place));
+                match &mut whole {
+                    Some(whole) => whole.toolboxes.extend(config.toolboxes),
+                    None => whole = Some(config),
+                }
+            }
+            Err(outcome) => trial.outcomes[index] = outcome,
+        }
+    }
+    let Some(whole) = whole else { return Ok(trial) };
+    let came =
+        with_gateway(global, without_rules(whole), async |gateway| start(gateway, places).await)?;
+    for (index, outcome, tools) in came {
+        trial.outcomes[index] = outcome;
+        trial.tools[index] = tools;
+    }
+    Ok(trial)
+}
+
+/// A configuration that has this server alone, and where it is in there.
+fn configuration(
+    gathered: &Gathered,
+    index: usize,
+    folder: &Path,
+    environment: &WithSecrets,
+) -> Result<(Place, Config), Outcome> {
+    let failed = |reason: &str, hint: &str| Outcome::Failed {
+        reason: reason.to_owned(),
+        hint: hint.to_owned(),
+    };
+    let text = gathered.trial(index).unwrap_or_default();
+    let loaded = config::parse(&text, Path::new("workbench-config.json"), folder, environment);
+    let config = match loaded {
+        Ok(loaded) => loaded.config,
+        Err(report) => {
+            let mut errors = report.findings.iter();
+            let error = errors.find(|finding| finding.severity == Severity::Error);
+            let error = error.or(report.findings.first());
+            let (reason, hint) = error.map_or(("its block cannot be used", None), |finding| {
+                (finding.message.as_str(), finding.hint.as_deref())
+            });
+            return Err(failed(reason, hint.unwrap_or("correct its block")));
+        }
+    };
+    let server = config.toolboxes.first().and_then(|toolbox| {
+        let server = toolbox.servers.first()?;
+        let place = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        Some((place, &server.launch))
+    });
+    match server {
+        None => Err(failed("its block cannot be used", "correct its block")),
+        Some((_, Launch::Unsupported { reason, hint })) => Err(failed(reason, hint)),
+        Some((place, _)) => Ok((place, config)),
+    }
+}
+
+type Came = (usize, Outcome, Vec<Arc<ToolDefinition>>);
+
+/// Starts servers, so many at once as the machine can take.
+async fn start(gateway: &Gateway, places: Vec<(usize, Place)>) -> Vec<Came> {
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    let room = Arc::new(Semaphore::new((2 * processors).clamp(2, 16)));
+    let nobody = Presence::new(None);
+    let spinner = Spinner::new("");
+    let mut waiting: BTreeMap<usize, String> = BTreeMap::new();
+    let mut starting = JoinSet::new();
+    for (index, place) in places {
+        waiting.insert(index, place.server.to_string());
+        let start = gateway.start(&place.toolbox, &place.server, &nobody);
+        let room = Arc::clone(&room);
+        starting.spawn(async move {
+            // It is never closed.
+            let _room = room.acquire().await;
+            (index, place, start.await.err())
+        });
+    }
+    let mut came = Vec::new();
+    loop {
+        let left: Vec<&str> = waiting.values().map(String::as_str).collect();
+        spinner.say(shorten(&format!("starting {}", left.join(", ")), SPINNER));
+        match starting.join_next().await {
+            None => break,
+            Some(Ok((index, place, failure))) => {
+                waiting.remove(&index);
+                came.push((index, place, failure));
+            }
+            Some(Err(error)) => tracing::error!(%error, "a start was lost"),
+        }
+    }
+    let snapshot = gateway.snapshot();
+    let outcome = |failure: Option<FailedServer>| match failure {
+        None => Outcome::Started,
+        Some(failure) if failure.hint == WANTS_AUTHORIZATION => Outcome::WantsSignIn,
+        Some(FailedServer { reason, hint, .. }) => Outcome::Failed { reason, hint },
+    };
+    let came = came.into_iter().map(|(index, place, failure)| {
+        let tools = catalog::tools(&snapshot, &place);
+        (index, outcome(failure), tools)
+    });
+    came.collect()
+}
+
+/// The process's environment with what was secret in servers' blocks.
+#[derive(Debug)]
+struct WithSecrets(BTreeMap<String, String>);
+
+impl EnvSource for WithSecrets {
+    fn get(&self, name: &str) -> Option<String> {
+        self.0.get(name).cloned().or_else(|| ProcessEnv.get(name))
+    }
+
+    fn vars(&self) -> Vec<(OsString, OsString)> {
+        ProcessEnv.vars()
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        ProcessEnv.home()
+    }
+
+    fn cache(&self) -> Option<PathBuf> {
+        ProcessEnv.cache()
+    }
+}
