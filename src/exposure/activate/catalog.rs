@@ -1,10 +1,11 @@
 //! The catalog in the description of `toolman_activate`, as long as a client lets it be.
-
-use std::collections::BTreeMap;
+//!
+//! Where not everything has room, descriptions become shorter, then names stand alone, then the
+//! toolboxes that have most are counted; at each step as many things as have room keep the step before.
 
 use crate::catalog::shorten;
 use crate::exposure::activate::Active;
-use crate::exposure::budget::first_that_fits;
+use crate::exposure::budget::names_that_fit;
 use crate::exposure::guidance::fold;
 use crate::toolbox::{Item, Kind};
 
@@ -17,6 +18,8 @@ const STEPS: [(usize, usize); 5] =
 /// What is said where something was left out.
 const SHORTENED: &str = "This catalog is shortened. Call toolman_activate with {\"list\": \"*\"}, or \
                          another glob over names, for whole entries.";
+/// The most bytes of the names of servers that are not there.
+const MAX_ABSENT: usize = 300;
 
 /// What a catalog has to say.
 pub(crate) struct Catalog<'a> {
@@ -26,7 +29,7 @@ pub(crate) struct Catalog<'a> {
     pub(crate) items: &'a [&'a Item],
     /// Which of them are active.
     pub(crate) active: &'a Active,
-    /// The servers of which nothing is known.
+    /// The servers of which nothing is known, by what they are called here.
     pub(crate) missing: &'a [String],
 }
 
@@ -36,71 +39,213 @@ pub(crate) struct Written {
     pub(crate) is_whole: bool,
 }
 
+/// A part of the catalog.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    Tools,
+    Resources,
+}
+
+impl Section {
+    const BOTH: [Self; 2] = [Self::Tools, Self::Resources];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Tools => "TOOLS",
+            Self::Resources => "RESOURCES",
+        }
+    }
+
+    /// What its things are called when they are counted.
+    fn things(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+        }
+    }
+
+    fn has(self, item: &Item) -> bool {
+        match self {
+            Self::Tools => item.kind == Kind::Tool,
+            Self::Resources => matches!(item.kind, Kind::Resource | Kind::Template),
+        }
+    }
+}
+
+/// The things of one toolbox in a section.
+struct Group<'a> {
+    section: Section,
+    toolbox: &'a str,
+    items: Vec<&'a Item>,
+}
+
 impl Catalog<'_> {
-    /// The catalog in at most `max` bytes, if it can be that short at all.
+    /// Returns the catalog in at most `max` bytes, if it can be that short at all.
     pub(crate) fn write(&self, max: usize) -> Written {
-        let whole = self.with_descriptions(STEPS[0]);
-        if whole.len() <= max {
-            return Written { text: whole, is_whole: true };
-        }
-        let shorter = STEPS[1..].iter().map(|step| {
-            let text = self.with_descriptions(*step);
-            format!("{text}\n\n{SHORTENED}")
-        });
-        let counts = [true, false].map(|by_server| self.counts(by_server));
-        let text = first_that_fits(max, shorter.chain(counts));
-        Written { text, is_whole: false }
-    }
-
-    fn with_descriptions(&self, (active, inactive): (usize, usize)) -> String {
-        let section = |title: &str, is_in: &dyn Fn(Kind) -> bool| {
-            let lines = self.items.iter().filter(|item| is_in(item.kind)).map(|item| {
-                let max = if self.active.has(item) { active } else { inactive };
-                format!("\n{}", line(item, self.active.has(item), max))
-            });
-            let lines: String = lines.collect();
-            if lines.is_empty() { lines } else { format!("\n\n{title}:{lines}") }
-        };
-        let tools = section("TOOLS", &|kind| kind == Kind::Tool);
-        let resources =
-            section("RESOURCES", &|kind| matches!(kind, Kind::Resource | Kind::Template));
-        format!("{}{tools}{resources}{}", self.head, self.absent())
-    }
-
-    /// How many there are, of each server or in all.
-    fn counts(&self, by_server: bool) -> String {
-        let mut order = Vec::new();
-        let mut counts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
-        for item in self.items {
-            let server = if by_server { item.at.toolbox.as_str() } else { "in all" };
-            if !counts.contains_key(server) {
-                order.push(server);
+        let groups = self.groups();
+        let names = self.lines(&groups, STEPS[STEPS.len() - 1]);
+        if self.length(&names) <= max {
+            let whole = self.lines(&groups, STEPS[0]);
+            if self.length(&whole) <= max {
+                return Written { text: self.text(&whole), is_whole: true };
             }
-            let count = counts.entry(server).or_default();
-            let at = if item.kind == Kind::Tool { 0 } else { 2 };
-            count[at] += 1;
-            count[at + 1] += usize::from(self.active.has(item));
         }
-        let lines = order.into_iter().map(|server| {
-            let [tools, active, resources, active_resources] = counts[server];
-            format!(
-                "\n{server}: {tools} tools ({active} active), {resources} resources \
-                 ({active_resources} active)"
-            )
+        let room = max.saturating_sub(SHORTENED.len() + 2);
+        let lines = if self.length(&names) <= room {
+            self.described(&groups, names, room)
+        } else {
+            self.named(&groups, names, room)
+        };
+        let text = lines.map_or_else(|| self.counted(), |lines| self.text(&lines));
+        Written { text: format!("{text}\n\n{SHORTENED}"), is_whole: false }
+    }
+
+    /// Returns what there is of each toolbox, tools first.
+    fn groups(&self) -> Vec<Group<'_>> {
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for section in Section::BOTH {
+            let first = groups.len();
+            for item in self.items.iter().filter(|item| section.has(item)) {
+                let toolbox = item.at.toolbox.as_str();
+                match groups[first..].iter_mut().find(|group| group.toolbox == toolbox) {
+                    Some(group) => group.items.push(item),
+                    None => groups.push(Group { section, toolbox, items: vec![item] }),
+                }
+            }
+        }
+        groups
+    }
+
+    /// Returns a line for each thing, with descriptions of these lengths.
+    fn lines(&self, groups: &[Group<'_>], step: (usize, usize)) -> Vec<(Section, String)> {
+        let items = groups.iter().flat_map(|group| {
+            group.items.iter().map(move |item| (group.section, self.line(item, step)))
         });
-        let lines: String = lines.collect();
-        let absent = if by_server { self.absent() } else { String::new() };
-        format!("{}\n{lines}{absent}\n\n{SHORTENED}", self.head)
+        items.collect()
+    }
+
+    fn line(&self, item: &Item, (active, inactive): (usize, usize)) -> String {
+        let is_active = self.active.has(item);
+        line(item, is_active, if is_active { active } else { inactive })
+    }
+
+    /// Returns the lines with descriptions that fit: all of one length, and as many as have room of
+    /// the next one, from the first thing on.
+    fn described(
+        &self,
+        groups: &[Group<'_>],
+        names: Vec<(Section, String)>,
+        room: usize,
+    ) -> Option<Vec<(Section, String)>> {
+        let (mut lines, mut next) = (names, STEPS.len() - 1);
+        while next > 0 {
+            let longer = self.lines(groups, STEPS[next - 1]);
+            next -= 1;
+            let mut length = self.length(&lines);
+            let mut all_fit = true;
+            for (line, longer) in lines.iter_mut().zip(longer) {
+                let with = length - line.1.len() + longer.1.len();
+                if with <= room {
+                    (length, *line) = (with, longer);
+                } else {
+                    all_fit = false;
+                }
+            }
+            if !all_fit {
+                break;
+            }
+        }
+        Some(lines)
+    }
+
+    /// Returns the names of as many toolboxes as have room, of those that have least first, and counts
+    /// of the others; nothing if there is no room for counts.
+    fn named(
+        &self,
+        groups: &[Group<'_>],
+        names: Vec<(Section, String)>,
+        room: usize,
+    ) -> Option<Vec<(Section, String)>> {
+        let mut names = names.into_iter();
+        let named: Vec<Vec<_>> =
+            groups.iter().map(|group| names.by_ref().take(group.items.len()).collect()).collect();
+        let counted = groups.iter().map(|group| vec![(group.section, self.count(group))]);
+        let mut shown: Vec<_> = counted.collect();
+        let length = |lines: &[(Section, String)]| -> usize {
+            lines.iter().map(|(_, line)| line.len() + 1).sum()
+        };
+        let all: Vec<_> = shown.iter().flatten().cloned().collect();
+        let mut used = self.length(&all);
+        if used > room {
+            return None;
+        }
+        let mut order: Vec<_> = (0..groups.len()).collect();
+        order.sort_by_key(|index| length(&named[*index]));
+        for index in order {
+            let with = used - length(&shown[index]) + length(&named[index]);
+            if with <= room {
+                used = with;
+                shown[index].clone_from(&named[index]);
+            }
+        }
+        Some(shown.concat())
+    }
+
+    fn count(&self, group: &Group<'_>) -> String {
+        let active = group.items.iter().filter(|item| self.active.has(item)).count();
+        let (count, things) = (group.items.len(), group.section.things());
+        format!("  {}: {count} {things} ({active} active)", group.toolbox)
+    }
+
+    /// Returns how many there are in all.
+    fn counted(&self) -> String {
+        let sections = Section::BOTH.map(|section| {
+            let items = || self.items.iter().filter(|item| section.has(item));
+            let active = items().filter(|item| self.active.has(item)).count();
+            format!("{} {} ({active} active)", items().count(), section.things())
+        });
+        format!("{}\n\nin all: {}", self.head, sections.join(", "))
+    }
+
+    fn text(&self, lines: &[(Section, String)]) -> String {
+        let mut text = self.head.to_owned();
+        for section in Section::BOTH {
+            let mut lines = lines.iter().filter(|(of, _)| *of == section).peekable();
+            if lines.peek().is_some() {
+                text.extend(["\n\n", section.title(), ":"]);
+            }
+            for (_, line) in lines {
+                text.extend(["\n", line]);
+            }
+        }
+        text.push_str(&self.absent());
+        text
+    }
+
+    /// Returns how long [`Self::text`] is.
+    fn length(&self, lines: &[(Section, String)]) -> usize {
+        let titles =
+            Section::BOTH.iter().filter(|section| lines.iter().any(|(of, _)| of == *section));
+        let titles: usize = titles.map(|section| section.title().len() + "\n\n:".len()).sum();
+        let lines: usize = lines.iter().map(|(_, line)| line.len() + 1).sum();
+        self.head.len() + titles + lines + self.absent().len()
     }
 
     fn absent(&self) -> String {
-        if self.missing.is_empty() {
-            return String::new();
+        let mut missing: Vec<&str> = Vec::new();
+        for name in self.missing {
+            if !missing.contains(&name.as_str()) {
+                missing.push(name);
+            }
         }
+        let names = match names_that_fit(MAX_ABSENT, missing) {
+            (names, 0) if names.is_empty() => return String::new(),
+            (names, 0) => names,
+            (names, more) => format!("{names} and {more} more"),
+        };
         format!(
-            "\n\nNot available now: {}. Whoever calls or activates one of their tools starts them \
-             again.",
-            self.missing.join(", ")
+            "\n\nNot available now: {names}. Whoever calls or activates one of their tools starts \
+             them again."
         )
     }
 }

@@ -80,13 +80,53 @@ fn it_steps_down_to_what_a_client_shows_and_says_how_to_see_the_rest() {
     }
     let text = |max| write(&items, &active, max).text;
     assert!(text(1400).contains("\n* box_tool_0: word"), "active ones are described for longer");
-    assert!(text(1400).contains("\n  box_tool_9\n"));
-    assert!(text(300).contains("\nbox: 40 tools (4 active), 0 resources (0 active)"));
+    assert!(text(1400).contains("\n  box_tool_39\n"));
+    assert!(text(300).contains("\n  box: 40 tools (4 active)\n"), "{}", text(300));
     assert_eq!(text(1400), text(1400), "the same listings give the same text");
 }
 
 #[test]
-fn servers_that_are_not_there_are_named() {
+fn all_the_room_is_used_and_the_largest_toolboxes_lose_their_names_first() {
+    let servers = [("git", 12), ("browser", 32), ("notes", 3), ("db", 6), ("files", 14)];
+    let items: Vec<_> = servers
+        .iter()
+        .flat_map(|(server, count)| {
+            (0..*count).map(move |n| {
+                let name = format!("{server}_a_rather_long_name_{n}");
+                item(Kind::Tool, &name, "Does what its name says", false)
+            })
+        })
+        .chain([item(Kind::Prompt, "notes_summary", "Summarizes", true)])
+        .collect();
+    let active = Active::default();
+    for max in (400..6000).step_by(53) {
+        let written = write(&items, &active, max);
+        let left = max.checked_sub(written.text.len());
+        let left = left.unwrap_or_else(|| panic!("{max}: {}", written.text));
+        let room = items.iter().filter(|item| item.name.starts_with("browser"));
+        let browser: usize = room.map(|item| item.name.len() + 3).sum();
+        assert!(written.is_whole || left < browser, "{left} of {max} unused: {}", written.text);
+    }
+    let text = write(&items, &active, 1400).text;
+    assert!(text.contains("\n  browser: 32 tools (0 active)\n"), "{text}");
+    assert!(text.contains("\n  git_a_rather_long_name_11\n"), "{text}");
+    assert!(text.contains("\n  notes_a_rather_long_name_2\n"), "{text}");
+    assert!(!text.contains("resources"), "a prompt is none: {text}");
+    let text = write(&items, &active, 2600).text;
+    assert!(text.contains("git_a_rather_long_name_0: Does what"), "{text}");
+    assert!(text.contains("\n  files_a_rather_long_name_13\n"), "{text}");
+}
+
+#[test]
+fn servers_that_are_not_there_are_named_once_and_within_bounds() {
+    let many: Vec<_> = (0..200).map(|n| format!("server-{n}")).collect();
+    let catalog = Catalog { head: "Head", items: &[], active: &Active::default(), missing: &many };
+    let text = catalog.write(1000).text;
+    assert!(text.len() < 500 && text.contains("server-9,") && text.contains(" more."), "{text}");
+    let missing = ["t", "t", "t", "solo"].map(str::to_owned);
+    let catalog =
+        Catalog { head: "Head", items: &[], active: &Active::default(), missing: &missing };
+    assert!(catalog.write(1000).text.contains("Not available now: t, solo."));
     let missing = ["pjpd".to_owned()];
     let catalog =
         Catalog { head: "Head", items: &[], active: &Active::default(), missing: &missing };
