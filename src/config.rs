@@ -177,11 +177,12 @@ impl Default for Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolMode {
     /// Opening a toolbox registers its tools in the agent's own tool list.
-    #[default]
     Dynamic,
     /// Opening a toolbox returns its tools' definitions; `use_tool` calls them.
     Proxy,
-    /// `dynamic` for clients that are known to list again in time, `proxy` for the others.
+    /// Of these two the one that works in the agent's client, and both for a client that nobody
+    /// knows.
+    #[default]
     Auto,
     /// Everything is there from the start, under its own name where that is unambiguous.
     Direct,

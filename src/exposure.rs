@@ -19,7 +19,9 @@ mod profile;
 mod proxy;
 mod request;
 mod search;
+mod signatures;
 pub(crate) mod uris;
+mod way;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -35,10 +37,12 @@ pub use crate::config::ToolMode;
 pub(crate) use crate::exposure::activate::Refusal;
 pub use crate::exposure::activate::{Active, Switch};
 pub(crate) use crate::exposure::answer::explain;
-pub use crate::exposure::profile::Profile;
 pub(crate) use crate::exposure::profile::is_meant;
+pub use crate::exposure::profile::{Profile, Relisting};
+use crate::exposure::proxy::{Calls, Showing, Telling};
 pub use crate::exposure::request::{Chosen, Lists, Reply, Request, Surface};
 pub use crate::exposure::search::Finding;
+use crate::exposure::way::Way;
 
 /// Whether a call of this name is answered with definitions of tools.
 pub fn tells_definitions(name: &str) -> bool {
@@ -88,21 +92,69 @@ impl Exposure {
         &self.gateway
     }
 
-    /// Whether the mode ever changes the tool list of a session.
+    /// Whether calls change the tool list of a session in a way that the client is to follow. One
+    /// of which nobody knows whether it does is served without.
     pub fn changes_lists(&self) -> bool {
-        matches!(self.mode(Surface::Changing), ToolMode::Dynamic | ToolMode::Activate)
+        match self.way(Surface::Changing) {
+            Way::Register => true,
+            Way::RegisterAndTell => self.mode == ToolMode::Dynamic,
+            Way::Activate => self.surface(Surface::Changing) == Surface::Changing,
+            _ => false,
+        }
+    }
+
+    /// Whether the file asks for lists that change, and this client does not follow that.
+    pub fn falls_back(&self) -> bool {
+        matches!(self.mode, ToolMode::Dynamic | ToolMode::Activate)
+            && self.profile.relisting == Relisting::Never
+    }
+
+    /// What of its list the agent's client can follow.
+    fn surface(&self, allowed: Surface) -> Surface {
+        match self.profile.relisting {
+            Relisting::Never => Surface::Constant,
+            Relisting::InTime | Relisting::Unknown => allowed,
+        }
+    }
+
+    fn way(&self, surface: Surface) -> Way {
+        Way::of(self.mode, surface, &self.profile)
+    }
+
+    /// The most bytes of a list of tools in an answer.
+    fn listing_bytes(&self) -> usize {
+        let max = self.gateway.config().limits.max_listing_bytes;
+        self.profile.answer_limit.map_or(max, |limit| limit.min(max))
+    }
+
+    /// The most bytes of the instructions.
+    fn instructions_bytes(&self) -> usize {
+        let limit = self.profile.instructions_limit.unwrap_or(guidance::MAX_INSTRUCTIONS);
+        limit.min(guidance::MOST_INSTRUCTIONS)
+    }
+
+    /// What the client is shown of tools before a call.
+    fn showing(&self, way: Way) -> Showing {
+        // It has all that the instructions can say, or what a tool says of itself says more.
+        let shown = self.profile.instructions_limit.unwrap_or_default();
+        let limit = self.profile.description_limit.unwrap_or(signatures::MAX);
+        Showing {
+            way,
+            reads_instructions: shown >= guidance::MAX_INSTRUCTIONS,
+            signatures: self.profile.has_tool_search.then(|| limit.min(signatures::MAX)),
+        }
     }
 
     /// What a model should know before its first call: every toolbox, and how to open one.
     pub fn instructions(&self, surface: Surface) -> String {
-        let mode = self.mode(surface);
-        if mode == ToolMode::Modular {
-            return modular::instructions(self.gateway.config());
+        let (way, surface) = (self.way(surface), self.surface(surface));
+        match way {
+            Way::Modular => return modular::instructions(self.gateway.config()),
+            Way::Navigate => return navigate::instructions(self.gateway.config()),
+            _ => {}
         }
-        if mode == ToolMode::Navigate {
-            return navigate::instructions(self.gateway.config());
-        }
-        let ours = guidance::instructions(self.gateway.config(), mode, surface);
+        let max = self.instructions_bytes();
+        let ours = guidance::instructions(self.gateway.config(), way, surface, max);
         if !self.starts_everything() {
             return ours;
         }
@@ -110,22 +162,14 @@ impl Exposure {
         let snapshot = self.gateway.snapshot();
         let toolboxes = self.gateway.config().toolboxes.iter();
         let views: Vec<_> = toolboxes.map(|toolbox| snapshot.view(&toolbox.name)).collect();
-        guidance::with_servers(ours, views.iter().flat_map(|view| &view.instructions))
+        guidance::with_servers(ours, views.iter().flat_map(|view| &view.instructions), max)
     }
 
     /// The definitions of the tools that an agent sees.
     pub fn tools(&self, surface: Surface, chosen: &Chosen) -> Vec<Raw> {
-        let mut tools = self.all_tools(surface, chosen);
-        let own = match self.mode(surface) {
-            ToolMode::Direct => 0,
-            ToolMode::Dynamic => dynamic::own(self.gateway.config()).len(),
-            ToolMode::Activate => 1,
-            ToolMode::Proxy
-            | ToolMode::Auto
-            | ToolMode::Modular
-            | ToolMode::Search
-            | ToolMode::Navigate => tools.len(),
-        };
+        let mut tools = self.own_tools(surface, chosen);
+        let own = tools.len();
+        tools.extend(self.server_tools(surface, chosen));
         if self.gateway.config().limits.max_result_bytes.is_some() {
             // Clients check results against it, and what was cut may not have what they look for.
             for tool in &mut tools {
@@ -140,24 +184,42 @@ impl Exposure {
         tools
     }
 
-    fn all_tools(&self, surface: Surface, chosen: &Chosen) -> Vec<Raw> {
-        match self.mode(surface) {
-            ToolMode::Dynamic => dynamic::tools(&self.gateway, &chosen.opened),
-            ToolMode::Proxy | ToolMode::Auto => proxy::tools(&self.gateway),
-            ToolMode::Modular => modular::tools(&self.gateway),
-            ToolMode::Search => search::tools(&self.gateway),
-            ToolMode::Navigate => navigate::tools(&self.gateway),
-            ToolMode::Direct => direct::tools(&self.gateway),
-            ToolMode::Activate => {
-                let active = active(surface, chosen);
-                activate::tools(self, &self.gateway.snapshot(), surface, &active)
+    fn own_tools(&self, surface: Surface, chosen: &Chosen) -> Vec<Raw> {
+        let way = self.way(surface);
+        let showing = self.showing(way);
+        let (config, snapshot) = (self.gateway.config(), self.gateway.snapshot());
+        match way {
+            Way::Register => dynamic::own(config, showing.reads_instructions),
+            Way::RegisterAndTell | Way::Tell => proxy::own(config, &snapshot, showing),
+            Way::Modular => modular::tools(&self.gateway),
+            Way::Search => search::tools(&self.gateway),
+            Way::Navigate => navigate::tools(&self.gateway),
+            Way::Direct => Vec::new(),
+            Way::Activate => {
+                let surface = self.surface(surface);
+                activate::own(self, &snapshot, surface, &active(surface, chosen))
             }
+        }
+    }
+
+    fn server_tools(&self, surface: Surface, chosen: &Chosen) -> Vec<Raw> {
+        match self.way(surface) {
+            Way::Register | Way::RegisterAndTell => {
+                dynamic::registered(&self.gateway, &chosen.opened)
+            }
+            Way::Direct => direct::tools(&self.gateway),
+            Way::Activate => {
+                let active = active(self.surface(surface), chosen);
+                activate::active_tools(&self.gateway.snapshot(), &active)
+            }
+            Way::Tell | Way::Modular | Way::Search | Way::Navigate => Vec::new(),
         }
     }
 
     /// The definitions of what else an agent sees, where that is more than the views of toolboxes.
     pub fn things(&self, kind: Kind, surface: Surface, chosen: &Chosen) -> Option<Vec<Raw>> {
-        let things = || activate::things(&self.gateway.snapshot(), kind, &active(surface, chosen));
+        let active = active(self.surface(surface), chosen);
+        let things = || activate::things(&self.gateway.snapshot(), kind, &active);
         self.is_activate().then(things)
     }
 
@@ -166,14 +228,13 @@ impl Exposure {
         if !self.is_activate() {
             return None;
         }
+        let surface = self.surface(surface);
         let active = active(surface, chosen);
+        let mut tools = activate::own(self, at, surface, &active);
+        tools.extend(activate::active_tools(at, &active));
         let mut resources = activate::things(at, Kind::Resource, &active);
         resources.extend(activate::things(at, Kind::Template, &active));
-        Some(Lists {
-            tools: activate::tools(self, at, surface, &active),
-            resources,
-            prompts: activate::things(at, Kind::Prompt, &active),
-        })
+        Some(Lists { tools, resources, prompts: activate::things(at, Kind::Prompt, &active) })
     }
 
     /// The servers that an address may lead to, each with its own address, where addresses are
@@ -184,6 +245,7 @@ impl Exposure {
         surface: Surface,
         chosen: &Chosen,
     ) -> Option<Result<Vec<(Place, String)>, Refusal>> {
+        let surface = self.surface(surface);
         let found = || {
             let snapshot = self.gateway.snapshot();
             activate::addressed(&snapshot, uri, surface, &active(surface, chosen))
@@ -254,15 +316,19 @@ impl Exposure {
 
     /// Whether the tools of those toolboxes are in the agent's list too.
     pub fn shows_tools(&self, surface: Surface) -> bool {
-        !matches!(
-            self.mode(surface),
-            ToolMode::Proxy | ToolMode::Modular | ToolMode::Search | ToolMode::Navigate
-        )
+        !matches!(self.way(surface), Way::Tell | Way::Modular | Way::Search | Way::Navigate)
     }
 
     /// Whether what our own tools say of themselves tells of servers, and so changes with them.
     pub fn tells_of_servers(&self) -> bool {
         self.mode == ToolMode::Modular
+    }
+
+    /// Whether what our own tools say of themselves tells of what servers listed when they last
+    /// ran.
+    pub fn tells_of_known_tools(&self) -> bool {
+        self.profile.has_tool_search
+            && matches!(self.way(Surface::Changing), Way::RegisterAndTell | Way::Tell)
     }
 
     /// Whether a list waits for servers that nothing is known of, which may take a while.
@@ -315,6 +381,7 @@ impl Exposure {
     /// understood in every mode but `activate`, whether or not they are listed.
     pub async fn call(&self, request: Request<'_>) -> Reply {
         self.start_everything(request.origin.agent).await;
+        let request = Request { surface: self.surface(request.surface), ..request };
         if self.is_activate() {
             return Box::pin(activate::call(self, request)).await;
         }
@@ -392,17 +459,27 @@ impl Exposure {
             Err(error) => return Reply::plain(self.call_error(&error)),
         };
         let opened = self.gateway.open(toolbox, request.origin).await;
-        let max = self.gateway.config().limits.max_listing_bytes;
-        let mode = self.mode(request.surface);
-        let outcome = match mode {
-            ToolMode::Dynamic => dynamic::opened(toolbox, &opened, max),
-            _ => proxy::opened(toolbox, &opened, &wanted, max),
+        let max = self.listing_bytes();
+        let way = self.way(request.surface);
+        let calls = match way {
+            Way::RegisterAndTell => Calls::ByNameIfListed,
+            _ if self.falls_back() => Calls::WithUseToolAlone,
+            _ => Calls::WithUseTool,
+        };
+        let detail = if self.profile.has_tool_search {
+            meta::Detail::Signatures
+        } else {
+            meta::Detail::Full
+        };
+        let outcome = match way {
+            Way::Register => dynamic::opened(toolbox, &opened, max),
+            _ => proxy::opened(toolbox, &opened, &wanted, Telling { detail, calls, max }),
         };
         Reply {
             outcome,
             opened: Some(toolbox.name.clone()),
             switched: Vec::new(),
-            awaits_relisting: mode == ToolMode::Dynamic,
+            awaits_relisting: way.registers(),
         }
     }
 
@@ -442,17 +519,6 @@ impl Exposure {
             Err(error) => return Reply::plain(self.call_error(&error)),
         };
         Reply { opened: Some(tool.toolbox.clone()), ..Reply::plain(outcome) }
-    }
-
-    fn mode(&self, surface: Surface) -> ToolMode {
-        match (self.mode, surface) {
-            (ToolMode::Dynamic, Surface::Changing) => ToolMode::Dynamic,
-            (ToolMode::Auto, Surface::Changing) if self.profile.relists_in_time => {
-                ToolMode::Dynamic
-            }
-            (ToolMode::Auto, _) | (ToolMode::Dynamic, Surface::Constant) => ToolMode::Proxy,
-            (mode, _) => mode,
-        }
     }
 }
 

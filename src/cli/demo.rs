@@ -81,7 +81,9 @@ async fn show(options: &PoolOptions) -> Result<(), String> {
         client.end().await;
         alone.push(seen?);
     }
-    let serve = launch(&["serve", "--embedded-config", "--log-level", "warn"])?;
+    // What the demo shows is what clients see that follow their list; nobody knows this one.
+    let serve =
+        launch(&["serve", "--embedded-config", "--mode", "dynamic", "--log-level", "warn"])?;
     let client = Client::start(&serve, options, &tasks).await?;
     let shown = converse(&client, &alone).await;
     client.end().await;

@@ -37,6 +37,10 @@ pub(super) const DEFAULT_AUDIT_FILES: u32 = 4;
 
 /// The least and the most `descriptionLimit` of a client.
 pub(super) const DESCRIPTION_BYTES: (u64, u64) = (500, 1_000_000);
+/// The least and the most `instructionsLimit` of a client.
+pub(super) const INSTRUCTIONS_BYTES: (u64, u64) = (100, 1_000_000);
+/// The least and the most `settlingMs` of a client.
+pub(super) const SETTLING_MS: (u64, u64) = (0, 10_000);
 /// The least and the most `nameLimit` of a client.
 pub(super) const CLIENT_NAME_BYTES: (u64, u64) = (16, 1_000);
 

@@ -58,7 +58,7 @@ pub(super) struct RawConfig {
     pub(super) schema: Option<Located<String>>,
 
     /// How toolboxes are presented to agents.
-    #[schemars(extend("default" = "dynamic"))]
+    #[schemars(extend("default" = "auto"))]
     pub(super) tool_mode: Option<Located<RawToolMode>>,
 
     /// The longest name a registered tool may have, in bytes. Clients put their own prefix before
@@ -147,7 +147,8 @@ pub(super) enum RawToolMode {
     /// Opening a toolbox returns its tools' definitions, and `use_tool` calls them. For clients
     /// that do not follow changes of their tool list.
     Proxy,
-    /// `dynamic` for clients that are known to list again in time, `proxy` for the others.
+    /// Of `dynamic` and `proxy` the one that works in the agent's client and costs less there, and
+    /// both at once for a client that nobody knows.
     Auto,
     /// `search_tools` finds the tools that fit what is wanted, `use_tool` calls them.
     Search,

@@ -18,7 +18,7 @@ use crate::exposure::listing::{self, Line};
 use crate::exposure::uris::Addresses;
 use crate::exposure::{Exposure, Reply, Request, Surface, answer, meta, uris};
 use crate::gateway::{CallError, FailedServer, Origin, Snapshot};
-use crate::name::{self, Place};
+use crate::name::{self, Place, ToolId};
 use crate::raw::{self, Raw};
 use crate::toolbox::{Item, Kind, TOOLMAN_ACTIVATE};
 
@@ -36,7 +36,13 @@ const CHANGING: &str = "Switches tools and resources on and off. The catalog bel
 const CONSTANT: &str = "Gives the definitions of tools and resources. The catalog below lists all of \
                         them; those marked with * are in your lists already. Pass names from the \
                         catalog in tools_on and resources_on; the answer has the definitions, and \
-                        every tool of the catalog can be called by its name.";
+                        every tool of the catalog can be called, with use_tool where it is \
+                        not in your tool list.";
+
+/// The error where the arguments of `use_tool` say nothing.
+const UNREADABLE: &str = "use_tool cannot read its arguments. Expected {\"tool\": \"<name>\", \
+                          \"arguments\": {…}}, with a name from the catalog in the description of \
+                          toolman_activate.";
 
 /// What of a session's tools and resources was switched; the others are as they started.
 #[derive(Clone, Debug, Default)]
@@ -50,16 +56,21 @@ fn is_there(snapshot: &Snapshot) -> impl Fn(&Item) -> bool {
     move |item| !snapshot.has_crashed(&item.at)
 }
 
-/// The definitions of `toolman_activate` and of the active tools.
-pub(crate) fn tools(exposure: &Exposure, at: &Snapshot, surface: Surface, on: &Active) -> Vec<Raw> {
+/// The definition of `toolman_activate`, and where lists do not change that of `use_tool`: there
+/// are clients that call nothing but what they have listed.
+pub(crate) fn own(exposure: &Exposure, at: &Snapshot, surface: Surface, on: &Active) -> Vec<Raw> {
     let mut tools = vec![own_tool(exposure, at, surface, on)];
-    let active = at
-        .namespaced()
-        .items
-        .iter()
-        .filter(|item| item.kind == Kind::Tool && on.has(item) && is_there(at)(item));
-    tools.extend(active.map(|item| defined(at, item)));
+    if surface == Surface::Constant {
+        tools.push(meta::use_named_tool(TOOLMAN_ACTIVATE));
+    }
     tools
+}
+
+/// The definitions of the active tools.
+pub(crate) fn active_tools(at: &Snapshot, on: &Active) -> Vec<Raw> {
+    let items = at.namespaced().items.iter();
+    let active = items.filter(|item| item.kind == Kind::Tool && on.has(item) && is_there(at)(item));
+    active.map(|item| defined(at, item)).collect()
 }
 
 /// The definitions of what else is active; prompts always are.
@@ -81,7 +92,7 @@ fn own_tool(exposure: &Exposure, at: &Snapshot, surface: Surface, on: &Active) -
     let head = if surface == Surface::Changing { CHANGING } else { CONSTANT };
     let missing: Vec<_> = gateway.missing().iter().map(|at| called(exposure, at)).collect();
     let catalog = Catalog { head, items: &items, active: on, missing: &missing };
-    let max = gateway.config().limits.max_listing_bytes;
+    let max = exposure.listing_bytes();
     let max = exposure.profile().description_limit.map_or(max, |limit| limit.min(max));
     let Written { text, is_whole } = catalog.write(max);
     let list = |what: &str| {
@@ -133,6 +144,23 @@ pub(crate) async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
     if request.name == TOOLMAN_ACTIVATE {
         return activate(exposure, &request).await;
     }
+    if request.name == meta::USE_TOOL && request.surface == Surface::Constant {
+        let Ok(used) = meta::UseTool::parse(request.arguments, exposure.gateway().config()) else {
+            return Reply::plain(error(UNREADABLE));
+        };
+        let name = match &used.target {
+            meta::Target::Registered(name) => name.to_string(),
+            meta::Target::Tool(tool) => name_of(&exposure.gateway().snapshot(), tool)
+                .unwrap_or_else(|| format!("{}:{}", tool.server, tool.tool)),
+        };
+        let arguments = used.arguments.as_ref();
+        return call_tool(exposure, Request { name: &name, arguments, ..request }).await;
+    }
+    call_tool(exposure, request).await
+}
+
+/// Calls a tool of the catalog.
+async fn call_tool(exposure: &Exposure, request: Request<'_>) -> Reply {
     let gateway = exposure.gateway();
     let mut snapshot = gateway.snapshot();
     let found = known_as(exposure, &snapshot, request.name);
@@ -181,10 +209,14 @@ fn known_as(exposure: &Exposure, snapshot: &Snapshot, name: &str) -> Option<Stri
     if snapshot.namespaced().get(Kind::Tool, name).is_some() {
         return None;
     }
-    let tool = exposure.resolve(name)?;
+    name_of(snapshot, &exposure.resolve(name)?)
+}
+
+/// The name of a tool in the catalog.
+fn name_of(snapshot: &Snapshot, tool: &ToolId) -> Option<String> {
     let items = snapshot.namespaced().items.iter();
     let mut tools = items.filter(|item| item.kind == Kind::Tool);
-    tools.find(|item| item.tool() == tool).map(|item| item.name.clone())
+    tools.find(|item| item.tool() == *tool).map(|item| item.name.clone())
 }
 
 fn unknown(known: &Known<'_>, name: &str, failed: &[FailedServer]) -> String {
@@ -237,7 +269,7 @@ async fn activate(exposure: &Exposure, request: &Request<'_>) -> Reply {
         failed = revive(exposure, &names, request.origin).await;
         snapshot = gateway.snapshot();
     }
-    let max = gateway.config().limits.max_listing_bytes;
+    let max = exposure.listing_bytes();
     let is_there = is_there(&snapshot);
     let known = Known { all: snapshot.namespaced(), is_there: &is_there };
     let constant = Active::default();
@@ -283,8 +315,9 @@ fn switched(
     let (tools, resources) = (on(Kind::Tool), on(Kind::Resource));
     let mut header = Map::new();
     if surface == Surface::Constant {
-        let note = "Lists do not change here: call these tools by their names, and read these \
-                    resources by their addresses. Nothing has to be switched off.";
+        let note = "Lists do not change here: call these tools with use_tool {tool: <name>, \
+                    arguments: {…}}, or by their names where those are in your list, and read \
+                    these resources by their addresses. Nothing has to be switched off.";
         header.insert("note".to_owned(), note.into());
     } else if tools.is_empty() && resources.is_empty() {
         return result(&json!({"success": true, "result": "OK", "error": ""}).to_string());

@@ -6,7 +6,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::backend::Outcome;
-use crate::config::{Config, ToolMode, ToolboxConfig};
+use crate::config::{Config, ToolboxConfig};
+use crate::exposure::way::Way;
 use crate::exposure::{listing, meta, search, uris};
 use crate::gateway::{Gateway, Opened};
 use crate::name::ToolboxName;
@@ -15,22 +16,22 @@ use crate::toolbox::ViewTool;
 
 /// The tools of our own: `open_toolbox`, and where it is offered `search_tools`, with `use_tool`
 /// for what it finds in toolboxes that are not open.
-pub(crate) fn own(config: &Config) -> Vec<Raw> {
-    let mut tools = vec![meta::open_toolbox(config, ToolMode::Dynamic)];
-    if let Some(search) = search::offered(config, ToolMode::Dynamic) {
+pub(crate) fn own(config: &Config, reads_instructions: bool) -> Vec<Raw> {
+    let mut tools = vec![meta::open_toolbox(config, Way::Register, reads_instructions, false)];
+    if let Some(search) = search::offered(config, Way::Register) {
         tools.extend([search, meta::use_tool(search::SEARCH_TOOLS)]);
     }
     tools
 }
 
-/// The tools of our own, and those of every opened toolbox in the order of the configuration.
-pub(crate) fn tools(gateway: &Gateway, opened: &BTreeSet<ToolboxName>) -> Vec<Raw> {
+/// The tools of every opened toolbox in the order of the configuration.
+pub(crate) fn registered(gateway: &Gateway, opened: &BTreeSet<ToolboxName>) -> Vec<Raw> {
     let snapshot = gateway.snapshot();
     let toolboxes = gateway.config().toolboxes.iter();
     let views = toolboxes
         .filter(|toolbox| opened.contains(&toolbox.name))
         .map(|toolbox| snapshot.view(&toolbox.name));
-    let mut tools = own(gateway.config());
+    let mut tools = Vec::new();
     for view in views {
         tools.extend(
             view.tools.iter().map(|tool| uris::in_tool(&snapshot, tool, tool.registered())),

@@ -1,72 +1,146 @@
 //! What a model is told before its first call, within the bytes that clients let through.
 //!
-//! Clients cut instructions at 2 KiB and more; one shows only the first 250 characters. So the
-//! names of all toolboxes come first, and everything after them steps down until it fits.
+//! Clients cut instructions at 2 KiB and more; one shows only the first 250 characters. So the first
+//! line alone says what the toolboxes are for and what to call, and everything after it steps down
+//! until it fits.
 
 use crate::catalog::shorten;
-use crate::config::{Config, ToolMode, ToolboxConfig};
+use crate::config::{Config, ToolboxConfig};
 use crate::exposure::Surface;
 use crate::exposure::budget::{first_that_fits, names_that_fit};
+use crate::exposure::way::Way;
 use crate::name::ServerName;
 
-/// The most bytes of the instructions.
+/// The most bytes of the instructions, for a client that is not known to show more.
 pub(crate) const MAX_INSTRUCTIONS: usize = 2048;
+/// The most bytes of the instructions for any client.
+pub(crate) const MOST_INSTRUCTIONS: usize = 4096;
 /// The most bytes of the description of `open_toolbox`, and of what else leads to all tools.
 pub(crate) const MAX_DESCRIPTION: usize = 1024;
 /// What the one client shows that shows least, in characters.
 pub(crate) const FIRST_GLANCE: usize = 250;
 /// How long the descriptions of toolboxes may be, step by step.
 pub(crate) const STEPS: [usize; 5] = [300, 160, 100, 60, 30];
+/// The same in the first line; shorter ones say too little.
+const GLANCES: [usize; 10] = [250, 150, 100, 80, 60, 45, 35, 25, 20, 15];
 
-/// The instructions: every toolbox with its description and its number of servers, and how to
-/// open one; at most 2,048 bytes.
-pub(crate) fn instructions(config: &Config, mode: ToolMode, surface: Surface) -> String {
-    let head = head(config);
-    let usage = match mode {
-        ToolMode::Search => {
-            "Call search_tools with what you want, in English, as service, verb and object, one step \
-             a query; then use_tool {\"tool\": {\"toolbox\", \"server\", \"tool\"}, \"arguments\": \
-             {…}} to call what it finds."
-        }
-        ToolMode::Dynamic => {
-            "Call open_toolbox to use one: its tools are then in your tool list as \
-             <toolbox>__<server>__<tool>."
-        }
-        ToolMode::Direct => "Their tools are in your tool list.",
-        ToolMode::Activate if surface == Surface::Constant => {
-            "The description of toolman_activate lists their tools and resources; it gives the \
-             definitions of those that it is asked for (tools_on, resources_on), and every tool can \
-             be called."
-        }
-        ToolMode::Activate => {
-            "The description of toolman_activate lists their tools and resources; it switches them \
-             on (tools_on, resources_on) and off. Active tools are in your tool list."
-        }
-        _ => {
-            "Call open_toolbox to see the tools of one, then use_tool {\"tool\": {\"toolbox\", \
-             \"server\", \"tool\"}, \"arguments\": {…}} to call one of them."
-        }
-    };
-    let searches = config.search.is_offered && matches!(mode, ToolMode::Dynamic | ToolMode::Proxy);
-    let more = if searches { " search_tools finds tools in all of them." } else { "" };
-    let usage = format!("{usage}{more}");
-    let with_descriptions = STEPS.iter().map(|max| {
+/// Returns the instructions in at most `max` bytes: a line that says what the toolboxes are for and
+/// what to call, how to call it, and the descriptions that have no room in the first line.
+pub(crate) fn instructions(config: &Config, way: Way, surface: Surface, max: usize) -> String {
+    let first = first_line(config, way);
+    let usage = usage(config, way, surface);
+    let with_usage =
+        if usage.is_empty() { first.text.clone() } else { format!("{}\n{usage}", first.text) };
+    let with_descriptions = STEPS.iter().filter(|_| !first.is_whole).map(|max| {
         let lines: String = config.toolboxes.iter().map(|t| line(t, *max)).collect();
-        format!("{head}\n{usage}\n{lines}")
+        format!("{with_usage}\n{lines}")
     });
-    let names_only = std::iter::once(format!("{head}\n{usage}"));
-    let pointer =
-        std::iter::once_with(|| format!("{}\n{usage}", pointer(config, mode, FIRST_GLANCE)));
-    first_that_fits(MAX_INSTRUCTIONS, with_descriptions.chain(names_only).chain(pointer))
+    let with_names = std::iter::once(())
+        .filter(|()| !first.has_names)
+        .map(|()| format!("{with_usage}\n\n{}", names(config)));
+    let shortest = [&with_usage, &first.text].map(Clone::clone);
+    first_that_fits(max, with_descriptions.chain(with_names).chain(shortest))
 }
 
-/// Instructions with those of servers, which share what is left of the 2,048 bytes.
+/// The first line of the instructions.
+struct FirstLine {
+    text: String,
+    /// Whether it has all descriptions to their ends.
+    is_whole: bool,
+    /// Whether it has all names.
+    has_names: bool,
+}
+
+/// Returns the line that is read even where nothing else is.
+fn first_line(config: &Config, way: Way) -> FirstLine {
+    if config.toolboxes.is_empty() {
+        let text = "No toolboxes are configured.".to_owned();
+        return FirstLine { text, is_whole: true, has_names: true };
+    }
+    let call = match way {
+        Way::Register | Way::RegisterAndTell => "Call open_toolbox to use one.",
+        Way::Tell => "open_toolbox shows the tools of one, use_tool calls them.",
+        Way::Search => "Call search_tools to find their tools.",
+        Way::Activate => "Call toolman_activate to use their tools.",
+        Way::Direct | Way::Modular | Way::Navigate => "Their tools are in your tool list.",
+    };
+    let fits = |text: &String| text.chars().count() <= FIRST_GLANCE;
+    let described = GLANCES.iter().find_map(|max| {
+        let mut is_whole = true;
+        let toolboxes = config.toolboxes.iter().map(|toolbox| {
+            let purpose = start_of(&toolbox.description, *max);
+            is_whole &= !purpose.ends_with('…');
+            match purpose.trim_end_matches('.') {
+                "" => toolbox.name.to_string(),
+                purpose => format!("{} ({purpose})", toolbox.name),
+            }
+        });
+        let toolboxes: Vec<_> = toolboxes.collect();
+        let text = format!("Toolboxes: {}. {call}", toolboxes.join(", "));
+        fits(&text).then_some(FirstLine { text, is_whole, has_names: true })
+    });
+    let named = || {
+        let text = format!("{} {call}", names(config));
+        fits(&text).then_some(FirstLine { text, is_whole: false, has_names: true })
+    };
+    described.or_else(named).unwrap_or_else(|| {
+        let text = match way {
+            Way::Register | Way::RegisterAndTell | Way::Tell => {
+                pointer(config, "open_toolbox", FIRST_GLANCE)
+            }
+            Way::Search => pointer(config, "search_tools", FIRST_GLANCE),
+            Way::Activate | Way::Direct | Way::Modular | Way::Navigate => {
+                format!("There are {} toolboxes. {call}", config.toolboxes.len())
+            }
+        };
+        FirstLine { text, is_whole: false, has_names: false }
+    })
+}
+
+/// Returns how the tools of toolboxes are called.
+fn usage(config: &Config, way: Way, surface: Surface) -> String {
+    const USE_TOOL: &str =
+        "use_tool {\"tool\": {\"toolbox\", \"server\", \"tool\"}, \"arguments\": {…}}";
+    let usage = match way {
+        Way::Search => format!(
+            "Call search_tools with what you want, in English, as service, verb and object, one \
+             step a query; then {USE_TOOL} to call what it finds."
+        ),
+        Way::Register => "When one is open, its tools are in your tool list as \
+                          <toolbox>__<server>__<tool>."
+            .to_owned(),
+        Way::RegisterAndTell => format!(
+            "When one is open, its tools are in your tool list as <toolbox>__<server>__<tool>; \
+             those that you do not find there are called with {USE_TOOL}."
+        ),
+        Way::Tell => format!("Your tool list stays as it is: call {USE_TOOL}."),
+        Way::Activate if surface == Surface::Constant => {
+            "The description of toolman_activate lists their tools and resources; it gives the \
+             definitions of those that it is asked for (tools_on, resources_on), and every tool can \
+             be called, with use_tool where it is not in your tool list."
+                .to_owned()
+        }
+        Way::Activate => {
+            "The description of toolman_activate lists their tools and resources; it switches them \
+             on (tools_on, resources_on) and off. Active tools are in your tool list."
+                .to_owned()
+        }
+        Way::Direct | Way::Modular | Way::Navigate => String::new(),
+    };
+    let searches =
+        config.search.is_offered && matches!(way, Way::Register | Way::RegisterAndTell | Way::Tell);
+    let more = if searches { " search_tools finds tools in all of them." } else { "" };
+    format!("{usage}{more}")
+}
+
+/// Returns instructions with those of servers, which share what is left of `max` bytes.
 pub(crate) fn with_servers<'a>(
     ours: String,
     servers: impl Iterator<Item = &'a (ServerName, String)>,
+    max: usize,
 ) -> String {
     let servers: Vec<_> = servers.collect();
-    let room = MAX_INSTRUCTIONS.saturating_sub(ours.len()) / servers.len().max(1);
+    let room = max.saturating_sub(ours.len()) / servers.len().max(1);
     servers.into_iter().fold(ours, |mut text, (server, said)| {
         let head = format!("\n\n{server}: ");
         // A character has up to four bytes, and what is cut ends in one that has three.
@@ -84,20 +158,27 @@ pub(crate) fn with_servers<'a>(
     })
 }
 
-/// The same in short, for the description of `open_toolbox`: clients of the modern revision may
-/// never ask for instructions.
-pub(crate) fn description(config: &Config, mode: ToolMode) -> String {
-    let purpose = match mode {
-        ToolMode::Dynamic => {
+/// Returns the description of `open_toolbox`, with what the instructions say of the toolboxes unless
+/// the model is known to be shown those: clients of the modern revision may never ask for them.
+pub(crate) fn description(config: &Config, way: Way, is_known: bool) -> String {
+    let purpose = match way {
+        Way::Register => {
             "Opens a toolbox: starts its servers and adds their tools to your tool list."
+        }
+        Way::RegisterAndTell => {
+            "Opens a toolbox: starts its servers, adds their tools to your tool list and shows \
+             them, for use_tool to call those that you do not find there."
         }
         _ => "Opens a toolbox: starts its servers and shows their tools, which use_tool calls.",
     };
+    if is_known {
+        return purpose.to_owned();
+    }
     let with_descriptions = STEPS.iter().map(|max| {
         let lines: Vec<_> = config.toolboxes.iter().map(|toolbox| brief(toolbox, *max)).collect();
         format!("{purpose} Toolboxes:{}", lines.concat())
     });
-    let names_only = std::iter::once(format!("{purpose} {}", head(config)));
+    let names_only = std::iter::once_with(|| format!("{purpose} {}", names(config)));
     let count = std::iter::once_with(|| {
         format!("{purpose} There are {} toolboxes; see `toolbox`.", config.toolboxes.len())
     });
@@ -105,9 +186,9 @@ pub(crate) fn description(config: &Config, mode: ToolMode) -> String {
 }
 
 /// The description of `search_tools`: what it does, how to ask, and what there is to be found.
-pub(crate) fn of_search(config: &Config, mode: ToolMode) -> String {
-    let call = match mode {
-        ToolMode::Dynamic => {
+pub(crate) fn of_search(config: &Config, way: Way) -> String {
+    let call = match way {
+        Way::Register | Way::RegisterAndTell => {
             "What is found is called with use_tool, or by its name where its toolbox is open"
         }
         _ => "use_tool calls what is found",
@@ -116,7 +197,7 @@ pub(crate) fn of_search(config: &Config, mode: ToolMode) -> String {
         "Finds tools by what is wanted of them. {call}. A query is one step, in English: service, \
          verb, object (\"github create issue\"). Ask for several steps at once, one query each."
     );
-    if mode != ToolMode::Search {
+    if way != Way::Search {
         // What there is stands in the description of `open_toolbox`.
         return purpose;
     }
@@ -126,7 +207,7 @@ pub(crate) fn of_search(config: &Config, mode: ToolMode) -> String {
     };
     let with_servers = STEPS[..4].iter().map(|max| described(*max, brief_with_servers));
     let with_descriptions = STEPS.iter().map(|max| described(*max, brief));
-    let names_only = std::iter::once_with(|| format!("{purpose} {}", head(config)));
+    let names_only = std::iter::once_with(|| format!("{purpose} {}", names(config)));
     let count = std::iter::once_with(|| {
         format!("{purpose} There are {} toolboxes; see `toolbox`.", config.toolboxes.len())
     });
@@ -134,7 +215,8 @@ pub(crate) fn of_search(config: &Config, mode: ToolMode) -> String {
     first_that_fits(MAX_DESCRIPTION, versions)
 }
 
-fn head(config: &Config) -> String {
+/// Returns the names of all toolboxes.
+fn names(config: &Config) -> String {
     if config.toolboxes.is_empty() {
         return "No toolboxes are configured.".to_owned();
     }
@@ -143,8 +225,7 @@ fn head(config: &Config) -> String {
 }
 
 /// As many names as fit, and where the others are to be found.
-fn pointer(config: &Config, mode: ToolMode, max: usize) -> String {
-    let tool = if mode == ToolMode::Search { "search_tools" } else { "open_toolbox" };
+fn pointer(config: &Config, tool: &str, max: usize) -> String {
     let count = config.toolboxes.len();
     let tail = |more: usize| {
         format!(" and {more} more; the `toolbox` parameter of {tool} lists all {count}.")

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use crate::config::{Config, MACROS, ToolMode};
+use crate::config::{Config, MACROS};
 use crate::exposure::guidance;
+use crate::exposure::way::Way;
 use crate::name::{ServerName, ToolId, ToolboxName};
 use crate::raw::Raw;
 
@@ -16,8 +17,9 @@ pub(crate) const OPEN_TOOLBOX: &str = "open_toolbox";
 /// The tool that calls any tool of a toolbox.
 pub(crate) const USE_TOOL: &str = "use_tool";
 
-/// The definition of `open_toolbox`.
-pub(crate) fn open_toolbox(config: &Config, mode: ToolMode) -> Raw {
+/// The definition of `open_toolbox`; in short, if the model knows from elsewhere what toolboxes
+/// are for, and with `detail` if that is offered.
+pub(crate) fn open_toolbox(config: &Config, way: Way, is_known: bool, offers_detail: bool) -> Raw {
     let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
     let mut properties = json!({
         "toolbox": {"type": "string", "description": "The toolbox to open"},
@@ -26,21 +28,23 @@ pub(crate) fn open_toolbox(config: &Config, mode: ToolMode) -> Raw {
     if !names.is_empty() {
         properties["toolbox"]["enum"] = names.into();
     }
-    if mode == ToolMode::Proxy {
+    if way != Way::Register {
         properties["tools"] = json!({
             "type": "array",
             "items": {"type": "string"},
-            "description": "Only these tools of it",
+            "description": "Only these of its tools, with whole definitions",
         });
+    }
+    if offers_detail {
         properties["detail"] = json!({
             "enum": ["full", "signatures"],
-            "description": "Whole definitions (the default where they fit) or one line a tool",
+            "description": "Whole definitions or one line a tool",
         });
     }
     Raw::encode(&json!({
         "name": OPEN_TOOLBOX,
         "title": "Open a Toolbox",
-        "description": guidance::description(config, mode),
+        "description": guidance::description(config, way, is_known),
         "inputSchema": {
             "type": "object",
             "properties": properties,
@@ -67,25 +71,44 @@ pub(crate) fn keep_loaded(tool: &mut Raw) {
 
 /// The definition of `use_tool`, whose tools are shown by another one.
 pub(crate) fn use_tool(shown_by: &str) -> Raw {
+    described_use_tool(&format!("{USES} {shown_by} shows the tools and their arguments."))
+}
+
+/// What `use_tool` does.
+pub(crate) const USES: &str = "Calls a tool of a toolbox and returns its result.";
+
+/// The definition of `use_tool` with this description.
+pub(crate) fn described_use_tool(description: &str) -> Raw {
+    let tool = json!({
+        "type": "object",
+        "properties": {
+            "toolbox": {"type": "string"},
+            "server": {"type": "string"},
+            "tool": {"type": "string", "description": "The tool's name"},
+        },
+        "required": ["toolbox", "server", "tool"],
+    });
+    calling(description, &tool)
+}
+
+/// The definition of `use_tool` where tools have one name each, which another tool shows.
+pub(crate) fn use_named_tool(shown_by: &str) -> Raw {
+    let description = format!(
+        "Calls a tool that is not in your tool list and returns its result. {shown_by} shows the \
+         tools and their arguments."
+    );
+    calling(&description, &json!({"type": "string", "description": "The tool's name"}))
+}
+
+fn calling(description: &str, tool: &Value) -> Raw {
     Raw::encode(&json!({
         "name": USE_TOOL,
         "title": "Use a Tool of a Toolbox",
-        "description": format!(
-            "Calls a tool of a toolbox and returns its result. {shown_by} shows the tools and their \
-             arguments."
-        ),
+        "description": description,
         "inputSchema": {
             "type": "object",
             "properties": {
-                "tool": {
-                    "type": "object",
-                    "properties": {
-                        "toolbox": {"type": "string"},
-                        "server": {"type": "string"},
-                        "tool": {"type": "string", "description": "The tool's name"},
-                    },
-                    "required": ["toolbox", "server", "tool"],
-                },
+                "tool": tool,
                 "arguments": {
                     "type": "object",
                     "description": "The tool's arguments, as its inputSchema says",

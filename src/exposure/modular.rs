@@ -63,7 +63,7 @@ impl Exposure {
             return Reply::plain(answer::error(&unavailable(toolbox, &failed)));
         }
         let view = self.gateway().snapshot().view(&toolbox.name);
-        let max = config.limits.max_listing_bytes;
+        let max = self.listing_bytes();
         match answers::tools(toolbox, &view, &failed, wanted.names.as_deref(), max) {
             Ok(outcome) => {
                 let opened = Some(toolbox.name.clone());

@@ -11,10 +11,11 @@ use serde_json::json;
 
 use crate::catalog::rank::Finds;
 use crate::catalog::shorten;
-use crate::config::{Config, ToolMode};
+use crate::config::Config;
 use crate::exposure::search::answers::{Answer, unsearched};
 use crate::exposure::search::arguments::SearchTools;
-use crate::exposure::{Exposure, Reply, Request, answer, guidance, meta};
+use crate::exposure::way::Way;
+use crate::exposure::{Exposure, Reply, Request, Surface, answer, guidance, meta};
 use crate::gateway::{Gateway, Sought};
 use crate::name::{ServerName, ToolboxName};
 use crate::raw::Raw;
@@ -29,25 +30,25 @@ const MAX_NAME: usize = 200;
 
 /// `search_tools` and `use_tool`, always.
 pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
-    vec![search_tools(gateway.config(), ToolMode::Search), meta::use_tool(SEARCH_TOOLS)]
+    vec![search_tools(gateway.config(), Way::Search), meta::use_tool(SEARCH_TOOLS)]
 }
 
 /// What is offered beside the tools of another mode, if the file wants that.
-pub(crate) fn offered(config: &Config, mode: ToolMode) -> Option<Raw> {
-    config.search.is_offered.then(|| search_tools(config, mode))
+pub(crate) fn offered(config: &Config, way: Way) -> Option<Raw> {
+    config.search.is_offered.then(|| search_tools(config, way))
 }
 
-fn search_tools(config: &Config, mode: ToolMode) -> Raw {
+fn search_tools(config: &Config, way: Way) -> Raw {
     let mut toolbox = json!({"type": "string", "description": "In this toolbox alone"});
     let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
     // Elsewhere `open_toolbox` has them; and an enumeration of nothing is no valid schema.
-    if mode == ToolMode::Search && !names.is_empty() {
+    if way == Way::Search && !names.is_empty() {
         toolbox["enum"] = names.into();
     }
     Raw::encode(&json!({
         "name": SEARCH_TOOLS,
         "title": "Search for Tools",
-        "description": guidance::of_search(config, mode),
+        "description": guidance::of_search(config, way),
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -83,9 +84,9 @@ fn search_tools(config: &Config, mode: ToolMode) -> Raw {
 impl Exposure {
     /// Whether `search_tools` is there.
     pub(crate) fn offers_search(&self) -> bool {
-        match self.mode {
-            ToolMode::Search => true,
-            ToolMode::Dynamic | ToolMode::Proxy | ToolMode::Auto => {
+        match self.way(Surface::Changing) {
+            Way::Search => true,
+            Way::Register | Way::RegisterAndTell | Way::Tell => {
                 self.gateway().config().search.is_offered
             }
             _ => false,
@@ -112,14 +113,14 @@ impl Exposure {
         let found = gateway.find_tools(&sought, request.origin).await;
         let found: Vec<_> = queries().zip(found).collect();
         let is_listed = |of: &ToolboxName| {
-            self.mode(request.surface) == ToolMode::Dynamic && request.chosen.opened.contains(of)
+            self.way(request.surface).registers() && request.chosen.opened.contains(of)
         };
         let answer = Answer {
             detail: wanted.detail,
             queries_left_out: wanted.left_out,
             not_searched: unsearched(gateway, toolbox, server),
             is_listed: &is_listed,
-            max: gateway.config().limits.max_listing_bytes,
+            max: self.listing_bytes(),
         };
         Reply::plain(answer.outcome(&found))
     }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::backend::Outcome;
 use crate::exposure::Surface;
+use crate::frontend::profiles::Program;
 use crate::gateway::LogLevel;
 use crate::raw::{self, Member, Raw};
 use crate::wire::incoming::error_object;
@@ -41,8 +42,8 @@ pub(crate) struct RequestMeta {
     pub(crate) is_modern: bool,
     /// What it says that its client can do, as written; modern requests only.
     pub(crate) capabilities: Option<Raw>,
-    /// What its client's program is called; modern requests only.
-    pub(crate) client: Option<String>,
+    /// The client's program; modern requests only.
+    pub(crate) client: Option<Program>,
     /// What it wants to hear of servers' logs; modern requests only.
     pub(crate) log: Option<LogLevel>,
     /// The token that the agent wants progress under.
@@ -64,7 +65,11 @@ impl RequestMeta {
                 (Some("protocolVersion"), _) => read.is_modern = is_modern(&value)?,
                 (Some("clientCapabilities"), _) => read.capabilities = Some(value),
                 (Some("clientInfo"), _) => {
-                    read.client = value.member("name").and_then(|name| name.parse().ok());
+                    let text = |key| value.member(key).and_then(|text| text.parse().ok());
+                    read.client = Some(Program {
+                        name: text("name").unwrap_or_default(),
+                        version: text("version").unwrap_or_default(),
+                    });
                 }
                 (Some("logLevel"), _) => {
                     read.log =

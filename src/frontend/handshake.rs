@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::ProtocolVersion;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::backend::Outcome;
 use crate::exposure::{Exposure, Surface};
 use crate::frontend::dispatch::{Asked, unknown};
+use crate::frontend::profiles::Program;
 use crate::frontend::session::Session;
 use crate::raw::Raw;
 use crate::wire::incoming::error_object;
@@ -23,20 +23,13 @@ const INVALID_PARAMS: i64 = -32602;
 
 /// Begins a session (2025-11-25 and older, basic/lifecycle).
 pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<Outcome, Outcome> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Client {
-        name: String,
-        version: String,
-    }
-
     let requested = asked.text("protocolVersion")?;
     let capabilities = asked.param("capabilities").filter(|c| c.members().is_some());
     let capabilities = capabilities.ok_or_else(|| {
         let message = "`capabilities` is missing, or is no object";
         Outcome::Error(error_object(INVALID_PARAMS, message, None))
     })?;
-    let client: Client =
+    let client: Program =
         asked.param("clientInfo").and_then(|client| client.parse().ok()).unwrap_or_default();
     tracing::info!(
         client = client.name,
@@ -49,8 +42,14 @@ pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<
         .filter(|version| version.has_initialize())
         .find(|version| version.as_str() == requested)
         .unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE);
-    session.introduce(capabilities, &client.name, version);
+    session.introduce(capabilities, &client, version);
     let exposure = session.exposure(&asked.meta);
+    if exposure.falls_back() {
+        tracing::info!(
+            client = client.name,
+            "this client does not follow changes of its tool list, so that stays as it is"
+        );
+    }
     let longest = session.host().max_name_length();
     if exposure.profile().name_limit.is_some_and(|limit| limit < longest) {
         tracing::warn!(

@@ -24,6 +24,9 @@ pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
         try_servers(session, &exposure, asked, &reply).await;
     }
     begin(session, &exposure, asked).await;
+    if exposure.tells_of_known_tools() {
+        exposure.gateway().recalled().await;
+    }
     let (chosen, version) = session.chosen();
     let tools = exposure.tools(asked.meta.surface(), &chosen);
     if !asked.meta.is_modern {

@@ -15,7 +15,7 @@ use crate::backend::{Outcome, events};
 use crate::exposure::{Chosen, Exposure, Profile, Surface, Switch, ToolMode};
 use crate::frontend::Host;
 use crate::frontend::era::RequestMeta;
-use crate::frontend::profiles;
+use crate::frontend::profiles::{self, Program};
 use crate::frontend::shown::{Changed, Shown};
 use crate::gateway::{Caller, Gateway, LogLevel, Presence, Snapshot, Tie};
 use crate::name::ToolboxName;
@@ -25,8 +25,6 @@ use crate::wire::agent::Notifier;
 
 /// How long an agent gets to list its tools again. One that does not is not waited for again.
 const RELISTING: Duration = Duration::from_secs(2);
-/// What a client needs after it has the new list before it can use it.
-const SETTLING: Duration = Duration::from_millis(50);
 /// Changes of lists within this time are told together.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
@@ -65,15 +63,17 @@ struct Introduced {
 }
 
 /// An agent's program.
+#[derive(Default)]
 pub(crate) struct Client {
     name: String,
     known: Profile,
 }
 
 impl Client {
-    /// The one that gives itself this name.
-    pub(crate) fn of(name: &str) -> Self {
-        Self { name: name.to_owned(), known: profiles::of(name) }
+    /// The one that introduces itself so, or does not.
+    pub(crate) fn of(program: Option<&Program>) -> Self {
+        let Some(program) = program else { return Self::default() };
+        Self { name: program.name.clone(), known: profiles::of(program) }
     }
 }
 
@@ -146,14 +146,14 @@ impl Session {
     pub(crate) fn introduce(
         self: &Arc<Self>,
         capabilities: &Raw,
-        client: &str,
+        client: &Program,
         protocol: &ProtocolVersion,
     ) {
         let capabilities = capabilities.detached();
         let older = [ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26];
         let reads_links = !older.contains(protocol);
         let gateway = self.host.gateways.follow(&self.caller, Some(&capabilities));
-        let (client, follower) = (Client::of(client), gateway.clone());
+        let (client, follower) = (Client::of(Some(client)), gateway.clone());
         let introduced = Introduced { capabilities, reads_links, client, gateway: follower };
         if self.introduced.set(introduced).is_ok() {
             // What is there already is no news to one that has not listed anything.
@@ -172,10 +172,10 @@ impl Session {
             (false, Some(introduced)) => {
                 self.present(introduced.gateway.borrow().clone(), &introduced.client)
             }
-            (false, None) => self.present(gateways.of(&self.caller, None), &Client::of("")),
+            (false, None) => self.present(gateways.of(&self.caller, None), &Client::default()),
             (true, _) => self.present(
                 gateways.of(&self.caller, meta.capabilities.as_ref()),
-                &Client::of(meta.client.as_deref().unwrap_or_default()),
+                &Client::of(meta.client.as_ref()),
             ),
         }
     }
@@ -330,7 +330,7 @@ impl Session {
         }
         self.tell(changed).await;
         if waits {
-            self.await_relisting(version).await;
+            self.await_relisting(exposure, version).await;
         }
     }
 
@@ -344,12 +344,12 @@ impl Session {
         });
         self.tell(changed).await;
         if waits {
-            self.await_relisting(version).await;
+            self.await_relisting(exposure, version).await;
         }
     }
 
     /// Waits for an agent that lists again when it is told to.
-    async fn await_relisting(&self, version: u64) {
+    async fn await_relisting(&self, exposure: &Exposure, version: u64) {
         if self.state(|state| state.ignored.is_some()) {
             return;
         }
@@ -358,7 +358,7 @@ impl Session {
             return;
         }
         if timeout(RELISTING, listed.wait_for(|listed| *listed >= version)).await.is_ok() {
-            sleep(SETTLING).await;
+            sleep(exposure.profile().settling).await;
         } else {
             tracing::info!("the agent does not list again when its tools change");
             self.state(|state| state.ignored = Some(version));

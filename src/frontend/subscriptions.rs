@@ -83,7 +83,7 @@ pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
         let message = "`notifications` is missing, or is not what may be listened for";
         return send(reply, Outcome::Error(error_object(INVALID_PARAMS, message, None))).await;
     };
-    let client = Client::of(asked.meta.client.as_deref().unwrap_or_default());
+    let client = Client::of(asked.meta.client.as_ref());
     let capabilities = asked.meta.capabilities.as_ref();
     let mut gateways = session.host().gateways.follow(session.caller(), capabilities);
     let exposure = session.present(gateways.borrow_and_update().clone(), &client);

@@ -235,7 +235,7 @@ fn at_sighup_the_file_is_read_and_the_same_changes_nothing() {
 
 #[test]
 fn another_mode_is_for_new_sessions() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]).set("toolMode", "dynamic".into());
     let (program, http) = bench.http();
     let old = Agent::over_http((program, http)).relisting().begin(false, json!({}));
     assert_eq!(old.tool_names(), ["open_toolbox"]);

@@ -380,13 +380,15 @@ fn a_modern_agent_has_constant_lists_and_may_call_everything() {
         -32601,
         "a stream's client is better served by `initialize`"
     );
-    assert_eq!(agent.tool_names(), ["toolman_activate", "pjpd_get_task"]);
+    assert_eq!(agent.tool_names(), ["toolman_activate", "use_tool", "pjpd_get_task"]);
     let answer =
         activate(&agent, json!({"tools_on": ["vec_search"], "resources_on": ["vec_data://stats"]}));
     assert_eq!(answer["result"]["activated"][0]["name"], "vec_search");
     assert!(answer["result"]["note"].as_str().expect("a text").contains("call these tools"));
-    assert_eq!(agent.tool_names(), ["toolman_activate", "pjpd_get_task"]);
+    assert_eq!(agent.tool_names(), ["toolman_activate", "use_tool", "pjpd_get_task"]);
     agent.call("vec_search", json!({})).ok();
+    let used = agent.call("use_tool", json!({"tool": "vec_search", "arguments": {}}));
+    assert!(!used.is_tool_error(), "{used:?}");
     agent.request("resources/read", json!({"uri": "pjpd_projects://all"})).ok();
 }
 

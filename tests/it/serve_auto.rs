@@ -1,71 +1,244 @@
-//! What is decided by a client's program: `toolMode: "auto"`, and what else its profile says.
+//! What is decided by a client's program: which mode it meets, and what else its profile says.
+
+use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::{Agent, Bench, fake};
 
+/// A configuration that names no mode.
 fn bench() -> Bench {
-    Bench::new().set("toolMode", json!("auto")).server(
+    Bench::new().in_default_mode().toolbox("box", "Saying things again").server(
         "box",
         "srv",
-        fake(json!({"tools": ["echo"]})),
+        fake(json!({"tools": [
+            {"name": "echo", "description": "Says it again. And again.", "inputSchema": {
+                "type": "object",
+                "properties": {"text": {"type": "string"}, "times": {"type": "integer"}},
+                "required": ["text"],
+            }},
+            "count",
+        ]})),
     )
 }
 
 /// An agent of this program, that has said hello.
 fn greeted(bench: &Bench, client: &str) -> Agent {
-    let agent = bench.agent().relisting();
-    agent.initialize_with(json!({"clientInfo": {"name": client, "version": "1"}}));
-    agent
+    greeted_in(bench, client, "1").0
 }
 
-fn is_dynamic(agent: &Agent) -> bool {
+/// An agent of this program in this version, and the instructions that it was given.
+fn greeted_in(bench: &Bench, client: &str, version: &str) -> (Agent, String) {
+    let agent = bench.agent().relisting();
+    let hello = agent.initialize_with(json!({"clientInfo": {"name": client, "version": version}}));
+    (agent, hello["instructions"].as_str().expect("instructions").to_owned())
+}
+
+fn has_use_tool(agent: &Agent) -> bool {
     match agent.tool_names().as_slice() {
-        [open] if open == "open_toolbox" => true,
-        [open, used] if open == "open_toolbox" && used == "use_tool" => false,
-        other => panic!("neither mode has {other:?}"),
+        [open] if open == "open_toolbox" => false,
+        [open, used] if open == "open_toolbox" && used == "use_tool" => true,
+        other => panic!("no mode has {other:?}"),
     }
 }
 
+fn description(agent: &Agent, tool: usize) -> String {
+    agent.tools()[tool]["description"].as_str().expect("a text").to_owned()
+}
+
 #[test]
-fn clients_that_list_again_in_time_get_dynamic_and_all_others_proxy() {
+fn a_client_that_follows_its_list_gets_tools_registered() {
     let bench = bench();
-    for client in ["claude-code", "gemini-cli-mcp-client", "opencode"] {
+    for client in ["gemini-cli-mcp-client", "opencode"] {
         let agent = greeted(&bench, client);
-        assert!(is_dynamic(&agent), "{client}");
+        assert!(!has_use_tool(&agent), "{client}");
         agent.open("box").ok();
         assert!(agent.tool_names().contains(&"box__srv__echo".to_owned()), "{client}");
     }
-    for client in ["codex-mcp-client", "somebody"] {
-        let agent = greeted(&bench, client);
-        assert!(!is_dynamic(&agent), "{client}");
-        let opened = agent.open("box").ok();
-        assert!(opened["content"][0]["text"].as_str().expect("a text").contains("inputSchema"));
-        agent.use_tool(["box", "srv", "echo"], json!({})).ok();
+}
+
+#[test]
+fn a_client_that_nobody_knows_gets_both_ways_at_once() {
+    let agent = bench().agent();
+    let hello = agent.initialize();
+    insta::assert_snapshot!(hello["instructions"].as_str().expect("instructions"));
+    assert!(has_use_tool(&agent));
+    let opened = agent.open("box").text();
+    let opened: Value = serde_json::from_str(&opened).expect("JSON");
+    assert_eq!(opened["tools"][0]["inputSchema"]["required"], json!(["text"]));
+    assert_eq!(opened["tools"][0]["in_your_list"], "box__srv__echo");
+    assert!(opened["call"].as_str().expect("a text").contains("else with use_tool"));
+    agent.use_tool(["box", "srv", "echo"], json!({"text": "x"})).ok();
+    assert_eq!(
+        agent.tool_names(),
+        ["open_toolbox", "use_tool", "box__srv__echo", "box__srv__count"]
+    );
+    agent.call("box__srv__count", json!({})).ok();
+}
+
+#[test]
+fn a_client_that_never_lists_again_is_served_and_told_so_in_every_mode_that_changes_lists() {
+    for (bench, is_told) in [(bench(), false), (bench().set("toolMode", json!("dynamic")), true)] {
+        let (agent, instructions) = greeted_in(&bench, "codex-mcp-client", "0.169.0");
+        assert_eq!(
+            instructions,
+            "Toolboxes: box (Saying things again). open_toolbox shows the tools of one, use_tool \
+             calls them."
+        );
+        assert!(has_use_tool(&agent));
+        let started = Instant::now();
+        let opened = agent.open("box").text();
+        assert!(started.elapsed() < Duration::from_secs(2), "nobody waits for it to list again");
+        assert!(opened.contains("echo(text: string, times?: integer)"), "{opened}");
+        assert_eq!(opened.contains("your tool list stays as it is"), is_told, "{opened}");
+        agent.use_tool(["box", "srv", "echo"], json!({"text": "x"})).ok();
+        assert!(has_use_tool(&agent), "the list is constant");
+        assert!(agent.notifications().is_empty());
     }
 }
 
 #[test]
-fn modern_requests_get_proxy_and_who_would_get_dynamic_is_sent_to_the_older_era() {
-    let bench = bench();
-    let agent = bench.agent().modern();
-    assert!(!is_dynamic(&agent));
-    agent.request("server/discover", json!({})).ok();
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": {"name": "claude-code", "version": "2.1.329"},
-    });
-    let agent = bench.agent();
-    let refused = agent.request("server/discover", json!({"_meta": meta}));
-    assert_eq!(refused.error()["code"], -32601);
-    assert!(!is_dynamic_for(&agent, &meta), "lists must not change in that era");
+fn in_activate_mode_a_client_that_never_lists_again_calls_everything_with_use_tool() {
+    let bench = bench().set("toolMode", json!("activate"));
+    let (agent, instructions) = greeted_in(&bench, "codex-mcp-client", "0.169.0");
+    assert!(
+        instructions.starts_with("Toolboxes: box (Saying things again). Call toolman_activate")
+    );
+    assert_eq!(agent.tool_names(), ["toolman_activate", "use_tool"]);
+    let answer = agent.call("toolman_activate", json!({"tools_on": ["box_echo"]})).text();
+    assert!(answer.contains("\"required\":[\"text\"]"), "{answer}");
+    assert!(answer.contains("call these tools with use_tool {tool: <name>"), "{answer}");
+    let used = agent.call("use_tool", json!({"tool": "box_echo", "arguments": {"text": "x"}}));
+    assert_eq!(used.structured(), json!({"text": "x"}));
+    // One that was not asked for, and one by where it is.
+    assert!(!agent.call("use_tool", json!({"tool": "box_count"})).is_tool_error());
+    assert!(!agent.use_tool(["box", "srv", "count"], json!({})).is_tool_error());
+    assert_eq!(agent.tool_names(), ["toolman_activate", "use_tool"]);
+    assert!(agent.notifications().is_empty());
+    let wrong = agent.call("use_tool", json!({"tool": "box_echos"}));
+    assert!(wrong.is_tool_error() && wrong.text().contains("Similar: box_echo"), "{wrong:?}");
+    assert!(agent.call("use_tool", json!({})).text().contains("Expected {"));
 }
 
-fn is_dynamic_for(agent: &Agent, meta: &Value) -> bool {
-    let list = agent.request("tools/list", json!({"_meta": meta})).ok();
-    list["tools"].as_array().expect("a list").len() == 1
+#[test]
+fn a_client_that_hides_tools_behind_a_search_has_their_signatures_from_the_start() {
+    let bench = bench().toolbox("more", "What is not known yet").server(
+        "more",
+        "new",
+        fake(json!({"tools": ["later"]})),
+    );
+    let (agent, instructions) = greeted_in(&bench, "claude-code", "2.1.329");
+    insta::assert_snapshot!(instructions);
+    assert!(has_use_tool(&agent));
+    for tool in agent.tools() {
+        assert_eq!(tool["_meta"], json!({"anthropic/alwaysLoad": true}));
+    }
+    assert_eq!(
+        description(&agent, 1),
+        "Calls a tool of a toolbox and returns its result. open_toolbox shows the tools and their \
+         arguments.",
+        "nothing has run yet"
+    );
+    let opened = agent.open("box").text();
+    assert!(opened.contains(r#"{"server":"srv","signature":"echo(text: string, times?: integer)","description":"Says it again."}"#), "{opened}");
+    assert!(agent.notifications().is_empty(), "a list that changes costs it a round");
+
+    let agent = greeted_in(&bench, "claude-code", "2.1.329").0;
+    insta::assert_snapshot!(description(&agent, 1));
+    agent.use_tool(["box", "srv", "echo"], json!({"text": "at once"})).ok();
+}
+
+#[test]
+fn signatures_are_those_that_the_agent_may_see_and_that_fit() {
+    let filtered = {
+        let mut entry = fake(json!({"tools": ["echo", "secret"]}));
+        entry["toolFilters"] = json!(["!secret"]);
+        Bench::new().in_default_mode().server("box", "srv", entry)
+    };
+    let agent = greeted(&filtered, "claude-code");
+    agent.open("box").ok();
+    let text = description(&greeted(&filtered, "claude-code"), 1);
+    assert!(text.contains("echo(") && !text.contains("secret"), "{text}");
+
+    let tools: Vec<_> = (0..60).map(|n| format!("a_tool_with_quite_a_long_name_{n}")).collect();
+    let bench = bench().server("big", "srv", fake(json!({"tools": tools})));
+    let agent = greeted(&bench, "claude-code");
+    agent.open("big").ok();
+    agent.open("box").ok();
+    let old = description(&greeted_in(&bench, "claude-code", "2.1.84").0, 1);
+    assert!(old.len() <= 2048 && old.contains("shows those of: big."), "{old}");
+    let new = description(&greeted_in(&bench, "claude-code", "2.1.329").0, 1);
+    assert!(new.len() <= 4096 && new.contains("a_tool_with_quite_a_long_name_59()"), "{new}");
+}
+
+#[test]
+fn lists_of_tools_are_no_longer_than_the_client_shows_of_an_answer() {
+    let tools: Vec<_> = (0..200)
+        .map(|n| json!({"name": format!("tool_{n}"), "description": "Does it. ".repeat(20)}))
+        .collect();
+    let bench = bench().server("big", "srv", fake(json!({"tools": tools})));
+    let answer = |client| greeted(&bench, client).open("big").text();
+    assert!(answer("codex-mcp-client").len() <= 12_000);
+    let whole = answer("test-agent").len();
+    assert!((12_000..=40_000).contains(&whole), "{whole}");
+    let bench = bench.set("clients", json!({"test-agent": {"answerLimit": 3000}}));
+    let short = greeted(&bench, "test-agent").open("big").text();
+    assert!(short.len() <= 3000 && short.contains("tools_left_out"), "{short}");
+    for (mode, call) in [
+        ("modular", ("get-modular-tools", json!({"group": "big"}))),
+        ("search", ("search_tools", json!({"queries": ["tool does it", "a tool"], "limit": 20}))),
+    ] {
+        let agent = greeted(&bench.clone().set("toolMode", json!(mode)), "test-agent");
+        let answer = agent.call(call.0, call.1).text();
+        assert!(answer.len() <= 3000, "{mode}: {} bytes", answer.len());
+    }
+}
+
+#[test]
+fn an_answer_waits_for_as_long_as_a_list_takes_to_reach_the_model() {
+    let bench = bench().set("clients", json!({"slow": {"relistsInTime": true, "settlingMs": 700}}));
+    let agent = greeted(&bench, "slow");
+    let started = Instant::now();
+    agent.open("box").ok();
+    assert!(started.elapsed() >= Duration::from_millis(700), "{:?}", started.elapsed());
+}
+
+#[test]
+fn modern_requests_get_a_constant_list_and_who_would_follow_one_is_sent_to_the_older_era() {
+    let bench = bench();
+    let agent = bench.agent().modern();
+    assert!(has_use_tool(&agent));
+    agent.request("server/discover", json!({})).ok();
+    let meta = |client: &str| {
+        json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": client, "version": "2.1.329"},
+        })
+    };
+    let agent = bench.agent();
+    let refused = agent.request("server/discover", json!({"_meta": meta("opencode")}));
+    assert_eq!(refused.error()["code"], -32601);
+    agent.request("server/discover", json!({"_meta": meta("claude-code")})).ok();
+    for client in ["opencode", "claude-code"] {
+        let list = agent.request("tools/list", json!({"_meta": meta(client)})).ok();
+        assert_eq!(list["tools"].as_array().expect("a list").len(), 2, "{client}");
+    }
+}
+
+#[test]
+fn over_http_it_is_the_same() {
+    let first = Agent::over_http(bench().http());
+    let names = |client: &str| {
+        let agent = first.beside();
+        agent.initialize_with(json!({"clientInfo": {"name": client, "version": "1"}}));
+        agent.tool_names()
+    };
+    assert_eq!(names("opencode"), ["open_toolbox"]);
+    for client in ["claude-code", "codex-mcp-client", "somebody"] {
+        assert_eq!(names(client), ["open_toolbox", "use_tool"], "{client}");
+    }
 }
 
 #[test]
@@ -73,25 +246,30 @@ fn the_configuration_knows_better() {
     let clients = json!({
         "*": {"relistsInTime": true},
         "claude-code": {"relistsInTime": false, "toolSearch": false},
-        "tiny": {"nameLimit": 30},
+        "tiny": {"nameLimit": 30, "instructionsLimit": 100},
     });
     let bench = bench().set("clients", clients);
-    assert!(is_dynamic(&greeted(&bench, "somebody")));
+    assert!(!has_use_tool(&greeted(&bench, "somebody")));
     let claude = greeted(&bench, "claude-code");
-    assert!(!is_dynamic(&claude));
+    assert!(has_use_tool(&claude));
     assert!(claude.tools().iter().all(|tool| tool.get("_meta").is_none()));
-    greeted(&bench, "tiny").wait_stderr("does not take names as long as `maxToolNameLength`");
+    let (tiny, instructions) = greeted_in(&bench, "tiny", "1");
+    tiny.wait_stderr("does not take names as long as `maxToolNameLength`");
+    assert_eq!(instructions, "Toolboxes: box (Saying things again). Call open_toolbox to use one.");
 }
 
 #[test]
 fn our_own_tools_ask_not_to_be_hidden_behind_a_search() {
-    let bench = bench();
+    let bench = bench().set("toolMode", json!("dynamic"));
     let agent = greeted(&bench, "claude-code");
     agent.open("box").ok();
     let tools = agent.tools();
-    assert_eq!(tools[0]["_meta"], json!({"anthropic/alwaysLoad": true}));
-    assert_eq!(tools[1]["name"], "box__srv__echo");
-    assert!(tools[1].get("_meta").is_none());
+    for ours in &tools[..2] {
+        assert_eq!(ours["_meta"], json!({"anthropic/alwaysLoad": true}));
+    }
+    assert_eq!(tools[1]["name"], "use_tool");
+    assert_eq!(tools[2]["name"], "box__srv__echo");
+    assert!(tools[2].get("_meta").is_none());
     assert!(greeted(&bench, "somebody").tools().iter().all(|tool| tool.get("_meta").is_none()));
 }
 

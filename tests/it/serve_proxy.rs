@@ -230,7 +230,7 @@ fn proxy_serves_both_eras_on_one_pipe() {
     let agent = bench.agent().modern();
     let discovered = agent.request("server/discover", json!({})).ok();
     assert!(discovered["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")));
-    assert!(discovered["instructions"].as_str().unwrap().starts_with("Toolboxes: math."));
+    assert!(discovered["instructions"].as_str().unwrap().starts_with("Toolboxes: math ("));
     let list = agent.request("tools/list", json!({})).ok();
     assert_eq!(list["ttlMs"], 0);
     assert_eq!(list["resultType"], "complete");

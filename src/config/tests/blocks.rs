@@ -27,7 +27,7 @@ fn launch(block: &str) -> StdioLaunch {
 #[test]
 fn defaults_are_as_documented() {
     let config = config(r#"{"mcpServers": {"files": {"command": "npx"}}}"#);
-    assert_eq!(config.mode, ToolMode::Dynamic);
+    assert_eq!(config.mode, ToolMode::Auto);
     assert_eq!(config.max_tool_name_length, 48);
     assert_eq!(config.limits, Limits::default());
     let toolbox = config.toolbox("files").unwrap();

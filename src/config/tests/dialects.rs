@@ -37,12 +37,12 @@ fn a_file_is_known_by_what_is_at_its_top() {
     for (name, text, dialect, mode) in [
         ("x.toml", String::new(), Dialect::Toolman, ToolMode::Activate),
         ("X.TOML", String::new(), Dialect::Toolman, ToolMode::Activate),
-        ("x.json", format!("{{{servers}}}"), Dialect::Client, ToolMode::Dynamic),
+        ("x.json", format!("{{{servers}}}"), Dialect::Client, ToolMode::Auto),
         (
             "x.json",
             format!(r#"{{"$schema": "https://x", {servers}}}"#),
             Dialect::Client,
-            ToolMode::Dynamic,
+            ToolMode::Auto,
         ),
         ("x.json", format!("{{{described}}}"), Dialect::Modular, ToolMode::Modular),
         ("modular-mcp.json", format!("{{{servers}}}"), Dialect::Modular, ToolMode::Modular),
@@ -63,7 +63,7 @@ fn a_file_is_known_by_what_is_at_its_top() {
             "modular-mcp.json",
             format!(r#"{{{ours}, {servers}, "categories": {{}}}}"#),
             Dialect::Native,
-            ToolMode::Dynamic,
+            ToolMode::Auto,
         ),
         (
             "x.json",
@@ -75,7 +75,7 @@ fn a_file_is_known_by_what_is_at_its_top() {
             "x.json",
             format!(r#"{{{servers}, "agent_policies": {{}}}}"#),
             Dialect::Native,
-            ToolMode::Dynamic,
+            ToolMode::Auto,
         ),
     ] {
         let loaded = loaded(name, &text);
@@ -97,7 +97,7 @@ fn a_client_s_file_in_which_some_servers_are_described_stays_one() {
         let loaded = loaded("x.json", &text);
         assert_eq!(
             (loaded.dialect, loaded.config.mode),
-            (Dialect::Client, ToolMode::Dynamic),
+            (Dialect::Client, ToolMode::Auto),
             "{text}"
         );
     }

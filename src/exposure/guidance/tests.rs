@@ -24,31 +24,83 @@ fn many(count: usize, words: usize) -> Config {
 
 #[test]
 fn instructions_say_everything_where_it_fits() {
-    let config = config([("dev".to_owned(), "Files and\nversion control".to_owned())]);
+    let config = config([("dev".to_owned(), "Files and\nversion control.".to_owned())]);
     assert_eq!(
-        instructions(&config, ToolMode::Dynamic, Surface::Changing),
-        "Toolboxes: dev.\nCall open_toolbox to use one: its tools are then in your tool list as \
-         <toolbox>__<server>__<tool>.\n\ndev (2 servers): Files and version control"
+        of(&config, Way::Register),
+        "Toolboxes: dev (Files and version control). Call open_toolbox to use one.\nWhen one is \
+         open, its tools are in your tool list as <toolbox>__<server>__<tool>."
     );
+    assert_eq!(
+        of(&config, Way::Direct),
+        "Toolboxes: dev (Files and version control). Their tools are in your tool list."
+    );
+}
+
+#[test]
+fn what_is_too_long_for_the_first_line_is_whole_below_it() {
+    let description = vec!["described"; 20].join(" ");
+    let config = config(["a", "b"].map(|name| (name.to_owned(), description.clone())));
+    let text = of(&config, Way::Tell);
+    let cut = vec!["described"; 8].join(" ");
+    assert!(
+        text.starts_with(&format!(
+            "Toolboxes: a ({cut}…), b ({cut}…). open_toolbox shows the tools of one, use_tool calls \
+             them.\nYour tool list stays as it is: call use_tool {{"
+        )),
+        "{text}"
+    );
+    assert!(
+        text.ends_with(&format!("\n\na (2 servers): {description}\nb (2 servers): {description}"))
+    );
+}
+
+#[test]
+fn the_first_line_alone_says_what_there_is_and_what_to_call() {
+    let ways = [Way::Register, Way::RegisterAndTell, Way::Tell, Way::Search, Way::Activate];
+    let calls = ["open_toolbox", "open_toolbox", "use_tool", "search_tools", "toolman_activate"];
+    for (way, call) in ways.into_iter().zip(calls) {
+        for (count, words) in [(1, 1), (3, 4), (10, 5), (10, 500), (20, 3), (500, 1)] {
+            let text = of(&many(count, words), way);
+            let line = text.lines().next().unwrap();
+            assert!(line.chars().count() <= FIRST_GLANCE, "{line}");
+            let says = count == 500 || line.contains("toolbox-0");
+            assert!(says, "{count} × {words}: {line}");
+            let is_pointer = count == 500 && way == Way::Tell;
+            assert!(line.contains(call) || is_pointer, "{count} × {words}: {line}");
+            assert!(count > 10 || line.contains(" (described"), "{count} × {words}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_shows_little_is_sent_no_more() {
+    for count in [1, 10, 300] {
+        let text = instructions(&many(count, 20), Way::Tell, Surface::Constant, 250);
+        assert!(text.len() <= 270 && !text.contains('\n'), "{text}");
+    }
+}
+
+fn of(config: &Config, way: Way) -> String {
+    instructions(config, way, Surface::Changing, MAX_INSTRUCTIONS)
 }
 
 #[test]
 fn instructions_step_down_and_never_pass_their_budget() {
     for count in [1, 2, 5, 10, 20, 50, 100, 200, 1000] {
         for words in [1, 10, 100, 1000] {
-            for mode in [ToolMode::Dynamic, ToolMode::Proxy, ToolMode::Search] {
+            for way in [Way::Register, Way::RegisterAndTell, Way::Tell, Way::Search] {
                 let mut config = many(count, words);
                 config.search.is_offered = true;
-                let text = instructions(&config, mode, Surface::Changing);
+                let text = of(&config, way);
                 assert!(text.len() <= 2048, "{count} × {words}: {}", text.len());
-                let tool = if mode == ToolMode::Search { "search_tools" } else { "open_toolbox" };
+                let tool = if way == Way::Search { "search_tools" } else { "open_toolbox" };
                 assert!(text.contains(tool), "{count} × {words}");
-                let searching = of_search(&config, mode);
+                let searching = of_search(&config, way);
                 assert!(searching.len() <= 1024, "{count} × {words}: {}", searching.len());
                 let words = ["described", "described…", "toolbox-", "toolboxes"];
                 let is_whole = |word: &str| !word.starts_with("descr") || words.contains(&word);
                 assert!(text.split_whitespace().all(is_whole), "a word was cut: {text}");
-                let text = description(&config, mode);
+                let text = description(&config, way, false);
                 assert!(text.len() <= 1024, "{count} × {words:?}: {}", text.len());
             }
         }
@@ -58,11 +110,21 @@ fn instructions_step_down_and_never_pass_their_budget() {
 #[test]
 fn all_names_come_within_the_first_glance_where_they_fit() {
     let config = many(15, 500);
-    let text = instructions(&config, ToolMode::Proxy, Surface::Changing);
+    let text = of(&config, Way::Tell);
     let glance: String = text.chars().take(FIRST_GLANCE).collect();
     for toolbox in &config.toolboxes {
         assert!(glance.contains(toolbox.name.as_str()), "{} is not in {glance}", toolbox.name);
     }
+}
+
+#[test]
+fn a_description_repeats_nothing_that_the_model_has_read() {
+    let config = many(3, 5);
+    let text = description(&config, Way::Tell, true);
+    assert_eq!(
+        text,
+        "Opens a toolbox: starts its servers and shows their tools, which use_tool calls."
+    );
 }
 
 #[test]
@@ -72,18 +134,18 @@ fn the_description_of_a_search_says_how_to_ask_and_what_there_is() {
         ("home".to_owned(), "Lamps\nand heating".to_owned()),
     ]);
     assert_eq!(
-        of_search(&config, ToolMode::Search),
+        of_search(&config, Way::Search),
         "Finds tools by what is wanted of them. use_tool calls what is found. A query is one step, \
          in English: service, verb, object (\"github create issue\"). Ask for several steps at once, \
          one query each. Toolboxes:\n- dev (srv, srv): Code and issues\n- home (srv, srv): Lamps \
          and heating"
     );
-    assert!(!of_search(&config, ToolMode::Dynamic).contains("Lamps"), "open_toolbox says it");
+    assert!(!of_search(&config, Way::Register).contains("Lamps"), "open_toolbox says it");
 }
 
 #[test]
 fn too_many_names_become_a_count_and_a_pointer() {
-    let text = instructions(&many(300, 1), ToolMode::Dynamic, Surface::Changing);
+    let text = of(&many(300, 1), Way::Register);
     assert_eq!(
         text.lines().next(),
         Some(
@@ -96,13 +158,13 @@ fn too_many_names_become_a_count_and_a_pointer() {
 
 #[test]
 fn no_toolboxes_are_said_to_be_none() {
-    let text = instructions(&config([]), ToolMode::Dynamic, Surface::Changing);
+    let text = of(&config([]), Way::Register);
     assert!(text.starts_with("No toolboxes are configured."), "{text}");
 }
 
 #[test]
 fn where_lists_do_not_change_nothing_is_said_of_switching() {
-    let text = instructions(&many(1, 1), ToolMode::Activate, Surface::Constant);
-    assert!(text.contains("every tool can be called."), "{text}");
+    let text = instructions(&many(1, 1), Way::Activate, Surface::Constant, MAX_INSTRUCTIONS);
+    assert!(text.contains("every tool can be called"), "{text}");
     assert!(!text.contains("off"), "{text}");
 }

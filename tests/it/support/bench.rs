@@ -41,13 +41,15 @@ pub(crate) struct Bench {
     dir: Arc<TempDir>,
     config: Value,
     env: Vec<(String, String)>,
+    /// Whether a file that names no mode is served in the mode that stands for.
+    leaves_mode: bool,
 }
 
 impl Bench {
     pub(crate) fn new() -> Self {
         let dir = TempDir::with_prefix("workbench-").expect("a temporary folder");
         fs::create_dir(dir.path().join("home")).expect("an empty home");
-        Self { dir: Arc::new(dir), config: json!({}), env: Vec::new() }
+        Self { dir: Arc::new(dir), config: json!({}), env: Vec::new(), leaves_mode: false }
     }
 
     /// Adds a toolbox, or changes its description.
@@ -69,6 +71,13 @@ impl Bench {
     /// Sets a key at the top of the configuration.
     pub(crate) fn set(mut self, key: &str, value: Value) -> Self {
         self.config[key] = value;
+        self
+    }
+
+    /// Leaves a configuration without `toolMode` as it is; else it is served in `dynamic` mode, in
+    /// which everything there is to test can be seen.
+    pub(crate) fn in_default_mode(mut self) -> Self {
+        self.leaves_mode = true;
         self
     }
 
@@ -167,6 +176,10 @@ impl Bench {
     pub(crate) fn serve(&self) -> Command {
         self.write_config();
         let mut command = self.command(&["serve"]);
+        let has_servers = ["toolboxes", "mcpServers"].iter().any(|key| !self.config[key].is_null());
+        if has_servers && self.config["toolMode"].is_null() && !self.leaves_mode {
+            command.env("WORKBENCH_MODE", "dynamic");
+        }
         command.arg("--config").arg(self.config_path());
         command
     }
