@@ -350,7 +350,7 @@ fn what_is_imported_finds_room_beside_what_is_there() {
         said,
         [
             "approximate: modular-mcp.json:1:27: mcpServers.serena: another `serena` is there: added as `serena-2`",
-            "manual: modular-mcp.json: it means mode `modular`; the configuration has `dynamic`\n  \
+            "manual: modular-mcp.json: it means mode `modular`; the configuration has `auto`\n  \
              hint: write `\"toolMode\": \"modular\"`, or start with `--mode modular`",
         ]
     );
