@@ -20,7 +20,95 @@ pub(crate) struct Condition {
     /// Whether the working directory is as it must be.
     is_here: bool,
     window: Option<TimeWindow>,
-    arguments: Vec<(String, Test)>,
+    arguments: Vec<(Way, Test)>,
+}
+
+/// The way to an argument, or to one in every element of a list.
+#[derive(Debug)]
+struct Way {
+    /// The JSON pointer as it is written.
+    text: String,
+    /// Its steps; none if it is no pointer, and leads nowhere.
+    steps: Option<Vec<Step>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// A member of an object by its name, or an element of a list by its index.
+    Into(String),
+    /// Every element of a list (`*`).
+    Every,
+}
+
+impl Way {
+    fn new(text: &str) -> Self {
+        let steps = match text.strip_prefix('/') {
+            Some(rest) => Some(rest.split('/').map(Step::new).collect()),
+            None => text.is_empty().then(Vec::new),
+        };
+        Self { text: text.to_owned(), steps }
+    }
+
+    /// Returns all that it leads to: something, and in every element of each list on the way. None
+    /// if one of them is missing, a list is empty, or something on the way is of another kind.
+    fn follow<'v>(&self, arguments: &'v Value) -> Option<Vec<&'v Value>> {
+        let mut found = vec![arguments];
+        for step in self.steps.as_ref()? {
+            let mut next = Vec::with_capacity(found.len());
+            for value in found {
+                match (step, value) {
+                    (Step::Every, Value::Array(elements)) if !elements.is_empty() => {
+                        next.extend(elements);
+                    }
+                    (Step::Into(key), Value::Object(members)) => next.push(members.get(key)?),
+                    (Step::Into(key), Value::Array(elements)) => next.push(element(elements, key)?),
+                    _ => return None,
+                }
+            }
+            found = next;
+        }
+        Some(found)
+    }
+
+    fn is_of_every(&self) -> bool {
+        self.steps.iter().flatten().any(|step| *step == Step::Every)
+    }
+
+    /// Returns how to speak of what it leads to.
+    fn words(&self) -> String {
+        let every = if self.is_of_every() { "every argument" } else { "argument" };
+        format!("{every} `{}`", self.text)
+    }
+}
+
+impl Step {
+    /// Reads one step of a JSON pointer (RFC 6901), in which `~2` stands for a `*` that is a name.
+    fn new(written: &str) -> Self {
+        if written == "*" {
+            return Self::Every;
+        }
+        let mut name = String::with_capacity(written.len());
+        let mut chars = written.chars().peekable();
+        while let Some(c) = chars.next() {
+            let escaped = match (c, chars.peek()) {
+                ('~', Some('0')) => Some('~'),
+                ('~', Some('1')) => Some('/'),
+                ('~', Some('2')) => Some('*'),
+                _ => None,
+            };
+            if escaped.is_some() {
+                chars.next();
+            }
+            name.push(escaped.unwrap_or(c));
+        }
+        Self::Into(name)
+    }
+}
+
+/// Returns an element by its index, which has no sign and no zero before it.
+fn element<'v>(elements: &'v [Value], index: &str) -> Option<&'v Value> {
+    let is_plain = index == "0" || !index.starts_with(['0', '+']);
+    elements.get(index.parse::<usize>().ok().filter(|_| is_plain)?)
 }
 
 /// A call is not let through for what it is, though the tool is there.
@@ -45,7 +133,7 @@ impl Condition {
                 folder.is_some_and(|folder| globs.iter().any(|glob| is_within(glob, folder)))
             }),
             window: when.time,
-            arguments: arguments.map(|(at, test)| (at.clone(), Test::new(test))).collect(),
+            arguments: arguments.map(|(at, test)| (Way::new(at), Test::new(test))).collect(),
         }
     }
 
@@ -77,23 +165,25 @@ impl Condition {
     /// What it wants of arguments, each in words.
     pub(crate) fn wanted(&self) -> impl Iterator<Item = String> {
         let arguments = self.arguments.iter();
-        arguments.map(|(pointer, test)| format!("argument `{pointer}` {}", test.wanted()))
+        arguments.map(|(way, test)| format!("{} {}", way.words(), test.wanted()))
     }
 
     /// Whether arguments, which are a JSON object, are as they must be.
     fn check(&self, arguments: &Value) -> Result<(), Refusal> {
-        for (pointer, test) in &self.arguments {
-            let found = arguments.pointer(pointer);
-            if found.is_some_and(|found| test.holds(found)) {
+        for (way, test) in &self.arguments {
+            let found = way.follow(arguments);
+            if found.as_ref().is_some_and(|found| found.iter().all(|value| test.holds(value))) {
                 continue;
             }
             let wanted = test.wanted();
-            let missing = if found.is_none() { ", and it is not there" } else { "" };
+            let missing = match found {
+                Some(_) => "",
+                None if way.is_of_every() => ", and there is no list that has it in each element",
+                None => ", and it is not there",
+            };
             return Err(Refusal {
                 rule: self.rule.clone(),
-                reason: format!(
-                    "it may only be called when argument `{pointer}` {wanted}{missing}"
-                ),
+                reason: format!("it may only be called when {} {wanted}{missing}", way.words()),
                 hint: "call it with such an argument, or do without; the configuration decides"
                     .to_owned(),
             });

@@ -55,8 +55,9 @@ pub(in crate::config) struct RawWhen {
     #[schemars(extend("examples" = [["github:delete_*"]]))]
     pub(in crate::config) tools: Option<Vec<Located<String>>>,
 
-    /// What arguments must be like, by JSON pointer. One that is not there is not like it.
-    #[schemars(extend("examples" = [{"/path": {"matches": "^/workspace/"}}]))]
+    /// What arguments must be like, by JSON pointer, in which `*` means every element of a list
+    /// (and `~2` a key that is called `*`). One that is not there is not like it.
+    #[schemars(extend("examples" = [{"/path": {"matches": "^/workspace/"}}, {"/files/*/path": {"matches": "^/workspace/"}}]))]
     pub(in crate::config) arguments: Option<Entries<RawArgument>>,
 
     /// Where the workbench must have been started: a glob, or a list of globs. `*` matches within a

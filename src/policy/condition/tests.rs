@@ -35,6 +35,69 @@ fn a_text_is_matched_by_a_regular_expression() {
     assert!(test(inside, r#"{"path": "/workspace/../etc"}"#).is_err());
 }
 
+/// Tests an argument at this place.
+fn test_at(pointer: &str, test: ArgumentTest, arguments: &str) -> Result<(), String> {
+    let when = When { arguments: vec![(pointer.to_owned(), test)], ..When::default() };
+    let condition = Condition::new(Rule::new(&["when"]), &when, None);
+    check([&condition].into_iter(), Some(arguments.as_bytes())).map_err(|refusal| refusal.reason)
+}
+
+#[test]
+fn every_element_of_a_list_has_to_be_as_the_condition_wants() {
+    let test = |arguments: &str| test_at("/files/*/path", matches("^/w/"), arguments);
+    assert_eq!(test(r#"{"files": [{"path": "/w/a"}, {"path": "/w/b", "x": 1}]}"#), Ok(()));
+    assert_eq!(test(r#"{"files": [{"path": ["/w/a", "/w/b"]}]}"#), Ok(()));
+    for refused in [
+        r#"{"files": [{"path": "/w/a"}, {"path": "/etc"}]}"#,
+        r#"{"files": [{"path": "/w/a"}, {}]}"#,
+        r#"{"files": [{"path": "/w/a"}, "/w/b"]}"#,
+        r#"{"files": []}"#,
+        r#"{"files": {"0": {"path": "/w/a"}}}"#,
+        r#"{"files": {"*": {"path": "/w/a"}}}"#,
+        r#"{"files": "/w/a"}"#,
+        r#"{"files": null}"#,
+        r#"{"files": [[{"path": "/w/a"}]]}"#,
+        "{}",
+    ] {
+        assert!(test(refused).is_err(), "{refused}");
+    }
+    assert_eq!(
+        test(r#"{"files": [{}]}"#).unwrap_err(),
+        "it may only be called when every argument `/files/*/path` matches `^/w/`, and there is no \
+         list that has it in each element"
+    );
+}
+
+#[test]
+fn what_must_not_match_is_looked_for_in_every_element() {
+    let never =
+        || ArgumentTest { not_matches: Some("secret".to_owned()), ..ArgumentTest::default() };
+    let test = |arguments: &str| test_at("/rows/*/cells/*", never(), arguments);
+    assert_eq!(test(r#"{"rows": [{"cells": ["a"]}, {"cells": ["b", "c"]}]}"#), Ok(()));
+    for refused in [
+        r#"{"rows": [{"cells": ["a"]}, {"cells": ["b", "a secret"]}]}"#,
+        r#"{"rows": [{"cells": ["a"]}, {"cells": "a secret"}]}"#,
+        r#"{"rows": [{"cells": ["a"]}, {"Cells": ["a secret"]}]}"#,
+        r#"{"rows": [{"cells": [{"a": "secret"}]}]}"#,
+        r#"{"rows": []}"#,
+    ] {
+        assert!(test(refused).is_err(), "{refused}");
+    }
+}
+
+#[test]
+fn a_key_that_is_called_like_a_star_is_written_with_an_escape() {
+    let a = || matches("^a$");
+    assert_eq!(test_at("/~2/x", a(), r#"{"*": {"x": "a"}}"#), Ok(()));
+    assert!(test_at("/~2/x", a(), r#"{"y": {"x": "a"}}"#).is_err());
+    assert!(test_at("/*/x", a(), r#"{"*": {"x": "a"}}"#).is_err(), "it is no list");
+    assert_eq!(test_at("/a*/~1~0~02", a(), r#"{"a*": {"/~~2": "a"}}"#), Ok(()));
+    assert_eq!(test_at("/x/1", a(), r#"{"x": ["b", "a"]}"#), Ok(()));
+    for pointer in ["/x/01", "/x/+1", "/x/-1", "/x/2", "x/1"] {
+        assert!(test_at(pointer, a(), r#"{"x": ["b", "a"]}"#).is_err(), "{pointer}");
+    }
+}
+
 #[test]
 fn a_number_is_within_a_range() {
     let range = || ArgumentTest {
