@@ -31,9 +31,9 @@ pub enum Dialect {
 impl Dialect {
     /// Recognizes the program by what is at the top of its file. `file` is its name.
     ///
-    /// A file that ends in `.toml` is Toolman's. A file with any key of ours at the top that others
-    /// do not have is ours, and so is one whose `$schema` is. Of the others, the Toolman server's
-    /// have `servers` and rules in `snake_case`. Modular MCP's have
+    /// A file that ends in `.toml` is Toolman's. One that has `servers` and rules in `snake_case` is
+    /// the Toolman server's, with whatever keys of ours beside them. A file with any other key of
+    /// ours at the top that others do not have is ours, and so is one whose `$schema` is. Modular MCP's have
     /// its `$schema`, or `categories`, or are called `modular-mcp.json`, or have the shape of one
     /// ([`is_shaped_as_modular`]); what else has `mcpServers` alone is a client's.
     pub(super) fn of(file: &Path, root: &Node<'_>) -> Self {
@@ -41,11 +41,11 @@ impl Dialect {
             return Self::Toolman;
         }
         let has = |key: &str| root.get(key).is_some();
-        if OURS.iter().any(|key| has(key)) {
-            return Self::Native;
-        }
         if toolman_server::is_one(root) {
             return Self::ToolmanServer;
+        }
+        if OURS.iter().any(|key| has(key)) {
+            return Self::Native;
         }
         let schema = root.get("$schema");
         let schema = schema.as_ref().and_then(|node| node.value.as_string_lit());

@@ -234,6 +234,7 @@ fn parse_with(
         }
     });
     let others = attached.as_ref().map(Attached::names);
+    let says_mode = raw.as_ref().is_some_and(|raw| raw.tool_mode.is_some());
     let mut of_catalog = Vec::new();
     let config = raw.map(|raw| {
         let mut disabled = check::disabled(&raw);
@@ -251,7 +252,7 @@ fn parse_with(
     let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
     match config {
         Some((disabled, mut config)) if !errors => {
-            config.mode = dialect.mode().unwrap_or(config.mode);
+            config.mode = dialect.mode().filter(|_| !says_mode).unwrap_or(config.mode);
             Ok(Loaded { config, dialect, disabled, warnings: findings, file })
         }
         Some(_) | None => Err(invalid(findings)),

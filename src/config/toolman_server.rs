@@ -1,14 +1,13 @@
 //! The Toolman server's JSON, put in our words: servers, and which agent may use which of their
-//! tools.
+//! tools. Keys of ours may stand beside its own, such as `auth` and `http`, and go before what it says
+//! of the same in other words.
 
 use crate::config::audit::RawAudit;
-use crate::config::bounds::{RawCache, RawLimits};
+use crate::config::bounds::RawCache;
 use crate::config::document::Node;
 use crate::config::limits;
-use crate::config::policy::raw::{
-    self as policy, RawAgentPolicy, RawConfirmation, RawDefaultPolicy,
-};
-use crate::config::raw::{RawConfig, named, object, servers};
+use crate::config::policy::raw::RawConfirmation;
+use crate::config::raw::{RawConfig, object, servers};
 use crate::config::reader::{Fields, Located, Reader};
 use crate::config::tailor::rules::RawTaskRules;
 
@@ -29,7 +28,7 @@ pub(super) const AUDIT: &str = "~/.local/state/mcp-workbench/audit.jsonl";
 pub(super) fn is_one(root: &Node<'_>) -> bool {
     let servers = root.get("servers");
     servers.is_some_and(|servers| servers.value.as_object().is_some())
-        && root.get("mcpServers").is_none()
+        && ["mcpServers", "toolboxes"].iter().all(|key| root.get(key).is_none())
         && KEYS.iter().any(|key| root.get(key).is_some())
 }
 
@@ -43,33 +42,26 @@ pub(super) fn call_timeout(root: &Node<'_>) -> Option<u64> {
 /// Reads the file.
 pub(super) fn read(root: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawConfig> {
     let mut fields = reader.fields(root)?;
-    _ = fields.take("$schema");
     let mut servers = fields.take("servers").map(|node| servers(&node, reader));
-    // What that program does not know it ignores. Of rules, that would be to allow more than is
-    // meant, so they are read as ours are.
-    let mut raw = reader.strictly(|reader| RawConfig {
-        agent_policies: fields
-            .take("agent_policies")
-            .map(|node| named(&node, reader, RawAgentPolicy::read)),
-        exposed_tools: fields.take("exposed_tools").map(|node| policy::tools(&node, reader)),
-        default_policy: fields
-            .take("default_policy")
-            .and_then(|node| object(&node, reader, RawDefaultPolicy::read)),
-        ..RawConfig::default()
-    });
-    raw.task_based_tool_selection = fields
+    let for_tasks = fields
         .take("task_based_tool_selection")
         .and_then(|node| object(&node, reader, RawTaskRules::read));
+    // What that program does not know it ignores. Of rules, that would be to allow more than is
+    // meant, so they are read as ours are, together with all other keys of ours.
+    let mut raw = reader.strictly(|reader| RawConfig::read(&mut fields, reader));
+    raw.task_based_tool_selection = raw.task_based_tool_selection.or(for_tasks);
     if let Some(node) = fields.take("security_settings") {
         reader.strictly(|reader| security(&node, &mut raw, reader));
     }
     let performance = fields.take("performance_settings");
     let performance = performance.and_then(|node| object(&node, reader, Performance::read));
     let Performance { timeout, concurrent_calls, answers_hold } = performance.unwrap_or_default();
-    if concurrent_calls.is_some() {
-        raw.limits = Some(RawLimits { concurrent_calls, ..RawLimits::default() });
+    if let Some(calls) = concurrent_calls {
+        let limits = raw.limits.get_or_insert_default();
+        limits.concurrent_calls.get_or_insert(calls);
     }
-    raw.cache = answers_hold.map(|ttl| RawCache { ttl_ms: Some(ttl), ..RawCache::default() });
+    let cache = answers_hold.map(|ttl| RawCache { ttl_ms: Some(ttl), ..RawCache::default() });
+    raw.cache = raw.cache.or(cache);
     for (_, server) in servers.iter_mut().flat_map(|servers| &mut servers.0) {
         if server.foreign.timeout_ms.is_none() && server.call_timeout_ms.is_none() {
             server.call_timeout_ms.clone_from(&timeout);
@@ -80,16 +72,31 @@ pub(super) fn read(root: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawConfig
     Some(raw)
 }
 
+/// Reads what is said of security; a rule that a key of ours has too is an error.
 fn security(node: &Node<'_>, raw: &mut RawConfig, reader: &mut Reader<'_>) {
     let Some(mut fields) = reader.fields(node) else { return };
-    raw.dangerous_tools = fields.take("dangerous_tools").and_then(|node| reader.strings(&node));
-    raw.require_confirmation =
-        fields.take("require_confirmation").and_then(|node| RawConfirmation::read(&node, reader));
+    let refuse_twice = |key: &str, ours: bool, node: &Node<'_>, reader: &mut Reader<'_>| {
+        if ours {
+            let message = format!("`{key}` is at the top of the file too");
+            reader.error(&node.spot, message, Some("remove one of the two".to_owned()));
+        }
+    };
+    if let Some(node) = fields.take("dangerous_tools") {
+        refuse_twice("dangerousTools", raw.dangerous_tools.is_some(), &node, reader);
+        raw.dangerous_tools = reader.strings(&node);
+    }
+    if let Some(node) = fields.take("require_confirmation") {
+        refuse_twice("requireConfirmation", raw.require_confirmation.is_some(), &node, reader);
+        raw.require_confirmation = RawConfirmation::read(&node, reader);
+    }
     let audit = fields.take("audit_all_calls").and_then(|node| reader.boolean(&node));
-    raw.audit = audit.filter(|audit| audit.value).map(|Located { spot, .. }| RawAudit {
+    let audit = audit.filter(|audit| audit.value).map(|Located { spot, .. }| RawAudit {
         file: Some(Located { value: AUDIT.to_owned(), spot }),
         ..RawAudit::default()
     });
+    if raw.audit.is_none() {
+        raw.audit = audit;
+    }
     if let Some(level) = fields.take("log_level") {
         let hint = "`--log-level` and `WORKBENCH_LOG_LEVEL` say how much is logged".to_owned();
         reader.warn(&level.spot, "no effect", Some(hint));

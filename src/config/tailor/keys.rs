@@ -73,16 +73,20 @@ fn of_toolman_server(root: &mut Map<String, Value>, warnings: &mut Vec<String>) 
         }
     }
     if security.get("audit_all_calls") == Some(&Value::Bool(true)) {
-        root.insert("audit".to_owned(), json!({ "file": AUDIT }));
+        root.entry("audit").or_insert_with(|| json!({ "file": AUDIT }));
     }
     let performance = root.remove("performance_settings").unwrap_or_default();
     if let Some(most) = performance.get("max_concurrent_calls") {
-        root.insert("limits".to_owned(), json!({ "concurrentCalls": most }));
+        let limits = root.entry("limits").or_insert_with(|| json!({}));
+        if let Some(limits) = limits.as_object_mut() {
+            limits.entry("concurrentCalls").or_insert_with(|| most.clone());
+        }
     }
     let is_cached = performance.get("cache_tool_responses") == Some(&Value::Bool(true));
     let seconds = performance.get("cache_duration_seconds").and_then(Value::as_u64);
     if let (true, Some(seconds)) = (is_cached, seconds) {
-        root.insert("cache".to_owned(), json!({ "ttlMs": seconds.saturating_mul(1000) }));
+        let cache = || json!({ "ttlMs": seconds.saturating_mul(1000) });
+        root.entry("cache").or_insert_with(cache);
     }
     let timeout = performance.get("tool_call_timeout");
     for block in servers.as_object_mut().into_iter().flat_map(Map::values_mut) {
@@ -113,7 +117,7 @@ fn of_toolman_server(root: &mut Map<String, Value>, warnings: &mut Vec<String>) 
 const TIMEOUTS: [&str; 2] = ["callTimeoutMs", "timeout"];
 
 /// What another program's file has that means something in ours.
-const OURS: [&str; 12] = [
+const OURS: [&str; 21] = [
     "mcpServers",
     "categories",
     "activeToolsets",
@@ -126,6 +130,15 @@ const OURS: [&str; 12] = [
     "limits",
     "cache",
     "audit",
+    "toolMode",
+    "maxToolNameLength",
+    "search",
+    "navigator",
+    "http",
+    "auth",
+    "clients",
+    "telemetry",
+    "macros",
 ];
 
 const TOP: [(&str, &str); 6] = [

@@ -73,6 +73,13 @@ fn a_file_is_known_by_what_is_at_its_top() {
         ),
         (
             "x.json",
+            r#"{"servers": {"a": {"command": "a"}}, "exposed_tools": {}, "limits": {}, "http": {}}"#
+                .to_owned(),
+            Dialect::ToolmanServer,
+            ToolMode::Direct,
+        ),
+        (
+            "x.json",
             format!(r#"{{{servers}, "agent_policies": {{}}}}"#),
             Dialect::Native,
             ToolMode::Auto,
@@ -167,6 +174,29 @@ fn the_toolman_server_s_file_is_servers_and_rules() {
     assert!(!policy.default.allow_unknown_tools);
     let agents: Vec<_> = policy.agents.keys().map(AgentName::as_str).collect();
     assert_eq!(agents, ["claude-developer", "claude-readonly"]);
+}
+
+#[test]
+fn keys_of_ours_stand_beside_the_toolman_server_s_and_go_before_them() {
+    let text = r#"{"servers": {"a": {"command": "a"}}, "agent_policies": {"x": {}},
+        "toolMode": "proxy", "limits": {"maxResultBytes": 5000}, "cache": {"ttlMs": 7000},
+        "http": {"maxSessions": 3}, "agentPolicies": null,
+        "performance_settings": {"max_concurrent_calls": 4, "cache_tool_responses": true,
+            "cache_duration_seconds": 9},
+        "security_settings": {"dangerous_tools": ["a:x"], "audit_all_calls": true}}"#;
+    let Loaded { config, dialect, .. } = loaded("x.json", text);
+    assert_eq!((dialect, config.mode), (Dialect::ToolmanServer, ToolMode::Proxy));
+    assert_eq!(config.limits.max_result_bytes, Some(5000));
+    assert_eq!(config.cache.ttl(), Some(std::time::Duration::from_secs(7)));
+    assert_eq!(config.policy.dangerous_tools, ["a:x"]);
+    assert!(config.audit.is_some());
+    let both = text.replace(r#""toolMode": "proxy""#, r#""dangerousTools": ["a:y"]"#);
+    let report = parse(&both, Path::new("x.json"), Path::new("/project"), &env(&[("HOME", "/h")]));
+    let report = report.expect_err("two lists").to_string();
+    assert!(report.contains("`dangerousTools` is at the top of the file too"), "{report}");
+    let wrong = text.replace(r#""http": {"maxSessions": 3}"#, r#""http": {"maxSesions": 3}"#);
+    let report = parse(&wrong, Path::new("x.json"), Path::new("/project"), &env(&[("HOME", "/h")]));
+    assert!(report.expect_err("a key that is misspelt").to_string().contains("maxSessions"));
 }
 
 #[test]
