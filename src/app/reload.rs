@@ -1,7 +1,8 @@
 //! Reading the configuration again while agents are served: when, and what becomes of it.
 //!
 //! The folder of the file is watched and not the file, for most editors put another file in its
-//! place; of a catalog, all folders and YAML files in it. What cannot be used changes nothing.
+//! place, and so are the folders of all symbolic links on the way to it, which may be swapped; of a
+//! catalog, all folders and YAML files in it. What cannot be used changes nothing.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -136,8 +137,8 @@ fn changes(before: &Config, now: &Config) -> String {
     if parts.is_empty() { "other limits".to_owned() } else { parts.join("; ") }
 }
 
-/// Watches the folders of a file: that of its name, and that of what its name leads to; and all that
-/// is in the folder of a catalog.
+/// Watches the folders of a file: that of its name, those of the symbolic links on the way, and that
+/// of what its name leads to; and all that is in the folder of a catalog.
 struct Watch {
     watcher: RecommendedWatcher,
     watched: BTreeSet<PathBuf>,
@@ -210,7 +211,8 @@ impl Watch {
     fn follow(&mut self, file: &Path, catalog: Option<&Path>) -> notify::Result<()> {
         let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         let (mut folders, mut known) = (BTreeSet::new(), Known::default());
-        for path in [file, &target] {
+        let links = links_to(file);
+        for path in [file, &target].into_iter().chain(links.iter().map(PathBuf::as_path)) {
             folders.extend(path.parent().map(Path::to_owned));
             known.names.extend(path.file_name().map(ToOwned::to_owned));
         }
@@ -234,6 +236,35 @@ impl Watch {
         self.watched = watched;
         Ok(())
     }
+}
+
+/// How many symbolic links are followed on the way to a file, as systems do.
+const MAX_LINKS: usize = 40;
+
+/// Returns the symbolic links on the way to a file, each where it stands.
+///
+/// Kubernetes mounts `config.json` as a link to `..data/config.json`, where `..data` is a link to a
+/// folder; it changes that one link alone.
+fn links_to(file: &Path) -> Vec<PathBuf> {
+    let mut links = Vec::new();
+    let mut open: Vec<OsString> = file.iter().rev().map(OsString::from).collect();
+    let mut reached = PathBuf::new();
+    while let Some(step) = open.pop() {
+        if step == ".." {
+            reached.pop();
+            continue;
+        }
+        let path = reached.join(&step);
+        match std::fs::read_link(&path) {
+            Ok(target) if links.len() < MAX_LINKS => {
+                links.push(path);
+                // An absolute one starts anew where it is joined.
+                open.extend(target.iter().rev().map(OsString::from));
+            }
+            _ => reached = path,
+        }
+    }
+    links
 }
 
 #[cfg(test)]

@@ -188,6 +188,34 @@ fn what_the_name_of_the_file_leads_to_is_watched_too() {
     agent.wait_stderr(&format!("{READ}new: `three`; gone: `two`"));
 }
 
+/// As Kubernetes mounts a `ConfigMap`: the file is a link through the link `..data`, and that one
+/// is swapped. The folders of before and after both stay.
+#[test]
+fn a_swapped_link_to_a_folder_on_the_way_to_the_file_is_noticed() {
+    let empty = Bench::new();
+    let bench = with_toolbox(empty.clone(), "one", &["pid"]);
+    for (folder, toolbox) in [("..first", "one"), ("..second", "two"), ("..third", "three")] {
+        create_dir(bench.path(folder)).expect("a folder");
+        with_toolbox(empty.clone(), toolbox, &["pid"]).write_config();
+        rename(bench.config_path(), bench.path(folder).join("config.json")).expect("a file");
+    }
+    let swap = |folder: &str| {
+        symlink(folder, bench.path("..data_tmp")).expect("a link");
+        rename(bench.path("..data_tmp"), bench.path("..data")).expect("a link");
+    };
+    swap("..first");
+    symlink("..data/config.json", bench.path("mounted.json")).expect("a link");
+    let mounted = bench.path_text("mounted.json");
+    let program = env!("CARGO_BIN_EXE_mcp-workbench");
+    let entry = json!({ "command": program, "args": ["serve", "--config", mounted] });
+    let agent = bench.direct(&entry);
+    agent.initialize();
+    swap("..second");
+    agent.wait_stderr(&format!("{READ}new: `two`; gone: `one`"));
+    swap("..third");
+    agent.wait_stderr(&format!("{READ}new: `three`; gone: `two`"));
+}
+
 #[test]
 fn a_server_that_is_added_to_an_open_toolbox_is_started() {
     let bench = with_toolbox(Bench::new(), "box", &["pid"]);
