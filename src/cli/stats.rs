@@ -14,7 +14,7 @@ use crate::cli::print::printable;
 use crate::cli::size::{Size, count, number};
 use crate::cli::stats::patch::{Server, by_server};
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print, with_gateway};
+use crate::cli::{Global, print, with_gateway, without_rules};
 use crate::config::{Config, Dialect, LoadError, Loaded};
 use crate::gateway::Gateway;
 use crate::observe::stats::{Folded, Model, Stats, Tool, files};
@@ -145,10 +145,16 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let stats = Stats::read(&files, args.since.as_deref()).map_err(Error::internal)?;
     let folded = stats.finish();
     let known = match &loaded {
-        Some(Loaded { config, .. }) => with_gateway(global, config.clone(), async |gateway| {
-            gateway.recalled().await;
-            Known::new(gateway, &folded)
-        })?,
+        Some(Loaded { config, .. }) => {
+            // What any agent may use counts, unless one is named.
+            let is_of_one = global.caller().agent.is_some();
+            let config = config.clone();
+            let config = if is_of_one { config } else { without_rules(config) };
+            with_gateway(global, config, async |gateway| {
+                gateway.recalled().await;
+                Known::new(gateway, &folded)
+            })?
+        }
         None => Known::default(),
     };
     if let (true, Some(loaded)) = (args.patch, &loaded) {
@@ -225,12 +231,12 @@ fn patch(global: &Global, loaded: &Loaded, known: &Known) -> Result<ExitCode, Er
 }
 
 fn servers<'a>(config: &'a Config, known: &Known) -> Vec<Server<'a>> {
-    let all = config.toolboxes.iter();
-    let all = all.flat_map(|toolbox| toolbox.launched().map(move |server| (toolbox, server)));
-    let tools = known.shown.iter().map(|(.., tools)| *tools);
-    all.zip(tools)
-        .map(|((toolbox, config), tools)| Server { toolbox: toolbox.name.as_str(), config, tools })
-        .collect()
+    let shown = known.shown.iter().filter_map(|(toolbox, server, tools)| {
+        let toolbox = config.toolbox(toolbox)?;
+        let config = toolbox.server(server)?;
+        Some(Server { toolbox: toolbox.name.as_str(), config, tools: *tools })
+    });
+    shown.collect()
 }
 
 fn not_known(known: &Known) -> String {

@@ -135,8 +135,11 @@ fn table(choices: &[Choice]) -> Table {
     ]);
     for choice in choices {
         let reasons: Vec<_> = choice.reasons.iter().map(ToString::to_string).collect();
-        let agents = choice.agents.join(", ");
-        let agents = if agents.is_empty() { "all".to_owned() } else { agents };
+        let agents = match (choice.agents.as_slice(), choice.all_but.as_slice()) {
+            ([], []) => "all".to_owned(),
+            ([], others) => format!("all but {}", others.join(", ")),
+            (agents, _) => agents.join(", "),
+        };
         table.row([choice.server.clone(), choice.tool.clone(), agents, reasons.join("; ")]);
     }
     table
@@ -162,6 +165,9 @@ struct Chosen<'a> {
     /// The only agents that may have it; empty: all.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     agents: &'a [String],
+    /// The agents that may not have it, where it is for all others.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    all_but: &'a [String],
     reasons: Vec<Why<'a>>,
 }
 
@@ -196,6 +202,7 @@ fn in_json<'a>(
         server: &choice.server,
         tool: &choice.tool,
         agents: &choice.agents,
+        all_but: &choice.all_but,
         reasons: choice.reasons.iter().map(Why::from).collect(),
     };
     Outcome {

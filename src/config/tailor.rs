@@ -63,6 +63,8 @@ pub struct Choice {
     pub tool: String,
     /// The only agents that may have it, where the full configuration does not give it to all.
     pub agents: Vec<String>,
+    /// The agents that may not have it, where it is for all others.
+    pub all_but: Vec<String>,
     /// Why.
     pub reasons: Vec<Reason>,
 }
@@ -132,14 +134,12 @@ pub fn tailor(request: &Request) -> Result<Tailored, Report> {
             missing.note(&full, &server, &tool);
         }
         for (tool, holder) in found {
-            let agents = match holder {
-                Holder::Everybody => Vec::new(),
-                Holder::Agents(agents) => agents,
+            let (agents, all_but) = match holder {
+                Holder::AllBut(agents) => (Vec::new(), agents),
+                Holder::Agents(agents) => (agents, Vec::new()),
             };
-            choose(
-                &mut choices,
-                Choice { server: server.clone(), tool, agents, reasons: reasons.clone() },
-            );
+            let (server, reasons) = (server.clone(), reasons.clone());
+            choose(&mut choices, Choice { server, tool, agents, all_but, reasons });
         }
     }
     warnings.extend(missing.said());

@@ -205,6 +205,27 @@ fn stats_tell_what_is_used_and_what_never() {
 }
 
 #[test]
+fn a_patch_is_about_what_any_agent_may_use() {
+    let line = json!({
+        "time": "2026-11-20T10:00:00.000Z", "kind": "call", "session": "a-1", "agent": "ann",
+        "toolbox": "box", "server": "srv", "tool": "echo", "outcome": "ok", "ms": 1, "resultBytes": 1,
+    });
+    let bench = bench()
+        .file("audit.jsonl", &format!("{line}\n"))
+        .set("agentPolicies", json!({ "ann": { "toolOverrides": { "srv": ["echo", "sleep"] } } }));
+    assert_eq!(bench.run(["cache", "refresh"]).code, Some(0));
+    let patch = bench.run(["stats", "--patch"]);
+    let filters: Value = serde_json::from_str(&patch.stdout).expect("JSON");
+    let filters = &filters["toolboxes"]["box"]["mcpServers"]["srv"]["toolFilters"];
+    assert!(filters.as_array().is_some_and(|all| all.contains(&json!("!sleep"))), "{patch}");
+    assert!(!filters.to_string().contains("echo"), "{patch}");
+    let of_ann = bench.run(["stats", "--patch", "--agent", "ann"]);
+    let filters: Value = serde_json::from_str(&of_ann.stdout).expect("JSON");
+    let filters = &filters["toolboxes"]["box"]["mcpServers"]["srv"]["toolFilters"];
+    assert_eq!(filters, &json!(["!secret", "!sleep"]), "what she may use and has not");
+}
+
+#[test]
 fn stats_of_what_is_not_there_are_explained() {
     let bench = bench();
     let missing = bench.run(["stats"]);

@@ -45,15 +45,20 @@ struct Place {
 /// What is said of one agent.
 struct Agent {
     name: String,
+    /// The agents whose permissions it takes over.
+    extends: Vec<String>,
     servers: Option<Globs>,
     overrides: Vec<(String, Globs)>,
 }
 
+/// How many agents may take over permissions from each other in a row, as the rules allow.
+const MAX_DEPTH: usize = 50;
+
 /// Who may have a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// Everybody of whom nothing else is said.
-    Everybody,
+    /// Everybody but these agents, of whom something else is said.
+    AllBut(Vec<String>),
     /// These agents alone.
     Agents(Vec<String>),
 }
@@ -98,6 +103,10 @@ impl Full {
         let exposed: Vec<_> = exposed.collect();
         let agents = entries(root.get("agentPolicies")).map(|(name, entry)| Agent {
             name: name.clone(),
+            extends: match entry.get("extends") {
+                Some(Value::String(one)) => vec![one.clone()],
+                all => strings(all),
+            },
             servers: entry.get("allowedServers").filter(|l| !l.is_null()).map(Globs::of),
             overrides: entries(entry.get("toolOverrides"))
                 .map(|(server, list)| (server.clone(), Globs::of(list)))
@@ -175,7 +184,8 @@ impl Full {
             return None;
         }
         if self.exposes(server, tool) {
-            return Some(Holder::Everybody);
+            let others = self.agents.iter().filter(|agent| !self.may_have(agent, server, tool));
+            return Some(Holder::AllBut(others.map(|agent| agent.name.clone()).collect()));
         }
         let agents = self.agents.iter().filter(|agent| self.gives(agent, server, tool));
         let agents: Vec<_> = agents.map(|agent| agent.name.clone()).collect();
@@ -194,6 +204,49 @@ impl Full {
         let own = agent.overrides.iter().find(|(other, _)| other == server);
         agent.servers.as_ref().is_none_or(|servers| servers.has(server))
             && own.is_some_and(|(_, list)| self.means(list, server, tool))
+    }
+
+    /// Returns true if an agent may have a tool, by what it says itself, by what it takes over, or
+    /// by what holds for everybody.
+    fn may_have(&self, agent: &Agent, server: &str, tool: &str) -> bool {
+        self.says_of_server(agent, server, MAX_DEPTH)
+            && self
+                .says_of_tool(agent, server, tool, MAX_DEPTH)
+                .unwrap_or_else(|| self.exposes(server, tool))
+    }
+
+    fn parents(&self, agent: &Agent) -> impl Iterator<Item = &Agent> {
+        self.agents.iter().filter(|other| agent.extends.contains(&other.name))
+    }
+
+    fn says_of_server(&self, agent: &Agent, server: &str, depth: usize) -> bool {
+        let Some(depth) = depth.checked_sub(1) else { return false };
+        match &agent.servers {
+            Some(servers) => servers.has(server),
+            None if agent.extends.is_empty() => true,
+            None => self.parents(agent).any(|parent| self.says_of_server(parent, server, depth)),
+        }
+    }
+
+    /// Returns what lists of the agent say of a tool; none if what holds for everybody counts.
+    fn says_of_tool(&self, agent: &Agent, server: &str, tool: &str, depth: usize) -> Option<bool> {
+        if let Some((_, list)) = agent.overrides.iter().find(|(other, _)| other == server) {
+            return Some(self.means(list, server, tool));
+        }
+        let depth = depth.checked_sub(1)?;
+        let parents = || self.parents(agent);
+        let may = |parent: &&Agent| self.says_of_server(parent, server, depth);
+        let is_any_allowed = parents().any(|parent| may(&parent));
+        let said = parents().filter(|parent| !is_any_allowed || may(parent));
+        let said: Vec<_> =
+            said.map(|parent| self.says_of_tool(parent, server, tool, depth)).collect();
+        if said.contains(&Some(true)) {
+            return Some(true);
+        }
+        let is_silent = |says: &Option<bool>| says.is_none();
+        let counts_for_all =
+            if is_any_allowed { said.iter().any(is_silent) } else { said.iter().all(is_silent) };
+        (!counts_for_all).then_some(false)
     }
 
     /// Whether a list of an agent's own has a tool; none if it has no such list.

@@ -346,3 +346,24 @@ fn what_is_written_is_read_here() {
     let loaded = loaded.unwrap_or_else(|report| panic!("{report}"));
     assert_eq!(loaded.config.mode.as_str(), "direct");
 }
+
+#[test]
+fn a_tool_for_all_is_not_for_agents_that_may_not_have_it() {
+    let full = r#"{"mcpServers": {"filesystem": {"command": "f"}, "github": {"command": "g"}},
+        "defaultPolicy": {"allowUnknownTools": true},
+        "agentPolicies": {
+            "plain": {},
+            "coder": {"allowedServers": ["github"]},
+            "intern": {"extends": "coder"},
+            "reader": {"toolOverrides": {"filesystem": ["read_file"]}},
+            "trainee": {"extends": ["reader", "coder"]}}}"#;
+    let tailored = tailor(&request(full, "Paint the shed", None)).unwrap();
+    let of = |tool: &str| {
+        let choice = tailored.choices.iter().find(|choice| choice.tool == tool).unwrap();
+        assert_eq!(choice.agents, [""; 0], "{tool}");
+        choice.all_but.join(",")
+    };
+    assert_eq!(of("get_file_contents"), "");
+    assert_eq!(of("read_file"), "coder,intern");
+    assert_eq!(of("write_file"), "coder,intern,reader,trainee");
+}
