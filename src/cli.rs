@@ -25,6 +25,7 @@ mod stats;
 mod table;
 mod tailor;
 mod token;
+mod unmatched;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,7 +43,7 @@ use crate::cli::error::Error;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{self, Config, LoadError, Loaded, PolicyConfig, ToolMode};
 use crate::gateway::{Caller, Gateway};
-use crate::name::AgentName;
+use crate::name::{self, AgentName};
 
 /// One MCP server between an agent and many
 ///
@@ -278,6 +279,25 @@ fn without_rules(config: Config) -> Config {
     Config { policy: PolicyConfig::default(), ..config }
 }
 
+/// Refuses an agent of whom the rules do not say what it may use.
+fn refuse_stranger(agent: &AgentName, rules: &PolicyConfig) -> Result<(), Error> {
+    if rules.knows(agent) {
+        return Ok(());
+    }
+    let known = rules.agents.keys().map(AgentName::as_str);
+    let near = name::nearest(agent.as_str(), known, 1).pop();
+    let hint = near.map_or_else(
+        || {
+            "write it under `agentPolicies`, or a `defaultPolicy`, which says what other agents may \
+             use"
+            .to_owned()
+        },
+        |near| format!("did you mean `{near}`? A `defaultPolicy` says what other agents may use"),
+    );
+    let problem = format!("there is no agent `{agent}` in `agentPolicies`, so it may use nothing");
+    Err(Error::wrong(problem).hint(hint))
+}
+
 /// Reads the name of a mode.
 fn tool_mode() -> impl TypedValueParser<Value = ToolMode> {
     let words = PossibleValuesParser::new(ToolMode::ALL.map(ToolMode::as_str));
@@ -303,7 +323,11 @@ impl Global {
         } else {
             config::load(&config::find(self.config.clone(), &ProcessEnv, &folder), &ProcessEnv)
         };
-        Ok(loaded.map(|loaded| as_run(loaded, self.mode, &folder)))
+        let loaded = loaded.map(|loaded| as_run(loaded, self.mode, &folder));
+        if let (Some(agent), Ok(loaded)) = (self.caller().agent, &loaded) {
+            refuse_stranger(&agent, &loaded.config.policy)?;
+        }
+        Ok(loaded)
     }
 
     /// The configuration file.

@@ -38,7 +38,8 @@ pub use lookup::{Key, find_key};
 pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
 pub use navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
 pub use policy::{
-    AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, TimeWindow, When,
+    AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, Strangers, TimeWindow,
+    When,
 };
 pub use schema::{schema, schema_text};
 pub use search::SearchConfig;

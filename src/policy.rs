@@ -17,6 +17,7 @@ mod hours;
 mod names;
 mod rule;
 pub(crate) mod strict;
+mod unmatched;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -35,6 +36,7 @@ pub use crate::policy::explain::{Demand, Explanation};
 pub use crate::policy::filter::ToolFilter;
 pub use crate::policy::hours::Moment;
 pub use crate::policy::rule::{Concern, Rule};
+pub use crate::policy::unmatched::{Unmatched, unmatched};
 
 #[cfg(test)]
 mod tests;
@@ -147,7 +149,9 @@ impl Policies {
     /// wants: then everything in it is shown from the start.
     pub fn seen_by(&self, agent: Option<&AgentName>, toolbox: Option<&ToolboxName>) -> Arc<Config> {
         let agent = agent.cloned();
-        let slot = self.seen.get(&agent).or_else(|| self.seen.get(&None));
+        let is_known = agent.as_ref().is_none_or(|agent| self.config.policy.knows(agent));
+        let others = || self.seen.get(&None).filter(|_| is_known);
+        let slot = self.seen.get(&agent).or_else(others);
         let see = || Arc::new(self.narrowed(agent.as_ref()));
         let seen = slot.map_or_else(see, |slot| Arc::clone(slot.get_or_init(see)));
         let Some(toolbox) = toolbox else { return seen };

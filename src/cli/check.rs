@@ -9,7 +9,7 @@ use crate::cli::error::Error;
 use crate::cli::servers::{self, Start};
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print, with_gateway, without_rules};
+use crate::cli::{Global, print, unmatched, with_gateway, without_rules};
 use crate::config::{
     self, Config, Dialect, Launch, LoadError, Loaded, ServerConfig, Severity, ToolboxConfig,
 };
@@ -31,8 +31,8 @@ Examples:
 
 /// Check the configuration, and with --connect its servers
 ///
-/// Without `--connect` nothing is started; names that collide are told as far as it is kept what
-/// servers have listed. With it, every server is started once, all at the same
+/// Without `--connect` nothing is started; names that collide, and rules that mean no tool, are told
+/// as far as it is kept what servers have listed. With it, every server is started once, all at the same
 /// time, and reported with its tools, the size of their definitions and how long it took; one that
 /// fails does not spoil the others. Tokens are an estimate, one for 4.5 bytes. With `--agent`, all of
 /// this is about what that agent may use.
@@ -68,6 +68,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let agent = global.caller().agent;
     let service = if agent.is_some() { Vec::new() } else { service::lines(&config) };
     // Without an agent, all servers are looked at; else what that agent may use, and nothing else.
+    let rules = agent.is_none().then(|| config.clone());
     let config = if agent.is_some() { config } else { without_rules(config) };
     if agent.is_some() {
         disabled.clear();
@@ -100,6 +101,15 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             };
             (servers, failures, not_shown(gateway.config(), &gateway.snapshot()))
         })?;
+    let unmatched = match &rules {
+        Some(config) => unmatched::findings(global, config)?,
+        None => Vec::new(),
+    };
+    if args.json {
+        warnings.extend(unmatched);
+    } else if !unmatched.is_empty() {
+        print::note(&config::Report { file: file.clone(), findings: unmatched });
+    }
     servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
     let has_failed = !failures.is_empty() || has_broken;
     if args.json {

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::cli::error::Error;
 use crate::cli::{Global, known, print};
-use crate::config::{Config, Key, Loaded, find_key};
+use crate::config::{Config, Key, Loaded, ToolOverride, find_key};
 use crate::name::{self, AgentName, Place, ToolId};
 use crate::policy::{Concern, Explanation, Moment, Policies, Traits};
 
@@ -24,7 +25,8 @@ Examples:
 /// Say why an agent may use a tool or not, and which rule decides
 ///
 /// Starts nothing: the rules are asked, and what is kept of servers' listings. Names the rule, the
-/// line it stands in, what would have to change, and what the call has to be like besides.
+/// line it stands in, what would have to change, and what the call has to be like besides. A tool
+/// that the file calls otherwise is meant by either name.
 ///
 /// Exits with 0 whatever the answer is, 2 if there is no such server.
 #[derive(Debug, clap::Args)]
@@ -35,7 +37,7 @@ pub(crate) struct Args {
     of: String,
     /// The server, or toolbox/server
     server: String,
-    /// The tool, as its server calls it
+    /// The tool, as its server or the file calls it
     tool: String,
     /// Print JSON
     #[arg(long)]
@@ -50,7 +52,14 @@ struct Answer<'a> {
     agent_has_entry: bool,
     toolbox: &'a str,
     server: &'a str,
+    /// The tool as its server calls it.
     tool: &'a str,
+    /// What the file calls it instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    called: Option<&'a str>,
+    /// The arguments that the file gives in every call, which agents do not see.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pinned: Vec<&'a str>,
     visible: bool,
     /// Whether it would be there if all conditions held.
     allowed: bool,
@@ -81,23 +90,36 @@ struct Condition<'a> {
 
 /// Explains.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let Loaded { config, file, .. } = global.read()?.map_err(Error::config)?;
+    let Loaded { config, file, disabled, .. } = global.read()?.map_err(Error::config)?;
     let (file, text) = settings(global, file)?;
-    let places = places(&config, &args.server)?;
+    let off: Vec<Place> = disabled
+        .into_iter()
+        .map(|(toolbox, server)| Place { toolbox, server })
+        .filter(|at| is_meant(at, &args.server))
+        .collect();
+    let places = places(&config, &args.server, !off.is_empty())?;
     let known = known::tools(global, &config)?;
     let of = Some(args.of.trim()).filter(|name| !matches!(*name, "" | "-")).map(AgentName::new);
-    let policies = Policies::new(Arc::new(config));
+    let config = Arc::new(config);
+    let policies = Policies::new(Arc::clone(&config));
     let now = Moment::from(SystemTime::now());
     let mut answers = Vec::new();
     let mut texts = Vec::new();
     for at in places {
         let tools = known.get(&at);
-        let found = tools.and_then(|tools| tools.iter().find(|(tool, _)| *tool == args.tool));
-        let traits = found.map(|(_, traits)| *traits).unwrap_or_default();
         let Place { toolbox, server } = at;
-        let tool = ToolId { toolbox, server, tool: args.tool.clone() };
+        let asked = ToolId { toolbox, server, tool: args.tool.clone() };
+        let tool = config.own_id(&asked);
+        let found = tools.and_then(|tools| tools.iter().find(|(own, _)| *own == tool.tool));
+        let traits = found.map(|(_, traits)| *traits).unwrap_or_default();
         let case = Case::new(&policies, of.as_ref(), &tool, traits, now);
         let Some(mut case) = case else { continue };
+        let own = config.toolbox(tool.toolbox.as_str());
+        let own = own.and_then(|toolbox| toolbox.server(tool.server.as_str()));
+        let over = own.and_then(|own| own.tool_override(&tool.tool, traits.has_namesake));
+        case.over = over.cloned().unwrap_or_default();
+        case.is_eclipsed = asked != tool
+            && tools.is_some_and(|tools| tools.iter().any(|(own, _)| *own == asked.tool));
         let rule = case.explanation.rule.path();
         case.key = text.as_deref().and_then(|text| find_key(text, Path::new(&file), rule));
         case.is_listed = tools.map(|_| found.is_some());
@@ -105,6 +127,15 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             answers.push(serde_json::to_value(case.answer()).map_err(Error::internal)?);
         } else {
             texts.push(case.text(&file));
+        }
+    }
+    for at in &off {
+        let path = ["mcp_servers", at.server.as_str(), "disabled"].map(str::to_owned);
+        let key = text.as_deref().and_then(|text| find_key(text, Path::new(&file), &path));
+        if args.json {
+            answers.push(switched_off_as_json(at, of.as_ref(), &args.tool, key.as_ref()));
+        } else {
+            texts.push(switched_off(at, &args.tool, key.as_ref(), &file));
         }
     }
     if args.json {
@@ -126,18 +157,56 @@ fn settings(global: &Global, shown: String) -> Result<(String, Option<String>), 
     })
 }
 
-/// Where the server stands that is meant.
-fn places(config: &Config, wanted: &str) -> Result<Vec<Place>, Error> {
+/// Returns true if `wanted` is the name of a server, or that of its toolbox and its own.
+fn is_meant(at: &Place, wanted: &str) -> bool {
+    at.server.as_str() == wanted || format!("{}/{}", at.toolbox, at.server) == wanted
+}
+
+/// Says that a server is switched off, and so all of its tools.
+fn switched_off(at: &Place, tool: &str, key: Option<&Key>, file: &str) -> String {
+    let line = key.map(|key| format!(" ({file}:{})", key.line)).unwrap_or_default();
+    format!(
+        "`{tool}` of `{}/{}` does not exist for anybody\n  rule      {}{line}\n  why       {OFF}\n  \
+         change    {SWITCH_ON}",
+        at.toolbox,
+        at.server,
+        key.map_or("disabled", |key| key.path.as_str()),
+    )
+}
+
+fn switched_off_as_json(
+    at: &Place,
+    of: Option<&AgentName>,
+    tool: &str,
+    key: Option<&Key>,
+) -> Value {
+    json!({
+        "agent": of.map(AgentName::as_str),
+        "toolbox": at.toolbox.as_str(),
+        "server": at.server.as_str(),
+        "tool": tool,
+        "visible": false,
+        "allowed": false,
+        "rule": "disabled",
+        "key": key.map(|key| &key.path),
+        "line": key.map(|key| key.line),
+        "why": OFF,
+        "change": SWITCH_ON,
+    })
+}
+
+const OFF: &str = "its server is disabled";
+const SWITCH_ON: &str = "take `\"disabled\": true` (or `\"enabled\": false`) away";
+
+/// Where the server stands that is meant; nowhere is no error if `is_off`, for it is switched off.
+fn places(config: &Config, wanted: &str, is_off: bool) -> Result<Vec<Place>, Error> {
     let all = config.toolboxes.iter().flat_map(|toolbox| {
         let place = |name| Place { toolbox: toolbox.name.clone(), server: name };
         toolbox.servers.iter().map(move |server| place(server.name.clone()))
     });
     let all: Vec<Place> = all.collect();
-    let is_meant = |at: &&Place| {
-        at.server.as_str() == wanted || format!("{}/{}", at.toolbox, at.server) == wanted
-    };
-    let found: Vec<Place> = all.iter().filter(is_meant).cloned().collect();
-    if !found.is_empty() {
+    let found: Vec<Place> = all.iter().filter(|at| is_meant(at, wanted)).cloned().collect();
+    if !found.is_empty() || is_off {
         return Ok(found);
     }
     let names = all.iter().map(|at| at.server.as_str());
@@ -157,6 +226,10 @@ struct Case<'a> {
     of: Option<&'a AgentName>,
     tool: &'a ToolId,
     explanation: Explanation,
+    /// What the file wants to be different about it.
+    over: ToolOverride,
+    /// Whether the server has another tool that is called what the file calls this one.
+    is_eclipsed: bool,
     key: Option<Key>,
     is_listed: Option<bool>,
 }
@@ -170,7 +243,8 @@ impl<'a> Case<'a> {
         now: Moment,
     ) -> Option<Self> {
         let explanation = policies.explain(of, tool, traits, now)?;
-        Some(Self { of, tool, explanation, key: None, is_listed: None })
+        let over = ToolOverride::default();
+        Some(Self { of, tool, explanation, over, is_eclipsed: false, key: None, is_listed: None })
     }
 
     fn answer(&self) -> Answer<'_> {
@@ -191,6 +265,8 @@ impl<'a> Case<'a> {
             toolbox: self.tool.toolbox.as_str(),
             server: self.tool.server.as_str(),
             tool: &self.tool.tool,
+            called: self.over.name.as_deref(),
+            pinned: self.over.arguments.keys().map(String::as_str).collect(),
             visible: *is_visible,
             allowed: *is_allowed,
             rule: rule.as_str(),
@@ -234,6 +310,23 @@ impl<'a> Case<'a> {
         if let Some(change) = change {
             line("change", &change);
         }
+        if let Some(name) = &self.over.name {
+            line("called", &format!("`{name}` for agents; `{tool}` is its server's name for it"));
+            if self.is_eclipsed {
+                line(
+                    "note",
+                    &format!("its server's own `{name}` is not shown: this one has the name"),
+                );
+            }
+        }
+        if !self.over.arguments.is_empty() {
+            let names: Vec<_> =
+                self.over.arguments.keys().map(|name| format!("`{name}`")).collect();
+            line(
+                "pinned",
+                &format!("the file gives {}, which agents do not see", names.join(", ")),
+            );
+        }
         for demand in demands {
             let state = if demand.holds { "" } else { ", which is not so now" };
             line("only when", &format!("{}{state} ({})", demand.words, demand.rule));
@@ -246,7 +339,7 @@ impl<'a> Case<'a> {
         } else if let Some(concern) = danger {
             line("dangerous", &format!("{concern} ({}), and nobody is asked", concern.rule()));
         }
-        if self.of.is_some() && !is_named {
+        if self.of.is_some() && !is_named && !self.is_stranger() {
             line("note", "`agentPolicies` has no such agent; it is one like any other");
         }
         match self.is_listed {
@@ -255,6 +348,12 @@ impl<'a> Case<'a> {
             None => line("note", "nothing is kept of what its server has"),
         }
         text
+    }
+
+    /// Returns true if the agent may use nothing because no rule knows it.
+    fn is_stranger(&self) -> bool {
+        let Explanation { rule, is_named, is_allowed, .. } = &self.explanation;
+        self.of.is_some() && !is_named && !is_allowed && rule.path() == ["agent_policies"]
     }
 
     /// Why, and what would have to change for the opposite.
@@ -275,6 +374,10 @@ impl<'a> Case<'a> {
             ["agent_policies", _, "allowed_servers"] => (
                 "the list does not have that server",
                 Some(format!("add \"{server}\" to that list")),
+            ),
+            ["agent_policies"] if self.is_stranger() => (
+                "it has no such agent, and no `defaultPolicy` says what others may use",
+                Some("add the agent, or a `defaultPolicy`".to_owned()),
             ),
             ["agent_policies"] => ("it extends nobody who may use that server", None),
             ["default_policy", "allow_unknown_servers"] => (

@@ -12,7 +12,7 @@ use url::Url;
 use crate::app::{self, Source};
 use crate::backend::PoolOptions;
 use crate::cli::error::Error;
-use crate::cli::{Global, NAME, block_on, pool_options, print};
+use crate::cli::{Global, NAME, block_on, pool_options, print, unmatched};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{Anonymous, Config, Finding, LoadError, Report, Severity, otlp_address};
 use crate::frontend::http::Door;
@@ -64,6 +64,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let loaded = global.load()?;
     let source = global.source()?;
     let options = options(global, args, &loaded.config)?;
+    unmatched::log(global, &loaded.config);
     if let Some(address) = args.http {
         let grace = Duration::from_secs(args.grace);
         let is_open = address.ip().is_loopback() || args.insecure_no_auth;

@@ -96,6 +96,10 @@ pub(super) fn config(
     let max_tool_name_length =
         bounded(max_tool_name_length, MIN_NAME_LIMIT as u64..=limits::MAX_NAME_LIMIT, reader);
     let mode = tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked());
+    let policy = rules.checked(&known, places, reader);
+    if let Some(auth) = &auth {
+        auth.value.note_strangers(&policy, reader);
+    }
     let mut checked = Config {
         mode,
         max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
@@ -110,7 +114,7 @@ pub(super) fn config(
             .flat_map(|clients| clients.0)
             .map(|(name, raw)| (name.value, raw.checked(reader)))
             .collect(),
-        policy: rules.checked(&known, places, reader),
+        policy,
         audit: audit.and_then(|raw| raw.checked(places, reader)),
         telemetry: telemetry.map(|raw| raw.checked(reader)).unwrap_or_default(),
         auth: auth.map(|raw| raw.value.checked(&raw.spot, places.env, reader)),

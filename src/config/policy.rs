@@ -24,6 +24,8 @@ pub struct PolicyConfig {
     pub exposed_tools: BTreeMap<String, Vec<String>>,
     /// `defaultPolicy`.
     pub default: DefaultPolicy,
+    /// An agent's name that `agents` does not have.
+    pub strangers: Strangers,
     /// `dangerousTools`: names, globs and `server:tool`.
     pub dangerous_tools: Vec<String>,
     /// Whether `dangerousTools` has the word for whatever a server says is destructive.
@@ -41,6 +43,21 @@ impl PolicyConfig {
             || !self.exposed_tools.is_empty()
             || self.default != DefaultPolicy::default()
     }
+
+    /// Returns true if the rules say what an agent of this name may use.
+    pub fn knows(&self, agent: &AgentName) -> bool {
+        self.strangers == Strangers::Served || self.agents.contains_key(agent)
+    }
+}
+
+/// An agent with a name that `agentPolicies` does not have, which may be a misspelt one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strangers {
+    /// It may use what `exposedTools` and `defaultPolicy` say, like an agent without a name.
+    #[default]
+    Served,
+    /// It may use nothing: there are `agentPolicies`, and no `defaultPolicy` that speaks of others.
+    Refused,
 }
 
 /// What one agent may use (`agentPolicies.<agent>`).

@@ -32,9 +32,12 @@ pub(crate) fn of<'a>(
     agent: Option<&AgentName>,
     server: &ServerName,
 ) -> Result<Access<'a>, Rule> {
-    let said = match agent.filter(|agent| config.agents.contains_key(*agent)) {
-        Some(agent) => Inquiry { config, server, known: BTreeMap::new() }.of(agent),
-        None => Said::nothing(),
+    let said = match agent {
+        Some(agent) if config.agents.contains_key(agent) => {
+            Inquiry { config, server, known: BTreeMap::new() }.of(agent)
+        }
+        Some(agent) if !config.knows(agent) => Said::no(),
+        _ => Said::nothing(),
     };
     if !said.is_allowed {
         let unknown = || Rule::new(&["agent_policies"]);

@@ -101,7 +101,29 @@ fn the_rule_that_decided_is_told() {
     assert_eq!(of("claude-code", "get_x"), "agent_policies.claude-code.tool_overrides.github");
     assert_eq!(of("odd name", "get_x"), "agent_policies[\"odd name\"].tool_overrides.github");
     assert_eq!(of("", "list_x"), "exposed_tools.github");
-    assert_eq!(of("somebody else", "list_x"), "exposed_tools.github");
+}
+
+#[test]
+fn an_agent_whom_no_rule_knows_has_nothing_unless_the_file_says_what_others_get() {
+    let keys = json!({
+        "agentPolicies": { "reader": { "toolOverrides": { "github": ["get_*"] } } },
+        "exposedTools": { "github": ["list_*"] },
+    });
+    let closed = config(&["github", "files"], &keys);
+    assert_eq!(seen(&closed, "raeder"), [""; 0]);
+    assert!(!allows(&closed, "raeder", "github", "list_x"));
+    assert_eq!(seen(&closed, ""), ["github"], "one without a name has no misspelt one");
+    assert!(allows(&closed, "", "github", "list_x"));
+    assert!(allows(&closed, "reader", "github", "get_x"));
+    for policy in [json!({}), json!({"allowUnknownTools": false})] {
+        let mut keys = keys.clone();
+        keys["defaultPolicy"] = policy;
+        let open = config(&["github", "files"], &keys);
+        assert!(allows(&open, "somebody", "github", "list_x"));
+        assert_eq!(seen(&open, "somebody"), ["github"]);
+    }
+    let free = config(&["github"], &json!({"exposedTools": {"github": ["list_*"]}}));
+    assert!(allows(&free, "somebody", "github", "list_x"), "nothing is said of single agents");
 }
 
 #[test]

@@ -285,6 +285,27 @@ impl Namespaced {
         named.into_iter().map(|(owner, own)| (owner.at.clone(), own.to_owned(), None)).collect()
     }
 
+    /// Returns the patterns that match nothing: no thing that is here, and none that a server may
+    /// have which has not been listed.
+    pub fn unmatched<'p>(
+        &self,
+        patterns: &'p [String],
+        is_listed: impl Fn(&Place) -> bool,
+    ) -> Vec<&'p str> {
+        let unlisted: Vec<&Owner> =
+            self.owners.iter().filter(|owner| !is_listed(&owner.at)).collect();
+        let is_dead = |pattern: &&str| {
+            let glob = pattern.strip_prefix('!').unwrap_or(pattern);
+            let literal = glob.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
+            let may_be = |prefix: &String| {
+                literal.starts_with(prefix.as_str()) || prefix.starts_with(literal)
+            };
+            let mut others = unlisted.iter().flat_map(|owner| &owner.prefixes);
+            self.matching(glob).next().is_none() && !others.any(may_be)
+        };
+        patterns.iter().map(String::as_str).filter(is_dead).collect()
+    }
+
     /// Returns a server's address with its namespace.
     pub fn exposed_uri(&self, place: &Place, uri: &str) -> String {
         let owner = self.owners.iter().find(|owner| owner.at == *place);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::process::{Started, wait_gone};
 use crate::support::{Agent, Bench, fake};
@@ -56,6 +56,36 @@ fn who_is_served_and_what_is_recorded_is_said() {
     bench.settings().bind(|| insta::assert_snapshot!(bench.run(["check"])));
     let of_ann = bench.run(["check", "--agent", "ann"]).stdout;
     assert!(!of_ann.contains("bob") && !of_ann.contains("audit"), "{of_ann}");
+}
+
+#[test]
+fn rules_that_mean_no_tool_are_reported_once_it_is_known_what_servers_have() {
+    let mut notes = fake(json!({ "tools": ["read_note", "drop_note"] }));
+    notes["toolFilters"] = json!(["*_note", "!wipe_*"]);
+    let bench = Bench::new()
+        .server("dev", "notes", notes)
+        .set("toolMode", json!("activate"))
+        .set("activeToolsets", json!(["dev_read*", "dev_raed_note"]))
+        .set(
+            "agentPolicies",
+            json!({ "ann": {
+                "toolOverrides": { "notes": ["read_notes"] },
+                "when": { "tools": ["drop_nite"], "time": { "days": ["mon"] } },
+            }}),
+        )
+        .set("dangerousTools", json!(["notes:drop_noet", "drop_note"]));
+    let unknown = bench.run(["check"]);
+    assert_eq!((unknown.code, unknown.stderr.as_str()), (Some(0), ""), "nothing is known yet");
+    let connected = bench.run(["check", "--connect"]);
+    assert_eq!(connected.code, Some(0), "{connected}");
+    bench.settings().bind(|| insta::assert_snapshot!(connected.stderr));
+    assert_eq!(bench.run(["check"]).stderr, connected.stderr, "it is kept");
+    let report: Value = serde_json::from_str(&bench.run(["check", "--json"]).stdout).expect("JSON");
+    assert_eq!(report["findings"].as_array().map(Vec::len), Some(5), "{report:#}");
+    let agent = bench.agent();
+    agent.initialize();
+    agent.wait_stderr("no tool is called `drop_nite`");
+    agent.wait_stderr("`dev_raed_note` matches no tool and no resource");
 }
 
 #[test]
@@ -213,6 +243,6 @@ fn what_loses_its_name_is_told_as_soon_as_it_is_known() {
     let kept = bench.run(["check"]);
     assert!(kept.stdout.contains(&format!("\nwarning: {said}")), "{kept}");
     let in_json = bench.run(["check", "--json"]);
-    let report: serde_json::Value = serde_json::from_str(&in_json.stdout).expect("JSON");
+    let report: Value = serde_json::from_str(&in_json.stdout).expect("JSON");
     assert_eq!(report["not_shown"], json!([said]));
 }

@@ -57,10 +57,46 @@ fn it_says_which_rule_decides_and_what_would_have_to_change() {
             ["writer", "dev/files", "write_file"],
             ["writer", "github", "delete_repository"],
             ["-", "search", "search"],
-            ["nobody", "github", "get_issue"],
+            ["nobody", "github", "get_file"],
         ],
     );
     bench.settings().bind(|| insta::assert_snapshot!(text));
+}
+
+#[test]
+fn a_tool_that_the_file_calls_otherwise_is_explained_by_either_name() {
+    let mut github = fake(json!({ "tools": ["get_file", "fetch", "push"] }));
+    github["overrides"] = json!({
+        "get_file": { "name": "fetch", "arguments": { "owner": "me" } },
+        "push": { "enabled": false },
+    });
+    let bench = Bench::new()
+        .server("dev", "github", github)
+        .set("exposedTools", json!({ "github": ["get_file", "fetch", "push"] }));
+    let text = explained(
+        &bench,
+        &[["-", "github", "fetch"], ["-", "github", "get_file"], ["-", "github", "push"]],
+    );
+    bench.settings().bind(|| insta::assert_snapshot!(text));
+    let output = bench.run(["explain", "-", "github", "fetch", "--json"]);
+    let answers: Value = serde_json::from_str(&output.stdout).unwrap();
+    let answer = &answers[0];
+    assert_eq!((&answer["tool"], &answer["called"]), (&json!("get_file"), &json!("fetch")));
+    assert_eq!((&answer["pinned"], &answer["listed"]), (&json!(["owner"]), &json!(true)));
+}
+
+#[test]
+fn a_server_that_is_disabled_is_said_to_be() {
+    let bench = Bench::new()
+        .server("dev", "github", json!({ "command": "x", "disabled": true }))
+        .server("dev", "files", fake(json!({ "tools": ["read_file"] })));
+    let output = bench.run(["explain", "-", "github", "get_file"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    bench.settings().bind(|| insta::assert_snapshot!(output.stdout));
+    let output = bench.run(["explain", "-", "dev/github", "get_file", "--json"]);
+    let answers: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(answers.as_array().map(Vec::len), Some(1));
+    assert_eq!((&answers[0]["rule"], &answers[0]["visible"]), (&json!("disabled"), &json!(false)));
 }
 
 #[test]

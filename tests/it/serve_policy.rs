@@ -90,6 +90,53 @@ fn each_agent_of_the_document_s_file_sees_and_calls_its_own_tools() {
     assert_eq!(nobody.tool_names(), ["get_file", "create_pull_request", "create_issue"]);
 }
 
+/// A misspelt name would get what is for everybody else.
+#[test]
+fn an_agent_whom_no_rule_knows_is_refused_at_the_start() {
+    let bench = Bench::new()
+        .server("box", "srv", fake(json!({ "tools": ["read", "drop"] })))
+        .set("toolMode", json!("direct"))
+        .set("agentPolicies", json!({ "reader": { "toolOverrides": { "srv": ["read"] } } }))
+        .set("exposedTools", json!({ "srv": ["*"] }));
+    for command in ["serve", "list", "check"] {
+        let refused = bench.run([command, "--agent", "raeder"]);
+        assert_eq!(refused.code, Some(2), "{refused}");
+        assert_eq!(
+            refused.stderr,
+            "error: there is no agent `raeder` in `agentPolicies`, so it may use nothing\n\n\
+             hint: did you mean `reader`? A `defaultPolicy` says what other agents may use\n"
+        );
+    }
+    assert_eq!(agent(&bench, &["--agent", "reader"]).tool_names(), ["read"]);
+    assert_eq!(agent(&bench, &[]).tool_names(), ["read", "drop"], "it has no name");
+    let open = bench.set("defaultPolicy", json!({}));
+    assert_eq!(agent(&open, &["--agent", "raeder"]).tool_names(), ["read", "drop"]);
+}
+
+/// Rules of the Toolman server, and `auth` of ours beside them.
+#[test]
+fn the_document_s_file_serves_several_agents_with_keys_of_ours_beside_its_own() {
+    let token = |agent: &str, digit: &str| json!({ "agent": agent, "sha256": digit.repeat(64) });
+    let bench = document()
+        .set(
+            "auth",
+            json!({ "tokens": [token("claude-developer", "a"), token("claude-dev", "b")] }),
+        )
+        .set("http", json!({ "maxSessions": 5 }))
+        .set("limits", json!({ "maxResultBytes": 10_000 }))
+        .set("audit", json!({ "file": "audit.jsonl" }));
+    let checked = bench.run(["check"]);
+    assert_eq!(checked.code, Some(0), "{checked}");
+    assert!(checked.stdout.contains("a file of the Toolman server"), "{checked}");
+    assert!(checked.stdout.contains("mode `direct`"), "{checked}");
+    let developer = agent(&bench, &["--agent", "claude-developer"]);
+    assert!(developer.tool_names().contains(&"write_file".to_owned()));
+    let researcher = agent(&bench, &["--agent", "claude-researcher"]);
+    assert!(!researcher.tool_names().contains(&"write_file".to_owned()));
+    let proxy = agent(&bench.set("toolMode", json!("proxy")), &["--agent", "claude-researcher"]);
+    assert_eq!(proxy.tool_names(), ["open_toolbox", "use_tool"]);
+}
+
 #[test]
 fn a_forbidden_tool_is_answered_as_one_that_does_not_exist() {
     let agent = agent(&document(), &["--agent", "claude-researcher"]);

@@ -94,6 +94,21 @@ fn a_token_lets_its_agent_in_and_nothing_else_does() {
 }
 
 #[test]
+fn a_token_of_an_agent_whom_no_rule_knows_opens_nothing() {
+    let bench = two_agents().set("agentPolicies", json!({ "claude": {} }));
+    let (program, http) = bench.http();
+    assert_eq!(ask_with(http, CLAUDE).status, 200);
+    let refused = ask_with(http, CODEX);
+    assert_eq!(refused.status, 403);
+    let message = refused.json()["error"]["message"].as_str().expect("a text").to_owned();
+    assert!(message.contains("do not know the agent `codex`"), "{message}");
+    assert!(!message.contains("claude"), "{message}");
+    program.0.wait_stderr("refused: there is no agent `codex` in `agentPolicies`");
+    let (_program, http) = bench.set("defaultPolicy", json!({})).http();
+    assert_eq!(ask_with(http, CODEX).status, 200);
+}
+
+#[test]
 fn a_session_is_its_own_agents() {
     let (_program, http) = two_agents().http();
     let session = begin(http, CLAUDE);

@@ -6,11 +6,12 @@ use std::time::Duration;
 use jsonwebtoken::{Algorithm, AlgorithmFamily};
 use url::Url;
 
+use crate::config::PolicyConfig;
 use crate::config::check::bounded;
 use crate::config::document::Spot;
 use crate::config::env::EnvSource;
 use crate::config::limits;
-use crate::config::reader::{Located, Reader, listed};
+use crate::config::reader::{Located, Reader, did_you_mean, listed};
 use crate::name::AgentName;
 
 use crate::config::auth::raw::{RawAnonymous, RawAuth, RawJwt, RawToken};
@@ -20,6 +21,27 @@ use crate::config::auth::{
 };
 
 impl RawAuth {
+    /// Warns of agents who have a token, or stand for those without one, and are refused because
+    /// no rule knows them.
+    pub(in crate::config) fn note_strangers(&self, rules: &PolicyConfig, reader: &mut Reader<'_>) {
+        let tokens = self.tokens.iter().flatten().filter_map(|token| token.agent.as_ref());
+        let anonymous = match &self.anonymous {
+            Some(RawAnonymous::Called(name)) => Some(name),
+            Some(RawAnonymous::Are(_)) | None => None,
+        };
+        for agent in tokens.chain(anonymous) {
+            let name = agent.value.trim();
+            if name.is_empty() || rules.knows(&AgentName::new(name)) {
+                continue;
+            }
+            let known: Vec<&str> = rules.agents.keys().map(AgentName::as_str).collect();
+            let hint = did_you_mean(name, &known)
+                .unwrap_or_else(|| "a `defaultPolicy` says what other agents may use".to_owned());
+            let message = format!("refused: there is no agent `{name}` in `agentPolicies`");
+            reader.warn(&agent.spot, message, Some(hint));
+        }
+    }
+
     pub(in crate::config) fn checked(
         self,
         spot: &Spot,

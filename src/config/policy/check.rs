@@ -9,7 +9,7 @@ use crate::config::document::Spot;
 use crate::config::policy::conditions;
 use crate::config::policy::inheritance;
 use crate::config::policy::raw::{RawAgentPolicy, RawConfirmation, RawDefaultPolicy};
-use crate::config::policy::{AgentPolicy, Confirmation, DefaultPolicy, PolicyConfig};
+use crate::config::policy::{AgentPolicy, Confirmation, DefaultPolicy, PolicyConfig, Strangers};
 use crate::config::raw::Entries;
 use crate::config::reader::{Located, Reader, did_you_mean, listed};
 use crate::name::AgentName;
@@ -44,6 +44,8 @@ impl Rules {
         let has_lists = agent_policies.is_some() || exposed_tools.is_some();
         let agents = agent_policies.unwrap_or_default().0;
         inheritance::check(&agents, reader);
+        let is_said = agents.is_empty() || default_policy.is_some();
+        let strangers = if is_said { Strangers::Served } else { Strangers::Refused };
         let agents = agents
             .into_iter()
             .map(|(name, raw)| {
@@ -59,6 +61,7 @@ impl Rules {
             agents,
             exposed_tools,
             default: default(default_policy, !has_lists, reader),
+            strangers,
             dangerous_tools: patterns(dangerous, servers, reader),
             is_hint_dangerous: !hint.is_empty(),
             confirmation: match require_confirmation {

@@ -42,6 +42,8 @@ pub(crate) use crate::frontend::http::identity::pass::Pass;
 
 /// How many agents are remembered to have been here.
 const MAX_MET: usize = 10_000;
+/// How much of an agent's name an error repeats, in characters.
+const MAX_NAME: usize = 100;
 
 /// Who may come in where the configuration does not say.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +107,7 @@ impl Identity {
         match self.agent(&rules, presented, &resource).await {
             Ok((agent, pass)) => {
                 if let Some(agent) = &agent {
+                    self.check_rules(agent).map_err(|refusal| refusal.reply(None))?;
                     self.meet(agent);
                 }
                 Ok((Caller { agent, toolbox: None }, pass))
@@ -133,6 +136,20 @@ impl Identity {
         self.check_origin(head)?;
         let rules = self.rules();
         Ok(rules.jwt.as_ref().and_then(|jwt| challenge::metadata(head, &jwt.config)))
+    }
+
+    /// Refuses an agent of whom the rules do not say what it may use.
+    fn check_rules(&self, agent: &AgentName) -> Result<(), Refusal> {
+        if self.gateways.config().policy.knows(agent) {
+            return Ok(());
+        }
+        let agent: String = agent.as_str().chars().take(MAX_NAME).collect();
+        tracing::warn!(%agent, "refused: `agentPolicies` has no such agent, and there is no `defaultPolicy`");
+        let message = format!(
+            "the rules of this workbench do not know the agent `{agent}`; whoever runs it can add it \
+             to `agentPolicies`, or say in `defaultPolicy` what other agents may use"
+        );
+        Err(Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, &message))
     }
 
     /// Refuses what is not for us, or comes from a page that may not ask us.

@@ -85,6 +85,16 @@ fn a_documented_name_that_two_tools_have_means_neither() {
 }
 
 #[test]
+fn patterns_that_match_nothing_are_known_once_their_servers_are_listed() {
+    let all = namespaced(&["notes", "clock"], &[], 48);
+    let patterns = ["notes_get*", "!notes_gone", "note_*", "clokc_*", "notes_projects://*", "*"];
+    let patterns = patterns.map(str::to_owned);
+    assert_eq!(all.unmatched(&patterns, |_| true), ["!notes_gone", "note_*", "clokc_*"]);
+    let is_listed = |at: &Place| at.toolbox.as_str() != "box0";
+    assert_eq!(all.unmatched(&patterns, is_listed), ["note_*", "clokc_*"]);
+}
+
+#[test]
 fn patterns_without_an_exclamation_mark_say_what_is_active_and_the_others_what_is_not() {
     let limit = 20;
     let all = namespaced(&["a_long_namespace"], &["*", "!a_long_namespace_get_task"], limit);

@@ -7,6 +7,8 @@ use crate::one_policy::world::{Agent, Macro, Override, Policy, Server, Toolbox, 
 /// Who asks, and of what.
 pub(crate) struct Oracle<'a> {
     policy: &'a Policy,
+    /// An agent's name that no rule knows, while the file does not say what others get.
+    is_refused: bool,
     servers: Option<&'a Vec<String>>,
     /// Lists of the agent's own, those that it has inherited after them.
     overrides: Vec<(&'a String, &'a Vec<String>)>,
@@ -21,6 +23,11 @@ impl<'a> Oracle<'a> {
         let entries: Vec<&Agent> = own.into_iter().chain(inherited).collect();
         Self {
             policy: &world.policy,
+            is_refused: agent.is_some()
+                && own.is_none()
+                && agents.is_some()
+                && world.policy.allows_tools.is_none()
+                && world.policy.allows_servers.is_none(),
             servers: entries.iter().find_map(|entry| entry.servers.as_ref()),
             overrides: entries.iter().flat_map(|entry| &entry.overrides).collect(),
         }
@@ -40,6 +47,9 @@ impl<'a> Oracle<'a> {
 
     /// Whether there is such a server at all.
     pub(crate) fn has_server(&self, server: &str) -> bool {
+        if self.is_refused {
+            return false;
+        }
         // 1. Check if agent can access this server
         if self.servers.is_some_and(|servers| !servers.iter().any(|glob| fits(glob, server))) {
             return false;

@@ -1,0 +1,118 @@
+//! Rules and patterns that no tool has, for `check` and for the log at the start.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::cli::error::Error;
+use crate::cli::{Global, known, with_gateway, without_rules};
+use crate::config::{Config, Confirmation, Finding, Severity, ToolMode, find_key};
+use crate::name::{self, Place};
+use crate::policy;
+
+/// Returns a remark on each name and glob of a configuration that means nothing that its servers
+/// have, as far as it is kept what they list.
+pub(crate) fn findings(global: &Global, config: &Config) -> Result<Vec<Finding>, Error> {
+    let known = known::tools(global, config)?;
+    let names = |tools: Vec<(String, _)>| tools.into_iter().map(|(name, _)| name).collect();
+    let known = known.into_iter().map(|(place, tools)| (place, names(tools))).collect();
+    let rules = policy::unmatched(config, &known);
+    let patterns = patterns(global, config)?;
+    if rules.is_empty() && patterns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let source = global.source()?.map(|source| source.file);
+    let text = source.and_then(|file| {
+        let text = std::fs::read_to_string(&file).ok()?;
+        Some((file, text))
+    });
+    let place = |keys: &[String], otherwise: &str| -> (String, Option<(usize, usize)>) {
+        let key = text.as_ref().and_then(|(file, text)| find_key(text, Path::new(file), keys));
+        key.map_or_else(|| (otherwise.to_owned(), None), |key| (key.path, Some((key.line, 1))))
+    };
+    let rules = rules.iter().map(|found| {
+        let (path, position) = place(found.rule.path(), found.rule.as_str());
+        finding(path, position, found.to_string(), found.hint.clone())
+    });
+    let (path, position) = place(&["active_toolsets".to_owned()], "activeToolsets");
+    let patterns = patterns.into_iter().map(|(pattern, hint)| {
+        let message = format!("`{pattern}` matches no tool and no resource");
+        finding(path.clone(), position, message, hint)
+    });
+    Ok(rules.chain(patterns).collect())
+}
+
+fn finding(
+    path: String,
+    position: Option<(usize, usize)>,
+    message: String,
+    hint: Option<String>,
+) -> Finding {
+    Finding { severity: Severity::Warning, file: None, path, position, message, hint }
+}
+
+/// Returns the patterns of `activeToolsets` that match nothing, each with a hint; none in other
+/// modes, where they have no meaning.
+fn patterns(global: &Global, config: &Config) -> Result<Vec<(String, Option<String>)>, Error> {
+    if config.mode != ToolMode::Activate || config.active_toolsets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let whole = without_rules(config.clone());
+    with_gateway(global, whole, async |gateway| {
+        gateway.recalled().await;
+        let snapshot = gateway.snapshot();
+        let is_listed = |at: &Place| {
+            let view = snapshot.view(&at.toolbox);
+            view.abilities.iter().any(|(server, _)| *server == at.server)
+        };
+        let all = snapshot.namespaced();
+        let names: Vec<&str> = all.items.iter().map(|item| item.full.as_str()).collect();
+        let dead = all.unmatched(&gateway.config().active_toolsets, is_listed).into_iter();
+        let dead = dead.map(|pattern| {
+            let bare = pattern.trim_start_matches('!');
+            let near = name::nearest(bare, names.iter().copied(), 1).pop();
+            (pattern.to_owned(), near.map(|near| format!("did you mean `{near}`?")))
+        });
+        dead.collect()
+    })
+}
+
+/// Writes the same to the log, in a thread of its own: nobody who is served waits for it.
+pub(crate) fn log(global: &Global, config: &Config) {
+    if !speaks_of_tools(config) {
+        return;
+    }
+    let (global, config) = (global.clone(), Arc::new(config.clone()));
+    let looking = move || match findings(&global, &config) {
+        Ok(found) => {
+            for Finding { path, message, hint, .. } in found.iter().take(MAX_LOGGED) {
+                let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+                tracing::warn!("{path}: {message}{hint}");
+            }
+            if found.len() > MAX_LOGGED {
+                tracing::warn!("and {} more, see `mcp-workbench check`", found.len() - MAX_LOGGED);
+            }
+        }
+        Err(error) => tracing::debug!(%error, "rules cannot be compared with what servers have"),
+    };
+    let started = std::thread::Builder::new().name("unmatched rules".to_owned()).spawn(looking);
+    if let Err(error) = started {
+        tracing::debug!(%error, "rules are not compared with what servers have");
+    }
+}
+
+/// The most remarks in the log.
+const MAX_LOGGED: usize = 50;
+
+/// Returns true if anything in the configuration names tools.
+fn speaks_of_tools(config: &Config) -> bool {
+    let servers = config.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
+    let mut entries = servers.map(|server| {
+        !server.tool_filters.is_empty() || server.include.is_some() || !server.overrides.is_empty()
+    });
+    let policy = &config.policy;
+    policy.has_rules()
+        || !policy.dangerous_tools.is_empty()
+        || policy.confirmation != Confirmation::default()
+        || (config.mode == ToolMode::Activate && !config.active_toolsets.is_empty())
+        || entries.any(|speaks| speaks)
+}
