@@ -21,6 +21,10 @@ conformance *args:
 agents *args:
     scripts/agents.sh {{ args }}
 
+# Compare real servers with and without the workbench in between, all, those named, or ten with `--sample`.
+zoo *args:
+    scripts/zoo.sh {{ args }}
+
 # Take over new snapshots, expectations and the schema; the second run shows that they hold.
 accept:
     INSTA_UPDATE=always UPDATE_EXPECT=1 cargo nextest run --no-fail-fast || true

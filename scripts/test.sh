@@ -82,14 +82,21 @@ if [ "${1:-}" = --setup-agents ]; then
     setup_python agents-python-v1 tests/agents/requirements-v1.txt
     exit 0
 fi
+if [ "${1:-}" = --setup-zoo ]; then
+    setup_npm zoo/node tests/zoo "npm servers of the zoo"
+    setup_python zoo/python tests/zoo/requirements.txt
+    setup_python python tests/servers/requirements.txt
+    exit 0
+fi
 setup_npm node tests/servers "npm servers and SDK"
+setup_npm zoo-sample tests/zoo/sample "npm servers of the zoo's sample"
 setup_npm conformance tests/conformance "conformance suite"
 setup_python python tests/servers/requirements.txt
 setup_python python-v1 tests/servers/requirements-v1.txt
 case "${1:-}" in
 --setup) exit 0 ;;
 "") ;;
-*) fail "unknown argument \`$1\`: there are --setup and --setup-agents" ;;
+*) fail "unknown argument \`$1\`: there are --setup, --setup-agents and --setup-zoo" ;;
 esac
 setup_nextest
 
@@ -99,6 +106,8 @@ heading "lints"
 cargo clippy --all-targets -- -D warnings
 heading "tests"
 cargo nextest run
+heading "real servers with and without the workbench"
+scripts/zoo.sh --sample
 heading "conformance"
 scripts/conformance.sh
 heading "documentation tests"

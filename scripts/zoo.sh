@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Compares real servers with and without the workbench in between: definitions, prompts, resources,
+# and the answers of safe tools. `scripts/zoo.sh --sample` looks at ten of them, as CI does; names of
+# servers look at these alone. Servers run without a network where that can be had (as root on Linux).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+case " $* " in
+*" --sample "*) scripts/test.sh --setup ;;
+*) scripts/test.sh --setup-zoo ;;
+esac
+cargo build --quiet
+exec python3 tests/zoo/zoo.py "$@"
