@@ -13,6 +13,7 @@ use std::task::{Poll, Waker};
 use tokio::sync::Semaphore;
 
 use crate::backend::agent::Event;
+use crate::wire::cancellation::Cancellation;
 
 /// Where events of an agent go; clones lead to the same.
 pub struct Sender(Arc<Way>);
@@ -33,6 +34,8 @@ struct Way {
 
 #[derive(Default)]
 struct Queue {
+    /// The request that is worked on meanwhile.
+    request: Option<Cancellation>,
     events: VecDeque<Event>,
     waker: Option<Waker>,
 }
@@ -78,6 +81,11 @@ impl Drop for Sender {
 }
 
 impl Sender {
+    /// The request that is worked on meanwhile, which may be cancelled.
+    pub fn cancellation(&self) -> Option<Cancellation> {
+        self.0.queue(|queue| queue.request.clone())
+    }
+
     /// Sends an event; waits until there is room for it.
     pub async fn send(&self, event: Event) -> Result<(), Closed> {
         self.0.room.acquire().await.map_err(|_| Closed)?.forget();
@@ -97,6 +105,11 @@ impl Sender {
 }
 
 impl Receiver {
+    /// Lets those who send know which request the work is for.
+    pub fn belongs_to(&self, request: &Cancellation) {
+        self.0.queue(|queue| queue.request = Some(request.clone()));
+    }
+
     /// The next event; `None` once there is none and nobody can send any more. Loses nothing when
     /// it is cancelled.
     pub async fn recv(&mut self) -> Option<Event> {

@@ -191,7 +191,7 @@ impl Live {
         };
         drop((params, meta));
         let mut request = match request {
-            Ok(request) => request,
+            Ok(request) => request.of(call.events.and_then(events::Sender::cancellation)),
             Err(RequestError::NotSent) => return Ok(None),
             Err(error) => return Err(Box::pin(self.failure(error)).await),
         };

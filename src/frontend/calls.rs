@@ -164,6 +164,7 @@ impl Running {
         reply: Reply,
     ) -> Result<(), Closed> {
         let is_modern = asked.meta.is_modern;
+        self.events.belongs_to(reply.cancellation());
         // Those it has been asked; what is still asked when the work is done is given up.
         let mut asking = Vec::new();
         let outcome = loop {

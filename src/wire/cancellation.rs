@@ -2,8 +2,11 @@
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
+
+/// The most bytes of a reason that are kept.
+const LONGEST_REASON: usize = 1024;
 
 /// Whether a request was cancelled; clones are of the same request.
 ///
@@ -15,6 +18,7 @@ pub struct Cancellation(Arc<Flag>);
 #[derive(Debug, Default)]
 struct Flag {
     is_cancelled: AtomicBool,
+    reason: OnceLock<Box<str>>,
     waiting: Mutex<Option<Waker>>,
 }
 
@@ -34,6 +38,19 @@ impl Cancellation {
         if let Some(waker) = self.waiting(Option::take) {
             waker.wake();
         }
+    }
+
+    /// Cancels the request for a reason that was given, of which the beginning is kept.
+    pub(crate) fn cancel_because(&self, reason: &str) {
+        let end = reason.floor_char_boundary(LONGEST_REASON);
+        // The first reason is the one that counts.
+        let _ = self.0.reason.set(reason[..end].into());
+        self.cancel();
+    }
+
+    /// Why it was cancelled, if that was said.
+    pub fn reason(&self) -> Option<&str> {
+        self.0.reason.get().map(|reason| &**reason)
     }
 
     /// Whether it was cancelled.
@@ -93,6 +110,16 @@ mod tests {
         let ((), ()) = tokio::join!(cancellation.cancelled(), async { other.cancel() });
         assert!(cancellation.is_cancelled());
         cancellation.cancelled().await;
+    }
+
+    #[test]
+    fn keeps_the_first_reason_and_no_more_than_its_beginning() {
+        let cancellation = Cancellation::new();
+        assert_eq!(cancellation.reason(), None);
+        cancellation.cancel_because(&"ä".repeat(1000));
+        cancellation.cancel_because("another");
+        assert!(cancellation.is_cancelled());
+        assert_eq!(cancellation.reason(), Some(&*"ä".repeat(512)));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 
 use crate::raw::{self, Member, Raw};
+use crate::wire::cancellation::Cancellation;
 use crate::wire::envelope::Outcome;
 use crate::wire::peer::Peer;
 use crate::wire::writer::{COPIED, Writer};
@@ -84,11 +85,19 @@ pub struct Pending {
     mailbox: Arc<Mailbox>,
     peer: Peer,
     outlet: Writer,
+    /// The request that this one belongs to, which may be cancelled for a reason.
+    of: Option<Cancellation>,
 }
 
 impl Pending {
     pub(crate) fn new(id: u64, mailbox: Arc<Mailbox>, peer: Peer, outlet: Writer) -> Self {
-        Self { id, mailbox, peer, outlet }
+        Self { id, mailbox, peer, outlet, of: None }
+    }
+
+    /// Lets it be cancelled for the reason for which another request is, to which it belongs.
+    pub(crate) fn of(mut self, request: Option<Cancellation>) -> Self {
+        self.of = request;
+        self
     }
 
     /// The next thing the other side says about this request: progress first, then its answer.
@@ -129,10 +138,15 @@ impl Drop for Pending {
         if !self.peer.abandon(self.id) {
             return;
         }
-        let notice = format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{}}}}}"#,
-            self.id
-        );
+        let mut notice =
+            br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"#
+                .to_vec();
+        raw::push_number(&mut notice, self.id);
+        if let Some(reason) = self.of.as_ref().and_then(Cancellation::reason) {
+            notice.extend_from_slice(br#","reason":"#);
+            raw::push_text(&mut notice, reason);
+        }
+        notice.extend_from_slice(b"}}");
         if self.outlet.try_send(vec![Bytes::from(notice)]).is_err() {
             tracing::debug!(id = self.id, "a cancellation could not be sent");
         }

@@ -150,12 +150,17 @@ impl Peer {
 
     /// Cancels the request of the other side that the notification names, if it is running.
     fn cancel(&self, params: Option<&Raw>) {
-        let Some(id) = params.and_then(|params| params.member("requestId")) else {
+        let Some((params, id)) =
+            params.and_then(|params| Some((params, params.member("requestId")?)))
+        else {
             return;
         };
         let id = id.as_bytes();
         if let Some(token) = self.incoming(|table| table.get(id).map(|r| r.cancelled.clone())) {
-            token.cancel();
+            match params.member("reason").as_ref().and_then(Raw::text) {
+                Some(reason) => token.cancel_because(&reason),
+                None => token.cancel(),
+            }
         }
     }
 

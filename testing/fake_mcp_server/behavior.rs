@@ -119,7 +119,8 @@ pub(crate) enum Act {
         #[serde(default)]
         tools: Vec<String>,
     },
-    /// Returns `{calls: {tool: n}, cancelled: [request ids], lists: n}`, this call included.
+    /// Returns `{calls: {tool: n}, cancelled: [request ids], lists: n}`, this call included, and
+    /// `reasons` of cancellations, where any were given.
     Count,
     /// Never answers.
     Never,

@@ -34,6 +34,8 @@ pub(crate) struct Server {
     answered: AtomicUsize,
     lists: AtomicUsize,
     cancelled: Mutex<Vec<Value>>,
+    /// Why requests were cancelled, where that was said.
+    reasons: Mutex<Vec<Value>>,
     /// The calls in flight, by the text of their id.
     in_flight: Mutex<HashMap<String, Sender<()>>>,
     /// How many calls have come to wait for others.
@@ -57,6 +59,7 @@ struct Params {
     arguments: Option<Box<RawValue>>,
     input_responses: Option<Value>,
     request_id: Value,
+    reason: Option<Value>,
     notifications: Value,
 }
 
@@ -70,6 +73,7 @@ impl Server {
             answered: AtomicUsize::new(0),
             lists: AtomicUsize::new(0),
             cancelled: Mutex::default(),
+            reasons: Mutex::default(),
             in_flight: Mutex::default(),
             gathered: Mutex::default(),
             came: Condvar::new(),
@@ -104,7 +108,9 @@ impl Server {
                 let error = RpcError::new(INVALID_PARAMS, error.to_string());
                 self.output.answer(id.get(), &Err(error));
             }
-            (Some("notifications/cancelled"), None, Ok(params)) => self.cancel(params.request_id),
+            (Some("notifications/cancelled"), None, Ok(params)) => {
+                self.cancel(params.request_id, params.reason);
+            }
             (Some(_) | None, None, _) => {}
             (None, Some(id), _) => {
                 let answer = json!({ "result": message.result, "error": message.error });
@@ -290,7 +296,8 @@ impl Server {
         }
     }
 
-    fn cancel(&self, id: Value) {
+    fn cancel(&self, id: Value, reason: Option<Value>) {
+        self.reasons.lock().unwrap().extend(reason);
         let key = id.to_string();
         self.listeners.lock().unwrap().retain(|open| *open != id);
         self.cancelled.lock().unwrap().push(id);
@@ -354,11 +361,16 @@ impl Server {
     }
 
     pub(crate) fn counts(&self) -> Value {
-        json!({
+        let mut counts = json!({
             "calls": *self.calls.lock().unwrap(),
             "cancelled": *self.cancelled.lock().unwrap(),
             "lists": self.lists.load(Ordering::SeqCst),
-        })
+        });
+        let reasons = self.reasons.lock().unwrap();
+        if !reasons.is_empty() {
+            counts["reasons"] = json!(*reasons);
+        }
+        counts
     }
 }
 

@@ -57,3 +57,19 @@ fn a_client_that_does_not_read_the_log_is_served_and_can_end_us() {
     agent.signal(Signal::TERM);
     assert_eq!(agent.wait_exit(Duration::from_secs(2)).code(), Some(0));
 }
+
+#[test]
+fn a_server_is_told_why_a_call_was_cancelled() {
+    let agent =
+        Bench::new().server("box", "srv", fake(json!({"tools": ["sleep", "count"]}))).agent();
+    agent.initialize();
+    let slow = json!({"ms": 60_000, "progressEveryMs": 10});
+    let slow = agent.send_call("box__srv__sleep", slow);
+    agent.wait_progress(&slow, 1);
+    let reason = "the user pressed \"Esc\"";
+    agent.notify("notifications/cancelled", json!({"requestId": slow.0, "reason": reason}));
+    // The server hears of it beside what it is asked next.
+    let counts = || agent.call("box__srv__count", json!({})).structured();
+    while counts()["cancelled"].as_array().is_none_or(Vec::is_empty) {}
+    assert_eq!(counts()["reasons"], json!([reason]));
+}
