@@ -60,6 +60,7 @@ mod file;
 mod finding;
 mod folder;
 mod foreign;
+mod foreign_file;
 mod http;
 pub mod import;
 mod limits;
@@ -419,6 +420,14 @@ pub enum Launch {
         /// What about the entry cannot be honored.
         reason: String,
         /// What to do instead.
+        hint: String,
+    },
+    /// Something is wrong with its entry in the file. It never starts; opening its toolbox reports it
+    /// like any server that failed.
+    Broken {
+        /// What is wrong.
+        reason: String,
+        /// What to do about it.
         hint: String,
     },
     /// No server at all: tools of ours, of steps over other tools ([`MACROS`]). It is never

@@ -64,7 +64,7 @@ impl Reach {
         match launch {
             Launch::Stdio(launch) => Ok(Self::Stdio(launch.clone())),
             Launch::Http(launch) => Ok(Self::Http(launch.clone())),
-            Launch::Unsupported { reason, hint } => {
+            Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint } => {
                 Err(StartFailure { reason: reason.clone(), hint: hint.clone() })
             }
             Launch::Macros(_) => Err(StartFailure {

@@ -38,7 +38,7 @@ Examples:
 /// this is about what that agent may use.
 ///
 /// The files of a catalog's tools are read, all of them. Exits with 0 if all is well, 1 if a server
-/// failed or such a file is broken, 2 if the configuration cannot be used.
+/// failed, its entry is wrong or such a file is broken, 2 if the configuration cannot be used.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -64,6 +64,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     } else {
         global.load()?
     };
+    let is_broken = loaded.has_errors();
     let Loaded { config, dialect, mut disabled, mut warnings, file } = loaded;
     let agent = global.caller().agent;
     let service = if agent.is_some() { Vec::new() } else { service::lines(&config) };
@@ -111,7 +112,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         print::note(&config::Report { file: file.clone(), findings: unmatched });
     }
     servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
-    let has_failed = !failures.is_empty() || has_broken;
+    let has_failed = !failures.is_empty() || has_broken || is_broken;
     if args.json {
         print::json(&Report {
             file: &file,
@@ -176,6 +177,11 @@ fn configured(config: &Config) -> Vec<Row> {
             }
             Launch::Unsupported { reason, hint } => {
                 row.status = Status::Unsupported;
+                row.reason = Some(reason.clone());
+                row.hint = Some(hint.clone());
+            }
+            Launch::Broken { reason, hint } => {
+                row.status = Status::Failed;
                 row.reason = Some(reason.clone());
                 row.hint = Some(hint.clone());
             }

@@ -14,7 +14,9 @@ use crate::backend::PoolOptions;
 use crate::cli::error::Error;
 use crate::cli::{Global, NAME, block_on, pool_options, print, unmatched};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{Anonymous, Config, Finding, LoadError, Report, Severity, otlp_address};
+use crate::config::{
+    Anonymous, Config, Finding, LoadError, Loaded, Report, Severity, otlp_address,
+};
 use crate::frontend::http::Door;
 use crate::observe::Observer;
 
@@ -47,6 +49,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "http")]
     #[arg(value_parser = clap::value_parser!(u64).range(..=3600))]
     grace: u64,
+    /// Refuse a configuration in which the entry of any server is wrong, in place of serving the rest
+    #[arg(long)]
+    strict: bool,
     #[arg(
         help = "Tell an OpenTelemetry collector of every call, such as http://127.0.0.1:4318",
         long,
@@ -61,8 +66,20 @@ pub(crate) struct Args {
 
 /// Serves until the agent leaves, or over HTTP until a signal comes.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let loaded = global.load()?;
+    let loaded = if args.strict {
+        strictly(global.read()?.map_err(Error::config)?).map_err(Error::config)?
+    } else {
+        global.read()?.map_err(Error::config)?
+    };
+    if let Some(report) = loaded.report() {
+        print::note(&report);
+    }
+    let broken = loaded.broken();
+    if !broken.is_empty() {
+        tracing::warn!("served without `{}`: {WHY_WITHOUT}", broken.join("`, `"));
+    }
     let source = global.source()?;
+    let source = source.map(|source| if args.strict { strict(source) } else { source });
     let options = options(global, args, &loaded.config)?;
     unmatched::log(global, &loaded.config);
     if let Some(address) = args.http {
@@ -148,6 +165,23 @@ fn exposed(config: &Config, is_open: bool) -> Option<&'static str> {
         }
         Some(Anonymous::Refused) => None,
     }
+}
+
+/// What is said of servers that are left out.
+const WHY_WITHOUT: &str = "something is wrong with the entry; `mcp-workbench check` says what";
+
+/// The configuration, if nothing is wrong with any of its servers.
+fn strictly(loaded: Loaded) -> Result<Loaded, LoadError> {
+    match loaded.report() {
+        Some(report) if loaded.has_errors() => Err(LoadError::Invalid(report)),
+        _ => Ok(loaded),
+    }
+}
+
+/// A source that gives no configuration in which anything is wrong.
+fn strict(source: Source) -> Source {
+    let Source { file, read } = source;
+    Source { file, read: Box::new(move || strictly(read()?)) }
 }
 
 /// A source that gives no configuration which would serve everybody.

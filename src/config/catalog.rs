@@ -172,7 +172,7 @@ fn read_text<T>(
     };
     let root = Node::root(&tree);
     let mut reader = Reader::of_catalog(env);
-    reader.note_duplicates(text, &root);
+    reader.note_duplicates(text, &root, |_| true);
     let value = read(&root, &mut reader);
     (value, reader.into_findings(text).into_iter().map(in_it).collect())
 }

@@ -172,7 +172,7 @@ fn all_toolboxes(
         let is_shown = raw.show_server.as_ref().is_some_and(|show| show.value)
             || !divided.contains(&name.value);
         if names.contains(&name.value) {
-            reader.error(
+            reader.refuse(
                 &name.spot,
                 format!("there is a toolbox `{}` under `toolboxes` too", name.value),
                 Some("rename one of the two".to_owned()),
@@ -378,9 +378,9 @@ fn check_globs(globs: Vec<Located<String>>, reader: &mut Reader<'_>) -> Vec<Stri
 
 pub(super) fn check_name(name: &Located<String>, what: &str, reader: &mut Reader<'_>) {
     if name.value.trim().is_empty() {
-        reader.error(&name.spot, format!("expected a name for the {what}"), None);
+        reader.refuse(&name.spot, format!("expected a name for the {what}"), None);
     } else if name.value.chars().any(char::is_control) {
-        reader.error(
+        reader.refuse(
             &name.spot,
             format!("the name of a {what} may not contain control characters"),
             None,

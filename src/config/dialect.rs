@@ -5,11 +5,11 @@ use std::path::Path;
 use jsonc_parser::ast::ObjectProp;
 
 use crate::config::ToolMode;
-use crate::config::document::Node;
+use crate::config::document::{Node, Spot};
 use crate::config::env::EnvSource;
 use crate::config::raw::{self, RawConfig};
 use crate::config::reader::Reader;
-use crate::config::{catalog, toolman, toolman_server};
+use crate::config::{catalog, foreign_file, toolman, toolman_server};
 
 /// The program that a configuration is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Dialect {
     Modular,
     /// A folder with a catalog: `_config.yaml`, and a file for each tool.
     Catalog,
-    /// A client: `mcpServers` and nothing else.
+    /// A client: servers, and no key of ours.
     Client,
 }
 
@@ -35,7 +35,7 @@ impl Dialect {
     /// the Toolman server's, with whatever keys of ours beside them. A file with any other key of
     /// ours at the top that others do not have is ours, and so is one whose `$schema` is. Modular MCP's have
     /// its `$schema`, or `categories`, or are called `modular-mcp.json`, or have the shape of one
-    /// ([`is_shaped_as_modular`]); what else has `mcpServers` alone is a client's.
+    /// ([`is_shaped_as_modular`]); any other file with servers is a client's, whatever else is in it.
     pub(super) fn of(file: &Path, root: &Node<'_>) -> Self {
         if is_toml(file) {
             return Self::Toolman;
@@ -44,7 +44,7 @@ impl Dialect {
         if toolman_server::is_one(root) {
             return Self::ToolmanServer;
         }
-        if OURS.iter().any(|key| has(key)) {
+        if OURS.iter().any(|key| has(key)) || SHARED.iter().any(|shared| shared.is_ours(root)) {
             return Self::Native;
         }
         let schema = root.get("$schema");
@@ -59,10 +59,7 @@ impl Dialect {
             || is_shaped_as_modular(root)
         {
             Self::Modular
-        } else if root.value.as_object().is_some_and(|object| {
-            let is_theirs = |name: &str| matches!(name, "mcpServers" | "$schema");
-            has("mcpServers") && object.properties.iter().all(|key| is_theirs(key.name.as_str()))
-        }) {
+        } else if foreign_file::is_one(root, OURS) {
             Self::Client
         } else {
             Self::Native
@@ -128,6 +125,11 @@ impl Dialect {
         reader.warn(&root.spot, message, Some(hint.to_owned()));
     }
 
+    /// Returns whether what stands somewhere in such a file is read.
+    pub(super) fn concerns(self, root: &Node<'_>, spot: &Spot) -> bool {
+        self != Self::Client || foreign_file::concerns(root, spot)
+    }
+
     /// Reads the keys of such a file; `env` is what a shell would know.
     pub(super) fn read(
         self,
@@ -136,9 +138,8 @@ impl Dialect {
         reader: &mut Reader<'_>,
     ) -> Option<RawConfig> {
         match self {
-            Self::Native | Self::Modular | Self::Client => {
-                raw::object(root, reader, RawConfig::read)
-            }
+            Self::Native | Self::Modular => raw::object(root, reader, RawConfig::read),
+            Self::Client => foreign_file::read(root, reader),
             Self::Toolman => toolman::read(root, env, reader),
             Self::Catalog => catalog::read(root, reader),
             Self::ToolmanServer => toolman_server::read(root, reader),
@@ -176,16 +177,39 @@ pub(super) fn is_toml(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 
+/// A key at the top of our files that a client has too, for something else.
+struct Shared {
+    key: &'static str,
+    /// The keys that ours has in it.
+    members: &'static [&'static str],
+}
+
+impl Shared {
+    /// Returns whether a file has it in our sense.
+    fn is_ours(&self, root: &Node<'_>) -> bool {
+        let Some(node) = root.get(self.key) else { return false };
+        // What a client has is an object with other keys.
+        node.value.as_object().is_none_or(|object| object.properties.is_empty())
+            || self.members.iter().any(|member| node.get(member).is_some())
+    }
+}
+
+/// Gemini CLI has `telemetry`, Zed has `search`.
+const SHARED: [Shared; 2] = [
+    Shared { key: "telemetry", members: &["otlp"] },
+    Shared { key: "search", members: &["offered", "embeddings"] },
+];
+
 /// Keys at the top of our files that no other program has.
 pub(super) const OURS: &[&str] = &[
     "toolMode",
     "maxToolNameLength",
     "limits",
-    "search",
     "navigator",
     "macros",
     "cache",
     "http",
+    "clients",
     "toolboxes",
     "activeToolsets",
     "agentPolicies",
@@ -195,6 +219,5 @@ pub(super) const OURS: &[&str] = &[
     "requireConfirmation",
     "auth",
     "audit",
-    "telemetry",
     "taskBasedToolSelection",
 ];

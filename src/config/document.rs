@@ -61,6 +61,37 @@ impl Spot {
         Self { way: Some(Arc::new(Step { before: self.way.clone(), to })), offset }
     }
 
+    /// Returns whether this is, or is in, what stands at `other`.
+    pub(super) fn is_in(&self, other: &Self) -> bool {
+        let steps =
+            |spot: &Self| std::iter::successors(spot.way.clone(), |step| step.before.clone());
+        let surplus = steps(self).count().checked_sub(steps(other).count());
+        surplus.is_some_and(|surplus| steps(self).nth(surplus) == other.way)
+    }
+
+    /// The entry of a server that this is, or is in; none if it is elsewhere in the file.
+    pub(super) fn entry(&self) -> Option<Self> {
+        let steps = std::iter::successors(self.way.clone(), |step| step.before.clone());
+        let mut steps: Vec<Arc<Step>> = steps.collect();
+        steps.reverse();
+        let keys = steps.iter().map(|step| match &step.to {
+            To::Key(key) => &**key,
+            To::Index(_) => "",
+        });
+        let depth = match keys.collect::<Vec<_>>().as_slice() {
+            ["toolboxes", _, "mcpServers", _, ..] => 4,
+            ["mcp", "servers", _, ..] => 3,
+            [
+                "mcpServers" | "amp.mcpServers" | "context_servers" | "servers" | "mcp.servers"
+                | "mcp",
+                _,
+                ..,
+            ] => 2,
+            _ => return None,
+        };
+        Some(Self { way: steps.get(depth - 1).cloned(), offset: 0 })
+    }
+
     /// How to name it, such as `toolboxes.dev.mcpServers.files.args[1]`.
     pub(super) fn path(&self) -> String {
         let steps = std::iter::successors(self.way.as_ref(), |step| step.before.as_ref());

@@ -7,7 +7,6 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::config::Config;
 use crate::config::catalog::{self, Attached, Shelf};
 use crate::config::check::{self, Places};
 use crate::config::dialect::{Dialect, is_toml};
@@ -16,6 +15,7 @@ use crate::config::env::EnvSource;
 use crate::config::finding::{Finding, Report, Severity};
 use crate::config::folder::Disk;
 use crate::config::server::located_path;
+use crate::config::{Config, Launch, ServerConfig};
 use crate::name::{ServerName, ToolboxName};
 
 /// The variable that names the configuration file.
@@ -116,13 +116,31 @@ pub struct Loaded {
     pub dialect: Dialect,
     /// The servers that are switched off, which the configuration does not hold.
     pub disabled: Vec<(ToolboxName, ServerName)>,
-    /// What has no effect in it or is doubtful, in the order of the file.
+    /// Whatever has no effect in it or is doubtful, in the order of the file, and what is wrong with
+    /// single servers, which are not used then.
     pub warnings: Vec<Finding>,
     /// The file as the user named it.
     pub file: String,
 }
 
 impl Loaded {
+    /// Returns whether something is wrong with single servers.
+    pub fn has_errors(&self) -> bool {
+        self.warnings.iter().any(|finding| finding.severity == Severity::Error)
+    }
+
+    /// The servers that are not used because something is wrong with their entries, each as
+    /// `toolbox/server`.
+    pub fn broken(&self) -> Vec<String> {
+        let toolboxes = self.config.toolboxes.iter();
+        let servers = toolboxes.flat_map(|toolbox| {
+            let is_broken = |server: &&ServerConfig| matches!(server.launch, Launch::Broken { .. });
+            let broken = toolbox.servers.iter().filter(is_broken);
+            broken.map(move |server| format!("{}/{}", toolbox.name, server.name))
+        });
+        servers.collect()
+    }
+
     /// The warnings as a text to be read; none if there are none.
     pub fn report(&self) -> Option<Report> {
         (!self.warnings.is_empty())
@@ -216,7 +234,7 @@ fn parse_with(
     let root = Node::root(&tree);
     let dialect = Dialect::of(name, &root);
     let mut reader = dialect.reader(Some(env));
-    reader.note_duplicates(text, &root);
+    reader.note_duplicates(text, &root, |spot| dialect.concerns(&root, spot));
     dialect.note_shape(name, &root, &mut reader);
     let places = Places { folder, env };
     let raw = dialect.read(&root, Some(env), &mut reader);
@@ -247,11 +265,12 @@ fn parse_with(
         macros.place(&mut config.toolboxes, &mut reader);
         (disabled, config)
     });
+    let is_wrong = |finding: &Finding| finding.severity == Severity::Error;
+    let is_refused = reader.is_refused() || of_catalog.iter().any(is_wrong);
     let mut findings = reader.into_findings(text);
     findings.extend(of_catalog);
-    let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
     match config {
-        Some((disabled, mut config)) if !errors => {
+        Some((disabled, mut config)) if !is_refused => {
             config.mode = dialect.mode().filter(|_| !says_mode).unwrap_or(config.mode);
             Ok(Loaded { config, dialect, disabled, warnings: findings, file })
         }

@@ -7,7 +7,7 @@ use std::fmt;
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// The configuration cannot be used.
+    /// The configuration cannot be used, or a server of it, if it stands in that one's entry.
     Error,
     /// The configuration can be used, but something in it has no effect or is doubtful.
     Warning,

@@ -3,7 +3,7 @@
 //! It knows types, variables and keys, and nothing of what the settings mean; that is for the
 //! checker, one level up.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
@@ -50,6 +50,24 @@ pub(super) struct Reader<'e> {
     found: Vec<(usize, Finding)>,
     /// The paths of all errors, in order, to look one up among thousands.
     wrong: BTreeSet<String>,
+    /// What is wrong with single servers, by the paths of their entries.
+    troubles: BTreeMap<String, Vec<Problem>>,
+    /// Whether something is wrong besides.
+    is_refused: bool,
+}
+
+/// Something that is wrong with a server's entry.
+struct Problem {
+    /// Where in the entry; empty: the entry as a whole.
+    place: String,
+    message: String,
+    hint: Option<String>,
+}
+
+/// Why a server cannot be used, as its entry is written.
+pub(super) struct Trouble {
+    pub(super) reason: String,
+    pub(super) hint: String,
 }
 
 impl<'e> Reader<'e> {
@@ -62,6 +80,8 @@ impl<'e> Reader<'e> {
             form: Form::Json,
             found: Vec::new(),
             wrong: BTreeSet::new(),
+            troubles: BTreeMap::new(),
+            is_refused: false,
         }
     }
 
@@ -106,10 +126,53 @@ impl<'e> Reader<'e> {
         value
     }
 
-    /// Notes an error.
+    /// Notes an error. One in the entry of a server costs that server; any other the whole file.
     pub(super) fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
+        let Some(entry) = spot.entry() else { return self.refuse(spot, message, hint) };
+        let (path, entry, message) = (spot.path(), entry.path(), message.into());
+        let place = path.strip_prefix(entry.as_str()).unwrap_or_default();
+        let place = place.trim_start_matches('.').to_owned();
+        let problem = Problem { place, message: message.clone(), hint: hint.clone() };
+        self.troubles.entry(entry).or_default().push(problem);
+        self.wrong.insert(path);
+        self.note(Severity::Error, spot, message, hint);
+    }
+
+    /// Notes an error for which the whole file is refused, wherever it stands.
+    pub(super) fn refuse(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
+        self.is_refused = true;
         self.wrong.insert(spot.path());
         self.note(Severity::Error, spot, message.into(), hint);
+    }
+
+    /// Whether anything is wrong for which the whole file is refused.
+    pub(super) fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    /// Returns what is wrong with the server whose entry this is, if anything is.
+    pub(super) fn trouble(&self, entry: &Spot) -> Option<Trouble> {
+        let problems = self.troubles.get(&entry.path())?;
+        let first = problems.first()?;
+        let place = match first.place.as_str() {
+            "" => String::new(),
+            place => format!("`{place}`: "),
+        };
+        let more = match problems.len() {
+            1 => String::new(),
+            2 => ", and one more problem".to_owned(),
+            count => format!(", and {} more problems", count - 1),
+        };
+        let hint = first.hint.clone();
+        Some(Trouble {
+            reason: format!(
+                "its entry in the configuration is wrong: {place}{}{more}",
+                first.message
+            ),
+            hint: hint.unwrap_or_else(|| {
+                "correct its entry; `mcp-workbench check` says where it stands".to_owned()
+            }),
+        })
     }
 
     /// Notes what is an error in our own format, and which the programs take whose files we read
@@ -129,15 +192,27 @@ impl<'e> Reader<'e> {
     }
 
     /// Notes keys that are written twice: the last would win, and the other be lost without a word.
-    pub(super) fn note_duplicates(&mut self, text: &str, root: &Node<'_>) {
+    /// Those that stand where nothing `concerns` us are passed over.
+    pub(super) fn note_duplicates(
+        &mut self,
+        text: &str,
+        root: &Node<'_>,
+        concerns: impl Fn(&Spot) -> bool,
+    ) {
         let mut duplicates = duplicates(root);
+        duplicates.retain(|(spot, _)| concerns(spot));
         duplicates.sort_by_key(|(_, first)| *first);
         let firsts: Vec<usize> = duplicates.iter().map(|(_, first)| *first).collect();
         let lines = positions(text, &firsts);
         for ((spot, _), (line, _)) in duplicates.into_iter().zip(lines) {
             let message = format!("this key is written twice; the first is in line {line}");
-            let hint = "remove one of the two".to_owned();
-            self.fault(&spot, &message, "the last one counts", Some(hint));
+            let hint = Some("remove one of the two".to_owned());
+            if !self.lenient && spot.entry().is_some_and(|entry| entry.path() == spot.path()) {
+                // Which of two servers of one name is meant nobody knows.
+                self.refuse(&spot, message, hint);
+            } else {
+                self.fault(&spot, &message, "the last one counts", hint);
+            }
         }
     }
 
@@ -162,11 +237,18 @@ impl<'e> Reader<'e> {
         [key, &snake(key)].iter().any(|key| self.has_error_in(&spot.key(key, 0)))
     }
 
+    /// Whether there is an error about what stands at `spot` as a whole.
+    pub(super) fn has_error_at(&self, spot: &Spot) -> bool {
+        self.wrong.contains(&spot.path())
+    }
+
     /// Whether there is an error about what stands at `spot`, or about what is in it.
     pub(super) fn has_error_in(&self, spot: &Spot) -> bool {
         let path = spot.path();
-        let next = self.wrong.range(path.clone()..).next();
-        next.is_some_and(|wrong| wrong.starts_with(&path))
+        let mut alike =
+            self.wrong.range(path.clone()..).map_while(|wrong| wrong.strip_prefix(path.as_str()));
+        // Another key may begin with the same letters.
+        alike.any(|rest| path.is_empty() || rest.is_empty() || rest.starts_with(['.', '[']))
     }
 
     /// Everything noted, in the order of the file.
@@ -211,7 +293,7 @@ impl<'e> Reader<'e> {
             let clash = entry.key.value != written
                 && entries.iter().any(|earlier| earlier.key.value == entry.key.value);
             if clash {
-                self.error(
+                self.refuse(
                     &entry.key.spot,
                     "another key here comes to the same name once its variables are expanded",
                     None,

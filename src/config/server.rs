@@ -14,7 +14,7 @@ use crate::config::check::{Places, bounded};
 use crate::config::foreign::Foreign;
 use crate::config::limits;
 use crate::config::raw::{Entries, RawServer};
-use crate::config::reader::{Located, Reader, did_you_mean, listed};
+use crate::config::reader::{Located, Reader, Trouble, did_you_mean, listed};
 use crate::config::{HttpLaunch, Isolation, Launch, Protocol, ServerConfig, StdioLaunch};
 use crate::name::ServerName;
 
@@ -24,7 +24,7 @@ pub(super) enum Checked {
     On(Box<ServerConfig>),
     /// It is switched off.
     Off,
-    /// It cannot be used; the reader has noted why.
+    /// It cannot be used, and neither can the file; the reader has noted why.
     Wrong,
 }
 
@@ -82,11 +82,11 @@ pub(super) fn check(
         return Checked::Off;
     }
     let launch = match means {
-        None => return Checked::Wrong,
+        None => None,
         Some(Means::Unsupported { reason, hint }) => {
             let hint = hint.to_owned();
             reader.warn(&name.spot, format!("not available: {reason}"), Some(hint.clone()));
-            Launch::Unsupported { reason, hint }
+            Some(Launch::Unsupported { reason, hint })
         }
         Some(Means::Url(url)) => {
             let for_commands = [
@@ -95,27 +95,28 @@ pub(super) fn check(
                 ("cwd", cwd.is_some()),
             ];
             ignore(&for_commands, name, reader);
-            match http(&url, headers.unwrap_or_default(), reader) {
-                Some(launch) => Launch::Http(launch),
-                None => return Checked::Wrong,
-            }
+            http(&url, headers.unwrap_or_default(), reader).map(Launch::Http)
         }
         Some(Means::Command(command)) => {
-            let Some((command, mut all_args)) = program(command, places, reader) else {
-                return Checked::Wrong;
-            };
-            all_args.extend(args.into_iter().flatten().map(|arg| arg.value));
-            Launch::Stdio(StdioLaunch {
-                command,
-                args: all_args,
-                // Of a variable in both, `env` is the one that was meant for this program.
-                env: pairs(environment).chain(pairs(env.unwrap_or_default())).collect(),
-                cwd: folder(cwd, places),
-                inherit_env: inherit_env.is_some_and(|inherit| inherit.value),
-                withheld: [].into(),
+            program(command, places, reader).map(|(command, mut all_args)| {
+                all_args.extend(args.into_iter().flatten().map(|arg| arg.value));
+                Launch::Stdio(StdioLaunch {
+                    command,
+                    args: all_args,
+                    // Of a variable in both, `env` is the one that was meant for this program.
+                    env: pairs(environment).chain(pairs(env.unwrap_or_default())).collect(),
+                    cwd: folder(cwd, places),
+                    inherit_env: inherit_env.is_some_and(|inherit| inherit.value),
+                    withheld: [].into(),
+                })
             })
         }
     };
+    let limits = limits.map(|raw| raw.checked(reader)).unwrap_or_default();
+    let cache = cache.map(|raw| raw.checked(reader)).unwrap_or_default();
+    let broken = reader.trouble(&name.spot);
+    let broken = broken.map(|Trouble { reason, hint }| Launch::Broken { reason, hint });
+    let Some(launch) = broken.or(launch) else { return Checked::Wrong };
     Checked::On(Box::new(ServerConfig {
         name: ServerName::new(&name.value),
         description: description.map(|text| text.value).filter(|text| !text.trim().is_empty()),
@@ -133,8 +134,8 @@ pub(super) fn check(
         isolation,
         protocol,
         roots: roots.is_some_and(|roots| roots.value),
-        limits: limits.map(|raw| raw.checked(reader)).unwrap_or_default(),
-        cache: cache.map(|raw| raw.checked(reader)).unwrap_or_default(),
+        limits,
+        cache,
     }))
 }
 
@@ -214,7 +215,10 @@ impl Means {
             return Some(Self::Url(url.clone()));
         }
         let key = if is_http { "url" } else { "command" };
-        if !reader.has_error_under(&name.spot, key) {
+        // Of a table of TOML that is wrong nothing is read, and what is wrong is told already.
+        let is_told = reader.is_toml() && reader.trouble(&name.spot).is_some();
+        let is_wrong = reader.has_error_under(&name.spot, key) || reader.has_error_at(&name.spot);
+        if !is_told && !is_wrong {
             let hint = if is_http {
                 "write the address of the server, such as `\"url\": \"https://example.com/mcp\"`"
             } else {

@@ -101,6 +101,16 @@ fn valid_configurations_load_with_exactly_their_warnings() {
 }
 
 #[test]
+fn an_entry_that_is_wrong_costs_its_server_alone() {
+    for path in files("tests/configs/broken", &["json", "toml"]) {
+        let loaded = case(&path).unwrap_or_else(|report| panic!("{report}"));
+        assert!(loaded.has_errors() && !loaded.broken().is_empty(), "{}", path.display());
+        let report = loaded.report().map(|report| report.to_string());
+        check_beside(&path, "stderr", &report.unwrap_or_default());
+    }
+}
+
+#[test]
 fn invalid_configurations_fail_with_exactly_their_report() {
     for path in files("tests/configs/invalid", &["json", "toml"]) {
         let report = case(&path).expect_err(&path.display().to_string());

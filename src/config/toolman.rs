@@ -43,9 +43,14 @@ fn servers(
     for (index, value) in array.elements.iter().enumerate() {
         let spot = node.spot.index(index, value.start());
         let node = Node { spot, value };
-        let Some(mut fields) = reader.fields(&node) else { continue };
-        let read = server(&mut fields, env, reader);
-        fields.refuse_unknown(reader, |_| None);
+        let read = reader.fields(&node).and_then(|mut fields| {
+            let read = server(&mut fields, env, reader);
+            fields.refuse_unknown(reader, |_| None);
+            read
+        });
+        // A table that is wrong is a server all the same, which says what is wrong.
+        let broken = || (format!("server-{}", index + 1), RawServer::default());
+        let read = read.or_else(|| reader.trouble(&node.spot).map(|_| broken()));
         if let Some((wanted, server)) = read {
             let mut name = wanted.clone();
             let mut number = 2;

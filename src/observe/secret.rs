@@ -43,7 +43,7 @@ impl Secrets {
                     });
                     all.extend(Self::new(values.chain(launch.url.password())).0);
                 }
-                Launch::Unsupported { .. } | Launch::Macros(_) => {}
+                Launch::Unsupported { .. } | Launch::Broken { .. } | Launch::Macros(_) => {}
             }
         }
         let models = [&config.navigator.llm, &config.search.embeddings];

@@ -99,6 +99,24 @@ fn errors_are_reported_all_at_once() {
 }
 
 #[test]
+fn an_entry_that_is_wrong_fails_the_check_and_not_the_file() {
+    let bench = Bench::new()
+        .server("dev", "calc", fake(json!({ "tools": ["add"] })))
+        .server("dev", "slack", json!({ "command": "x", "env": { "T": "${NO_SUCH_TOKEN}" } }))
+        .server("dev", "nothing", json!({}));
+    let output = bench.run(["check"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    bench.settings().bind(|| insta::assert_snapshot!(output));
+    let output = bench.run(["check", "--json"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(1), ""), "{output}");
+    bench.settings().bind(|| insta::assert_snapshot!("an_entry_that_is_wrong_as_json", output));
+    let output = bench.run(["check", "--connect"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stdout.contains("1 of 3 servers started: 1 tool"), "{output}");
+    assert!(output.stdout.contains("`dev/slack` could not be started: its entry"), "{output}");
+}
+
+#[test]
 fn errors_come_as_json_too() {
     let bench = Bench::new().set("toolMode", json!("dynamo"));
     let output = bench.run(["check", "--json"]);

@@ -108,6 +108,27 @@ fn a_bad_file_changes_nothing_and_the_log_says_why() {
 }
 
 #[test]
+fn an_entry_that_becomes_wrong_ends_its_server_and_no_other() {
+    let bench = with_toolbox(Bench::new(), "good", &["pid"]);
+    let both = with_toolbox(bench.clone(), "bad", &["pid"]);
+    let agent = begin(&both);
+    agent.open("good").ok();
+    agent.open("bad").ok();
+    let [good, bad] = ["good", "bad"].map(|name| pid(&agent, &format!("{name}__srv__pid")));
+    let wrong = json!({ "command": "x", "env": { "T": "${NO_SUCH_TOKEN}" } });
+    bench.clone().server("bad", "srv", wrong).write_config();
+    agent.wait_stderr("`NO_SUCH_TOKEN` is not set");
+    wait_gone(&[bad], DEADLINE);
+    let lost = agent.call("bad__srv__pid", json!({}));
+    assert!(lost.is_tool_error() && lost.text().contains("NO_SUCH_TOKEN"), "{}", lost.text());
+    assert_eq!(pid(&agent, "good__srv__pid"), good);
+    wait_for_tool(&agent, "bad__srv__pid", false);
+    both.write_config();
+    wait_for_tool(&agent, "bad__srv__pid", true);
+    assert_ne!(pid(&agent, "bad__srv__pid"), bad);
+}
+
+#[test]
 fn a_call_in_a_toolbox_that_is_removed_ends_well_and_then_its_server_ends() {
     let bench = with_toolbox(Bench::new(), "stays", &["ask", "pid"]);
     let both = with_toolbox(with_toolbox(bench.clone(), "goes", &["ask", "pid"]), "idle", &["pid"]);

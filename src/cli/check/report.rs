@@ -118,7 +118,7 @@ pub(super) enum Status {
     Unsupported,
     /// It was started, and listed its tools.
     Started,
-    /// It could not be started.
+    /// It could not be started, or its entry is wrong.
     Failed,
 }
 

@@ -98,7 +98,7 @@ fn settings(
         match property.name.as_str() {
             "$schema" | "toolMode" | "toolboxes" | "categories" | "mcpServers" | "mcp_servers"
             | "servers" => {}
-            _ if node.is_null() => {}
+            _ if node.is_null() || dialect == Dialect::Client => {}
             key if dialect == Dialect::Native && key != "macros" => {
                 settings.insert(key.to_owned(), reader.json(&node));
             }

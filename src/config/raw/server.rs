@@ -185,10 +185,13 @@ impl RawServer {
     }
 }
 
-/// Reads the object of servers under `mcpServers`; what it does not know is not its business.
+/// Reads the object of servers under `mcpServers`; what it does not know is not its business. An
+/// entry that is no object is a server of which nothing is said.
 pub(in crate::config) fn servers(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<RawServer> {
     entries(node, reader, |entry, reader| {
-        let mut fields = reader.fields(&entry.node)?;
+        let Some(mut fields) = reader.fields(&entry.node) else {
+            return Some(RawServer::default());
+        };
         Some(RawServer::read(&mut fields, reader))
     })
 }

@@ -10,7 +10,7 @@ use crate::config::document::{self, Node};
 use crate::config::finding::{Finding, Report, Severity};
 use crate::config::import::Source;
 use crate::config::tailor::keys;
-use crate::config::{ToolMode, limits};
+use crate::config::{ToolMode, foreign_file, limits};
 use crate::name::{ExposedName, ServerName, ToolId, ToolboxName, client_prefix};
 
 /// A configuration, put in our own keys.
@@ -90,7 +90,11 @@ impl Full {
         if findings.iter().any(|finding| finding.severity == Severity::Error) {
             return Err(refuse(findings));
         }
-        let Value::Object(root) = Value::from(tree) else { return Err(refuse(findings)) };
+        let whole = match dialect {
+            Dialect::Client => foreign_file::servers_alone(&node),
+            _ => Value::from(tree),
+        };
+        let Value::Object(root) = whole else { return Err(refuse(findings)) };
         let mut warnings = Vec::new();
         let root = keys::ours(root, dialect, &mut warnings);
         Ok(Self { warnings, ..Self::of(root, dialect) })

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 
-use crate::config::tests::{config, findings};
+use crate::config::tests::{config, env, findings, read};
 use crate::config::{
     CacheConfig, HttpLaunch, Isolation, Launch, Limits, Protocol, Rates, ServerConfig, StdioLaunch,
     ToolMode,
@@ -223,5 +223,63 @@ fn servers_of_the_old_transport_are_kept_to_be_reported() {
         let shown = findings(&format!("{{\"mcpServers\": {{\"s\": {block}}}}}"));
         assert!(shown.starts_with("warning: 1 remark "), "{shown}");
         assert!(!shown.contains("example.com"), "{shown}");
+    }
+}
+
+/// Why each server is not used that an entry has made unusable.
+fn troubles(text: &str) -> Vec<String> {
+    let config = config(text);
+    let servers = config.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
+    let troubles = servers.filter_map(|server| match &server.launch {
+        Launch::Broken { reason, hint } => Some(format!("{}: {reason} ({hint})", server.name)),
+        _ => None,
+    });
+    troubles.collect()
+}
+
+#[test]
+fn a_wrong_entry_says_where_and_what_to_do() {
+    let wrong = "its entry in the configuration is wrong";
+    let text = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b", "env": {"T": "${NONE}"}},
+        "c.d": {"args": 1}, "e": "npx"}}"#;
+    assert_eq!(
+        troubles(text),
+        [
+            format!(
+                "b: {wrong}: `env.T`: environment variable `NONE` is not set (run `export \
+                 NONE=value` before the start, or write `${{NONE:-default}}`)"
+            ),
+            format!(
+                "c.d: {wrong}: `args`: expected an array of strings, found a number, and one more \
+                 problem (correct its entry; `mcp-workbench check` says where it stands)"
+            ),
+            format!(
+                "e: {wrong}: expected an object, found a string (correct its entry; \
+                 `mcp-workbench check` says where it stands)"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn what_is_written_twice_in_an_entry_costs_that_server() {
+    let text = r#"{"mcpServers": {"a": {"command": "a", "command": "b"}, "b": {"command": "b"}}}"#;
+    assert_eq!(troubles(text).len(), 1);
+    let names = r#"{"mcpServers": {"a": {"command": "a"}, "a": {"command": "b"}}}"#;
+    assert!(read(names, &env(&[])).is_err(), "which of two is meant nobody knows");
+}
+
+#[test]
+fn what_says_who_may_do_what_refuses_the_whole_file() {
+    let server = r#""mcpServers": {"a": {"command": "a"}}"#;
+    for rule in [
+        r#""agentPolicies": {"x": {"allowedServers": ["${NONE}"]}}"#,
+        r#""exposedTools": {"a": ["${NONE}"]}"#,
+        r#""dangerousTools": ["${NONE}"]"#,
+        r#""auth": {"tokens": [{"agent": "x", "env": "NONE"}]}"#,
+        r#""agent_policies": {"x": {"allowed_serverz": []}}"#,
+        r#""agentPolicie": {}"#,
+    ] {
+        assert!(read(&format!("{{{server}, {rule}}}"), &env(&[])).is_err(), "{rule}");
     }
 }

@@ -395,3 +395,53 @@ fn what_is_imported_finds_room_beside_what_is_there() {
     let wrong = "unsupported: tools.toml:2:13: servers[0].namespace: not carried over: expected";
     assert!(said.iter().any(|text| text.starts_with(wrong)), "{said:?}");
 }
+
+#[test]
+fn a_clients_file_is_served_whatever_else_is_in_it() {
+    let server = r#"{"a": {"command": "a", "env": {"T": "${SET}"}}}"#;
+    let many: String =
+        (0..30).map(|n| format!(r#""key{n}": {{"x": "${{NONE}}", "x": 1}}, "#)).collect();
+    for text in [
+        // Claude Desktop
+        format!(r#"{{"globalShortcut": "", "preferences": {{}}, "mcpServers": {server}}}"#),
+        // Claude Code
+        format!(
+            r#"{{{many} "mcpServers": {server}, "projects": {{"/x": {{"mcpServers": {{}}}}}}}}"#
+        ),
+        // Gemini CLI
+        format!(
+            r#"{{"theme": "x", "telemetry": {{"enabled": true, "target": "local"}},
+                "mcp": {{"allowed": ["a"]}}, "mcpServers": {server}}}"#
+        ),
+        // VS Code
+        format!(r#"{{"editor.fontSize": 12, "mcp": {{"servers": {server}, "inputs": []}}}}"#),
+        format!(r#"{{"inputs": [], "servers": {server}}}"#),
+        // Zed
+        format!(r#"{{"search": {{"regex": true}}, "agent": {{}}, "context_servers": {server}}}"#),
+        // opencode
+        format!(r#"{{"$schema": "https://x", "model": "m", "mcp": {server}}}"#),
+    ] {
+        let loaded = loaded("x.json", &text);
+        assert_eq!(loaded.dialect, Dialect::Client, "{text}");
+        assert_eq!(launch(&loaded.config, "a").env["T"], "value", "{text}");
+        let remarks: Vec<_> = loaded.warnings.iter().map(|one| one.message.as_str()).collect();
+        assert!(remarks.len() <= 1 && !loaded.has_errors(), "{remarks:?}");
+    }
+    let text = format!(r#"{{{many} "mcpServers": {server}}}"#);
+    assert_eq!(
+        loaded("x.json", &text).report().unwrap().to_string(),
+        "warning: 1 remark in `x.json`\n\n  x.json:1:2: ignored: `key0`, `key1`, `key2`, `key3` and 26 \
+         more are for the client"
+    );
+}
+
+#[test]
+fn a_misspelt_key_of_ours_is_no_clients_key() {
+    for key in
+        ["tooolboxes", "toolmode", "agentPolicy", "agent-policies", "allowedServers", "limit"]
+    {
+        let text = format!(r#"{{"mcpServers": {{"a": {{"command": "a"}}}}, "{key}": {{}}}}"#);
+        let report = parse(&text, Path::new("x.json"), Path::new("/"), &env(&[])).unwrap_err();
+        assert!(report.to_string().contains(&format!("{key}: unknown key")), "{report}");
+    }
+}

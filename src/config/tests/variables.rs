@@ -111,6 +111,9 @@ fn secrets_are_not_repeated() {
     let env = env(&[("TOKEN", "hunter2")]);
     let text = r#"{"mcpServers": {"a": {"command": "a",
         "env": {"T": "${TOKEN}", "U": "hunter2 ${input:x} ${NONE}", "V": ["hunter2"], "W": 4711}}}}"#;
-    let shown = read(text, &env).unwrap_err().to_string();
+    let loaded = read(text, &env).unwrap();
+    let launch = &loaded.config.toolboxes[0].servers[0].launch;
+    let shown = format!("{}\n{launch:?}", loaded.report().unwrap());
+    assert!(matches!(launch, Launch::Broken { .. }), "{shown}");
     assert!(!shown.contains("hunter2") && !shown.contains("4711"), "{shown}");
 }
