@@ -25,6 +25,7 @@ mod spec;
 mod start;
 mod store;
 mod switchboard;
+mod unanswered;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -60,6 +61,7 @@ pub use crate::backend::start::WANTS_AUTHORIZATION;
 pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store, Unusable};
 pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
 pub use crate::wire::server::Outcome;
+pub use crate::backend::unanswered::Unanswered;
 
 /// Why a call did not get the server's own answer.
 #[derive(Clone, Debug, Error)]
@@ -74,6 +76,9 @@ pub enum Error {
     #[error("no answer and no progress for {} ms", .0.as_millis())]
     TimedOut(Duration),
     /// The answer had this many bytes, which is more than a message may have.
+    /// The server over HTTP gave no answer.
+    #[error(transparent)]
+    Unanswered(Arc<Unanswered>),
     #[error("the answer had {0} bytes, which is more than `limits.maxMessageBytes` allows")]
     Oversized(usize),
     /// The workbench is shutting down.

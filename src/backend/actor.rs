@@ -15,7 +15,8 @@ use crate::backend::reports::Reports;
 use crate::backend::start::{self, Started, When};
 use crate::backend::switchboard::Switchboard;
 use crate::backend::{
-    BackendId, Change, Changed, Context, Error, Listed, Live, Record, Spec, StartFailure, Store,
+    BackendId, Change, Changed, Context, Error, Listed, Live, Reach, Record, Spec, StartFailure,
+    Store,
 };
 use crate::catalog::Listing;
 use crate::observe::{Meters, Up};
@@ -275,6 +276,7 @@ impl Actor {
             listed: listed_receiver,
             death: death_receiver,
             deadlines: Arc::clone(&self.context.deadlines),
+            is_remote: matches!(self.spec.reach, Reach::Http(_)),
         });
         self.status.send_replace(Status::Ready(live.clone()));
         self.restore(live.clone());

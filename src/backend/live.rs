@@ -11,7 +11,7 @@ use crate::backend::agent::{Event, LogLevel};
 use crate::backend::deadline::Deadlines;
 use crate::backend::handshake::{Era, Greeting};
 use crate::backend::switchboard::{Entry, Switchboard};
-use crate::backend::{Error, Listed, Outcome, events};
+use crate::backend::{Error, Listed, Outcome, Unanswered, events};
 use crate::raw::{Member, Raw};
 use crate::wire::incoming::error_object;
 use crate::wire::server::{Link, RequestError, Step};
@@ -52,6 +52,7 @@ struct Inner {
     /// What the server died of, once that is known.
     death: watch::Receiver<Option<Arc<str>>>,
     deadlines: Arc<Deadlines>,
+    is_remote: bool,
     usage: Mutex<Usage>,
     /// Told when nobody uses the link any more.
     unused: Notify,
@@ -72,14 +73,16 @@ pub(crate) struct Parts {
     pub(crate) listed: watch::Receiver<Listed>,
     pub(crate) death: watch::Receiver<Option<Arc<str>>>,
     pub(crate) deadlines: Arc<Deadlines>,
+    /// Whether the server is spoken to over HTTP.
+    pub(crate) is_remote: bool,
 }
 
 impl Live {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { link, greeting, listed, death, deadlines } = parts;
+        let Parts { link, greeting, listed, death, deadlines, is_remote } = parts;
         let usage = Usage { running: 0, since: Instant::now(), is_closing: false };
         let (usage, unused) = (Mutex::new(usage), Notify::new());
-        Self(Arc::new(Inner { link, greeting, listed, death, deadlines, usage, unused }))
+        Self(Arc::new(Inner { link, greeting, listed, death, deadlines, is_remote, usage, unused }))
     }
 
     /// What the server last said it has.
@@ -215,6 +218,12 @@ impl Live {
                         // An agent that is gone takes no progress; its call ends elsewhere.
                         let _ = Box::pin(events.send(Event::Progress(params))).await;
                     }
+                }
+                Step::Done(Ok(Outcome::Error(error))) if self.0.is_remote => {
+                    return match Unanswered::of(&error) {
+                        Some(unanswered) => Err(Error::Unanswered(Arc::new(unanswered))),
+                        None => Ok(Some(Outcome::Error(error))),
+                    };
                 }
                 Step::Done(Ok(outcome)) => return Ok(Some(outcome)),
                 // A server over HTTP may turn a request away with the session it belongs to.

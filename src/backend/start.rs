@@ -11,6 +11,7 @@ use crate::backend::handshake::{self, Era, Greeting, Refusal, Unwelcome};
 use crate::backend::host::Host;
 use crate::backend::lists::{self, Kinds};
 use crate::backend::switchboard::Switchboard;
+use crate::backend::unanswered::OTHER_PATH;
 use crate::backend::{Context, Reach, Spec, StartFailure, listen};
 use crate::catalog::Listing;
 use crate::config::Protocol;
@@ -261,11 +262,7 @@ fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
                 (message, "check that the server runs, and the `url` of its entry")
             }
             Some(Failure::HttpStatus(401 | 403)) => (message, WANTS_AUTHORIZATION),
-            Some(Failure::HttpStatus(300..500)) => (
-                message,
-                "check the path of its `url` (often `/mcp`); an address for the old SSE transport \
-                 (often `/sse`) cannot be used",
-            ),
+            Some(Failure::HttpStatus(300..500)) => (message, OTHER_PATH),
             Some(Failure::HttpStatus(_) | Failure::Broken) => {
                 (message, "check the `url` of its entry, and what the server says in its log")
             }

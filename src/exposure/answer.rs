@@ -69,6 +69,14 @@ pub(crate) fn explain(error: &CallError) -> String {
                 "server `{server}`: {error}; the call was cancelled. It may have had effects. \
                  `callTimeoutMs` sets this time."
             ),
+            backend::Error::Unanswered(unanswered) => {
+                let effects = if unanswered.may_have_come {
+                    "\nThe call may or may not have had effects."
+                } else {
+                    ""
+                };
+                format!("server `{server}`: {error}{effects}\nWhat to do: {}.", unanswered.hint)
+            }
             backend::Error::Oversized(_) => {
                 format!("server `{server}`: {error}. Ask for less at once.")
             }

@@ -114,7 +114,7 @@ fn of_error(error: &CallError) -> Ending {
         CallError::Refused { .. } => Ending::Refused,
         CallError::Server { error, .. } => match error {
             backend::Error::StartFailed(_) => Ending::StartFailed,
-            backend::Error::Died(_) => Ending::ServerDied,
+            backend::Error::Died(_) | backend::Error::Unanswered(_) => Ending::ServerDied,
             backend::Error::TimedOut(_) => Ending::TimedOut,
             backend::Error::Oversized(_) => Ending::Oversized,
             backend::Error::ShuttingDown => Ending::ShuttingDown,

@@ -117,7 +117,12 @@ fn not_called(error: &CallError) -> Failure {
             backend::Error::StartFailed(failure) => {
                 Failure::unavailable(server.as_str(), &failure.reason, &failure.hint)
             }
-            backend::Error::Died(_) | backend::Error::TimedOut(_) => Failure::new(
+            backend::Error::Unanswered(unanswered) if !unanswered.may_have_come => {
+                Failure::new(Kind::ServerUnavailable, &message, unanswered.hint)
+            }
+            backend::Error::Died(_)
+            | backend::Error::TimedOut(_)
+            | backend::Error::Unanswered(_) => Failure::new(
                 Kind::NoAnswer,
                 &message,
                 "it may have done what it was called for, so it was not called again: find out \

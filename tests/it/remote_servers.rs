@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use pretty_assertions::assert_eq;
@@ -11,6 +12,20 @@ use serde_json::{Value, json};
 use crate::support::Bench;
 
 const SECRET: &str = "hunter2-hunter2";
+const KEY: &str = "key-of-the-query";
+
+/// What is the matter with a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// Nothing.
+    None,
+    /// A proxy before it says that it is not there, and repeats what it was asked.
+    BadGateway,
+    /// It ends the connection in place of an answer.
+    HangsUp,
+    /// It has gone.
+    Gone,
+}
 
 /// What kind of server there is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,6 +42,7 @@ enum Kind {
 struct Remote {
     url: String,
     seen: Receiver<String>,
+    trouble: Arc<Mutex<Trouble>>,
 }
 
 impl Remote {
@@ -34,13 +50,26 @@ impl Remote {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let (sender, seen) = channel();
+        let trouble = Arc::new(Mutex::new(Trouble::None));
+        let has = Arc::clone(&trouble);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let sender = sender.clone();
-                thread::spawn(move || serve(kind, &stream.unwrap(), &sender));
+                let (sender, trouble) = (sender.clone(), *has.lock().unwrap());
+                if trouble == Trouble::Gone {
+                    return;
+                }
+                thread::spawn(move || serve(kind, trouble, &stream.unwrap(), &sender));
             }
         });
-        Self { url, seen }
+        Self { url, seen, trouble }
+    }
+
+    /// Gets into trouble.
+    fn has(&self, trouble: Trouble) {
+        *self.trouble.lock().unwrap() = trouble;
+        let address = self.url.trim_start_matches("http://").trim_end_matches("/mcp");
+        // It goes when it hears of the next connection.
+        while trouble == Trouble::Gone && TcpStream::connect(address).is_ok() {}
     }
 
     fn entry(&self) -> Value {
@@ -50,7 +79,7 @@ impl Remote {
 }
 
 /// Answers the one request of a connection.
-fn serve(kind: Kind, stream: &TcpStream, seen: &Sender<String>) {
+fn serve(kind: Kind, trouble: Trouble, stream: &TcpStream, seen: &Sender<String>) {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -75,12 +104,16 @@ fn serve(kind: Kind, stream: &TcpStream, seen: &Sender<String>) {
     let is_modern = header("mcp-protocol-version").as_deref() == Some("2026-07-28");
     let has_session = header("mcp-session-id").as_deref() == Some("s1");
     let (status, headers, result) = match (kind, method.as_str()) {
+        (_, "tools/call" | "resources/read") if trouble == Trouble::HangsUp => return,
+        (_, "tools/call" | "resources/read") if trouble == Trouble::BadGateway => {
+            (502, "", json!(null))
+        }
         (Kind::Closed, _) => (401, "", json!(null)),
         _ if !is_known => (403, "", json!(null)),
         (Kind::Legacy, "initialize") => {
             let result = json!({
                 "protocolVersion": "2025-11-25",
-                "capabilities": { "tools": {} },
+                "capabilities": { "tools": {}, "resources": {} },
                 "serverInfo": { "name": "far", "version": "1" },
             });
             (200, "mcp-session-id: s1\r\n", result)
@@ -91,7 +124,7 @@ fn serve(kind: Kind, stream: &TcpStream, seen: &Sender<String>) {
             let result = json!({
                 "resultType": "complete",
                 "supportedVersions": ["2026-07-28"],
-                "capabilities": { "tools": {} },
+                "capabilities": { "tools": {}, "resources": {} },
                 "ttlMs": 0,
                 "cacheScope": "private",
             });
@@ -102,6 +135,10 @@ fn serve(kind: Kind, stream: &TcpStream, seen: &Sender<String>) {
             let echo = json!({ "name": "echo", "inputSchema": { "type": "object" } });
             (200, "", json!({ "tools": [echo] }))
         }
+        (_, "resources/list") => {
+            (200, "", json!({ "resources": [{ "uri": "note://a", "name": "a" }] }))
+        }
+        (_, "resources/templates/list") => (200, "", json!({ "resourceTemplates": [] })),
         (_, "tools/call") => {
             let text = message["params"]["arguments"].to_string();
             (200, "", json!({ "content": [{ "type": "text", "text": text }] }))
@@ -110,7 +147,7 @@ fn serve(kind: Kind, stream: &TcpStream, seen: &Sender<String>) {
         _ => (405, "", json!(null)),
     };
     let body = match result {
-        Value::Null => format!("no: {SECRET}"),
+        Value::Null => format!("no: {SECRET} asked {}", head.lines().next().unwrap_or_default()),
         result => json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string(),
     };
     let length = body.len();
@@ -189,4 +226,35 @@ fn an_import_tells_of_a_server_that_wants_its_user_to_sign_in() {
     assert_eq!(grades, [(Some("closed"), Some("manual")), (Some("open"), Some("exact"))]);
     let told = report["findings"].to_string();
     assert!(told.contains("it wants its user to sign in"), "{told}");
+}
+
+#[test]
+fn a_server_over_http_that_is_gone_is_named_with_what_to_do() {
+    for kind in [Kind::Legacy, Kind::Modern] {
+        let remote = Remote::start(kind);
+        let mut entry = remote.entry();
+        entry["url"] = format!("{}?key={KEY}", remote.url).into();
+        let agent = Bench::new().server("web", "far", entry).agent().relisting();
+        agent.initialize();
+        agent.open("web").ok();
+        assert!(!agent.call("web__far__echo", json!({})).is_tool_error());
+        for (trouble, reason, hint) in [
+            (Trouble::BadGateway, "HTTP status 502", "try again later"),
+            (Trouble::HangsUp, "cannot be reached", "try again later"),
+            (Trouble::Gone, "cannot be reached", "see whether the server runs"),
+        ] {
+            remote.has(trouble);
+            let lost = agent.call("web__far__echo", json!({}));
+            assert!(lost.is_tool_error(), "{trouble:?}: {}", lost.text());
+            let read = agent.request("resources/read", json!({ "uri": "note://a" })).error();
+            let message = read["message"].as_str().expect("a message").to_owned();
+            for said in [lost.text(), message] {
+                assert!(said.starts_with("server `far`: "), "{said}");
+                assert!(said.contains(reason) && said.contains(hint), "{said}");
+                assert!(!said.contains(SECRET) && !said.contains(KEY), "{said}");
+            }
+            let may_have_come = lost.text().contains("may or may not have had effects");
+            assert_eq!(may_have_come, trouble != Trouble::Gone, "{}", lost.text());
+        }
+    }
 }

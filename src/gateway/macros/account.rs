@@ -116,6 +116,10 @@ pub(crate) fn told(error: &CallError) -> String {
         CallError::Server { error: backend::Error::StartFailed(failure), .. } => {
             format!("{text} ({})", failure.hint)
         }
+        CallError::Server { error: backend::Error::Unanswered(unanswered), .. } => {
+            let effects = if unanswered.may_have_come { "; it may have had effects" } else { "" };
+            format!("{text} ({}){effects}", unanswered.hint)
+        }
         CallError::Server {
             error: backend::Error::Died(_) | backend::Error::TimedOut(_), ..
         } => format!("{text}; it may have had effects"),

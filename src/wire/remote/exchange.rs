@@ -158,9 +158,11 @@ impl Remote {
         }
     }
 
-    /// The values of our own headers, which must not be told to anybody else.
-    fn secrets(&self) -> Vec<HeaderValue> {
-        self.headers.values().cloned().collect()
+    /// The values of our own headers and of what is secret in the address, which must not be told to
+    /// anybody else.
+    fn secrets(&self) -> Vec<String> {
+        let headers = self.headers.values().filter_map(|value| value.to_str().ok());
+        headers.map(str::to_owned).chain(failure::secrets_of(&self.url)).collect()
     }
 
     /// Takes what comes on a stream until the request is answered. A legacy stream that ends

@@ -2,9 +2,12 @@
 
 use std::error::Error;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::StatusCode;
-use reqwest::header::{HeaderValue, LOCATION};
+use reqwest::header::LOCATION;
 use serde::{Deserialize, Serialize};
+use url::{Url, form_urlencoded};
 
 use crate::raw::Raw;
 use crate::wire::incoming::error_object;
@@ -15,6 +18,8 @@ const INTERNAL_ERROR: i64 = -32603;
 const EXCERPT: usize = 200;
 /// Shorter values of headers are not looked for in what a server says.
 const SHORTEST_SECRET: usize = 6;
+/// A part of a path that is as long as this may be a key.
+const LONG_PART: usize = 16;
 
 /// Why a request got no answer over HTTP; stands in the `data` of its error.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
@@ -65,7 +70,7 @@ pub(super) fn status(
     status: StatusCode,
     headers: &reqwest::header::HeaderMap,
     body: &[u8],
-    secrets: &[HeaderValue],
+    secrets: &[String],
 ) -> Raw {
     let location = headers.get(LOCATION).filter(|_| status.is_redirection());
     let said = match location.and_then(|location| location.to_str().ok()) {
@@ -78,10 +83,30 @@ pub(super) fn status(
     Failure::HttpStatus(status.as_u16()).error(&message)
 }
 
+/// The parts of an address that may be secret, as they are written and as they are meant: who asks,
+/// what stands in the query, and long parts of the path.
+pub(super) fn secrets_of(url: &Url) -> Vec<String> {
+    let (user, password) = (url.username(), url.password().unwrap_or_default());
+    let query = url.query().unwrap_or_default().split('&');
+    let query = query.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+    let path = url.path().split('/').filter(|part| part.len() >= LONG_PART);
+    let parts = [user, password].into_iter().chain(query).chain(path);
+    let mut secrets: Vec<String> =
+        parts.flat_map(|part| [part.to_owned(), decoded(part)]).collect();
+    secrets.push(STANDARD.encode(format!("{}:{}", decoded(user), decoded(password))));
+    secrets
+}
+
+/// A part of an address without what it is escaped with.
+fn decoded(part: &str) -> String {
+    let mut pairs = form_urlencoded::parse(part.as_bytes());
+    pairs.next().map(|(text, _)| text.into_owned()).unwrap_or_default()
+}
+
 /// The beginning of what a server says, on one line and without what we told it in headers.
-fn excerpt(said: &str, secrets: &[HeaderValue]) -> String {
+fn excerpt(said: &str, secrets: &[String]) -> String {
     let mut said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    for secret in secrets.iter().filter_map(|value| value.to_str().ok()) {
+    for secret in secrets {
         for part in secret.split_whitespace().filter(|part| part.len() >= SHORTEST_SECRET) {
             said = said.replace(part, "[...]");
         }
@@ -89,4 +114,23 @@ fn excerpt(said: &str, secrets: &[HeaderValue]) -> String {
     said.retain(|character| !character.is_control());
     said.truncate(said.floor_char_boundary(EXCERPT));
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_secret_in_an_address_is_not_told() {
+        let url = "https://wb%40me:pa%24sword@example.com/s/0123456789abcdef/mcp?key=s3cr%2Fet&x";
+        let secrets = secrets_of(&Url::parse(url).unwrap());
+        let basic = STANDARD.encode("wb@me:pa$sword");
+        for secret in ["pa$sword", "pa%24sword", "s3cr/et", "s3cr%2Fet", "0123456789abcdef", &basic]
+        {
+            let told = excerpt(&format!("who asks as {secret} is unknown"), &secrets);
+            assert_eq!(told, "who asks as [...] is unknown");
+        }
+        let told = excerpt(&format!("GET {url} failed"), &secrets);
+        assert!(told.contains("example.com"), "{told}");
+    }
 }

@@ -1,0 +1,71 @@
+//! Requests that a server over HTTP has not answered: why, and what to do about it.
+
+use thiserror::Error;
+
+use crate::backend::handshake::message;
+use crate::backend::start::WANTS_AUTHORIZATION;
+use crate::raw::Raw;
+use crate::wire::remote::Failure;
+
+/// What to do where nothing that speaks MCP is at the address.
+pub(crate) const OTHER_PATH: &str = "check the path of its `url` (often `/mcp`); an address for the old SSE transport (often \
+     `/sse`) cannot be used";
+
+/// Why a server over HTTP has not answered a request.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{reason}")]
+pub struct Unanswered {
+    /// What happened, without the server's address, which may hold a secret.
+    pub reason: String,
+    /// What to do about it.
+    pub hint: &'static str,
+    /// Whether the server may have got the request.
+    pub may_have_come: bool,
+}
+
+impl Unanswered {
+    /// Returns what the error of a request says about HTTP; none if it is the server's own.
+    pub(crate) fn of(error: &Raw) -> Option<Self> {
+        let failure = Failure::of(error)?;
+        let hint = match failure {
+            Failure::Unreachable => {
+                "see whether the server runs and the `url` of its entry is right, then try again"
+            }
+            Failure::HttpStatus(401 | 403) => WANTS_AUTHORIZATION,
+            Failure::HttpStatus(429) => "it takes no more requests for now: try again later",
+            Failure::HttpStatus(300..500) => OTHER_PATH,
+            Failure::HttpStatus(_) | Failure::Broken => {
+                "try again later; what the server says in its log may explain it"
+            }
+        };
+        let may_have_come = match failure {
+            Failure::Unreachable | Failure::HttpStatus(300..500) => false,
+            Failure::HttpStatus(_) | Failure::Broken => true,
+        };
+        Some(Self { reason: message(error), hint, may_have_come })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_to_do_and_whether_the_request_may_have_come() {
+        let of = |error: &str| Unanswered::of(&Raw::encode(&parsed(error)));
+        let gone = of(r#"{"code": -32603, "message": "gone", "data": "unreachable"}"#).unwrap();
+        assert_eq!((gone.reason.as_str(), gone.may_have_come), ("gone", false));
+        assert!(gone.hint.contains("`url`"), "{}", gone.hint);
+        let failed =
+            of(r#"{"code": -32603, "message": "m", "data": {"httpStatus": 502}}"#).unwrap();
+        assert!(failed.may_have_come && failed.hint.starts_with("try again later"));
+        let stranger = of(r#"{"code": -32603, "message": "m", "data": {"httpStatus": 401}}"#);
+        assert!(stranger.unwrap().hint.contains("Bearer"));
+        assert_eq!(of(r#"{"code": -32603, "message": "its own", "data": {"x": 1}}"#), None);
+        assert_eq!(of(r#"{"code": -32603, "message": "its own"}"#), None);
+    }
+
+    fn parsed(text: &str) -> serde_json::Value {
+        serde_json::from_str(text).unwrap()
+    }
+}
