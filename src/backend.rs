@@ -25,6 +25,7 @@ mod spec;
 mod start;
 mod store;
 mod switchboard;
+mod turns;
 mod unanswered;
 
 use std::fmt;
@@ -43,6 +44,7 @@ use crate::backend::guard::Guard;
 use crate::backend::reports::Reports;
 use crate::backend::store::Keeper;
 use crate::backend::switchboard::{Entry, Switchboard};
+use crate::backend::turns::Turns;
 use crate::catalog::Listing;
 use crate::observe::Observer;
 use crate::policy::{Admission, Permit};
@@ -60,8 +62,9 @@ pub use crate::backend::spec::{Reach, Spec};
 pub use crate::backend::start::WANTS_AUTHORIZATION;
 pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store, Unusable};
 pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
-pub use crate::wire::server::Outcome;
+pub use crate::backend::turns::Urgency;
 pub use crate::backend::unanswered::Unanswered;
+pub use crate::wire::server::Outcome;
 
 /// Why a call did not get the server's own answer.
 #[derive(Clone, Debug, Error)]
@@ -75,10 +78,10 @@ pub enum Error {
     /// No answer and no progress for this long; the call was cancelled at the server.
     #[error("no answer and no progress for {} ms", .0.as_millis())]
     TimedOut(Duration),
-    /// The answer had this many bytes, which is more than a message may have.
     /// The server over HTTP gave no answer.
     #[error(transparent)]
     Unanswered(Arc<Unanswered>),
+    /// The answer had this many bytes, which is more than a message may have.
     #[error("the answer had {0} bytes, which is more than `limits.maxMessageBytes` allows")]
     Oversized(usize),
     /// The workbench is shutting down.
@@ -156,6 +159,7 @@ pub(crate) struct Context {
     pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) keeper: Option<Arc<Keeper>>,
+    pub(crate) turns: Turns,
     pub(crate) observer: Arc<Observer>,
 }
 
@@ -246,13 +250,15 @@ impl Backend {
         self.id
     }
 
-    /// The link to the running server, which is started when it is not running.
-    pub async fn ready(&self) -> Result<Live, Error> {
+    /// The link to the running server, which is started when it is not running, as soon as its start
+    /// has its turn.
+    pub async fn ready(&self, urgency: Urgency) -> Result<Live, Error> {
         if let Some(live) = self.running() {
             return Ok(live);
         }
         let (reply, answer) = tokio::sync::oneshot::channel();
-        self.commands.send(actor::Command::Ensure(reply)).await.map_err(|_| Error::ShuttingDown)?;
+        let ensure = actor::Command::Ensure(reply, urgency);
+        self.commands.send(ensure).await.map_err(|_| Error::ShuttingDown)?;
         answer.await.map_err(|_| Error::ShuttingDown)?
     }
 
@@ -357,7 +363,7 @@ impl Backend {
         loop {
             let live = match self.running() {
                 Some(live) => live,
-                None => Box::pin(self.ready()).await?,
+                None => Box::pin(self.ready(Urgency::Call)).await?,
             };
             // A link that is being put to rest takes no more calls; the next one does.
             let Some(_use) = live.begin_use() else {
@@ -384,7 +390,7 @@ impl Backend {
     ) -> Result<Outcome, Error> {
         self.board.attach(agent);
         let is_first = self.board.subscribe(agent.id, uri, as_known);
-        let live = self.ready().await?;
+        let live = self.ready(Urgency::Call).await?;
         if is_first {
             let answer = self.tell_of_subscription(&live, "resources/subscribe", uri).await;
             if let Err(Outcome::Error(error)) = answer {

@@ -40,12 +40,10 @@ mod trying;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use foldhash::HashMap;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{self, Backend, BackendId, Listed, Outcome, Pool, Reach, Spec};
@@ -57,7 +55,6 @@ use crate::gateway::filing::Files;
 use crate::gateway::gateways::{Common, Terms};
 use crate::gateway::limiting::OwnBounds;
 use crate::gateway::members::{Member, Server};
-use crate::gateway::opening::Progress;
 use crate::gateway::results::Results;
 use crate::gateway::searching::LastIndex;
 use crate::gateway::starting::Once;
@@ -67,9 +64,8 @@ use crate::name::{Place, ServerName, ToolboxName};
 use crate::observe::{Audit, Meters, Secrets};
 use crate::policy::{Admission, Policy};
 use crate::raw::Raw;
-use crate::toolbox::View;
 
-pub use crate::backend::{AgentId, Event, LogLevel, Presence, Question, Tie};
+pub use crate::backend::{AgentId, Event, LogLevel, Presence, Question, Tie, Urgency};
 pub use crate::gateway::asking::{Asked, Unlent};
 pub use crate::gateway::caller::Caller;
 pub use crate::gateway::course::{Course, Stop};
@@ -79,14 +75,12 @@ pub use crate::gateway::filing::Filed;
 pub use crate::gateway::finding::Standing;
 pub use crate::gateway::gateways::Gateways;
 pub use crate::gateway::macros::Lacking;
+pub use crate::gateway::opening::Opened;
 pub(crate) use crate::gateway::opening::heartbeat;
 pub use crate::gateway::origin::Origin;
 pub use crate::gateway::searching::{Found, Sought};
 pub use crate::gateway::snapshot::Snapshot;
 
-/// How long the opening of a toolbox waits for its servers; what is slower goes on by itself.
-/// Clients give up after 60 s.
-const OPEN_PATIENCE: Duration = Duration::from_secs(45);
 /// How many changed listings may wait to be published.
 const EVENTS: usize = 64;
 
@@ -123,17 +117,6 @@ pub struct Gateway {
     once: Once,
     /// Whether another has taken its place.
     is_replaced: AtomicBool,
-}
-
-/// What came of opening a toolbox.
-#[derive(Debug)]
-pub struct Opened {
-    /// Its tools: those of every server that has ever been listed, whether or not it runs now.
-    pub view: Arc<View>,
-    /// How many servers are running.
-    pub connected: usize,
-    /// The others, in the order of the configuration.
-    pub failed: Vec<FailedServer>,
 }
 
 impl Gateway {
@@ -240,54 +223,6 @@ impl Gateway {
         self.snapshot.clone()
     }
 
-    /// Starts a toolbox's servers, all at once, each only if it is not running.
-    ///
-    /// Servers that fail are reported and do not spoil the rest; a later call tries them again.
-    /// Dropping the future stops the waiting, not the servers.
-    pub async fn open(&self, toolbox: &ToolboxConfig, origin: Origin<'_>) -> Opened {
-        self.recalled().await;
-        let mut starting = JoinSet::new();
-        let mut outcomes: Vec<Option<Result<(), FailedServer>>> = Vec::new();
-        for (index, server) in toolbox.launched().enumerate() {
-            outcomes.push(None);
-            let start = self.start(&toolbox.name, &server.name, origin.agent);
-            starting.spawn(async move { (index, start.await) });
-        }
-        let patience = sleep(OPEN_PATIENCE);
-        tokio::pin!(patience);
-        let mut heartbeat = heartbeat();
-        let what = format!("toolbox `{}`", toolbox.name);
-        let names = toolbox.launched().map(|server| server.name.to_string()).collect();
-        let mut report = Progress::new(what, names, origin);
-        loop {
-            tokio::select! {
-                started = starting.join_next() => match started {
-                    None => break,
-                    Some(Ok((index, result))) => outcomes[index] = Some(result),
-                    // The task panicked; its server counts as still starting.
-                    Some(Err(error)) => tracing::error!(%error, "a start was lost"),
-                },
-                _ = heartbeat.tick() => {}
-                () = &mut patience => break,
-            }
-            report.send(&outcomes).await;
-        }
-        let mut opened =
-            Opened { view: self.snapshot().view(&toolbox.name), connected: 0, failed: Vec::new() };
-        for (server, outcome) in toolbox.launched().zip(outcomes) {
-            match outcome {
-                Some(Ok(())) => opened.connected += 1,
-                Some(Err(failed)) => opened.failed.push(failed),
-                None => opened.failed.push(FailedServer {
-                    server: server.name.clone(),
-                    reason: format!("it is still starting after {} s", OPEN_PATIENCE.as_secs()),
-                    hint: "try again in a moment".to_owned(),
-                }),
-            }
-        }
-        opened
-    }
-
     /// Starts one server of a toolbox, if it is not running, and waits until the snapshot shows
     /// what it has. Dropping the future stops the waiting, not the server.
     pub fn start(
@@ -295,6 +230,7 @@ impl Gateway {
         toolbox: &ToolboxName,
         server: &ServerName,
         agent: &Presence,
+        urgency: Urgency,
     ) -> impl Future<Output = Result<(), FailedServer>> + Send + use<> {
         let backend = match self.member(toolbox, server) {
             Some(Member::Server(server)) => server.backend(agent, &self.pool).map(|own| {
@@ -317,17 +253,30 @@ impl Gateway {
                 Ok(Some((own, shared))) if own.id() != shared.id() => {
                     // What it has is known already, or the shared one says so.
                     let known = snapshots.borrow().version(shared.id()) > 0;
-                    let shown = if known { Ok(()) } else { listed(&shared, snapshots).await };
+                    let shown =
+                        if known { Ok(()) } else { listed(&shared, snapshots, urgency).await };
                     match shown {
-                        Ok(()) => own.ready().await.map(drop),
+                        Ok(()) => own.ready(urgency).await.map(drop),
                         error => error,
                     }
                 }
-                Ok(Some((own, _))) => listed(&own, snapshots).await,
+                Ok(Some((own, _))) => listed(&own, snapshots, urgency).await,
                 Err(error) => Err(error),
             };
             started.map_err(|error| failed(&server, &error))
         }
+    }
+
+    /// Ends a server that is running; the next use starts it anew.
+    pub fn retire(&self, toolbox: &ToolboxName, server: &ServerName) {
+        if let Some(server) = self.at(toolbox, server) {
+            server.shared.retire();
+        }
+    }
+
+    /// Waits until what servers have listed so far is in the store of listings.
+    pub async fn kept(&self) {
+        self.pool.kept().await;
     }
 
     /// Hears of changes of a resource for an agent, which knows it as `as_known`.
@@ -491,8 +440,9 @@ fn places(config: &Config) -> impl Iterator<Item = (&ToolboxConfig, &ServerConfi
 async fn listed(
     backend: &Backend,
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
+    urgency: Urgency,
 ) -> Result<(), backend::Error> {
-    let Listed { version, .. } = backend.ready().await?.listed();
+    let Listed { version, .. } = backend.ready(urgency).await?.listed();
     snapshots
         .wait_for(|snapshot| snapshot.version(backend.id()) >= version)
         .await

@@ -16,7 +16,7 @@ use crate::backend::start::{self, Started, When};
 use crate::backend::switchboard::Switchboard;
 use crate::backend::{
     BackendId, Change, Changed, Context, Error, Listed, Live, Reach, Record, Spec, StartFailure,
-    Store,
+    Store, Urgency,
 };
 use crate::catalog::Listing;
 use crate::observe::{Meters, Up};
@@ -36,7 +36,7 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 /// What a handle may ask of its actor.
 pub(crate) enum Command {
     /// Start the server if it is not running, and answer once it is or cannot be.
-    Ensure(oneshot::Sender<Result<Live, Error>>),
+    Ensure(oneshot::Sender<Result<Live, Error>>, Urgency),
     /// End the server if it is running.
     Retire,
     /// End the server as soon as it is not used, now and whenever it is started again.
@@ -80,7 +80,7 @@ pub(crate) struct Actor {
 /// Which part of its life the server is in.
 enum State {
     Stopped,
-    Starting { start: Start, waiting: Vec<Waiter> },
+    Starting { start: Start, waiting: Vec<Waiter>, urgency: watch::Sender<Urgency> },
     Running(Box<Running>),
 }
 
@@ -141,9 +141,10 @@ impl Actor {
                 State::Stopped => tokio::select! {
                     () = shutdown.cancelled() => State::Stopped,
                     command = self.commands.recv() => match command {
-                        Some(Command::Ensure(waiter)) => {
-                            let start = self.begin(era, &mut restarts);
-                            State::Starting { start, waiting: vec![waiter] }
+                        Some(Command::Ensure(waiter, urgency)) => {
+                            let (urgency, wanted) = watch::channel(urgency);
+                            let start = self.begin(era, &mut restarts, wanted);
+                            State::Starting { start, waiting: vec![waiter], urgency }
                         }
                         Some(command) => {
                             self.learn(command);
@@ -153,16 +154,19 @@ impl Actor {
                         None => State::Stopped,
                     }
                 },
-                State::Starting { mut start, mut waiting } => tokio::select! {
-                    () = shutdown.cancelled() => State::Starting { start, waiting },
+                State::Starting { mut start, mut waiting, urgency } => tokio::select! {
+                    () = shutdown.cancelled() => State::Starting { start, waiting, urgency },
                     command = self.commands.recv() => {
                         match command {
-                            Some(Command::Ensure(waiter)) => waiting.push(waiter),
+                            Some(Command::Ensure(waiter, wanted)) => {
+                                waiting.push(waiter);
+                                wanted.raise(&urgency);
+                            }
                             Some(command) => self.learn(command),
                             // Without a handle left, nobody waits for it.
                             None => {}
                         }
-                        State::Starting { start, waiting }
+                        State::Starting { start, waiting, urgency }
                     }
                     result = &mut start => {
                         match result.unwrap_or_else(|_| Err(StartFailure::internal())) {
@@ -227,9 +231,15 @@ impl Actor {
     }
 
     /// Begins to start the server.
-    fn begin(&mut self, era: Option<Era>, restarts: &mut Restarts) -> Start {
+    fn begin(
+        &mut self,
+        era: Option<Era>,
+        restarts: &mut Restarts,
+        urgency: watch::Receiver<Urgency>,
+    ) -> Start {
         self.gone.send_replace(false);
-        let when = When { not_before: restarts.not_before.take(), after: self.after.take() };
+        let (not_before, after) = (restarts.not_before.take(), self.after.take());
+        let when = When { not_before, after, urgency };
         let (spec, context) = (Arc::clone(&self.spec), Arc::clone(&self.context));
         let start = start::start(spec, context, Arc::clone(&self.board), era, when);
         self.context.tasks.spawn(start)
@@ -240,7 +250,7 @@ impl Actor {
         self.status.send_replace(Status::Stopped);
         match state {
             State::Stopped => {}
-            State::Starting { start, waiting } => {
+            State::Starting { start, waiting, .. } => {
                 start.abort();
                 // The process ends with the start that is given up.
                 let _ = start.await;
@@ -308,7 +318,8 @@ impl Actor {
     fn keep(&mut self, era: Era, listing: Arc<Listing>) {
         let Some(keeper) = self.context.keeper.clone() else { return };
         let (last, spec) = (self.keeping.take(), Arc::clone(&self.spec));
-        self.keeping = Some(self.context.tasks.spawn(async move {
+        let awaiting = Arc::clone(&keeper);
+        self.keeping = Some(self.context.tasks.spawn(awaiting.awaited(async move {
             if let Some(last) = last {
                 // Whatever became of it, this one is newer.
                 let _ = last.await;
@@ -321,7 +332,7 @@ impl Actor {
                 }
             };
             keeper.run(keep).await;
-        }));
+        })));
     }
 
     /// What is counted of the server, in the toolbox that asked first.
@@ -342,7 +353,7 @@ impl Actor {
                 self.is_dismissed = false;
             }
             Command::Follow(gone) => self.after = Some(gone),
-            Command::Ensure(_) | Command::Retire => {}
+            Command::Ensure(..) | Command::Retire => {}
         }
     }
 
@@ -363,7 +374,7 @@ impl Actor {
             command = self.commands.recv() => {
                 // Without a handle left, nobody can use the server any more.
                 match command {
-                    Some(Command::Ensure(waiter)) => {
+                    Some(Command::Ensure(waiter, _)) => {
                         answer(vec![waiter], &Ok(running.live.clone()));
                         Next::Stay
                     }

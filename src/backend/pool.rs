@@ -1,7 +1,9 @@
 //! The pool: one backend for all entries with the same launch, and the end of them all.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +18,7 @@ use crate::backend::guard::Guard;
 use crate::backend::reports::Reports;
 use crate::backend::store::Keeper;
 use crate::backend::switchboard::Switchboard;
+use crate::backend::turns::Turns;
 use crate::backend::{
     Backend, BackendId, ChildEnvironment, Context, Reach, Remembered, Spec, Store, WeakBackend,
 };
@@ -77,6 +80,7 @@ impl Pool {
             deadlines: Arc::default(),
             shutdown: CancellationToken::new(),
             keeper,
+            turns: Turns::new(available_parallelism().map_or(1, NonZero::get)),
             observer,
         };
         let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
@@ -146,6 +150,13 @@ impl Pool {
                 specs.into_iter().filter_map(recall).collect()
             };
             keeper.run(recall).await.unwrap_or_default()
+        }
+    }
+
+    /// Waits until what servers have listed so far is in the store.
+    pub(crate) async fn kept(&self) {
+        if let Some(keeper) = &self.context.keeper {
+            keeper.settled().await;
         }
     }
 

@@ -12,7 +12,7 @@ use crate::backend::host::Host;
 use crate::backend::lists::{self, Kinds};
 use crate::backend::switchboard::Switchboard;
 use crate::backend::unanswered::OTHER_PATH;
-use crate::backend::{Context, Reach, Spec, StartFailure, listen};
+use crate::backend::{Context, Reach, Spec, StartFailure, Urgency, listen, turns};
 use crate::catalog::Listing;
 use crate::config::Protocol;
 use crate::wire::remote::Failure;
@@ -67,14 +67,17 @@ pub(crate) struct When {
     pub(crate) not_before: Option<Instant>,
     /// Not before this says that another one has gone.
     pub(crate) after: Option<watch::Receiver<bool>>,
+    /// How urgent it is, which may rise.
+    pub(crate) urgency: watch::Receiver<Urgency>,
 }
 
 impl When {
-    async fn has_come(self, spec: &Spec) {
+    /// Waits until then; the server's turn to start is still to be waited for.
+    async fn has_come(&mut self, spec: &Spec) {
         if let Some(then) = self.not_before {
             sleep_until(then).await;
         }
-        let Some(mut gone) = self.after else { return };
+        let Some(mut gone) = self.after.take() else { return };
         // One whose actor has ended has gone, too.
         if timeout(HANDING_OVER, gone.wait_for(|gone| *gone)).await.is_err() {
             let server = &spec.label;
@@ -89,14 +92,15 @@ pub(crate) async fn start(
     context: Arc<Context>,
     board: Arc<Switchboard>,
     era: Option<Era>,
-    when: When,
+    mut when: When,
 ) -> Result<Started, StartFailure> {
     when.has_come(&spec).await;
+    let urgency = when.urgency;
     let era = match era {
         Some(era) => era,
         None => first_era(&spec, &context).await,
     };
-    let first = match attempt(&spec, &context, &board, spec.protocol, era).await {
+    let first = match attempt(&spec, &context, &board, (spec.protocol, era), &urgency).await {
         Ok(started) => return Ok(started),
         Err(Attempt::Failed(failure)) => return Err(failure),
         Err(Attempt::Refused(first)) => first,
@@ -112,7 +116,7 @@ pub(crate) async fn start(
             Era::Legacy => Protocol::Legacy,
             Era::Modern => Protocol::Modern,
         };
-        if let Ok(started) = attempt(&spec, &context, &board, protocol, era).await {
+        if let Ok(started) = attempt(&spec, &context, &board, (protocol, era), &urgency).await {
             return Ok(started);
         }
     }
@@ -131,29 +135,42 @@ async fn attempt(
     spec: &Spec,
     context: &Context,
     board: &Arc<Switchboard>,
-    protocol: Protocol,
-    era: Era,
+    (protocol, era): (Protocol, Era),
+    urgency: &watch::Receiver<Urgency>,
 ) -> Result<Started, Attempt> {
+    // A server that is there without us costs no start, and its time is its own.
+    let mut turn = match spec.reach {
+        Reach::Stdio(_) => context.turns.take(urgency.clone()).await,
+        Reach::Http(_) => None,
+    };
     let hear = {
         let board = Arc::clone(board);
         move |incoming| board.hear(incoming)
     };
     let (mut host, link) = Host::open(spec, context, hear).map_err(Attempt::Failed)?;
-    let words = first_words(&link, protocol, era, spec, context, board);
-    let words = timeout(spec.startup_timeout, words);
-    let left = async {
-        host.left().await;
-        // What it still wrote is read first; a child of it may hold its output open.
-        sleep(LAST_WORDS).await;
-    };
-    let words = tokio::select! {
-        biased;
-        words = words => words,
-        () = left => {
-            link.close();
-            Ok(Err(Unwelcome::Ended))
+    let words = {
+        let words = first_words(&link, protocol, era, spec, context, board);
+        let words = timeout(spec.startup_timeout, words);
+        let left = async {
+            host.left().await;
+            // What it still wrote is read first; a child of it may hold its output open.
+            sleep(LAST_WORDS).await;
+        };
+        let given_away = turns::given_away();
+        tokio::pin!(words, left, given_away);
+        loop {
+            tokio::select! {
+                biased;
+                words = &mut words => break words,
+                () = &mut left => {
+                    link.close();
+                    break Ok(Err(Unwelcome::Ended));
+                }
+                () = &mut given_away, if turn.is_some() => turn = None,
+            }
         }
     };
+    drop(turn);
     let failure = match words {
         Ok(Ok((greeting, listing))) => {
             return Ok(Started { host, greeting, link, listing });

@@ -1,4 +1,5 @@
-//! Starting servers for a report: all at once, and what came of each.
+//! Starting servers for a report on what each has, and what came of each. A server that has been
+//! listed ends again, so that many servers need no more room than a few.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tokio::time::Instant;
 use crate::catalog::shorten;
 use crate::cli::progress::Spinner;
 use crate::config::ToolboxConfig;
-use crate::gateway::{FailedServer, Gateway, Presence};
+use crate::gateway::{FailedServer, Gateway, Presence, Urgency};
 use crate::name::{Place, ServerName, ToolboxName};
 
 /// The longest line of progress, in characters.
@@ -37,8 +38,8 @@ impl Start {
     }
 }
 
-/// Starts the servers of these toolboxes that are wanted, and waits for each as long as its
-/// configuration says.
+/// Starts the servers of these toolboxes that are wanted, waits for each as long as its configuration
+/// says, and ends those that have been listed. Returns when what they list is kept.
 pub(crate) async fn start(
     gateway: &Gateway,
     toolboxes: &[&ToolboxConfig],
@@ -56,7 +57,7 @@ pub(crate) async fn start(
             let Place { toolbox, server } = place;
             let index = waiting.len();
             waiting.push(Some(format!("{toolbox}/{server}")));
-            let start = gateway.start(&toolbox, &server, &nobody);
+            let start = gateway.start(&toolbox, &server, &nobody, Urgency::Background);
             let began = Instant::now();
             starting.spawn(async move {
                 let failure = start.await.err();
@@ -73,12 +74,14 @@ pub(crate) async fn start(
         match starting.join_next().await {
             None => break,
             Some(Ok((index, start))) => {
+                gateway.retire(&start.toolbox, &start.server);
                 waiting[index] = None;
                 starts.push((index, start));
             }
             Some(Err(error)) => tracing::error!(%error, "a start was lost"),
         }
     }
+    gateway.kept().await;
     starts.sort_by_key(|(index, _)| *index);
     starts.into_iter().map(|(_, start)| start).collect()
 }

@@ -55,6 +55,9 @@ pub(crate) fn opened(toolbox: &ToolboxConfig, opened: &Opened, max: usize) -> Ou
     if let Ok(structured) = RawValue::from_string(listing.compact(&header)) {
         members.push(("structuredContent", Raw::encode(&structured)));
     }
+    if opened.is_failure() {
+        members.push(("isError", Raw::encode(&true)));
+    }
     Outcome::Result(raw::object(members.iter().map(|(key, value)| (*key, value))))
 }
 

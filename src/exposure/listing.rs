@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::shorten;
 use crate::config::ToolboxConfig;
+use crate::exposure::budget::names_that_fit;
 use crate::gateway::{FailedServer, Opened};
+use crate::name::ServerName;
 use crate::raw::Raw;
 use crate::toolbox::ViewTool;
 
@@ -15,6 +17,8 @@ use crate::toolbox::ViewTool;
 /// reasons together may take.
 const MAX_REASON: usize = 1000;
 const MAX_REASONS: usize = 8000;
+/// The most bytes of names of servers that are still starting.
+const MAX_STARTING: usize = 1000;
 /// How long the servers' own instructions may be in an answer, all together, in characters.
 const MAX_INSTRUCTIONS: usize = 4000;
 
@@ -143,6 +147,9 @@ pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Va
         header.insert("servers_connected".to_owned(), opened.connected.into());
     }
     header.insert("failed_servers".to_owned(), failed.collect());
+    if !opened.starting.is_empty() {
+        header.insert("still_starting".to_owned(), still_starting(&opened.starting).into());
+    }
     let servers = &opened.view.instructions;
     if !servers.is_empty() {
         let max = MAX_INSTRUCTIONS / servers.len();
@@ -152,6 +159,16 @@ pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Va
         header.insert("server_instructions".to_owned(), Value::Object(texts.collect()));
     }
     header
+}
+
+/// Says which servers are still starting, and that what they have can be used all the same.
+fn still_starting(servers: &[ServerName]) -> String {
+    let names = servers.iter().map(ServerName::as_str);
+    let names = match names_that_fit(MAX_STARTING, names) {
+        (names, 0) => names,
+        (names, more) => format!("{names}, and {more} more"),
+    };
+    format!("{names}: tools as they were last listed; a call of one waits for its server")
 }
 
 /// What of `max` bytes an answer with this header leaves for its tools.

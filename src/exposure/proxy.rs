@@ -126,9 +126,11 @@ pub(crate) fn opened(
         );
         header.insert("more".to_owned(), more.into());
     }
-    Outcome::Result(Raw::encode(&json!({
-        "content": [{"type": "text", "text": listing.text(&header)}],
-    })))
+    let mut result = json!({"content": [{"type": "text", "text": listing.text(&header)}]});
+    if opened.is_failure() {
+        result["isError"] = true.into();
+    }
+    Outcome::Result(Raw::encode(&result))
 }
 
 /// The tools with these names (their own or their registered ones), or all.

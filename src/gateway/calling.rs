@@ -1,7 +1,7 @@
 //! The path of a call: from a tool that is meant to what its server answers. Every other request
 //! of a server goes the last part of the way.
 
-use crate::backend::{self, Outcome};
+use crate::backend::{self, Outcome, Urgency};
 use crate::gateway::bridge::{self, InputRequired};
 use crate::gateway::course::Course;
 use crate::gateway::error::server_error;
@@ -95,7 +95,7 @@ impl Gateway {
         if self.snapshot().version(server.shared.id()) == 0 {
             let own = server.backend(origin.agent, &self.pool);
             own.map_err(|error| server_error(at, error))?.attach(origin.agent);
-            let started = listed(&server.shared, self.snapshots());
+            let started = listed(&server.shared, self.snapshots(), Urgency::Call);
             Box::pin(while_starting(&tool.server, origin, started))
                 .await
                 .map_err(|error| server_error(at, error))?;
@@ -188,7 +188,8 @@ impl Gateway {
         let backend = server.backend(origin.agent, &self.pool).map_err(failed)?;
         let seat = backend.enter(origin.agent, origin.log, origin.events);
         if backend.running().is_none() {
-            Box::pin(while_starting(&at.server, origin, backend.ready())).await.map_err(failed)?;
+            let ready = backend.ready(Urgency::Call);
+            Box::pin(while_starting(&at.server, origin, ready)).await.map_err(failed)?;
         }
         let mut added = Vec::new();
         for _ in 0..bridge::MAX_ROUNDS {

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{self, Backend, BackendId, Pool};
+use crate::backend::{self, Backend, BackendId, Pool, Urgency};
 use crate::config::Config;
 use crate::gateway::{Gateway, place, places, spec};
 use crate::name::Place;
@@ -72,7 +72,7 @@ impl Eager {
 /// Starts a server, and again whenever it has ended.
 async fn keep(backend: Backend) {
     loop {
-        match backend.ready().await {
+        match backend.ready(Urgency::Background).await {
             Ok(_) => backend.stopped().await,
             Err(backend::Error::ShuttingDown) => return,
             // The log says why.
@@ -89,7 +89,7 @@ impl Gateway {
                 let backend = server.shared.clone();
                 tasks.spawn(async move {
                     // Whoever asks for it next is told why it does not start.
-                    let _ = backend.ready().await;
+                    let _ = backend.ready(Urgency::Background).await;
                 });
             }
         }

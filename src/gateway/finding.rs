@@ -7,7 +7,7 @@ use crate::backend;
 use crate::config::ToolboxConfig;
 use crate::gateway::members::Member;
 use crate::gateway::opening::while_starting;
-use crate::gateway::{CallError, Gateway, Origin, listed, places};
+use crate::gateway::{CallError, Gateway, Origin, Urgency, listed, places};
 use crate::name::{self, ToolId};
 use crate::policy::Traits;
 
@@ -101,7 +101,7 @@ impl Gateway {
                 if self.snapshot().version(backend.id()) > 0 {
                     continue;
                 }
-                let started = listed(backend, self.snapshots());
+                let started = listed(backend, self.snapshots(), Urgency::Call);
                 match while_starting(server, origin, started).await {
                     Ok(()) => {
                         if let Some(tool) = self.snapshot().resolve(name) {

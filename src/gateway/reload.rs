@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{AgentId, BackendId};
+use crate::backend::{AgentId, BackendId, Urgency};
 use crate::gateway::members::Server;
 use crate::gateway::{Gateway, place, places};
 use crate::name::Place;
@@ -63,7 +63,7 @@ impl Gateway {
                 let backend = server.shared.clone();
                 tasks.spawn(async move {
                     // Whoever asks for it next is told why it does not start.
-                    let _ = backend.ready().await;
+                    let _ = backend.ready(Urgency::Background).await;
                 });
             }
         }

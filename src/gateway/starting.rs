@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::backend::{Error, Presence};
+use crate::backend::{Error, Presence, Urgency};
 use crate::gateway::error::failed;
 use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat};
@@ -84,10 +84,15 @@ impl Gateway {
         let unlisted = self.unlisted();
         let mut starting = JoinSet::new();
         for (index, place) in unlisted.iter().enumerate() {
-            let start = self.start(&place.toolbox, &place.server, origin.agent);
-            starting.spawn(async move { (index, start.await) });
+            let start =
+                self.start(&place.toolbox, &place.server, origin.agent, Urgency::Background);
+            starting.spawn(async move {
+                // Why it fails is remembered by the server itself.
+                _ = start.await;
+                index
+            });
         }
-        let mut outcomes: Vec<_> = unlisted.iter().map(|_| None).collect();
+        let mut is_done = vec![false; unlisted.len()];
         let names = unlisted.iter().map(|place| place.server.to_string()).collect();
         let mut report = Progress::new("first start of servers".to_owned(), names, origin);
         let mut heartbeat = heartbeat();
@@ -97,7 +102,7 @@ impl Gateway {
             tokio::select! {
                 started = starting.join_next() => match started {
                     None => break,
-                    Some(Ok((index, outcome))) => outcomes[index] = Some(outcome),
+                    Some(Ok(index)) => is_done[index] = true,
                     // The task panicked; its server counts as still starting.
                     Some(Err(error)) => tracing::error!(%error, "a start was lost"),
                 },
@@ -107,7 +112,7 @@ impl Gateway {
                     break;
                 }
             }
-            report.send(&outcomes).await;
+            report.send(&is_done).await;
         }
         starting.detach_all();
     }
@@ -132,7 +137,8 @@ impl Gateway {
     pub async fn start_some(&self, places: &[Place], origin: Origin<'_>) -> Vec<FailedServer> {
         let mut starting = JoinSet::new();
         for at in places {
-            starting.spawn(self.start(&at.toolbox, &at.server, origin.agent));
+            let urgency = Urgency::Opening;
+            starting.spawn(self.start(&at.toolbox, &at.server, origin.agent, urgency));
         }
         let mut failed = Vec::new();
         let all = async {
@@ -155,7 +161,8 @@ impl Gateway {
             let unlisted: HashSet<_> = self.unlisted().into_iter().collect();
             let mut starting = JoinSet::new();
             for (place, _) in self.places().filter(|(place, _)| !unlisted.contains(place)) {
-                starting.spawn(self.start(&place.toolbox, &place.server, agent));
+                let urgency = Urgency::Background;
+                starting.spawn(self.start(&place.toolbox, &place.server, agent, urgency));
             }
             starting.detach_all();
         };
@@ -170,7 +177,8 @@ impl Gateway {
             let has_not_failed = |(_, server): &(Place, &Server)| server.shared.failure().is_none();
             let mut starting = JoinSet::new();
             for (place, _) in self.places().filter(has_not_failed) {
-                starting.spawn(self.start(&place.toolbox, &place.server, agent));
+                let urgency = Urgency::Background;
+                starting.spawn(self.start(&place.toolbox, &place.server, agent, urgency));
             }
             let all = async { while starting.join_next().await.is_some() {} };
             if timeout(PATIENCE, all).await.is_err() {
@@ -186,7 +194,8 @@ impl Gateway {
         let mut starting = JoinSet::new();
         for place in self.unlisted() {
             if toolboxes.contains(&place.toolbox) {
-                starting.spawn(self.start(&place.toolbox, &place.server, agent));
+                let urgency = Urgency::Background;
+                starting.spawn(self.start(&place.toolbox, &place.server, agent, urgency));
             }
         }
         starting.detach_all();

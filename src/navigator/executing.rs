@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::backend::{self, Outcome};
 use crate::catalog::ToolDefinition;
-use crate::gateway::{CallError, FailedServer, Gateway, Origin, Presence};
+use crate::gateway::{CallError, FailedServer, Gateway, Origin, Presence, Urgency};
 use crate::name::Place;
 use crate::navigator::tree::Tool;
 use crate::navigator::{Budget, Came, Failure, Hear, Kind, Step};
@@ -29,7 +29,8 @@ pub(crate) async fn start(
 ) -> Result<(), FailedServer> {
     let mut tried = 1;
     loop {
-        let Err(failed) = gateway.start(&at.toolbox, &at.server, agent).await else {
+        let start = gateway.start(&at.toolbox, &at.server, agent, Urgency::Call);
+        let Err(failed) = start.await else {
             return Ok(());
         };
         if tried >= tries || Instant::now() >= until {

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::process::{Output, Started, fake_path};
+use crate::support::process::{Output, Started, fake_path, wait_gone};
 use crate::support::{Agent, Bench, DEADLINE, command};
 
 /// A server whose script is in a file, so that it can change and still be the same server.
@@ -94,6 +95,22 @@ fn fifty_servers_that_have_run_once_are_listed_without_one_being_started() {
     assert_eq!(started(&bench), TOOLBOXES * SERVERS + SERVERS);
 }
 
+#[test]
+fn a_refresh_of_many_servers_loses_none_and_leaves_none() {
+    const MANY: usize = 80;
+    let mut bench = bench("dynamic");
+    let pids = bench.path_text("pids");
+    for server in 0..MANY {
+        let tools = [format!("tool{server}")];
+        let script = json!({ "tools": tools, "pidFile": pids, "listDelayMs": 20 });
+        bench = scripted(bench, "box", &format!("s{server}"), script);
+    }
+    warm(&bench);
+    assert_eq!(kept(&bench, "state"), vec![json!("kept"); MANY]);
+    assert_eq!(started(&bench), MANY);
+    wait_gone(&Started::read(bench.path("pids")).servers, DEADLINE);
+}
+
 /// With everything known, a list shows all fifty servers and none of them runs.
 fn a_list_starts_nothing(mode: &str, catalog: &str, of_each: impl Fn(usize, usize) -> String) {
     let bench = fifty_servers(mode);
@@ -125,6 +142,28 @@ fn in_activate_mode_a_list_starts_nothing_once_fifty_servers_have_run() {
 #[test]
 fn in_modular_mode_a_list_starts_nothing_once_fifty_servers_have_run() {
     a_list_starts_nothing("modular", "get-modular-tools", |toolbox, _| format!("box{toolbox}"));
+}
+
+#[test]
+fn opening_does_not_wait_long_for_a_server_whose_tools_are_known() {
+    let quick = json!({"tools": ["echo"]});
+    let bench = scripted(bench("dynamic"), "box", "quick", quick);
+    let bench = scripted(bench, "box", "slow", json!({"tools": ["think"]}));
+    warm(&bench);
+    change(&bench, "slow", json!({"tools": ["think"], "startDelayMs": 5000}));
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    let began = Instant::now();
+    let opened = agent.open("box");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    let answer = opened.structured();
+    assert_eq!(answer["servers_connected"], 1);
+    assert_eq!(answer["failed_servers"], json!([]));
+    let starting = "slow: tools as they were last listed; a call of one waits for its server";
+    assert_eq!(answer["still_starting"], starting);
+    assert!(agent.tool_names().contains(&"box__slow__think".to_owned()));
+    let called = agent.call("box__slow__think", json!({"x": 1}));
+    assert_eq!(called.structured(), json!({"x": 1}), "the call waits for its server");
 }
 
 #[test]

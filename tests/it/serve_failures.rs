@@ -382,3 +382,62 @@ fn an_idle_server_is_stopped_and_comes_back_when_it_is_needed() {
     assert_eq!(agent.call("box__srv__echo", json!({"x": 1})).structured(), json!({"x": 1}));
     assert_eq!(starts(&bench).len(), 2);
 }
+
+#[test]
+fn opening_a_toolbox_of_which_nothing_starts_is_an_error() {
+    for mode in ["dynamic", "proxy"] {
+        let bench = Bench::new().set("toolMode", json!(mode));
+        let broken = fake(json!({"failStart": {"code": 3, "stderr": ["no database"]}}));
+        let bench = bench
+            .server("dead", "one", broken.clone())
+            .server("dead", "two", json!({"command": "/no/such/program"}))
+            .server("half", "one", broken)
+            .server("half", "two", fake(json!({"tools": ["echo"]})));
+        let agent = agent(&bench);
+        let dead = agent.open("dead");
+        assert!(dead.is_tool_error(), "{mode}: {}", dead.text());
+        assert!(dead.text().contains("no database"), "{mode}: {}", dead.text());
+        assert!(dead.text().contains("/no/such/program"), "{mode}: {}", dead.text());
+        let half = agent.open("half");
+        assert!(!half.is_tool_error(), "{mode}: {}", half.text());
+        assert!(half.text().contains("no database"), "{mode}: {}", half.text());
+    }
+}
+
+/// A server that works, and one for each way in which an entry can be wrong.
+fn with_wrong_entries() -> Bench {
+    Bench::new()
+        .server("box", "good", fake(json!({"tools": ["echo"]})))
+        .server("box", "unset", json!({"command": "x", "env": {"TOKEN": "${NO_SUCH_TOKEN}"}}))
+        .server("box", "typed", json!({"command": 3, "args": "-y"}))
+        .server("box", "text", json!("npx server"))
+        .server("box", "empty", json!({}))
+        .server("box", "moved", json!({"transport": "pigeon", "url": "https://example.com"}))
+        .server("dead", "unset", json!({"command": "x", "args": ["${NO_SUCH_TOKEN}"]}))
+}
+
+#[test]
+fn an_entry_that_is_wrong_costs_its_server_alone() {
+    let bench = with_wrong_entries();
+    let agent = agent(&bench);
+    let opened = agent.open("box");
+    let answer = opened.structured();
+    assert_eq!(answer["servers_connected"], 1);
+    insta::assert_snapshot!(format!("{:#}", answer["failed_servers"]));
+    assert_eq!(agent.call("box__good__echo", json!({"x": 1})).structured(), json!({"x": 1}));
+    let dead = agent.open("dead");
+    assert!(dead.is_tool_error() && dead.text().contains("NO_SUCH_TOKEN"), "{}", dead.text());
+    let called = agent.use_tool(["box", "unset", "anything"], json!({}));
+    assert!(called.is_tool_error() && called.text().contains("NO_SUCH_TOKEN"), "{}", called.text());
+    agent.wait_stderr("served without `box/");
+}
+
+#[test]
+fn a_wrong_entry_is_refused_where_that_is_wanted() {
+    let bench = with_wrong_entries();
+    let output = bench.run(["serve", "--strict"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
+    assert!(output.stderr.contains("`NO_SUCH_TOKEN` is not set"), "{output}");
+    let good = Bench::new().server("box", "good", fake(json!({"tools": ["echo"]})));
+    assert_eq!(good.run(["serve", "--strict"]).code, Some(0));
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TrackedFuture;
 
 use crate::backend::store::Store;
 
@@ -11,13 +12,27 @@ use crate::backend::store::Store;
 pub(crate) struct Keeper {
     store: Arc<Store>,
     tasks: TaskTracker,
+    /// What is on its way into the store. It is closed, so that one can wait for it to be empty.
+    on_the_way: TaskTracker,
     /// Whoever has it works; so however many ask, no more than one thread is held for it.
     turn: Mutex<()>,
 }
 
 impl Keeper {
     pub(crate) fn new(store: Arc<Store>, tasks: TaskTracker) -> Self {
-        Self { store, tasks, turn: Mutex::default() }
+        let on_the_way = TaskTracker::new();
+        on_the_way.close();
+        Self { store, tasks, on_the_way, turn: Mutex::default() }
+    }
+
+    /// Lets [`Self::settled`] wait for what puts something into the store.
+    pub(crate) fn awaited<F: Future>(&self, keeping: F) -> TrackedFuture<F> {
+        self.on_the_way.track_future(keeping)
+    }
+
+    /// Waits until everything is there that is on its way into the store.
+    pub(crate) async fn settled(&self) {
+        self.on_the_way.wait().await;
     }
 
     /// Does something with the store; `None` if it was lost to a panic.

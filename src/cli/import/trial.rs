@@ -18,7 +18,7 @@ use crate::cli::{Global, catalog, with_gateway, without_rules};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::import::{Gathered, Outcome};
 use crate::config::{self, Config, Launch, Location, Severity};
-use crate::gateway::{FailedServer, Gateway, Presence};
+use crate::gateway::{FailedServer, Gateway, Presence, Urgency};
 use crate::name::Place;
 
 /// The longest line of progress, in characters.
@@ -111,7 +111,9 @@ fn configuration(
     });
     match server {
         None => Err(failed("its block cannot be used", "correct its block")),
-        Some((_, Launch::Unsupported { reason, hint })) => Err(failed(reason, hint)),
+        Some((_, Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint })) => {
+            Err(failed(reason, hint))
+        }
         Some((place, _)) => Ok((place, config)),
     }
 }
@@ -128,7 +130,8 @@ async fn start(gateway: &Gateway, places: Vec<(usize, Place)>) -> Vec<Came> {
     let mut starting = JoinSet::new();
     for (index, place) in places {
         waiting.insert(index, place.server.to_string());
-        let start = gateway.start(&place.toolbox, &place.server, &nobody);
+        let urgency = Urgency::Background;
+        let start = gateway.start(&place.toolbox, &place.server, &nobody, urgency);
         let room = Arc::clone(&room);
         starting.spawn(async move {
             // It is never closed.

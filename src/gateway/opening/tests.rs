@@ -38,3 +38,36 @@ async fn a_start_that_takes_no_time_is_not_spoken_of() {
     while_starting(&ServerName::new("fast"), origin, async {}).await;
     assert!(told.try_recv().is_none());
 }
+
+/// Waits for servers that are ready after so many seconds, `known` ones and others; returns how
+/// many seconds that took, and which are up.
+async fn waited(known: &[u64], others: &[u64]) -> (u64, Vec<bool>) {
+    let nobody = Presence::new(None);
+    let report = Progress::new("box".to_owned(), Vec::new(), Origin::nobody(&nobody));
+    let mut starting = JoinSet::new();
+    let mut starts = Vec::new();
+    let all = known.iter().map(|s| (true, *s)).chain(others.iter().map(|s| (false, *s)));
+    for (index, (is_known, seconds)) in all.enumerate() {
+        starts.push(Start { is_known, outcome: None });
+        starting.spawn(async move {
+            // Time is paused here.
+            sleep(Duration::from_secs(seconds)).await;
+            (index, Ok(()))
+        });
+    }
+    let took = wait(starting, &mut starts, report).await;
+    (took.as_secs(), starts.iter().map(|start| start.outcome.is_some()).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn opening_waits_for_its_servers_as_long_as_that_is_of_use() {
+    assert_eq!(waited(&[1, 2], &[1]).await, (2, vec![true; 3]), "all are up");
+    assert_eq!(waited(&[1, 100], &[]).await, (3, vec![true, false]), "what is known can be used");
+    assert_eq!(waited(&[100], &[10]).await, (10, vec![false, true]), "that one could be slow too");
+    assert_eq!(waited(&[1, 1], &[100]).await, (15, vec![true, true, false]), "only one is missing");
+    assert_eq!(waited(&[], &[1, 100]).await, (15, vec![true, false]), "only one is missing");
+    assert_eq!(waited(&[], &[30, 40]).await, (30, vec![true, false]), "nothing is there before");
+    assert_eq!(waited(&[1], &[100, 100]).await, (45, vec![true, false, false]));
+    assert_eq!(waited(&[], &[100]).await, (45, vec![false]), "clients give up after 60 s");
+    assert_eq!(waited(&[], &[]).await, (0, Vec::new()));
+}
