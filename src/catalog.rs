@@ -131,6 +131,13 @@ impl ToolDefinition {
         hint.is_some_and(|hint| hint.as_str() == "true")
     }
 
+    /// Tells whether its server says that it changes nothing (MCP, server/tools, `readOnlyHint`).
+    pub fn is_read_only(&self) -> bool {
+        let annotations = self.raw.member("annotations");
+        let hint = annotations.and_then(|annotations| annotations.member("readOnlyHint"));
+        hint.is_some_and(|hint| hint.as_str() == "true")
+    }
+
     /// Checks arguments against the tool's schema, to explain what is wrong or missing; whether a
     /// call is right is for its server to say. `None` stands for no arguments at all.
     pub fn check_arguments(&self, arguments: Option<&Raw>) -> Result<(), Vec<schema::Mismatch>> {

@@ -40,7 +40,7 @@ use crate::raw::Raw;
 pub use answer::{answer, shape};
 pub use budget::Budget;
 pub use chooser::{Choice, Chooser, Choosing, Level, Question, Unable, Wanted};
-pub use failure::{Failure, Kind};
+pub use failure::{Candidate, Failure, Kind};
 pub use step::{Hear, Step};
 pub use tree::{Category, Service, Tool, Tree};
 
@@ -49,6 +49,8 @@ pub use tree::{Category, Service, Tool, Tree};
 pub struct Task<'a> {
     /// What is to be done, in the agent's words.
     pub words: &'a str,
+    /// The tool that is to do it, where the agent has named it: `<service>.<tool>`.
+    pub tool: Option<&'a str>,
     /// What the agent has given of the tool's arguments: an object.
     pub arguments: Option<&'a Raw>,
     /// Whether it is to end before anything is called.
@@ -119,11 +121,22 @@ async fn on<T: Tree>(
     let budget = Budget::new(&config.budget);
     let chooser = chooser_for(config.chooser(), gateway, origin, &budget);
     let asker = Asker::new(task.words, &*chooser, &budget, heard);
-    let found = Walk::new(tree, &asker, heard).find(config.strategy()).await;
+    let walk = Walk::new(tree, &asker, heard);
+    let found = match task.tool {
+        Some(name) => walk.named(name).await,
+        None => walk.find(config.strategy()).await,
+    };
     let mut tool = match found {
         Ok(tool) => tool,
         Err(failure) => return Done::failed(None, failure),
     };
+    if task.tool.is_none()
+        && !asker.is_helped_by_others()
+        && filling::leaves_out_what_may_matter(&tool, task.arguments)
+    {
+        let failure = Failure::unasked(&tool.word(), tool.definition.parameters());
+        return Done::failed(Some(&tool), failure);
+    }
     let mut filling = Filling::new(task.arguments);
     loop {
         let arguments = match filling.next(&tool, &asker, heard).await {

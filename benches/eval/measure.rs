@@ -215,6 +215,7 @@ pub(crate) fn report(data: &Data) -> String {
         of("search, by the same words", Method::Words),
         of("search, by words and by meaning", Method::Mixed),
         navigator(data),
+        absent(data),
         format!("all {} tools as their servers define them: {all} bytes\n", data.tools.len()),
     ]
     .concat()
@@ -326,46 +327,110 @@ fn scores(data: &Data, index: &Index) -> String {
     SCORES.map(line).concat() + "\n"
 }
 
+/// How often the navigator acts with its ranker, and how often it is wrong then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Acts {
+    /// The tasks for which it would call a tool.
+    pub(crate) all: usize,
+    /// Those for which that is none that serves the task.
+    pub(crate) wrong: usize,
+}
+
+impl Acts {
+    fn count<'a>(picked: impl Iterator<Item = &'a Pick<'a>>) -> Self {
+        let mut acts = Self::default();
+        for (place, pick) in picked.filter_map(|pick| Some((pick.place?, pick))) {
+            acts.all += 1;
+            acts.wrong += usize::from(!pick.case.right.contains(&place));
+        }
+        acts
+    }
+}
+
+/// A task with the tool that is picked for it, and the tools that are proposed where none is.
+struct Pick<'a> {
+    number: usize,
+    case: &'a Case,
+    place: Option<usize>,
+    proposed: Vec<String>,
+}
+
+impl Data {
+    /// How often the navigator acts by `retrieve`.
+    #[allow(dead_code, reason = "what is printed has it too")]
+    pub(crate) fn acts(&self) -> Acts {
+        Acts::count(self.picks(Strategy::Retrieve).iter())
+    }
+
+    fn picks(&self, strategy: Strategy) -> Vec<Pick<'_>> {
+        let (index, _) = self.index(Method::Mixed, |_| true);
+        let leaves: Vec<Leaf<'_>> = self.tools.iter().map(Tool::leaf).collect();
+        let shelves = Shelves::new(&leaves, &index);
+        let pick = |(number, case): (usize, &'_ Case)| {
+            let (place, proposed) = match shelves.pick(&case.query, strategy) {
+                Ok(place) => (Some(place), Vec::new()),
+                Err(proposed) => (None, proposed),
+            };
+            (number, place, proposed)
+        };
+        let picks: Vec<_> = self.queries.iter().enumerate().map(pick).collect();
+        let cases = self.queries.iter().zip(picks);
+        cases
+            .map(|(case, (number, place, proposed))| Pick { number, case, place, proposed })
+            .collect()
+    }
+}
+
 /// How often the navigator's ranker picks a right tool, by either way.
 fn navigator(data: &Data) -> String {
-    let (index, _) = data.index(Method::Mixed, |_| true);
-    let leaves: Vec<Leaf<'_>> = data.tools.iter().map(Tool::leaf).collect();
-    let shelves = Shelves::new(&leaves, &index);
     let ways = [("retrieve", Strategy::Retrieve), ("hierarchy", Strategy::Hierarchy)];
-    let one = |(name, strategy)| {
-        let queries = data.queries.iter();
-        let picked: Vec<_> =
-            queries.map(|case| (case, shelves.pick(&case.query, strategy))).collect();
-        let served = picked.iter().enumerate().filter(|(_, (case, _))| !case.gold.is_empty());
-        let right: Vec<(usize, bool)> = served
-            .filter_map(|(number, (case, picked))| Some((number, case.right.contains(&(*picked)?))))
-            .collect();
-        let (none, some): (Vec<_>, Vec<_>) =
-            picked.into_iter().partition(|(case, _)| case.gold.is_empty());
-        let count = |all: &[(&Case, Option<usize>)]| {
-            let count = all.iter().filter(|(_, picked)| picked.is_some()).count();
-            format!("{count} of {}", all.len())
-        };
-        let ends = [count(&none), count(&some)];
-        let share = |wanted: &dyn Fn(usize) -> bool| {
-            let part = right.iter().filter(|(number, _)| wanted(*number));
-            let part: Vec<bool> = part.map(|(_, is)| *is).collect();
-            ratio(part.iter().filter(|is| **is).count(), part.len())
-        };
+    let one = |(name, strategy): (&str, Strategy)| {
+        let picks = data.picks(strategy);
+        let served = || picks.iter().filter(|pick| !pick.case.gold.is_empty());
         let measured: Vec<_> =
-            some.iter().map(|(case, picked)| (*case, data.is_right(case, *picked))).collect();
+            served().map(|pick| (pick.case, data.is_right(pick.case, pick.place))).collect();
+        let said = |name: &str, acts: Acts| {
+            let Acts { all, wrong } = acts;
+            format!("{name}: {all} acts, {} right, {wrong} wrong", all - wrong)
+        };
+        let half = |odd: usize| Acts::count(picks.iter().filter(|pick| pick.number % 2 == odd));
+        let is_called_at_once = |pick: &&Pick<'_>| {
+            let tool = pick.place.map(|place| &data.tools[place].definition);
+            tool.is_some_and(|tool| tool.parameters().iter().all(|one| !one.is_required))
+        };
+        let asked: Vec<_> = served().filter(|pick| pick.place.is_none()).collect();
+        let proposes = |pick: &&&Pick<'_>| {
+            let mut right = pick.case.right.iter().map(|place| &data.tools[*place]);
+            right.any(|tool| pick.proposed.iter().any(|name| name.ends_with(&tool.leaf().word())))
+        };
+        let proposed = asked.iter().filter(proposes).count();
+        let lines = [
+            said(&format!("of {} tasks", picks.len()), Acts::count(picks.iter())),
+            said("even", half(0)),
+            said("odd", half(1)),
+            said(
+                "without any argument that is required",
+                Acts::count(picks.iter().filter(is_called_at_once)),
+            ),
+            format!(
+                "of {} other tasks that a tool serves, {proposed} have it proposed",
+                asked.len()
+            ),
+        ];
         table(&format!("navigator with the ranker, {name}"), PICKED, &measured)
-            + &format!(
-                "a tool is picked for {} queries that no tool serves, and for {} others; of these \
-                 {:.3} are right (even {:.3}, odd {:.3})\n\n",
-                ends[0],
-                ends[1],
-                share(&|_| true),
-                share(&|number| number % 2 == 0),
-                share(&|number| number % 2 == 1),
-            )
+            + &lines.join("\n")
+            + "\n\n"
     };
     ways.map(one).concat()
+}
+
+/// How many queries are told that there is no such service, though the tools that serve them are here.
+fn absent(data: &Data) -> String {
+    let (index, _) = data.index(Method::Mixed, |_| true);
+    let served = data.queries.iter().filter(|case| !case.gold.is_empty());
+    let told: Vec<_> = served.map(|case| !index.absent_services(&case.query).is_empty()).collect();
+    let wrongly = told.iter().filter(|is| **is).count();
+    format!("a service is said to be missing for {wrongly} of {} queries\n\n", told.len())
 }
 
 /// A line for the mean of sources, for both halves, for all, and for each source and kind.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mcp_workbench::catalog::ToolDefinition;
-use mcp_workbench::catalog::rank::Index;
+use mcp_workbench::catalog::rank::{Fit, Index};
 use mcp_workbench::config::Strategy;
 use mcp_workbench::name::{Place, ServerName, ToolId, ToolboxName};
 use mcp_workbench::navigator::{Budget, Category, Failure, Service, Tool, Tree, pick};
@@ -19,6 +19,13 @@ pub(crate) struct Leaf<'a> {
     /// What is said of the service.
     pub(crate) about: &'a str,
     pub(crate) tool: &'a Arc<ToolDefinition>,
+}
+
+impl Leaf<'_> {
+    /// What the navigator calls it.
+    pub(crate) fn word(&self) -> String {
+        format!("{}.{}", self.service, self.tool.name)
+    }
 }
 
 /// Categories, services and tools. The id of a tool says where it stands in the data.
@@ -52,10 +59,12 @@ impl<'a> Shelves<'a> {
         Self { categories: categories.collect(), tools: tools.collect(), index, runtime }
     }
 
-    /// Where the tool stands that is picked for a task, if one is.
-    pub(crate) fn pick(&self, task: &str, strategy: Strategy) -> Option<usize> {
-        let picked = self.runtime.block_on(pick(self, task, strategy)).ok()?;
-        Some(picked.id.tool.parse().expect("a place"))
+    /// Where the tool stands that is picked for a task, or which tools are proposed.
+    pub(crate) fn pick(&self, task: &str, strategy: Strategy) -> Result<usize, Vec<String>> {
+        match self.runtime.block_on(pick(self, task, strategy)) {
+            Ok(picked) => Ok(picked.id.tool.parse().expect("a place")),
+            Err(failure) => Err(failure.candidates.into_iter().map(|one| one.tool).collect()),
+        }
     }
 }
 
@@ -69,9 +78,13 @@ impl Tree for Shelves<'_> {
         Ok(self.tools.iter().filter(its).cloned().collect())
     }
 
-    async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, f32)>, Failure> {
+    async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, Fit)>, Failure> {
         let hits = self.index.nearest(task, limit, |_| true);
-        Ok(hits.iter().map(|hit| (self.tools[hit.place].clone(), hit.score)).collect())
+        Ok(hits.iter().map(|hit| (self.tools[hit.place].clone(), hit.fit())).collect())
+    }
+
+    async fn absent(&self, task: &str) -> Vec<String> {
+        self.index.absent_services(task)
     }
 }
 

@@ -7,9 +7,12 @@
 //! that a tool's author chose.
 
 mod bm25;
+mod deeds;
 mod given;
+mod languages;
 mod numbers;
 pub mod purposes;
+mod services;
 mod text;
 mod vectors;
 
@@ -17,9 +20,13 @@ use std::cmp::Ordering;
 
 use crate::catalog::ToolDefinition;
 use crate::catalog::rank::bm25::{Builder, Documents, Worth};
+use crate::catalog::rank::deeds::{Deed, Deeds};
+use crate::catalog::rank::languages::{Reading, read};
+use crate::catalog::rank::services::absent;
 use crate::catalog::rank::vectors::{Direction, Reader};
 
 pub use crate::catalog::rank::given::{BACKGROUND, Vector, Vectors};
+pub use crate::catalog::rank::services::no_server_for;
 
 #[cfg(test)]
 mod tests;
@@ -33,12 +40,21 @@ const MAX_PARAMETERS: usize = 256;
 /// What the same words count for beside the same meaning, which has the rest of 1; as measured
 /// (`scripts/embedding/README.md`).
 const WORDS: f32 = 0.3;
-/// How well a tool must fit to be found, where meaning counts. It is low on purpose, since a right
-/// tool that is not found costs more than a wrong one that is: `tests/eval/README.md` has what it
-/// keeps out, and what it loses. By words alone the two cannot be told apart.
+/// The score from which on a tool is found at all, where meaning counts. It is low on purpose, since
+/// a right tool that is not found costs more than a wrong one that is: `tests/eval/README.md` has
+/// what it keeps out, and what it loses. By words alone the two cannot be told apart.
 pub const FLOOR: f32 = 0.1;
-/// What a tool scores, rounded, that is likelier than not what was wanted.
-pub const WELL: f64 = 0.3;
+/// The score from which on a tool fits well: it is likelier than not what was wanted.
+pub const WELL: f32 = 0.3;
+/// The score from which on a tool may be called for a task without a question, if it is also ahead
+/// of the next one by [`LEAD`]. `tests/eval/README.md` has how often such a call is wrong.
+pub const SURE: f32 = 0.5;
+/// How far a tool has to be ahead of the next one, in rank, to be called without a question.
+pub const LEAD: f32 = 0.12;
+/// How much rank and score a tool loses that is named after another kind of deed than the query's;
+/// in a query of more words than [`MAX_STEP`], which is likely to want several things, none.
+const OTHER_DEED: f32 = 0.1;
+const MAX_STEP: usize = 12;
 
 /// How tools are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,11 +94,61 @@ pub struct Hit {
     /// the rarer ones before the others, and a part for how near it is in meaning. Comparable
     /// between queries, and never more than that of a tool that was found before it.
     pub score: f32,
+    /// The number that tools are put in order by; how far two of them are apart says how clear it
+    /// is that the first is meant. Not comparable between queries.
+    pub rank: f32,
+}
+
+impl Hit {
+    /// Returns how well the tool fits, without its place.
+    pub fn fit(&self) -> Fit {
+        Fit { score: self.score, rank: self.rank }
+    }
+}
+
+/// How well a tool fits; see [`Hit`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fit {
+    /// From 0 to 1, comparable between queries.
+    pub score: f32,
+    /// The number that tools are put in order by.
+    pub rank: f32,
+}
+
+impl Fit {
+    /// Tells whether a tool fits well.
+    pub fn is_good(self) -> bool {
+        rounded(self.score) >= rounded(WELL)
+    }
+
+    /// Returns how far it is ahead of the next one, which may not be there.
+    pub fn lead(self, next: Option<Self>) -> f32 {
+        self.rank - next.map_or(0.0, |next| next.rank)
+    }
+
+    /// Tells whether the tool may be called without a question, being so far ahead of the next one.
+    pub fn is_clear(self, next: Option<Self>) -> bool {
+        self.score >= SURE && self.lead(next) >= LEAD
+    }
 }
 
 /// A score with two digits behind the point: more say nothing.
 pub fn rounded(score: f32) -> f64 {
     (f64::from(score) * 100.0).round() / 100.0
+}
+
+/// Tells whether a tool of this name looks at something and leaves it as it is, by the first verb in
+/// its name.
+pub fn only_reads(name: &str) -> bool {
+    Deed::of_name(name) == Some(Deed::Read)
+}
+
+/// Tells whether a tool of this name deletes something, by the words of its name, for a text that
+/// speaks of no such deed.
+pub fn deletes_unasked(name: &str, text: &str) -> bool {
+    // Whether tools have its words does not matter here.
+    let text = read(start_of(text, MAX_QUERY), |_| false).text;
+    Deed::of_name(name) == Some(Deed::Delete) && !Deeds::of_text(&text).has(Deed::Delete)
 }
 
 /// Tools, ready to be found.
@@ -91,6 +157,8 @@ pub struct Index {
     documents: Documents,
     /// For each tool what it means, where that counts.
     meanings: Option<Vec<Direction>>,
+    /// For each tool what it does, as far as its name says it.
+    deeds: Vec<Option<Deed>>,
 }
 
 impl Index {
@@ -99,6 +167,7 @@ impl Index {
         let mut builder = Builder::default();
         let mut reader = Reader::default();
         let mut meanings = (method == Method::Mixed).then(Vec::new);
+        let mut deeds = Vec::new();
         for Entry { server, about, tool } in entries {
             let description = tool.description.as_deref().unwrap_or_default();
             let description = start_of(description, MAX_DESCRIPTION);
@@ -110,11 +179,12 @@ impl Index {
                 builder.read(&parameter);
             }
             builder.end_document();
+            deeds.push(Deed::of_name(&tool.name));
             if let Some(meanings) = &mut meanings {
                 meanings.push(reader.direction(&[server, &tool.name, description]));
             }
         }
-        Self { documents: builder.build(), meanings }
+        Self { documents: builder.build(), meanings, deeds }
     }
 
     /// The `limit` tools that fit a query best, the best first, of those that are `wanted` (by
@@ -130,7 +200,13 @@ impl Index {
         self.search_by(query, Finds::WhatIsNearest, None, limit, wanted)
     }
 
-    /// Either of them, with how near each tool is to the query, by its place, if somebody else has
+    /// Returns the well-known services that a query names, and of which no tool has a word: nothing
+    /// that is found can be theirs.
+    pub fn absent_services(&self, query: &str) -> Vec<String> {
+        absent(start_of(query, MAX_QUERY), |word| self.documents.know(word))
+    }
+
+    /// Either of `search` and `nearest`, with how near each tool is to the query, by its place, if somebody else has
     /// said it in place of the table.
     pub fn search_by(
         &self,
@@ -147,10 +223,15 @@ impl Index {
             Finds::WhatFits => FLOOR,
             Finds::WhatIsNearest => 0.0,
         };
-        let Worth { each, once, whole } = self.documents.worth(query);
+        let reading = read(query, |word| self.documents.know(word));
+        let Worth { each, once, whole } = self.documents.worth(&reading);
         let most = each.iter().copied().fold(0.0, f32::max);
         let table = self.meanings.as_ref().filter(|_| given.is_none());
-        let table = table.map(|all| (all, Reader::default().direction(&[query])));
+        let table = table.map(|all| (all, Reader::default().direction(&[&reading.text])));
+        if finds == Finds::WhatFits && table.is_some() && !self.understands(&reading) {
+            return Vec::new();
+        }
+        let asked = Deeds::of_text(&reading.text).if_one_step(MAX_STEP);
         let wanted = each.into_iter().enumerate().filter(|(place, _)| wanted(*place));
         let ranked = wanted.map(|(place, worth)| {
             let words = share(once[place], whole).min(1.0);
@@ -163,9 +244,22 @@ impl Index {
             // What is best of all by words counts as all of them, however many it has: that ranks
             // better, but says nothing of how well it fits.
             let rank = mixed(share(worth, most), near);
-            Ranked { place, rank, score: mixed(words, near.clamp(0.0, 1.0)) }
+            let score = mixed(words, near.clamp(0.0, 1.0));
+            let is_other = self.deeds[place].is_some_and(|deed| asked.rule_out(deed));
+            let less = if is_other { OTHER_DEED } else { 0.0 };
+            Ranked { place, rank: rank - less, score: (score - less).max(0.0) }
         });
         best(ranked.filter(|tool| tool.score >= floor).collect(), limit)
+    }
+}
+
+impl Index {
+    /// Tells whether a query has any word that says something: one that tools have, or one that is in
+    /// the table. What is made up points somewhere too, by the letters that it is made of.
+    fn understands(&self, reading: &Reading<'_>) -> bool {
+        !reading.meant.is_empty()
+            || reading.runs.iter().any(|run| self.documents.know(&run.to_lowercase()))
+            || Reader::default().knows_any(&reading.text)
     }
 }
 
@@ -193,9 +287,9 @@ fn best(mut ranked: Vec<Ranked>, limit: usize) -> Vec<Hit> {
     }
     ranked.sort_unstable_by(order);
     let mut least = f32::INFINITY;
-    let hits = ranked.into_iter().map(|Ranked { place, score, .. }| {
+    let hits = ranked.into_iter().map(|Ranked { place, score, rank }| {
         least = least.min(score);
-        Hit { place, score: least }
+        Hit { place, score: least, rank }
     });
     hits.collect()
 }

@@ -28,6 +28,9 @@ const MAX_PROBLEM: usize = 200;
 /// The most bytes of a property's name in a mismatch; an agent may make up longer ones.
 const MAX_PROPERTY: usize = 120;
 
+/// The problem of a property that is required and not there.
+pub(crate) const MISSING: &str = "is required and missing";
+
 /// The key by which a schema says that an argument is repeated in a header.
 const ANNOTATION: &str = "x-mcp-header";
 
@@ -105,7 +108,7 @@ fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
             let name = property.as_str().unwrap_or_default();
             Mismatch {
                 property: within(name),
-                problem: "is required and missing".to_owned(),
+                problem: MISSING.to_owned(),
                 expected: quote(known.and_then(|known| known.get(name)).unwrap_or(holder)),
             }
         }

@@ -10,15 +10,16 @@ use crate::cli::call::Content;
 use crate::cli::error::Error;
 use crate::cli::{Global, print, with_recording_gateway};
 use crate::gateway::{Caller, Gateway, Origin, Presence};
-use crate::navigator::{self, Came, Choice, Done, Failure, Kind, Step, Task};
+use crate::navigator::{self, Came, Candidate, Choice, Done, Failure, Kind, Step, Task};
 use crate::raw::Raw;
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench run \"what time is it\"
+  mcp-workbench run \"tell the current time\"
   mcp-workbench run \"keep a note\" '{\"title\": \"milk\", \"text\": \"2 l\"}'
   mcp-workbench run --dry-run --explain \"delete the note about milk\"
-  mcp-workbench run \"what time is it\" --json | jq .result";
+  mcp-workbench run \"the note about milk\" --tool notes.read_note
+  mcp-workbench run \"tell the current time\" --json | jq .result";
 
 /// How many events may wait that nobody looks at.
 const EVENTS: usize = 64;
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     task: String,
     /// Arguments of the tool that are known, a JSON object [default: none]
     arguments: Option<String>,
+    /// Do it with this tool, as an answer before has named it
+    #[arg(long, value_name = "SERVICE.TOOL")]
+    tool: Option<String>,
     /// Stop before the tool is called, and show with what it would be
     #[arg(long)]
     dry_run: bool,
@@ -55,8 +59,12 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let arguments = args.arguments.as_deref().map(read).transpose()?;
     let config = global.read()?.map_err(Error::config)?.config;
     let caller = global.caller();
-    let task =
-        Task { words: &args.task, arguments: arguments.as_ref(), is_rehearsal: args.dry_run };
+    let task = Task {
+        words: &args.task,
+        tool: args.tool.as_deref(),
+        arguments: arguments.as_ref(),
+        is_rehearsal: args.dry_run,
+    };
     let done = with_recording_gateway(global, config, async |gateway| {
         navigate(gateway, &caller, task, args.explain).await
     })?;
@@ -117,7 +125,7 @@ fn show(step: &Step<'_>, explains: bool) {
 /// An option as a line: whether it was chosen, its score, its name, what is said of it.
 fn line(option: &Choice, is_chosen: bool, width: usize) -> String {
     let mark = if is_chosen { '*' } else { ' ' };
-    let score = option.score.map_or("     ".to_owned(), |score| format!("{score:.3}"));
+    let score = option.fit.map_or("     ".to_owned(), |fit| format!("{:.3}", fit.score));
     let about = shorten(&option.about, MAX_ABOUT);
     format!("{mark} {score}  {:width$}  {about}", option.name).trim_end().to_owned()
 }
@@ -151,6 +159,10 @@ fn explain(done: &Done, failure: &Failure) -> Error {
         let about = parameter.description.as_deref().unwrap_or_default();
         error.because(format!("{}: {}  {about}", parameter.name, parameter.kind).trim_end())
     });
+    let error = failure.candidates.iter().fold(error, |error, candidate| {
+        let Candidate { tool, signature, description } = candidate;
+        error.because(format!("{tool}: {signature}  {description}").trim_end())
+    });
     let error = failure.context.iter().fold(error, |error, context| error.because(context));
     error.hint(suggestion(failure))
 }
@@ -163,6 +175,14 @@ fn suggestion(failure: &Failure) -> String {
             let names: Vec<_> = names.map(|one| format!("{:?}: …", one.name)).collect();
             let names = names.join(", ");
             &format!("write them behind the task, with what you have given: '{{{names}}}'")
+        }
+        Kind::TaskTooLong => {
+            "say in a sentence or two what is to be done, and give long texts as they are: with \
+             `--tool <name>` and the tool's arguments behind the task"
+        }
+        _ if !failure.candidates.is_empty() => {
+            "if one of these is meant, run it again with `--tool <name>` and what it needs behind \
+             the task; else say the task in other words (service, verb, object), one thing at a time"
         }
         Kind::InvalidArguments => "write the right ones behind the task: '{\"name\": value}'",
         Kind::ToolExecutionError => {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::catalog::rank::Finds;
+use crate::catalog::rank::{Finds, no_server_for};
 use crate::catalog::shorten;
 use crate::cli::call;
 use crate::cli::error::Error;
@@ -63,6 +63,9 @@ fn limit() -> clap::builder::RangedI64ValueParser<u16> {
 #[derive(Serialize)]
 struct Answered<'a> {
     query: &'a str,
+    /// The well-known services that it names and that no server here is called or about.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    absent_services: &'a [String],
     tools: Vec<Entry<'a>>,
 }
 
@@ -109,25 +112,49 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     let finds = Finds::WhatFits;
     let sought = queries().map(|query| Sought { query, toolbox, server: None, finds, limit });
     let sought: Vec<_> = sought.collect();
-    let found = gateway.find_tools(&sought, Origin::nobody(&Presence::new(None))).await;
-    let found: Vec<_> = queries().zip(found).collect();
+    let all = gateway.find_tools(&sought, Origin::nobody(&Presence::new(None))).await;
+    let mut found = Vec::new();
+    for (query, tools) in queries().zip(all) {
+        found.push(Answer { query, tools, absent: gateway.absent_services(query).await });
+    }
+    let has_found = found.iter().any(|answer| !answer.tools.is_empty());
     if args.json {
         print::json(&in_json(&found, args.full))?;
-    } else {
-        let texts = found.iter().map(|(query, tools)| in_words(query, tools, args.full));
-        let texts: Vec<_> = texts.collect();
+    } else if has_found {
+        let texts: Vec<_> = found.iter().map(|answer| in_words(answer, args.full)).collect();
         print::data(&texts.join("\n\n"))?;
     }
-    let has_found = found.iter().any(|(_, tools)| !tools.is_empty());
     if has_found {
         // Who has found something mostly does not care about servers that are broken.
         starts.iter().filter(|start| start.failure.is_some()).for_each(mention);
-    } else {
-        for failure in starts.iter().filter_map(Start::explanation) {
-            print::note(&format!("warning: {failure}"));
-        }
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(if has_found { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    for failure in starts.iter().filter_map(Start::explanation) {
+        print::note(&format!("warning: {failure}"));
+    }
+    let queries: Vec<_> = found.iter().map(|answer| format!("`{}`", answer.echo())).collect();
+    let error = Error::failed(format!("no tool fits {}", queries.join(", ")));
+    let error = found
+        .iter()
+        .filter(|answer| !answer.absent.is_empty())
+        .fold(error, |error, answer| error.because(&no_server_for(&answer.absent)));
+    Err(error.hint("say it in other words: service, verb and object of one step"))
+}
+
+/// What one query has found.
+struct Answer<'a> {
+    query: &'a str,
+    /// The tools, the best first.
+    tools: Vec<Found>,
+    /// The services that it names and that are not here.
+    absent: Vec<String>,
+}
+
+impl Answer<'_> {
+    /// The query as it is repeated.
+    fn echo(&self) -> String {
+        shorten(&printable(self.query.trim()), MAX_ECHO)
+    }
 }
 
 /// Says in one line that a server has not been searched.
@@ -139,13 +166,20 @@ fn mention(start: &Start) {
     ));
 }
 
-fn in_words(query: &str, found: &[Found], is_full: bool) -> String {
-    let query = shorten(&printable(query.trim()), MAX_ECHO);
-    let Some(best) = found.first() else {
+fn in_words(answer: &Answer<'_>, is_full: bool) -> String {
+    let Answer { tools, absent, .. } = answer;
+    let query = answer.echo();
+    let Some(best) = tools.first() else {
         return format!("nothing fits `{query}`");
     };
-    let well = if best.fits_well() { "" } else { "; nothing fits well" };
-    let head = format!("{} for `{query}`{well}", count(found.len(), "tool"));
+    let remark = if !absent.is_empty() {
+        format!("; {}", no_server_for(absent))
+    } else if best.fits_well() {
+        String::new()
+    } else {
+        "; nothing fits well".to_owned()
+    };
+    let head = format!("{} for `{query}`{remark}", count(tools.len(), "tool"));
     let mut table = Table::new([
         ("Score", Align::Right),
         ("Toolbox", Align::Left),
@@ -153,7 +187,7 @@ fn in_words(query: &str, found: &[Found], is_full: bool) -> String {
         ("Tool", Align::Left),
         ("Description", Align::Left),
     ]);
-    for found in found {
+    for found in tools {
         let tool = found.tool();
         let description = if is_full {
             let lines = tool.definition.description.iter().flat_map(|text| text.lines());
@@ -173,7 +207,7 @@ fn in_words(query: &str, found: &[Found], is_full: bool) -> String {
     format!("{head}\n\n{table}")
 }
 
-fn in_json<'a>(found: &'a [(&'a str, Vec<Found>)], is_full: bool) -> Vec<Answered<'a>> {
+fn in_json<'a>(found: &'a [Answer<'a>], is_full: bool) -> Vec<Answered<'a>> {
     let entry = |found: &'a Found| {
         let tool = found.tool();
         Entry {
@@ -187,9 +221,10 @@ fn in_json<'a>(found: &'a [(&'a str, Vec<Found>)], is_full: bool) -> Vec<Answere
             definition: is_full.then(|| verbatim(&tool.definition.raw)),
         }
     };
-    let of_query = |(query, tools): &'a (&'a str, Vec<Found>)| Answered {
-        query,
-        tools: tools.iter().map(entry).collect(),
+    let of_query = |answer: &'a Answer<'a>| Answered {
+        query: answer.query,
+        absent_services: &answer.absent,
+        tools: answer.tools.iter().map(entry).collect(),
     };
     found.iter().map(of_query).collect()
 }

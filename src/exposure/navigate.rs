@@ -34,6 +34,10 @@ pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
                     "description": "What is to be done, in plain words of any language, with all \
                                     that is needed for it: names, numbers, texts",
                 },
+                "tool": {
+                    "type": "string",
+                    "description": "The tool to do it with, where an answer before has named it",
+                },
                 "arguments": {
                     "type": "object",
                     "description": "Arguments of the tool that are known already, such as those \
@@ -55,6 +59,18 @@ pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
                         "message": {"type": "string"},
                         "suggestion": {"type": "string"},
                         "context": {"type": "string"},
+                        "candidates": {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "properties": {
+                                    "tool": {"type": "string"},
+                                    "signature": {"type": "string"},
+                                    "description": {"type": "string"},
+                                },
+                                "required": ["tool", "signature", "description"],
+                            },
+                        },
                         "parameters": {
                             "type": "array",
                             "items": {
@@ -96,7 +112,8 @@ pub(crate) fn instructions(config: &Config) -> String {
     };
     let usage = "Call execute_task {\"task\": \"<what is to be done>\"} for one thing at a time: it \
                  finds the tool, calls it and returns its result. Where it lacks something, it says \
-                 what; call it again with that in \"arguments\".";
+                 what; call it again with that in \"arguments\". Where several tools may be meant, \
+                 it names them; call it again with one as \"tool\".";
     let versions = STEPS.iter().map(|max| format!("{head}\n{usage}\n{}", lines(&what, *max)));
     first_that_fits(MAX_INSTRUCTIONS, versions.chain([format!("{head}\n{usage}")]))
 }
@@ -106,7 +123,7 @@ fn description(config: &Config) -> String {
     let purpose = "Does a task with one of many tools: finds the tool that fits, calls it and \
                    returns its result. Say one thing at a time, in any language, with all that is \
                    needed for it. If something is missing, the answer says what: call again with it \
-                   in `arguments`.";
+                   in `arguments`; if it names candidates, with one as `tool`.";
     let what = what_there_is(config);
     let with_descriptions =
         STEPS.iter().map(|max| format!("{purpose} There are tools for:{}", lines(&what, *max)));
@@ -147,6 +164,7 @@ fn lines(what: &[(&str, &str)], max: usize) -> String {
 #[derive(Debug, PartialEq, Eq)]
 struct ExecuteTask {
     task: String,
+    tool: Option<String>,
     arguments: Option<Raw>,
 }
 
@@ -156,22 +174,32 @@ impl ExecuteTask {
     fn parse(arguments: Option<&Raw>) -> Result<Self, &'static str> {
         let given = meta::unquoted(arguments).ok_or("there is no task")?;
         if let Some(task) = given.text() {
-            return Self::checked(task.into_owned(), None);
+            return Self::checked(task.into_owned(), None, None);
         }
         let task = TASK.iter().find_map(|key| given.member(key)).ok_or("there is no task")?;
         let task = task.text().ok_or("the task is no text")?.into_owned();
+        let tool = given.member("tool").filter(|tool| tool.as_bytes() != b"null");
+        let tool = match tool {
+            Some(tool) => Some(tool.text().ok_or("`tool` is no text")?.into_owned()),
+            None => None,
+        };
         let arguments = meta::unquoted(given.member("arguments").as_ref());
-        Self::checked(task, arguments)
+        Self::checked(task, tool, arguments)
     }
 
-    fn checked(task: String, arguments: Option<Raw>) -> Result<Self, &'static str> {
+    fn checked(
+        task: String,
+        tool: Option<String>,
+        arguments: Option<Raw>,
+    ) -> Result<Self, &'static str> {
         if task.trim().is_empty() {
             return Err("the task is empty");
         }
         if arguments.as_ref().is_some_and(|arguments| arguments.members().is_none()) {
             return Err("`arguments` are no object");
         }
-        Ok(Self { task, arguments })
+        let tool = tool.filter(|tool| !tool.trim().is_empty());
+        Ok(Self { task, tool, arguments })
     }
 }
 
@@ -185,8 +213,12 @@ impl Exposure {
                 return Reply::plain(Outcome::Result(answer));
             }
         };
-        let task =
-            Task { words: &wanted.task, arguments: wanted.arguments.as_ref(), is_rehearsal: false };
+        let task = Task {
+            words: &wanted.task,
+            tool: wanted.tool.as_deref(),
+            arguments: wanted.arguments.as_ref(),
+            is_rehearsal: false,
+        };
         let origin = request.origin;
         let way = Way::new(origin);
         let heard = |step: &Step<'_>| way.took(step);

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::catalog::rank::Finds;
 use crate::catalog::shorten;
 use crate::config::Config;
-use crate::exposure::search::answers::{Answer, unsearched};
+use crate::exposure::search::answers::{Answer, Answered, unsearched};
 use crate::exposure::search::arguments::SearchTools;
 use crate::exposure::way::Way;
 use crate::exposure::{Exposure, Reply, Request, Surface, answer, guidance, meta};
@@ -110,19 +110,24 @@ impl Exposure {
         let (finds, limit) = (Finds::WhatFits, wanted.limit);
         let sought: Vec<_> =
             queries().map(|query| Sought { query, toolbox, server, finds, limit }).collect();
+        // Before anything is found: a server that is listed meanwhile may have been missed.
+        let not_searched = unsearched(gateway, toolbox, server);
         let found = gateway.find_tools(&sought, request.origin).await;
-        let found: Vec<_> = queries().zip(found).collect();
+        let mut answered = Vec::new();
+        for (query, tools) in queries().zip(found) {
+            answered.push(Answered { query, tools, absent: gateway.absent_services(query).await });
+        }
         let is_listed = |of: &ToolboxName| {
             self.way(request.surface).registers() && request.chosen.opened.contains(of)
         };
         let answer = Answer {
             detail: wanted.detail,
             queries_left_out: wanted.left_out,
-            not_searched: unsearched(gateway, toolbox, server),
+            not_searched,
             is_listed: &is_listed,
             max: self.listing_bytes(),
         };
-        Reply::plain(answer.outcome(&found))
+        Reply::plain(answer.outcome(&answered))
     }
 
     /// The toolbox and the server that are meant.

@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::backend::BackendId;
-use crate::catalog::rank::{Entry, Finds, Index, Method, WELL, rounded};
+use crate::catalog::rank::{Entry, Finds, Fit, Index, Method, rounded};
 use crate::config::ToolboxConfig;
 use crate::gateway::embedding::{Pointing, text};
 use crate::gateway::{FailedServer, Gateway, Origin};
@@ -50,8 +50,8 @@ pub struct Sought<'a> {
 pub struct Found {
     view: Arc<View>,
     at: usize,
-    /// How well it fits, from 0 to 1; comparable between queries.
-    pub score: f32,
+    /// How well it fits.
+    pub fit: Fit,
 }
 
 impl Found {
@@ -62,12 +62,12 @@ impl Found {
 
     /// The score with two digits behind the point: more say nothing.
     pub fn rounded_score(&self) -> f64 {
-        rounded(self.score)
+        rounded(self.fit.score)
     }
 
     /// Whether it is likelier than not what was wanted.
     pub fn fits_well(&self) -> bool {
-        self.rounded_score() >= WELL
+        self.fit.is_good()
     }
 }
 
@@ -113,6 +113,25 @@ impl Gateway {
         let near = |number: usize| nearness.as_ref().map(|each| each[number].as_slice());
         let sought = sought.iter().enumerate();
         sought.map(|(number, sought)| indexed.ask(sought, near(number))).collect()
+    }
+
+    /// Returns the well-known services that a query names and that no server, toolbox or tool here
+    /// is called or speaks of, such as `github`; mostly there is none.
+    pub async fn absent_services(&self, query: &str) -> Vec<String> {
+        let mut absent = self.indexed().await.index.absent_services(query);
+        // What the file says of servers that have not been listed is in no index.
+        absent.retain(|service| {
+            let speaks = |text: &str| text.to_lowercase().contains(service.as_str());
+            !self.config.toolboxes.iter().any(|toolbox| {
+                let servers = toolbox.servers.iter();
+                let mut said = servers
+                    .flat_map(|server| [Some(server.name.as_str()), server.description.as_deref()]);
+                speaks(toolbox.name.as_str())
+                    || speaks(&toolbox.description)
+                    || said.any(|said| said.is_some_and(speaks))
+            })
+        });
+        absent
     }
 
     /// The servers of these places of which nothing is known, so that nothing of theirs is found, in
@@ -279,7 +298,7 @@ impl Indexed {
         let found = hits.into_iter().filter_map(|hit| {
             let spot = wanted(hit.place)?;
             let view = Arc::clone(&self.toolboxes[spot.toolbox].view);
-            Some(Found { view, at: spot.at, score: hit.score })
+            Some(Found { view, at: spot.at, fit: hit.fit() })
         });
         found.collect()
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::schema::Parameter;
 use crate::navigator::executing::{blocks, text, texts};
+use crate::navigator::failure::Candidate;
 use crate::navigator::{Came, Done, Failure};
 use crate::raw::{self, Raw};
 
@@ -64,6 +65,9 @@ fn error(failure: &Failure) -> Raw {
     if !failure.parameters.is_empty() {
         error["parameters"] = failure.parameters.iter().map(parameter).collect();
     }
+    if !failure.candidates.is_empty() {
+        error["candidates"] = failure.candidates.iter().map(candidate).collect();
+    }
     if let Some(context) = &failure.context {
         error["context"] = context.as_str().into();
     }
@@ -81,6 +85,10 @@ fn beside(failure: &Failure) -> Vec<Raw> {
         beside.push(raw::object([("type", &Raw::encode(&"text")), ("text", &text)]));
     }
     beside
+}
+
+fn candidate(Candidate { tool, signature, description }: &Candidate) -> Value {
+    json!({"tool": tool, "signature": signature, "description": description})
 }
 
 fn parameter(Parameter { name, kind, description, .. }: &Parameter) -> Value {

@@ -131,6 +131,7 @@ impl<'a> Asker<'a> {
         match timeout_at(self.budget.until(), asked).await {
             Ok(Ok(said)) => Ok(Said::This(said)),
             Ok(Err(Unable::Nonsense(why))) => Ok(Said::Nonsense(why)),
+            Ok(Err(Unable::TooLong { bytes, most })) => Err(Failure::too_long(bytes, most)),
             Ok(Err(Unable::Spent(what))) => Err(Failure::spent(what)),
             Ok(Err(Unable::Endpoint(failure))) => Err(Failure::no_model(&failure)),
             Ok(Err(Unable::Client(why))) => {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 
+use crate::catalog::rank::Fit;
 use crate::llm;
 use crate::raw::Raw;
 
@@ -63,7 +64,7 @@ pub struct Choice {
     /// What is said of it, in a sentence or a signature.
     pub about: String,
     /// How well the ranker thinks that it fits, where it was asked.
-    pub score: Option<f32>,
+    pub fit: Option<Fit>,
 }
 
 /// What a chooser is asked.
@@ -103,6 +104,13 @@ pub struct Wanted<'a> {
 pub enum Unable {
     /// What it said is not one of the options, or no object; it may be asked again.
     Nonsense(String),
+    /// The task has so many bytes, and it reads at most so many.
+    TooLong {
+        /// The bytes of the task.
+        bytes: usize,
+        /// The most that it reads.
+        most: usize,
+    },
     /// So much of the budget is spent: time, requests or tokens.
     Spent(&'static str),
     /// The endpoint does not answer, or not so that it could be used.

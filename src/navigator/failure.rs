@@ -1,8 +1,9 @@
 //! Why a task was not done: one word for a program, a message and a suggestion for a model. Every
 //! text is bounded.
 
+use crate::catalog::rank::no_server_for;
 use crate::catalog::schema::{Mismatch, Parameter};
-use crate::catalog::shorten;
+use crate::catalog::{ToolDefinition, shorten};
 use crate::llm;
 use crate::raw::Raw;
 
@@ -17,12 +18,19 @@ const MAX_PARAMETERS: usize = 20;
 const MAX_DESCRIPTION: usize = 300;
 /// The most characters of names in a suggestion.
 const MAX_NAMES: usize = 400;
+/// The most characters of a candidate's name, and of its signature.
+const MAX_NAME: usize = 200;
+const MAX_SIGNATURE: usize = 400;
 
 /// What kind of failure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The task cannot be read.
     InvalidTask,
+    /// The task is longer than the model that reads it takes.
+    TaskTooLong,
+    /// Several tools fit the task, and none so clearly that it was called.
+    AmbiguousTask,
     /// No tool fits the task.
     NoMatchingTool,
     /// Who chooses has named no option, however often.
@@ -49,8 +57,10 @@ pub enum Kind {
 
 impl Kind {
     /// Every one.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::InvalidTask,
+        Self::TaskTooLong,
+        Self::AmbiguousTask,
         Self::NoMatchingTool,
         Self::InvalidChoice,
         Self::MissingParameters,
@@ -68,6 +78,8 @@ impl Kind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InvalidTask => "invalid_task",
+            Self::TaskTooLong => "task_too_long",
+            Self::AmbiguousTask => "ambiguous_task",
             Self::NoMatchingTool => "no_matching_tool",
             Self::InvalidChoice => "invalid_choice",
             Self::MissingParameters => "missing_parameters",
@@ -94,12 +106,50 @@ pub struct Failure {
     pub suggestion: String,
     /// Other tools that may do.
     pub others: Vec<String>,
+    /// The tools that are likeliest meant, where none was called.
+    pub candidates: Vec<Candidate>,
     /// What the tool lacks.
     pub parameters: Vec<Parameter>,
     /// What was called, or would have been.
     pub context: Option<String>,
     /// What the tool answered, as its server wrote it.
     pub result: Option<Box<Raw>>,
+}
+
+/// A tool that may be meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The name by which the agent can choose it.
+    pub tool: String,
+    /// The tool as `name(required: type, optional?: type)`.
+    pub signature: String,
+    /// The first sentence of its description.
+    pub description: String,
+}
+
+impl Candidate {
+    pub(crate) fn new(tool: &str, definition: &ToolDefinition) -> Self {
+        Self {
+            tool: shorten(tool, MAX_NAME),
+            signature: shorten(&definition.signature(), MAX_SIGNATURE),
+            description: definition.summary().unwrap_or_default(),
+        }
+    }
+}
+
+/// Why no tool is clear enough to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt<'a> {
+    /// None fits well.
+    NothingFits,
+    /// Several do, and none is far ahead.
+    SeveralFit,
+    /// The task names services that nothing here has to do with.
+    Absent(&'a [String]),
+    /// The likeliest deletes something, and the task does not speak of that.
+    Deletes,
+    /// The agent has named a tool that there is not.
+    NoSuchTool(&'a str),
 }
 
 impl Failure {
@@ -109,6 +159,7 @@ impl Failure {
             message: shorten(message.trim(), MAX_MESSAGE),
             suggestion: shorten(suggestion, MAX_SUGGESTION),
             others: Vec::new(),
+            candidates: Vec::new(),
             parameters: Vec::new(),
             context: None,
             result: None,
@@ -137,15 +188,63 @@ impl Failure {
         Self::new(Kind::NoMatchingTool, &message, &suggestion)
     }
 
-    /// No tool fits well enough to be called; these are the nearest.
-    pub(crate) fn unsure(nearest: &[&str]) -> Self {
-        let message = "no tool fits the task so well that it was called";
-        let suggestion = format!(
-            "if it is one of these, name it in the task; else say it in other words (service, \
-             verb, object, in English), one thing at a time. The nearest are: {}",
-            shorten(&nearest.join(", "), MAX_NAMES)
+    /// No tool is so clearly meant that it was called; these are the likeliest.
+    pub(crate) fn unsure(doubt: Doubt<'_>, candidates: Vec<Candidate>) -> Self {
+        let kind = match doubt {
+            Doubt::SeveralFit | Doubt::Deletes => Kind::AmbiguousTask,
+            Doubt::NothingFits | Doubt::Absent(_) | Doubt::NoSuchTool(_) => Kind::NoMatchingTool,
+        };
+        let message = match doubt {
+            Doubt::NothingFits => "no tool fits the task well, so none was called".to_owned(),
+            Doubt::SeveralFit => {
+                "no tool is clearly the one that is meant, so none was called".to_owned()
+            }
+            Doubt::Absent(services) => {
+                format!("{}, so no tool was called", no_server_for(services))
+            }
+            Doubt::Deletes => "the likeliest tool deletes something, which the task does not \
+                               speak of, so it was not called"
+                .to_owned(),
+            Doubt::NoSuchTool(name) => {
+                format!("there is no tool `{}`, so none was called", shorten(name, MAX_NAME))
+            }
+        };
+        let otherwise = "say the task in other words (service, verb, object), one thing at a time";
+        let suggestion = if candidates.is_empty() {
+            otherwise.to_owned()
+        } else {
+            format!(
+                "if one of `candidates` is meant, call execute_task again with the same task, its \
+                 name as \"tool\" and what it needs in \"arguments\"; else {otherwise}"
+            )
+        };
+        Self { candidates, ..Self::new(kind, &message, &suggestion) }
+    }
+
+    /// The task is too long for the model that reads a tool's arguments out of it.
+    pub(crate) fn too_long(bytes: usize, most: usize) -> Self {
+        let message = format!(
+            "the task has {bytes} bytes, and the model that reads the tool's arguments out of it \
+             takes {most} at most, so nothing was called"
         );
-        Self::new(Kind::NoMatchingTool, message, &suggestion)
+        let suggestion = "say in a sentence or two what is to be done, and give long texts as they \
+                          are: call execute_task with `tool_used` as \"tool\" and with the tool's \
+                          \"arguments\"";
+        Self::new(Kind::TaskTooLong, &message, suggestion)
+    }
+
+    /// The tool takes arguments that may be left out, and nobody has looked for them in the task.
+    pub(crate) fn unasked(tool: &str, optional: Vec<Parameter>) -> Self {
+        let message = format!(
+            "`{tool}` may change something and takes arguments, none of which were given, so it \
+             was not called"
+        );
+        let suggestion = format!(
+            "call execute_task again with the same task, \"tool\": \"{tool}\" and those of \
+             `parameters` that the task has in \"arguments\", which may be {{}}"
+        );
+        let failure = Self::new(Kind::MissingParameters, &message, &suggestion);
+        Self { parameters: bounded(optional), ..failure }
     }
 
     /// Who chooses has named no option.
@@ -162,14 +261,9 @@ impl Failure {
         let message = format!("`{tool}` needs {}", shorten(&names.join(", "), MAX_NAMES));
         let suggestion = "call execute_task again with the same task and with these in \
                           `arguments`, beside those that are known";
-        let parameters = lacking.into_iter().take(MAX_PARAMETERS).map(|parameter| Parameter {
-            description: parameter.description.map(|text| shorten(&text, MAX_DESCRIPTION)),
-            kind: shorten(&parameter.kind, MAX_DESCRIPTION),
-            ..parameter
-        });
         let failure = Self::new(Kind::MissingParameters, &message, suggestion);
         let context = known.map(|known| format!("known so far: {}", known.as_str()));
-        Self { parameters: parameters.collect(), ..failure }.within(context)
+        Self { parameters: bounded(lacking), ..failure }.within(context)
     }
 
     /// The arguments are not what the tool takes.
@@ -227,4 +321,14 @@ impl Failure {
         let suggestion = format!("{suggestion}. Other tools that may do: {}", others.join(", "));
         shorten(&suggestion, MAX_SUGGESTION)
     }
+}
+
+/// The first of some parameters, each with as much as is said of it.
+fn bounded(parameters: Vec<Parameter>) -> Vec<Parameter> {
+    let parameters = parameters.into_iter().take(MAX_PARAMETERS).map(|parameter| Parameter {
+        description: parameter.description.map(|text| shorten(&text, MAX_DESCRIPTION)),
+        kind: shorten(&parameter.kind, MAX_DESCRIPTION),
+        ..parameter
+    });
+    parameters.collect()
 }

@@ -1,8 +1,10 @@
 //! The arguments of the tool that was found: what the agent has given, and what is found in the task
 //! besides. What is found and does not fit the tool's schema is asked for once more. What is required,
-//! has no default and is lacking then is a question to the agent; about all else the server decides.
+//! has no default and is lacking is a question to the agent, and to no chooser, which might make it up;
+//! about all else the server decides.
 
-use crate::catalog::schema::{Mismatch, Parameter};
+use crate::catalog::rank::only_reads;
+use crate::catalog::schema::{MISSING, Mismatch, Parameter};
 use crate::navigator::asking::Asker;
 use crate::navigator::tree::Tool;
 use crate::navigator::{Failure, Hear, Step, Wanted};
@@ -10,6 +12,17 @@ use crate::raw::{self, Raw};
 
 /// How often arguments are asked for.
 const TIMES: u32 = 2;
+
+/// Tells whether a tool that may change something would be called without any argument, though it
+/// takes some that are not required: the ranker has read none out of the task.
+pub(crate) fn leaves_out_what_may_matter(tool: &Tool, given: Option<&Raw>) -> bool {
+    let parameters = tool.definition.parameters();
+    given.and_then(Raw::members).is_none_or(|given| given.is_empty())
+        && !parameters.is_empty()
+        && parameters.iter().all(|parameter| !parameter.is_required)
+        && !tool.definition.is_read_only()
+        && !only_reads(&tool.name)
+}
 
 /// The search for a tool's arguments.
 #[derive(Debug)]
@@ -51,7 +64,8 @@ impl<'a> Filling<'a> {
         let mut found_by = "agent";
         while self.asked < TIMES {
             self.asked += 1;
-            let hint: Vec<_> = self.mismatches.iter().map(ToString::to_string).collect();
+            let wrong = self.mismatches.iter().filter(|mismatch| !is_missing(mismatch));
+            let hint: Vec<_> = wrong.map(ToString::to_string).collect();
             let hint = (!hint.is_empty()).then(|| hint.join("\n"));
             let wanted = Wanted {
                 task: asker.task(),
@@ -75,6 +89,10 @@ impl<'a> Filling<'a> {
                     return Ok(Some(found));
                 }
                 Err(mismatches) => self.mismatches = mismatches,
+            }
+            // A chooser that is asked again for what it left out makes something up.
+            if self.mismatches.iter().all(is_missing) {
+                break;
             }
         }
         let last = self.last.clone().or_else(|| self.given.cloned());
@@ -120,6 +138,11 @@ fn lacking(tool: &Tool, arguments: Option<&Raw>) -> Vec<Parameter> {
     let is_given = |name: &str| arguments.is_some_and(|given| given.member(name).is_some());
     let parameters = tool.definition.parameters().into_iter();
     parameters.filter(|p| p.is_required && !is_given(&p.name)).collect()
+}
+
+/// Tells whether a mismatch is that something is not there, rather than wrong.
+fn is_missing(mismatch: &Mismatch) -> bool {
+    mismatch.problem == MISSING
 }
 
 /// Arguments as they fit best, and whether they do. A model says `null` of what it does not know,

@@ -17,8 +17,10 @@ use crate::raw::{self, Raw};
 /// The most bytes of a prompt.
 const MAX_PICK: usize = 32 * 1024;
 const MAX_ARGUMENTS: usize = 48 * 1024;
-/// The most bytes of a task in either.
+/// The most bytes of a task that an option is chosen by: of a longer one its beginning and its end.
 const MAX_PICK_TASK: usize = 4 * 1024;
+/// The most bytes of a task that arguments are read out of. A longer one is refused, since what is
+/// cut off would be missing in the arguments.
 const MAX_TASK: usize = 16 * 1024;
 /// The most characters of a name, of what a tool does, and of what was wrong.
 const MAX_NAME: usize = 100;
@@ -62,7 +64,7 @@ pub(crate) fn pick(question: &Question<'_>, tokens: u64, clean: Clean<'_>) -> Re
          fits, the answer is {{\"choice\": \"{NONE}\"}}.",
         data_is_data()
     );
-    let mut head = vec![json!({"task": cut(&clean(question.task), MAX_PICK_TASK)})];
+    let mut head = vec![json!({"task": ends_of(&clean(question.task), MAX_PICK_TASK)})];
     if !question.path.is_empty() {
         let path = question.path.iter().take(MAX_PATH);
         let path: Vec<_> = path.map(|name| line(name, MAX_NAME, clean)).collect();
@@ -106,7 +108,8 @@ pub(crate) fn pick(question: &Question<'_>, tokens: u64, clean: Clean<'_>) -> Re
     }
     // There are too many for any prompt, or for what is left of the budget: the best, as they stood.
     let mut best: Vec<_> = all.collect();
-    let score = |place: &usize| question.options[*place].score.unwrap_or(f32::NEG_INFINITY);
+    let score =
+        |place: &usize| question.options[*place].fit.map_or(f32::NEG_INFINITY, |fit| fit.score);
     best.sort_by(|a, b| score(b).total_cmp(&score(a)));
     let around = size(&put(Vec::new(), 0).prompt) + best.len().to_string().len();
     let mut left = room.checked_sub(around);
@@ -182,16 +185,20 @@ pub(crate) fn arguments(
     let system = format!(
         "You find the arguments of one tool in a task. {} Take values from the task alone, and \
          never make one up: leave out what the task does not say, even where the schema requires \
-         it. Answer with one JSON object that has the arguments as the schema wants them, and with \
+         it. What you leave out is asked for afterwards, so leaving it out is always right. Answer with one JSON object that has the arguments as the schema wants them, and with \
          nothing else; {{}} if there are none.",
         data_is_data()
     );
+    let task = clean(wanted.task);
+    if task.len() > MAX_TASK {
+        return Err(Unable::TooLong { bytes: task.len(), most: MAX_TASK });
+    }
     let given: Vec<_> = given(wanted).iter().map(|(key, _)| line(key, MAX_NAME, clean)).collect();
     let schema = clean_value(wanted.schema.parse().unwrap_or_default(), clean);
     let room = room(MAX_ARGUMENTS, tokens);
     let put = |schema: &Value| {
         let mut data = vec![
-            json!({"task": cut(&clean(wanted.task), MAX_TASK)}),
+            json!({ "task": task }),
             json!({
                 "tool": line(wanted.tool, MAX_NAME, clean),
                 "about": line(wanted.description, MAX_DESCRIPTION, clean),
@@ -205,7 +212,8 @@ pub(crate) fn arguments(
         }
         if let Some(hint) = wanted.hint {
             data.push(json!({"problem": line(hint, MAX_PROBLEM, clean)}));
-            rest += " Your last answer could not be used; `problem` says why.";
+            rest += " Your last answer could not be used; `problem` says why. Correct that from the \
+                     task, and leave out what the task does not say.";
         }
         let user =
             format!("{}\nWhich arguments does the task have for the tool?{rest}", marked(&data));
@@ -320,13 +328,16 @@ fn is_hidden(c: char) -> bool {
         || ('\u{e0000}'..='\u{e007f}').contains(&c)
 }
 
-/// A text of at most so many bytes.
-fn cut(text: &str, max: usize) -> String {
+/// Returns a text, or of a longer one than `max` bytes the beginning and the end, with a mark between
+/// them that says what is missing.
+fn ends_of(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
     }
-    let end = (0..=max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
-    format!("{}… (cut; {} bytes in all)", &text[..end], text.len())
+    let begins = text.floor_char_boundary(max / 4 * 3);
+    let ends = text.ceil_char_boundary(text.len() - max / 4);
+    let missing = ends - begins;
+    format!("{} … ({missing} bytes left out here) … {}", &text[..begins], &text[ends..])
 }
 
 fn size(prompt: &Prompt) -> usize {

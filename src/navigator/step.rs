@@ -1,8 +1,13 @@
 //! What is told of a task while it is done: each step as it is taken.
 
+use crate::catalog::rank::Fit;
 use crate::name::ToolId;
+use crate::navigator::ranker::best;
 use crate::navigator::{Choice, Level};
 use crate::raw::Raw;
+
+/// The word for the ranker as a chooser.
+pub(crate) const RANKER: &str = "ranker";
 
 /// Who hears of the steps.
 pub type Hear<'a> = dyn Fn(&Step<'_>) + Sync + 'a;
@@ -16,6 +21,18 @@ pub enum Step<'a> {
         level: Level,
         /// The one.
         only: &'a str,
+    },
+    /// The agent has named the tool.
+    Named {
+        /// The tool.
+        tool: &'a str,
+    },
+    /// The ranker's choice is not clearly ahead of the other tools.
+    Unclear {
+        /// The tool.
+        tool: &'a str,
+        /// How well the best tools fit, the best first.
+        fits: &'a [Fit],
     },
     /// Somebody chose.
     Chosen {
@@ -69,10 +86,23 @@ impl Step<'_> {
     pub fn text(&self) -> String {
         match self {
             Self::Skipped { level, only } => format!("{level}: {only} (the only one)"),
-            Self::Chosen { level, chosen: Some(chosen), by, .. } => {
-                format!("{level}: {chosen} (by {by})")
+            Self::Named { tool } => format!("tool: {tool} (by agent)"),
+            Self::Unclear { tool, fits } => {
+                let lead = fits.first().map(|first| lead(*first, fits.get(1).copied()));
+                format!("tool: {tool} is not clear{}", lead.unwrap_or_default())
             }
-            Self::Chosen { level, chosen: None, by, .. } => format!("{level}: none fits (by {by})"),
+            Self::Chosen { level, chosen, by, options } => {
+                // How clear it was says something of tools alone: others are only the way to them.
+                let best = best(options).filter(|_| *by == RANKER && *level == Level::Tool);
+                let lead = best.map(|best| lead(best.fit, best.next)).unwrap_or_default();
+                match chosen {
+                    Some(chosen) => format!("{level}: {chosen} (by {by}{lead})"),
+                    None if best.is_some_and(|best| best.fit.is_good()) => {
+                        format!("{level}: none is clear (by {by}{lead})")
+                    }
+                    None => format!("{level}: none fits (by {by}{lead})"),
+                }
+            }
             Self::Misled { what, why, by } => format!("{what}: {why} ({by} is asked again)"),
             Self::Arguments { arguments, by, .. } => {
                 let arguments = arguments.map_or("none".into(), Raw::as_str);
@@ -84,5 +114,14 @@ impl Step<'_> {
                 format!("server `{server}` is tried again: {why}")
             }
         }
+    }
+}
+
+/// How well the best option fits, and how far it is ahead of the next one.
+fn lead(best: Fit, next: Option<Fit>) -> String {
+    let score = best.score;
+    match next {
+        Some(_) => format!("; score {score:.2}, ahead by {:.2}", best.lead(next)),
+        None => format!("; score {score:.2}"),
     }
 }

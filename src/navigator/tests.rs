@@ -8,9 +8,12 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::catalog::rank::Fit;
 use crate::catalog::{Definition, ToolDefinition};
 use crate::name::{Place, ServerName, ToolboxName};
 use crate::{llm, raw};
+
+use crate::navigator::failure::Doubt;
 
 mod answers;
 mod arguments;
@@ -40,15 +43,25 @@ pub(crate) fn tool(category: &str, service: &str, name: &str, schema: &Value) ->
 pub(crate) struct Garden {
     pub(crate) tools: Vec<Tool>,
     pub(crate) ranked: Vec<Tool>,
-    /// How well these fit.
+    /// How well these fit, and how far the first is ahead.
     pub(crate) score: f32,
+    pub(crate) lead: f32,
+    /// The services that a task names and that are not here.
+    pub(crate) absent: Vec<String>,
     /// How long it takes to list the tools of a service.
     pub(crate) takes: Duration,
 }
 
 impl Default for Garden {
     fn default() -> Self {
-        Self { tools: Vec::new(), ranked: Vec::new(), score: 1.0, takes: Duration::ZERO }
+        Self {
+            tools: Vec::new(),
+            ranked: Vec::new(),
+            score: 1.0,
+            lead: 0.0,
+            absent: Vec::new(),
+            takes: Duration::ZERO,
+        }
     }
 }
 
@@ -93,9 +106,17 @@ impl Tree for Garden {
         Ok(self.tools.iter().filter(its).cloned().collect())
     }
 
-    async fn ranked(&self, _task: &str, limit: usize) -> Result<Vec<(Tool, f32)>, Failure> {
-        let ranked = self.ranked.iter().take(limit).cloned();
-        Ok(ranked.map(|tool| (tool, self.score)).collect())
+    async fn ranked(&self, _task: &str, limit: usize) -> Result<Vec<(Tool, Fit)>, Failure> {
+        let fit = |at| {
+            let score = if at == 0 { self.score } else { self.score - self.lead };
+            Fit { score, rank: score }
+        };
+        let ranked = self.ranked.iter().take(limit).cloned().enumerate();
+        Ok(ranked.map(|(at, tool)| (tool, fit(at))).collect())
+    }
+
+    async fn absent(&self, _task: &str) -> Vec<String> {
+        self.absent.clone()
     }
 }
 
@@ -219,9 +240,13 @@ fn every_text_of_a_failure_is_bounded() {
         is_required: true,
     };
     let known = raw::object([("text", &Raw::encode(&long))]);
+    let large = tool(&long, &long, &long, &json!({"properties": {(long.clone()): {}}}));
+    let candidates = vec![Candidate::new(&long, &large.definition); 3];
     for failure in [
         Failure::no_match("tool", &names),
-        Failure::unsure(&names),
+        Failure::unsure(Doubt::Absent(&many), candidates),
+        Failure::unsure(Doubt::NoSuchTool(&long), Vec::new()),
+        Failure::unasked(&long, many.iter().map(parameter).collect()),
         Failure::invalid_choice("tool", "llm", &long),
         Failure::missing("a.b", many.iter().map(parameter).collect(), Some(&known)),
         Failure::unavailable("server", &long, &long),

@@ -6,6 +6,7 @@ mod toolboxes;
 
 use std::sync::Arc;
 
+use crate::catalog::rank::Fit;
 use crate::catalog::{ToolDefinition, shorten};
 use crate::gateway::{Gateway, Presence};
 use crate::name::{Place, ToolId};
@@ -39,13 +40,16 @@ pub trait Tree: Sync {
         std::future::ready(())
     }
 
-    /// The tools of all services that fit a task best, the best first, each with its score; as far as
-    /// they are known, for nothing is started.
+    /// Finds the tools of all services that fit a task best, the best first, each with how well it
+    /// fits; as far as they are known, for nothing is started.
     fn ranked(
         &self,
         task: &str,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<(Tool, f32)>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Vec<(Tool, Fit)>, Failure>> + Send;
+
+    /// Finds the well-known services that a task names and nothing here has to do with.
+    fn absent(&self, task: &str) -> impl Future<Output = Vec<String>> + Send;
 }
 
 /// Some services.
@@ -113,13 +117,13 @@ impl Tool {
     }
 
     /// The tool under a name that it has among options.
-    pub(crate) fn choice(&self, name: String, score: Option<f32>) -> Choice {
+    pub(crate) fn choice(&self, name: String, fit: Option<Fit>) -> Choice {
         let signature = shorten(&self.definition.signature(), MAX_ABOUT);
         let about = match self.definition.summary() {
             Some(summary) => format!("{summary} {signature}"),
             None => signature,
         };
-        Choice { name, about, score }
+        Choice { name, about, fit }
     }
 
     pub(crate) fn schema(&self) -> &Raw {
@@ -136,7 +140,7 @@ fn choice<'a>(name: &str, about: &str, inside: impl Iterator<Item = &'a str>) ->
         (about, names) if about.is_empty() => names.to_owned(),
         (about, names) => format!("{about} ({names})"),
     };
-    Choice { name: name.to_owned(), about, score: None }
+    Choice { name: name.to_owned(), about, fit: None }
 }
 
 /// Starts a server that has not been listed, again where it fails and there is time.

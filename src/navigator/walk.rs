@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::catalog::rank::FLOOR;
+use crate::catalog::rank::{FLOOR, Fit, deletes_unasked};
 use crate::config::Strategy;
 use crate::navigator::asking::Asker;
+use crate::navigator::failure::{Candidate, Doubt};
 use crate::navigator::tree::{Category, Service, Tool, Tree};
 use crate::navigator::{Choice, Failure, Hear, Level, Step, ranker};
 
 /// How many tools are offered among what the ranker finds, and how many if none of them fits.
 const OFFERED: [usize; 2] = [20, 50];
-/// How many tools are named where none fits well enough to be called.
-const NEAREST: usize = 5;
+/// How many tools are proposed where none is clear enough to be called.
+const CANDIDATES: usize = 3;
 /// How many other tools are named when one has failed, and how long they may take to be found.
 const OTHERS: usize = 3;
 const SUGGESTING: Duration = Duration::from_secs(1);
@@ -37,7 +38,8 @@ impl<'a, T: Tree> Walk<'a, T> {
     /// The tool for the task.
     pub(crate) async fn find(&self, strategy: Strategy) -> Result<Tool, Failure> {
         if strategy == Strategy::Hierarchy {
-            return self.descend(&HashSet::new()).await;
+            let tool = self.descend(&HashSet::new()).await?;
+            return self.confirmed(tool).await;
         }
         let mut rejected = HashSet::new();
         if let Some(tool) = self.retrieve(&mut rejected).await? {
@@ -49,8 +51,88 @@ impl<'a, T: Tree> Walk<'a, T> {
         }
         // That it is the last one says nothing of how well it fits; but its server may have been
         // listed only now.
-        let found = self.retrieve(&mut rejected).await?;
-        found.ok_or_else(|| Failure::unsure(&[&last.word()]))
+        match self.retrieve(&mut rejected).await? {
+            Some(found) => Ok(found),
+            None => Err(self.unsure(&[last], Doubt::NothingFits)),
+        }
+    }
+
+    /// The tool that the agent names: `<service>.<tool>`, with the category before it where several
+    /// have such a service, or its name alone where it is one tool's.
+    pub(crate) async fn named(&self, name: &str) -> Result<Tool, Failure> {
+        let name = name.trim();
+        let categories = self.tree.categories();
+        let services = || categories.iter().flat_map(|category| &category.services);
+        for service in services() {
+            for tool in spellings(name, service) {
+                let tools = self.timed(self.tree.tools(service, self.asker.budget())).await?;
+                if let Some(found) = tools.into_iter().find(|known| known.name == tool) {
+                    (self.heard)(&Step::Named { tool: &found.word() });
+                    return Ok(found);
+                }
+            }
+        }
+        let mut only = services().filter(|service| service.tools.iter().any(|tool| tool == name));
+        if let (Some(service), None) = (only.next(), only.next()) {
+            let tools = self.timed(self.tree.tools(service, self.asker.budget())).await?;
+            if let Some(found) = tools.into_iter().find(|known| known.name == name) {
+                (self.heard)(&Step::Named { tool: &found.word() });
+                return Ok(found);
+            }
+        }
+        let ranked = self.timed(self.tree.ranked(self.asker.task(), OFFERED[0])).await?;
+        let near: Vec<_> = first_of_each(ranked).into_iter().map(|(tool, _)| tool).collect();
+        Err(self.unsure(&near, Doubt::NoSuchTool(name)))
+    }
+
+    /// A tool that was chosen step by step. The ranker's steps say little of how well it fits, so its
+    /// tool has to be clearly ahead of all tools that are known.
+    async fn confirmed(&self, tool: Tool) -> Result<Tool, Failure> {
+        if self.asker.is_helped_by_others() {
+            return Ok(tool);
+        }
+        let mut ranked = self.timed(self.tree.ranked(self.asker.task(), OFFERED[0])).await?;
+        ranked.retain(|(_, fit)| fit.score >= FLOOR);
+        let ranked = first_of_each(ranked);
+        let fits: Vec<_> = ranked.iter().map(|(_, fit)| *fit).collect();
+        let is_first = ranked.first().is_some_and(|(first, _)| identity(first) == identity(&tool));
+        let is_clear = fits.first().is_some_and(|first| first.is_clear(fits.get(1).copied()));
+        if is_first && is_clear {
+            return self.harmless(tool, &ranked).await;
+        }
+        (self.heard)(&Step::Unclear { tool: &tool.word(), fits: &fits });
+        let nearest: Vec<_> = ranked.into_iter().map(|(tool, _)| tool).collect();
+        Err(self.unsure(&nearest, doubt(&fits)))
+    }
+
+    /// The tool that is clearly ahead, unless the task means one of a service that is not here, or
+    /// the tool deletes something and the task does not speak of that.
+    async fn harmless(&self, tool: Tool, ranked: &[(Tool, Fit)]) -> Result<Tool, Failure> {
+        let task = self.asker.task();
+        let absent = self.timed(self.tree.absent(task)).await;
+        let doubt = if !absent.is_empty() {
+            Doubt::Absent(&absent)
+        } else if deletes_unasked(&tool.name, task) {
+            Doubt::Deletes
+        } else {
+            return Ok(tool);
+        };
+        let nearest: Vec<_> = ranked.iter().map(|(tool, _)| tool.clone()).collect();
+        Err(self.unsure(&nearest, doubt))
+    }
+
+    /// That none of these tools is clear enough to be called.
+    fn unsure(&self, nearest: &[Tool], doubt: Doubt<'_>) -> Failure {
+        let categories = self.tree.categories();
+        let candidates = nearest.iter().take(CANDIDATES).map(|tool| {
+            let places = categories.iter().flat_map(|category| &category.services);
+            let name = match places.filter(|service| service.name == tool.service).count() {
+                0 | 1 => tool.word(),
+                _ => format!("{}.{}", tool.category, tool.word()),
+            };
+            Candidate::new(&name, &tool.definition)
+        });
+        Failure::unsure(doubt, candidates.collect())
     }
 
     /// Among the tools that the ranker finds. If none of them fits, they are `rejected`.
@@ -63,7 +145,7 @@ impl<'a, T: Tree> Walk<'a, T> {
         let mut ranked = self.timed(ranking).await?;
         if !self.asker.is_helped_by_others() {
             // Only who understands the task can make anything of what hardly fits.
-            ranked.retain(|(_, score)| *score >= FLOOR);
+            ranked.retain(|(_, fit)| fit.score >= FLOOR);
         }
         rejected.extend(ranked.iter().map(|(tool, _)| identity(tool)));
         let options = distinct(&mut ranked);
@@ -75,11 +157,18 @@ impl<'a, T: Tree> Walk<'a, T> {
             }
             seen = options.len();
             if let Some(place) = self.asker.choose(Level::Tool, &[], options).await? {
-                return Ok(Some(ranked.swap_remove(place).0));
+                if self.asker.is_helped_by_others() {
+                    return Ok(Some(ranked.swap_remove(place).0));
+                }
+                let tool = ranked[place].0.clone();
+                return self.harmless(tool, &ranked).await.map(Some);
             }
             if !self.asker.is_helped_by_others() {
-                let nearest = options.iter().take(NEAREST).map(|option| option.name.as_str());
-                return Err(Failure::unsure(&nearest.collect::<Vec<_>>()));
+                let fits: Vec<_> = ranked.iter().map(|(_, fit)| *fit).collect();
+                let absent = self.timed(self.tree.absent(self.asker.task())).await;
+                let doubt = if absent.is_empty() { doubt(&fits) } else { Doubt::Absent(&absent) };
+                let nearest: Vec<_> = ranked.into_iter().map(|(tool, _)| tool).collect();
+                return Err(self.unsure(&nearest, doubt));
             }
         }
         Ok(None)
@@ -97,7 +186,7 @@ impl<'a, T: Tree> Walk<'a, T> {
         if let [only] = tools.as_slice()
             && rejected.contains(&identity(only))
         {
-            return Err(Failure::unsure(&[&only.word()]));
+            return Err(self.unsure(std::slice::from_ref(only), Doubt::NothingFits));
         }
         self.pick(Level::Tool, tools, |tool| tool.choice(tool.name.clone(), None), &mut path).await
     }
@@ -140,16 +229,41 @@ impl<'a, T: Tree> Walk<'a, T> {
 
 /// Tools of several services as options, each with a name of its own. Of those that say the same of
 /// themselves, as where two toolboxes have one server, the first is kept.
-fn distinct(ranked: &mut Vec<(Tool, f32)>) -> Vec<Choice> {
-    let mut same = HashSet::new();
-    ranked.retain(|(tool, _)| same.insert(identity(tool)));
+fn distinct(ranked: &mut Vec<(Tool, Fit)>) -> Vec<Choice> {
+    *ranked = first_of_each(std::mem::take(ranked));
     let mut names = HashSet::new();
     let mut name = |tool: &Tool| {
         let qualified = [tool.word(), format!("{}.{}", tool.category, tool.word())];
         let free = qualified.into_iter().find(|name| names.insert(name.clone()));
         free.unwrap_or_else(|| format!("{}/{}", tool.category, tool.id))
     };
-    ranked.iter().map(|(tool, score)| tool.choice(name(tool), Some(*score))).collect()
+    ranked.iter().map(|(tool, fit)| tool.choice(name(tool), Some(*fit))).collect()
+}
+
+/// Of tools that say the same of themselves the first.
+fn first_of_each(mut ranked: Vec<(Tool, Fit)>) -> Vec<(Tool, Fit)> {
+    let mut same = HashSet::new();
+    ranked.retain(|(tool, _)| same.insert(identity(tool)));
+    ranked
+}
+
+/// Why the first of some tools is not called, by how well they fit.
+fn doubt(fits: &[Fit]) -> Doubt<'static> {
+    if fits.first().is_some_and(|first| first.is_good()) {
+        Doubt::SeveralFit
+    } else {
+        Doubt::NothingFits
+    }
+}
+
+/// The names that a tool of a service has to have, if it is meant by a name.
+fn spellings<'n>(name: &'n str, service: &Service) -> impl Iterator<Item = &'n str> {
+    let after = |text: &'n str, word: &str| {
+        let rest = text.strip_prefix(word)?;
+        rest.strip_prefix(['.', '/', ':']).filter(|rest| !rest.is_empty())
+    };
+    let qualified = after(name, &service.category).and_then(|rest| after(rest, &service.name));
+    qualified.into_iter().chain(after(name, &service.name))
 }
 
 fn identity(tool: &Tool) -> Identity {
@@ -160,6 +274,6 @@ fn identity(tool: &Tool) -> Identity {
 pub(crate) async fn others(tree: &impl Tree, task: &str, than: &Tool) -> Vec<String> {
     let ranked = timeout(SUGGESTING, tree.ranked(task, OTHERS + 1)).await;
     let ranked = ranked.ok().and_then(Result::ok).unwrap_or_default();
-    let others = ranked.iter().filter(|(tool, score)| tool.id != than.id && *score >= FLOOR);
+    let others = ranked.iter().filter(|(tool, fit)| tool.id != than.id && fit.score >= FLOOR);
     others.map(|(tool, _)| tool.word()).take(OTHERS).collect()
 }

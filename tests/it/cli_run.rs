@@ -69,8 +69,11 @@ fn json_is_the_answer_of_execute_task() {
 #[test]
 fn failures_are_explained() {
     let bench = bench();
-    let tasks: [&[&str]; 7] = [
+    let tasks: [&[&str]; 10] = [
         &["run", "add a note"],
+        &["run", "a note"],
+        &["run", "a note", "--tool", "notes.keep"],
+        &["run", "a note", "--tool", "notes.add_note", r#"{"title": "milk"}"#],
         &["run", "add a note", r#"{"title": 7}"#],
         &["run", "delete a note", r#"{"arguments": {"title": "milk"}}"#],
         &["run", "xyzzy"],

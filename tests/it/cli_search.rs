@@ -78,6 +78,31 @@ fn nothing_found_is_a_failure_and_a_server_that_fails_a_warning() {
 }
 
 #[test]
+fn a_made_up_word_finds_nothing_and_fails() {
+    let bench = bench();
+    for query in ["zzzz", "xkqj vrzt"] {
+        let output = bench.run(["search", query]);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{output}");
+        assert!(output.stderr.starts_with(&format!("error: no tool fits `{query}`")), "{output}");
+        let output = bench.run(["search", query, "--json"]);
+        assert_eq!(output.code, Some(1));
+        let found: Value = serde_json::from_str(&output.stdout).unwrap();
+        assert_eq!(found, json!([{"query": query, "tools": []}]));
+    }
+}
+
+#[test]
+fn a_service_that_is_not_here_is_said_to_be_missing() {
+    let bench = bench();
+    let output = bench.run(["search", "gitlab create issue", "github create issue"]);
+    assert_eq!(output.code, Some(0));
+    assert_eq!(output.stdout.matches("no server here is called or about `gitlab`").count(), 1);
+    let output = bench.run(["search", "gitlab create issue", "--json"]);
+    let found: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(found[0]["absent_services"], json!(["gitlab"]));
+}
+
+#[test]
 fn a_server_that_fails_has_one_line_where_something_is_found() {
     let bench = bench().server("dev", "broken", json!({"command": "no-such-program"}));
     let output = bench.run(["search", "send a mail"]);

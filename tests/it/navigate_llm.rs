@@ -160,7 +160,54 @@ fn what_the_model_does_not_find_is_asked_of_the_agent() {
     let error = asked.structured()["error"].clone();
     assert_eq!(error["type"], "missing_parameters");
     assert_eq!(error["parameters"][0]["name"], "text");
-    assert_eq!(llm.asked().len(), 5, "it was asked once more");
+    assert_eq!(llm.asked().len(), 4, "who is asked again makes something up");
+}
+
+#[test]
+fn a_second_question_asks_for_what_is_wrong_and_not_for_what_is_left_out() {
+    let llm = saying(vec![
+        choice("communication"),
+        choice("slack"),
+        choice("send_message"),
+        LlmAnswer::says(&json!({"channel": 7})),
+        LlmAnswer::says(&json!({"channel": "#general"})),
+    ]);
+    let agent = agent(&bench(&llm));
+    let asked = agent.call("execute_task", json!({"task": "Nachricht an #general"}));
+    let error = asked.structured()["error"].clone();
+    assert_eq!(error["type"], "missing_parameters", "{error}");
+    assert_eq!(error["parameters"][0]["name"], "text");
+    let asked = llm.asked();
+    assert_eq!(asked.len(), 5);
+    let words = asked[4].words();
+    let problem = words.lines().find(|line| line.starts_with("{\"problem\"")).expect("a problem");
+    assert!(problem.contains("`channel` is a number") && !problem.contains("text"), "{problem}");
+    asked_of(
+        &asked[4],
+        &["leaving it out is always right", "leave out what the task does not say"],
+    );
+}
+
+#[test]
+fn a_task_that_is_too_long_for_the_model_is_refused_and_never_cut() {
+    let llm = saying(vec![choice("communication"), choice("slack"), choice("send_message")]);
+    let agent = agent(&bench(&llm));
+    let text = "Hallo Team! ".repeat(2_000);
+    let failed = agent.call("execute_task", json!({"task": format!("{TASK} {text}")}));
+    assert!(failed.is_tool_error());
+    let shape = failed.structured();
+    assert_eq!(shape["error"]["type"], "task_too_long", "{}", shape["error"]);
+    assert_eq!(shape["tool_used"], "slack.send_message");
+    assert_eq!(llm.asked().len(), 3, "nobody is asked for arguments");
+    // The way that the answer proposes.
+    let arguments = json!({
+        "task": "send it",
+        "tool": shape["tool_used"],
+        "arguments": {"channel": "#general", "text": text},
+    });
+    let done = agent.call("execute_task", arguments);
+    assert_eq!(done.structured()["result"]["text"], text);
+    assert_eq!(llm.asked().len(), 3, "nothing is left to choose");
 }
 
 #[test]

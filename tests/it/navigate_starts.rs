@@ -30,7 +30,8 @@ fn a_tool_that_fails_starts_no_server_for_a_suggestion() {
         .toolbox("files", "Files of this project")
         .server("files", "disk", fake(other));
     let agent = bench.agent().begin(false, json!({}));
-    let failed = execute(&agent, "archive one of the channels of the chat");
+    let task = json!({"task": "archive one of the channels", "tool": "slack.archive"});
+    let failed = agent.call_through("execute_task", task).structured();
     assert_eq!(failed["tool_used"], "slack.archive", "{failed}");
     assert_eq!(failed["error"]["type"], "tool_execution_error");
     assert!(!bench.path("started").exists(), "{failed}");
@@ -50,7 +51,7 @@ fn a_server_is_chosen_by_what_the_file_says_of_it() {
     );
     for (task, server) in [("walk the dogs", "one"), ("cook for cats", "two")] {
         let run = bench.run(["run", "--dry-run", task]);
-        assert!(run.stdout.contains(&format!("pets/{server}/run")), "{run}");
+        assert!(run.stderr.contains(&format!("service: {server} (by ranker)")), "{run}");
     }
 }
 

@@ -9,7 +9,15 @@ use pretty_assertions::assert_eq;
 #[path = "../../benches/eval/measure.rs"]
 mod measure;
 
-use measure::{Data, report};
+use measure::{Acts, Data, report};
+
+#[test]
+fn the_ranker_is_wrong_in_at_most_5_of_100_acts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/eval");
+    let Acts { all, wrong } = Data::read(&folder).acts();
+    assert!(all >= 40, "it acts on no more than {all} tasks");
+    assert!(20 * wrong <= all, "{wrong} of {all} acts are wrong");
+}
 
 #[test]
 fn search_is_as_good_as_is_on_file() {

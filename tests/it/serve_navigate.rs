@@ -451,7 +451,7 @@ fn steps_are_told_to_an_agent_that_wants_progress() {
     assert_eq!(
         messages,
         [
-            "tool: postgres.query (by ranker)",
+            "tool: postgres.query (by ranker; score 0.84)",
             "parameters: none (by agent)",
             "execution: postgres.query",
         ]
@@ -468,4 +468,119 @@ fn other_names_are_understood_as_in_every_mode() {
         agent.call("database__postgres__query", json!({"x": 2})).structured(),
         json!({"x": 2})
     );
+}
+
+/// A chat server with tools that are much alike, and the file that it writes its requests to.
+fn chat() -> Bench {
+    let tools = json!([
+        simple("archive_channel", "Archives a channel of the team chat."),
+        simple("mute_channel", "Mutes a channel of the team chat."),
+        simple("rename_channel", "Renames a channel of the team chat."),
+        simple("delete_channel", "Deletes a channel of the team chat."),
+    ]);
+    let bench = Bench::new().set("toolMode", json!("navigate"));
+    let requests = bench.path_text("requests");
+    let script = json!({
+        "tools": tools,
+        "behavior": {"mute_channel": "echo"},
+        "requestFile": requests,
+    });
+    bench.server("chat", "discord", fake(script))
+}
+
+#[test]
+fn an_unclear_task_is_answered_with_three_tools_and_the_next_call_names_one() {
+    let bench = chat();
+    let agent = agent(&bench);
+    let task = "the channel of the team chat";
+    let asked = execute(&agent, task);
+    let told = error(&asked);
+    assert_eq!(told["type"], "ambiguous_task", "{told}");
+    assert!(asked.structured().get("tool_used").is_none());
+    let candidates = told["candidates"].as_array().expect("candidates");
+    assert_eq!(candidates.len(), 3, "{told}");
+    let mute = json!({
+        "tool": "discord.mute_channel",
+        "signature": "mute_channel()",
+        "description": "Mutes a channel of the team chat.",
+    });
+    assert!(candidates.contains(&mute), "{told}");
+    assert_eq!(calls(&bench, "requests"), 0);
+
+    let arguments = json!({"task": task, "tool": "discord.mute_channel", "arguments": {"id": 7}});
+    let done = agent.call("execute_task", arguments);
+    let expected =
+        json!({"success": true, "tool_used": "discord.mute_channel", "result": {"id": 7}});
+    assert_eq!(done.structured(), expected);
+    assert_eq!(calls(&bench, "requests"), 1);
+}
+
+#[test]
+fn a_task_for_a_service_that_is_not_here_is_done_with_no_other() {
+    let bench = chat();
+    let agent = agent(&bench);
+    for task in ["archive a channel of the team chat in slack", "archive the channel in Slack"] {
+        let told = error(&execute(&agent, task));
+        assert_eq!(told["type"], "no_matching_tool");
+        let message = told["message"].as_str().expect("a message");
+        assert!(message.contains("no server here is called or about `slack`"), "{message}");
+    }
+    assert_eq!(calls(&bench, "requests"), 0);
+}
+
+#[test]
+fn a_tool_that_is_named_wrongly_is_not_called_and_the_likeliest_are_proposed() {
+    let bench = chat();
+    let agent = agent(&bench);
+    for tool in ["discord.delete", "delete_everything", "chat", "../discord.mute_channel"] {
+        let arguments = json!({"task": "mute the channel", "tool": tool});
+        let told = error(&agent.call("execute_task", arguments));
+        let message = told["message"].as_str().expect("a message");
+        assert!(message.starts_with(&format!("there is no tool `{tool}`")), "{message}");
+        assert_eq!(told["candidates"][0]["tool"], "discord.mute_channel", "{told}");
+    }
+    let told = error(&agent.call("execute_task", json!({"task": "mute", "tool": 7})));
+    assert_eq!(told["type"], "invalid_task");
+    assert_eq!(calls(&bench, "requests"), 0);
+}
+
+#[test]
+fn a_tool_that_may_change_something_is_not_called_without_its_arguments() {
+    let schema = json!({"type": "object", "properties": {"channel": {"type": "string"}}});
+    let tool = |name: &str, about: &str| json!({"name": name, "description": about, "inputSchema": schema});
+    let script = json!({
+        "tools": [
+            tool("archive_channel", "Archives a channel of the chat."),
+            tool("list_members", "Lists the members of the chat."),
+        ],
+        "behavior": {"archive_channel": "echo", "list_members": "echo"},
+    });
+    let bench =
+        Bench::new().set("toolMode", json!("navigate")).server("chat", "discord", fake(script));
+    let agent = agent(&bench);
+    let told = error(&execute(&agent, "archive a channel of the chat"));
+    assert_eq!(told["type"], "missing_parameters", "{told}");
+    assert_eq!(told["parameters"][0]["name"], "channel");
+    let read = execute(&agent, "list the members of the chat");
+    assert_eq!(read.structured()["success"], true, "{}", read.text());
+    let arguments =
+        json!({"task": "archive it", "tool": "discord.archive_channel", "arguments": {}});
+    let named = agent.call("execute_task", arguments);
+    assert_eq!(named.structured()["success"], true, "{}", named.text());
+}
+
+#[test]
+fn a_task_in_other_words_than_english_is_done() {
+    let bench = chat();
+    for (task, tool) in [
+        ("archiviere einen Kanal im Team-Chat", "archive_channel"),
+        ("renomme le canal de la discussion", "rename_channel"),
+        ("borra el canal del chat del equipo", "delete_channel"),
+        ("删除团队聊天的频道", "delete_channel"),
+    ] {
+        let run = bench.run(["run", "--dry-run", "--explain", task]);
+        assert!(run.stderr.contains(&format!("discord.{tool}")), "{task}: {run}");
+        let first = run.stderr.lines().next().unwrap_or_default();
+        assert!(first.contains(&format!("discord.{tool}")), "{task}: {run}");
+    }
 }

@@ -371,3 +371,28 @@ fn one_tool_of_two_toolboxes_is_found_once() {
     let found = search(&agent, json!({"queries": "send message", "toolbox": "home"}));
     assert_eq!(found["results"][0]["tools"][0]["toolbox"], "home");
 }
+
+#[test]
+fn a_service_that_is_not_here_is_said_to_be_missing() {
+    let agent = agent(&bench());
+    let found = search(&agent, json!({"queries": ["jira create issue", "github create issue"]}));
+    assert_eq!(names(&found, 0)[0], "create_issue");
+    assert_eq!(found["results"][0]["note"], "no server here is called or about `jira`");
+    assert!(found["results"][1].get("note").is_none(), "{found}");
+    // A server of which nothing is known yet has a name all the same.
+    let broken = json!({"command": "no-such-program"});
+    let agent = self::agent(&bench().server("work", "jira", broken));
+    let found = search(&agent, json!({"queries": "jira create issue"}));
+    assert!(found["results"][0].get("note").is_none(), "{found}");
+    assert!(found["not_searched"]["work/jira"].is_string(), "{found}");
+}
+
+#[test]
+fn the_tool_for_the_deed_comes_before_the_one_for_the_opposite() {
+    let agent = agent(&bench());
+    let queries =
+        json!(["files write a file", "files read a file", "Schreibe eine Datei", "读取文件"]);
+    let found = search(&agent, json!({"queries": queries}));
+    let first: Vec<_> = (0..4).map(|query| names(&found, query)[0]).collect();
+    assert_eq!(first, ["write_file", "read_file", "write_file", "read_file"]);
+}

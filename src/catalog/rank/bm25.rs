@@ -4,13 +4,16 @@ use std::ops::Range;
 
 use foldhash::{HashMap, HashSet};
 
+use crate::catalog::rank::languages::{Meant, Reading};
 use crate::catalog::rank::share;
-use crate::catalog::rank::text::{name, parts, runs, term, whole, words};
+use crate::catalog::rank::text::{name, parts, term, whole, words};
 
 /// How soon more of the same term stops to matter, and how much long documents pay for their
 /// length; the usual values, and no others did better.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
+/// What an English word counts for that stands for one of another language.
+const MEANT: f32 = 0.8;
 
 /// Documents on their way into an index.
 #[derive(Default)]
@@ -135,11 +138,11 @@ struct Wanted<'d> {
 
 impl Documents {
     /// What every document is worth to a query. What is said twice counts once.
-    pub(super) fn worth(&self, query: &str) -> Worth {
+    pub(super) fn worth(&self, reading: &Reading<'_>) -> Worth {
         let nothing = || vec![0.0; self.count];
         let mut worth = Worth { each: nothing(), once: nothing(), whole: 0.0 };
         let mut seen = HashSet::default();
-        for run in runs(query).filter(|run| seen.insert(name(run))) {
+        for run in reading.runs.iter().copied().filter(|run| seen.insert(name(run))) {
             let parts: Vec<_> = parts(run).filter_map(|word| self.wanted(&word)).collect();
             let in_parts: f32 = parts.iter().map(|part| part.rarity).sum();
             self.add(&parts, 1.0, &mut worth.each);
@@ -166,7 +169,29 @@ impl Documents {
                 }
             }
         }
+        reading.meant.iter().for_each(|meant| self.add_meant(meant, &mut worth));
         worth
+    }
+
+    /// Adds what a word of another language is worth: of all English words for it, the one that a
+    /// document has more of.
+    fn add_meant(&self, Meant { own, english }: &Meant, worth: &mut Worth) {
+        let own = own.iter().map(|word| (word.as_str(), 1.0));
+        let words = own.chain(english.iter().map(|word| (*word, MEANT)));
+        let (mut most, mut rarity) = (vec![0.0_f32; self.count], f32::INFINITY);
+        for (word, times) in words {
+            let Some(term) = self.wanted(word).and_then(|wanted| wanted.known) else { continue };
+            rarity = rarity.min(term.rarity);
+            for Posting { place, worth } in self.having(term) {
+                let most = &mut most[*place as usize];
+                *most = most.max(times * worth);
+            }
+        }
+        for (place, most) in most.into_iter().enumerate() {
+            worth.each[place] += most;
+            worth.once[place] += most;
+        }
+        worth.whole += if rarity.is_finite() { rarity } else { self::rarity(0, self.count) };
     }
 
     /// What is known of a word; nothing of a stop word. One that no document has counts as the
@@ -175,6 +200,11 @@ impl Documents {
         let known = self.ids.get(&*term(word)?).map(|id| &self.terms[*id as usize]);
         let rarity = known.map_or_else(|| rarity(0, self.count), |term| term.rarity);
         Some(Wanted { known, rarity })
+    }
+
+    /// Tells whether any document has a word, which is in lower case.
+    pub(super) fn know(&self, word: &str) -> bool {
+        term(word).is_some_and(|term| self.ids.contains_key(&*term))
     }
 
     fn having(&self, term: &Term) -> &[Posting] {

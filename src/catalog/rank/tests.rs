@@ -79,7 +79,7 @@ fn what_is_written_without_spaces_is_found_by_its_words() {
         ("delete", "Deletes", &["createOrUpdateVirtualNetworkGatewayConnectionSharedKey"]),
         ("音楽", "音楽を再生する", &[]),
     ]);
-    assert_eq!(found(&index, "创建问题"), [0]);
+    assert_eq!(found(&index, "创建问题"), [0, 1], "it is also known what that is in English");
     assert_eq!(found(&index, "音楽の再生"), [2]);
     assert_eq!(found(&index, "virtual network"), [1]);
 }
@@ -211,4 +211,73 @@ proptest! {
             prop_assert_eq!(without, left);
         }
     }
+}
+
+#[test]
+fn the_tool_for_a_deed_comes_before_the_one_for_another() {
+    let all = [
+        (
+            "read_file",
+            "Read the contents of a file from the file system. A file of any size.",
+            &[][..],
+        ),
+        ("write_file", "Put text on disk", &["path"]),
+        ("delete_file", "Delete a file of the file system", &[]),
+    ];
+    let index = index_by(&all, Method::Mixed);
+    assert_eq!(found(&index, "filesystem write a file")[0], 1);
+    assert_eq!(found(&index, "filesystem read a file")[0], 0);
+    assert_eq!(found(&index, "remove a file")[0], 2);
+}
+
+#[test]
+fn a_query_in_another_language_finds_tools_in_english() {
+    let all = [
+        ("create_event", "Add an event to a calendar", &[][..]),
+        ("remove_path", "Delete a file or a folder", &[]),
+        ("send_mail", "Send an electronic mail", &[]),
+    ];
+    for method in [Method::Words, Method::Mixed] {
+        let index = index_by(&all, method);
+        for (query, place) in [
+            ("Kalendereintrag anlegen", 0),
+            ("Lösche die alten Dateien", 1),
+            ("crée un événement dans l'agenda", 0),
+            ("envoie un courriel à Marie", 2),
+            ("borra la carpeta vieja", 1),
+            ("mándale un correo a Ana", 2),
+            ("删除这个文件夹", 1),
+            ("发送邮件", 2),
+        ] {
+            assert_eq!(found(&index, query).first(), Some(&place), "{query}, {method:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tool_in_another_language_is_found_in_that() {
+    let all =
+        [("anlegen", "Legt einen Termin im Kalender an", &[][..]), ("x", "Löscht Dateien", &[])];
+    let index = index_by(&all, Method::Mixed);
+    assert_eq!(found(&index, "Lege einen Termin an")[0], 0);
+    assert_eq!(found(&index, "Dateien")[0], 1);
+}
+
+#[test]
+fn a_made_up_word_finds_nothing() {
+    let all = [("read_file", "Reads a file", &[][..]), ("play_song", "Plays music", &[])];
+    let index = index_by(&all, Method::Mixed);
+    for query in ["zzzz", "qqx", "#", "ㅋㅋㅋ"] {
+        assert_eq!(found(&index, query), [0; 0], "{query}");
+    }
+}
+
+#[test]
+fn a_first_tool_is_clear_by_its_score_and_by_its_lead() {
+    let fit = |score, rank| Fit { score, rank };
+    let next = |rank| Some(fit(0.4, rank));
+    assert!(fit(SURE, 0.6).is_clear(next(0.6 - LEAD - 0.01)));
+    assert!(!fit(SURE, 0.6).is_clear(next(0.6 - LEAD + 0.01)));
+    assert!(!fit(SURE - 0.01, 0.6).is_clear(None));
+    assert!(fit(WELL, 0.0).is_good() && !fit(WELL - 0.01, 1.0).is_good());
 }

@@ -39,7 +39,7 @@ pub(super) fn runs(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a character is of a script that does not set words apart: Thai, Lao, Myanmar, Khmer,
 /// Kana and Han.
-fn is_unspaced(c: char) -> bool {
+pub(super) fn is_unspaced(c: char) -> bool {
     let is_of_such_a_script = matches!(
         c,
         '\u{e00}'..='\u{eff}'

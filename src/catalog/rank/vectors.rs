@@ -136,6 +136,17 @@ impl Reader {
         Direction::of(&sum)
     }
 
+    /// Tells whether any word of a text is in the table, or begins with a piece that is more than two
+    /// letters.
+    pub(super) fn knows_any(&mut self, text: &str) -> bool {
+        let table = self.table;
+        let mut words = runs(text).flat_map(|run| parts(run).chain(whole(run)));
+        words.any(|word| {
+            let pieces = self.pieces_of(&word);
+            self.pieces[pieces].first().is_some_and(|first| table.name(*first).len() > 2)
+        })
+    }
+
     fn pieces_of(&mut self, word: &str) -> Range<usize> {
         if let Some(known) = self.words.get(word) {
             return known.clone();

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::backend::Outcome;
-use crate::catalog::rank::rounded;
+use crate::catalog::rank::{no_server_for, rounded};
 use crate::catalog::{ToolDefinition, shorten};
 use crate::exposure::guidance::fold;
 use crate::exposure::listing::{self, Line, Listing};
@@ -37,6 +37,15 @@ const NOTHING_SHORT: &str = "no tool fits";
 const HARDLY: &str =
     "nothing fits well; unless one of these does it, try other words, else there is none";
 const MORE: &str = "not every definition found room; ask with fewer queries or a smaller limit";
+
+/// What one query has found.
+pub(crate) struct Answered<'a> {
+    pub(crate) query: &'a str,
+    /// The tools, the best first.
+    pub(crate) tools: Vec<Found>,
+    /// The services that it names and that are not here.
+    pub(crate) absent: Vec<String>,
+}
 
 /// A tool that was found, as an answer has it: where it is, what it is called there, and how well
 /// it fits.
@@ -93,17 +102,17 @@ pub(crate) struct Answer<'a> {
 
 impl Answer<'_> {
     /// The answer, with what was found for each query.
-    pub(crate) fn outcome(&self, found: &[(&str, Vec<Found>)]) -> Outcome {
+    pub(crate) fn outcome(&self, found: &[Answered<'_>]) -> Outcome {
         Outcome::Result(Raw::encode(&json!({
             "content": [{"type": "text", "text": self.text(found)}],
         })))
     }
 
-    fn text(&self, found: &[(&str, Vec<Found>)]) -> String {
+    fn text(&self, found: &[Answered<'_>]) -> String {
         let mut header = self.header(found);
         let mut room = listing::room(self.max, &header);
         let (mut results, mut has_stepped_down) = (Vec::new(), false);
-        for (index, (query, tools)) in found.iter().enumerate() {
+        for (index, Answered { query, tools, absent }) in found.iter().enumerate() {
             // What one query leaves is there for the next ones.
             let share = room / (found.len() - index);
             let mut head = Map::new();
@@ -114,10 +123,13 @@ impl Answer<'_> {
                     let nothing = if share < SHORT { NOTHING_SHORT } else { NOTHING };
                     head.insert("nothing".to_owned(), nothing.into());
                 }
-                Some(best) if !best.fits_well() && share >= SHORT => {
+                Some(best) if !best.fits_well() && absent.is_empty() && share >= SHORT => {
                     head.insert("note".to_owned(), HARDLY.into());
                 }
                 Some(_) => {}
+            }
+            if !absent.is_empty() && share >= SHORT {
+                head.insert("note".to_owned(), no_server_for(absent).into());
             }
             let listing = self.listing(tools, listing::room(share, &head));
             has_stepped_down |= self.detail == Detail::Full && listing.step > 0;
@@ -134,9 +146,9 @@ impl Answer<'_> {
         listing::object(&header, "results", results, "\n")
     }
 
-    fn header(&self, found: &[(&str, Vec<Found>)]) -> Map<String, Value> {
+    fn header(&self, found: &[Answered<'_>]) -> Map<String, Value> {
         let mut header = Map::new();
-        let mut tools = found.iter().flat_map(|(_, tools)| tools);
+        let mut tools = found.iter().flat_map(|answered| &answered.tools);
         let is_listed = |found: &Found| (self.is_listed)(&found.tool().id.toolbox);
         if tools.clone().any(is_listed) {
             header.insert("call".to_owned(), CALL_LISTED.into());
@@ -200,7 +212,7 @@ impl Answer<'_> {
             server: tool.id.server.as_str(),
             name: tool.id.tool.as_str(),
             in_your_list: (self.is_listed)(&tool.id.toolbox).then_some(tool.name.as_str()),
-            score: found.score,
+            score: found.fit.score,
         }
     }
 }

@@ -2,6 +2,7 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
 use super::*;
+use crate::catalog::rank::Fit;
 use crate::navigator::Level;
 
 const MANY: u64 = 30_000;
@@ -11,7 +12,7 @@ fn plain(text: &str) -> String {
 }
 
 fn option(name: &str, about: &str) -> Choice {
-    Choice { name: name.to_owned(), about: about.to_owned(), score: None }
+    Choice { name: name.to_owned(), about: about.to_owned(), fit: None }
 }
 
 fn question<'a>(options: &'a [Choice], path: &'a [String]) -> Question<'a> {
@@ -137,7 +138,7 @@ fn a_prompt_has_its_bounds_however_much_there_is_to_choose_from() {
 fn of_too_many_options_the_best_are_told() {
     let mut options: Vec<_> = (0..5_000).map(|n| option(&format!("tool_{n}"), "")).collect();
     for (place, score) in [(4_999, 0.9), (4_000, 0.5), (17, 0.1)] {
-        options[place].score = Some(score);
+        options[place].fit = Some(Fit { score, rank: score });
     }
     let asked = Question { task: "x", ..question(&options, &[]) };
     for tokens in [1_250, 2_000, MANY] {
@@ -166,7 +167,7 @@ fn a_large_schema_is_told_in_outline() {
     let schema = json!({"type": "object", "properties": properties, "required": ["p7"]});
     let schema = Raw::encode(&schema);
     let wanted = Wanted {
-        task: &"y".repeat(100_000),
+        task: &"y".repeat(MAX_TASK),
         tool: "t",
         description: "",
         schema: &schema,
@@ -175,13 +176,40 @@ fn a_large_schema_is_told_in_outline() {
     };
     let prompt = arguments(&wanted, MANY, &plain).unwrap();
     assert!(size(&prompt) <= MAX_ARGUMENTS);
-    assert!(prompt.user.contains("… (cut; 100000 bytes in all)"));
     let schema = prompt.user.lines().find(|line| line.starts_with("{\"schema\"")).unwrap();
     let schema: Value = serde_json::from_str(schema).unwrap();
     assert_eq!(schema["schema"]["required"], json!(["p7"]));
     assert_eq!(schema["schema"]["properties"]["p7"], json!({"type": ["string", "null"]}));
     assert_eq!(schema["schema"]["properties"].as_object().unwrap().len(), 60);
     assert_eq!(arguments(&wanted, 1_000, &plain), Err(Unable::Spent("tokens")));
+}
+
+#[test]
+fn a_task_that_is_too_long_for_arguments_is_refused_and_not_cut() {
+    let schema = Raw::encode(&json!({"type": "object"}));
+    let wanted = |task| Wanted {
+        task,
+        tool: "t",
+        description: "",
+        schema: &schema,
+        given: None,
+        hint: None,
+    };
+    let (most, more) = ("ä".repeat(MAX_TASK / 2), "ä".repeat(MAX_TASK / 2) + "!");
+    assert!(arguments(&wanted(&most), MANY, &plain).unwrap().user.contains(&most));
+    let refused = Unable::TooLong { bytes: MAX_TASK + 1, most: MAX_TASK };
+    assert_eq!(arguments(&wanted(&more), MANY, &plain), Err(refused));
+}
+
+#[test]
+fn an_option_is_chosen_by_both_ends_of_a_long_task() {
+    let options = [option("a", "A."), option("b", "B.")];
+    let task = format!("Translate this: {} into French", "wörter ".repeat(10_000));
+    let asked = Question { task: &task, ..question(&options, &[]) };
+    let Pick { prompt, .. } = pick(&asked, MANY, &plain).unwrap();
+    assert!(prompt.user.contains("Translate this: ") && prompt.user.contains("into French"));
+    assert!(prompt.user.contains(" bytes left out here) "), "{}", prompt.user);
+    assert!(size(&prompt) < MAX_PICK_TASK + 2_000);
 }
 
 #[test]

@@ -68,13 +68,23 @@ async fn what_does_not_fit_is_asked_for_once_more() {
 
 #[tokio::test]
 async fn what_is_missing_then_is_a_question_to_the_agent() {
-    let said_twice = [said(json!({"channel": "#general"})), said(json!({"channel": "#general"}))];
-    let failure = fill(&slack(), None, &Script::new(said_twice)).await.expect_err("a question");
+    let chooser = Script::new([said(json!({"channel": "#general"}))]);
+    let failure = fill(&slack(), None, &chooser).await.expect_err("a question");
+    assert_eq!(chooser.asked().len(), 1, "whoever is asked again makes something up");
     assert_eq!(failure.kind, Kind::MissingParameters);
     let names: Vec<_> = failure.parameters.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(names, ["text"]);
     let context = failure.context.expect("a context");
     assert_eq!(context, r##"known so far: {"channel":"#general"}"##);
+}
+
+#[tokio::test]
+async fn a_second_question_is_about_what_is_wrong_and_not_about_what_is_left_out() {
+    let chooser = Script::new([said(json!({"channel": 7})), said(json!({"channel": "#general"}))]);
+    let failure = fill(&slack(), None, &chooser).await.expect_err("a question");
+    assert_eq!(failure.kind, Kind::MissingParameters);
+    let asked = chooser.asked();
+    assert!(asked[1].contains("`channel` is a number") && !asked[1].contains("text"), "{asked:?}");
 }
 
 #[tokio::test]

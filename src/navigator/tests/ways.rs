@@ -125,7 +125,7 @@ async fn a_tool_that_was_rejected_is_not_called_for_being_the_only_one() {
     let (found, steps) = walk(&one, &Script::new([Says::None]), Strategy::Retrieve).await;
     let failure = found.expect_err("no tool");
     assert_eq!(failure.kind, Kind::NoMatchingTool);
-    assert!(failure.suggestion.ends_with(": b.c"), "{failure:?}");
+    assert_eq!(candidates(&failure), ["b.c"]);
     assert!(!steps.iter().any(|step| step.starts_with("tool: c")), "{steps:?}");
 
     let several = garden(&["a/b/c", "d/e/f", "d/e/g"]);
@@ -194,6 +194,7 @@ async fn why_a_chooser_cannot_is_told_by_a_word() {
 async fn where_the_client_lends_no_model_the_ranker_chooses() {
     let garden =
         Garden::of(&["database/postgres/query", "database/postgres/describe", "zoo/animals/feed"]);
+    let garden = Garden { ranked: garden.tools.clone(), lead: 0.5, ..garden };
     let chooser = Script::new([Says::Unable(Unable::Client("declined".to_owned()))]);
     let steps = Mutex::new(Vec::new());
     let heard = |step: &Step<'_>| steps.lock().expect("no panic").push(step.text());
@@ -205,27 +206,99 @@ async fn where_the_client_lends_no_model_the_ranker_chooses() {
     assert_eq!(chooser.asked().len(), 1, "it is not asked again in this task");
 }
 
+fn candidates(failure: &Failure) -> Vec<&str> {
+    failure.candidates.iter().map(|candidate| candidate.tool.as_str()).collect()
+}
+
 #[tokio::test]
-async fn what_the_ranker_is_not_sure_of_is_named_and_not_chosen() {
-    for (score, chosen) in [(0.31, true), (0.29, false)] {
-        let garden = Garden { score, ..ranking(7) };
-        let failure = match pick(&garden, "do it", Strategy::Retrieve).await {
-            Ok(tool) => {
-                assert!(chosen, "{}", tool.word());
-                assert_eq!(tool.word(), "srv.t0");
-                continue;
+async fn the_ranker_proposes_three_tools_where_none_is_clearly_ahead() {
+    for (score, lead, kind) in [
+        (0.9, 0.2, None),
+        (0.9, 0.05, Some(Kind::AmbiguousTask)),
+        (0.45, 0.2, Some(Kind::AmbiguousTask)),
+        (0.2, 0.2, Some(Kind::NoMatchingTool)),
+    ] {
+        let garden = Garden { score, lead, ..ranking(7) };
+        match (pick(&garden, "do it", Strategy::Retrieve).await, kind) {
+            (Ok(tool), None) => assert_eq!(tool.word(), "srv.t0"),
+            (Err(failure), Some(kind)) => {
+                assert_eq!(failure.kind, kind);
+                let proposed = if score < 0.3 { 1 } else { 3 };
+                assert_eq!(candidates(&failure), &["srv.t0", "srv.t1", "srv.t2"][..proposed]);
+                assert_eq!(failure.candidates[0].signature, "t0()");
+                assert!(failure.suggestion.contains("its name as \"tool\""), "{failure:?}");
             }
-            Err(failure) => failure,
-        };
-        assert!(!chosen);
-        assert_eq!(failure.kind, Kind::NoMatchingTool);
-        assert!(
-            failure.suggestion.ends_with(": srv.t0, srv.t1, srv.t2, srv.t3, srv.t4"),
-            "{failure:?}"
-        );
+            (found, _) => panic!("{score} {lead}: {found:?}"),
+        }
     }
     // The only tool that there is is no better for that.
     let failure = pick(&ranking(0), "do it", Strategy::Retrieve).await.expect_err("no tool");
-    assert_eq!(failure.kind, Kind::NoMatchingTool);
-    assert!(failure.suggestion.ends_with(": b.c"), "{failure:?}");
+    assert_eq!((failure.kind, candidates(&failure)), (Kind::NoMatchingTool, vec!["b.c"]));
+}
+
+#[tokio::test]
+async fn the_ranker_deletes_nothing_that_the_task_does_not_speak_of() {
+    let paths = ["chat/discord/delete_channel", "chat/discord/read_channel"];
+    let garden = Garden { lead: 0.5, ..Garden::of(&paths) };
+    let garden = Garden { ranked: garden.tools.clone(), ..garden };
+    for strategy in [Strategy::Retrieve, Strategy::Hierarchy] {
+        let task = "delete the channel of the last release";
+        let found = pick(&garden, task, strategy).await.expect("a tool");
+        assert_eq!(found.word(), "discord.delete_channel");
+    }
+    let failure = pick(&garden, "the channel of the last release", Strategy::Retrieve).await;
+    let failure = failure.expect_err("no tool");
+    assert_eq!(failure.kind, Kind::AmbiguousTask);
+    assert_eq!(candidates(&failure), ["discord.delete_channel", "discord.read_channel"]);
+}
+
+#[tokio::test]
+async fn the_ranker_takes_no_other_tool_for_one_of_a_service_that_is_not_here() {
+    let absent = vec!["github".to_owned()];
+    for lead in [0.5, 0.0] {
+        let garden = Garden { absent: absent.clone(), lead, ..ranking(2) };
+        let failure = pick(&garden, "open a github issue", Strategy::Retrieve).await;
+        let failure = failure.expect_err("no tool");
+        assert_eq!(failure.kind, Kind::NoMatchingTool);
+        assert!(failure.message.contains("no server here is called or about `github`"));
+    }
+}
+
+#[tokio::test]
+async fn by_the_hierarchy_the_ranker_takes_no_tool_that_is_not_clearly_ahead_of_all() {
+    let garden = Garden::of(&["database/postgres/query", "zoo/animals/feed"]);
+    let task = "a query of the database";
+    for (first, lead, is_taken) in [(0, 0.5, true), (0, 0.01, false), (1, 0.5, false)] {
+        let mut ranked = garden.tools.clone();
+        ranked.rotate_left(first);
+        let garden =
+            Garden { ranked, lead, ..Garden::of(&["database/postgres/query", "zoo/animals/feed"]) };
+        let found = pick(&garden, task, Strategy::Hierarchy).await;
+        assert_eq!(found.is_ok(), is_taken, "{first} {lead}: {found:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_is_found_by_the_name_that_the_agent_gives() {
+    let garden = Garden::of(&["work/git/log", "home/git/log", "home/git/log.all", "web/net/ping"]);
+    let garden = Garden { ranked: garden.tools[3..].to_vec(), ..garden };
+    let heard = |_: &Step<'_>| {};
+    let budget = Budget::new(&BudgetConfig::default());
+    let asker = Asker::new("do it", &Ranker, &budget, &heard);
+    let walk = Walk::new(&garden, &asker, &heard);
+    for (name, found) in [
+        ("git.log", "work/git/log"),
+        ("home.git.log", "home/git/log"),
+        ("home/git/log", "home/git/log"),
+        (" git:log.all ", "home/git/log.all"),
+        ("net.ping", "web/net/ping"),
+    ] {
+        let tool = walk.named(name).await.expect(name);
+        assert_eq!(tool.id.to_string(), found, "{name}");
+    }
+    for name in ["git", "git.", "git.logs", "net.ping.x", "", "😀"] {
+        let failure = walk.named(name).await.expect_err(name);
+        assert_eq!(failure.kind, Kind::NoMatchingTool);
+        assert_eq!(candidates(&failure), ["net.ping"], "{name}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use tokio::task::spawn_blocking;
 
-use crate::catalog::rank::{Entry, Index, Method};
+use crate::catalog::rank::{Entry, Fit, Index, Method};
 use crate::config::{Catalog, CatalogCategory, CatalogService};
 use crate::gateway::{Filed, Gateway, Standing};
 use crate::name::ToolId;
@@ -109,21 +109,33 @@ impl Tree for Folder<'_> {
         }
     }
 
-    async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, f32)>, Failure> {
+    async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, Fit)>, Failure> {
         let (tools, _) = self.read(self.services()).await;
         let task = task.to_owned();
         let ranking = spawn_blocking(move || {
-            let entries = tools.iter().map(|(about, tool)| Entry {
-                server: &tool.service,
-                about,
-                tool: &tool.definition,
-            });
-            let hits = Index::new(entries, Method::Mixed).nearest(&task, limit, |_| true);
-            hits.iter().map(|hit| (tools[hit.place].1.clone(), hit.score)).collect()
+            let hits = index(&tools, Method::Mixed).nearest(&task, limit, |_| true);
+            hits.iter().map(|hit| (tools[hit.place].1.clone(), hit.fit())).collect()
         });
         // Where it is lost, the runtime ends or it panicked; nothing is found then.
         Ok(ranking.await.unwrap_or_default())
     }
+
+    async fn absent(&self, task: &str) -> Vec<String> {
+        let (tools, _) = self.read(self.services()).await;
+        let task = task.to_owned();
+        let finding = spawn_blocking(move || index(&tools, Method::Words).absent_services(&task));
+        finding.await.unwrap_or_default()
+    }
+}
+
+/// Makes an index of tools, each with what is said of its service.
+fn index(tools: &[(String, Tool)], method: Method) -> Index {
+    let entries = tools.iter().map(|(about, tool)| Entry {
+        server: &tool.service,
+        about,
+        tool: &tool.definition,
+    });
+    Index::new(entries, method)
 }
 
 fn own_id(service: &CatalogService, tool: &str) -> ToolId {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::first_sentence;
-use crate::catalog::rank::Finds;
+use crate::catalog::rank::{Finds, Fit};
 use crate::config::{ServerConfig, ToolboxConfig};
 use crate::gateway::{Gateway, Origin, Sought};
 use crate::name::Place;
@@ -88,11 +88,15 @@ impl Tree for Toolboxes<'_> {
         self.gateway.ensure_listed(self.origin).await;
     }
 
-    async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, f32)>, Failure> {
+    async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, Fit)>, Failure> {
         let finds = Finds::WhatIsNearest;
         let sought = Sought { query: task, toolbox: None, server: None, finds, limit };
         let found = self.gateway.find_tools(&[sought], self.origin).await;
-        Ok(found.iter().flatten().map(|found| (tool(found.tool()), found.score)).collect())
+        Ok(found.iter().flatten().map(|found| (tool(found.tool()), found.fit)).collect())
+    }
+
+    async fn absent(&self, task: &str) -> Vec<String> {
+        self.gateway.absent_services(task).await
     }
 }
 

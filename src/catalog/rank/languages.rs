@@ -1,0 +1,310 @@
+//! Queries in German, French, Spanish and Chinese, for tools that are described in English.
+//!
+//! *Theory of operation.* `languages/words.txt` has what people want of tools in all of these
+//! languages, a line for each meaning. A query is taken for one of another language if that has more
+//! of its words than English has; then each word that is in the list counts as the English words
+//! beside it, for less than a word of the query itself, and words such as `der` and `les` do not count
+//! at all. Whatever stands in the list, a word that tools have themselves counts as it is. So a query
+//! in English is read as it is written, and a catalog in German is found in German.
+
+mod forms;
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use foldhash::{HashMap, HashSet};
+
+use crate::catalog::rank::languages::forms::{Forms, is_latin};
+use crate::catalog::rank::text::{is_unspaced, runs};
+
+static WORDS: &str = include_str!("languages/words.txt");
+
+/// The most words of a query that are looked up.
+const MAX_LOOKUPS: usize = 48;
+/// How many of the English words for one word count for what a query means.
+const MAX_MEANINGS: usize = 2;
+/// The most characters of a Chinese word in the list.
+const LONGEST: usize = 6;
+
+/// A language with spaces between its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    German,
+    French,
+    Spanish,
+}
+
+impl Language {
+    const ALL: [Self; 3] = [Self::German, Self::French, Self::Spanish];
+
+    /// Returns the words that say nothing of what is wanted, but which language it is said in.
+    fn particles(self) -> &'static str {
+        match self {
+            Self::German => {
+                "aber alle allen aller alles als am an ans auch auf aus bei beim bis bitte da das dass \
+                 dein deine deinem deinen deiner dem den denn der des dessen dich die diese diesem \
+                 diesen dieser dieses dir doch dort du durch ein eine einem einen einer eines er es \
+                 etwas euch für gegen gib gibt habe haben hat hatte hier ich ihm ihn ihnen ihr ihre \
+                 ihrem ihren im in ins ist ja jede jeden jeder jedes kann kannst können könntest lass \
+                 mach mache machen mal mehr mein meine meinem meinen meiner mich mir mit muss nach \
+                 nicht nichts noch nur ob oder ohne schon sehr sein seine seinen seit sie sind sollen \
+                 soll sollte und uns unser unsere unserem unseren unter über um viel viele vom von vor \
+                 wann war waren warum was weil welche welchem welchen welcher welches wem wen wenn wer \
+                 werden wie wieder will wir wird wo woher wohin wollen wurde wurden während zu zum zur \
+                 zwischen"
+            }
+            Self::French => {
+                "ai ainsi as au aucun aussi aux avec avoir ce ces cet cette chez combien comment d dans \
+                 de des donc dont du elle elles en encore entre es est et eu eux faire fais fait faut il \
+                 ils j je l la le les leur leurs lui m ma mais me mes moi moins mon n ne nos notre nous \
+                 on ont ou où par pas pendant peut peux plus pour pourquoi puis qu quand que quel \
+                 quelle quelles quels qui quoi s sa sans se sera ses si son sont sous sur t ta te tes \
+                 toi ton tous tout toute toutes tu très un une va veux vers veuillez vos votre voudrais \
+                 vous y à ça été être"
+            }
+            Self::Spanish => {
+                "a al algo algún alguna algunos aquel como con cuál cuáles cuándo cuánto cuánta cuántas \
+                 cuántos cómo de debe debo del desde donde dónde e el ella ellos en entre era es esa \
+                 ese eso esta estar estas este esto estos está están favor fue ha hace hacer hacia han \
+                 hasta hay haz he la las le les lo los me mi mis muy más nada ni no nos nosotros nuestra \
+                 nuestro o para pero podría por porque puede puedes puedo que quiere quiero quién qué se \
+                 ser será si sin sobre son soy su sus también tengo tiene tienen toda todas todo todos \
+                 tu tus tú u un una unas uno unos y ya yo él"
+            }
+        }
+    }
+}
+
+/// The words of the same kind in English.
+const ENGLISH: &str = "a about all an and any are as at be been by can could did do does for from had \
+                       has have he her him his how i if in into is it its me more my no not of on one \
+                       or our out over she should so some than that the their them then there these \
+                       they this those to up us was we were what when where which who why will with \
+                       would you your";
+
+/// A word of another language in a query, or part of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Meant {
+    /// The word in lower case, where tools have it themselves.
+    pub(super) own: Option<String>,
+    /// The English words for it.
+    pub(super) english: &'static [&'static str],
+}
+
+/// A query as it is read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reading<'q> {
+    /// The runs that count as they are written.
+    pub(super) runs: Vec<&'q str>,
+    /// The words of another language.
+    pub(super) meant: Vec<Meant>,
+    /// The whole of it in English, as far as that is known.
+    pub(super) text: Cow<'q, str>,
+}
+
+/// Reads a query; `is_known` tells whether tools have a word, which is in lower case.
+pub(super) fn read<'q>(query: &'q str, is_known: impl Fn(&str) -> bool) -> Reading<'q> {
+    let runs: Vec<&str> = runs(query).collect();
+    let chinese = chinese(query);
+    let words: Vec<Word<'q>> = runs.iter().map(|run| Word::of(run, &is_known)).collect();
+    let language = language(&words);
+    if language.is_none() && chinese.is_empty() {
+        return Reading { runs, meant: Vec::new(), text: Cow::Borrowed(query) };
+    }
+    let mut reading = Reading { runs: Vec::new(), meant: Vec::new(), text: Cow::Borrowed("") };
+    let mut text: Vec<Cow<'q, str>> = Vec::new();
+    let mut lookups = MAX_LOOKUPS;
+    for word in words {
+        let foreign = language.filter(|_| !word.is_unspaced).and_then(|(language, is_sure)| {
+            lookups = lookups.checked_sub(1)?;
+            (is_sure || !word.is_known).then(|| TABLE.find(language, &word.lower)).flatten()
+        });
+        if let Some(parts) = foreign {
+            for english in parts {
+                let own = word.is_known.then(|| word.lower.clone());
+                text.extend(own.iter().cloned().map(Cow::Owned));
+                text.extend(english.iter().take(MAX_MEANINGS).copied().map(Cow::Borrowed));
+                reading.meant.push(Meant { own, english });
+            }
+            continue;
+        }
+        let is_particle =
+            language.is_some_and(|(language, _)| TABLE.has_particle(language, &word.lower));
+        // What stands between the Chinese words that are known says little, unless tools have it.
+        let is_rest = word.is_unspaced && !chinese.is_empty() && !word.is_known;
+        if !is_particle && !is_rest {
+            reading.runs.push(word.run);
+            text.push(Cow::Borrowed(word.run));
+        }
+    }
+    for english in chinese {
+        text.extend(english.iter().take(MAX_MEANINGS).copied().map(Cow::Borrowed));
+        reading.meant.push(Meant { own: None, english });
+    }
+    reading.text = Cow::Owned(text.join(" "));
+    reading
+}
+
+/// A run of a query.
+struct Word<'q> {
+    run: &'q str,
+    lower: String,
+    is_unspaced: bool,
+    is_known: bool,
+}
+
+impl<'q> Word<'q> {
+    fn of(run: &'q str, is_known: impl Fn(&str) -> bool) -> Self {
+        let lower = run.to_lowercase();
+        let is_unspaced = run.chars().next().is_some_and(is_unspaced);
+        let is_known = is_known(&lower);
+        Self { run, lower, is_unspaced, is_known }
+    }
+}
+
+/// Finds the language of a query, if it is one of ours and has more of it than English has; and
+/// whether that is sure, by a particle that English has not.
+fn language(words: &[Word<'_>]) -> Option<(Language, bool)> {
+    let spaced = || words.iter().filter(|word| !word.is_unspaced).take(MAX_LOOKUPS);
+    if spaced().all(|word| word.is_known && !TABLE.is_foreign_particle(&word.lower)) {
+        return None;
+    }
+    let count = |is: &dyn Fn(&str) -> bool| spaced().filter(|word| is(&word.lower)).count();
+    let mut best: Option<(usize, usize, Language)> = None;
+    for language in Language::ALL {
+        let is_particle = |word: &str| TABLE.has_particle(language, word);
+        let is_english = |word: &str| TABLE.english.contains(word);
+        let particles = count(&|word| is_particle(word) && !is_english(word));
+        let english = count(&|word| is_english(word) && !is_particle(word));
+        if particles == 0 && english > 0 {
+            continue;
+        }
+        let mut unknown = spaced().filter(|word| !word.is_known && !is_particle(&word.lower));
+        let found = unknown.by_ref().filter(|word| TABLE.find(language, &word.lower).is_some());
+        let all = particles + found.count();
+        let is_enough = particles > 0 || 2 * all >= spaced().count();
+        let is_better = best.is_none_or(|(most, sure, _)| (all, particles) > (most, sure));
+        if all > english && is_enough && is_better {
+            best = Some((all, particles, language));
+        }
+    }
+    best.map(|(_, particles, language)| (language, particles > 0))
+}
+
+/// Finds the Chinese words of a query, always the longest that there is.
+fn chinese(query: &str) -> Vec<&'static [&'static str]> {
+    let is_han = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
+    // Japanese has many of the same characters, and other words.
+    let is_kana = |c: char| ('\u{3040}'..='\u{30ff}').contains(&c);
+    if !query.contains(is_han) || query.contains(is_kana) {
+        return Vec::new();
+    }
+    let chars: Vec<char> =
+        query.chars().map(|c| TABLE.simple.get(&c).copied().unwrap_or(c)).collect();
+    let (mut at, mut found) = (0, Vec::new());
+    while at < chars.len() && found.len() < MAX_LOOKUPS {
+        let longest = (1..=LONGEST.min(chars.len() - at)).rev().find_map(|length| {
+            let word: String = chars[at..at + length].iter().collect();
+            Some((length, TABLE.chinese.get(&*word)?))
+        });
+        match longest {
+            Some((length, english)) => {
+                found.push(english.as_slice());
+                at += length;
+            }
+            None => at += 1,
+        }
+    }
+    found
+}
+
+/// The list, ready to be asked.
+struct Table {
+    /// For each language the English words by the stems of its own.
+    words: [HashMap<String, Vec<&'static str>>; 3],
+    chinese: HashMap<&'static str, Vec<&'static str>>,
+    particles: [HashSet<&'static str>; 3],
+    english: HashSet<&'static str>,
+    /// Simplified characters by their traditional forms.
+    simple: HashMap<char, char>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
+
+/// Traditional characters, each before its simplified form.
+const TRADITIONAL: &str = "創创刪删檔档資资夾夹郵邮訊讯發发開开關关閉闭記记錄录圖图檢检尋寻會会議议預预訂订譯译網网頁页\
+電电腦脑計计畫画時时間间氣气溫温價价錢钱貨货幣币匯汇報报買买賣卖單单據据庫库數数類类執执動动啟启終终進进線线設设備备門门\
+燈灯鎖锁樂乐視视頻频語语聲声編编輯辑寫写讀读詢询連连結结標标簽签題题問问錯错誤误組组員员織织體体導导轉转換换儲储傳传載载\
+屬属態态歷历歸归壓压縮缩顯显現现當当後后來来為为車车機机場场館馆購购帳账賬账戶户號号碼码權权異异務务應应項项倉仓說说話话\
+將将變变舊旧區区處处點点調调從从兩两無无邊边過过還还運运達达選选適适釋释鐘钟鏈链陣阵際际隨随雙双雲云靜静響响顧顾飛飞館馆麼么";
+
+impl Table {
+    fn read() -> Self {
+        let mut table = Self {
+            words: Language::ALL.map(|_| HashMap::default()),
+            chinese: HashMap::default(),
+            particles: Language::ALL
+                .map(|language| language.particles().split_whitespace().collect()),
+            english: ENGLISH.split_whitespace().collect(),
+            simple: HashMap::default(),
+        };
+        let mut pairs = TRADITIONAL.chars();
+        while let (Some(traditional), Some(simple)) = (pairs.next(), pairs.next()) {
+            table.simple.insert(traditional, simple);
+        }
+        for line in WORDS.lines().filter(|line| !line.starts_with('#')) {
+            let mut columns = line.split('|').map(str::split_whitespace);
+            let Some(english) = columns.next() else { continue };
+            let english: Vec<&'static str> = english.collect();
+            for (language, column) in Language::ALL.into_iter().zip(columns.by_ref()) {
+                let forms = Forms::of(language);
+                for word in column {
+                    let known = &mut table.words[language as usize];
+                    add(known.entry(forms.stem(&word.to_lowercase())).or_default(), &english);
+                }
+            }
+            for word in columns.next().into_iter().flatten() {
+                add(table.chinese.entry(word).or_default(), &english);
+            }
+        }
+        table
+    }
+
+    fn has_particle(&self, language: Language, word: &str) -> bool {
+        self.particles[language as usize].contains(word)
+    }
+
+    /// Tells whether a word is a particle of any language but English.
+    fn is_foreign_particle(&self, word: &str) -> bool {
+        !self.english.contains(word)
+            && self.particles.iter().any(|particles| particles.contains(word))
+    }
+
+    /// Finds the English words for one of another language, for each part of it that is known.
+    fn find(&'static self, language: Language, word: &str) -> Option<Vec<&'static [&'static str]>> {
+        if !is_latin(word) {
+            return None;
+        }
+        let forms = Forms::of(language);
+        let of = |word: &str| {
+            let words = &self.words[language as usize];
+            forms.all(word).find_map(|form| words.get(&form)).map(Vec::as_slice)
+        };
+        if let Some(found) = of(word) {
+            return Some(vec![found]);
+        }
+        // Only German writes compounds as one word.
+        if language == Language::German { forms::compound(word, of) } else { None }
+    }
+}
+
+fn add(known: &mut Vec<&'static str>, words: &[&'static str]) {
+    for word in words {
+        if !known.contains(word) {
+            known.push(word);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! The forms of words in other languages: which words of the list a word of a query may be.
+
+use rust_stemmers::{Algorithm, Stemmer};
+
+use crate::catalog::rank::languages::Language;
+
+/// The longest word that is taken apart, in bytes, and the shortest.
+const MAX_COMPOUND: usize = 40;
+const MIN_COMPOUND: usize = 8;
+/// The fewest bytes of a part of a compound, and of its last part where nothing else is known.
+const MIN_PART: usize = 4;
+const MIN_LAST: usize = 5;
+
+/// What verbs of German end in besides what a stemmer takes off, the longest first.
+const GERMAN_ENDS: [&str; 8] = ["ungen", "ung", "ten", "te", "et", "st", "t", "s"];
+/// What stands between the parts of a German compound.
+const JOINTS: [&str; 7] = ["", "s", "es", "n", "en", "er", "e"];
+/// What a Spanish verb has at its end for whom or what.
+const SPANISH_ENDS: [&str; 14] = [
+    "melos", "melas", "melo", "mela", "selo", "nos", "los", "las", "les", "me", "lo", "la", "le",
+    "te",
+];
+
+/// Makes the forms of words of one language.
+pub(super) struct Forms {
+    language: Language,
+    stemmer: Stemmer,
+}
+
+impl Forms {
+    pub(super) fn of(language: Language) -> Self {
+        let algorithm = match language {
+            Language::German => Algorithm::German,
+            Language::French => Algorithm::French,
+            Language::Spanish => Algorithm::Spanish,
+        };
+        Self { language, stemmer: Stemmer::create(algorithm) }
+    }
+
+    /// Returns the stem of a word in lower case, without accents, by which the list has it.
+    pub(super) fn stem(&self, word: &str) -> String {
+        folded(&self.stemmer.stem(word))
+    }
+
+    /// Returns the stems that a word in lower case may have in the list, the likeliest first.
+    pub(super) fn all<'a>(&'a self, word: &'a str) -> impl Iterator<Item = String> + 'a {
+        let more: Vec<String> = match self.language {
+            Language::German => german(word),
+            Language::French => Vec::new(),
+            Language::Spanish => without_ends(word, &SPANISH_ENDS).map(folded).collect(),
+        };
+        std::iter::once(self.stem(word)).chain(more.into_iter().map(|form| self.stem(&form)))
+    }
+}
+
+/// Returns other forms of a German word: with umlauts that are spelled out, without the ends of verbs
+/// and nouns, and without what a participle or an infinitive with `zu` has in it.
+fn german(word: &str) -> Vec<String> {
+    let mut forms = Vec::new();
+    let spelled = word.replace("ae", "ä").replace("oe", "ö").replace("ue", "ü");
+    if spelled != word {
+        forms.push(spelled);
+    }
+    forms.extend(without_ends(word, &GERMAN_ENDS).map(str::to_owned));
+    if let Some(rest) = word.strip_prefix("ge").filter(|rest| rest.len() >= MIN_PART) {
+        forms.push(rest.to_owned());
+        forms.extend(without_ends(rest, &GERMAN_ENDS).map(str::to_owned));
+    }
+    for (at, _) in word.match_indices("zu").filter(|(at, _)| *at > 0) {
+        forms.push(format!("{}{}", &word[..at], &word[at + 2..]));
+    }
+    forms
+}
+
+fn without_ends<'a>(word: &'a str, ends: &'a [&str]) -> impl Iterator<Item = &'a str> {
+    let rests = ends.iter().filter_map(|end| word.strip_suffix(end));
+    rests.filter(|rest| rest.len() >= MIN_PART)
+}
+
+/// Takes a German compound apart: the first two parts that are both known, or else its last part, which
+/// says what it is. `find` finds a part.
+pub(super) fn compound<T>(word: &str, find: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+    if !(MIN_COMPOUND..=MAX_COMPOUND).contains(&word.len()) {
+        return None;
+    }
+    let cuts: Vec<usize> = word.char_indices().map(|(at, _)| at).collect();
+    let cuts = || cuts.iter().copied();
+    for at in cuts().filter(|at| *at >= MIN_PART && word.len() - at >= MIN_PART) {
+        let (first, last) = word.split_at(at);
+        let Some(last) = find(last) else { continue };
+        let mut firsts = JOINTS.iter().filter_map(|joint| first.strip_suffix(joint));
+        let first = firsts.find_map(|first| if first.len() >= 3 { find(first) } else { None });
+        if let Some(first) = first {
+            return Some(vec![first, last]);
+        }
+    }
+    let mut lasts = cuts().filter(|at| *at >= 2 && word.len() - at >= MIN_LAST);
+    lasts.find_map(|at| find(&word[at..])).map(|last| vec![last])
+}
+
+/// Tells whether a word is of Latin letters, as far as the languages here have them.
+pub(super) fn is_latin(word: &str) -> bool {
+    word.chars().all(|c| c.is_alphabetic() && c < '\u{180}')
+}
+
+/// Returns a word without accents and the like.
+fn folded(word: &str) -> String {
+    let mut folded = String::with_capacity(word.len());
+    for c in word.chars() {
+        folded.push_str(match c {
+            'à' | 'á' | 'â' | 'ä' => "a",
+            'ç' => "c",
+            'è' | 'é' | 'ê' | 'ë' => "e",
+            'ì' | 'í' | 'î' | 'ï' => "i",
+            'ñ' => "n",
+            'ò' | 'ó' | 'ô' | 'ö' => "o",
+            'ù' | 'ú' | 'û' | 'ü' => "u",
+            'ß' => "ss",
+            'æ' => "ae",
+            'œ' => "oe",
+            other => {
+                folded.push(other);
+                continue;
+            }
+        });
+    }
+    folded
+}

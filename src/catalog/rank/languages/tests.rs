@@ -1,0 +1,115 @@
+use std::collections::BTreeSet;
+
+use pretty_assertions::assert_eq;
+use proptest::{prop_assert, proptest};
+
+use super::*;
+
+/// A query in English, as far as it is known, for tools that have these words.
+fn text_for(query: &str, known: &[&str]) -> String {
+    read(query, |word| known.contains(&word)).text.into_owned()
+}
+
+fn text(query: &str) -> String {
+    text_for(query, &[])
+}
+
+#[track_caller]
+fn says(query: &str, words: &[&str]) {
+    let text = text(query);
+    let said: BTreeSet<&str> = text.split(' ').collect();
+    assert!(words.iter().all(|word| said.contains(word)), "{query}: {text}");
+}
+
+#[test]
+fn every_line_of_the_list_has_each_language() {
+    for line in WORDS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let columns: Vec<_> = line.split('|').map(str::trim).collect();
+        assert_eq!(columns.len(), 5, "{line}");
+        assert!(columns.iter().all(|column| !column.is_empty()), "{line}");
+        assert!(columns[0].bytes().all(|b| b.is_ascii_lowercase() || b == b' '), "{line}");
+        let twice = columns.iter().find(|column| {
+            let words: Vec<_> = column.split(' ').collect();
+            words.iter().collect::<BTreeSet<_>>().len() != words.len()
+        });
+        assert_eq!(twice, None, "{line}");
+    }
+    assert!(TABLE.words.iter().all(|words| words.len() > 300));
+    assert!(TABLE.chinese.len() > 300);
+    assert!(TABLE.chinese.keys().all(|word| word.chars().count() <= LONGEST));
+}
+
+#[test]
+fn words_are_known_in_their_forms() {
+    for (query, words) in [
+        ("Lösche die alte Datei", &["delete", "file"][..]),
+        ("die Dateien sind zu löschen", &["delete", "file"]),
+        ("wurde der Ordner gelöscht?", &["delete", "folder"]),
+        ("aendere das Passwort", &["update", "password"]),
+        ("einen Termin anzulegen", &["create", "event"]),
+        ("Supprimez les fichiers", &["delete", "file"]),
+        ("j'aimerais créer un rendez-vous", &["create", "event"]),
+        ("Bórralo de la carpeta", &["delete", "folder"]),
+        ("envíame los archivos", &["send", "file"]),
+        ("¿Qué citas tengo el lunes?", &["which", "event", "lunes"]),
+        ("创建一个新的日历事件", &["create", "calendar", "event"]),
+        ("刪除舊檔案", &["delete", "file"]),
+    ] {
+        says(query, words);
+    }
+}
+
+#[test]
+fn a_compound_is_known_by_its_parts() {
+    says("Kalendereintrag erstellen", &["calendar", "create"]);
+    says("zeige die Kundendaten", &["customer", "data"]);
+    says("die Rechnungsnummer", &["invoice", "number"]);
+    says("den Zahnarzttermin verschieben", &["event", "move"]);
+}
+
+#[test]
+fn a_query_in_english_is_read_as_it_is_written() {
+    for query in [
+        "delete the old file",
+        "die in the arena of the game",
+        "weather in Los Angeles",
+        "swim one kilometre",
+        "send a message to the channel de la Rosa on slack",
+        "open github issue",
+        "",
+        "#42 - ??",
+    ] {
+        let reading = read(query, |_| false);
+        assert_eq!((&*reading.text, reading.meant.len()), (query, 0));
+    }
+}
+
+#[test]
+fn a_word_that_tools_have_counts_as_it_is_written() {
+    // Without a particle it may be English.
+    assert_eq!(text_for("list tables", &["list", "tables"]), "list tables");
+    let reading = read("chat message", |_| true);
+    assert_eq!((reading.meant.len(), reading.runs), (0, vec!["chat", "message"]));
+    let reading = read("Lösche die Datei", |word| word == "datei");
+    assert_eq!(reading.meant[1].own.as_deref(), Some("datei"));
+    assert_eq!(
+        text_for("GitHub Issue für den Fehler", &["github", "issue"]),
+        "GitHub Issue error bug"
+    );
+}
+
+#[test]
+fn japanese_is_not_read_as_chinese() {
+    assert_eq!(text("ファイルを削除する"), "ファイルを削除する");
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_too_strange(
+        query in "\\PC{0,80}|[a-zäöüß ]{0,80}|[a-zéèçñ' ]{0,80}|[一-龥 ]{0,40}|[zuget]{0,60}|die [a-zäöüßéœ]{0,60}",
+    ) {
+        let reading = read(&query, |word| word.len() % 2 == 0);
+        prop_assert!(reading.meant.len() <= 3 * MAX_LOOKUPS);
+        prop_assert!(reading.text.len() <= query.len() + 3 * MAX_LOOKUPS * 40);
+    }
+}
