@@ -302,8 +302,11 @@ function listed(text) {
 
 /** How many of the step's words stand in what is said of a toolbox, and in its name. */
 function fit(name, text, step) {
-    const said = new RegExp(`(?:^|[\\s\\-*])${name}(?: \\([^)\\n]*\\))?: ([^\\n]*)`, 'gm');
-    const lines = [name, ...[...text.matchAll(said)].map((match) => match[1])]
+    const forms = [`${name}(?: \\([^)\\n]*\\))?: ([^\\n]*)`, `${name} \\(([^)\\n]*)`];
+    const said = forms.flatMap((form) => [
+        ...text.matchAll(new RegExp(`(?:^|[\\s\\-*])${form}`, 'gm')),
+    ]);
+    const lines = [name, ...said.map((match) => match[1])]
         .join('\n')
         .toLowerCase();
     return step.words.filter((word) => lines.includes(word)).length;
@@ -332,8 +335,8 @@ function loaded({ seen }) {
 /** The client's own search, by words: those of the step, then those of what the model is told of. */
 function looked({ step, args, seen }) {
     const search = seen.tools.find((tool) => tool.search === 'words');
-    // Where the workbench's own tools are there, what waits for an answer waits.
-    if (!search || (!args && OWN.some((own) => tool(seen, own)))) return undefined;
+    // What waits for an earlier answer may be found with what gives it.
+    if (!search || !args) return undefined;
     const queries = [step.query, 'open a toolbox, use a tool of a toolbox'];
     const query = queries.find(
         (query) =>

@@ -176,3 +176,8 @@ test('a tool that is named and not there is loaded by its name', () => {
     const request = seen({ tools: [open, search], texts: [PURPOSES] });
     assert.deepEqual(calls(request), [['tool_search', { query: 'use_tool' }]]);
 });
+
+test('what a toolbox is for is understood in brackets too', () => {
+    const texts = ['Toolboxes: code (Files and git), mind (The knowledge graph). Call open_toolbox.'];
+    assert.deepEqual(calls(seen({ tools: [OPEN], texts })), [[OPEN.name, { toolbox: 'mind' }]]);
+});

@@ -48,6 +48,21 @@ export function whole(rows) {
     return table(head, lines, [0, 0, 0, 1, 1, 1, 1]);
 }
 
+/** The page that has everything. */
+export function page(rows) {
+    const about = [
+        '# What clients send their models',
+        '',
+        'Written by `just agents --write`. Bytes are those of every request that the client made to its',
+        'model for the three tasks in `tasks.mjs`, tokens an estimate (4.5 bytes each), and seconds those',
+        'from the start of the client to its end, its servers included, on a busy machine. Listings are',
+        'known from an earlier run, but for `(cold)`. A task works when the client prints what the tools',
+        'answered.',
+        '',
+    ];
+    return `${about.join('\n')}\n${whole(rows)}\n`;
+}
+
 /** What README shows: a column for each client, a row for each mode. */
 export function brief(rows) {
     const sums = folded(rows);

@@ -11,7 +11,7 @@ import { known, unknown } from './client/codex.mjs';
 import { write } from './client/files.mjs';
 import * as gemini from './client/gemini.mjs';
 import * as opencode from './client/opencode.mjs';
-import { between, brief, inWords, whole } from './report.mjs';
+import { between, brief, inWords, page, whole } from './report.mjs';
 import { configuration, prepare, servers } from './servers.mjs';
 import { environment, session } from './session.mjs';
 import { TASKS } from './tasks.mjs';
@@ -37,7 +37,7 @@ const HELP = `usage: just agents [options]
   --task NAME      only this task, of ${TASKS.map((task) => task.name).join(', ')}
   --binary PATH    the workbench [default: target/debug/mcp-workbench]
   --dump FOLDER    keep every request, what was answered, and what the client printed
-  --write          take the results over into tests/agents/results.json and the README
+  --write          take the results over into tests/agents/results.* and the README
 
 --client, --mode and --task can be given several times.`;
 
@@ -109,7 +109,8 @@ prepare(world.work, join(env, 'agents-python/bin/python'));
 mkdirSync(world.cache);
 if (modes.some((mode) => mode !== 'native' && mode !== 'auto (cold)')) {
     // What servers list is known from then on, as it is for whoever has used the workbench before.
-    const file = write(join(run, 'workbench.json'), configuration(world.servers, 'dynamic'));
+    // It is kept by the folder that servers start in, too: that of the sessions' file.
+    const file = write(join(run, 'home/workbench.json'), configuration(world.servers, 'dynamic'));
     const options = { env: { ...environment(run), XDG_CACHE_HOME: world.cache }, cwd: run };
     const said = execFileSync(world.binary, ['--config', file, 'cache', 'refresh'], options);
     process.stderr.write(said);
@@ -140,6 +141,7 @@ if (values.write) {
     const before = existsSync(results) ? JSON.parse(readFileSync(results, 'utf8')) : [];
     const all = merged(before, rows);
     writeFileSync(results, `${JSON.stringify(all, null, 1)}\n`);
+    writeFileSync(join(import.meta.dirname, 'results.md'), page(all));
     const readme = join(root, 'README.md');
     writeFileSync(readme, between(readFileSync(readme, 'utf8'), brief(all)));
 }

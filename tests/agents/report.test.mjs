@@ -1,0 +1,46 @@
+// What is shown is what was measured: `node --test`.
+
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { between, brief, page, whole } from './report.mjs';
+
+const row = (client, mode, task, works, bytes) => {
+    return { client, mode, task, works, requests: 2, bytes, seconds: 1.25 };
+};
+const rows = [
+    row('A', 'native', 'one', true, 9000),
+    row('A', 'native', 'two', true, 1_000_000),
+    row('B', 'auto (cold)', 'one', true, 4500),
+    row('B', 'auto (cold)', 'two', false, 4500),
+];
+
+test('tasks are summed up, and what does not work is told', () => {
+    const lines = whole(rows).split('\n').slice(2);
+    assert.deepEqual(lines, [
+        '| A | without the workbench | yes | 4 | 1,009,000 | 224,222 | 2.5 |',
+        '| B | `auto` (cold) | 1 of 2 | 4 | 9,000 | 2,000 | 2.5 |',
+    ]);
+    const [, , native, auto] = brief(rows).split('\n');
+    assert.equal(native, '| without the workbench | 1009 kB in 4 |  |');
+    assert.equal(auto, '| `auto` (cold) |  | fails in 1 of 2 |');
+});
+
+test('a table goes between its marks, and nowhere else', () => {
+    const text = 'a\n<!-- agents -->\nold\n<!-- end of agents -->\nb';
+    const put = between(text, 'new');
+    assert.equal(put, 'a\n<!-- agents -->\n\nnew\n\n<!-- end of agents -->\nb');
+    assert.equal(between(put, 'new'), put);
+    assert.throws(() => between('a', 'new'), /there is no/);
+});
+
+test('the README and the page show what was measured last', () => {
+    const here = import.meta.dirname;
+    if (!existsSync(join(here, 'results.json'))) return;
+    const measured = JSON.parse(readFileSync(join(here, 'results.json'), 'utf8'));
+    assert.equal(readFileSync(join(here, 'results.md'), 'utf8'), page(measured));
+    const readme = readFileSync(join(here, '../../README.md'), 'utf8');
+    assert.equal(between(readme, brief(measured)), readme);
+});
