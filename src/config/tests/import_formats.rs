@@ -284,7 +284,7 @@ fn a_remote_server_is_not_said_to_be_carried_over_exactly_before_it_has_answered
     assert!(told.contains("ends in `/sse`"), "{told}");
     assert_eq!(
         grades(vec![Outcome::Started; 4]),
-        ("exact exact exact exact".to_owned(), "".to_owned())
+        ("exact exact exact exact".to_owned(), String::new())
     );
     let failed = Outcome::Failed { reason: "it ended".to_owned(), hint: "look".to_owned() };
     let (after, told) = grades(vec![Outcome::WantsSignIn, failed]);
