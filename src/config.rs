@@ -425,9 +425,9 @@ pub enum Launch {
     /// Something is wrong with its entry in the file. It never starts; opening its toolbox reports it
     /// like any server that failed.
     Broken {
-        /// What is wrong.
+        /// The problem.
         reason: String,
-        /// What to do about it.
+        /// The advice to the user.
         hint: String,
     },
     /// No server at all: tools of ours, of steps over other tools ([`MACROS`]). It is never

@@ -73,7 +73,7 @@ pub(crate) struct Parts {
     pub(crate) listed: watch::Receiver<Listed>,
     pub(crate) death: watch::Receiver<Option<Arc<str>>>,
     pub(crate) deadlines: Arc<Deadlines>,
-    /// Whether the server is spoken to over HTTP.
+    /// Set if the server is spoken to over HTTP.
     pub(crate) is_remote: bool,
 }
 

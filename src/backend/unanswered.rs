@@ -7,7 +7,7 @@ use crate::backend::start::WANTS_AUTHORIZATION;
 use crate::raw::Raw;
 use crate::wire::remote::Failure;
 
-/// What to do where nothing that speaks MCP is at the address.
+/// The advice where nothing that speaks MCP is at the address.
 pub(crate) const OTHER_PATH: &str = "check the path of its `url` (often `/mcp`); an address for the old SSE transport (often \
      `/sse`) cannot be used";
 
@@ -15,11 +15,11 @@ pub(crate) const OTHER_PATH: &str = "check the path of its `url` (often `/mcp`);
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{reason}")]
 pub struct Unanswered {
-    /// What happened, without the server's address, which may hold a secret.
+    /// The cause, without the server's address, which may hold a secret.
     pub reason: String,
-    /// What to do about it.
+    /// The advice to the user.
     pub hint: &'static str,
-    /// Whether the server may have got the request.
+    /// Set if the server may have got the request.
     pub may_have_come: bool,
 }
 

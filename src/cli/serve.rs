@@ -167,7 +167,7 @@ fn exposed(config: &Config, is_open: bool) -> Option<&'static str> {
     }
 }
 
-/// What is said of servers that are left out.
+/// The reason that the log gives for servers that are left out.
 const WHY_WITHOUT: &str = "something is wrong with the entry; `mcp-workbench check` says what";
 
 /// The configuration, if nothing is wrong with any of its servers.

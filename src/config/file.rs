@@ -116,8 +116,8 @@ pub struct Loaded {
     pub dialect: Dialect,
     /// The servers that are switched off, which the configuration does not hold.
     pub disabled: Vec<(ToolboxName, ServerName)>,
-    /// Whatever has no effect in it or is doubtful, in the order of the file, and what is wrong with
-    /// single servers, which are not used then.
+    /// Findings in the order of the file: remarks, and errors in the entries of single servers, which
+    /// are not used then.
     pub warnings: Vec<Finding>,
     /// The file as the user named it.
     pub file: String,

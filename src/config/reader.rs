@@ -50,9 +50,9 @@ pub(super) struct Reader<'e> {
     found: Vec<(usize, Finding)>,
     /// The paths of all errors, in order, to look one up among thousands.
     wrong: BTreeSet<String>,
-    /// What is wrong with single servers, by the paths of their entries.
+    /// Problems of single servers, by the paths of their entries.
     troubles: BTreeMap<String, Vec<Problem>>,
-    /// Whether something is wrong besides.
+    /// Set once something is wrong for which the whole file is refused.
     is_refused: bool,
 }
 
@@ -145,7 +145,7 @@ impl<'e> Reader<'e> {
         self.note(Severity::Error, spot, message.into(), hint);
     }
 
-    /// Whether anything is wrong for which the whole file is refused.
+    /// Returns whether the whole file is refused.
     pub(super) fn is_refused(&self) -> bool {
         self.is_refused
     }
@@ -237,7 +237,7 @@ impl<'e> Reader<'e> {
         [key, &snake(key)].iter().any(|key| self.has_error_in(&spot.key(key, 0)))
     }
 
-    /// Whether there is an error about what stands at `spot` as a whole.
+    /// Returns whether there is an error about the whole of what stands at `spot`.
     pub(super) fn has_error_at(&self, spot: &Spot) -> bool {
         self.wrong.contains(&spot.path())
     }

@@ -46,7 +46,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Whether no server of the toolbox could be started.
+    /// Returns whether no server of the toolbox could be started.
     pub fn is_failure(&self) -> bool {
         self.connected == 0 && self.starting.is_empty() && !self.failed.is_empty()
     }
@@ -95,7 +95,7 @@ impl Gateway {
 
 /// A server that an opening starts.
 struct Start {
-    /// Whether it was listed, now or in an earlier run.
+    /// Set if it was listed, now or in an earlier run.
     is_known: bool,
     /// How its start ended, once it has.
     outcome: Option<Result<(), FailedServer>>,

@@ -48,7 +48,7 @@ impl Cancellation {
         self.cancel();
     }
 
-    /// Why it was cancelled, if that was said.
+    /// Returns why it was cancelled, if that was said.
     pub fn reason(&self) -> Option<&str> {
         self.0.reason.get().map(|reason| &**reason)
     }
