@@ -81,10 +81,12 @@ fn a_client_that_nobody_knows_gets_both_ways_at_once() {
 fn a_client_that_never_lists_again_is_served_and_told_so_in_every_mode_that_changes_lists() {
     for (bench, is_told) in [(bench(), false), (bench().set("toolMode", json!("dynamic")), true)] {
         let (agent, instructions) = greeted_in(&bench, "codex-mcp-client", "0.169.0");
-        assert_eq!(
-            instructions,
-            "Toolboxes: box (Saying things again). open_toolbox shows the tools of one, use_tool \
-             calls them."
+        assert!(
+            instructions.starts_with(
+                "Toolboxes: box (Saying things again). open_toolbox shows the tools of one, use_tool \
+                 calls them.\nYour tool list stays as it is"
+            ),
+            "{instructions}"
         );
         assert!(has_use_tool(&agent));
         let started = Instant::now();
@@ -115,7 +117,6 @@ fn in_activate_mode_a_client_that_never_lists_again_calls_everything_with_use_to
     assert!(!agent.call("use_tool", json!({"tool": "box_count"})).is_tool_error());
     assert!(!agent.use_tool(["box", "srv", "count"], json!({})).is_tool_error());
     assert_eq!(agent.tool_names(), ["toolman_activate", "use_tool"]);
-    assert!(agent.notifications().is_empty());
     let wrong = agent.call("use_tool", json!({"tool": "box_echos"}));
     assert!(wrong.is_tool_error() && wrong.text().contains("Similar: box_echo"), "{wrong:?}");
     assert!(agent.call("use_tool", json!({})).text().contains("Expected {"));

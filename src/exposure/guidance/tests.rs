@@ -63,11 +63,11 @@ fn the_first_line_alone_says_what_there_is_and_what_to_call() {
             let text = of(&many(count, words), way);
             let line = text.lines().next().unwrap();
             assert!(line.chars().count() <= FIRST_GLANCE, "{line}");
-            let says = count == 500 || line.contains("toolbox-0");
+            let says = count >= 20 || line.contains("toolbox-0");
             assert!(says, "{count} × {words}: {line}");
-            let is_pointer = count == 500 && way == Way::Tell;
+            let is_pointer = count >= 20 && way == Way::Tell;
             assert!(line.contains(call) || is_pointer, "{count} × {words}: {line}");
-            assert!(count > 10 || line.contains(" (described"), "{count} × {words}: {line}");
+            assert!(count > 3 || line.contains(" (described"), "{count} × {words}: {line}");
         }
     }
 }
@@ -99,7 +99,9 @@ fn instructions_step_down_and_never_pass_their_budget() {
                 assert!(searching.len() <= 1024, "{count} × {words}: {}", searching.len());
                 let words = ["described", "described…", "toolbox-", "toolboxes"];
                 let is_whole = |word: &str| !word.starts_with("descr") || words.contains(&word);
-                assert!(text.split_whitespace().all(is_whole), "a word was cut: {text}");
+                let mut all =
+                    text.split_whitespace().map(|word| word.trim_end_matches([')', ',', '.']));
+                assert!(all.all(is_whole), "a word was cut: {text}");
                 let text = description(&config, way, false);
                 assert!(text.len() <= 1024, "{count} × {words:?}: {}", text.len());
             }
