@@ -22,6 +22,7 @@ mod search;
 mod signatures;
 pub(crate) mod uris;
 mod way;
+mod weight;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -33,7 +33,7 @@ use crate::observe::metrics::Metrics;
 use crate::observe::spans::Spans;
 
 pub use crate::observe::audit::Audit;
-pub use crate::observe::guest::{Guest, tokens};
+pub use crate::observe::guest::{ClientProgram, Guest, tokens};
 pub use crate::observe::inquiry::{Inquired, Inquiry, Response};
 pub use crate::observe::metrics::{Meters, Up};
 pub use crate::observe::record::Ending;

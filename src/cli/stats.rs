@@ -17,7 +17,7 @@ use crate::cli::table::{Align, Table};
 use crate::cli::{Global, print, with_gateway, without_rules};
 use crate::config::{Config, Dialect, LoadError, Loaded};
 use crate::gateway::Gateway;
-use crate::observe::stats::{Folded, Model, Stats, Tool, files};
+use crate::observe::stats::{Client, Folded, Model, Stats, Tool, files};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,6 +106,17 @@ struct ModelRow<'a> {
     p95_ms: Option<f64>,
 }
 
+/// One client's program, for those who read JSON.
+#[derive(Serialize)]
+struct ClientRow<'a> {
+    client: &'a str,
+    sessions: u64,
+    tool_search: bool,
+    given_bytes: u64,
+    without_workbench_bytes: u64,
+    saved_bytes: u64,
+}
+
 #[derive(Serialize)]
 struct Report<'a> {
     files: Vec<String>,
@@ -118,8 +129,10 @@ struct Report<'a> {
     models: Vec<ModelRow<'a>>,
     never_used: &'a [Unused],
     not_known: &'a [String],
+    clients: Vec<ClientRow<'a>>,
     saved_bytes: u64,
     estimated_tokens_saved: usize,
+    sessions_without_client: u64,
     lost_records: u64,
     unreadable_lines: u64,
 }
@@ -269,6 +282,14 @@ fn report<'a>(files: &[PathBuf], folded: &'a Folded, known: &'a Known) -> Report
         p50_ms: model.percentile(50),
         p95_ms: model.percentile(95),
     };
+    let client = |client: &'a Client| ClientRow {
+        client: &client.name,
+        sessions: client.sessions,
+        tool_search: client.has_tool_search,
+        given_bytes: client.given_bytes,
+        without_workbench_bytes: client.without_bytes,
+        saved_bytes: client.saved_bytes,
+    };
     Report {
         files: files.iter().map(|file| file.display().to_string()).collect(),
         from: &folded.from,
@@ -280,8 +301,10 @@ fn report<'a>(files: &[PathBuf], folded: &'a Folded, known: &'a Known) -> Report
         models: folded.models.iter().map(model).collect(),
         never_used: &known.unused,
         not_known: &known.unlisted,
-        saved_bytes: folded.saved_bytes,
-        estimated_tokens_saved: size(folded.saved_bytes).tokens(),
+        clients: folded.clients.iter().map(client).collect(),
+        saved_bytes: folded.saved_bytes(),
+        estimated_tokens_saved: size(folded.saved_bytes()).tokens(),
+        sessions_without_client: folded.unclear_sessions,
         lost_records: folded.lost,
         unreadable_lines: folded.unreadable,
     }
@@ -308,10 +331,7 @@ fn in_words(audit: &Path, folded: &Folded, known: &Known, top: usize) -> String 
     if !known.unlisted.is_empty() {
         sections.push(not_known(known));
     }
-    if folded.saved_bytes > 0 {
-        let saved = size(folded.saved_bytes);
-        sections.push(format!("Definitions that agents were spared, against direct mode: {saved}"));
-    }
+    sections.extend(clients(folded));
     if folded.lost > 0 {
         sections
             .push(format!("warning: {} could not be written", count(whole(folded.lost), "record")));
@@ -398,6 +418,44 @@ fn models(models: &[Model]) -> Option<String> {
         ]);
     }
     Some(table.to_string())
+}
+
+/// Definitions that clients showed their models, and that they would have shown without us.
+fn clients(folded: &Folded) -> Option<String> {
+    let unclear = (folded.unclear_sessions > 0).then(|| {
+        let sessions = count(whole(folded.unclear_sessions), "session");
+        format!(
+            "{sessions} of an older version: it is not known what their clients would have shown"
+        )
+    });
+    if folded.clients.is_empty() {
+        return unclear;
+    }
+    let mut table = Table::new([
+        ("Definitions shown by", Align::Left),
+        ("Sessions", Align::Right),
+        ("Tokens", Align::Right),
+        ("Without the workbench", Align::Right),
+    ]);
+    for client in &folded.clients {
+        let name = if client.name.is_empty() { "(no name)" } else { client.name.as_str() };
+        let mark = if client.has_tool_search { " *" } else { "" };
+        let tokens = |bytes| number(size(bytes).tokens());
+        table.row([
+            format!("{}{mark}", printable(name)),
+            number(whole(client.sessions)),
+            tokens(client.given_bytes),
+            tokens(client.without_bytes),
+        ]);
+    }
+    let search = folded.clients.iter().any(|client| client.has_tool_search).then(|| {
+        "* finds tools by a search of its own: without the workbench it shows their names, which are \
+         counted,\n  and what its searches find, which is not known"
+            .to_owned()
+    });
+    let saved = format!("Spared at least: {}, counted once a session", size(folded.saved_bytes()));
+    let lines = [Some(table.to_string()), search, Some(saved), unclear];
+    Some(lines.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
 fn never_used(known: &Known) -> Option<String> {

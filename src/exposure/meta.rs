@@ -69,6 +69,13 @@ pub(crate) fn keep_loaded(tool: &mut Raw) {
     }
 }
 
+/// Returns whether a tool asks to be kept in sight.
+pub(crate) fn is_kept_loaded(tool: &Raw) -> bool {
+    let meta = tool.member("_meta");
+    let asked = meta.and_then(|meta| meta.member("anthropic/alwaysLoad"));
+    asked.is_some_and(|asked| asked.as_bytes() == b"true")
+}
+
 /// The definition of `use_tool`, whose tools are shown by another one.
 pub(crate) fn use_tool(shown_by: &str) -> Raw {
     described_use_tool(&format!("{USES} {shown_by} shows the tools and their arguments."))

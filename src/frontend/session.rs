@@ -19,7 +19,7 @@ use crate::frontend::profiles::{self, Program};
 use crate::frontend::shown::{Changed, Shown};
 use crate::gateway::{Caller, Gateway, LogLevel, Presence, Snapshot, Tie};
 use crate::name::ToolboxName;
-use crate::observe::Guest;
+use crate::observe::{ClientProgram, Guest};
 use crate::raw::Raw;
 use crate::wire::agent::Notifier;
 
@@ -160,6 +160,7 @@ impl Session {
             let exposure = self.exposure(&RequestMeta::legacy());
             let snapshot = exposure.gateway().snapshot();
             self.state(|state| state.update(&exposure, &snapshot));
+            self.is_program(&exposure);
             let watching = Arc::clone(self);
             self.spawn(async move { watching.watch().await });
         }
@@ -277,12 +278,21 @@ impl Session {
         self.state(|state| (Arc::clone(&state.chosen), state.version))
     }
 
+    /// Takes note of what the agent's program is, for the account of what its model is shown.
+    fn is_program(&self, exposure: &Exposure) {
+        if let (Some(guest), Some(introduced)) = (&self.guest, self.introduced.get()) {
+            guest.runs(ClientProgram {
+                name: introduced.client.name.clone(),
+                has_tool_search: exposure.profile().has_tool_search,
+            });
+        }
+    }
+
     /// Takes note of the tools that the agent is given.
     pub(crate) fn gives(&self, exposure: &Exposure, tools: &[Raw]) {
         self.state(|state| state.shown.give(exposure, tools));
         if let Some(guest) = &self.guest {
-            let given = tools.iter().map(Raw::len).sum();
-            guest.listed(given, exposure.gateway().definition_bytes());
+            guest.listed(exposure.shown_bytes(tools), exposure.bytes_without_us());
         }
     }
 

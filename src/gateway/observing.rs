@@ -65,13 +65,6 @@ impl Gateway {
         watch.end(error.map_or(Ending::Unknown, of_error), None);
     }
 
-    /// How many bytes all definitions of tools have that are known now.
-    pub fn definition_bytes(&self) -> usize {
-        let snapshot = self.snapshot();
-        let views = self.config.toolboxes.iter().map(|toolbox| snapshot.view(&toolbox.name));
-        views.map(|view| view.tools.iter().map(|t| t.definition.raw.len()).sum::<usize>()).sum()
-    }
-
     /// Takes note of a tool that the agent may not know of, or that is not there.
     pub(crate) fn not_found(&self, tool: &ToolId, watch: &mut Watch<'_>) {
         watch.not_found(|| {

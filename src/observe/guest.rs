@@ -1,6 +1,6 @@
-//! An agent that is there, and how much of definitions it is spared.
+//! An agent that is there, and how much of definitions its model is spared.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::name::AgentName;
 use crate::observe::record::Given;
@@ -18,16 +18,26 @@ pub struct Guest {
     audit: Option<Audit>,
     agent: Option<AgentName>,
     session: u64,
+    program: OnceLock<ClientProgram>,
     bytes: Mutex<Bytes>,
+}
+
+/// An agent's program, as far as it decides what its model is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientProgram {
+    /// The name that it gives itself; empty if it gives none.
+    pub name: String,
+    /// Whether it hides tools behind a search of its own.
+    pub has_tool_search: bool,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Bytes {
-    /// What `direct` mode would have given.
-    direct: usize,
-    /// The longest list that was given.
+    /// Of the list that its client would have shown without us.
+    without_us: usize,
+    /// Of the longest list that was given.
     listed: usize,
-    /// What was told in answers besides.
+    /// Of answers that told definitions.
     told: usize,
 }
 
@@ -37,7 +47,7 @@ impl Bytes {
     }
 
     fn saved(&self) -> i64 {
-        let saved = tokens(self.direct.saturating_sub(self.given()));
+        let saved = tokens(self.without_us.saturating_sub(self.given()));
         i64::try_from(saved).unwrap_or(i64::MAX)
     }
 }
@@ -51,6 +61,7 @@ impl Observer {
             audit: self.current_audit(),
             agent: agent.cloned(),
             session,
+            program: OnceLock::new(),
             bytes: Mutex::default(),
         }
     }
@@ -64,15 +75,21 @@ impl Guest {
         self.observer.metrics.tokens_saved.inc_by(bytes.saved() - before);
     }
 
-    /// It has been given its list of tools, where `direct` mode would have given so many bytes.
-    pub fn listed(&self, given: usize, direct: usize) {
+    /// Takes note of the agent's program, which says once what it is.
+    pub fn runs(&self, program: ClientProgram) {
+        self.program.get_or_init(|| program);
+    }
+
+    /// Takes note of a list of tools of which the client shows so many bytes, and of how many it
+    /// would show if the servers were registered in it.
+    pub fn listed(&self, shown: usize, without_us: usize) {
         self.change(|bytes| {
-            bytes.listed = bytes.listed.max(given);
-            bytes.direct = bytes.direct.max(direct);
+            bytes.listed = bytes.listed.max(shown);
+            bytes.without_us = bytes.without_us.max(without_us);
         });
     }
 
-    /// It has been told definitions in an answer.
+    /// Takes note of definitions that were told in an answer.
     pub fn told(&self, given: usize) {
         self.change(|bytes| bytes.told += given);
     }
@@ -83,12 +100,13 @@ impl Drop for Guest {
         self.observer.metrics.sessions.dec();
         let bytes = self.bytes.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(audit) = &self.audit
-            && bytes.direct > 0
+            && bytes.without_us > 0
         {
             audit.give(Given {
                 agent: self.agent.take(),
                 session: self.session,
-                direct: bytes.direct,
+                program: self.program.take().unwrap_or_default(),
+                without_us: bytes.without_us,
                 received: bytes.given(),
             });
         }

@@ -136,9 +136,11 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::observe::ClientProgram;
 
     fn given(session: u64) -> Note {
-        Note::Given(Given { agent: None, session, direct: 0, received: 0 })
+        let program = ClientProgram::default();
+        Note::Given(Given { agent: None, session, program, without_us: 0, received: 0 })
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::catalog::Listing;
 use crate::config::KeptArguments;
 use crate::name::{AgentName, ServerName, ToolboxName};
 use crate::observe::inquiry::Answered;
-use crate::observe::{Notes, Secrets};
+use crate::observe::{ClientProgram, Notes, Secrets};
 use crate::raw::{self, Raw};
 
 /// How many bytes of the hash of arguments are kept.
@@ -132,14 +132,16 @@ pub(crate) struct Ended {
     pub(crate) notes: Notes,
 }
 
-/// How many bytes of definitions one agent was given while it was there.
+/// How many bytes of definitions one agent's model was shown while it was there.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) agent: Option<AgentName>,
     pub(crate) session: u64,
-    /// What `direct` mode would have given it.
-    pub(crate) direct: usize,
-    /// What it got.
+    /// The program that the agent is.
+    pub(crate) program: ClientProgram,
+    /// What the program would have shown without us.
+    pub(crate) without_us: usize,
+    /// What came from us.
     pub(crate) received: usize,
 }
 
@@ -237,11 +239,17 @@ impl Scribe {
         line.extend_from_slice(b"}\n");
     }
 
-    /// Writes what an agent that has left was given of definitions.
+    /// Writes what the model of an agent that has left was shown of definitions.
     pub(crate) fn given(&self, line: &mut Vec<u8>, given: &Given) {
         head(line, SystemTime::now(), "session");
         self.who(line, given.agent.as_ref(), given.session);
-        number(line, "directBytes", given.direct);
+        if !given.program.name.is_empty() {
+            text(line, "client", &cut(&self.secrets.blot(&given.program.name)));
+        }
+        if given.program.has_tool_search {
+            flag(line, "toolSearch");
+        }
+        number(line, "withoutBytes", given.without_us);
         number(line, "givenBytes", given.received);
         line.extend_from_slice(b"}\n");
     }

@@ -1,12 +1,12 @@
 //! What an audit says when it is folded: how often each tool was called, how that went, how long it
-//! took, and what agents were spared.
+//! took, and what definitions the models of which clients were shown.
 //!
 //! Lines are read one after the other, with nothing copied of them but names that are new.
 
 mod models;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,12 +41,30 @@ pub struct Stats {
     sessions: BTreeSet<String>,
     from: String,
     to: String,
-    direct_bytes: u64,
-    given_bytes: u64,
+    clients: BTreeMap<String, Client>,
+    /// Sessions of which an older version did not write what their clients would have shown.
+    unclear_sessions: u64,
     lost: u64,
     unreadable: u64,
     /// The last key that was looked for.
     key: String,
+}
+
+/// The sessions of one client's program, with what their models were shown of definitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Client {
+    /// The name that it gives itself; empty if it gives none.
+    pub name: String,
+    /// How many sessions ended.
+    pub sessions: u64,
+    /// Whether it hides tools behind a search of its own.
+    pub has_tool_search: bool,
+    /// How many bytes its models were shown.
+    pub given_bytes: u64,
+    /// How many bytes it would have shown them without us, before any search of its own.
+    pub without_bytes: u64,
+    /// How many bytes fewer those were, of sessions where they were fewer.
+    pub saved_bytes: u64,
 }
 
 /// What is known of one tool.
@@ -97,8 +115,12 @@ struct Line<'a> {
     argument_bytes: u64,
     #[serde(default)]
     result_bytes: u64,
+    #[serde(borrow, default)]
+    client: Option<Text<'a>>,
     #[serde(default)]
-    direct_bytes: u64,
+    tool_search: bool,
+    #[serde(default)]
+    without_bytes: Option<u64>,
     #[serde(default)]
     given_bytes: u64,
     #[serde(default)]
@@ -195,10 +217,7 @@ impl Stats {
         }
         match &*line.kind.0 {
             "call" => self.add_call(line),
-            "session" => {
-                self.direct_bytes += line.direct_bytes;
-                self.given_bytes += line.given_bytes.min(line.direct_bytes);
-            }
+            "session" => self.add_session(line),
             "llm" => {
                 let [model, outcome] = [&line.model, &line.outcome]
                     .map(|text| text.as_ref().map_or("", |text| &*text.0));
@@ -213,6 +232,26 @@ impl Stats {
             // A later version may write more.
             _ => {}
         }
+    }
+
+    fn add_session(&mut self, line: &Line<'_>) {
+        let Some(without) = line.without_bytes else {
+            self.unclear_sessions += 1;
+            return;
+        };
+        let name = line.client.as_ref().map_or("", |client| &*client.0);
+        // Two versions of a program may differ in whether they have a search.
+        let key = format!("{name}\0{}", line.tool_search);
+        let client = self.clients.entry(key).or_insert_with(|| Client {
+            name: name.to_owned(),
+            has_tool_search: line.tool_search,
+            ..Client::default()
+        });
+        client.sessions += 1;
+        client.given_bytes = client.given_bytes.saturating_add(line.given_bytes);
+        client.without_bytes = client.without_bytes.saturating_add(without);
+        let saved = without.saturating_sub(line.given_bytes);
+        client.saved_bytes = client.saved_bytes.saturating_add(saved);
     }
 
     fn add_call(&mut self, line: &Line<'_>) {
@@ -259,7 +298,8 @@ impl Stats {
             sessions: self.sessions.len(),
             from: self.from,
             to: self.to,
-            saved_bytes: self.direct_bytes - self.given_bytes,
+            clients: self.clients.into_values().collect(),
+            unclear_sessions: self.unclear_sessions,
             lost: self.lost,
             unreadable: self.unreadable,
             tools: self.tools,
@@ -283,8 +323,10 @@ pub struct Folded {
     pub from: String,
     /// The time of the last one.
     pub to: String,
-    /// How many bytes of definitions agents did not get, against `direct` mode.
-    pub saved_bytes: u64,
+    /// The clients whose sessions ended, by name.
+    pub clients: Vec<Client>,
+    /// How many sessions say nothing of what their clients would have shown without us.
+    pub unclear_sessions: u64,
     /// How many records were lost.
     pub lost: u64,
     /// How many lines could not be read.
@@ -295,6 +337,11 @@ impl Folded {
     /// How many calls there were.
     pub fn calls(&self) -> u64 {
         self.tools.iter().map(|tool| tool.calls).sum()
+    }
+
+    /// How many bytes of definitions models were not shown that they would have been without us.
+    pub fn saved_bytes(&self) -> u64 {
+        self.clients.iter().fold(0, |sum, client| sum.saturating_add(client.saved_bytes))
     }
 
     /// The tool of this identity, if it was called.

@@ -117,8 +117,29 @@ fn every_call_has_a_line_that_says_what_became_of_it() {
     assert!(first["resultBytes"].as_u64().is_some_and(|bytes| bytes > 10), "{first}");
     assert_eq!(text(calls[4], "rule"), "mcp_servers.srv.tool_filters");
     let session = records.iter().find(|record| record["kind"] == "session").expect("a session");
-    assert!(session["directBytes"].as_u64() > Some(100), "{session}");
+    assert!(session["withoutBytes"].as_u64() > Some(100), "{session}");
     assert!(wait_file(&bench, ".key").exists());
+}
+
+#[test]
+fn a_session_says_what_its_client_would_have_shown_without_the_workbench() {
+    let session = |client: &str| {
+        let bench = bench();
+        let agent = bench.agent().relisting();
+        agent.initialize_with(json!({"clientInfo": {"name": client, "version": "2.1.400"}}));
+        agent.call("open_toolbox", json!({"toolbox": "box"}));
+        agent.request("tools/list", json!({})).ok();
+        let records = records(&bench, &agent);
+        records.into_iter().find(|record| record["kind"] == "session").expect("a session")
+    };
+    let [claude, opencode] = ["claude-code", "opencode"].map(session);
+    assert_eq!((text(&claude, "client"), &claude["toolSearch"]), ("claude-code", &json!(true)));
+    assert_eq!((text(&opencode, "client"), &opencode["toolSearch"]), ("opencode", &Value::Null));
+    // Six names with what stands around them: `mcp__srv__echo` and a line's end.
+    let names: usize =
+        ["echo", "fail", "refuse", "sleep", "crash", "strict"].map(str::len).iter().sum();
+    assert_eq!(claude["withoutBytes"], json!(names + 6 * (3 + 8)));
+    assert!(opencode["withoutBytes"].as_u64() > claude["withoutBytes"].as_u64(), "{opencode}");
 }
 
 #[test]
@@ -162,6 +183,14 @@ fn stats_tell_what_is_used_and_what_never() {
     lines.push(line("secret", "denied", 0));
     lines.push(json!({
         "time": "2026-11-21T10:00:00.000Z", "kind": "session", "session": "a-1",
+        "client": "gemini-cli", "withoutBytes": 9_900, "givenBytes": 900,
+    }));
+    lines.push(json!({
+        "time": "2026-11-21T10:00:00.000Z", "kind": "session", "session": "a-2",
+        "client": "claude-code", "toolSearch": true, "withoutBytes": 900, "givenBytes": 1_800,
+    }));
+    lines.push(json!({
+        "time": "2026-11-21T10:00:00.000Z", "kind": "session", "session": "a-3",
         "directBytes": 9_900, "givenBytes": 900,
     }));
     lines.push(json!({"time": "2026-11-21T10:00:00.000Z", "kind": "lost", "records": 2}));

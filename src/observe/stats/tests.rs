@@ -42,14 +42,40 @@ fn calls_are_counted_by_tool_and_by_what_became_of_them() {
 
 #[test]
 fn other_lines_say_what_was_saved_and_lost_and_what_is_none_is_counted() {
-    let text = "{\"time\":\"b\",\"kind\":\"session\",\"directBytes\":1000,\"givenBytes\":100}\n\
-                {\"time\":\"c\",\"kind\":\"session\",\"directBytes\":10,\"givenBytes\":100}\n\
+    let text = "{\"time\":\"b\",\"kind\":\"session\",\"withoutBytes\":1000,\"givenBytes\":100}\n\
+                {\"time\":\"c\",\"kind\":\"session\",\"withoutBytes\":10,\"givenBytes\":100}\n\
+                {\"time\":\"c\",\"kind\":\"session\",\"directBytes\":10,\"givenBytes\":1}\n\
                 {\"time\":\"a\",\"kind\":\"lost\",\"records\":3}\n\
                 {\"time\":\"d\",\"kind\":\"something new\",\"x\":[1]}\n\n\
                 {\"time\":\"e\",\"torn";
     let folded = fold(text, None);
-    assert_eq!((folded.saved_bytes, folded.lost, folded.unreadable), (900, 3, 1));
+    assert_eq!((folded.saved_bytes(), folded.lost, folded.unreadable), (900, 3, 1));
+    assert_eq!(folded.unclear_sessions, 1, "an older version wrote less");
     assert_eq!((folded.from.as_str(), folded.to.as_str()), ("a", "d"));
+}
+
+#[test]
+fn a_client_that_searches_for_tools_itself_is_counted_apart() {
+    let line = |client: &str, search: &str, without: u32, given: u32| {
+        format!(
+            "{{\"time\":\"b\",\"kind\":\"session\",\"client\":\"{client}\"{search},\
+             \"withoutBytes\":{without},\"givenBytes\":{given}}}\n"
+        )
+    };
+    let search = ",\"toolSearch\":true";
+    let text = line("gemini-cli", "", 90_000, 4_000)
+        + &line("claude-code", search, 2_000, 5_000)
+        + &line("claude-code", search, 2_000, 1_500)
+        + &line("gemini-cli", "", 90_000, 100_000);
+    let folded = fold(&text, None);
+    let [claude, gemini] = folded.clients.as_slice() else { panic!("{:?}", folded.clients) };
+    assert_eq!(
+        (claude.name.as_str(), claude.has_tool_search, claude.sessions),
+        ("claude-code", true, 2)
+    );
+    assert_eq!((claude.given_bytes, claude.without_bytes, claude.saved_bytes), (6_500, 4_000, 500));
+    assert_eq!((gemini.has_tool_search, gemini.sessions, gemini.saved_bytes), (false, 2, 86_000));
+    assert_eq!(folded.saved_bytes(), 86_500);
 }
 
 #[test]
