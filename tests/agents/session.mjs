@@ -83,11 +83,14 @@ function run(client, args, env, world) {
             }
         };
         const timer = setTimeout(end, PATIENCE_MS);
+        // Before the folder that it works in is removed.
+        process.prependListener('exit', end);
         child.on('error', failed);
         child.on('exit', (code) => {
             clearTimeout(timer);
             setTimeout(() => {
                 end();
+                process.off('exit', end);
                 done({ code, output });
             }, 200);
         });
