@@ -176,7 +176,10 @@ fn signatures_are_those_that_the_agent_may_see_and_that_fit() {
 #[test]
 fn lists_of_tools_are_no_longer_than_the_client_shows_of_an_answer() {
     let tools: Vec<_> = (0..200)
-        .map(|n| json!({"name": format!("tool_{n}"), "description": "Does it. ".repeat(20)}))
+        .map(|n| {
+            let description = "Does it. ".repeat(20);
+            json!({"name": format!("tool_{n}"), "description": description, "inputSchema": {}})
+        })
         .collect();
     let bench = bench().server("big", "srv", fake(json!({"tools": tools})));
     let answer = |client| greeted(&bench, client).open("big").text();
