@@ -92,7 +92,7 @@ impl Catalog<'_> {
         }
         let room = max.saturating_sub(SHORTENED.len() + 2);
         let lines = if self.length(&names) <= room {
-            self.described(&groups, names, room)
+            Some(self.described(&groups, names, room))
         } else {
             self.named(&groups, names, room)
         };
@@ -136,7 +136,7 @@ impl Catalog<'_> {
         groups: &[Group<'_>],
         names: Vec<(Section, String)>,
         room: usize,
-    ) -> Option<Vec<(Section, String)>> {
+    ) -> Vec<(Section, String)> {
         let (mut lines, mut next) = (names, STEPS.len() - 1);
         while next > 0 {
             let longer = self.lines(groups, STEPS[next - 1]);
@@ -155,7 +155,7 @@ impl Catalog<'_> {
                 break;
             }
         }
-        Some(lines)
+        lines
     }
 
     /// Returns the names of as many toolboxes as have room, of those that have least first, and counts

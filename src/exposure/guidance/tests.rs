@@ -38,10 +38,10 @@ fn instructions_say_everything_where_it_fits() {
 
 #[test]
 fn what_is_too_long_for_the_first_line_is_whole_below_it() {
-    let description = vec!["described"; 20].join(" ");
+    let description = ["described"; 20].join(" ");
     let config = config(["a", "b"].map(|name| (name.to_owned(), description.clone())));
     let text = of(&config, Way::Tell);
-    let cut = vec!["described"; 8].join(" ");
+    let cut = ["described"; 8].join(" ");
     assert!(
         text.starts_with(&format!(
             "Toolboxes: a ({cut}…), b ({cut}…). open_toolbox shows the tools of one, use_tool calls \
