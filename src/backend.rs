@@ -55,7 +55,7 @@ pub use crate::backend::agent::{
 };
 pub use crate::backend::death::StderrTail;
 pub use crate::backend::handshake::Era;
-pub use crate::backend::launch::ChildEnvironment;
+pub use crate::backend::launch::{ChildEnvironment, missing};
 pub use crate::backend::live::{Call, Live};
 pub use crate::backend::pool::{Pool, PoolOptions};
 pub use crate::backend::spec::{Reach, Spec};

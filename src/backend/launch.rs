@@ -113,11 +113,7 @@ pub(crate) fn spawn(
 ) -> Result<(Process, Streams), StartFailure> {
     let StdioLaunch { command, args, env, cwd, inherit_env: _, withheld: _ } = launch;
     if !cwd.is_dir() {
-        return Err(StartFailure {
-            reason: format!("its folder `{}` does not exist", cwd.display()),
-            hint: "correct `cwd`; where it is not set, it is the folder of the config file"
-                .to_owned(),
-        });
+        return Err(no_folder(cwd));
     }
     let ourselves = ourselves.filter(|_| command == env!("CARGO_PKG_NAME"));
     let program = ourselves.map_or(command.as_ref(), Path::as_os_str);
@@ -170,6 +166,65 @@ fn spawn_failure(command: &str, error: &io::Error) -> StartFailure {
     }
 }
 
+/// Says why a child could not be started, where its folder or its program is not there. The program
+/// is looked for as [`spawn`] does, on the child's own `PATH`.
+pub fn missing(
+    launch: &StdioLaunch,
+    environment: &ChildEnvironment,
+    ourselves: Option<&Path>,
+) -> Option<StartFailure> {
+    let StdioLaunch { command, cwd, .. } = launch;
+    if !cwd.is_dir() {
+        return Some(no_folder(cwd));
+    }
+    if cfg!(not(unix)) || (ourselves.is_some() && command == env!("CARGO_PKG_NAME")) {
+        return None;
+    }
+    let found = if command.contains(std::path::MAIN_SEPARATOR) {
+        is_program(&cwd.join(command))
+    } else {
+        let own = launch.env.iter().find(|(key, _)| *key == "PATH").map(|(_, path)| path.into());
+        let ours = || {
+            let mut all = environment.for_launch(launch);
+            all.find(|(key, _)| *key == "PATH").map(|(_, path)| path.clone())
+        };
+        let path = own.or_else(ours).unwrap_or_else(|| DEFAULT_PATH.into());
+        let found = std::env::split_paths(&path).map(|f| is_program(&cwd.join(f).join(command)));
+        // What may not be executed counts only where nothing else is found.
+        found.reduce(|first, next| match (&first, &next) {
+            (Ok(()), _) | (Err(io::ErrorKind::PermissionDenied), Err(_)) => first,
+            _ => next,
+        })?
+    };
+    found.err().map(|kind| spawn_failure(command, &kind.into()))
+}
+
+/// Where programs are looked for without a `PATH`.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// Finds out whether a file can be executed.
+#[cfg(unix)]
+fn is_program(path: &Path) -> Result<(), io::ErrorKind> {
+    use rustix::fs::{Access, access};
+
+    if !path.is_file() {
+        return Err(io::ErrorKind::NotFound);
+    }
+    access(path, Access::EXEC_OK).map_err(|_| io::ErrorKind::PermissionDenied)
+}
+
+#[cfg(not(unix))]
+fn is_program(_: &Path) -> Result<(), io::ErrorKind> {
+    Ok(())
+}
+
+fn no_folder(cwd: &Path) -> StartFailure {
+    StartFailure {
+        reason: format!("its folder `{}` does not exist", cwd.display()),
+        hint: "correct `cwd`; where it is not set, it is the folder of the config file".to_owned(),
+    }
+}
+
 /// Has the kernel kill the child when the thread that spawns it ends, which is the one that runs
 /// the workbench from its start to its end.
 #[cfg(target_os = "linux")]
@@ -194,6 +249,11 @@ fn die_with_us(builder: &mut tokio::process::Command) {
 fn die_with_us(_: &mut tokio::process::Command) {}
 
 impl Process {
+    /// The id of the process.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.group
+    }
+
     /// Has the guard end the group when we are killed.
     pub(crate) fn guard_with(&mut self, guard: &Arc<Guard>) {
         if let Some(group) = self.group {
