@@ -31,7 +31,9 @@ pub use catalog::{
 pub use clients::ClientConfig;
 pub use dialect::Dialect;
 pub use expand::{expand, variables, without_variables};
-pub use file::{ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse};
+pub use file::{
+    ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse, user_file,
+};
 pub use finding::{Finding, Report, Severity};
 pub use llm::LlmConfig;
 pub use lookup::{Key, find_key};
@@ -54,6 +56,7 @@ pub mod client_files;
 mod clients;
 mod dialect;
 mod document;
+pub mod edit;
 pub mod env;
 mod expand;
 mod file;

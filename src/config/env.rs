@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use etcetera::base_strategy::{BaseStrategy, choose_native_strategy};
+use etcetera::base_strategy::{BaseStrategy, choose_base_strategy, choose_native_strategy};
 
 /// Where environment variables come from.
 pub trait EnvSource {
@@ -20,6 +20,13 @@ pub trait EnvSource {
     /// The home folder of the user, which `~` stands for.
     fn home(&self) -> Option<PathBuf> {
         self.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
+    }
+
+    /// The user's folder for configurations.
+    fn configuration(&self) -> Option<PathBuf> {
+        let named =
+            self.get("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        named.or_else(|| Some(self.home()?.join(".config")))
     }
 
     /// The user's folder for what can be made again.
@@ -46,6 +53,11 @@ impl EnvSource for ProcessEnv {
 
     fn home(&self) -> Option<PathBuf> {
         std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
+    }
+
+    /// `~/.config` but on Windows, which has a place of its own.
+    fn configuration(&self) -> Option<PathBuf> {
+        choose_base_strategy().ok().map(|folders| folders.config_dir())
     }
 
     /// Where the platform has it, such as `~/Library/Caches`.

@@ -26,6 +26,8 @@ const CACHE_VARIABLE: &str = "MCP_WORKBENCH_CACHE";
 const DEFAULT_FILE: &str = "./workbench-config.json";
 /// Files of other programs that are looked for if that is not there.
 const OTHER_FILES: [&str; 2] = ["./tools.toml", "./modular-mcp.json"];
+/// The file in the user's folder for configurations, if there is none of these.
+const USER_FILE: &str = "config.json";
 
 /// Where the configuration file is, or the folder of a catalog, and who said so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub enum ChosenBy {
     Variable,
     /// Nobody: it is the file that is looked for by itself.
     Default,
+    /// Nobody: it is the user's own, which serves where there is no other.
+    User,
 }
 
 /// Finds out which file is the configuration: `explicit`, else `WORKBENCH_CONFIG`, else
@@ -91,7 +95,7 @@ fn absolute(shown: &Path, env: &dyn EnvSource, cwd: &Path) -> PathBuf {
 }
 
 /// Finds out which file to read: as [`locate`], but where nothing names a file and ours is not
-/// there, `./tools.toml` or `./modular-mcp.json` if there is one.
+/// there, `./tools.toml` or `./modular-mcp.json` if there is one, else the user's own.
 pub fn find(explicit: Option<PathBuf>, env: &dyn EnvSource, cwd: &Path) -> Location {
     let location = locate(explicit, env, cwd);
     let is_there = |path: &Path| path.try_exists().unwrap_or(true);
@@ -103,8 +107,18 @@ pub fn find(explicit: Option<PathBuf>, env: &dyn EnvSource, cwd: &Path) -> Locat
         let path = std::path::absolute(&path).unwrap_or(path);
         Location { shown: file.into(), path, chosen_by: ChosenBy::Default }
     };
-    let mut others = OTHER_FILES.iter().map(other);
-    others.find(|other| is_there(&other.path)).unwrap_or(location)
+    let others = OTHER_FILES.iter().map(other).chain(user_file(env));
+    let mut there = others.filter(|other| is_there(&other.path));
+    there.next().unwrap_or(location)
+}
+
+/// The user's own configuration file, there or not; `None` if nobody knows where that would be.
+pub fn user_file(env: &dyn EnvSource) -> Option<Location> {
+    let path = env.configuration()?.join(env!("CARGO_PKG_NAME")).join(USER_FILE);
+    let home = env.home();
+    let inside = home.as_ref().and_then(|home| path.strip_prefix(home).ok());
+    let shown = inside.map_or_else(|| path.clone(), |inside| Path::new("~").join(inside));
+    Some(Location { shown, path, chosen_by: ChosenBy::User })
 }
 
 /// A configuration that can be used.
@@ -294,8 +308,9 @@ fn missing(location: &Location) -> impl fmt::Display {
     let reason = match location.chosen_by {
         ChosenBy::Flag => "named by `--config`",
         ChosenBy::Variable => "named by the variable `WORKBENCH_CONFIG`",
-        ChosenBy::Default => {
-            "where it is looked for by itself, nor a `tools.toml` or `modular-mcp.json`"
+        ChosenBy::Default | ChosenBy::User => {
+            "where it is looked for by itself, nor a `tools.toml`, a `modular-mcp.json` or \
+             `~/.config/mcp-workbench/config.json`"
         }
     };
     let mut place = String::new();

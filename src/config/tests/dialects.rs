@@ -8,8 +8,8 @@ use crate::config::env::EnvSource;
 use crate::config::import::{Options, Source, plan};
 use crate::config::tests::{env, repository};
 use crate::config::{
-    ChosenBy, Config, Confirmation, Dialect, Launch, Loaded, StdioLaunch, ToolMode, find, load,
-    parse,
+    ChosenBy, Config, Confirmation, Dialect, Launch, Loaded, Location, StdioLaunch, ToolMode, find,
+    load, parse,
 };
 
 use crate::name::AgentName;
@@ -295,6 +295,27 @@ fn files_of_others_are_found_where_ours_is_not() {
     assert_eq!(load(&find(None, &none, folder.path()), &none).unwrap().file, "./tools.toml");
     let named = env(&[("WORKBENCH_CONFIG", "w.json")]);
     assert_eq!(shown(&named), ("w.json".to_owned(), ChosenBy::Variable));
+}
+
+#[test]
+fn the_users_own_file_is_found_where_there_is_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let own = home.join(".config/mcp-workbench");
+    std::fs::create_dir_all(&own).unwrap();
+    let home = home.to_str().unwrap();
+    let shown = |env: &dyn EnvSource| {
+        let Location { shown, chosen_by, .. } = find(None, env, folder.path());
+        (shown.display().to_string(), chosen_by)
+    };
+    let ours = ("./workbench-config.json".to_owned(), ChosenBy::Default);
+    assert_eq!(shown(&env(&[("HOME", home)])), ours);
+    std::fs::write(own.join("config.json"), "").unwrap();
+    let users = "~/.config/mcp-workbench/config.json".to_owned();
+    assert_eq!(shown(&env(&[("HOME", home)])), (users, ChosenBy::User));
+    assert_eq!(shown(&env(&[("HOME", home), ("XDG_CONFIG_HOME", "/nowhere")])), ours);
+    std::fs::write(folder.path().join("tools.toml"), "").unwrap();
+    assert_eq!(shown(&env(&[("HOME", home)])).0, "./tools.toml");
 }
 
 #[test]

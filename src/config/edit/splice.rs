@@ -1,0 +1,181 @@
+//! Changes of one object's text: a member more at its end, or one less.
+
+use std::ops::Range;
+
+use jsonc_parser::ast::Object;
+use jsonc_parser::common::Ranged;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::ser::{PrettyFormatter, Serializer};
+
+/// How an object is written, and the text that it is in.
+pub(super) struct Layout<'a> {
+    text: &'a str,
+    /// Where its brackets are.
+    brackets: Range<usize>,
+    members: Vec<Range<usize>>,
+}
+
+impl<'a> Layout<'a> {
+    pub(super) fn of(text: &'a str, object: &Object<'_>) -> Self {
+        let members = object.properties.iter().map(|member| member.start()..member.end());
+        let brackets = object.start()..object.end();
+        Self { text, brackets, members: members.collect() }
+    }
+
+    /// The text with one member more, behind the others and written like them.
+    pub(super) fn append(&self, key: &str, value: &Value) -> String {
+        let close = self.brackets.end - 1;
+        let content = self.members.last().map_or(self.brackets.start + 1, |last| last.end);
+        let tail = &self.text[content..close];
+        let end = content + tail.trim_end().len();
+        let comma = comma(&self.text[content..end]).map(|at| content + at);
+        let is_spread = self.members.is_empty()
+            || tail.contains('\n')
+            || end > comma.map_or(content, |at| at + 1)
+            || self.members.first().is_some_and(|first| self.begins_line(first.start));
+        let mut changes = Vec::new();
+        if !self.members.is_empty() && comma.is_none() {
+            changes.push((content..content, ",".to_owned()));
+        }
+        // Who writes a comma behind the last member gets one.
+        let last_comma = if comma.is_some() { "," } else { "" };
+        if is_spread {
+            let line_end = if self.text.contains("\r\n") { "\r\n" } else { "\n" };
+            let outer = self.indent_at(self.brackets.start);
+            let first = self.members.first().map(|first| first.start);
+            let first = first.filter(|start| self.begins_line(*start));
+            let inner = match first {
+                Some(start) => self.indent_at(start).to_owned(),
+                None => format!("{outer}{}", self.unit()),
+            };
+            let value = spread(value, &self.unit());
+            let value = value.replace('\n', &format!("{line_end}{inner}"));
+            let entry = format!("{line_end}{inner}{}: {value}{last_comma}", quoted(key));
+            if self.text[end..close].contains('\n') {
+                changes.push((end..end, entry));
+            } else {
+                changes.push((end..close, format!("{entry}{line_end}{outer}")));
+            }
+        } else {
+            changes.push((end..end, format!(" {}: {value}{last_comma}", quoted(key))));
+        }
+        applied(self.text, &changes)
+    }
+
+    /// The text without a member, its comma, and its line if nothing else is in it.
+    pub(super) fn without(&self, index: usize) -> String {
+        let Some(member) = self.members.get(index) else { return self.text.to_owned() };
+        let next = self.members.get(index + 1).map_or(self.brackets.end - 1, |next| next.start);
+        let after = comma(&self.text[member.end..next]).map(|at| member.end + at);
+        let mut cut = member.clone();
+        let mut changes = Vec::new();
+        if let Some(at) = after {
+            if self.text[member.end..at].trim().is_empty() {
+                cut.end = at + 1;
+            } else {
+                changes.push((at..at + 1, String::new()));
+            }
+        } else if let Some(before) = index.checked_sub(1).and_then(|index| self.members.get(index))
+        {
+            let between = &self.text[before.end..member.start];
+            if let Some(at) = comma(between).map(|at| before.end + at) {
+                if self.text[at + 1..member.start].trim().is_empty()
+                    && !self.text[at..member.start].contains('\n')
+                {
+                    cut.start = at;
+                } else {
+                    changes.push((at..at + 1, String::new()));
+                }
+            }
+        }
+        let rest = &self.text[cut.end..];
+        let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+        let ends_line = rest[blanks..].starts_with(['\n', '\r']) || rest[blanks..].is_empty();
+        if self.begins_line(cut.start) && ends_line {
+            // The line goes, and the break before it.
+            let line = self.text[..cut.start].trim_end_matches([' ', '\t']);
+            let line = line.strip_suffix('\n').unwrap_or(line);
+            let line = line.strip_suffix('\r').unwrap_or(line);
+            cut = line.len()..cut.end + blanks;
+        } else if after.is_some() && blanks > 0 && !ends_line && !self.begins_line(cut.start) {
+            cut.end += blanks;
+        }
+        changes.push((cut, String::new()));
+        changes.sort_by_key(|(range, _)| range.start);
+        applied(self.text, &changes)
+    }
+
+    /// Returns `true` where nothing but blanks stands before this on its line.
+    fn begins_line(&self, at: usize) -> bool {
+        let before = self.text[..at].trim_end_matches([' ', '\t']);
+        before.ends_with('\n')
+    }
+
+    /// The blanks that the line of this begins with.
+    fn indent_at(&self, at: usize) -> &'a str {
+        let line = self.text[..at].rfind('\n').map_or(0, |at| at + 1);
+        let line = &self.text[line..];
+        &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
+    }
+
+    /// Returns the blanks of the first line that is indented.
+    fn unit(&self) -> String {
+        let indents = self.text.lines().map(|line| {
+            let rest = line.trim_start_matches([' ', '\t']);
+            (&line[..line.len() - rest.len()], rest)
+        });
+        // A comment of several lines is set in by one.
+        let mut indents = indents.filter(|(indent, rest)| {
+            !indent.is_empty() && !rest.is_empty() && !rest.starts_with('*')
+        });
+        indents.next().map_or_else(|| "  ".to_owned(), |(indent, _)| indent.to_owned())
+    }
+}
+
+/// Where the first comma is that stands in no comment.
+fn comma(text: &str) -> Option<usize> {
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        let rest = &text[at..];
+        at += if c == ',' {
+            return Some(at);
+        } else if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else {
+            c.len_utf8()
+        };
+    }
+    None
+}
+
+fn quoted(key: &str) -> String {
+    Value::from(key).to_string()
+}
+
+/// A value on several lines.
+fn spread(value: &Value, unit: &str) -> String {
+    let mut text = Vec::new();
+    let formatter = PrettyFormatter::with_indent(unit.as_bytes());
+    let written = value.serialize(&mut Serializer::with_formatter(&mut text, formatter));
+    match (written, String::from_utf8(text)) {
+        (Ok(()), Ok(text)) => text,
+        // A value has no keys but texts, so it can always be written.
+        _ => value.to_string(),
+    }
+}
+
+/// The text with other text in these places, which are in order.
+fn applied(text: &str, changes: &[(Range<usize>, String)]) -> String {
+    let mut changed = String::with_capacity(text.len() + 256);
+    let mut at = 0;
+    for (range, with) in changes {
+        changed.push_str(&text[at..range.start]);
+        changed.push_str(with);
+        at = range.end;
+    }
+    changed.push_str(&text[at..]);
+    changed
+}

@@ -1,0 +1,218 @@
+//! Changes of texts, and that nothing else changes.
+
+use pretty_assertions::assert_eq;
+use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
+
+use super::*;
+
+fn source(text: &str) -> Text<'_> {
+    Text { file: Path::new("w.json"), text }
+}
+
+fn server(name: &str, toolbox: Option<&str>) -> NewServer {
+    NewServer {
+        name: name.to_owned(),
+        toolbox: toolbox.map(str::to_owned),
+        description: Some("For it".to_owned()),
+        entry: command_entry(&["npx".to_owned(), "it".to_owned()], &[]),
+    }
+}
+
+#[track_caller]
+fn added(text: &str, new: &NewServer) -> String {
+    add(source(text), new).unwrap_or_else(|error| panic!("{error}")).text
+}
+
+#[track_caller]
+fn removed(text: &str, name: &str) -> String {
+    remove(source(text), None, name).unwrap_or_else(|error| panic!("{error}")).text
+}
+
+#[test]
+fn a_server_stands_behind_the_others_and_looks_like_them() {
+    let text = "// mine\n{\n\t\"mcpServers\": {\n\t\t\"a\": {\"command\": \"a\"}, // first\n\t\t\"b\": {}  // last\n\t}\n}\n";
+    assert_eq!(
+        added(text, &server("c", None)),
+        "// mine\n{\n\t\"mcpServers\": {\n\t\t\"a\": {\"command\": \"a\"}, // first\n\t\t\"b\": {},  // last\n\
+         \t\t\"c\": {\n\t\t\t\"command\": \"npx\",\n\t\t\t\"args\": [\n\t\t\t\t\"it\"\n\t\t\t]\n\t\t}\n\t}\n}\n"
+    );
+    assert_eq!(
+        added("{\"mcpServers\": {\"a\": {}}}", &server("c", None)),
+        "{\"mcpServers\": {\"a\": {}, \"c\": {\"command\":\"npx\",\"args\":[\"it\"]}}}"
+    );
+    let last_comma = "{\r\n  \"mcpServers\": {\r\n    \"a\": {},\r\n  },\r\n}\r\n";
+    assert_eq!(
+        added(last_comma, &server("c", None)),
+        "{\r\n  \"mcpServers\": {\r\n    \"a\": {},\r\n    \"c\": {\r\n      \"command\": \"npx\",\r\n      \
+         \"args\": [\r\n        \"it\"\r\n      ]\r\n    },\r\n  },\r\n}\r\n"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_made() {
+    assert_eq!(
+        added("{\n}\n", &server("c", None)),
+        "{\n  \"mcpServers\": {\n    \"c\": {\n      \"command\": \"npx\",\n      \"args\": [\n        \
+         \"it\"\n      ]\n    }\n  }\n}\n"
+    );
+    let made = added("{\n  \"toolMode\": \"proxy\"\n}\n", &server("c", Some("dev")));
+    assert_eq!(
+        made,
+        "{\n  \"toolMode\": \"proxy\",\n  \"toolboxes\": {\n    \"dev\": {\n      \"description\": \"For it\",\n      \
+         \"mcpServers\": {\n        \"c\": {\n          \"command\": \"npx\",\n          \"args\": [\n            \
+         \"it\"\n          ]\n        }\n      }\n    }\n  }\n}\n"
+    );
+    let beside = added(&made, &server("d", Some("dev")));
+    assert_eq!(beside.matches("For it").count(), 1);
+    assert_eq!(added(&made, &server("d", Some("web"))).matches("For it").count(), 2);
+    for empty in ["{}", "{ }", "{ // nothing\n}", "\u{feff}{}"] {
+        assert!(add(source(empty), &server("c", None)).is_ok(), "{empty}");
+    }
+}
+
+#[test]
+fn a_server_is_taken_out_with_its_line_and_comments_stay() {
+    let text = "{\n  \"mcpServers\": {\n    // the first\n    \"a\": {},\n    \"b\": {\n      \"command\": \"b\"\n    }, // second\n    \"c\": {} /* third */\n  }\n}\n";
+    assert_eq!(removed(text, "a"), text.replace("\n    \"a\": {},", ""));
+    assert_eq!(
+        removed(text, "b"),
+        text.replace("\"b\": {\n      \"command\": \"b\"\n    }, // second", " // second")
+    );
+    assert_eq!(
+        removed(text, "c"),
+        text.replace("    }, // second\n    \"c\": {} ", "    } // second\n     ")
+    );
+    let inline = "{\"mcpServers\": {\"a\": {}, \"b\": {}, \"c\": {}}}";
+    assert_eq!(removed(inline, "a"), "{\"mcpServers\": {\"b\": {}, \"c\": {}}}");
+    assert_eq!(removed(inline, "b"), "{\"mcpServers\": {\"a\": {}, \"c\": {}}}");
+    assert_eq!(removed(inline, "c"), "{\"mcpServers\": {\"a\": {}, \"b\": {}}}");
+    let alone = "{\r\n  \"mcpServers\": {\r\n    \"a\": {}\r\n  }\r\n}";
+    assert_eq!(removed(alone, "a"), "{\r\n  \"mcpServers\": {\r\n  }\r\n}");
+    assert_eq!(
+        removed("{\"mcpServers\": {\"a\": {}, \"a\": {\"command\": \"x\"}}}", "a"),
+        "{\"mcpServers\": {}}"
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let text = r#"{"toolboxes": {"x": {"mcpServers": {"a": {}}}, "y": {"mcpServers": {"a": {}}}}, "mcpServers": {"b": {}}}"#;
+    let fails = |new: &NewServer| add(source(text), new).unwrap_err().to_string();
+    assert_eq!(fails(&server("a", Some("x"))), "there already is a server `a` in toolbox `x`");
+    assert_eq!(fails(&server("b", None)), "there already is a server `b` in toolbox `b`");
+    assert_eq!(fails(&server("x", None)), "there already is a server `x` in toolbox `x`");
+    assert!(matches!(add(source(text), &server("c", Some("b"))), Err(EditError::Alone(_))));
+    let fails = |name: &str| remove(source(text), None, name).unwrap_err();
+    assert_eq!(fails("a").to_string(), "there is a server `a` in several toolboxes: `x`, `y`");
+    assert_eq!(
+        fails("bb"),
+        EditError::NotThere { wanted: "bb".to_owned(), nearest: vec!["b".to_owned()] }
+    );
+    assert!(remove(source(text), Some("y"), "a").is_ok());
+    for (file, text) in [
+        ("tools.toml", ""),
+        ("_config.yaml", ""),
+        ("w.json", r#"{"servers": {"a": {"command": "a"}}, "agent_policies": {}}"#),
+        ("w.json", "[]"),
+        ("w.json", "{"),
+        ("w.json", r#"{"mcpServers": 1}"#),
+    ] {
+        let source = Text { file: Path::new(file), text };
+        assert!(add(source, &server("c", None)).is_err(), "{file} {text}");
+    }
+}
+
+#[test]
+fn who_still_names_it_is_told_of() {
+    let text = "{\n\"mcpServers\": {\"git\": {}, \"github\": {\"command\": \"git\"}},\n\"dangerousTools\": [\"git:push\",\n\
+                \"github:x\"],\n\"agentPolicies\": {\"ann\": {\"allowedServers\": [\"git\"]}},\n\"exposedTools\": {\"git\": []}}";
+    let told = remove(source(text), None, "git").unwrap().mentions;
+    let told: Vec<_> = told.iter().map(|(path, line)| (path.as_str(), *line)).collect();
+    assert_eq!(
+        told,
+        [
+            ("dangerousTools[0]", 3),
+            ("agentPolicies.ann.allowedServers[0]", 5),
+            ("exposedTools.git", 6)
+        ]
+    );
+}
+
+/// White space and comments, as people write them.
+fn filler() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just(" "),
+        Just("\n"),
+        Just("\t"),
+        Just("\r\n"),
+        Just("// a, \"b\": {\n"),
+        Just("/* c, } */"),
+        Just(""),
+    ];
+    prop::collection::vec(piece, 0..3).prop_map(|pieces| pieces.concat())
+}
+
+/// An object of servers, written in any way.
+fn servers() -> impl Strategy<Value = (String, Vec<String>)> {
+    let member = (filler(), filler(), filler(), filler());
+    (prop::collection::vec(member, 0..5), filler(), any::<bool>()).prop_map(
+        |(members, end, comma)| {
+            let mut text = "{".to_owned();
+            let count = members.len();
+            let mut names = Vec::new();
+            for (index, (a, b, c, d)) in members.into_iter().enumerate() {
+                let name = format!("s{index}");
+                let comma = if index + 1 < count || comma { "," } else { "" };
+                let member = format!("{a}\"{name}\"{b}:{c}{{\"command\": \"x,y\"}}{d}{comma}");
+                text.push_str(&member);
+                names.push(name);
+            }
+            (text + &end + "}", names)
+        },
+    )
+}
+
+/// Returns `true` if `part` is left of `whole` when something is taken out of it.
+fn is_left_of(part: &str, whole: &str) -> bool {
+    let mut chars = whole.chars();
+    part.chars().all(|c| chars.any(|other| other == c))
+}
+
+proptest! {
+    #[test]
+    fn what_is_not_touched_stays_byte_for_byte((inner, names) in servers(), start in filler(), end in filler()) {
+        let text = format!("{{\"toolMode\": \"proxy\",{start}\"mcpServers\": {inner}{end}}}");
+        let more = added(&text, &server("new", None));
+        let blanks = |text: &str| text.replace([' ', '\n', '\r', '\t'], "");
+        assert!(is_left_of(&blanks(&text), &blanks(&more)), "{text}\n=>\n{more}");
+        // The text up to the last server, and from the end of the object on, is what it was.
+        let close = text.len() - end.len() - 2;
+        let kept = text[..close].trim_end();
+        let head: String = kept.to_owned();
+        assert!(more.ends_with(&text[close..]), "{text}\n=>\n{more}");
+        assert!(names.is_empty() || more.len() > head.len());
+        for name in &names {
+            let less = removed(&text, name);
+            assert!(is_left_of(&less, &text), "{text}\n=>\n{less}");
+            let comments = |text: &str| (text.matches("// a, \"b\": {").count(), text.matches("/* c, } */").count());
+            let inside = comments(&text);
+            let of_member = {
+                let from = text.find(&format!("\"{name}\"")).unwrap();
+                let value = text[from..].find("{\"command\"").unwrap();
+                comments(&text[from..from + value])
+            };
+            assert_eq!(comments(&less), (inside.0 - of_member.0, inside.1 - of_member.1), "{text}\n=>\n{less}");
+        }
+        // Put back, the others are as they were.
+        assert_eq!(
+            Value::from(document::parse(&removed(&more, "new")).unwrap()),
+            Value::from(document::parse(&text).unwrap())
+        );
+    }
+
+    #[test]
+    fn nothing_makes_it_panic(text in ".{0,200}", name in "\\PC{0,10}") {
+        let _ = add(source(&text), &server(&name, None));
+        let _ = remove(source(&text), None, &name);
+    }
+}
