@@ -65,6 +65,7 @@ pub async fn serve_http(
 ) -> Result<(), Stopped> {
     if let Ok(address) = listener.local_addr() {
         tracing::info!("serving MCP at http://{address}{}", frontend::http::ENDPOINT);
+        options.observer.show_address(format!("http://{address}{}", frontend::http::ENDPOINT));
     }
     let draining = CancellationToken::new();
     serve(config, source, options, Some(draining.clone()), |host, tasks, shutdown| async move {

@@ -14,6 +14,7 @@ mod metrics;
 mod post;
 mod queue;
 mod record;
+pub mod running;
 mod secret;
 mod spans;
 pub mod stats;
@@ -30,6 +31,7 @@ use url::Url;
 
 use crate::config::Config;
 use crate::observe::metrics::Metrics;
+use crate::observe::running::{Board, Files, Shown, Told, ToldState};
 use crate::observe::spans::Spans;
 
 pub use crate::observe::audit::Audit;
@@ -51,6 +53,8 @@ pub struct Observer {
     /// Counts the calls that are recorded.
     calls: Arc<AtomicU64>,
     spans: Option<Spans>,
+    /// Where it is told what runs; `None`: nowhere.
+    board: Option<Board>,
     is_ending: AtomicBool,
 }
 
@@ -70,6 +74,7 @@ impl Default for Observer {
             audits: Mutex::default(),
             calls: Arc::default(),
             spans: None,
+            board: None,
             is_ending: AtomicBool::new(false),
         }
     }
@@ -89,6 +94,35 @@ impl Observer {
     /// When this machine cannot make such connections.
     pub fn exporting(self, address: &Url, service: &str) -> Result<Self, String> {
         Ok(Self { spans: Some(Spans::new(address, service)?), ..self })
+    }
+
+    /// Tells others on this machine what runs here, in these files. Where they cannot be made, nobody
+    /// is told.
+    #[must_use]
+    pub fn telling(self, files: &Files, told: Told) -> Self {
+        let board = Board::start(files, told).inspect_err(|error| {
+            tracing::debug!(%error, "others are not told what runs here");
+        });
+        Self { board: board.ok(), ..self }
+    }
+
+    /// Tells others of a server for as long as the result is there.
+    pub(crate) fn show(&self, server: &str, state: ToldState, pid: Option<u32>) -> Shown {
+        self.board.as_ref().map_or(Shown::NOWHERE, |board| board.server(server, state, pid))
+    }
+
+    /// Tells others why a server could not be started.
+    pub(crate) fn show_failure(&self, server: &str, reason: &str) {
+        if let Some(board) = &self.board {
+            board.failed(server, reason);
+        }
+    }
+
+    /// Tells others at which address agents are served.
+    pub(crate) fn show_address(&self, address: String) {
+        if let Some(board) = &self.board {
+            board.tell(|told| told.at = address);
+        }
     }
 
     /// Whether traces are continued here.
@@ -169,6 +203,9 @@ impl Observer {
         }
         if let Some(spans) = &self.spans {
             spans.close(left());
+        }
+        if let Some(board) = &self.board {
+            board.close(left());
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::backend::{
     Store, Urgency,
 };
 use crate::catalog::Listing;
+use crate::observe::running::{Shown, ToldState};
 use crate::observe::{Meters, Up};
 use crate::raw::Raw;
 
@@ -96,6 +97,8 @@ struct Running {
     death: watch::Sender<Option<Arc<str>>>,
     /// Counts it among those that run.
     _up: Up,
+    /// Tells others that it runs.
+    _shown: Shown,
     /// A new reading of its lists, while there is one.
     relisting: Option<JoinHandle<Result<Option<Listing>, String>>>,
 }
@@ -184,6 +187,8 @@ impl Actor {
                                 );
                                 restarts.failed();
                                 self.meters().not_started();
+                                let observer = &self.context.observer;
+                                observer.show_failure(&self.spec.label, &failure.reason);
                                 let failure = Arc::new(failure);
                                 self.status.send_replace(Status::Failed(Arc::clone(&failure)));
                                 self.report(Change::Failed).await;
@@ -241,8 +246,12 @@ impl Actor {
         let (not_before, after) = (restarts.not_before.take(), self.after.take());
         let when = When { not_before, after, urgency };
         let (spec, context) = (Arc::clone(&self.spec), Arc::clone(&self.context));
+        let shown = self.context.observer.show(&spec.label, ToldState::Starting, None);
         let start = start::start(spec, context, Arc::clone(&self.board), era, when);
-        self.context.tasks.spawn(start)
+        self.context.tasks.spawn(async move {
+            let _shown = shown;
+            start.await
+        })
     }
 
     /// Ends whatever there is of the server.
@@ -296,7 +305,10 @@ impl Actor {
             "the server is ready"
         );
         let up = self.meters().started(version > 1);
-        Running { started, live, since: Instant::now(), listed, death, _up: up, relisting: None }
+        let observer = &self.context.observer;
+        let shown = observer.show(&self.spec.label, ToldState::Running, started.id());
+        let since = Instant::now();
+        Running { started, live, since, listed, death, _up: up, _shown: shown, relisting: None }
     }
 
     /// Tells a server what its agents asked of the one before it.

@@ -52,6 +52,14 @@ impl Host {
         }
     }
 
+    /// The process, if it is one of ours.
+    pub(crate) fn id(&self) -> Option<u32> {
+        match self {
+            Self::Child { process, .. } => process.id(),
+            Self::Remote => None,
+        }
+    }
+
     /// Resolves when the process has ended.
     pub(crate) async fn left(&mut self) {
         match self {

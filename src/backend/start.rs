@@ -38,6 +38,11 @@ impl Started {
         self.host.end(&self.link).await
     }
 
+    /// Its process; a server over HTTP has none of ours.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.host.id()
+    }
+
     /// Resolves when the server's process has ended; a server over HTTP has none.
     pub(crate) async fn left(&mut self) {
         self.host.left().await;

@@ -149,6 +149,9 @@ impl Session {
         client: &Program,
         protocol: &ProtocolVersion,
     ) {
+        if let Some(guest) = &self.guest {
+            guest.is_called(&client.name);
+        }
         let capabilities = capabilities.detached();
         let older = [ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26];
         let reads_links = !older.contains(protocol);

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::name::AgentName;
 use crate::observe::record::Given;
+use crate::observe::running::Shown;
 use crate::observe::{Audit, Observer};
 
 /// About how many tokens of a model's context so many bytes of definitions take: JSON of tool
@@ -19,6 +20,7 @@ pub struct Guest {
     agent: Option<AgentName>,
     session: u64,
     program: OnceLock<ClientProgram>,
+    shown: Shown,
     bytes: Mutex<Bytes>,
 }
 
@@ -62,6 +64,10 @@ impl Observer {
             agent: agent.cloned(),
             session,
             program: OnceLock::new(),
+            shown: self
+                .board
+                .as_ref()
+                .map_or(Shown::NOWHERE, |board| board.agent(agent.map(AgentName::as_str))),
             bytes: Mutex::default(),
         }
     }
@@ -78,6 +84,11 @@ impl Guest {
     /// Takes note of the agent's program, which says once what it is.
     pub fn runs(&self, program: ClientProgram) {
         self.program.get_or_init(|| program);
+    }
+
+    /// Tells others what its program calls itself.
+    pub fn is_called(&self, client: &str) {
+        self.shown.is_called(client);
     }
 
     /// Takes note of a list of tools of which the client shows so many bytes, and of how many it
