@@ -1,19 +1,27 @@
 //! The command line: arguments, commands, and the only place that prints.
 
+mod add;
 mod cache;
 mod call;
 mod catalog;
 mod check;
+mod complete;
 mod demo;
+mod edit;
 mod error;
 mod explain;
+mod help;
 mod import;
 mod known;
 mod list;
 mod logging;
+mod logs;
+mod man;
 mod policy;
 mod print;
 mod progress;
+mod ps;
+mod remove;
 mod replace;
 mod run;
 mod search;
@@ -26,14 +34,17 @@ mod table;
 mod tailor;
 mod token;
 mod unmatched;
+mod visible;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
+use clap_complete::engine::ArgValueCandidates;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
@@ -51,7 +62,7 @@ use crate::name::{self, AgentName};
 /// `open_toolbox`; the servers of a toolbox are started, and their tools shown, when it is opened. In
 /// other modes it searches for tools, or says in words what is to be done.
 #[derive(Debug, Parser)]
-#[command(name = "mcp-workbench", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "mcp-workbench", version, max_term_width = 80, after_long_help = EXAMPLES)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -76,14 +87,15 @@ Examples:
 
 const COMPLETIONS: &str = "\
 Examples:
-  mcp-workbench completions bash > ~/.local/share/bash-completion/completions/mcp-workbench
-  mcp-workbench completions zsh > ~/.zfunc/_mcp-workbench
-  mcp-workbench completions fish > ~/.config/fish/completions/mcp-workbench.fish";
+  echo 'source <(mcp-workbench completions bash)' >> ~/.bashrc
+  echo 'source <(mcp-workbench completions zsh)' >> ~/.zshrc
+  mcp-workbench completions fish \\
+      > ~/.config/fish/completions/mcp-workbench.fish";
 
 #[derive(Clone, Debug, Args)]
 struct Global {
     #[arg(
-        help = "Configuration [env: WORKBENCH_CONFIG] [default: ./workbench-config.json]",
+        help = "Configuration file [env: WORKBENCH_CONFIG]",
         long,
         short,
         global = true,
@@ -95,6 +107,7 @@ struct Global {
         help = "Mode, in place of the file's [env: WORKBENCH_MODE]",
         long,
         global = true,
+        hide_short_help = true,
         env = "WORKBENCH_MODE",
         hide_env = true,
         value_name = "MODE",
@@ -103,12 +116,13 @@ struct Global {
     )]
     mode: Option<ToolMode>,
     #[arg(
-        help = "Agent to serve, as policy calls it [env: MCP_WORKBENCH_AGENT]",
+        help = "Agent to serve [env: MCP_WORKBENCH_AGENT]",
         long,
         global = true,
         env = "MCP_WORKBENCH_AGENT",
         hide_env = true,
         value_name = "NAME",
+        add = ArgValueCandidates::new(complete::agents),
         help_heading = "Global options"
     )]
     agent: Option<String>,
@@ -162,14 +176,19 @@ enum Command {
     Policy(policy::Args),
     Cache(cache::Args),
     Stats(stats::Args),
+    Ps(ps::Args),
+    Logs(logs::Args),
     Import(import::Args),
+    Add(add::Args),
+    Remove(remove::Args),
     Catalog(catalog::Args),
     Tailor(tailor::Args),
     Demo(demo::Args),
     /// Print the JSON Schema of the configuration file
     #[command(after_help = SCHEMA)]
     Schema,
-    /// Print completions for a shell
+    Man(man::Args),
+    /// Print completions for a shell, which know toolboxes, servers and tools
     #[command(after_help = COMPLETIONS)]
     Completions {
         /// Which shell
@@ -194,14 +213,54 @@ const EMBEDDED_CONFIG: &str = include_str!("../workbench-config.json");
 /// Does what the command line says, and says how it went: 0 done, 1 what was asked for failed,
 /// 2 wrong usage or configuration.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    if complete::answer() {
+        return ExitCode::SUCCESS;
+    }
+    let parsed = help::grouped(Cli::command()).try_get_matches();
+    let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return explain_usage(&error),
+    };
     match execute(cli) {
         Ok(code) => code,
         Err(error) => {
-            print::error(&error);
+            fail(&error, wants_json(&matches));
             error.exit_code()
         }
     }
+}
+
+/// Says to people why the command failed, and to those who read JSON.
+fn fail(error: &Error, is_json: bool) {
+    print::error(error);
+    if is_json {
+        // Where standard output is closed, there is still the status.
+        let _ = print::json(&error.in_json());
+    }
+}
+
+/// Prints the help or the version, if that is what was asked for, or what is wrong with the command
+/// line.
+fn explain_usage(error: &clap::Error) -> ExitCode {
+    let is_error = !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    if is_error && words.any(|word| word == "--json") {
+        fail(&Error::arguments(error), true);
+    } else {
+        // Nothing is left to be said where nobody listens.
+        let _ = error.print();
+    }
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Returns `true` if the command line asks for JSON.
+fn wants_json(matches: &ArgMatches) -> bool {
+    let mut command = matches;
+    while let Some((_, inner)) = command.subcommand() {
+        command = inner;
+    }
+    matches!(command.try_get_one::<bool>("json"), Ok(Some(true)))
 }
 
 fn execute(cli: Cli) -> Result<ExitCode, Error> {
@@ -220,17 +279,26 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Policy(_)
         | Command::Cache(_)
         | Command::Stats(_)
+        | Command::Ps(_)
+        | Command::Logs(_)
         | Command::Import(_)
+        | Command::Add(_)
+        | Command::Remove(_)
         | Command::Tailor(_)
         | Command::Demo(_)
         | Command::Schema
+        | Command::Man(_)
         | Command::Completions { .. }
         | Command::Builtin { .. }
         | Command::Guard => LevelFilter::WARN,
     };
-    let _log = logging::start(&global, default_level)?;
+    let files = match &command {
+        Command::Serve(args) => args.files(&global),
+        _ => None,
+    };
+    let _log = logging::start(&global, default_level, files.clone())?;
     match command {
-        Command::Serve(args) => serve::run(&global, &args),
+        Command::Serve(args) => serve::run(&global, &args, files.as_ref()),
         Command::Check(args) => check::run(&global, &args),
         Command::List(args) => list::run(&global, &args),
         Command::Search(args) => search::run(&global, &args),
@@ -242,17 +310,20 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Policy(args) => policy::run(&global, &args),
         Command::Cache(args) => cache::run(&global, &args),
         Command::Stats(args) => stats::run(&global, &args),
+        Command::Ps(args) => ps::run(&global, &args),
+        Command::Logs(args) => logs::run(&global, &args),
         Command::Import(args) => import::run(&global, &args),
+        Command::Add(args) => add::run(&global, &args),
+        Command::Remove(args) => remove::run(&global, &args),
         Command::Tailor(args) => tailor::run(&global, &args),
         Command::Demo(demo::Args {}) => demo::run(),
         Command::Schema => {
             print::data(&config::schema_text().trim_end())?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Man(args) => man::run(&args),
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
-            print::bytes(script.trim_ascii_end())?;
+            print::bytes(complete::script(shell)?.trim_ascii_end())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Builtin { server } => {
@@ -359,9 +430,17 @@ impl Global {
         if self.embedded_config {
             return None;
         }
-        let folder = std::env::current_dir().ok()?;
-        let cache = config::locate_cache(self.cache_dir.as_deref(), &ProcessEnv, &folder)?;
-        Some(Arc::new(Store::new(&cache)))
+        Some(Arc::new(Store::new(&self.cache().ok()?)))
+    }
+
+    /// The folder for what can be made again.
+    fn cache(&self) -> Result<PathBuf, Error> {
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        let cache = config::locate_cache(self.cache_dir.as_deref(), &ProcessEnv, &folder);
+        cache.ok_or_else(|| {
+            Error::wrong("there is no folder for what is kept")
+                .hint("name one with `--cache-dir` or `MCP_WORKBENCH_CACHE`")
+        })
     }
 }
 

@@ -3,12 +3,13 @@
 use std::io::Read;
 use std::process::ExitCode;
 
+use clap_complete::engine::ArgValueCandidates;
 use serde_json::value::RawValue;
 
 use crate::backend::{self, Outcome, events};
 use crate::cli::error::Error;
 use crate::cli::progress::Spinner;
-use crate::cli::{Global, print, with_recording_gateway};
+use crate::cli::{Global, complete, print, with_recording_gateway};
 use crate::exposure;
 use crate::gateway::{CallError, Caller, Event, Gateway, Origin, Presence};
 use crate::name::{self, ServerName, ToolId, ToolboxName};
@@ -33,21 +34,27 @@ const OFFERED: usize = 3;
 /// Call one tool and print its answer
 ///
 /// Starts the tool's server, calls the tool the way an agent would, and ends the server. Texts are
-/// printed as they are; of images, sounds and other files there is a line that describes them.
+/// printed; of images, sounds and other files there is a line that describes them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The toolbox
+    #[arg(add = ArgValueCandidates::new(complete::toolboxes))]
     toolbox: String,
     /// The server in it
+    #[arg(add = ArgValueCandidates::new(complete::servers_of_toolbox))]
     server: String,
     /// The tool, as its server calls it
+    #[arg(add = ArgValueCandidates::new(complete::tools))]
     tool: String,
     /// The arguments, a JSON object; `-` reads it from standard input [default: none]
     arguments: Option<String>,
     /// Print the whole result as the server sent it
     #[arg(long)]
     json: bool,
+    /// Print control characters of texts as they are; without it they are shown as `\x1b`
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
 }
 
 /// Calls; fails where the tool or the way to it does.
@@ -71,7 +78,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         })
     })?;
     match outcome.map_err(|error| explain(&error))? {
-        Outcome::Result(result) => report(&tool, &result, args.json),
+        Outcome::Result(result) => report(&tool, &result, args),
         Outcome::Error(error) => Err(protocol_error(&tool, &error)),
     }
 }
@@ -107,7 +114,7 @@ async fn call(
     let nobody = Presence::new(None);
     let origin =
         Origin { caller, events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
-    let spinner = Spinner::new(format!("calling {tool}"));
+    let spinner = Spinner::new(&format!("calling {tool}"));
     let calling = gateway.call(tool, arguments, &[], origin);
     tokio::pin!(calling);
     loop {
@@ -115,7 +122,7 @@ async fn call(
             outcome = &mut calling => return outcome,
             Some(event) = heard.recv() => match event {
                 Event::Progress(params) => {
-                    spinner.say(format!("calling {tool}: {}", content::progress(&params)));
+                    spinner.say(&format!("calling {tool}: {}", content::progress(&params)));
                 }
                 // Nobody is asked here, and logs are not what was called for.
                 Event::Question(_) | Event::Notice { .. } => {}
@@ -124,17 +131,21 @@ async fn call(
     }
 }
 
-fn report(tool: &ToolId, result: &Raw, is_json: bool) -> Result<ExitCode, Error> {
+fn report(tool: &ToolId, result: &Raw, args: &Args) -> Result<ExitCode, Error> {
     let content = Content::read(result);
-    if is_json {
-        print::bytes(result.as_bytes())?;
+    if args.json {
+        print::json_text(result.as_bytes())?;
         return Ok(if content.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     if content.is_error {
         let message = format!("the tool `{tool}` failed");
         return Err(Error::failed(message).because(&content.text));
     }
-    print::data(&content.text)?;
+    if args.raw {
+        print::bytes(content.text.as_bytes())?;
+    } else {
+        print::data(&content.text)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,6 +17,7 @@ use crate::gateway::{Gateway, Snapshot};
 use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policies;
 
+mod missing;
 mod report;
 mod service;
 
@@ -31,8 +32,9 @@ Examples:
 
 /// Check the configuration, and with --connect its servers
 ///
-/// Without `--connect` nothing is started; names that collide, and rules that mean no tool, are told
-/// as far as it is kept what servers have listed. With it, every server is started once, all at the same
+/// Without `--connect` nothing is started; a program that is not there is told of, and names that
+/// collide, and rules that mean no tool, are told as far as it is kept what servers have listed. With
+/// it, every server is started once, all at the same
 /// time, and reported with its tools, the size of their definitions and how long it took; one that
 /// fails does not spoil the others. Tokens are an estimate, one for 4.5 bytes. With `--agent`, all of
 /// this is about what that agent may use.
@@ -98,7 +100,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
                 connect(gateway).await
             } else {
                 gateway.recalled().await;
-                (configured(gateway.config()), Vec::new())
+                let mut rows = configured(gateway.config());
+                let failures = missing::mark(gateway.config(), &mut rows);
+                (rows, failures)
             };
             (servers, failures, not_shown(gateway.config(), &gateway.snapshot()))
         })?;
@@ -112,7 +116,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         print::note(&config::Report { file: file.clone(), findings: unmatched });
     }
     servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
-    let has_failed = !failures.is_empty() || has_broken || is_broken;
+    let has_failed = (args.connect && !failures.is_empty()) || has_broken || is_broken;
     if args.json {
         print::json(&Report {
             file: &file,
@@ -140,7 +144,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         }
         sections.extend(not_shown.iter().map(|what| format!("warning: {what}")));
         sections.extend(failures);
-        print::data(&sections.join("\n\n"))?;
+        print::prose(&sections.join("\n\n"))?;
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

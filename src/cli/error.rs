@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::process::ExitCode;
 
+use serde::Serialize;
+
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Error {
@@ -13,7 +15,8 @@ pub(crate) struct Error {
 }
 
 /// Whose doing it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum Kind {
     /// The command line or the configuration.
     Usage,
@@ -69,6 +72,38 @@ impl Error {
         Self { kind, message: error.to_string(), causes, hint: None }
     }
 
+    /// The argument parser refuses a command line.
+    pub(crate) fn arguments(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let mut parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
+        let message = parts.next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        Self {
+            hint: Some(parts.collect::<Vec<_>>().join("\n")).filter(|hint| !hint.is_empty()),
+            ..Self::wrong(message)
+        }
+    }
+
+    /// The error for those who read JSON.
+    pub(crate) fn in_json(&self) -> impl Serialize + '_ {
+        #[derive(Serialize)]
+        struct Shape<'a> {
+            error: Members<'a>,
+        }
+
+        #[derive(Serialize)]
+        struct Members<'a> {
+            kind: Kind,
+            message: &'a str,
+            causes: &'a [String],
+            hints: Vec<&'a str>,
+        }
+
+        let (message, hints) = without_hints(&self.message);
+        let hints = hints.into_iter().chain(self.hint.as_deref()).collect();
+        Shape { error: Members { kind: self.kind, message, causes: &self.causes, hints } }
+    }
+
     /// The status to leave with: 2 for usage and configuration, 1 for the rest.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {
@@ -76,6 +111,19 @@ impl Error {
             Kind::Failed => ExitCode::FAILURE,
         }
     }
+}
+
+/// A message, and the hints that it ends with.
+fn without_hints(message: &str) -> (&str, Vec<&str>) {
+    let mut rest = message.trim_end();
+    let mut hints = Vec::new();
+    while let Some((before, hint)) = rest.rsplit_once('\n')
+        && let Some(hint) = hint.strip_prefix("hint: ")
+    {
+        hints.insert(0, hint);
+        rest = before.trim_end();
+    }
+    (rest, hints)
 }
 
 impl std::fmt::Display for Error {
@@ -88,5 +136,38 @@ impl std::fmt::Display for Error {
             Some(hint) => write!(f, "\n\nhint: {hint}"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    fn in_json(error: &Error) -> serde_json::Value {
+        serde_json::to_value(error.in_json()).unwrap()
+    }
+
+    #[test]
+    fn an_error_has_its_parts_in_json() {
+        let error = Error::failed("it broke").because("one\ntwo").hint("mend it");
+        assert_eq!(
+            in_json(&error),
+            json!({"error": {"kind": "failed", "message": "it broke", "causes": ["one", "two"],
+                "hints": ["mend it"]}})
+        );
+    }
+
+    #[test]
+    fn hints_at_the_end_of_a_message_are_hints() {
+        let error = Error::wrong("no file\n  a.json\n\nhint: make one\nhint: name one");
+        assert_eq!(
+            in_json(&error),
+            json!({"error": {"kind": "usage", "message": "no file\n  a.json", "causes": [],
+                "hints": ["make one", "name one"]}})
+        );
+        assert_eq!(in_json(&Error::wrong("hint: alone"))["error"]["message"], "hint: alone");
     }
 }

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::error::Error;
-use crate::cli::{Global, known, print};
+use crate::cli::{Global, complete, known, print};
 use crate::config::{Config, Key, Loaded, ToolOverride, find_key};
 use crate::name::{self, AgentName, Place, ToolId};
 use crate::policy::{Concern, Explanation, Moment, Policies, Traits};
@@ -33,11 +34,13 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The agent; `-` is one without a name
-    #[arg(value_name = "AGENT")]
+    #[arg(value_name = "AGENT", add = ArgValueCandidates::new(complete::agents))]
     of: String,
     /// The server, or toolbox/server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
     server: String,
     /// The tool, as its server or the file calls it
+    #[arg(add = ArgValueCandidates::new(complete::tools))]
     tool: String,
     /// Print JSON
     #[arg(long)]
@@ -141,7 +144,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     if args.json {
         print::json(&answers)?;
     } else {
-        print::data(&texts.join("\n\n"))?;
+        print::prose(&texts.join("\n\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

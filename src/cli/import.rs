@@ -34,7 +34,7 @@ Examples:
 /// do. What is in the configuration already stays as it is, comments included; what cannot be
 /// carried over is reported.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
     /// A file that has servers in it (can be repeated) [default: those of all clients here]
@@ -136,7 +136,7 @@ fn print(
         print::note(&report());
         Ok(())
     } else {
-        print::data(&report())
+        print::prose(&report())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -13,7 +14,7 @@ use crate::cli::print::printable;
 use crate::cli::servers::{self, Start};
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print, with_gateway};
+use crate::cli::{Global, complete, print, with_gateway};
 use crate::config::ToolboxConfig;
 use crate::gateway::Gateway;
 use crate::name::Place;
@@ -36,6 +37,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The toolbox [default: all of them]
+    #[arg(add = ArgValueCandidates::new(complete::toolboxes))]
     toolbox: Option<String>,
     /// Print JSON, definitions included
     #[arg(long)]
@@ -120,7 +122,7 @@ async fn list(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     if args.json {
         print::json(&in_json(&tools, &starts, &kept))?;
     } else if !toolboxes.is_empty() && has_listed {
-        print::data(&in_words(&tools, &toolboxes))?;
+        print::prose(&in_words(&tools, &toolboxes))?;
     }
     if let Some(oldest) = kept.iter().map(|(_, since)| cache::age(*since)).max() {
         print::note(&format!(

@@ -1,31 +1,56 @@
 //! The log: what the program does, to standard error or a file, never to standard output.
 
+mod kept;
 mod lossy;
 
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
 
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::{FormatFields, Writer, debug_fn};
 use tracing_subscriber::fmt::layer;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::Global;
 use crate::cli::error::Error;
+use crate::cli::logging::kept::Kept;
 use crate::cli::logging::lossy::{Flush, Lossy};
+use crate::cli::visible::visible;
+use crate::observe::running::Files;
+
+pub(crate) use crate::cli::logging::kept::Line;
+
+/// The log of this process, which is whole once this is dropped.
+pub(crate) struct Log {
+    /// The ends of its streams: ours, and the file for others.
+    flush: Vec<Flush>,
+    /// The file for others, which goes with us.
+    files: Option<Files>,
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.flush.clear();
+        if let Some(files) = &self.files {
+            files.remove_log();
+        }
+    }
+}
 
 /// Starts the log, which is whole once the result is dropped. Whoever is to read it may not read;
 /// what it then misses holds up neither us nor our servers. The protocol library only gets to say
-/// what goes wrong, unless more is asked for than `info`.
-pub(crate) fn start(global: &Global, default: LevelFilter) -> Result<Flush, Error> {
+/// what goes wrong, unless more is asked for than `info`. With `files`, others can read it there.
+pub(crate) fn start(
+    global: &Global,
+    default: LevelFilter,
+    files: Option<Files>,
+) -> Result<Log, Error> {
     let level = global.log_level.unwrap_or(default);
-    let rmcp = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::WARN) };
-    let mut filter = Targets::new().with_default(level).with_target("rmcp", rmcp);
-    // What they say of every connection is of use to those who want everything.
-    let http = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
-    for library in ["hyper", "hyper_util", "reqwest", "rustls"] {
-        filter = filter.with_target(library, http);
-    }
+    let mut filter = targets(level);
     if global.log_level.is_none() && default < LevelFilter::INFO {
         // The commands that start servers say themselves which failed.
         filter = filter.with_target("mcp_workbench::backend::actor", LevelFilter::ERROR);
@@ -44,7 +69,44 @@ pub(crate) fn start(global: &Global, default: LevelFilter) -> Result<Flush, Erro
             (log, flush, false)
         }
     };
-    let layer = layer().with_writer(move || log.clone()).with_ansi(is_terminal);
-    tracing_subscriber::registry().with(filter).with(layer).init();
-    Ok(flush)
+    let layer =
+        layer().with_writer(move || log.clone()).with_ansi(is_terminal).fmt_fields(fields());
+    let mut flush = vec![flush];
+    let mut kept = None;
+    if let Some(files) = &files {
+        let (log, its_flush) = Lossy::start(files.log()).map_err(Error::internal)?;
+        flush.push(its_flush);
+        kept = Some(Kept::new(log).with_filter(targets(level.max(LevelFilter::INFO))));
+    }
+    tracing_subscriber::registry().with(layer.with_filter(filter)).with(kept).init();
+    Ok(Log { flush, files })
+}
+
+/// Returns the filter that logs at a level.
+fn targets(level: LevelFilter) -> Targets {
+    let rmcp = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::WARN) };
+    let mut filter = Targets::new().with_default(level).with_target("rmcp", rmcp);
+    // What they say of every connection is of use to those who want everything.
+    let http = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
+    for library in ["hyper", "hyper_util", "reqwest", "rustls"] {
+        filter = filter.with_target(library, http);
+    }
+    filter
+}
+
+/// Writes the fields of a line, without anything of servers that a terminal would obey.
+fn fields() -> impl for<'writer> FormatFields<'writer> + 'static {
+    debug_fn(field).delimited(" ")
+}
+
+fn field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    let text = format!("{value:?}");
+    let text = visible(&text);
+    match field.name() {
+        "message" => write!(writer, "{text}"),
+        name if writer.has_ansi_escapes() => {
+            write!(writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m{text}")
+        }
+        name => write!(writer, "{name}={text}"),
+    }
 }

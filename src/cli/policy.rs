@@ -62,7 +62,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     if *json {
         print::json(&changes)?;
     } else {
-        print::data(&in_words(&changes))?;
+        print::prose(&in_words(&changes))?;
     }
     let is_same = changes.is_empty();
     Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })

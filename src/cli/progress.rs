@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
+use crate::cli::print::printable;
+
 /// How often the spinner moves.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -11,15 +13,15 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) struct Spinner(ProgressBar);
 
 impl Spinner {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        let bar = ProgressBar::new_spinner().with_message(message.into());
+    pub(crate) fn new(message: &str) -> Self {
+        let bar = ProgressBar::new_spinner().with_message(printable(message));
         bar.enable_steady_tick(TICK);
         Self(bar)
     }
 
     /// Says something else from here on.
-    pub(crate) fn say(&self, message: impl Into<String>) {
-        self.0.set_message(message.into());
+    pub(crate) fn say(&self, message: &str) {
+        self.0.set_message(printable(message));
     }
 }
 

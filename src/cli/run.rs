@@ -31,7 +31,7 @@ const MAX_ABOUT: usize = 80;
 /// Finds the tool the way `execute_task` does, in whatever mode the file has, calls it and prints
 /// what it answers. Each step is shown on standard error as it is taken.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The task, in words
     task: String,
@@ -132,7 +132,7 @@ fn line(option: &Choice, is_chosen: bool, width: usize) -> String {
 
 fn report(done: &Done, args: &Args) -> Result<ExitCode, Error> {
     if args.json {
-        print::bytes(navigator::shape(done).as_bytes())?;
+        print::json_text(navigator::shape(done).as_bytes())?;
         let has_failed = matches!(done.came, Came::Failed(_));
         return Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }

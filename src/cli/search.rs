@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -14,7 +15,7 @@ use crate::cli::print::printable;
 use crate::cli::servers::{self, Start};
 use crate::cli::size::count;
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print, with_gateway};
+use crate::cli::{Global, complete, print, with_gateway};
 use crate::config::ToolboxConfig;
 use crate::gateway::{Found, Gateway, Origin, Presence, Sought};
 
@@ -35,13 +36,13 @@ const MAX_ECHO: usize = 120;
 /// started for it; all others are. Scores go from 0 to 1, and compare between queries. Fails where
 /// no query finds anything.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What is wanted, in a few words; several queries are answered one after the other
     #[arg(required = true, value_name = "QUERY")]
     queries: Vec<String>,
     /// Look in this toolbox alone
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(complete::toolboxes))]
     toolbox: Option<String>,
     /// How many tools a query gives at most
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = limit())]
@@ -122,7 +123,7 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
         print::json(&in_json(&found, args.full))?;
     } else if has_found {
         let texts: Vec<_> = found.iter().map(|answer| in_words(answer, args.full)).collect();
-        print::data(&texts.join("\n\n"))?;
+        print::prose(&texts.join("\n\n"))?;
     }
     if has_found {
         // Who has found something mostly does not care about servers that are broken.
@@ -138,7 +139,13 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
         .iter()
         .filter(|answer| !answer.absent.is_empty())
         .fold(error, |error, answer| error.because(&no_server_for(&answer.absent)));
-    Err(error.hint("say it in other words: service, verb and object of one step"))
+    let error = error.hint("say it in other words: service, verb and object of one step");
+    if args.json {
+        // What was found is on standard output, as JSON.
+        print::error(&error);
+        return Ok(ExitCode::FAILURE);
+    }
+    Err(error)
 }
 
 /// What one query has found.

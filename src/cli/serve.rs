@@ -19,6 +19,7 @@ use crate::config::{
 };
 use crate::frontend::http::Door;
 use crate::observe::Observer;
+use crate::observe::running::{Files, Told};
 
 /// Variables that OpenTelemetry has given a meaning.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -40,7 +41,7 @@ is alive, /ready whether agents can be served, /metrics what has been done.";
 
 /// Serve the toolboxes to agents, over stdio (the default) or HTTP
 #[derive(Debug, Default, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Serve over HTTP at this address, such as 127.0.0.1:8000
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
@@ -59,13 +60,28 @@ pub(crate) struct Args {
         value_parser = otlp_address
     )]
     otlp: Option<Url>,
+    /// Write no files for `ps` and `logs`
+    #[arg(long)]
+    unlisted: bool,
     /// Serve whoever can reach the address of --http, without asking who that is
     #[arg(long, requires = "http")]
     insecure_no_auth: bool,
 }
 
+impl Args {
+    /// The files in which others are told what runs here; `None`: nobody is told.
+    pub(crate) fn files(&self, global: &Global) -> Option<Files> {
+        if self.unlisted || global.embedded_config {
+            return None;
+        }
+        let mut random = [0; 4];
+        getrandom::fill(&mut random).ok()?;
+        Some(Files::new(&global.cache().ok()?, &format!("{:08x}", u32::from_ne_bytes(random))))
+    }
+}
+
 /// Serves until the agent leaves, or over HTTP until a signal comes.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result<ExitCode, Error> {
     let loaded = if args.strict {
         strictly(global.read()?.map_err(Error::config)?).map_err(Error::config)?
     } else {
@@ -74,13 +90,14 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     if let Some(report) = loaded.report() {
         print::note(&report);
     }
+    tracing::info!("the configuration is that of `{}`", loaded.file);
     let broken = loaded.broken();
     if !broken.is_empty() {
         tracing::warn!("served without `{}`: {WHY_WITHOUT}", broken.join("`, `"));
     }
     let source = global.source()?;
     let source = source.map(|source| if args.strict { strict(source) } else { source });
-    let options = options(global, args, &loaded.config)?;
+    let options = options(global, args, &loaded, files)?;
     unmatched::log(global, &loaded.config);
     if let Some(address) = args.http {
         let grace = Duration::from_secs(args.grace);
@@ -120,19 +137,39 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
 
 /// What servers are started with, and who is told of calls: the collector that the command line
 /// names, else the file, else the environment.
-fn options(global: &Global, args: &Args, config: &Config) -> Result<PoolOptions, Error> {
+fn options(
+    global: &Global,
+    args: &Args,
+    loaded: &Loaded,
+    files: Option<&Files>,
+) -> Result<PoolOptions, Error> {
+    let config = &loaded.config;
     let options = pool_options(global.store());
+    let mut observer = Observer::default();
     let collector = match args.otlp.clone().or_else(|| config.telemetry.otlp.clone()) {
         Some(address) => Some(address),
         None => otlp_of(&ProcessEnv).map_err(|error| {
             Error::wrong("the address of the collector is wrong").because(&error)
         })?,
     };
-    let Some(address) = collector else { return Ok(options) };
-    let service = ProcessEnv.get(SERVICE_NAME).filter(|name| !name.is_empty());
-    let observer = Observer::default()
-        .exporting(&address, service.as_deref().unwrap_or(NAME))
-        .map_err(|error| Error::failed("calls cannot be told to a collector").because(&error))?;
+    if let Some(address) = collector {
+        let service = ProcessEnv.get(SERVICE_NAME).filter(|name| !name.is_empty());
+        observer =
+            observer.exporting(&address, service.as_deref().unwrap_or(NAME)).map_err(|error| {
+                Error::failed("calls cannot be told to a collector").because(&error)
+            })?;
+    }
+    if let Some(files) = files {
+        let told = Told {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config: loaded.file.clone(),
+            at: "stdio".to_owned(),
+            mode: config.mode.as_str().to_owned(),
+            ..Told::default()
+        };
+        // Serving does not depend on it.
+        observer = observer.telling(files, told);
+    }
     Ok(PoolOptions { observer: Arc::new(observer), ..options })
 }
 

@@ -70,7 +70,7 @@ pub(crate) async fn start(
     let mut starts = Vec::new();
     loop {
         let left: Vec<&str> = waiting.iter().flatten().map(String::as_str).collect();
-        spinner.say(shorten(&format!("waiting for {}", left.join(", ")), SPINNER));
+        spinner.say(&shorten(&format!("waiting for {}", left.join(", ")), SPINNER));
         match starting.join_next().await {
             None => break,
             Some(Ok((index, start))) => {

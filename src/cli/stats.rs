@@ -35,7 +35,7 @@ const NAMES: usize = 8;
 /// Reads the audit file with all that were put aside. What was never used is known from what is kept
 /// of servers' listings; nothing is started for it. Tokens are an estimate, one for 4.5 bytes.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The audit file [default: the one that the configuration names]
     file: Option<PathBuf>,
@@ -147,8 +147,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     };
     let named = || Some(loaded.as_ref()?.config.audit.as_ref()?.file.clone());
     let audit = args.file.clone().or_else(named).ok_or_else(|| {
-        Error::wrong("the configuration has no `audit`, so there is none to fold")
-            .hint("write `\"audit\": {\"file\": \"audit.jsonl\"}` into it, or name a file")
+        Error::failed("no calls are recorded: the configuration has no `audit`").hint(
+            "write `\"audit\": {\"file\": \"audit.jsonl\"}` at its top to record them from now on, or \
+             name the file of another audit",
+        )
     })?;
     let files = files(&audit);
     if files.is_empty() {
@@ -176,7 +178,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     if args.json {
         print::json(&report(&files, &folded, &known))?;
     } else {
-        print::data(&in_words(&audit, &folded, &known, args.top))?;
+        print::prose(&in_words(&audit, &folded, &known, args.top))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 
 use crate::cli::print::Paint;
+use crate::cli::visible::visible;
 
 /// How a column stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +39,9 @@ impl Table {
         Self { inner, paint: Paint::new() }
     }
 
-    /// Adds a row.
+    /// Adds a row, without anything that a terminal would obey.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.inner.add_row(Row::from(cells));
+        self.inner.add_row(Row::from(cells.map(|cell| visible(&cell).into_owned())));
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
                 print::data(&text.trim_end())?;
                 print::note(&report);
             }
-            Some(_) => print::data(&report)?,
+            Some(_) => print::prose(&report)?,
             None => print::note(&report),
         }
     }

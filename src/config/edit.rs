@@ -59,6 +59,8 @@ pub struct Removed {
     pub text: String,
     /// The toolbox that it was in.
     pub toolbox: String,
+    /// The toolbox had no other server, and was taken out too.
+    pub is_toolbox_gone: bool,
     /// Where it is still named, by keys and lines of the new text.
     pub mentions: Vec<(String, usize)>,
 }
@@ -159,7 +161,8 @@ pub fn add(source: Text<'_>, new: &NewServer) -> Result<Added, EditError> {
     Ok(Added { text: format!("{mark}{text}"), is_new_toolbox })
 }
 
-/// Takes a server out, of `toolbox` where more than one has such a server.
+/// Takes a server out, of `toolbox` where more than one has such a server. A toolbox that has no other
+/// server goes with it.
 pub fn remove(source: Text<'_>, toolbox: Option<&str>, server: &str) -> Result<Removed, EditError> {
     let (mark, text) = split_mark(source.text);
     let tree = read(source, text)?;
@@ -172,7 +175,13 @@ pub fn remove(source: Text<'_>, toolbox: Option<&str>, server: &str) -> Result<R
             let its_toolbox = toolbox_name.unwrap_or(&name);
             let is_meant = name == server && toolbox.is_none_or(|wanted| wanted == its_toolbox);
             if is_meant && !places.iter().any(|(_, other)| other == its_toolbox) {
-                let path = path.iter().copied().chain([name.as_str()]).map(str::to_owned);
+                let is_last = toolbox_name.is_some() && names(servers).iter().all(|n| *n == name);
+                let path: Vec<&str> = if is_last {
+                    path[..2].to_vec()
+                } else {
+                    path.iter().copied().chain([name.as_str()]).collect()
+                };
+                let path = path.into_iter().map(str::to_owned);
                 places.push((path.collect(), its_toolbox.to_owned()));
             }
             known.push(name);
@@ -212,7 +221,8 @@ pub fn remove(source: Text<'_>, toolbox: Option<&str>, server: &str) -> Result<R
     check(source, &text, &wanted)?;
     let is_left = known.iter().filter(|name| *name == server).count() > 1;
     let mentions = if is_left { Vec::new() } else { mentions(&text, server) };
-    Ok(Removed { text: format!("{mark}{text}"), toolbox: found, mentions })
+    let is_toolbox_gone = path.first() == Some(&TOOLBOXES) && path.len() == 2;
+    Ok(Removed { text: format!("{mark}{text}"), toolbox: found, is_toolbox_gone, mentions })
 }
 
 /// The mark before a text that some editors write, and the text.

@@ -26,8 +26,8 @@ fn mixed() -> Bench {
 fn a_good_configuration_is_summed_up() {
     let bench = Bench::new()
         .server("dev", "calc", fake(json!({ "pidFile": "/nonexistent" })))
-        .server("dev", "notes", json!({ "command": "npx" }))
-        .server("web", "fetch", json!({ "command": "uvx" }));
+        .server("dev", "notes", json!({ "command": "sh" }))
+        .server("web", "fetch", json!({ "command": "/bin/cat" }));
     bench.settings().bind(|| insta::assert_snapshot!(bench.run(["check"])));
 }
 
@@ -38,10 +38,58 @@ fn doubts_and_disabled_servers_are_reported() {
 }
 
 #[test]
+fn a_program_that_is_not_there_is_missing() {
+    let bench = Bench::new()
+        .file("no-program", "")
+        .server("dev", "there", fake(json!({ "tools": ["echo"] })))
+        .server("dev", "nowhere", json!({ "command": "no-such-program" }))
+        .server("dev", "path", json!({ "command": "./no-program" }))
+        .server("dev", "own_path", json!({ "command": "sh", "env": { "PATH": "/nowhere" } }))
+        .server("dev", "folder", json!({ "command": "sh", "cwd": "nowhere" }))
+        .server("dev", "ours", json!({ "command": "mcp-workbench", "args": ["builtin", "clock"] }));
+    let output = bench.run(["check"]);
+    bench.settings().bind(|| insta::assert_snapshot!(output));
+    let report = bench.run(["check", "--json"]);
+    let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let status = |index: usize| report["servers"][index]["status"].clone();
+    assert_eq!(
+        [0, 1, 2, 3, 4, 5].map(status),
+        ["configured", "missing", "missing", "missing", "missing", "configured"]
+    );
+    assert_eq!(
+        report["servers"][1]["reason"],
+        "the command `no-such-program` was not found on PATH"
+    );
+    // What is said is what a start would say.
+    let started = bench.run(["check", "--connect", "--json"]);
+    let started: Value = serde_json::from_str(&started.stdout).expect("JSON");
+    for index in 1..5 {
+        assert_eq!(started["servers"][index]["reason"], report["servers"][index]["reason"]);
+    }
+}
+
+#[test]
+fn the_users_own_file_is_used_where_there_is_none_here() {
+    let bench = Bench::new();
+    std::fs::create_dir_all(bench.path("home/.config/mcp-workbench")).expect("a folder");
+    let text =
+        r#"{"mcpServers": {"clock": {"command": "mcp-workbench", "args": ["builtin", "clock"]}}}"#;
+    let bench = bench.file("home/.config/mcp-workbench/config.json", text);
+    let output = bench.run_bare(["check"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stdout.contains("`~/.config/mcp-workbench/config.json`"), "{output}");
+    let called = bench.run_bare(["call", "clock", "clock", "now"]);
+    assert_eq!(called.code, Some(0), "{called}");
+    let bench = bench.file("workbench-config.json", text);
+    let output = bench.run_bare(["check"]);
+    assert!(output.stdout.contains("`./workbench-config.json`"), "{output}");
+}
+
+#[test]
 fn who_is_served_and_what_is_recorded_is_said() {
     let token = "ab".repeat(32);
     let bench = Bench::new()
-        .server("dev", "notes", json!({ "command": "npx" }))
+        .server("dev", "notes", json!({ "command": "sh" }))
         .set("agentPolicies", json!({ "bob": {}, "ann": { "allowedServers": ["notes"] } }))
         .set(
             "auth",

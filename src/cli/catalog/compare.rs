@@ -116,7 +116,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             0 => format!("no differences in what could be compared of {tools}"),
             n => format!("{} in {tools}", count(n, "difference")),
         });
-        print::data(&sections.join("\n\n"))?;
+        print::prose(&sections.join("\n\n"))?;
     }
     let is_told_alone = |difference: &Difference| difference.kind == Kind::New && !args.strict;
     let is_good = !has_failed && differences.iter().all(is_told_alone);

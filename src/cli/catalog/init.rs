@@ -88,7 +88,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let has_failed = !failures.is_empty();
     sections.extend(failures);
     sections.push(format!("hint: `mcp-workbench check --config {shown}` reads all of it"));
-    print::data(&sections.join("\n\n"))?;
+    print::prose(&sections.join("\n\n"))?;
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

@@ -114,6 +114,8 @@ pub(super) enum Status {
     Disabled,
     /// It was not asked to start.
     Configured,
+    /// It was not asked to start, and could not: its program is not there.
+    Missing,
     /// It is of a kind that cannot be reached.
     Unsupported,
     /// It was started, and listed its tools.
@@ -127,6 +129,7 @@ impl std::fmt::Display for Status {
         f.write_str(match self {
             Self::Disabled => "disabled",
             Self::Configured => "configured",
+            Self::Missing => "missing",
             Self::Unsupported => "unsupported",
             Self::Started => "started",
             Self::Failed => "failed",

@@ -142,7 +142,7 @@ async fn start(gateway: &Gateway, places: Vec<(usize, Place)>) -> Vec<Came> {
     let mut came = Vec::new();
     loop {
         let left: Vec<&str> = waiting.values().map(String::as_str).collect();
-        spinner.say(shorten(&format!("starting {}", left.join(", ")), SPINNER));
+        spinner.say(&shorten(&format!("starting {}", left.join(", ")), SPINNER));
         match starting.join_next().await {
             None => break,
             Some(Ok((index, place, failure))) => {

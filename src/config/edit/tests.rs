@@ -95,6 +95,16 @@ fn a_server_is_taken_out_with_its_line_and_comments_stay() {
 }
 
 #[test]
+fn a_toolbox_goes_with_its_last_server() {
+    let text = "{\n  \"toolboxes\": {\n    \"a\": {\"mcpServers\": {\"x\": {}}},\n    \"b\": {\"mcpServers\": {\"y\": {}, \"z\": {}}}\n  }\n}\n";
+    let gone = remove(source(text), None, "x").unwrap();
+    assert!(gone.is_toolbox_gone);
+    assert_eq!(gone.text, text.replace("\n    \"a\": {\"mcpServers\": {\"x\": {}}},", ""));
+    let stays = remove(source(text), Some("b"), "y").unwrap();
+    assert!(!stays.is_toolbox_gone && stays.text.contains("\"b\": {\"mcpServers\": {\"z\": {}}}"));
+}
+
+#[test]
 fn what_cannot_be_done_is_said() {
     let text = r#"{"toolboxes": {"x": {"mcpServers": {"a": {}}}, "y": {"mcpServers": {"a": {}}}}, "mcpServers": {"b": {}}}"#;
     let fails = |new: &NewServer| add(source(text), new).unwrap_err().to_string();

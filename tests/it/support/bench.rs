@@ -272,7 +272,8 @@ impl Bench {
         snapshot::settings(self.dir())
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    /// A command of the program, in the folder and the environment of the test.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = command(env!("CARGO_BIN_EXE_mcp-workbench"));
         command.args(args);
         self.equip(command)

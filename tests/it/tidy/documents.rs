@@ -407,8 +407,8 @@ fn lock_files_say_what_and_not_where_from() {
 
 /// The commands that `--help` lists, but for `help` itself.
 fn commands(help: &str) -> BTreeSet<&str> {
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = lines.take_while(|line| !line.trim().is_empty());
+    let lines = help.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1);
+    let listed = lines.take_while(|line| *line != "Options:");
     // What a long description goes on with stands further in.
     let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
@@ -416,7 +416,7 @@ fn commands(help: &str) -> BTreeSet<&str> {
 
 #[test]
 fn the_readme_lists_the_commands_that_help_lists() {
-    let example = "Usage: x\n\nCommands:\n  a     Does a\n          and more\n  help  Helps\n\nOptions:\n  -b  B\n";
+    let example = "Usage: x\n\nUse:\n  a     Does a\n          and more\n\nMore:\n  help  Helps\n\nOptions:\n  -b  B\n";
     assert_eq!(commands(example), BTreeSet::from(["a"]));
 
     let help = Bench::new().run_bare(["--help"]);

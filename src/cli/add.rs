@@ -1,0 +1,198 @@
+//! `add`: a server more in the configuration.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap_complete::engine::ArgValueCandidates;
+use serde::Serialize;
+use url::Url;
+
+use crate::cli::edit::{self, Target};
+use crate::cli::error::Error;
+use crate::cli::{Global, complete, print};
+use crate::config::edit::{NewServer, Text, add, command_entry, url_entry};
+use crate::observe::{is_secret, password};
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench add time -- uvx mcp-server-time
+  mcp-workbench add files --toolbox code -- npx -y \\
+      @modelcontextprotocol/server-filesystem .
+  mcp-workbench add github --env 'TOKEN=${GITHUB_TOKEN}' -- github-mcp stdio
+  mcp-workbench add docs https://example.com/mcp \\
+      --header 'Authorization: Bearer ${DOCS_TOKEN}'";
+
+/// Add a server to the configuration
+///
+/// A toolbox that is not there is made. Without `--toolbox` the server becomes a toolbox of its own. The file is the one that would be
+/// served, or that of `--config`; where there is none, `./workbench-config.json` is made. What is in
+/// it stays as it is, comments included. A workbench that serves the file takes the change over.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Name of the server
+    name: String,
+    /// Its address, if it is reached over HTTP
+    #[arg(value_name = "URL", conflicts_with = "command")]
+    url: Option<String>,
+    /// The program that starts it, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// Put it into this toolbox
+    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(complete::toolboxes))]
+    toolbox: Option<String>,
+    /// Purpose of the toolbox, if it is made
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// A variable for the server (can be repeated)
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = variable, requires = "command")]
+    env: Vec<(String, String)>,
+    /// Header for every request to a URL (can be repeated)
+    #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = header, requires = "url")]
+    header: Vec<(String, String)>,
+    /// Change ~/.config/mcp-workbench/config.json
+    #[arg(long, conflicts_with = "config")]
+    user: bool,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// An added server in JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    file: &'a Path,
+    toolbox: &'a str,
+    server: &'a str,
+    written: bool,
+    remarks: &'a [String],
+}
+
+/// Adds.
+pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+    let name = args.name.trim();
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(Error::wrong("expected the name of a server"));
+    }
+    let target = Target::find(global, args.user)?;
+    let before = target.text.as_deref().unwrap_or("{\n}\n");
+    let new = NewServer {
+        name: name.to_owned(),
+        toolbox: args.toolbox.clone(),
+        description: Some(description(args)),
+        entry: entry(args)?,
+    };
+    let source = Text { file: &target.location.path, text: before };
+    let added = add(source, &new).map_err(|error| edit::explain(error, &target))?;
+    target.check(&added.text, before)?;
+    let mut remarks = remarks(args);
+    if added.is_new_toolbox && args.description.is_none() {
+        remarks.push(format!(
+            "toolbox `{}` is described by machine; `--description` says what it is for",
+            args.toolbox.as_deref().unwrap_or_default()
+        ));
+    }
+    if !args.dry_run {
+        if let Some(folder) = target.location.path.parent() {
+            fs::create_dir_all(folder).map_err(|error| target.unwritable(&error))?;
+        }
+        target.write(&added.text)?;
+    }
+    let toolbox = args.toolbox.as_deref().unwrap_or(name);
+    let shown = &target.location.shown;
+    if args.json {
+        let written = !args.dry_run;
+        let report = Report { file: shown, toolbox, server: name, written, remarks: &remarks };
+        print::json(&report)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.dry_run {
+        print::data(&edit::difference(shown, before, &added.text))?;
+    } else {
+        print::prose(&format!(
+            "added `{name}` to toolbox `{toolbox}` in `{}`\n\nhint: `mcp-workbench check \
+             --connect` starts it once",
+            shown.display()
+        ))?;
+    }
+    for remark in remarks {
+        print::note(&format!("remark: {remark}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The entry of the server.
+fn entry(args: &Args) -> Result<serde_json::Value, Error> {
+    if let Some(url) = &args.url {
+        let is_http = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+        if !is_http && !url.contains("${") {
+            return Err(Error::wrong(format!("expected an http address, found `{url}`"))
+                .hint(format!("write a command after `--`: `add {} -- {url}`", args.name.trim())));
+        }
+        return Ok(url_entry(url, &args.header));
+    }
+    if args.command.first().is_none_or(|program| program.trim().is_empty()) {
+        let name = args.name.trim();
+        return Err(Error::wrong("expected what starts the server, or its address").hint(format!(
+            "`mcp-workbench add {name} -- COMMAND ARGUMENTS…`, or `mcp-workbench add {name} URL`"
+        )));
+    }
+    Ok(command_entry(&args.command, &args.env))
+}
+
+fn description(args: &Args) -> String {
+    let by_machine = || format!("Tools of {}", args.toolbox.as_deref().unwrap_or_default());
+    args.description.clone().unwrap_or_else(by_machine)
+}
+
+/// Values that look like secrets and would stand in the file as they are.
+fn remarks(args: &Args) -> Vec<String> {
+    let is_plain = |value: &str| !value.trim().is_empty() && !value.contains("${");
+    let advice = |what: &str, instead: &str| {
+        format!(
+            "{what} looks like a secret, and is written into the file; {instead} takes it from a variable"
+        )
+    };
+    let mut remarks = Vec::new();
+    for (name, value) in &args.env {
+        if (is_secret(name) || !password(value).is_empty()) && is_plain(value) {
+            let instead = format!("`--env '{name}=${{{name}}}'`");
+            remarks.push(advice(&format!("the value of `{name}`"), &instead));
+        }
+    }
+    for (name, value) in &args.header {
+        if is_secret(&name.replace('-', "_")) && is_plain(value) {
+            let scheme =
+                value.split_once(' ').map_or(String::new(), |(word, _)| format!("{word} "));
+            let instead = format!("`--header '{name}: {scheme}${{TOKEN}}'`");
+            remarks.push(advice(&format!("the value of `{name}`"), &instead));
+        }
+    }
+    if let Some(url) = &args.url
+        && Url::parse(url).is_ok_and(|url| url.password().is_some())
+    {
+        remarks.push(advice("the password in the address", "`${PASSWORD}` in its place"));
+    }
+    remarks
+}
+
+/// Reads `NAME=VALUE`.
+fn variable(text: &str) -> Result<(String, String), String> {
+    pair(text, '=').ok_or_else(|| "expected NAME=VALUE".to_owned())
+}
+
+/// Reads `NAME: VALUE`.
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = pair(text, ':').ok_or("expected NAME: VALUE")?;
+    Ok((name, value.trim().to_owned()))
+}
+
+fn pair(text: &str, between: char) -> Option<(String, String)> {
+    let (name, value) = text.split_once(between)?;
+    let name = name.trim();
+    (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,154 @@
+//! The help of the program as a whole: its commands in groups, on one screen or at length.
+
+use std::fmt::Write;
+
+use clap::{Arg, ArgAction, Command};
+
+/// The order of the parts of the program's help.
+const TEMPLATE: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+
+{before-help}{options}{after-help}";
+
+/// The longest line that a command may say of itself beside its name, in bytes.
+const MAX_ABOUT: usize = 65;
+
+/// Commands for one purpose.
+struct Group {
+    name: &'static str,
+    /// Each with a line that says in short what it does.
+    commands: &'static [(&'static str, &'static str)],
+    /// The short help has them by name alone, for they are wanted seldom.
+    is_brief: bool,
+}
+
+const GROUPS: &[Group] = &[
+    Group {
+        name: "Use",
+        commands: &[
+            ("serve", "Serve the toolboxes to agents; what happens without a command"),
+            ("list", "List the tools of a toolbox, or of all"),
+            ("search", "Find tools by what is wanted of them"),
+            ("call", "Call one tool and print its answer"),
+            ("run", "Do one task with the tool that fits it"),
+        ],
+        is_brief: false,
+    },
+    Group {
+        name: "Set up",
+        commands: &[
+            ("add", "Add a server to the configuration"),
+            ("remove", "Take a server out of the configuration"),
+            ("import", "Add the servers of other clients to the configuration"),
+            ("check", "Check the configuration, and with --connect its servers"),
+            ("demo", "Show what an agent sees, without any configuration"),
+        ],
+        is_brief: false,
+    },
+    Group {
+        name: "Look",
+        commands: &[
+            ("ps", "Show which servers run, for whom and since when"),
+            ("logs", "Show what servers and workbenches log"),
+            ("stats", "Fold the audit: what is used, what never, what fails"),
+            ("explain", "Say why an agent may use a tool or not"),
+        ],
+        is_brief: false,
+    },
+    Group {
+        name: "Author",
+        commands: &[
+            ("token", "Make a token for an agent"),
+            ("policy", "Compare who may use what"),
+            ("catalog", "Make and compare a folder with a file for each tool"),
+            ("tailor", "Write the configuration for one task"),
+        ],
+        is_brief: true,
+    },
+    Group {
+        name: "More",
+        commands: &[
+            ("cache", "See, renew or remove what is kept of servers' listings"),
+            ("schema", "Print the JSON Schema of the configuration"),
+            ("completions", "Print completions for a shell"),
+            ("man", "Print the manual page, or write all of them"),
+            ("builtin", "Run one of the small servers that the executable carries"),
+            ("help", "Print the help of a command"),
+        ],
+        is_brief: true,
+    },
+];
+
+/// The command with its subcommands in groups.
+pub(crate) fn grouped(command: Command) -> Command {
+    let (short, long) = (short(), long(&command));
+    let version = Arg::new("version")
+        .short('V')
+        .long("version")
+        .help("Print version")
+        .action(ArgAction::Version)
+        .hide_short_help(true);
+    command
+        .help_template(TEMPLATE)
+        .before_help(short)
+        .before_long_help(long)
+        .disable_version_flag(true)
+        .arg(version)
+}
+
+/// All commands, those of a brief group on one line.
+fn short() -> String {
+    let mut lines = Vec::new();
+    for Group { name, commands, is_brief } in GROUPS {
+        if *is_brief {
+            let names: Vec<_> = commands.iter().map(|(command, _)| *command).collect();
+            lines.push(format!("{name:<8}{}", names.join(", ")));
+            continue;
+        }
+        for (index, (command, says)) in commands.iter().enumerate() {
+            let name = if index == 0 { name } else { "" };
+            lines.push(format!("{name:<8}{command:<9}{says}"));
+        }
+    }
+    lines.join("\n")
+}
+
+/// All commands with what each says of itself.
+fn long(command: &Command) -> String {
+    let mut text = String::new();
+    for Group { name, commands, .. } in GROUPS {
+        // Nothing fails that is written into a text.
+        _ = write!(text, "{}{name}:", if text.is_empty() { "" } else { "\n\n" });
+        for (command_name, brief) in *commands {
+            let about = command.find_subcommand(command_name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).filter(|about| about.len() <= MAX_ABOUT);
+            let about = about.as_deref().unwrap_or(brief);
+            _ = write!(text, "\n  {command_name:<13}{about}");
+        }
+    }
+    text.push_str("\n\nOptions:");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let grouped = GROUPS.iter().flat_map(|group| group.commands);
+        let grouped: Vec<_> = grouped.map(|(name, _)| *name).filter(|n| *n != "help").collect();
+        let command = Cli::command();
+        let all = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let all: BTreeSet<_> = all.map(Command::get_name).collect();
+        assert_eq!(grouped.iter().copied().collect::<BTreeSet<_>>(), all);
+        assert_eq!(grouped.len(), all.len(), "one is in two groups");
+    }
+}

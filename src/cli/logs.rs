@@ -1,0 +1,168 @@
+//! `logs`: what servers and the workbenches that serve have logged.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, UNIX_EPOCH};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::error::Error;
+use crate::cli::logging::Line;
+use crate::cli::{Global, complete, print};
+use crate::observe::running::{LogFile, LogReader, logs};
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench logs                 Show the last lines of all
+  mcp-workbench logs desk/clock -f   Show those of a server, and what comes";
+
+/// How often it is looked for new lines.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Show what servers and workbenches log
+///
+/// Shows the log of every workbench of this user that serves or was killed, with what servers write
+/// to standard error. A log is kept as long as its workbench runs, at most 2 MiB of it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The server, or toolbox/server [default: everything]
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    server: Option<String>,
+    /// Go on with what is logged from now on
+    #[arg(long, short)]
+    follow: bool,
+    /// How many of the last lines are shown
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50)]
+    lines: usize,
+    /// Print a JSON object for each line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows the last lines, and goes on with those that come.
+pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+    let folder = global.cache()?;
+    let mut readers = Readers::default();
+    let found = readers.read(&folder, args)?;
+    if readers.0.is_empty() && !args.follow {
+        return Err(Error::failed("there is no log: no workbench is serving now")
+            .hint("a workbench that was started with `--unlisted` keeps none"));
+    }
+    let first = found.len().saturating_sub(args.lines);
+    if !show(&found[first..], &readers, args)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if found.is_empty()
+        && !args.follow
+        && let Some(server) = &args.server
+    {
+        return Err(Error::failed(format!("nothing is logged of a server `{server}`"))
+            .hint("`mcp-workbench ps` shows which servers run"));
+    }
+    if args.follow {
+        follow(&folder, &mut readers, args)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what is logged from now on, as long as somebody reads it.
+fn follow(folder: &Path, readers: &mut Readers, args: &Args) -> Result<(), Error> {
+    loop {
+        thread::sleep(PAUSE);
+        let found = readers.read(folder, args)?;
+        if !show(&found, readers, args)? {
+            return Ok(());
+        }
+    }
+}
+
+/// A reader for each log.
+#[derive(Default)]
+struct Readers(BTreeMap<LogFile, LogReader>);
+
+impl Readers {
+    /// The lines that have come, with the process that has logged each.
+    fn read(&mut self, folder: &Path, args: &Args) -> Result<Vec<(u32, Line)>, Error> {
+        let found = logs(folder).map_err(|error| {
+            Error::failed("the logs cannot be read").because(&error.to_string())
+        })?;
+        let mut lines = Vec::new();
+        for log in &found {
+            self.0.entry(log.clone()).or_insert_with(|| LogReader::new(log));
+        }
+        for (log, reader) in &mut self.0 {
+            let read = reader.lines().into_iter();
+            let read = read.filter_map(|line| serde_json::from_slice::<Line>(&line).ok());
+            lines.extend(read.filter(|line| is_wanted(line, args)).map(|line| (log.pid, line)));
+        }
+        // One that has gone has told its last.
+        self.0.retain(|log, _| found.contains(log));
+        lines.sort_by_key(|(_, line)| line.ms);
+        Ok(lines)
+    }
+}
+
+fn is_wanted(line: &Line, args: &Args) -> bool {
+    let Some(wanted) = &args.server else { return true };
+    let said = line.server.as_deref().unwrap_or_default();
+    said == wanted || said.rsplit_once('/').is_some_and(|(_, server)| server == wanted)
+}
+
+/// Prints lines; says whether anybody reads them.
+fn show(lines: &[(u32, Line)], readers: &Readers, args: &Args) -> Result<bool, Error> {
+    for (pid, line) in lines {
+        let text = if args.json {
+            serde_json::to_string(line).map_err(Error::internal)?
+        } else {
+            // The process is of interest where there are several.
+            in_words(line, (readers.0.len() > 1).then_some(*pid))
+        };
+        if !print::line(&text)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn in_words(line: &Line, pid: Option<u32>) -> String {
+    let Line { ms, level, server, is_stderr, text } = line;
+    let time = UNIX_EPOCH.checked_add(Duration::from_millis(*ms)).unwrap_or(UNIX_EPOCH);
+    let time = DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Millis, true);
+    let pid = pid.map(|pid| format!(" [{pid}]")).unwrap_or_default();
+    let server = server.as_ref().map(|server| format!(" {server}")).unwrap_or_default();
+    if *is_stderr {
+        format!("{time}{pid}{server} | {text}")
+    } else {
+        format!("{time}{pid} {level}{server}: {text}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn a_line_says_when_who_and_what() {
+        let line = |server: Option<&str>, is_stderr| Line {
+            ms: 1_000,
+            level: "WARN".to_owned(),
+            server: server.map(str::to_owned),
+            is_stderr,
+            text: "hello".to_owned(),
+        };
+        assert_eq!(
+            in_words(&line(Some("a/b"), true), None),
+            "1970-01-01T00:00:01.000Z a/b | hello"
+        );
+        assert_eq!(
+            in_words(&line(None, false), Some(7)),
+            "1970-01-01T00:00:01.000Z [7] WARN: hello"
+        );
+    }
+}

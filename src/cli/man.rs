@@ -1,0 +1,58 @@
+//! `man`: the manual, a page for the program and one for each command.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use crate::cli::error::Error;
+use crate::cli::size::count;
+use crate::cli::{Cli, print};
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench man | man -l -
+  mcp-workbench man --dir ~/.local/share/man/man1";
+
+/// Print the manual page, or write all of them
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Write the pages of all commands into this folder
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+}
+
+/// Prints the page of the program, or writes all pages.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    let Some(folder) = &args.dir else {
+        print::bytes(page(&command)?.trim_ascii_end())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let failed = |error: std::io::Error| {
+        let message = format!("the pages cannot be written into `{}`", folder.display());
+        Error::failed(message).because(&error.to_string())
+    };
+    fs::create_dir_all(folder).map_err(failed)?;
+    let mut written = 0;
+    let mut commands = vec![&command];
+    while let Some(command) = commands.pop() {
+        let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+        fs::write(folder.join(format!("{name}.1")), page(command)?).map_err(failed)?;
+        written += 1;
+        commands.extend(command.get_subcommands().filter(|command| !command.is_hide_set()));
+    }
+    print::data(&format!("wrote {} into `{}`", count(written, "page"), folder.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page(command: &Command) -> Result<Vec<u8>, Error> {
+    let mut page = Vec::new();
+    let title = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    Man::new(command.clone()).title(title).render(&mut page).map_err(Error::internal)?;
+    Ok(page)
+}

@@ -1,0 +1,167 @@
+//! `add` and `remove`: servers come and go, and the rest of the file stays as it is.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::{Bench, fake};
+
+/// A file that somebody has written with care.
+const OURS: &str = r#"{
+  // Mine.
+  "toolboxes": {
+    "dev": {
+      "description": "Time",
+      "mcpServers": {
+        /* the clock */
+        "clock": { "command": "mcp-workbench", "args": ["builtin", "clock"] }, // ticks
+      },
+    },
+  },
+  "dangerousTools": ["notes:delete_*"],
+}
+"#;
+
+fn bench() -> Bench {
+    Bench::new().file("workbench-config.json", OURS)
+}
+
+fn config(bench: &Bench) -> String {
+    fs::read_to_string(bench.path("workbench-config.json")).expect("the configuration")
+}
+
+#[test]
+fn a_server_is_added_used_and_removed_and_the_file_is_what_it_was() {
+    let bench = bench();
+    let output = bench.run_bare([
+        "add",
+        "notes",
+        "--toolbox",
+        "dev",
+        "--",
+        "mcp-workbench",
+        "builtin",
+        "notes",
+    ]);
+    assert_eq!(output.code, Some(0), "{output}");
+    bench.settings().bind(|| insta::assert_snapshot!(output));
+    insta::assert_snapshot!("the_file_with_one_more", config(&bench));
+    let called = bench.run_bare(["call", "dev", "notes", "list_notes"]);
+    assert_eq!(called.code, Some(0), "{called}");
+    let again = bench.run_bare(["add", "notes", "--toolbox", "dev", "--", "x"]);
+    assert_eq!(again.code, Some(2));
+    insta::assert_snapshot!("one_that_is_there_is_not_added", again.stderr);
+    let removed = bench.run_bare(["remove", "dev/notes"]);
+    assert_eq!(removed.code, Some(0), "{removed}");
+    insta::assert_snapshot!("what_still_names_it_is_told", removed);
+    assert_eq!(config(&bench), OURS);
+}
+
+#[test]
+fn a_dry_run_shows_the_difference_and_changes_nothing() {
+    let bench = bench();
+    let added = bench.run_bare(["add", "--dry-run", "web", "https://example.com/mcp"]);
+    insta::assert_snapshot!("what_would_be_added", added);
+    let removed = bench.run_bare(["remove", "clock", "--dry-run"]);
+    assert_eq!(removed.code, Some(0), "{removed}");
+    assert!(removed.stdout.contains("\n-    \"dev\": {\n"), "its only server goes: {removed}");
+    assert_eq!(config(&bench), OURS);
+}
+
+#[test]
+fn a_file_is_made_where_there_is_none_here_or_for_the_user() {
+    let bench = Bench::new();
+    let echo = fake(json!({"tools": ["echo"]}));
+    let command = echo["command"].as_str().expect("a program");
+    let script = echo["args"][0].as_str().expect("a script");
+    let output = bench.run_bare(["add", "one", "--user", "--", command, script]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let file = bench.path("home/.config/mcp-workbench/config.json");
+    assert_eq!(fs::metadata(&file).expect("the file").permissions().mode() & 0o777, 0o600);
+    let called = bench.run_bare(["call", "one", "one", "echo", "{\"a\": 1}"]);
+    assert_eq!(called.stdout, "{\"a\": 1}\n", "{called}");
+}
+
+#[test]
+fn a_link_stays_one_and_the_mode_of_a_file_too() {
+    let bench = Bench::new().file("real.json", OURS);
+    fs::set_permissions(bench.path("real.json"), fs::Permissions::from_mode(0o640))
+        .expect("a mode");
+    symlink("real.json", bench.path("workbench-config.json")).expect("a link");
+    assert_eq!(bench.run_bare(["add", "x", "-t", "dev", "--", "sh"]).code, Some(0));
+    let link = fs::symlink_metadata(bench.path("workbench-config.json")).expect("the link");
+    assert!(link.file_type().is_symlink());
+    assert_eq!(
+        fs::metadata(bench.path("real.json")).expect("a file").permissions().mode() & 0o777,
+        0o640
+    );
+    assert!(config(&bench).contains("\"x\": {"));
+    assert_eq!(bench.run_bare(["remove", "x"]).code, Some(0));
+    assert_eq!(config(&bench), OURS);
+}
+
+#[test]
+fn what_looks_like_a_secret_is_remarked() {
+    let bench = bench();
+    let args = [
+        "add",
+        "gh",
+        "--env",
+        "GITHUB_TOKEN=ghp_1",
+        "--env",
+        "MODE=x",
+        "--dry-run",
+        "--json",
+        "--",
+        "sh",
+    ];
+    let report: Value = serde_json::from_str(&bench.run_bare(args).stdout).expect("JSON");
+    assert_eq!(
+        report["remarks"],
+        json!(["the value of `GITHUB_TOKEN` looks like a secret, and is written into the file; \
+                `--env 'GITHUB_TOKEN=${GITHUB_TOKEN}'` takes it from a variable"])
+    );
+    let header = "Authorization: Bearer abc";
+    let args = ["add", "web", "http://127.0.0.1:1/mcp", "--header", header, "--dry-run"];
+    let output = bench.run_bare(args);
+    assert!(output.stderr.contains("`--header 'Authorization: Bearer ${TOKEN}'`"), "{output}");
+    assert!(output.stdout.contains("+        \"Authorization\": \"Bearer abc\""), "{output}");
+}
+
+#[test]
+fn what_cannot_be_done_changes_nothing_and_says_why() {
+    let bench = bench().file("tools.toml", "").file("_config.yaml", "");
+    for (args, says) in [
+        (["add", "x"].as_slice(), "expected what starts the server, or its address"),
+        (&["add", "x", "npx"], "expected an http address, found `npx`"),
+        (&["add", " ", "--", "sh"], "expected the name of a server"),
+        (&["add", "x", "--env", "A", "--", "sh"], "expected NAME=VALUE"),
+        (&["add", "x", "http://a/b", "--", "sh"], "cannot be used with"),
+        (&["add", "x", "--config", "tools.toml", "--", "sh"], "`tools.toml` is a file of Toolman"),
+        (&["add", "x", "--config", "_config.yaml", "--", "sh"], "which is not changed here"),
+        (&["remove", "clok"], "did you mean `clock`?"),
+        (
+            &["remove", "x", "--config", "nowhere.json"],
+            "there is no configuration at `nowhere.json`",
+        ),
+    ] {
+        let output = bench.run_bare(args.iter().copied());
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains(says), "{args:?}: {output}");
+    }
+    assert_eq!(config(&bench), OURS);
+    // A macro needs the server.
+    let used = OURS.replace("\"dangerousTools\": [\"notes:delete_*\"]", r#""macros": {"m": {"toolbox": "dev", "description": "x", "steps": {"a": {"tool": "clock:now"}}}}"#);
+    let bench = Bench::new().file("workbench-config.json", &used);
+    let output = bench.run_bare(["remove", "clock"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(
+        output.stderr.contains("nothing was changed, for the configuration could not be used"),
+        "{output}"
+    );
+    assert_eq!(config(&bench), used);
+    assert_eq!(bench.run_bare(["remove", "clock", "--force"]).code, Some(0));
+    assert!(!config(&bench).contains("\"clock\":"));
+}
