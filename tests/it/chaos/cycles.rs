@@ -59,8 +59,8 @@ fn servers_that_come_and_go_leave_nothing() {
     }
     calls.check();
     let (warm, last) = (held[WARM], held[CYCLES - 1]);
-    // What waits for files has a thread for a while; two may overlap.
-    assert!(last.threads <= warm.threads + 1, "{warm} became {last}");
+    // Threads that wait for files stay for some seconds; a leak would leave one or more in each cycle.
+    assert!(last.threads <= warm.threads + 4, "{warm} became {last}");
     assert!(last.resident < warm.resident + 8_000, "{warm} became {last}");
     let servers: usize =
         names.iter().map(|name| Started::read(bench.path(name)).servers.len()).sum();
