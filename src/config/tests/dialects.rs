@@ -420,8 +420,8 @@ fn what_is_imported_finds_room_beside_what_is_there() {
 #[test]
 fn a_clients_file_is_served_whatever_else_is_in_it() {
     let server = r#"{"a": {"command": "a", "env": {"T": "${SET}"}}}"#;
-    let many: String =
-        (0..30).map(|n| format!(r#""key{n}": {{"x": "${{NONE}}", "x": 1}}, "#)).collect();
+    let keys = (0..30).map(|n| format!(r#""key{n}": {{"x": "${{NONE}}", "x": 1}}, "#));
+    let many = keys.collect::<Vec<_>>().concat();
     for text in [
         // Claude Desktop
         format!(r#"{{"globalShortcut": "", "preferences": {{}}, "mcpServers": {server}}}"#),
