@@ -12,7 +12,7 @@ use crate::backend::store::Store;
 pub(crate) struct Keeper {
     store: Arc<Store>,
     tasks: TaskTracker,
-    /// What is on its way into the store. It is closed, so that one can wait for it to be empty.
+    /// Listings on their way into the store. It is closed, so that one can wait for it to be empty.
     on_the_way: TaskTracker,
     /// Whoever has it works; so however many ask, no more than one thread is held for it.
     turn: Mutex<()>,

@@ -12,7 +12,7 @@ use crate::catalog::rank::text::{name, parts, term, whole, words};
 /// length; the usual values, and no others did better.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// What an English word counts for that stands for one of another language.
+/// The weight of an English word that stands for one of another language.
 const MEANT: f32 = 0.8;
 
 /// Documents on their way into an index.

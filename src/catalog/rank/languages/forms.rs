@@ -11,7 +11,7 @@ const MIN_COMPOUND: usize = 8;
 const MIN_PART: usize = 4;
 const MIN_LAST: usize = 5;
 
-/// What verbs of German end in besides what a stemmer takes off, the longest first.
+/// Endings of German verbs that a stemmer leaves, the longest first.
 const GERMAN_ENDS: [&str; 8] = ["ungen", "ung", "ten", "te", "et", "st", "t", "s"];
 /// What stands between the parts of a German compound.
 const JOINTS: [&str; 7] = ["", "s", "es", "n", "en", "er", "e"];
