@@ -9,7 +9,7 @@ use foldhash::HashMap;
 
 use crate::catalog::rank::text::{term, words};
 
-/// What is done to something.
+/// A kind of deed: reading, writing or removing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     /// It is looked at, and stays as it is.

@@ -13,9 +13,9 @@ const MIN_LAST: usize = 5;
 
 /// Endings of German verbs that a stemmer leaves, the longest first.
 const GERMAN_ENDS: [&str; 8] = ["ungen", "ung", "ten", "te", "et", "st", "t", "s"];
-/// What stands between the parts of a German compound.
+/// Letters that join the parts of a German compound.
 const JOINTS: [&str; 7] = ["", "s", "es", "n", "en", "er", "e"];
-/// What a Spanish verb has at its end for whom or what.
+/// Pronouns that a Spanish verb carries at its end.
 const SPANISH_ENDS: [&str; 14] = [
     "melos", "melas", "melo", "mela", "selo", "nos", "los", "las", "les", "me", "lo", "la", "le",
     "te",
