@@ -440,7 +440,12 @@ fn one_toolbox_holds_them_all() {
     for way in Way::THROUGH {
         let (agent, opened) = way.open(&bench, &servers.each_ref());
         let header: Value = serde_json::from_str(&opened).unwrap();
-        assert_eq!(header["servers_connected"], 5, "{opened}");
+        // A server that was listed before may still be starting on a busy machine.
+        let starting = header["still_starting"].as_str().map_or(0, |text| {
+            let (names, _) = text.split_once(':').unwrap();
+            names.split(", ").count() as u64
+        });
+        assert_eq!(header["servers_connected"].as_u64().unwrap() + starting, 5, "{opened}");
         assert_eq!(header["failed_servers"], json!([]));
         assert_tools(way, &agent, &opened, &listed);
         for (server, (_, direct)) in servers.iter().zip(&direct) {
