@@ -39,6 +39,7 @@ mod visible;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -488,10 +489,14 @@ fn own_program() -> Option<PathBuf> {
     file.or_else(|| running.exists().then_some(running))
 }
 
+/// How long a thread that worked on a file stays for more: a burst of work, and no longer.
+const IDLE_THREAD: Duration = Duration::from_millis(500);
+
 /// Runs a future on a runtime of this thread alone: it needs the fewest system calls, and the
 /// thread that starts servers lives as long as they do.
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .thread_keep_alive(IDLE_THREAD)
         .enable_all()
         .build()
         .map_err(Error::internal)?;
