@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What relaying one call costs the gateway: instructions and system calls, which are the same on a
-# busy machine. `scripts/instructions.sh [BINARIES]` takes them from a folder (`target/release`).
+# busy machine. `scripts/instructions.sh [BINARIES]` takes them from a folder (`target/dist`).
 #
 # Wants valgrind, strace and python3. What starting costs is left out: a figure is the difference
 # between a run of few calls and one of more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-binaries=$(realpath "${1:-target/release}")
+binaries=$(realpath "${1:-target/dist}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
