@@ -126,7 +126,8 @@ pub(super) fn split(text: &str) -> Split {
     Split { code: only(Part::Code), comments: only(Part::Comment) }
 }
 
-fn is_word(c: char) -> bool {
+/// Whether a character can stand in a name.
+pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
