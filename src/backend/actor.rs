@@ -1,13 +1,15 @@
 //! The actor that owns one server's process, from its first start to its last end.
 
+mod restarts;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::backend::actor::restarts::Restarts;
 use crate::backend::handshake::Era;
 use crate::backend::lists;
 use crate::backend::live::Parts;
@@ -27,10 +29,6 @@ use crate::raw::Raw;
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// A server that lived this long did not die of its start.
 const STABLE: Duration = Duration::from_secs(30);
-/// The first pause before starting a server again that keeps dying; it doubles each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest such pause, jitter included: a call waits for it, and so does the agent.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long what a server still wrote before it ended may take to be read.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
@@ -101,34 +99,6 @@ struct Running {
     _shown: Shown,
     /// A new reading of its lists, while there is one.
     relisting: Option<JoinHandle<Result<Option<Listing>, String>>>,
-}
-
-/// How often the server has died, and when it may be started again.
-struct Restarts {
-    pauses: ExponentialBackoff,
-    failures: u32,
-    not_before: Option<Instant>,
-}
-
-impl Restarts {
-    fn new() -> Self {
-        let pauses = ExponentialBuilder::new()
-            .with_min_delay(FIRST_PAUSE)
-            // Jitter makes a pause up to twice as long.
-            .with_max_delay(LONGEST_PAUSE / 2)
-            .with_jitter()
-            .without_max_times()
-            .build();
-        Self { pauses, failures: 0, not_before: None }
-    }
-
-    /// The first failure is followed by a new start at once, later ones by a pause.
-    fn failed(&mut self) {
-        self.failures += 1;
-        if self.failures > 1 {
-            self.not_before = self.pauses.next().map(|pause| Instant::now() + pause);
-        }
-    }
 }
 
 impl Actor {
@@ -518,6 +488,3 @@ impl StartFailure {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
