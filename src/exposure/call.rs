@@ -1,0 +1,175 @@
+//! Calls by an agent: finds out what each means, does it and answers.
+
+use crate::backend::Outcome;
+use crate::config::ToolMode;
+use crate::exposure::proxy::{Calls, Telling};
+use crate::exposure::way::Way;
+use crate::exposure::{
+    Exposure, Reply, Request, activate, answer, direct, dynamic, meta, modular, navigate, proxy,
+    search,
+};
+use crate::gateway::{CallError, Origin};
+use crate::name::ToolId;
+use crate::raw::Raw;
+
+impl Exposure {
+    /// Does what a call means. `open_toolbox`, `use_tool` and every registered name are
+    /// understood in every mode but `activate`, whether or not they are listed.
+    pub async fn call(&self, request: Request<'_>) -> Reply {
+        self.start_everything(request.origin.agent).await;
+        let request = Request { surface: self.surface(request.surface), ..request };
+        if self.is_activate() {
+            return Box::pin(activate::call(self, request)).await;
+        }
+        if self.is_direct() {
+            let snapshot = self.gateway.snapshot();
+            if let Some(tool) = direct::resolve(&self.gateway, &snapshot, request.name) {
+                let arguments = meta::object_of(request.arguments);
+                let called =
+                    Box::pin(self.use_tool(&tool, arguments.as_ref(), CalledBy::ItsName, &request));
+                return Reply::plain(called.await.outcome);
+            }
+        }
+        if self.mode == ToolMode::Modular {
+            match request.name {
+                modular::GET | modular::GET_CATEGORY => {
+                    return Box::pin(self.get_modular_tools(request)).await;
+                }
+                modular::CALL | modular::CALL_CATEGORY => {
+                    return Box::pin(self.call_modular_tool(request)).await;
+                }
+                _ => {}
+            }
+        }
+        if self.mode == ToolMode::Navigate && request.name == navigate::EXECUTE_TASK {
+            return Box::pin(self.execute_task(request)).await;
+        }
+        let called_by = match request.name {
+            meta::USE_TOOL => CalledBy::OurTool,
+            _ => CalledBy::ItsName,
+        };
+        let used = match request.name {
+            search::SEARCH_TOOLS if self.offers_search() => {
+                return Box::pin(self.search_tools(request)).await;
+            }
+            meta::OPEN_TOOLBOX => return Box::pin(self.open(request)).await,
+            meta::USE_TOOL => meta::UseTool::parse(request.arguments, self.gateway.config()),
+            name => Ok(meta::UseTool {
+                target: meta::Target::Registered(name.into()),
+                arguments: meta::object_of(request.arguments),
+            }),
+        };
+        let (target, arguments) = match used {
+            Ok(meta::UseTool { target, arguments }) => (target, arguments),
+            Err(problem) => return Reply::plain(answer::error(&problem)),
+        };
+        let tool = match target {
+            meta::Target::Tool(tool) => tool,
+            meta::Target::Registered(name) => match self.resolve(&name) {
+                Some(tool) => tool,
+                // It may be a tool of a server that was never listed.
+                None => match Box::pin(self.gateway.resolve(&name, request.origin)).await {
+                    Ok(tool) => tool,
+                    Err(error) => {
+                        let (arguments, origin) = (arguments.as_ref(), request.origin);
+                        self.gateway.note_unresolved(&name, arguments, Some(&error), origin);
+                        return Reply::plain(self.call_error(&error));
+                    }
+                },
+            },
+        };
+        self.use_tool(&tool, arguments.as_ref(), called_by, &request).await
+    }
+
+    fn call_error(&self, error: &CallError) -> Outcome {
+        answer::call_error(error, self.gateway.config().mode)
+    }
+
+    async fn open(&self, request: Request<'_>) -> Reply {
+        let wanted = match meta::OpenToolbox::parse(request.arguments) {
+            Ok(wanted) => wanted,
+            Err(problem) => return Reply::plain(answer::error(&problem)),
+        };
+        let toolbox = match self.gateway.toolbox(&wanted.toolbox) {
+            Ok(toolbox) => toolbox,
+            Err(error) => return Reply::plain(self.call_error(&error)),
+        };
+        let opened = self.gateway.open(toolbox, request.origin).await;
+        let max = self.listing_bytes();
+        let way = self.way(request.surface);
+        let calls = match way {
+            Way::RegisterAndTell => Calls::ByNameIfListed,
+            _ if self.falls_back() => Calls::WithUseToolAlone,
+            _ => Calls::WithUseTool,
+        };
+        let detail = if self.profile.has_tool_search {
+            meta::Detail::Signatures
+        } else {
+            meta::Detail::Full
+        };
+        let outcome = match way {
+            Way::Register => dynamic::opened(toolbox, &opened, max),
+            _ => proxy::opened(toolbox, &opened, &wanted, Telling { detail, calls, max }),
+        };
+        Reply {
+            outcome,
+            opened: Some(toolbox.name.clone()),
+            switched: Vec::new(),
+            awaits_relisting: way.registers(),
+        }
+    }
+
+    /// The tool that is registered under a name, or is called so by its server alone: what a
+    /// server's tools say of each other, they say by their own names.
+    pub(super) fn resolve(&self, name: &str) -> Option<ToolId> {
+        let snapshot = self.gateway.snapshot();
+        let registered = snapshot.resolve(name).cloned();
+        registered.or_else(|| {
+            let is_one = !snapshot.tools().is_ambiguous(name);
+            is_one.then(|| direct::resolve(&self.gateway, &snapshot, name)).flatten()
+        })
+    }
+
+    pub(super) async fn use_tool(
+        &self,
+        tool: &ToolId,
+        arguments: Option<&Raw>,
+        called_by: CalledBy,
+        request: &Request<'_>,
+    ) -> Reply {
+        // In two boxes, of which either is small, a call is cheaper than in one.
+        let called = Box::pin(self.gateway.call(tool, arguments, request.rest, request.origin));
+        let outcome = match called.await {
+            Ok(outcome) => {
+                let outcome = match called_by {
+                    CalledBy::ItsName => outcome,
+                    CalledBy::OurTool => self.gateway.explained(tool, arguments, outcome),
+                };
+                self.hand_out(tool, outcome, request.origin)
+            }
+            Err(
+                error @ (CallError::BadArguments { .. }
+                | CallError::NotAnObject { .. }
+                | CallError::Server { .. }),
+            ) => self.call_error(&error),
+            Err(error) => return Reply::plain(self.call_error(&error)),
+        };
+        Reply { opened: Some(tool.toolbox.clone()), ..Reply::plain(outcome) }
+    }
+
+    /// What a tool has answered, as an agent is given it: with the addresses that it knows, and no
+    /// more of it than it may be given at once.
+    pub(super) fn hand_out(&self, tool: &ToolId, outcome: Outcome, origin: Origin<'_>) -> Outcome {
+        let outcome = self.with_addresses(&self.gateway.answering(tool), outcome);
+        self.gateway.hand_out(&tool.tool, outcome, origin)
+    }
+}
+
+/// How a server's tool is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CalledBy {
+    /// By a name of its own: its server's answer goes back as it is.
+    ItsName,
+    /// Through a tool of ours, which may explain an error.
+    OurTool,
+}
