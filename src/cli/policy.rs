@@ -9,9 +9,10 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use crate::cli::error::Error;
+use crate::cli::global::as_run;
 use crate::cli::known::{self, Known};
 use crate::cli::size::count;
-use crate::cli::{Global, as_run, print};
+use crate::cli::{Global, print};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, Config};
 use crate::name::{AgentName, Place, ToolId};

@@ -1,19 +1,19 @@
 //! `stats`: what the audit comes to.
 
 mod patch;
+mod prose;
 mod since;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::cli::error::Error;
-use crate::cli::print::printable;
-use crate::cli::size::{Size, count, number};
-use crate::cli::stats::patch::{Server, by_server};
-use crate::cli::table::{Align, Table};
+use crate::cli::size::{Size, count};
+use crate::cli::stats::patch::Server;
+use crate::cli::stats::prose::{in_words, size};
 use crate::cli::{Global, print, with_gateway, without_rules};
 use crate::config::{Config, Dialect, LoadError, Loaded};
 use crate::gateway::Gateway;
@@ -24,11 +24,6 @@ Examples:
   mcp-workbench stats                   Fold the audit that the configuration names
   mcp-workbench stats --since 7d --json
   mcp-workbench stats --patch           Print what leaves out the tools that were never used";
-
-/// How wide a bar is that stands for the most.
-const BAR: usize = 20;
-/// How many names of one server are told.
-const NAMES: usize = 8;
 
 /// Fold the audit: what is used, what never, what is slow, what fails
 ///
@@ -309,226 +304,5 @@ fn report<'a>(files: &[PathBuf], folded: &'a Folded, known: &'a Known) -> Report
         sessions_without_client: folded.unclear_sessions,
         lost_records: folded.lost,
         unreadable_lines: folded.unreadable,
-    }
-}
-
-fn in_words(audit: &Path, folded: &Folded, known: &Known, top: usize) -> String {
-    let mut sections = vec![head(audit, folded)];
-    let reached = folded.tools.iter().filter(|tool| tool.calls > tool.refused());
-    let used = reached.clone().map(|tool| (tool, tool.calls - tool.refused()));
-    sections
-        .extend(table("Most used", "Calls", used.collect(), top, &|_, calls| number(whole(calls))));
-    let slow = reached.filter_map(|tool| Some((tool, whole_micros(tool.percentile(95)?))));
-    sections.extend(table("Slowest", "Half, 95 % within", slow.collect(), top, &half_and_most));
-    let failing = folded.tools.iter().map(|tool| (tool, tool.failed()));
-    sections.extend(table("Failing", "Failed", failing.collect(), top, &|_, calls| {
-        number(whole(calls))
-    }));
-    let refused = folded.tools.iter().map(|tool| (tool, tool.refused()));
-    sections.extend(table("Refused", "Refused", refused.collect(), top, &|_, calls| {
-        number(whole(calls))
-    }));
-    sections.extend(models(&folded.models));
-    sections.extend(never_used(known));
-    if !known.unlisted.is_empty() {
-        sections.push(not_known(known));
-    }
-    sections.extend(clients(folded));
-    if folded.lost > 0 {
-        sections
-            .push(format!("warning: {} could not be written", count(whole(folded.lost), "record")));
-    }
-    if folded.unreadable > 0 {
-        let lines = count(whole(folded.unreadable), "line");
-        sections.push(format!("warning: {lines} could not be read"));
-    }
-    sections.join("\n\n")
-}
-
-fn head(audit: &Path, folded: &Folded) -> String {
-    let day = |time: &str| time.split('T').next().unwrap_or_default().to_owned();
-    let (from, to) = (day(&folded.from), day(&folded.to));
-    let when = match (from.as_str(), to.as_str()) {
-        ("", _) => String::new(),
-        (from, to) if from == to => format!(", on {from}"),
-        (from, to) => format!(", from {from} to {to}"),
-    };
-    format!(
-        "{}: {} in {}{when}",
-        audit.display(),
-        count(whole(folded.calls()), "call"),
-        count(folded.sessions, "session"),
-    )
-}
-
-/// Tools by a number, the largest first, with a bar for each.
-fn table(
-    title: &str,
-    what: &str,
-    mut tools: Vec<(&Tool, u64)>,
-    top: usize,
-    say: &dyn Fn(&Tool, u64) -> String,
-) -> Option<String> {
-    tools.retain(|(_, number)| *number > 0);
-    tools.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
-    let most = tools.first()?.1;
-    let more = tools.len().saturating_sub(top);
-    let mut table = Table::new([
-        (title, Align::Left),
-        ("Server", Align::Left),
-        ("Toolbox", Align::Left),
-        (what, Align::Right),
-        ("", Align::Left),
-    ]);
-    for (tool, number) in tools.iter().take(top) {
-        let name = |name: &str| if name.is_empty() { "(none)".to_owned() } else { name.to_owned() };
-        table.row([
-            printable(&tool.name),
-            name(&tool.server),
-            name(&tool.toolbox),
-            say(tool, *number),
-            bar(*number, most),
-        ]);
-    }
-    let more = if more > 0 { format!("\nand {}", count(more, "more tool")) } else { String::new() };
-    Some(format!("{table}{more}"))
-}
-
-/// The language models that were asked, with what that took.
-fn models(models: &[Model]) -> Option<String> {
-    if models.is_empty() {
-        return None;
-    }
-    let mut table = Table::new([
-        ("Language model", Align::Left),
-        ("Requests", Align::Right),
-        ("Failed", Align::Right),
-        ("Half, 95 % within", Align::Right),
-        ("Tokens read", Align::Right),
-        ("Tokens written", Align::Right),
-    ]);
-    for model in models {
-        let [half, most] =
-            [50, 95].map(|percent| model.percentile(percent).map(whole_micros).map(milliseconds));
-        table.row([
-            printable(&model.name),
-            number(whole(model.requests)),
-            number(whole(model.failed)),
-            half.zip(most).map(|(half, most)| format!("{half}, {most}")).unwrap_or_default(),
-            number(whole(model.tokens_read)),
-            number(whole(model.tokens_written)),
-        ]);
-    }
-    Some(table.to_string())
-}
-
-/// Definitions that clients showed their models, and that they would have shown without us.
-fn clients(folded: &Folded) -> Option<String> {
-    let unclear = (folded.unclear_sessions > 0).then(|| {
-        let sessions = count(whole(folded.unclear_sessions), "session");
-        format!(
-            "{sessions} of an older version: it is not known what their clients would have shown"
-        )
-    });
-    if folded.clients.is_empty() {
-        return unclear;
-    }
-    let mut table = Table::new([
-        ("Definitions shown by", Align::Left),
-        ("Sessions", Align::Right),
-        ("Tokens", Align::Right),
-        ("Without the workbench", Align::Right),
-    ]);
-    for client in &folded.clients {
-        let name = if client.name.is_empty() { "(no name)" } else { client.name.as_str() };
-        let mark = if client.has_tool_search { " *" } else { "" };
-        let tokens = |bytes| number(size(bytes).tokens());
-        table.row([
-            format!("{}{mark}", printable(name)),
-            number(whole(client.sessions)),
-            tokens(client.given_bytes),
-            tokens(client.without_bytes),
-        ]);
-    }
-    let search = folded.clients.iter().any(|client| client.has_tool_search).then(|| {
-        "* finds tools by a search of its own: without the workbench it shows their names, which are \
-         counted,\n  and what its searches find, which is not known"
-            .to_owned()
-    });
-    let saved = format!("Spared at least: {}, counted once a session", size(folded.saved_bytes()));
-    let lines = [Some(table.to_string()), search, Some(saved), unclear];
-    Some(lines.into_iter().flatten().collect::<Vec<_>>().join("\n"))
-}
-
-fn never_used(known: &Known) -> Option<String> {
-    if known.unused.is_empty() {
-        return None;
-    }
-    let size: Size = known.unused.iter().map(|tool| Size::of(tool.bytes)).sum();
-    let mut lines = vec![format!("Never used: {}, {size}", count(known.unused.len(), "tool"))];
-    for ((toolbox, server), tools) in by_server(&known.unused) {
-        let names: Vec<_> = tools.iter().take(NAMES).map(|tool| tool.tool.as_str()).collect();
-        let more = tools.len().saturating_sub(NAMES);
-        let more = if more > 0 { format!(" and {} more", number(more)) } else { String::new() };
-        lines.push(format!("  {toolbox}/{server}: {}{more}", names.join(", ")));
-    }
-    Some(lines.join("\n"))
-}
-
-/// A bar of eighths, as long beside the longest as the number beside the most.
-fn bar(value: u64, most: u64) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let length = u128::from(value) * (BAR as u128) * 8 / u128::from(most.max(1));
-    let length = usize::try_from(length).unwrap_or_default().max(1);
-    format!("{}{}", "█".repeat(length / 8), EIGHTHS[length % 8])
-}
-
-/// The time that half of a tool's calls did not pass, and the one that most did not.
-fn half_and_most(tool: &Tool, most: u64) -> String {
-    let half = tool.percentile(50).map(whole_micros).unwrap_or_default();
-    format!("{}, {}", milliseconds(half), milliseconds(most))
-}
-
-fn milliseconds(micros: u64) -> String {
-    match micros {
-        0..10_000 => format!("{}.{} ms", micros / 1000, micros % 1000 / 100),
-        10_000..10_000_000 => format!("{} ms", number(whole(micros / 1000))),
-        _ => format!("{} s", number(whole(micros / 1_000_000))),
-    }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "it was made of a number of microseconds"
-)]
-fn whole_micros(ms: f64) -> u64 {
-    (ms * 1000.0).round() as u64
-}
-
-fn whole(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-fn size(bytes: u64) -> Size {
-    Size::of(whole(bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bar_is_as_long_as_its_number() {
-        assert_eq!(bar(100, 100), "█".repeat(BAR));
-        assert_eq!(bar(50, 100), "█".repeat(BAR / 2));
-        assert_eq!(bar(1, 1_000_000), "▏");
-        assert_eq!(bar(3, 160), "▍");
-    }
-
-    #[test]
-    fn times_are_told_in_their_unit() {
-        let told = [0, 1_250, 9_999, 12_345, 1_234_567, 12_345_678].map(milliseconds);
-        assert_eq!(told, ["0.0 ms", "1.2 ms", "9.9 ms", "12 ms", "1,234 ms", "12 s"]);
     }
 }

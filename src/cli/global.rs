@@ -1,0 +1,191 @@
+//! The options that every command has, and what they lead to: configuration, caller and cache.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap_complete::engine::ArgValueCandidates;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::app;
+use crate::backend::Store;
+use crate::cli::error::Error;
+use crate::cli::{EMBEDDED_CONFIG, complete, print};
+use crate::config::env::ProcessEnv;
+use crate::config::{self, LoadError, Loaded, PolicyConfig, ToolMode};
+use crate::gateway::Caller;
+use crate::name::{self, AgentName};
+
+/// The options that every command has.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Global {
+    #[arg(
+        help = "Configuration file [env: WORKBENCH_CONFIG]",
+        long,
+        short,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
+    pub(super) config: Option<PathBuf>,
+    #[arg(
+        help = "Mode, in place of the file's [env: WORKBENCH_MODE]",
+        long,
+        global = true,
+        hide_short_help = true,
+        env = "WORKBENCH_MODE",
+        hide_env = true,
+        value_name = "MODE",
+        value_parser = tool_mode(),
+        help_heading = "Global options"
+    )]
+    pub(super) mode: Option<ToolMode>,
+    #[arg(
+        help = "Agent to serve [env: MCP_WORKBENCH_AGENT]",
+        long,
+        global = true,
+        env = "MCP_WORKBENCH_AGENT",
+        hide_env = true,
+        value_name = "NAME",
+        add = ArgValueCandidates::new(complete::agents),
+        help_heading = "Global options"
+    )]
+    pub(super) agent: Option<String>,
+    #[arg(
+        help = "Log: off, error, warn, info, debug or trace [env: WORKBENCH_LOG_LEVEL]",
+        long,
+        global = true,
+        hide_short_help = true,
+        env = "WORKBENCH_LOG_LEVEL",
+        hide_env = true,
+        value_name = "LEVEL",
+        help_heading = "Global options"
+    )]
+    pub(super) log_level: Option<LevelFilter>,
+    #[arg(
+        help = "Where the log goes [env: WORKBENCH_LOG_FILE] [default: standard error]",
+        long,
+        global = true,
+        hide_short_help = true,
+        env = "WORKBENCH_LOG_FILE",
+        hide_env = true,
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
+    pub(super) log_file: Option<PathBuf>,
+    #[arg(
+        help = "Kept listings [env: MCP_WORKBENCH_CACHE] [default: the user's cache]",
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "FOLDER",
+        help_heading = "Global options"
+    )]
+    pub(super) cache_dir: Option<PathBuf>,
+    /// Use the configuration that the executable carries
+    #[arg(long, global = true, hide = true, conflicts_with = "config")]
+    pub(super) embedded_config: bool,
+}
+
+impl Global {
+    /// Loads the configuration, and prints what is doubtful in it.
+    pub(super) fn load(&self) -> Result<Loaded, Error> {
+        let loaded = self.read()?.map_err(Error::config)?;
+        if let Some(report) = loaded.report() {
+            print::note(&report);
+        }
+        Ok(loaded)
+    }
+
+    /// Loads the configuration, with the mode that the command line wants.
+    pub(super) fn read(&self) -> Result<Result<Loaded, LoadError>, Error> {
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        let loaded = if self.embedded_config {
+            let file = PathBuf::from("the embedded configuration");
+            config::parse(EMBEDDED_CONFIG, &file, &folder, &ProcessEnv).map_err(LoadError::Invalid)
+        } else {
+            config::load(&config::find(self.config.clone(), &ProcessEnv, &folder), &ProcessEnv)
+        };
+        let loaded = loaded.map(|loaded| as_run(loaded, self.mode, &folder));
+        if let (Some(agent), Ok(loaded)) = (self.caller().agent, &loaded) {
+            refuse_stranger(&agent, &loaded.config.policy)?;
+        }
+        Ok(loaded)
+    }
+
+    /// The configuration file.
+    pub(super) fn config_file(&self) -> Result<PathBuf, Error> {
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        Ok(config::find(self.config.clone(), &ProcessEnv, &folder).path)
+    }
+
+    /// Who is served.
+    pub(super) fn caller(&self) -> Caller {
+        let agent = self.agent.as_deref().map(str::trim).filter(|agent| !agent.is_empty());
+        Caller { agent: agent.map(AgentName::new), toolbox: None }
+    }
+
+    /// Where the configuration can be read again; the embedded one does not change.
+    pub(super) fn source(&self) -> Result<Option<app::Source>, Error> {
+        if self.embedded_config {
+            return Ok(None);
+        }
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        let location = config::find(self.config.clone(), &ProcessEnv, &folder);
+        let (file, mode) = (location.path.clone(), self.mode);
+        let read = move || Ok(as_run(config::load(&location, &ProcessEnv)?, mode, &folder));
+        Ok(Some(app::Source { file, read: Box::new(read) }))
+    }
+
+    /// Where it is kept what servers list. What the embedded configuration has is nobody's.
+    pub(super) fn store(&self) -> Option<Arc<Store>> {
+        if self.embedded_config {
+            return None;
+        }
+        Some(Arc::new(Store::new(&self.cache().ok()?)))
+    }
+
+    /// The folder for what can be made again.
+    pub(super) fn cache(&self) -> Result<PathBuf, Error> {
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        let cache = config::locate_cache(self.cache_dir.as_deref(), &ProcessEnv, &folder);
+        cache.ok_or_else(|| {
+            Error::wrong("there is no folder for what is kept")
+                .hint("name one with `--cache-dir` or `MCP_WORKBENCH_CACHE`")
+        })
+    }
+}
+
+/// The configuration with the mode that the command line wants, if it wants one, and the folder that
+/// we are in.
+pub(super) fn as_run(mut loaded: Loaded, mode: Option<ToolMode>, folder: &Path) -> Loaded {
+    loaded.config.mode = mode.unwrap_or(loaded.config.mode);
+    loaded.config.policy.working_directory = Some(folder.to_owned());
+    loaded
+}
+
+/// Refuses an agent of whom the rules do not say what it may use.
+fn refuse_stranger(agent: &AgentName, rules: &PolicyConfig) -> Result<(), Error> {
+    if rules.knows(agent) {
+        return Ok(());
+    }
+    let known = rules.agents.keys().map(AgentName::as_str);
+    let near = name::nearest(agent.as_str(), known, 1).pop();
+    let hint = near.map_or_else(
+        || {
+            "write it under `agentPolicies`, or a `defaultPolicy`, which says what other agents may \
+             use"
+            .to_owned()
+        },
+        |near| format!("did you mean `{near}`? A `defaultPolicy` says what other agents may use"),
+    );
+    let problem = format!("there is no agent `{agent}` in `agentPolicies`, so it may use nothing");
+    Err(Error::wrong(problem).hint(hint))
+}
+
+/// Reads the name of a mode.
+fn tool_mode() -> impl TypedValueParser<Value = ToolMode> {
+    let words = PossibleValuesParser::new(ToolMode::ALL.map(ToolMode::as_str));
+    words.map(|word| ToolMode::from_word(&word).unwrap_or_default())
+}
