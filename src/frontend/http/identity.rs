@@ -16,6 +16,7 @@ mod pass;
 mod signer;
 #[cfg(test)]
 mod signing;
+mod verifying;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

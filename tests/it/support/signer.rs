@@ -47,6 +47,12 @@ impl Signer {
         serde_json::to_value(jwk).unwrap()
     }
 
+    /// The private key.
+    #[allow(dead_code, reason = "the integration tests sign whole tokens")]
+    pub(crate) fn key(&self) -> &EncodingKey {
+        &self.key
+    }
+
     /// A header as tokens have it.
     pub(crate) fn header(&self) -> Header {
         Header { kid: Some(self.id.to_owned()), ..Header::new(self.algorithm) }

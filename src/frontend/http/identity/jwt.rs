@@ -11,6 +11,7 @@ use crate::config::JwtConfig;
 use crate::frontend::http::identity::challenge::Denied;
 use crate::frontend::http::identity::issuer::Issuer;
 use crate::frontend::http::identity::pass::Pass;
+use crate::frontend::http::identity::verifying;
 use crate::name::AgentName;
 
 /// What a token may call itself. Others are signed by the same keys and are for something else.
@@ -70,6 +71,7 @@ impl Jwt {
         expected.set_issuer(&[&self.config.issuer]);
         let audience = self.config.audience.iter().map(String::as_str).chain(resource);
         expected.set_audience(&audience.collect::<Vec<_>>());
+        verifying::install();
         let keys = self.issuer.keys(header.kid.as_deref(), header.alg).await?;
         let mut denied = None;
         for key in &keys {
