@@ -18,7 +18,7 @@ use crate::raw::scan::{Entries, Entry, Strings};
 
 mod canonical;
 #[cfg(test)]
-mod fuzzing;
+pub(crate) mod fuzzing;
 pub(crate) mod outline;
 pub(crate) mod scan;
 #[cfg(test)]

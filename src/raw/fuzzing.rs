@@ -74,4 +74,4 @@ fn check_json(edited: Option<&Raw>) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -71,32 +71,28 @@ def masked(text):
     return text
 
 
+BETWEEN = re.compile(r"[\s,:]*")
+
+
+def values(text, start):
+    """The values in a JSON object or array one after another, keys too, each as it is written."""
+    decode = json.JSONDecoder().raw_decode
+    at = BETWEEN.match(text, start + 1).end()
+    while text[at] not in "]}":
+        _, end = decode(text, at)
+        yield text[at:end]
+        at = BETWEEN.match(text, end).end()
+
+
 def members(text):
     """The members of a JSON object, each value as it is written."""
-    decode, found, at = json.JSONDecoder().raw_decode, {}, text.index("{") + 1
-    space = re.compile(r"[\s,:]*")
-    while True:
-        at = space.match(text, at).end()
-        if text[at] == "}":
-            return found
-        key, at = decode(text, at)
-        at = space.match(text, at).end()
-        _, end = decode(text, at)
-        found[key] = text[at:end]
-        at = end
+    found = values(text, text.index("{"))
+    return {json.loads(key): value for key, value in zip(found, found)}
 
 
 def items(text):
     """The items of a JSON array, each as it is written."""
-    decode, found, at = json.JSONDecoder().raw_decode, [], text.index("[") + 1
-    space = re.compile(r"[\s,]*")
-    while True:
-        at = space.match(text, at).end()
-        if text[at] == "]":
-            return found
-        _, end = decode(text, at)
-        found.append(text[at:end])
-        at = end
+    return list(values(text, text.index("[")))
 
 
 class Gone(Exception):

@@ -7,17 +7,22 @@ use proptest::{prop_oneof, proptest};
 
 use super::*;
 
-#[test]
-fn what_the_fuzzer_has_found_holds() {
+/// Checks all inputs that the fuzzer has found for a target so far; there are more than `least`.
+pub(crate) fn check_found(target: &str, least: usize, check: fn(&[u8])) {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
     if !fuzz.exists() {
         return; // A package leaves other packages within it out.
     }
-    let seeds: Vec<_> = fs::read_dir(fuzz.join("corpus/raw")).unwrap().collect();
-    assert!(seeds.len() > 5, "{} seeds", seeds.len());
+    let seeds: Vec<_> = fs::read_dir(fuzz.join("corpus").join(target)).unwrap().collect();
+    assert!(seeds.len() > least, "{} seeds", seeds.len());
     for seed in seeds {
         check(&fs::read(seed.unwrap().path()).unwrap());
     }
+}
+
+#[test]
+fn what_the_fuzzer_has_found_holds() {
+    check_found("raw", 5, check);
 }
 
 fn value() -> impl Strategy<Value = String> {

@@ -1,23 +1,13 @@
-use std::fs;
-use std::path::Path;
-
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_oneof, proptest};
 
 use super::*;
+use crate::raw::fuzzing::tests::check_found;
 
 #[test]
 fn what_the_fuzzer_has_found_holds() {
-    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
-    if !fuzz.exists() {
-        return; // A package leaves other packages within it out.
-    }
-    let seeds: Vec<_> = fs::read_dir(fuzz.join("corpus/wire")).unwrap().collect();
-    assert!(seeds.len() > 10, "{} seeds", seeds.len());
-    for seed in seeds {
-        check(&fs::read(seed.unwrap().path()).unwrap());
-    }
+    check_found("wire", 10, check);
 }
 
 /// What peers send, and what they should not.
