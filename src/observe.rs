@@ -62,7 +62,7 @@ pub struct Observer {
 struct Audits {
     opened: usize,
     current: Option<(Audit, Secrets)>,
-    /// Those before it, which may still be writing.
+    /// The audits before the current one, which may still be writing.
     before: Vec<Audit>,
 }
 
@@ -87,7 +87,7 @@ impl fmt::Debug for Observer {
 }
 
 impl Observer {
-    /// The same that exports spans to the collector at this address, as the service of this name.
+    /// Makes it export spans to the collector at this address, as the service of this name.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl Observer {
         }
     }
 
-    /// Whether traces are continued here.
+    /// Returns `true` if traces are continued here.
     pub fn is_tracing(&self) -> bool {
         self.spans.is_some()
     }

@@ -43,7 +43,7 @@ struct Shared {
     lost: Counter,
 }
 
-/// What an audit is to know of the process.
+/// The facts about this process that an audit needs.
 pub(crate) struct Process {
     /// Tells it from others that write to the same file.
     pub(crate) run: String,
@@ -89,13 +89,13 @@ impl Audit {
         Ok(Self(Arc::new(Shared { config, queue, calls, lost })))
     }
 
-    /// Whether both are the same.
+    /// Returns `true` if both are one and the same audit.
     #[cfg(test)]
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What it was opened with.
+    /// The configuration that it was opened with.
     pub(crate) fn config(&self) -> &AuditConfig {
         &self.0.config
     }
@@ -133,7 +133,7 @@ impl Audit {
         }
     }
 
-    /// Whether everything is written, and nothing more will be.
+    /// Returns `true` if everything is written and nothing more will be.
     pub(crate) fn has_finished(&self) -> bool {
         self.0.queue.wait_finished(Duration::ZERO)
     }
@@ -169,7 +169,7 @@ fn key(audit: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What the thread has that writes.
+/// The state of the thread that writes.
 struct Writer {
     queue: Arc<Queue>,
     scribe: Scribe,
@@ -177,7 +177,7 @@ struct Writer {
     unfinished: Unfinished,
     running: Vec<Running>,
     lost: Counter,
-    /// Whether the last line could not be written, which is said once.
+    /// `true` if the last line could not be written. That is reported once.
     has_failed: bool,
 }
 

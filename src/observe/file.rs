@@ -95,14 +95,14 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
     private(OpenOptions::new().append(true).create(true)).open(path)
 }
 
-/// What is made with these options is for its owner alone.
+/// Makes the options create files that their owner alone may read.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
 }
 
-/// Whether a file that is open is the one of this name.
+/// Returns `true` if the open file is still the one of this name.
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let open = file.metadata()?;
     match fs::metadata(path) {

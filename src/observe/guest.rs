@@ -29,7 +29,7 @@ pub struct Guest {
 pub struct ClientProgram {
     /// The name that it gives itself; empty if it gives none.
     pub name: String,
-    /// Whether it hides tools behind a search of its own.
+    /// `true` if the program hides tools behind a search of its own.
     pub has_tool_search: bool,
 }
 

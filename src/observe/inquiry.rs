@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::name::AgentName;
 use crate::observe::{Audit, Observer};
 
-/// What became of a request to a model.
+/// The outcome of a request to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response {
     /// It answered.
@@ -65,7 +65,7 @@ impl Response {
     }
 }
 
-/// What is asked, and for whom.
+/// A request to a model, and for whom it is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Inquired<'a> {
     /// The agent, where it has a name.
@@ -74,11 +74,11 @@ pub struct Inquired<'a> {
     pub session: u64,
     /// The model, in a word of the configuration.
     pub model: &'a str,
-    /// What it is asked for.
+    /// The purpose of the request.
     pub purpose: &'static str,
 }
 
-/// What is recorded of a request to a model.
+/// A finished request to a model, as it is recorded.
 #[derive(Debug)]
 pub(crate) struct Answered {
     /// Counts the calls and requests of this process.
@@ -104,7 +104,7 @@ pub struct Inquiry<'a> {
     asked: Inquired<'a>,
     began: Instant,
     at: SystemTime,
-    /// What the model calls itself, where it is the agent's.
+    /// The name that the model gives itself, where it is the agent's.
     named: Option<String>,
     /// The tokens that were read and written so far.
     pub tokens: [u64; 2],

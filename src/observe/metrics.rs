@@ -26,7 +26,7 @@ const BUCKETS: [f64; 14] =
 type Key = (Arc<str>, Arc<str>);
 /// A server as one toolbox has it, or another pair of names.
 type Labels = [(&'static str, Arc<str>); 2];
-/// The same with a word for what became of something.
+/// Labels of a server, and a word for the outcome of something.
 type LabelsAndWord = [(&'static str, Arc<str>); 3];
 
 /// All metrics.

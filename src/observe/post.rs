@@ -19,7 +19,7 @@ use url::Url;
 pub(crate) struct Poster {
     client: Client,
     runtime: Runtime,
-    /// Whether the last export failed, which is said once.
+    /// `true` if the last export failed. That is reported once.
     has_failed: AtomicBool,
 }
 

@@ -13,7 +13,7 @@ const MAX_NOTES: usize = 16 * 1024;
 /// How many bytes of arguments may wait with them.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// What is to be written.
+/// A piece of work for the writer.
 #[derive(Debug)]
 pub(crate) enum Note {
     /// A call has begun.
@@ -39,10 +39,10 @@ pub(crate) struct Queue {
 struct State {
     notes: Vec<Note>,
     bytes: usize,
-    /// Whether the writer sleeps until somebody wakes it.
+    /// `true` if the writer sleeps until somebody wakes it.
     is_idle: bool,
     is_closed: bool,
-    /// Whether the writer has ended.
+    /// `true` if the writer has ended.
     is_over: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is recorded of a call, and the line that it becomes.
+//! The record of a call, and the line that it becomes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const MAX_WHOLE: usize = 64 * 1024;
 /// The most bytes of a name that an agent has made up.
 const MAX_NAME: usize = 200;
 
-/// What became of a call.
+/// The ways in which a call can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The server's result.
@@ -100,7 +100,7 @@ pub(crate) const LOST: &str = "lost";
 /// The word for a tool that is there, but not for this agent.
 pub(crate) const DENIED: &str = "denied";
 
-/// What is known of a call when it begins.
+/// The part of a record that is known when the call begins.
 #[derive(Debug)]
 pub(crate) struct Begun {
     /// Counts the calls of this process.
@@ -115,7 +115,7 @@ pub(crate) struct Begun {
     pub(crate) arguments: Option<Raw>,
 }
 
-/// What is known of it when it has ended.
+/// The part of a record that is known when the call has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) ending: Ending,
@@ -126,7 +126,7 @@ pub(crate) struct Ended {
     pub(crate) rule: Option<Cow<'static, str>>,
     /// Why it was not let through.
     pub(crate) reason: Option<String>,
-    /// What its server has, where a tool was not found in what the agent may know of.
+    /// The tools of its server, where a tool was not found among those that the agent may know of.
     pub(crate) listing: Option<Arc<Listing>>,
     /// How it went.
     pub(crate) notes: Notes,
@@ -139,9 +139,9 @@ pub(crate) struct Given {
     pub(crate) session: u64,
     /// The program that the agent is.
     pub(crate) program: ClientProgram,
-    /// What the program would have shown without us.
+    /// The bytes that the program would have shown without us.
     pub(crate) without_us: usize,
-    /// What came from us.
+    /// The bytes that came from us.
     pub(crate) received: usize,
 }
 

@@ -7,7 +7,7 @@ use crate::raw::{self, Raw};
 
 /// A shorter value is no secret, and would blot out half of every line.
 const MIN_SECRET: usize = 6;
-/// What stands in place of a secret.
+/// The text in place of a secret.
 const BLOT: &str = "***";
 /// How deep values lie within each other that are looked through; deeper ones are blotted out.
 const DEPTH: usize = 32;
@@ -79,7 +79,7 @@ impl Secrets {
         blotted
     }
 
-    /// The same of a text that has JSON in it, where secrets may be written with escapes.
+    /// Takes secrets out of a text that has JSON in it, where they may be written with escapes.
     pub fn blot_written<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut blotted = self.blot(text);
         for secret in &self.0 {
@@ -159,7 +159,7 @@ pub(crate) fn password(value: &str) -> &str {
     user.split_once(':').map_or("", |(_, password)| password)
 }
 
-/// Whether a variable of this name is likely to hold a secret.
+/// Returns `true` if a variable of this name is likely to hold a secret.
 pub(crate) fn is_secret(name: &str) -> bool {
     const MARKS: [&str; 9] = [
         "KEY",

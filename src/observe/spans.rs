@@ -28,7 +28,7 @@ const EXPORT: Duration = Duration::from_secs(5);
 /// The members of `_meta` that say which trace a request belongs to (W3C trace context).
 const PARENT: &str = "traceparent";
 const STATE: &str = "tracestate";
-/// What is called (MCP).
+/// The method of the call (MCP).
 const METHOD: &str = "tools/call";
 
 /// Where spans go.
@@ -47,7 +47,8 @@ impl fmt::Debug for Spans {
 /// The span of one call.
 pub(crate) struct Spanning {
     span: Span,
-    /// What of the request's `_meta` goes on to the server, with this span in place of the agent's.
+    /// The members of the request's `_meta` that go on to the server, with this span in place of
+    /// the agent's.
     pub(crate) meta: Vec<Member>,
 }
 
@@ -162,7 +163,7 @@ impl Spanning {
     }
 }
 
-/// Whether a text says which trace a request belongs to.
+/// Returns `true` if a text says which trace a request belongs to.
 pub fn is_trace_parent(text: &str) -> bool {
     let carrier = Carrier { parent: Some(text.into()), state: None };
     let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &carrier);

@@ -1,5 +1,5 @@
-//! What an audit says when it is folded: how often each tool was called, how that went, how long it
-//! took, and what definitions the models of which clients were shown.
+//! Statistics from an audit: how often each tool was called, how that went and how long it took,
+//! and which definitions clients showed their models.
 //!
 //! Lines are read one after the other, with nothing copied of them but names that are new.
 
@@ -57,7 +57,7 @@ pub struct Client {
     pub name: String,
     /// How many sessions ended.
     pub sessions: u64,
-    /// Whether it hides tools behind a search of its own.
+    /// `true` if the program hides tools behind a search of its own.
     pub has_tool_search: bool,
     /// How many bytes its models were shown.
     pub given_bytes: u64,
@@ -67,7 +67,7 @@ pub struct Client {
     pub saved_bytes: u64,
 }
 
-/// What is known of one tool.
+/// The statistics of one tool.
 #[derive(Debug)]
 pub struct Tool {
     /// The toolbox; empty if nobody knows it.
@@ -87,7 +87,7 @@ pub struct Tool {
     pub result_bytes: u64,
 }
 
-/// What is read of a line.
+/// The members of a line that are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
@@ -308,7 +308,7 @@ impl Stats {
     }
 }
 
-/// What an audit comes to.
+/// The statistics of a whole audit.
 #[derive(Debug)]
 pub struct Folded {
     /// Every tool that was called, the most used first.
@@ -368,7 +368,7 @@ impl Tool {
         (&self.toolbox, &self.server, &self.name)
     }
 
-    /// What became of its calls, with how many of each.
+    /// The outcomes of its calls, each with their number.
     pub fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let words = Ending::ALL.into_iter().map(Ending::as_str).chain(OTHERS);
         words.zip(self.outcomes).filter(|(_, count)| *count > 0)

@@ -18,7 +18,7 @@ const MAX_LEFT: u64 = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     path: PathBuf,
-    /// What is there now; it is locked.
+    /// The current file, which is locked.
     file: Option<File>,
 }
 

@@ -12,7 +12,7 @@ use crate::observe::spans::Spanning;
 use crate::observe::{Audit, Ending, Meters, Observer};
 use crate::raw::{Member, Raw};
 
-/// What is called, and by whom.
+/// The thing that is called, and the caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The agent, where it has a name.
@@ -27,22 +27,22 @@ pub struct Subject<'a> {
     pub tool: &'a str,
     /// Its arguments, as the agent gave them.
     pub arguments: Option<&'a Raw>,
-    /// What of the request's `_meta` goes on to the server.
+    /// The members of the request's `_meta` that go on to the server.
     pub meta: &'a [Member],
 }
 
 /// How a call went, besides what came of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Notes {
-    /// Whether its tool is dangerous, as the configuration or its server says.
+    /// `true` if the tool is dangerous, as the configuration or its server says.
     pub is_dangerous: bool,
-    /// Whether the user was asked, and agreed.
+    /// `true` if the user was asked and agreed.
     pub is_confirmed: bool,
-    /// Whether it was answered with what its server had answered before.
+    /// `true` if an earlier answer of the server was used again.
     pub is_cached: bool,
     /// How long it waited for other calls to end.
     pub waited: Duration,
-    /// What stopped it, if it was not let through though its tool is there.
+    /// The reason why it was not let through though its tool is there.
     pub stopped_by: Option<&'static str>,
 }
 
@@ -102,7 +102,7 @@ impl Observer {
 }
 
 impl Watch<'_> {
-    /// What goes on to the server of the request's `_meta`, where that is something else than it
+    /// The members of the request's `_meta` that go on to the server, where they are not those it
     /// came with.
     pub fn meta(&mut self) -> Option<Vec<Member>> {
         self.span.as_mut().map(|span| std::mem::take(&mut span.meta))

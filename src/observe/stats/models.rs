@@ -1,13 +1,13 @@
-//! What an audit says of language models: how often each was asked, how that went, and what it took.
+//! Statistics of language models: how often each was asked, how that went, and what it took.
 
 use foldhash::HashMap;
 
 use crate::observe::stats::{micros, percentile};
 
-/// What is known of one model.
+/// The statistics of one model.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// What it is called.
+    /// The model's name.
     pub name: String,
     /// How often it was asked.
     pub requests: u64,
@@ -28,7 +28,7 @@ pub(super) struct Models {
     places: HashMap<String, usize>,
 }
 
-/// What a line says of a request.
+/// A line that tells of a request.
 pub(super) struct Request<'a> {
     pub(super) model: &'a str,
     pub(super) outcome: &'a str,
