@@ -139,7 +139,7 @@ pub enum Stopped {
     /// Nothing is done that could not be recorded.
     #[error("calls cannot be recorded as `audit` wants it")]
     NoAudit(#[source] std::io::Error),
-    /// What agents are told to come back with could be guessed.
+    /// There are no random numbers, so an agent could guess what another is told to come back with.
     #[error("the operating system has no random numbers")]
     NoRandomNumbers(#[source] getrandom::Error),
 }
@@ -215,7 +215,7 @@ impl Signals {
     }
 }
 
-/// Whether there is a terminal that we were started in. When it is closed, SIGHUP says so.
+/// Returns `true` if we were started in a terminal. When it is closed, SIGHUP says so.
 #[cfg(unix)]
 fn has_terminal() -> bool {
     std::fs::File::open("/dev/tty").is_ok()

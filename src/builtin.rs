@@ -62,7 +62,7 @@ async fn run<T: Toolset>(tools: T) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// What one builtin server has to offer.
+/// The tools of one builtin server.
 trait Toolset: Send + Sync + 'static {
     const NAME: &'static str;
     const TITLE: &'static str;

@@ -58,7 +58,7 @@ name_type! {
     ToolboxName
 }
 name_type! {
-    /// What an agent is called by whoever says who it is: the command line, or its token.
+    /// An agent's name, as the command line or the agent's token gives it.
     AgentName
 }
 
@@ -169,8 +169,8 @@ pub fn scheme_of_namespace(namespace: &str) -> String {
     scheme
 }
 
-/// Whether `name` has the shape of a registered name of some tool of this server, so that it is
-/// worth opening the toolbox to find out.
+/// Returns `true` if `name` is shaped like a registered name of some tool of this server, so that
+/// it is worth opening the toolbox to find out.
 pub fn may_belong_to(name: &str, toolbox: &ToolboxName, server: &ServerName) -> bool {
     let full = format!("{toolbox}{SEPARATOR}{server}{SEPARATOR}");
     let prefix = sanitize(&full);
@@ -225,7 +225,7 @@ impl fmt::Display for ExposedName {
     }
 }
 
-/// What clients put before the names of a server's tools, which some files write them with.
+/// The prefix that clients put before the names of a server's tools. Some files have it too.
 pub fn client_prefix(server: &str) -> String {
     format!("mcp{SEPARATOR}{server}{SEPARATOR}")
 }
@@ -248,8 +248,9 @@ fn is_legal(part: &str) -> bool {
     !part.is_empty() && part.chars().all(is_legal_char)
 }
 
-/// Whether the plain form can only be this identity's: with no `__` inside and no `_` at the
-/// seams of toolbox and server, the first two `__` are the separators, whatever the tool is called.
+/// Returns `true` if the plain form can stand for this identity alone. If there is no `__` inside
+/// toolbox and server and no `_` where they meet others, the first two `__` are the separators,
+/// whatever the tool is called.
 fn is_unambiguous(id: &ToolId) -> bool {
     let seams = |part: &str| !part.contains("__") && !part.ends_with('_') && !part.starts_with('_');
     seams(id.toolbox.as_str()) && seams(id.server.as_str())

@@ -35,9 +35,9 @@ pub struct Raw {
     outline: Option<(Arc<Outline>, u8)>,
 }
 
-/// The same JSON on one line, which is what a message is: what stood on a line of its own would be
-/// another one. Within strings there are no line ends, so those that there are stand where a space
-/// can stand.
+/// Puts JSON on one line. A line is a message, so a value on several lines would be several
+/// messages. There are no line ends within strings, so every line end stands where a space can
+/// stand.
 pub(crate) fn one_line(text: Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', &text).is_none() {
         return text;
@@ -73,12 +73,12 @@ impl Raw {
         Self::new(message.slice(place))
     }
 
-    /// The same of an object with an outline.
+    /// Adds an outline to an object.
     pub(crate) fn outlined(self, outline: Arc<Outline>) -> Self {
         Self { text: self.text, outline: Some((outline, 0)) }
     }
 
-    /// The same in a buffer of its own, for what is kept longer than its message.
+    /// Copies it into a buffer of its own, for what is kept longer than its message.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self::new(Bytes::copy_from_slice(&self.text))
@@ -121,7 +121,7 @@ impl Raw {
         self.text.len()
     }
 
-    /// Whether there is no text at all, which no JSON value is.
+    /// Returns `true` if there is no text at all. No JSON value is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
@@ -146,7 +146,7 @@ impl Raw {
         Some(members)
     }
 
-    /// The same one after the other, with `None` in place of what cannot be read.
+    /// The members one after the other, with `None` in place of each that cannot be read.
     pub fn each_member(&self) -> Option<impl Iterator<Item = Option<Member>> + use<'_>> {
         let member = |(entry, outline): (Entry<'_>, _)| {
             Some((owned(entry.key)?, self.part(entry.value, outline)))
@@ -280,7 +280,7 @@ impl Raw {
     }
 }
 
-/// What is found in an object: in its outline, or in the text where there is none.
+/// The members of an object, from its outline, or from the text if there is no outline.
 pub(crate) enum Members<'a> {
     Noted(outline::Members<'a>),
     Sought(Entries<'a>),

@@ -17,8 +17,8 @@ mod tests;
 
 pub use crate::toolbox::namespaced::{Discarded, Item, Kind, Namespaced, TOOLMAN_ACTIVATE, Target};
 
-/// What one toolbox shows, as far as its servers have been listed; immutable. Everything is in the
-/// order of the configuration, then of each server's own list.
+/// One toolbox as it is shown, as far as its servers have been listed; immutable. Everything is in
+/// the order of the configuration, then of each server's own list.
 #[derive(Debug, Default)]
 pub struct View {
     /// Its tools.
@@ -29,7 +29,7 @@ pub struct View {
     pub templates: Vec<Shown<Template>>,
     /// Its prompts.
     pub prompts: Vec<Shown<Prompt>>,
-    /// What its servers can do.
+    /// The capabilities of each of its servers.
     pub abilities: Vec<(ServerName, Abilities)>,
     /// How servers want to be used, in their own words; in the order of the configuration.
     pub instructions: Vec<(ServerName, String)>,
@@ -67,7 +67,7 @@ impl NotAnObject {
 pub struct Shown<D> {
     /// The server that has it.
     pub server: ServerName,
-    /// What its server says of it.
+    /// The server's own definition.
     pub definition: Arc<D>,
 }
 
@@ -78,11 +78,11 @@ pub struct ViewTool {
     pub id: ToolId,
     /// The name it is registered under.
     pub name: ExposedName,
-    /// What is said of it: what its server says, with what the configuration wants otherwise.
+    /// The definition that is shown: the server's, with the changes that the configuration makes.
     pub definition: Arc<ToolDefinition>,
-    /// What its server says of it.
+    /// The server's own definition.
     pub own: Arc<ToolDefinition>,
-    /// What else policy wants to know of it.
+    /// The hints that policy needs beside the name.
     pub traits: Traits,
     /// An object of the arguments that every call has.
     pub pinned: Option<Raw>,
@@ -144,18 +144,18 @@ impl View {
         self.tools.get(*self.places.get(server)?.get(tool)?)
     }
 
-    /// Whether both show the same resources, templates included.
+    /// Returns `true` if both show the same resources, templates included.
     pub fn has_the_resources_of(&self, other: &Self) -> bool {
         are_the_same(&self.resources, &other.resources)
             && are_the_same(&self.templates, &other.templates)
     }
 
-    /// Whether both show the same prompts.
+    /// Returns `true` if both show the same prompts.
     pub fn has_the_prompts_of(&self, other: &Self) -> bool {
         are_the_same(&self.prompts, &other.prompts)
     }
 
-    /// Whether both show the same tools with the same definitions.
+    /// Returns `true` if both show the same tools with the same definitions.
     pub fn has_the_tools_of(&self, other: &Self) -> bool {
         let pairs = self.tools.iter().zip(&other.tools);
         self.tools.len() == other.tools.len()
@@ -167,7 +167,7 @@ impl View {
     }
 }
 
-/// What policy says of the tools of one server.
+/// The policy for the tools of one server.
 struct Deciding<'a> {
     place: Place,
     by_name: HashMap<&'a str, &'a ToolDefinition>,
@@ -200,8 +200,8 @@ impl<'a> Deciding<'a> {
         leave.ok().map(|_| (own, traits))
     }
 
-    /// Whether there is another tool that is called as clients call this one. One that may not be
-    /// seen is not there: what is said of others must not depend on it.
+    /// Returns `true` if clients call another tool by the name that they call this one. A tool that
+    /// may not be seen counts as absent, for nothing that is said of others may depend on it.
     fn has_namesake(&self, tool: &str) -> bool {
         let namesake = self.by_name.get(format!("{}{tool}", self.prefix).as_str());
         namesake.is_some_and(|namesake| self.on(namesake).is_some())

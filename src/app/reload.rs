@@ -35,7 +35,7 @@ pub struct Source {
     pub read: Box<dyn Fn() -> Result<Loaded, LoadError> + Send + Sync>,
 }
 
-/// What says that the configuration is to be read again.
+/// The sources of news that the configuration is to be read again.
 pub(crate) struct Reload {
     source: Arc<Source>,
     wanted: Arc<Notify>,
@@ -106,7 +106,7 @@ async fn apply(loaded: Loaded, gateways: &Gateways) {
     tracing::info!("the configuration was read anew: {changes}");
 }
 
-/// What another configuration changes, in short.
+/// Sums up the changes from one configuration to another.
 fn changes(before: &Config, now: &Config) -> String {
     let names = |config: &Config| -> BTreeSet<String> {
         config.toolboxes.iter().map(|toolbox| toolbox.name.to_string()).collect()
@@ -145,17 +145,17 @@ struct Watch {
     known: Arc<Mutex<Known>>,
 }
 
-/// What is heard of.
+/// The paths whose changes count.
 #[derive(Default)]
 struct Known {
-    /// What files are called.
+    /// The names of the files that count.
     names: BTreeSet<OsString>,
     /// The folders of catalogs, in which what may be of a catalog counts.
     trees: BTreeSet<PathBuf>,
 }
 
 impl Known {
-    /// Whether what happened to a path may change what is served.
+    /// Returns `true` if a change of this path may change what is served.
     fn concerns(&self, path: &Path, kind: EventKind) -> bool {
         let is_file = matches!(
             kind,
@@ -174,8 +174,8 @@ impl Known {
     }
 }
 
-/// Whether something may be a part of the catalog that it is in, so deep: a YAML file, or the folder
-/// of a category or a service. Programs write other things where they start, which may be here.
+/// Returns `true` if something this deep in a catalog may be a part of it: a YAML file, or the
+/// folder of a category or a service. A program that was started here may write other files here.
 fn is_of_catalog(path: &Path, depth: usize, is_file: bool) -> bool {
     // What is gone can no longer be asked what it was; folders seldom have a dot in their names.
     let may_be_folder = || path.is_dir() || (path.extension().is_none() && !path.exists());

@@ -87,7 +87,7 @@ struct ElapsedArguments {
 struct Elapsed {
     /// Whole seconds from start to end; negative if the end comes first.
     seconds: i64,
-    /// The same in words.
+    /// The duration in words.
     text: String,
 }
 

@@ -83,7 +83,7 @@ struct NewNote {
     /// A short title to find the note by.
     #[schemars(length(min = 1, max = 200))]
     title: String,
-    /// What to keep.
+    /// The text to keep.
     text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What an endpoint answers, read as leniently as it can be without guessing.
+//! The answers of endpoints, read as leniently as it can be done without guessing.
 //!
 //! Endpoints differ in how they say the same: words as a text or in parts, JSON in a fence or with
 //! words around it, thoughts before it. Whatever comes is read, or is a [`Failure`] that says why
@@ -17,14 +17,14 @@ const MAX_QUOTED: usize = 200;
 const MAX_TOKENS: u64 = 100_000_000;
 /// Why a model ends that has no tokens left: its own, or those of its memory.
 const CUT: [&str; 2] = ["length", "model_length"];
-/// What begins and ends the thoughts that some models write before their answer.
+/// The marks around the thoughts that some models write before their answer.
 const THOUGHTS: [&str; 2] = ["<think>", "</think>"];
 
-/// What was found in an answer.
+/// The content of an answer.
 pub(crate) struct Heard {
-    /// What the model said.
+    /// The words of the model.
     pub(crate) text: Result<String, Failure>,
-    /// Whether it had more to say.
+    /// `true` if the model had more to say.
     pub(crate) is_cut: bool,
     /// The tokens that it read, if that is said.
     pub(crate) read: Option<u64>,
@@ -75,13 +75,13 @@ fn said(answer: &Value) -> Result<String, Failure> {
     })
 }
 
-/// Whether a model had no tokens left for all that it had to say.
+/// Returns `true` if the model had too few tokens left for its whole answer.
 fn is_cut(choice: &Value) -> bool {
     let why = choice.get("finish_reason").and_then(Value::as_str);
     why.is_some_and(|why| CUT.contains(&why))
 }
 
-/// What a message says, as a text or in parts.
+/// The words of a message, which come as one text or in parts.
 fn words(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -98,7 +98,8 @@ fn words(content: &Value) -> String {
     }
 }
 
-/// What a model says after its thoughts. Where its template begins them, some models end them alone.
+/// A model's answer without the thoughts before it. Some models only end their thoughts, because
+/// their template begins them.
 pub fn without_thoughts(text: &str) -> &str {
     let [begin, end] = THOUGHTS;
     let text = text.trim();

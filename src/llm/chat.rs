@@ -22,21 +22,21 @@ const PATH: &str = "chat/completions";
 const REMEMBERED: Duration = Duration::from_mins(10);
 /// About how many bytes are one token.
 const BYTES_PER_TOKEN: usize = 4;
-/// What an endpoint answers that does not take a member: "bad request", "unprocessable".
+/// The answers of an endpoint that does not take some member: "bad request", "unprocessable".
 const REFUSALS: [Failure; 2] = [Failure::Status(400), Failure::Status(422)];
 
 /// A question that stands for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// What the model is, and what it is to do.
+    /// The role of the model, and its work.
     pub system: String,
-    /// What it is asked.
+    /// The question.
     pub user: String,
     /// The form of its answer.
     pub form: Form,
     /// The most tokens that it may write, what it thinks included.
     pub max_tokens: u32,
-    /// What it is asked for, in a word of ours: `category`, `service`, `tool` or `parameters`.
+    /// The kind of the question, in a word of ours: `category`, `service`, `tool` or `parameters`.
     pub purpose: &'static str,
 }
 
@@ -56,27 +56,27 @@ pub enum Form {
     Object,
 }
 
-/// What a model said.
+/// An answer of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// Its words.
     pub text: String,
-    /// Whether it had more to say, but no tokens left. What there is then is no answer.
+    /// `true` if the model had more to say and no tokens left; its text is then no answer.
     pub is_cut: bool,
-    /// What it took.
+    /// The tokens that it took.
     pub usage: Usage,
 }
 
 /// How many tokens a model has read and written; guessed where the endpoint does not say it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Those it has read.
+    /// The number of tokens that the model read.
     pub read: u64,
-    /// Those it has written.
+    /// The number of tokens that the model wrote.
     pub written: u64,
 }
 
-/// What asking has cost, whatever came of it.
+/// The price of asking, paid even if no answer came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// The tokens.
@@ -85,17 +85,17 @@ pub struct Cost {
     pub requests: u32,
 }
 
-/// What an endpoint takes of a request. No two of them bound an answer in the same words and ask for
-/// its form in the same way, so one is left whatever is refused.
+/// A form of request. No two forms bound an answer in the same words and also ask for its form in
+/// the same way. So whatever an endpoint refuses, one form is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// What most take. Those that do not know the newer word for the bound ignore it (Ollama) or
-    /// refuse it (Mistral).
+    /// The form that most endpoints take. Some do not know the newer word for the bound: they
+    /// ignore it (Ollama) or refuse it (Mistral).
     Full,
-    /// What models of `OpenAI` take that reason: they know that word alone, and will not have their
-    /// temperature set.
+    /// The form for those models of `OpenAI` that reason. They know the newer word alone, and do
+    /// not let their temperature be set.
     Reasoning,
-    /// What endpoints take that write no JSON to order.
+    /// The form for endpoints that write no JSON to order.
     Plain,
 }
 
@@ -149,7 +149,7 @@ impl Shape {
 }
 
 impl Form {
-    /// What asks for an answer of this form.
+    /// The member of a request that asks for an answer of this form.
     fn wanted(&self) -> Value {
         match self {
             Self::Choice(ids) => json!({
@@ -235,7 +235,7 @@ impl Usage {
     }
 }
 
-/// Whether a model may have read a question of which nothing came.
+/// Returns `true` if the model may have read the question although no answer came.
 fn may_have_read(failure: &Failure) -> bool {
     match failure.plain() {
         Failure::TimedOut

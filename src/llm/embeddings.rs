@@ -1,4 +1,4 @@
-//! What texts mean, as vectors of a model.
+//! The meanings of texts, as vectors of a model.
 
 use serde::Deserialize;
 use serde_json::json;

@@ -44,7 +44,7 @@ pub struct Endpoint {
     pub(crate) taken: Taken,
 }
 
-/// What a request may cost.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Within {
     /// Until when it may take.
@@ -53,16 +53,16 @@ pub struct Within {
     pub requests: u32,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub struct Posted {
-    /// What was answered in the end.
+    /// The final answer.
     pub answer: Result<Raw, Failure>,
     /// How often it was tried.
     pub attempts: u32,
 }
 
-/// What came of one attempt that failed.
+/// The outcome of one attempt that failed.
 struct Failed {
     failure: Failure,
     /// How long the endpoint wants to be left alone.
@@ -99,7 +99,7 @@ impl Endpoint {
         Ok(Self { config: config.clone(), client, taken: Taken::default() })
     }
 
-    /// What it was made of.
+    /// The configuration that it was made of.
     pub fn config(&self) -> &LlmConfig {
         &self.config
     }
@@ -155,7 +155,7 @@ impl Endpoint {
         }
     }
 
-    /// What it means that an endpoint answers with a status that is no success.
+    /// Turns a response with an error status into a failure.
     async fn failed(&self, response: Response) -> Failed {
         let status = response.status().as_u16();
         let wait = response.headers().get(RETRY_AFTER).and_then(|value| wait(value, Utc::now()));
@@ -171,7 +171,7 @@ impl Endpoint {
     }
 }
 
-/// What every request says.
+/// The headers of every request.
 fn headers(config: &LlmConfig) -> Result<HeaderMap, InvalidHeaderValue> {
     let json = HeaderValue::from_static("application/json");
     let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
@@ -200,7 +200,7 @@ async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// What it means that a connection gave no whole answer.
+/// Turns an error of the connection, which gave no whole answer, into a failure.
 fn broken(error: reqwest::Error) -> Failure {
     let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(error) = cause {
@@ -214,7 +214,7 @@ fn broken(error: reqwest::Error) -> Failure {
     if is_unreachable { Failure::Unreachable(cause) } else { Failure::Cut(cause) }
 }
 
-/// What an error of the connection says, without the address.
+/// The innermost message of an error of the connection, without the address.
 fn innermost(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause: &dyn Error = &error;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// The most characters of what an endpoint says of a failure.
 const MOST_CHARS: usize = 200;
-/// What stands in place of the key.
+/// The text in place of the key.
 const BLOT: &str = "***";
 /// Whoever wants to be left alone for longer than a week is left alone for a week.
 const LONGEST: Duration = Duration::from_hours(7 * 24);
@@ -48,10 +48,10 @@ pub enum Failure {
     /// It answered with a page for people.
     #[error("it answered with HTML, where JSON should be: `baseUrl` is probably wrong")]
     Html,
-    /// What it answered is not what the API says.
+    /// Its answer is not what the API promises.
     #[error("its answer cannot be used: {0}")]
     Unusable(String),
-    /// What it answered is too long.
+    /// Its answer is too long.
     #[error("its answer is too long")]
     TooLong,
     /// One of the others, and what the endpoint says of it: one short line.
@@ -68,7 +68,7 @@ impl Failure {
         }
     }
 
-    /// The same with what the endpoint says of it, if it says anything.
+    /// Adds the endpoint's own words to the failure, if there are any.
     pub(super) fn explained(self, words: Option<String>) -> Self {
         match words {
             Some(words) => Self::Explained(Box::new(self), words),
@@ -76,7 +76,7 @@ impl Failure {
         }
     }
 
-    /// What a status means that is no success.
+    /// The failure that an error status stands for.
     pub(super) fn of_status(status: u16, model: &str, wait: Option<Duration>) -> Self {
         match status {
             300..=399 => Self::Redirected(status),
@@ -88,7 +88,7 @@ impl Failure {
         }
     }
 
-    /// Whether it may be otherwise in a moment.
+    /// Returns `true` if a request may succeed in a moment.
     pub(super) fn is_passing(&self) -> bool {
         match self.plain() {
             Self::Unreachable(_) | Self::Cut(_) | Self::TooOften(_) => true,
@@ -98,7 +98,7 @@ impl Failure {
     }
 }
 
-/// What the body of an error says, in one of the ways that endpoints have of saying it.
+/// The message in the body of an error, in one of the ways that endpoints write it.
 pub(super) fn words(body: &[u8], key: Option<&str>) -> Option<String> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let value = value.get(0).unwrap_or(&value);
@@ -124,7 +124,7 @@ fn one_line(text: &str, key: Option<&str>) -> String {
     text
 }
 
-/// Whether a character does something else than to be seen.
+/// Returns `true` for a character that is not simply seen.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')

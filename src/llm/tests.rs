@@ -17,7 +17,7 @@ use crate::config::LlmConfig;
 
 pub(crate) const KEY: &str = "hunter2-hunter2";
 
-/// What a scripted endpoint does with a request.
+/// A scripted endpoint's reply to a request.
 pub(crate) enum Reply {
     /// Writes this and closes the connection.
     Says(String),
@@ -45,7 +45,7 @@ pub(crate) fn ends(text: &str, why: &str) -> Reply {
     answer(200, "", &json!({"choices": [choice], "usage": usage}).to_string())
 }
 
-/// What was asked: the head in lower case, and the body.
+/// A request: the head in lower case, and the body.
 pub(crate) type Asked = (String, Value);
 
 pub(crate) struct Scripted {
@@ -103,7 +103,8 @@ impl Scripted {
 }
 
 impl Reply {
-    /// What fails is the end of a connection, which the other side may want.
+    /// Writes the reply. A write may fail when the other side has closed the connection, which a
+    /// test may want.
     async fn write(self, mut stream: TcpStream) {
         match self {
             Self::Says(text) => drop(stream.write_all(text.as_bytes()).await),
@@ -139,7 +140,7 @@ pub(crate) fn later() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-/// The same, and as many requests as one likes.
+/// Bounds that allow as many requests as one likes.
 pub(crate) fn amply() -> Within {
     Within { until: later(), requests: u32::MAX }
 }

@@ -18,9 +18,9 @@ pub struct Place {
 /// A thing of one server, by the server's own name for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Thing {
-    /// Whose it is.
+    /// The server that has it.
     pub place: Place,
-    /// What the server calls it.
+    /// The server's own name for it.
     pub name: String,
 }
 
@@ -58,12 +58,12 @@ impl UniqueNames {
         self.things.get(name)
     }
 
-    /// Whether more than one server gives this name.
+    /// Returns `true` if more than one server gives this name.
     pub fn is_ambiguous(&self, name: &str) -> bool {
         self.ambiguous.contains(name)
     }
 
-    /// Whether every server's names are its own.
+    /// Returns `true` if no two servers give the same name.
     pub fn is_plain(&self) -> bool {
         self.ambiguous.is_empty()
     }

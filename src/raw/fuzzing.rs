@@ -1,5 +1,5 @@
-//! What must hold of the edits of raw JSON text, whatever the text. The fuzz target `raw` (see
-//! `fuzz/`) looks for texts that break it, and a test tries those it has found so far.
+//! Rules that must hold of the edits of raw JSON text, whatever the text. The fuzz target `raw`
+//! (see `fuzz/`) looks for texts that break them, and a test tries those it has found so far.
 
 use bytes::Bytes;
 use serde_json::Value;

@@ -28,10 +28,10 @@ pub(crate) struct Outline {
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     key: Span,
-    /// Whether nothing in the key is escaped.
+    /// `true` if nothing in the key is escaped.
     is_plain: bool,
     value: Span,
-    /// Whether the value is an object whose members are noted.
+    /// `true` if the value is an object whose members are noted.
     is_outlined: bool,
     /// The place that follows those in the value.
     next: u8,

@@ -20,7 +20,7 @@ pub(crate) use crate::raw::scan::strings::{Strings, is_plain};
 pub struct Invalid {
     /// Where.
     pub at: usize,
-    /// What should have been there.
+    /// The thing that should have been there.
     pub expected: &'static str,
 }
 
@@ -40,7 +40,7 @@ fn invalid<T>(at: usize, expected: &'static str) -> Scanned<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key<'a> {
     text: &'a [u8],
-    /// Whether nothing in it is escaped.
+    /// `true` if nothing in it is escaped.
     is_plain: bool,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Key<'a> {
         Self { text, is_plain }
     }
 
-    /// Whether nothing in it is escaped.
+    /// Returns `true` if nothing in it is escaped.
     pub(crate) fn is_plain(self) -> bool {
         self.is_plain
     }
@@ -61,7 +61,7 @@ impl<'a> Key<'a> {
         begin..begin + self.text.len()
     }
 
-    /// What stands between the quotes of `string`; `None` when it is no string.
+    /// The text between the quotes of `string`; `None` when it is no string.
     pub(crate) fn of_string(string: &'a [u8]) -> Option<Self> {
         let text = string.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
         Some(Self { text, is_plain: memchr::memchr(b'\\', text).is_none() })
@@ -75,7 +75,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The same in bytes.
+    /// The key as bytes, without escapes; `None` when it is no text.
     pub(crate) fn unescaped(self) -> Option<Cow<'a, [u8]>> {
         if self.is_plain {
             return Some(Cow::Borrowed(self.text));
@@ -86,7 +86,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// What is found in an object or an array.
+/// A member of an object or an item of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
     /// The key of a member; empty for an item.
@@ -162,7 +162,7 @@ impl<'a> Cursor<'a> {
         Ok(begin..self.at)
     }
 
-    /// The same where the end is known.
+    /// Passes over the value that it stands at, and that ends at `end`.
     pub(crate) fn pass_to(&mut self, end: usize) -> Range<usize> {
         std::mem::replace(&mut self.at, end)..end
     }
@@ -265,7 +265,7 @@ pub(crate) fn skip_value(text: &[u8], at: usize, strings: Strings) -> Scanned<us
     }
 }
 
-/// The same of a value that has no others in it.
+/// The end of a value that has no others in it.
 #[inline]
 fn skip_scalar(text: &[u8], at: usize, strings: Strings) -> Scanned<usize> {
     match text.get(at) {
@@ -278,7 +278,7 @@ fn skip_scalar(text: &[u8], at: usize, strings: Strings) -> Scanned<usize> {
     }
 }
 
-/// The same of an object or an array.
+/// The end of an object or an array.
 fn skip_nested(text: &[u8], mut at: usize, strings: Strings) -> Scanned<usize> {
     let mut nesting = Nesting::default();
     loop {

@@ -20,7 +20,7 @@ use crate::toolbox::View;
 /// The name of the one tool of our own, which no server's tool may have.
 pub const TOOLMAN_ACTIVATE: &str = "toolman_activate";
 
-/// What a thing is.
+/// The kind of a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A tool.
@@ -34,7 +34,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What one of them is called.
+    /// The word for one thing of this kind.
     pub fn word(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -62,20 +62,20 @@ impl Kind {
 /// One thing under its name.
 #[derive(Debug)]
 pub struct Item {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its name, namespace included; for a resource its address.
     pub name: String,
     /// The documented form of that, `<namespace>_<own name>`, however long it is. It is understood
     /// for the name wherever it means one thing alone.
     pub full: String,
-    /// Whose it is.
+    /// The server that has it.
     pub at: Place,
-    /// What its server calls it.
+    /// The server's own name for it.
     pub own: String,
-    /// What its server says of it.
+    /// The server's own description of it.
     pub description: Option<String>,
-    /// Whether it is active from the start.
+    /// `true` if it is active from the start.
     pub starts_active: bool,
     raw: Raw,
     defined: OnceLock<Raw>,
@@ -125,7 +125,7 @@ impl Item {
 /// A thing whose name was taken already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discarded {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The name that two have.
     pub name: String,
@@ -156,7 +156,7 @@ pub type Target<'a> = (Place, String, Option<&'a Item>);
 pub struct Namespaced {
     /// In the order of the configuration, then of each server's own lists.
     pub items: Vec<Item>,
-    /// What lost its name to something before it.
+    /// The things that lost their names to something before them.
     pub discarded: Vec<Discarded>,
     by_name: HashMap<(Kind, String), usize>,
     /// Documented names that are not the names; none where several things have the same.
@@ -168,7 +168,7 @@ pub struct Namespaced {
 #[derive(Debug)]
 struct Owner {
     at: Place,
-    /// What goes before an address, and the documented form of that.
+    /// The prefix of addresses, and the documented form of it.
     prefixes: [String; 2],
     has_resources: bool,
 }
@@ -341,7 +341,7 @@ impl StartsActive {
     }
 }
 
-/// What one server of a toolbox shows.
+/// The things that one server of a toolbox shows.
 struct Things<'a> {
     toolbox: &'a ToolboxConfig,
     server: &'a ServerConfig,
@@ -386,7 +386,7 @@ impl Things<'_> {
     }
 }
 
-/// What a definition says of its thing: its description, its title, or its name.
+/// A few words on a thing from its definition: its description, its title, or its name.
 fn described(raw: &Raw) -> Option<String> {
     #[derive(Deserialize)]
     struct Head {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What comes of asking for the vectors of two texts, answered with this.
+/// Asks for the vectors of two texts, which is answered with `data`.
 async fn embedded(data: Value) -> Result<Vec<Vec<f32>>, Failure> {
     let body = json!({"object": "list", "data": data, "model": "m-1"}).to_string();
     let server = Scripted::start(move |_, _| answer(200, "", &body)).await;

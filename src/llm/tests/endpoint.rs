@@ -10,7 +10,7 @@ use crate::raw::Raw;
 const HEAD: &str = "HTTP/1.1 200 X\r\ncontent-type: application/json\r\n";
 const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
 
-/// What comes of a request that is always answered so, and how often it was made.
+/// Makes a request that `script` answers. Returns the outcome, and how many attempts there were.
 async fn posted(script: impl Fn(usize) -> Reply + Send + Sync + 'static) -> (Posted, usize) {
     let server = Scripted::start(move |asked, _| script(asked)).await;
     let body = Raw::encode(&json!({"a": 1}));

@@ -4,7 +4,7 @@
 
 use crate::raw::scan::{Scanned, invalid};
 
-/// What is known of a text's strings before they are looked at.
+/// A promise about a text's strings, made before they are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strings {
     /// Nothing.
@@ -14,7 +14,8 @@ pub(crate) enum Strings {
 }
 
 impl Strings {
-    /// What can be told at a glance, and whether the text is all ASCII: it is plain only then.
+    /// Finds out at a glance: strings are plain if the whole text is printable ASCII, and anything
+    /// else may be so or not.
     pub(crate) fn of(text: &[u8]) -> Self {
         let (words, rest) = text.as_chunks();
         // As in `before_special`: what is borrowed is borrowed by what was found.
@@ -28,13 +29,13 @@ impl Strings {
 /// How many bytes of a long string are looked at together; what the compiler makes of it is a few
 /// vector instructions.
 const TOGETHER: usize = 32;
-/// The same of a short one, which fit into one number.
+/// The number of bytes of a short string that are looked at together; they fit into one number.
 const WORD: usize = 8;
 /// A word of ones, one in each byte, and the highest bit of each.
 const EACH: u64 = u64::MAX / 255;
 const HIGHEST: u64 = EACH << 7;
 
-/// Whether one of the bytes means anything within a string but itself.
+/// Returns `true` if one of the bytes means anything within a string but itself.
 fn has_special(bytes: &[u8; TOGETHER]) -> bool {
     let mut found = 0;
     for byte in bytes {
@@ -55,7 +56,7 @@ fn before_special(bytes: [u8; WORD]) -> usize {
     found.trailing_zeros() as usize / 8
 }
 
-/// Whether every byte means nothing within a string but itself.
+/// Returns `true` if no byte means anything within a string but itself.
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks();
     words.iter().all(|word| before_special(*word) == WORD)
@@ -86,7 +87,7 @@ pub(super) fn skip_string(text: &[u8], at: usize, strings: Strings) -> Scanned<(
     skip_other_string(text, at, strings)
 }
 
-/// The same of any string.
+/// The end of any string, with the same second value as for `skip_string`.
 fn skip_other_string(text: &[u8], mut at: usize, strings: Strings) -> Scanned<(usize, bool)> {
     let (mut begin, mut is_plain) = (at, true);
     loop {
