@@ -76,7 +76,7 @@ impl Permit {
 #[derive(Debug)]
 pub struct Leave {
     permit: Permit,
-    /// What its arguments must be like.
+    /// The conditions for its arguments.
     conditions: Vec<Arc<Condition>>,
 }
 
@@ -115,12 +115,13 @@ impl Denial {
     }
 }
 
-/// What there is to know of a tool besides its name.
+/// The facts about a tool that policy needs besides its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
-    /// Whether the agent has another of its server that is called `mcp__<server>__<this one>`.
+    /// `true` if the agent has another tool of its server that is called `mcp__<server>__<this
+    /// one>`.
     pub has_namesake: bool,
-    /// Whether its server says that it is destructive (`destructiveHint`).
+    /// `true` if its server says that it is destructive (`destructiveHint`).
     pub is_destructive: bool,
 }
 
@@ -128,7 +129,7 @@ pub struct Traits {
 #[derive(Debug)]
 pub struct Policies {
     config: Arc<Config>,
-    /// What the agents see that it speaks of, and what all others see.
+    /// The configuration as each agent that the file speaks of may see it, and as all others may.
     seen: BTreeMap<Option<AgentName>, OnceLock<Arc<Config>>>,
 }
 
@@ -145,8 +146,8 @@ impl Policies {
         Arc::new(Policy::of(&self.config, agent))
     }
 
-    /// What of the configuration an agent may know of; of one toolbox alone, if that is all it
-    /// wants: then everything in it is shown from the start.
+    /// The part of the configuration that an agent may know of. For an agent that wants one toolbox
+    /// alone, it is that toolbox, and everything in it is shown from the start.
     pub fn seen_by(&self, agent: Option<&AgentName>, toolbox: Option<&ToolboxName>) -> Arc<Config> {
         let agent = agent.cloned();
         let is_known = agent.as_ref().is_none_or(|agent| self.config.policy.knows(agent));
@@ -253,7 +254,7 @@ impl Policy {
         }
     }
 
-    /// Whether some agents may have what others may not.
+    /// Returns `true` if some agents may have things that others may not.
     pub fn tells_agents_apart(&self) -> bool {
         self.tells_agents_apart
     }
@@ -275,13 +276,13 @@ impl Policy {
         rules.judge(tool, traits, now).map_err(|rule| Denial { rule: Some(rule) })
     }
 
-    /// Whether a tool may be there for the agent, at some time, as far as its name tells.
+    /// Returns `true` if the agent may have a tool, at some time, as far as its name tells.
     pub fn may_have(&self, tool: &ToolId) -> bool {
         let rules = self.rules_at(&tool.toolbox, &tool.server);
         rules.is_ok_and(|rules| rules.may_pass(tool))
     }
 
-    /// Whether what servers say of their tools being destructive makes a difference.
+    /// Returns `true` if anything depends on servers' hints that tools are destructive.
     pub fn heeds_hints(&self) -> bool {
         self.heeds_hints
     }
@@ -320,7 +321,7 @@ impl<'a> Whens<'a> {
     }
 }
 
-/// What an agent may have of the server in this place; else the rule by which it is not there.
+/// The agent's access to the server in this place; else the rule by which the server is not there.
 fn standing<'a>(
     config: &'a PolicyConfig,
     agent: Option<&AgentName>,
@@ -335,19 +336,19 @@ fn standing<'a>(
     }
 }
 
-/// What is said of the tools of one server in one toolbox: a tool must pass all of it.
+/// All rules for the tools of one server in one toolbox. A tool must pass every one.
 #[derive(Debug)]
 struct Rules {
     /// The lists that the tools are in which may be used.
     lists: Vec<(Rule, Names)>,
-    /// What decides on the others, and how.
+    /// The rule for all other tools, and `true` if it lets them pass.
     otherwise: (Rule, bool),
-    /// What the server's own entry says.
+    /// The filter of the server's own entry.
     entry: Entry,
-    /// What has to hold, and for which tools.
+    /// The conditions that have to hold, and the tools that they are for.
     conditions: Vec<(Arc<Condition>, Names)>,
     concerns: Concerns,
-    /// What the configuration calls tools instead, as [`ServerConfig::tool_override`] finds it.
+    /// The configuration's own names for tools, as [`ServerConfig::tool_override`] finds them.
     renamed: HashMap<String, Option<String>>,
     prefix: String,
     name_limit: usize,
@@ -423,7 +424,7 @@ impl Rules {
         Ok(Leave { permit: Permit { tool: tool.clone(), rule, danger, confirmation }, conditions })
     }
 
-    /// Whether it may ever let a tool through.
+    /// Returns `true` if it may ever let a tool through.
     fn may_pass(&self, tool: &ToolId) -> bool {
         let candidate = self.candidate(tool, Traits::default());
         let mut elsewhere = self.conditions.iter().filter(|(condition, _)| !condition.is_here());
@@ -450,7 +451,7 @@ impl Rules {
         Ok((rule, listed.is_some()))
     }
 
-    /// What the configuration calls a tool instead, if it does.
+    /// The configuration's own name for a tool, if it has one.
     fn shown(&self, tool: &str, has_namesake: bool) -> Option<&str> {
         if self.renamed.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! What the rules come to for one agent and one server: whether it is there for the agent, and which
-//! lists say what of its tools.
+//! The rules for one agent and one server put together: whether the server is there for the agent,
+//! and which lists decide on its tools.
 //!
 //! The order is that of the document: the agent's `allowed_servers`, its `tool_overrides`, then
 //! `exposed_tools`, then `default_policy`. What an agent says itself of a key goes before what it
@@ -13,12 +13,12 @@ use crate::config::{PolicyConfig, Rates, When};
 use crate::name::{AgentName, ServerName};
 use crate::policy::rule::Rule;
 
-/// What one agent may have of one server.
+/// The access of one agent to one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Access<'a> {
     /// The lists of tools: a tool in any of them may be used.
     pub(crate) lists: Vec<(Rule, &'a [String])>,
-    /// What decides on the others, and how.
+    /// The rule for all other tools, and `true` if it lets them pass.
     pub(crate) otherwise: (Rule, bool),
 }
 
@@ -98,14 +98,14 @@ pub(crate) fn conditions<'a>(
     all.collect()
 }
 
-/// What an agent says of a server, itself or by those it extends.
+/// The rules of an agent for a server, its own or those of agents that it extends.
 #[derive(Clone, Debug)]
 struct Said<'a> {
     is_allowed: bool,
     /// The list that says so, if there is one.
     by: Option<Rule>,
     lists: Vec<(Rule, &'a [String])>,
-    /// Whether what others say of its tools counts.
+    /// `true` if the rules of others for its tools count too.
     is_silent: bool,
 }
 
@@ -114,7 +114,7 @@ impl Said<'_> {
         Self { is_allowed: true, by: None, lists: Vec::new(), is_silent: true }
     }
 
-    /// What is said by somebody who is not there, or extends himself.
+    /// The rules of an agent that is not there, or that extends itself.
     fn no() -> Self {
         Self { is_allowed: false, by: None, lists: Vec::new(), is_silent: false }
     }
@@ -184,7 +184,8 @@ fn all_lists<'s, 'a: 's>(said: impl Iterator<Item = &'s Said<'a>>) -> Vec<(Rule,
     lists
 }
 
-/// Whether a list of names and globs has a server. What is no glob has none.
+/// Returns `true` if a list of names and globs has a server. A pattern that is no valid glob has
+/// none.
 fn is_among(server: &str, patterns: &[String]) -> bool {
     patterns.iter().any(|pattern| {
         pattern == server

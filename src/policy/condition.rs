@@ -17,7 +17,7 @@ use crate::policy::strict;
 #[derive(Debug)]
 pub(crate) struct Condition {
     rule: Rule,
-    /// Whether the working directory is as it must be.
+    /// `true` if the working directory is as it must be.
     is_here: bool,
     window: Option<TimeWindow>,
     arguments: Vec<(Way, Test)>,
@@ -118,7 +118,7 @@ pub struct Refusal {
     pub rule: Rule,
     /// Why not, in words for the agent.
     pub reason: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub hint: String,
 }
 
@@ -142,7 +142,7 @@ impl Condition {
         &self.rule
     }
 
-    /// Whether the working directory is as it must be.
+    /// Returns `true` if the working directory is as it must be.
     pub(crate) fn is_here(&self) -> bool {
         self.is_here
     }
@@ -152,23 +152,23 @@ impl Condition {
         self.window.as_ref()
     }
 
-    /// Whether it holds now, as far as that does not depend on arguments.
+    /// Returns `true` if it holds now, as far as that does not depend on arguments.
     pub(crate) fn holds(&self, now: impl FnOnce() -> Moment) -> bool {
         self.is_here && self.window.as_ref().is_none_or(|window| hours::is_open(window, now()))
     }
 
-    /// Whether it asks for arguments.
+    /// Returns `true` if it asks for arguments.
     pub(crate) fn asks_for_arguments(&self) -> bool {
         !self.arguments.is_empty()
     }
 
-    /// What it wants of arguments, each in words.
+    /// Its demands on arguments, each in words.
     pub(crate) fn wanted(&self) -> impl Iterator<Item = String> {
         let arguments = self.arguments.iter();
         arguments.map(|(way, test)| format!("{} {}", way.words(), test.wanted()))
     }
 
-    /// Whether arguments, which are a JSON object, are as they must be.
+    /// Checks that arguments, which are a JSON object, are as they must be.
     fn check(&self, arguments: &Value) -> Result<(), Refusal> {
         for (way, test) in &self.arguments {
             let found = way.follow(arguments);
@@ -192,7 +192,7 @@ impl Condition {
     }
 }
 
-/// Whether the arguments of a call, which are JSON, are as all conditions want them.
+/// Checks that the arguments of a call, which are JSON, are as all conditions want them.
 pub(crate) fn check<'a>(
     conditions: impl Iterator<Item = &'a Condition>,
     arguments: Option<&[u8]>,
@@ -214,7 +214,7 @@ pub(crate) fn check<'a>(
     Ok(())
 }
 
-/// What one argument must be like.
+/// The demands on one argument.
 #[derive(Debug)]
 struct Test {
     matches: Option<Pattern>,
@@ -253,7 +253,8 @@ impl Test {
         }
     }
 
-    /// Whether a value is as it must be; of a list, all that is in it, and something.
+    /// Returns `true` if a value is as it must be. A list must not be empty, and all values in it
+    /// must be so.
     fn holds(&self, value: &Value) -> bool {
         if let Value::Array(values) = value
             && !self.one_of.as_ref().is_some_and(|values| values.contains(value))
@@ -274,7 +275,7 @@ impl Test {
             && self.one_of.as_ref().is_none_or(|values| values.contains(value))
     }
 
-    /// The same in words.
+    /// The demands in words.
     fn wanted(&self) -> String {
         let mut wanted = Vec::new();
         wanted.extend(self.matches.as_ref().map(|p| format!("matches `{}`", p.text)));
@@ -293,7 +294,7 @@ impl Test {
     }
 }
 
-/// Whether a folder is one of those that a glob means; `x/**` means `x` too.
+/// Returns `true` if a glob matches a folder; `x/**` matches `x` too.
 fn is_within(glob: &str, folder: &Path) -> bool {
     let matcher = |glob: &str| -> Option<GlobMatcher> {
         Some(GlobBuilder::new(glob).literal_separator(true).build().ok()?.compile_matcher())

@@ -9,17 +9,17 @@ use crate::policy::{Moment, Policies, Rules, Traits, Whens, place};
 /// Why an agent may use a tool, or why the tool does not exist for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Whether the tool is there now.
+    /// `true` if the tool is there now.
     pub is_visible: bool,
     /// The rule that decided that.
     pub rule: Rule,
-    /// Whether the tool would be there if all conditions held.
+    /// `true` if the tool would be there with all conditions held.
     pub is_allowed: bool,
     /// The tool of a step that the rule is about, if the tool is a macro and a step decided.
     pub step: Option<ToolId>,
-    /// Whether there is an entry for the agent.
+    /// `true` if there is an entry for the agent.
     pub is_named: bool,
-    /// What has to hold besides.
+    /// The conditions that have to hold besides.
     pub demands: Vec<Demand>,
     /// Why the tool is dangerous, if it is.
     pub danger: Option<Concern>,
@@ -32,9 +32,9 @@ pub struct Explanation {
 pub struct Demand {
     /// Where it stands.
     pub rule: Rule,
-    /// What it wants, in words.
+    /// The demand in words.
     pub words: String,
-    /// Whether it holds now, as far as that does not depend on a call.
+    /// `true` if it holds now, as far as that does not depend on a call.
     pub holds: bool,
 }
 
@@ -70,7 +70,7 @@ impl Policies {
         Some(whole)
     }
 
-    /// The same of a tool for itself.
+    /// Explains a tool alone, without the steps that a macro has.
     fn explain_alone(
         &self,
         agent: Option<&AgentName>,
@@ -128,7 +128,7 @@ impl Policies {
     }
 }
 
-/// What an entry of `when` wants, in words.
+/// Puts the demands of an entry of `when` into words.
 fn words(when: &When, arguments: impl Iterator<Item = String>) -> String {
     let folders = when.working_directory.as_ref().map(|globs| {
         let globs: Vec<String> = globs.iter().map(|glob| format!("`{glob}`")).collect();

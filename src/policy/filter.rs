@@ -1,11 +1,11 @@
-//! What a server's own entry says of its tools: `toolFilters`, `includeNames`, `overrides`.
+//! The rules of a server's own entry for its tools: `toolFilters`, `includeNames`, `overrides`.
 
 use foldhash::HashSet;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::config::ServerConfig;
 
-/// What a server's own entry says of its tools: a tool must pass all of it.
+/// The rules of a server's own entry for its tools. A tool must pass all of them.
 #[derive(Debug)]
 pub(crate) struct Entry {
     filter: ToolFilter,
@@ -13,7 +13,7 @@ pub(crate) struct Entry {
     include: Option<HashSet<String>>,
     /// The tools that are switched off (`overrides`), as written.
     off: HashSet<String>,
-    /// What may be written before their names.
+    /// The prefix that may be written before their names.
     prefix: String,
 }
 
@@ -68,7 +68,7 @@ impl ToolFilter {
         }
     }
 
-    /// Whether a tool of this name passes.
+    /// Returns `true` if a tool of this name passes.
     pub fn allows(&self, tool: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.is_match(tool)) && !self.never.is_match(tool)
     }

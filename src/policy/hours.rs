@@ -38,7 +38,7 @@ impl From<SystemTime> for Moment {
     }
 }
 
-/// Whether the window is open.
+/// Returns `true` if the window is open.
 pub(crate) fn is_open(window: &TimeWindow, now: Moment) -> bool {
     let local = local(window, now);
     let (day, second) = (local.div_euclid(DAY), local.rem_euclid(DAY));
@@ -76,7 +76,8 @@ fn bounds(window: &TimeWindow) -> (i64, i64) {
     (i64::from(window.from) * MINUTE, i64::from(window.to) * MINUTE)
 }
 
-/// Whether it begins on a day, counted from 1970-01-01, which was a Thursday.
+/// Returns `true` if the window begins on a day. Days are counted from 1970-01-01, which was a
+/// Thursday.
 fn begins_on(window: &TimeWindow, day: i64) -> bool {
     let from_monday = usize::try_from((day + 3).rem_euclid(7)).unwrap_or_default();
     window.days.get(from_monday).copied().unwrap_or_default()

@@ -11,19 +11,19 @@ use crate::name::{self, ExposedName, Place, ToolId};
 /// A list of tools, for one server.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// Whether it is everything.
+    /// `true` if every name is in it.
     has_all: bool,
     /// Its server's own names for them.
     exact: HashSet<String>,
-    /// The same as globs.
+    /// The patterns among them, as globs.
     globs: GlobSet,
     /// Globs over `server:tool`.
     qualified: GlobSet,
     /// Names that they may be registered under.
     exposed: HashSet<String>,
-    /// The same as globs.
+    /// The patterns among exposed names, as globs.
     exposed_globs: GlobSet,
-    /// What is matched where the list cannot be compiled.
+    /// The answer for every tool where the list cannot be compiled.
     is_broken: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Broken;
 /// One tool, with the names that lists may have for it.
 pub(crate) struct Candidate<'a> {
     id: &'a ToolId,
-    /// What the configuration calls it instead of its server's own name.
+    /// The configuration's own name for it, in place of its server's.
     shown: Option<&'a str>,
     name_limit: usize,
     exposed: OnceCell<ExposedName>,
@@ -111,7 +111,7 @@ impl Names {
         names
     }
 
-    /// Whether a tool is in it.
+    /// Returns `true` if a tool is in it.
     pub(crate) fn has(&self, tool: &Candidate<'_>) -> Result<bool, Broken> {
         if self.is_broken {
             return Err(Broken);
@@ -126,7 +126,7 @@ impl Names {
             || (!self.exposed_globs.is_empty() && self.exposed_globs.is_match(tool.exposed())))
     }
 
-    /// Whether every tool of the server is in it.
+    /// Returns `true` if every tool of the server is in it.
     pub(crate) fn has_all(&self) -> bool {
         self.has_all
     }

@@ -1,4 +1,5 @@
-//! What decided: the key of the file, in words that are the same however the file spells it.
+//! The rule that decided: the key of the file, in words that do not depend on how the file spells
+//! it.
 
 use std::fmt;
 use std::sync::Arc;

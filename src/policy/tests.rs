@@ -41,7 +41,7 @@ fn noon() -> Moment {
     Moment::new(12 * 60 * 60)
 }
 
-/// What is decided on a tool that is nothing special, by an agent without a name if it is empty.
+/// Decides on a tool that has no special traits. An empty name stands for an agent without one.
 fn decide(config: &Arc<Config>, name: &str, server: &str, called: &str) -> Result<Leave, Denial> {
     let policies = Policies::new(Arc::clone(config));
     let policy = policies.of(agent(name).as_ref());

@@ -1,4 +1,4 @@
-//! What an agent sees of a catalog.
+//! Catalogs as agents see them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ fn category(name: &str, servers: &[(&str, &[&str])]) -> CatalogCategory {
     CatalogCategory { name: name.to_owned(), description: String::new(), services }
 }
 
-/// What an agent sees, as `category/service/tool`.
+/// Lists the tools that an agent sees, as `category/service/tool`.
 fn seen(config: &Config, name: &str) -> Vec<String> {
     let policies = Policies::new(Arc::new(config.clone()));
     let seen = policies.seen_by(agent(name).as_ref(), None);

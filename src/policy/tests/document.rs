@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// What the document's function looks at.
+/// The part of the rules that the document's function looks at.
 struct Document {
     agent_policy: AgentPolicy,
     config: DocumentConfig,

@@ -1,10 +1,10 @@
-//! What agents take over from others (`extends`).
+//! Rules that agents take over from others (`extends`).
 
 use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// What of these tools an agent may use: `server:tool`.
+/// Lists those of these tools that an agent may use: `server:tool`.
 fn tools(config: &Arc<Config>, name: &str) -> Vec<String> {
     let mut found = Vec::new();
     for server in ["fs", "git", "web"] {
