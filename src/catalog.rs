@@ -22,7 +22,7 @@ pub use crate::catalog::template::fits;
 #[cfg(test)]
 mod tests;
 
-/// What one server last said it has; everything in its order, each name once.
+/// A server's last listing; everything in its order, each name once.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// Its tools.
@@ -33,13 +33,13 @@ pub struct Listing {
     pub templates: Vec<Arc<Template>>,
     /// Its prompts.
     pub prompts: Vec<Arc<Prompt>>,
-    /// What it can do.
+    /// The server's capabilities.
     pub abilities: Abilities,
     /// How it wants to be used, in its own words (MCP, basic/lifecycle, `instructions`).
     pub instructions: Option<String>,
 }
 
-/// What a server can do (MCP, `ServerCapabilities`); each as it said it, if it can.
+/// A server's capabilities (MCP, `ServerCapabilities`), each in its own words, if it has it.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(default)]
 pub struct Abilities {
@@ -61,7 +61,7 @@ pub struct Abilities {
     /// It runs calls as tasks (2025-11-25).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Raw>,
-    /// What it speaks beyond the protocol, by name (2026-07-28).
+    /// Its extensions of the protocol, by name (2026-07-28).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Raw>,
 }
@@ -124,7 +124,8 @@ impl Definition for ToolDefinition {
 }
 
 impl ToolDefinition {
-    /// Whether its server says that it is destructive (MCP, server/tools, `destructiveHint`).
+    /// Returns `true` if its server says that it is destructive (MCP, server/tools,
+    /// `destructiveHint`).
     pub fn is_destructive(&self) -> bool {
         let annotations = self.raw.member("annotations");
         let hint = annotations.and_then(|annotations| annotations.member("destructiveHint"));
@@ -154,8 +155,8 @@ impl ToolDefinition {
         schema::parameters(&self.schema)
     }
 
-    /// Whether its server says that it changes nothing, and may be called twice for the same (MCP,
-    /// server/tools, `readOnlyHint` and `idempotentHint`).
+    /// Returns `true` if its server says that it changes nothing, and that a second call does no
+    /// more than the first (MCP, server/tools, `readOnlyHint` and `idempotentHint`).
     pub fn is_repeatable(&self) -> bool {
         *self.is_repeatable.get_or_init(|| {
             let Some(annotations) = self.raw.member("annotations") else { return false };
@@ -194,8 +195,8 @@ pub fn first_sentence(text: &str) -> String {
     shorten(&folded[..end], 200)
 }
 
-/// Whether a sentence ends before byte `end`: white space and no lower-case letter follow, and
-/// what stands before is not an abbreviation such as `e.g.`.
+/// Returns `true` if a sentence ends before byte `end`: white space follows, then no lower-case
+/// letter, and the word before it is no abbreviation such as `e.g.`.
 fn is_sentence_end(text: &str, end: usize) -> bool {
     let before = text[..end - 1].rsplit(' ').next().unwrap_or_default();
     let is_letter = before.len() == 1 && before.chars().all(char::is_alphabetic);

@@ -4,12 +4,12 @@
 use crate::catalog::{Definition, ToolDefinition};
 use crate::raw::{self, Raw};
 
-/// What is to be different about a definition.
+/// The changes to a definition.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alteration<'a> {
-    /// What the tool is called instead.
+    /// The name in place of the tool's own.
     pub name: Option<&'a str>,
-    /// What is said of it instead.
+    /// The description in place of the tool's own.
     pub description: Option<&'a str>,
     /// The arguments that are not to be seen.
     pub hidden: &'a [&'a str],

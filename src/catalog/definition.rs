@@ -8,12 +8,12 @@ use serde::Deserialize;
 use crate::catalog::template::fits;
 use crate::raw::Raw;
 
-/// What was wrong with an entry of a server's list. Only that entry is lost.
+/// An entry of a server's list that cannot be used. Only that entry is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadEntry {
     /// Its name where it has one, else its place in the list.
     pub what: String,
-    /// What is wrong with it.
+    /// The fault of the entry.
     pub why: String,
 }
 
@@ -23,7 +23,7 @@ pub trait Definition: Sized {
     const METHOD: &'static str;
     /// The member of its result that has them.
     const MEMBER: &'static str;
-    /// What one of them is called.
+    /// The word for one such thing.
     const WORD: &'static str;
     /// The member of an entry that tells it from others.
     const KEY: &'static str;
@@ -31,7 +31,7 @@ pub trait Definition: Sized {
     /// Reads one entry.
     fn parse(raw: Raw) -> Result<Self, String>;
 
-    /// What tells it from others of its server.
+    /// The name or address by which its server tells it from others.
     fn key(&self) -> &str;
 
     /// Reads the entries of all pages of a list. Entries that are malformed, or repeat a key, are
@@ -111,7 +111,7 @@ definition! {
 }
 
 impl Template {
-    /// Whether an address may have been made of it.
+    /// Returns `true` if an address may have been made of it.
     pub fn may_have_made(&self, uri: &str) -> bool {
         fits(&self.uri, uri)
     }

@@ -7,7 +7,7 @@ use crate::raw::Raw;
 
 /// The most properties of a schema that is understood here.
 const MAX_PROPERTIES: usize = 64;
-/// What a schema may say that rules nothing out (JSON Schema, annotations and definitions).
+/// The keywords of a schema that rule nothing out (JSON Schema, annotations and definitions).
 const HARMLESS: [&str; 9] = [
     "$schema",
     "$comment",
@@ -27,7 +27,7 @@ pub(crate) struct Glance {
     properties: Vec<(String, Types)>,
     /// One bit for each property that must be there.
     required: u64,
-    /// Whether there may be others.
+    /// `true` if there may be others.
     is_open: bool,
 }
 
@@ -133,7 +133,7 @@ impl Glance {
         Some(Self { properties, required, is_open })
     }
 
-    /// Whether arguments fit for sure; else a real check has to tell.
+    /// Returns `true` if arguments fit for sure; else a real check has to tell.
     pub(crate) fn fits(&self, arguments: &Raw) -> bool {
         let text = arguments.as_bytes();
         let Some(members) = arguments.entries() else { return false };

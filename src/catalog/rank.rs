@@ -37,7 +37,7 @@ pub const MAX_QUERY: usize = 1024;
 const MAX_DESCRIPTION: usize = 8 * 1024;
 const MAX_PARAMETERS: usize = 256;
 
-/// What the same words count for beside the same meaning, which has the rest of 1; as measured
+/// The share of common words in a tool's rank; meaning has the rest of 1. It was measured
 /// (`scripts/embedding/README.md`).
 const WORDS: f32 = 0.3;
 /// The score from which on a tool is found at all, where meaning counts. It is low on purpose, since
@@ -65,21 +65,21 @@ pub enum Method {
     Mixed,
 }
 
-/// What is found of what hardly fits.
+/// The choice between finding tools that hardly fit and leaving them out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finds {
-    /// Nothing of it.
+    /// Tools that fit, and no others.
     WhatFits,
-    /// All of it, for whoever chooses among what is found.
+    /// All tools that come near, for whoever chooses among them.
     WhatIsNearest,
 }
 
 /// One tool with what is said of its server.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// What the server is called.
+    /// The server's name.
     pub server: &'a str,
-    /// What it is for, if anybody said.
+    /// The server's purpose, if anybody said.
     pub about: &'a str,
     /// The tool.
     pub tool: &'a ToolDefinition,
@@ -195,7 +195,7 @@ impl Index {
         self.search_by(query, Finds::WhatFits, None, limit, wanted)
     }
 
-    /// The same, with what hardly fits. By words alone a tool has to have one of them all the same.
+    /// Finds tools even if they hardly fit. By words alone, a tool still must have one of them.
     pub fn nearest(&self, query: &str, limit: usize, wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
         self.search_by(query, Finds::WhatIsNearest, None, limit, wanted)
     }

@@ -164,7 +164,7 @@ fn has_default(property: &Value) -> bool {
     property.get("default").is_some()
 }
 
-/// What stands at a path that a validator has gone, which leads through references.
+/// The value at a path that a validator has gone. Such a path leads through references.
 fn at_path<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
     let steps = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
     steps.into_iter().try_fold(schema, |at, step| match (step.as_str(), at.get(&step)) {

@@ -1,7 +1,7 @@
 //! Templates of addresses (RFC 6570), as far as it takes to tell what was made of one.
 
-/// Whether an address may have been made of a template (RFC 6570): the text between its
-/// expressions has to be there.
+/// Returns `true` if an address may have been made of a template (RFC 6570): it has to have the
+/// text between the template's expressions.
 pub fn fits(template: &str, uri: &str) -> bool {
     let mut parts = template.split('{');
     let Some(mut rest) = parts.next().and_then(|first| uri.strip_prefix(first)) else {

@@ -85,8 +85,8 @@ impl Builder {
     }
 }
 
-/// What it says of a document that it has a term which `having` of all documents have. By `f64`, so
-/// that how a machine's library rounds makes no difference to what is found.
+/// The weight of a term that `having` of all documents have. It is computed as `f64`, so that every
+/// machine finds the same, however its library rounds.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "it is small")]
 fn rarity(having: usize, documents: usize) -> f32 {
     let having = having as f64;
@@ -117,15 +117,15 @@ pub(super) struct Documents {
     count: usize,
 }
 
-/// What documents are worth to a query.
+/// The worth of every document to a query.
 pub(super) struct Worth {
     /// For each document, what it is worth, an identifier for all of its forms together: by that,
     /// documents rank best.
     pub(super) each: Vec<f32>,
-    /// The same with every run of the query once, which says how much of it a document has,
-    /// however it is written: `GitHub` is as much as `github`.
+    /// The worth with every run of the query counted once. It tells how much of the query a
+    /// document has, however that is written: `GitHub` is as much as `github`.
     pub(super) once: Vec<f32>,
-    /// What one of the usual length is worth then that has every run once.
+    /// The worth, counted so, of a document of the usual length that has every run once.
     pub(super) whole: f32,
 }
 
@@ -137,7 +137,8 @@ struct Wanted<'d> {
 }
 
 impl Documents {
-    /// What every document is worth to a query. What is said twice counts once.
+    /// Computes the worth of every document to a query. A word that the query says twice counts
+    /// once.
     pub(super) fn worth(&self, reading: &Reading<'_>) -> Worth {
         let nothing = || vec![0.0; self.count];
         let mut worth = Worth { each: nothing(), once: nothing(), whole: 0.0 };
@@ -194,8 +195,8 @@ impl Documents {
         worth.whole += if rarity.is_finite() { rarity } else { self::rarity(0, self.count) };
     }
 
-    /// What is known of a word; nothing of a stop word. One that no document has counts as the
-    /// rarest.
+    /// The documents that have a word, and its weight; nothing for a stop word. A word that no
+    /// document has counts as the rarest.
     fn wanted(&self, word: &str) -> Option<Wanted<'_>> {
         let known = self.ids.get(&*term(word)?).map(|id| &self.terms[*id as usize]);
         let rarity = known.map_or_else(|| rarity(0, self.count), |term| term.rarity);

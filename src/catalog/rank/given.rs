@@ -50,7 +50,7 @@ impl Vector {
         self.numbers.len()
     }
 
-    /// What its numbers have to be multiplied by so that its length is 1.
+    /// The factor that makes its length 1.
     fn scale(&self) -> f32 {
         scale(&self.numbers)
     }
@@ -67,7 +67,7 @@ impl Vector {
 /// Where the tools of an index point, each by its place.
 #[derive(Debug)]
 pub struct Vectors {
-    /// What all texts have in common.
+    /// The part that all texts have in common.
     center: Vec<f32>,
     /// Where each points as seen from there, and what its numbers have to be multiplied by.
     directions: Vec<(Vector, f32)>,

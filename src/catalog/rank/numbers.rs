@@ -16,7 +16,7 @@ pub(super) fn small(vector: &[f32]) -> impl Iterator<Item = i8> {
     vector.iter().map(move |number| (number / largest * 127.0).round() as i8)
 }
 
-/// What numbers have to be multiplied by so that their vector's length is 1, if it has any.
+/// The factor that makes the length of a vector of these numbers 1, if it has any length.
 pub(super) fn scale(numbers: &[i8]) -> f32 {
     let square = dot(numbers, numbers);
     if square > 0.0 { square.sqrt().recip() } else { 0.0 }

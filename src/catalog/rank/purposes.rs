@@ -30,7 +30,7 @@ pub struct Member<'a> {
     pub name: &'a str,
     /// The words that start it, or its address.
     pub words: &'a [String],
-    /// What somebody says it is for, if anybody does.
+    /// Its purpose in somebody's words, if there are any.
     pub about: &'a str,
     /// Its tools, as far as they are known.
     pub tools: Vec<&'a ToolDefinition>,
@@ -41,7 +41,7 @@ pub struct Member<'a> {
 pub struct Cluster {
     /// A name for them, which no other group has.
     pub name: String,
-    /// What they are for, in a few words.
+    /// The purpose of its members, in a few words.
     pub title: String,
     /// Their places among the members, in order of their names.
     pub members: Vec<usize>,
@@ -55,11 +55,11 @@ const MAX_TOOLS: usize = 60;
 const FEW_TOOLS: usize = 12;
 /// The most tools of a server that are looked at.
 const READ_TOOLS: usize = 60;
-/// What a word that tells counts for beside the same meaning.
+/// The weight of a telling word beside the same meaning.
 const TELLING: f32 = 0.5;
-/// What such a word counts for among the names of tools, if all of them have one.
+/// The weight of such a word among the names of tools, if all of them have one.
 const IN_TOOLS: f32 = 0.25;
-/// What such a word counts for in what is said of a server.
+/// The weight of such a word in the description of a server.
 const IN_WORDS: f32 = 0.15;
 
 /// Groups servers by what they are for.
@@ -305,7 +305,7 @@ fn named(groups: Vec<Group>, members: &[Member<'_>]) -> Vec<Cluster> {
     clusters
 }
 
-/// What several purposes are in one phrase.
+/// Puts several purposes into one phrase.
 fn title(purposes: &[&Purpose]) -> String {
     let titles: Vec<&str> = purposes.iter().take(3).map(|purpose| purpose.title).collect();
     let joined = match titles.as_slice() {

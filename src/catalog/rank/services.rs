@@ -184,7 +184,7 @@ struct Name {
     /// Which of the services.
     service: usize,
     words: Vec<String>,
-    /// Whether it counts with a capital letter alone.
+    /// `true` if it counts with a capital letter alone.
     is_word: bool,
 }
 

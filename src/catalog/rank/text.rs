@@ -15,8 +15,8 @@ const STOP: [&str; 37] = [
     "were", "will", "with", "you", "your", "been", "being", "into",
 ];
 
-/// What a text is made of, whatever stands between: identifiers and words as they are written; and
-/// where a script does not set words apart, every two characters that follow each other.
+/// The pieces of a text, without anything between them: identifiers and words as they are written.
+/// Where a script does not set words apart, a piece is every two characters that follow each other.
 pub(super) fn runs(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -37,8 +37,8 @@ pub(super) fn runs(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a character is of a script that does not set words apart: Thai, Lao, Myanmar, Khmer,
-/// Kana and Han.
+/// Returns `true` for a character of a script that does not set words apart: Thai, Lao, Myanmar,
+/// Khmer, Kana and Han.
 pub(super) fn is_unspaced(c: char) -> bool {
     let is_of_such_a_script = matches!(
         c,
@@ -68,7 +68,7 @@ pub(super) fn parts(run: &str) -> impl Iterator<Item = Cow<'_, str>> {
     split(run).filter(|part| part.len() <= MAX_WORD).map(lower)
 }
 
-/// What tells a run from those that say something else.
+/// The form in which runs are compared: the stem of the word in lower case.
 pub(super) fn name(run: &str) -> String {
     let word = lower(run);
     term(&word).unwrap_or_default().into_owned()
@@ -122,7 +122,7 @@ fn lower(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a word in lower case counts as: its stem, nothing for a stop word.
+/// The form in which a word in lower case counts: its stem, or nothing for a stop word.
 pub(super) fn term(word: &str) -> Option<Cow<'_, str>> {
     if STOP.contains(&word) {
         return None;

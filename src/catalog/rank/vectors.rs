@@ -18,7 +18,7 @@ static TABLE: &[u8] = include_bytes!("words.bin");
 const DIMENSIONS: usize = 128;
 /// The most pieces of a text that count: what a description is about, it says first.
 const MAX_PIECES: usize = 48;
-/// What stands before a piece that goes on a word.
+/// The mark before a piece that continues a word.
 const GOES_ON: &[u8] = b"##";
 
 /// The parts of the table, as they stand in it.
@@ -163,7 +163,7 @@ impl Reader {
 #[derive(Debug)]
 pub(super) struct Direction {
     numbers: [i8; DIMENSIONS],
-    /// What each of them has to be multiplied by.
+    /// The factor for each of them.
     scale: f32,
 }
 

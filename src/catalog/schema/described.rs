@@ -8,13 +8,13 @@ use crate::raw::Raw;
 /// One argument of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its type, as in a signature.
     pub kind: String,
-    /// What it is for, if the schema says so.
+    /// Its purpose, if the schema names one.
     pub description: Option<String>,
-    /// Whether every call must have it.
+    /// `true` if every call must have it.
     pub is_required: bool,
 }
 

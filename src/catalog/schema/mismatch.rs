@@ -10,7 +10,7 @@ const MAX_SCHEMA: usize = 1024;
 pub struct Mismatch {
     /// The property: the way to it with dots between, empty for the arguments as a whole.
     pub property: String,
-    /// What is wrong with it.
+    /// The fault of the value.
     pub problem: String,
     /// The piece of the schema that it breaks, cut where it is long.
     pub expected: String,

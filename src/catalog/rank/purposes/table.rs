@@ -1,16 +1,16 @@
 //! The purposes that servers have: a name and a title for each, words that tell it, and what its
 //! tools say of themselves.
 
-/// What servers are for.
+/// A purpose that servers can have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Purpose {
     /// Its name as that of a toolbox.
     pub name: &'static str,
-    /// The same for people and agents.
+    /// The purpose in words for people and agents.
     pub title: &'static str,
     /// Words that tell it: of what is done, and of well-known products.
     pub(super) words: &'static [&'static str],
-    /// What tools for it say.
+    /// Descriptions that tools for it have.
     pub(super) like: &'static [&'static str],
 }
 
