@@ -39,7 +39,7 @@ where
     (Messages { lines: LineReader::new(reader, max), notifier: notifier.clone() }, notifier)
 }
 
-/// What an agent says, in the order of the lines.
+/// The messages of an agent, in the order of the lines.
 pub struct Messages<R> {
     lines: LineReader<R>,
     notifier: Notifier,

@@ -1,4 +1,4 @@
-//! Whether a request was cancelled, and who waits for that.
+//! The cancellation of a request, and those who wait for it.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 /// The most bytes of a reason that are kept.
 const LONGEST_REASON: usize = 1024;
 
-/// Whether a request was cancelled; clones are of the same request.
+/// A mark on a request that says if it was cancelled; clones are of the same request.
 ///
 /// Every request has one, so it is as little as that takes: one at a time may wait for it, and
 /// whoever waits last is told.
@@ -53,7 +53,7 @@ impl Cancellation {
         self.0.reason.get().map(|reason| &**reason)
     }
 
-    /// Whether it was cancelled.
+    /// Returns `true` if it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled.load(Ordering::SeqCst)
     }

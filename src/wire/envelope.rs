@@ -22,7 +22,7 @@ pub(crate) enum Message {
     Answer { id: Raw, outcome: Outcome },
 }
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The `result` member.
@@ -39,7 +39,7 @@ struct Members {
     params: Option<Range<usize>>,
     result: Option<Range<usize>>,
     error: Option<Range<usize>>,
-    /// What is in `params`.
+    /// The members of `params`.
     outline: Option<Arc<Outline>>,
 }
 

@@ -1,5 +1,6 @@
-//! What must hold of lines and envelopes whatever bytes come, in whatever pieces. The fuzz target
-//! `wire` (see `fuzz/`) looks for bytes that break it, and a test tries those it has found so far.
+//! Rules that must hold of lines and envelopes whatever bytes come, in whatever pieces. The fuzz
+//! target `wire` (see `fuzz/`) looks for bytes that break them, and a test tries those it has found
+//! so far.
 
 use std::io;
 use std::pin::{Pin, pin};

@@ -1,4 +1,4 @@
-//! What the other side of a connection asks and tells us, and the way back.
+//! Requests and notifications from the other side of a connection, and the way back.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -19,13 +19,13 @@ const WITH_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
 const RESULT: &[u8] = br#","result":"#;
 const ERROR: &[u8] = br#","error":"#;
 
-/// What came in and is to be dealt with.
+/// A message that came in and is to be dealt with.
 pub enum Incoming {
     /// Wants an answer.
     Request(Request),
     /// Wants none.
     Notification {
-        /// What it says.
+        /// The method of the notification.
         method: String,
         /// Its `params`, as written.
         params: Option<Raw>,
@@ -34,7 +34,7 @@ pub enum Incoming {
 
 /// A request of the other side.
 pub struct Request {
-    /// What it asks for.
+    /// The method of the request.
     pub method: String,
     /// Its `params`, as written.
     pub params: Option<Raw>,
@@ -88,7 +88,7 @@ impl Reply {
         self.outlet.send(notification(method, params)).await
     }
 
-    /// What asks the other side something that belongs to the request.
+    /// The way to ask the other side something that belongs to the request.
     pub fn asker(&self) -> Asker {
         Asker { peer: self.peer.clone(), outlet: self.outlet.clone() }
     }
@@ -163,7 +163,7 @@ pub(crate) fn answer(id: Raw, outcome: Outcome) -> Vec<Bytes> {
     ]
 }
 
-/// What a message is that waits to be written.
+/// The kind of a message that waits to be written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// An answer: a result.

@@ -13,12 +13,12 @@ const KEPT_BUFFER: usize = 256 * 1024;
 /// How much of the beginning and the end of an oversized line is kept to find its id in.
 pub(crate) const KEPT_EDGE: usize = 512;
 
-/// What a stream that never makes us wait may cost before everybody else has had a turn: a byte
-/// costs 1, a line this much more.
+/// The amount that a stream which never makes us wait may cost before everybody else has had a
+/// turn. A byte costs 1, a line this much more.
 const TURN: usize = 32 * 1024;
 const LINE_COST: usize = 1024;
 
-/// What came next on the stream.
+/// The next piece of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A whole line without its line end.
@@ -42,7 +42,7 @@ pub(crate) struct LineReader<R> {
     /// How much of the buffer is known to hold no line end.
     scanned: usize,
     max: usize,
-    /// What has been read since everybody else had a turn.
+    /// The cost of all that was read since everybody else had a turn.
     spent: usize,
     /// Set while the rest of an oversized line is being skipped.
     oversized: Option<Oversized>,

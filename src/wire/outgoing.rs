@@ -1,4 +1,4 @@
-//! What we ask of the other side of a connection, until it is answered.
+//! Our requests to the other side of a connection, until they are answered.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -29,7 +29,7 @@ pub enum RequestError {
     Oversized(usize),
 }
 
-/// What came next for a request.
+/// The next thing that came for a request.
 #[derive(Debug)]
 pub enum Step {
     /// The `params` of a progress notification, with our token in them.
@@ -38,7 +38,7 @@ pub enum Step {
     Done(Result<Outcome, RequestError>),
 }
 
-/// What has come for a request and was not yet taken.
+/// Everything that has come for a request and was not yet taken.
 #[derive(Default)]
 pub(crate) struct Mailbox(Mutex<Arrived>);
 

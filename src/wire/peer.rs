@@ -120,7 +120,7 @@ impl Peer {
         }
     }
 
-    /// Whether a request of ours still waits for its answer.
+    /// Returns `true` if a request of ours still waits for its answer.
     pub(crate) fn is_waiting(&self, id: &Raw) -> bool {
         let id = id.parse::<u64>().ok();
         id.is_some_and(|id| {
@@ -210,7 +210,7 @@ impl Peer {
         self.0.closed.cancelled().await;
     }
 
-    /// Whether the connection has ended.
+    /// Returns `true` if the connection has ended.
     pub fn is_closed(&self) -> bool {
         self.0.closed.is_cancelled()
     }

@@ -1,4 +1,4 @@
-//! What must hold of the wire whatever comes over it.
+//! Rules that must hold of the wire whatever comes over it.
 
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -56,7 +56,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// What a line reader should make of some bytes.
+/// The lines that a line reader should make of some bytes.
 fn expected(bytes: &[u8], max: usize) -> Vec<Result<Vec<u8>, usize>> {
     let mut lines: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|last| last.is_empty()) {

@@ -136,7 +136,7 @@ struct Remote {
     tasks: TaskTracker,
 }
 
-/// What a legacy server has told us to say with every request.
+/// A legacy server's session, which it has told us to name with every request.
 #[derive(Clone, Default)]
 struct Session {
     id: Option<HeaderValue>,
@@ -277,7 +277,7 @@ impl Remote {
         self.tasks.spawn(async move { or_closed(&peer, work).await });
     }
 
-    /// What every request says of us, and of the session.
+    /// The headers of every request, on us and on the session.
     fn common_headers(&self, accept: &'static str) -> HeaderMap {
         let mut headers = self.headers.clone();
         let version = concat!("mcp-workbench/", env!("CARGO_PKG_VERSION"));
@@ -365,7 +365,7 @@ impl Remote {
 }
 
 impl Session {
-    /// Whether another session has the hope to last longer than this one.
+    /// Returns `true` if this session has lasted so long that another one is worth a try.
     fn has_lasted(&self) -> bool {
         self.began.is_some_and(|began| began.elapsed() >= SHORT_SESSION)
     }

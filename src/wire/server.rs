@@ -136,7 +136,7 @@ impl Link {
         self.peer.closed().await;
     }
 
-    /// Whether the server's output has ended, or the link.
+    /// Returns `true` if the server's output has ended, or the link.
     pub fn is_closed(&self) -> bool {
         self.peer.is_closed()
     }

@@ -46,7 +46,7 @@ impl Message {
     }
 }
 
-/// What waits to be written, for whoever carries messages in another way than as lines.
+/// The messages that wait to be written, for whoever carries them in another way than as lines.
 pub(crate) struct Outbox {
     waiting: mpsc::Receiver<Job>,
 }
@@ -109,7 +109,7 @@ impl Writer {
         }
     }
 
-    /// The same, but returns once the message is written.
+    /// Sends a message, and returns once it is written.
     pub(crate) async fn send_written(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
         let (written, done) = oneshot::channel();
         let message = Message { parts, written: Some(written) };

@@ -22,7 +22,7 @@ impl Agent {
     }
 }
 
-/// What an agent says, pulled as it comes.
+/// The messages of an agent, pulled as they come.
 struct Pulled(mpsc::UnboundedReceiver<Incoming>);
 
 impl Pulled {

@@ -10,7 +10,7 @@ fn what_the_fuzzer_has_found_holds() {
     check_found("wire", 10, check);
 }
 
-/// What peers send, and what they should not.
+/// Makes lines that peers send, and lines that they should not send.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let json = prop_oneof![
         Just("-0".to_owned()),

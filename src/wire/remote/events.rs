@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use memchr::memchr2;
 
-/// What may stand before the data in its line.
+/// The most bytes that may stand before the data in its line.
 const FIELD: usize = 16;
 
 /// One event that says something.
@@ -25,7 +25,7 @@ pub(super) struct Events {
     line: Vec<u8>,
     /// How much of the line was left out because it is too long.
     surplus: usize,
-    /// Whether a line feed that comes next belongs to the last line's end.
+    /// `true` if a line feed that comes next belongs to the last line's end.
     was_return: bool,
     is_first: bool,
     event: Unfinished,
@@ -38,7 +38,7 @@ pub(super) struct Events {
 struct Unfinished {
     data: Option<Vec<u8>>,
     id: Option<String>,
-    /// Whether it is called something else than `message`.
+    /// `true` if it has another name than `message`.
     is_other: bool,
     oversized: usize,
 }

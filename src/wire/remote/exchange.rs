@@ -304,7 +304,7 @@ impl Remote {
     }
 }
 
-/// Whether an answer says that there is no session of ours. Some servers say so with 400.
+/// Returns `true` if an answer says that there is no session of ours. Some servers say so with 400.
 fn is_lost(status: StatusCode, body: &[u8]) -> bool {
     status == StatusCode::NOT_FOUND
         || status == StatusCode::BAD_REQUEST

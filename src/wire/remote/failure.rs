@@ -1,4 +1,4 @@
-//! What went wrong below the messages, as the error that a request is answered with.
+//! Failures below the messages, as the errors that requests are answered with.
 
 use std::error::Error;
 
@@ -34,7 +34,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What the error of a request says about HTTP; none when it is the server's own.
+    /// Reads a failure of HTTP from the error of a request; none when the error is the server's
+    /// own.
     pub fn of(error: &Raw) -> Option<Self> {
         #[derive(Deserialize)]
         struct Members {
@@ -55,7 +56,8 @@ pub(super) fn unsent(error: reqwest::Error) -> Raw {
     failure.error(&format!("the server cannot be reached: {}", innermost(error)))
 }
 
-/// What an error of the connection says. The address is left out, for it may hold a secret.
+/// The innermost message of an error of the connection. The address is left out, for it may hold a
+/// secret.
 pub(super) fn innermost(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause: &dyn Error = &error;

@@ -1,5 +1,5 @@
-//! What a modern request says in its headers: its method, what it names, and the arguments that a
-//! tool wants to see there (2026-07-28, basic/transports/streamable-http, request metadata).
+//! The headers of a modern request: its method, the name in it, and the arguments that a tool wants
+//! to see there (2026-07-28, basic/transports/streamable-http, request metadata).
 
 use std::collections::HashMap;
 
