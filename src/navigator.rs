@@ -47,22 +47,22 @@ pub use tree::{Category, Service, Tool, Tree};
 /// A task.
 #[derive(Clone, Copy, Debug)]
 pub struct Task<'a> {
-    /// What is to be done, in the agent's words.
+    /// The task in the agent's words.
     pub words: &'a str,
     /// The tool that is to do it, where the agent has named it: `<service>.<tool>`.
     pub tool: Option<&'a str>,
-    /// What the agent has given of the tool's arguments: an object.
+    /// The tool's arguments as far as the agent has given them: an object.
     pub arguments: Option<&'a Raw>,
-    /// Whether it is to end before anything is called.
+    /// `true` if it is to end before anything is called.
     pub is_rehearsal: bool,
 }
 
-/// What came of a task.
+/// The outcome of a task.
 #[derive(Debug)]
 pub struct Done {
     /// The tool that was found, if one was.
     pub tool: Option<Used>,
-    /// What came of it.
+    /// The outcome of the tool.
     pub came: Came,
 }
 
@@ -71,11 +71,11 @@ pub struct Done {
 pub struct Used {
     /// Which one.
     pub id: ToolId,
-    /// What an agent is told that it is: its service and its name.
+    /// The name that an agent is told: its service and its name.
     pub word: String,
 }
 
-/// What came of a tool.
+/// The outcome of a tool.
 #[derive(Debug)]
 pub enum Came {
     /// Its result, as its server wrote it.

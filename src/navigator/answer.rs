@@ -1,4 +1,4 @@
-//! What an agent is answered: `{success, tool_used, result}`, or `{success, tool_used, error}`.
+//! The answer to an agent: `{success, tool_used, result}`, or `{success, tool_used, error}`.
 //!
 //! What the tool's server wrote stays as it is written: its `structuredContent`, or its text, is the
 //! `result`; blocks that are no text come after it, and `_meta` stands where it stood.
@@ -30,12 +30,12 @@ pub fn answer(done: &Done) -> Raw {
     answer.unwrap_or_else(|| raw::object([("content", &content), ("structuredContent", &shape)]))
 }
 
-/// What came of a task, as JSON.
+/// The outcome of a task, as JSON.
 pub fn shape(done: &Done) -> Raw {
     shaped(done).0
 }
 
-/// The same, and the blocks that are not part of it.
+/// The outcome of a task as JSON, and the blocks that are not part of it.
 fn shaped(done: &Done) -> (Raw, Vec<Raw>) {
     let tool = done.tool.as_ref().map(|used| Raw::encode(&used.word));
     let of = |is_done: bool, key, value: &Raw| {
@@ -74,7 +74,7 @@ fn error(failure: &Failure) -> Raw {
     Raw::encode(&error)
 }
 
-/// What a tool that failed has answered besides the message.
+/// The blocks of a failed tool's answer besides the message.
 fn beside(failure: &Failure) -> Vec<Raw> {
     let Some(result) = &failure.result else { return Vec::new() };
     let is_all_said = texts(result).join("\n").trim() == failure.message;

@@ -13,7 +13,7 @@ use crate::raw::Raw;
 
 /// How often one thing is asked in all.
 const TIMES: u32 = 3;
-/// What is asked of who finds arguments.
+/// The word for what is asked of whoever finds arguments.
 const PARAMETERS: &str = "parameters";
 
 /// Who is asked, for one task.
@@ -22,11 +22,11 @@ pub(crate) struct Asker<'a> {
     chooser: &'a dyn Chooser,
     budget: &'a Budget,
     heard: &'a Hear<'a>,
-    /// Whether the chooser is not there any more.
+    /// `true` if the chooser is not there any more.
     is_gone: AtomicBool,
 }
 
-/// What came of asking once.
+/// The outcome of asking once.
 enum Said<T> {
     This(T),
     /// It is no answer, for this reason.
@@ -58,7 +58,7 @@ impl<'a> Asker<'a> {
         if self.is_gone.load(Ordering::Relaxed) { &Ranker } else { self.chooser }
     }
 
-    /// Whether more options may help who is asked, or fewer on a step.
+    /// Returns `true` if it may help the chooser to see more options, or fewer on a step.
     pub(crate) fn is_helped_by_others(&self) -> bool {
         self.who().is_helped_by_others()
     }

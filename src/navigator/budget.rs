@@ -1,4 +1,4 @@
-//! What choosing may cost for one task: time, requests and tokens.
+//! The limits of choosing for one task: time, requests and tokens.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::config::BudgetConfig;
 use crate::llm::{Cost, Within};
 
-/// What is left of it.
+/// The rest of a task's limits.
 #[derive(Debug)]
 pub struct Budget {
     until: Mutex<Instant>,
@@ -42,7 +42,8 @@ impl Budget {
         self.tokens.load(Ordering::Relaxed)
     }
 
-    /// What a question may cost now; what is spent if nothing may be asked any more.
+    /// The limits of the next question; if nothing may be asked any more, the name of the limit
+    /// that is used up.
     pub fn within(&self) -> Result<Within, &'static str> {
         let (until, requests) = (self.until(), self.calls.load(Ordering::Relaxed));
         if Instant::now() >= until {

@@ -7,7 +7,7 @@ use crate::catalog::rank::Fit;
 use crate::llm;
 use crate::raw::Raw;
 
-/// What comes of asking a chooser.
+/// The future choice of a chooser.
 pub type Choosing<'a, T> = Pin<Box<dyn Future<Output = Result<T, Unable>> + Send + 'a>>;
 
 /// Who chooses among options, and finds a tool's arguments in a task.
@@ -18,7 +18,7 @@ pub trait Chooser: Send + Sync {
     /// Which of the options the task wants, by its place among them; none if no one fits.
     fn choose<'a>(&'a self, question: Question<'a>) -> Choosing<'a, Option<usize>>;
 
-    /// Whether more options may help where no one fits, or fewer on a step.
+    /// Returns `true` if more options may help where none fits, or fewer on a step.
     fn is_helped_by_others(&self) -> bool {
         true
     }
@@ -27,7 +27,7 @@ pub trait Chooser: Send + Sync {
     fn arguments<'a>(&'a self, wanted: Wanted<'a>) -> Choosing<'a, Raw>;
 }
 
-/// What is chosen on a step.
+/// The kind of thing that is chosen on a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// A category of services.
@@ -58,27 +58,27 @@ impl fmt::Display for Level {
 /// One option.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// What it is called; that of a tool as its service calls it, with the service's name before
-    /// it where there are several.
+    /// Its name. A tool has its service's name for it; where there are several services, the name
+    /// of its own stands before that.
     pub name: String,
-    /// What is said of it, in a sentence or a signature.
+    /// A description of it, as a sentence or a signature.
     pub about: String,
     /// How well the ranker thinks that it fits, where it was asked.
     pub fit: Option<Fit>,
 }
 
-/// What a chooser is asked.
+/// A question to a chooser.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The task, in the agent's words.
     pub task: &'a str,
-    /// What is chosen.
+    /// The kind of thing to choose.
     pub level: Level,
-    /// What has been chosen before it, from the top.
+    /// The choices made before it, from the top.
     pub path: &'a [String],
-    /// What there is to choose from; never empty.
+    /// The options to choose from; never empty.
     pub options: &'a [Choice],
-    /// What was wrong about the last answer, if this is asked again.
+    /// The fault of the last answer, if this is asked again.
     pub hint: Option<&'a str>,
 }
 
@@ -89,20 +89,20 @@ pub struct Wanted<'a> {
     pub task: &'a str,
     /// The tool's name.
     pub tool: &'a str,
-    /// What it does.
+    /// The tool's description.
     pub description: &'a str,
     /// The JSON Schema of its arguments.
     pub schema: &'a Raw,
-    /// What the agent has given already: an object that the answer is to contain.
+    /// The arguments that the agent has given already: an object that the answer is to contain.
     pub given: Option<&'a Raw>,
-    /// What was wrong about the last answer, if this is asked again.
+    /// The fault of the last answer, if this is asked again.
     pub hint: Option<&'a str>,
 }
 
 /// Why a chooser has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unable {
-    /// What it said is not one of the options, or no object; it may be asked again.
+    /// Its answer is not one of the options, or no object; it may be asked again.
     Nonsense(String),
     /// The task has so many bytes, and it reads at most so many.
     TooLong {

@@ -75,14 +75,14 @@ pub(crate) async fn call(
     }
 }
 
-/// What its server says of a tool now, if it has been listed.
+/// The definition of a tool that its server lists now, if it has been listed.
 pub(crate) fn as_listed(gateway: &Gateway, tool: &Tool) -> Option<Arc<ToolDefinition>> {
     let view = gateway.snapshot().view(&tool.id.toolbox);
     let shown = view.tool(tool.id.server.as_str(), &tool.id.tool)?;
     Some(Arc::clone(&shown.definition))
 }
 
-/// What came of a call.
+/// Turns the outcome of a call into an outcome of the task.
 pub(crate) fn judge(
     called: Result<Outcome, CallError>,
     tool: &Tool,

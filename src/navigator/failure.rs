@@ -22,7 +22,7 @@ const MAX_NAMES: usize = 400;
 const MAX_NAME: usize = 200;
 const MAX_SIGNATURE: usize = 400;
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The task cannot be read.
@@ -98,21 +98,21 @@ impl Kind {
 /// Why a task was not done.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What kind it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What happened.
+    /// A sentence on what happened.
     pub message: String,
-    /// What to do about it, in the words of `execute_task`; see [`Self::with_others`].
+    /// Advice on what to do about it, in the words of `execute_task`; see [`Self::with_others`].
     pub suggestion: String,
     /// Other tools that may do.
     pub others: Vec<String>,
     /// The tools that are likeliest meant, where none was called.
     pub candidates: Vec<Candidate>,
-    /// What the tool lacks.
+    /// The parameters that the tool lacks.
     pub parameters: Vec<Parameter>,
-    /// What was called, or would have been.
+    /// The call that was made, or would have been.
     pub context: Option<String>,
-    /// What the tool answered, as its server wrote it.
+    /// The tool's answer, as its server wrote it.
     pub result: Option<Box<Raw>>,
 }
 
@@ -302,17 +302,17 @@ impl Failure {
         Self::new(Kind::LlmError, &message, suggestion)
     }
 
-    /// The same with what was called.
+    /// Adds the call that was made.
     pub(crate) fn within(self, context: Option<String>) -> Self {
         Self { context: context.map(|text| shorten(&text, MAX_CONTEXT)), ..self }
     }
 
-    /// The same with other tools that may do.
+    /// Adds other tools that may do.
     pub(crate) fn or_else(self, others: Vec<String>) -> Self {
         Self { others, ..self }
     }
 
-    /// What is suggested, with other tools that may do.
+    /// Adds other tools that may do to a suggestion.
     pub fn with_others(&self, suggestion: &str) -> String {
         if self.others.is_empty() {
             return suggestion.to_owned();

@@ -29,10 +29,10 @@ pub(crate) fn leaves_out_what_may_matter(tool: &Tool, given: Option<&Raw>) -> bo
 pub(crate) struct Filling<'a> {
     given: Option<&'a Raw>,
     asked: u32,
-    /// What was found last, and in what it does not fit.
+    /// The arguments that were found last, and the ways in which they do not fit.
     last: Option<Raw>,
     mismatches: Vec<Mismatch>,
-    /// Whether the tool was not called with them.
+    /// `true` if the tool was not called with them.
     was_refused: bool,
 }
 
@@ -112,7 +112,8 @@ impl<'a> Filling<'a> {
             && lacking(tool, self.given).is_empty()
     }
 
-    /// What was found, with what the agent has given in place of what is called so.
+    /// The arguments that were found. Where the agent has given an argument of the same name, its
+    /// own is taken.
     fn with_given(&self, found: Raw) -> Raw {
         let given = self.given.and_then(Raw::members).unwrap_or_default();
         given
@@ -120,7 +121,7 @@ impl<'a> Filling<'a> {
             .fold(found, |found, (name, value)| found.with_member(&name, &value).unwrap_or(found))
     }
 
-    /// What is lacking, or else wrong.
+    /// A failure that tells what is lacking, or else what is wrong.
     fn failure(&self, tool: &Tool, lacking: Vec<Parameter>) -> Failure {
         let last = self.last.clone().or_else(|| self.given.cloned());
         let last = last.unwrap_or_else(|| raw::object([]));

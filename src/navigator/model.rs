@@ -7,15 +7,15 @@ use crate::llm::{Failure, Prompt};
 use crate::navigator::{Budget, Chooser, Choosing, Question, Unable, Wanted, prompts};
 use crate::raw::Raw;
 
-/// What is said of an answer of which a part is missing, which may mean something else.
+/// The reason for not reading an answer that lacks a part: the whole may mean something else.
 const CUT: &str = "the answer was cut, for it is too long";
 
-/// Whose model is asked.
+/// The owner of the model that is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// That of the endpoint that the configuration names.
+    /// The endpoint that the configuration names.
     Endpoint,
-    /// That of the agent's client, where it lends it (sampling).
+    /// The agent's client, where it lends its model (sampling).
     Client,
 }
 

@@ -1,4 +1,4 @@
-//! What a model is asked, and what its answer means.
+//! The prompts for models, and the meaning of their answers.
 //!
 //! What others have written (the task, names, descriptions, schemas) is data: each piece is JSON on a
 //! line of its own between two marks, so that it can neither end the data nor look like what is
@@ -38,9 +38,9 @@ const PICK_TOKENS: u32 = 2_000;
 const ARGUMENTS_TOKENS: u32 = 4_000;
 /// The fewest: a model that reasons says nothing with less. Where they are not left, nothing is asked.
 const LEAST_TOKENS: u64 = 1_000;
-/// What says that no option fits.
+/// The word for no option.
 const NONE: &str = "none";
-/// What stands around the data.
+/// The marks around the data.
 const MARKS: [&str; 2] = ["BEGIN DATA", "END DATA"];
 
 /// Takes secrets out of a text.
@@ -49,7 +49,7 @@ pub(crate) type Clean<'a> = &'a dyn Fn(&str) -> String;
 /// A question for one of some options.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pick {
-    /// What is asked.
+    /// The question itself.
     pub(crate) prompt: Prompt,
     /// The places of the options that it tells of; the first has the id 1.
     places: Vec<usize>,
@@ -129,7 +129,7 @@ pub(crate) fn pick(question: &Question<'_>, tokens: u64, clean: Clean<'_>) -> Re
 }
 
 impl Pick {
-    /// What an answer means: the place of an option, or that none fits.
+    /// The meaning of an answer: the place of an option, or that none fits.
     pub(crate) fn meant(&self, text: &str, options: &[Choice]) -> Result<Option<usize>, Unable> {
         let said = objects(text).filter_map(|(_, members)| choice(&members));
         let bare = text.trim().trim_matches(['"', '\'', '`', '.', '*']).to_owned();
@@ -138,7 +138,7 @@ impl Pick {
         meant.ok_or_else(|| nonsense(text))
     }
 
-    /// What a word means that is the id of an option, or its name; an error if it is neither.
+    /// The option that a word means as its id or its name; an error if it is neither.
     fn meant_by(&self, said: &str, options: &[Choice]) -> Result<Option<usize>, ()> {
         let told = || self.places.iter().map(|place| (*place, &options[*place]));
         if let Some(at) = said.parse::<usize>().ok().and_then(|id| id.checked_sub(1))
@@ -281,8 +281,8 @@ fn option(id: usize, choice: &Choice, max_about: usize, clean: Clean<'_>) -> Val
     told
 }
 
-/// What is left of a schema that is too large: what its parameters are called, of what type they
-/// are, and which are required.
+/// Shrinks a schema that is too large to its parameters' names and types, and to which are
+/// required.
 fn outline(schema: &Value) -> Value {
     let properties = schema.get("properties").and_then(Value::as_object);
     let mut names = Map::new();
@@ -318,7 +318,7 @@ fn line(text: &str, max: usize, clean: Clean<'_>) -> String {
     shorten(&text.split_whitespace().collect::<Vec<_>>().join(" "), max)
 }
 
-/// Whether people do not see a character that a model reads.
+/// Returns `true` for a character that a model reads and people do not see.
 fn is_hidden(c: char) -> bool {
     (c.is_control() && !c.is_whitespace())
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}')

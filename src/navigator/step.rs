@@ -1,4 +1,4 @@
-//! What is told of a task while it is done: each step as it is taken.
+//! News of a task while it is done: each step as it is taken.
 
 use crate::catalog::rank::Fit;
 use crate::name::ToolId;
@@ -17,7 +17,7 @@ pub type Hear<'a> = dyn Fn(&Step<'_>) + Sync + 'a;
 pub enum Step<'a> {
     /// There was but one option, so nobody was asked.
     Skipped {
-        /// What would have been chosen.
+        /// The kind of thing that would have been chosen.
         level: Level,
         /// The one.
         only: &'a str,
@@ -36,9 +36,9 @@ pub enum Step<'a> {
     },
     /// Somebody chose.
     Chosen {
-        /// What was chosen.
+        /// The kind of thing that was chosen.
         level: Level,
-        /// What there was to choose from.
+        /// The options that there were.
         options: &'a [Choice],
         /// The one; `None`: no one fits.
         chosen: Option<&'a str>,
@@ -47,9 +47,9 @@ pub enum Step<'a> {
     },
     /// Somebody was asked and has given no answer that could be used.
     Misled {
-        /// What was asked for: a level, or `parameters`.
+        /// The question: a level, or `parameters`.
         what: &'static str,
-        /// What was wrong with it.
+        /// The fault of the answer.
         why: &'a str,
         /// Who was asked.
         by: &'static str,
@@ -67,7 +67,7 @@ pub enum Step<'a> {
     Execution {
         /// The tool.
         tool: &'a str,
-        /// The same as everybody else calls it.
+        /// The tool's identity outside the navigator.
         id: &'a ToolId,
         /// With these arguments.
         arguments: Option<&'a Raw>,

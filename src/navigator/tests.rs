@@ -120,7 +120,7 @@ impl Tree for Garden {
     }
 }
 
-/// What a scripted chooser says.
+/// An answer of a scripted chooser.
 pub(crate) enum Says {
     /// The option of this name.
     Name(&'static str),

@@ -1,5 +1,5 @@
-//! What there is to choose from: categories of services of tools, none of which the agent may not
-//! know of.
+//! The tree of choices: categories of services of tools, and nothing that the agent may not know
+//! of.
 
 mod folder;
 mod toolboxes;
@@ -55,11 +55,11 @@ pub trait Tree: Sync {
 /// Some services.
 #[derive(Clone, Debug)]
 pub struct Category {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What is said of it.
+    /// A description of it.
     pub about: String,
-    /// Those that are in it.
+    /// The services that are in it.
     pub services: Vec<Service>,
 }
 
@@ -68,9 +68,9 @@ pub struct Category {
 pub struct Service {
     /// The category that it is in.
     pub category: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What is said of it.
+    /// A description of it.
     pub about: String,
     /// Which server it is.
     pub at: Place,
@@ -87,9 +87,9 @@ pub struct Tool {
     pub category: String,
     /// Its service.
     pub service: String,
-    /// What it is called in its service.
+    /// Its name in its service.
     pub name: String,
-    /// What is said of it.
+    /// Its definition, as it is shown.
     pub definition: Arc<ToolDefinition>,
 }
 

@@ -20,7 +20,7 @@ const CANDIDATES: usize = 3;
 const OTHERS: usize = 3;
 const SUGGESTING: Duration = Duration::from_secs(1);
 
-/// What makes two tools the same to who chooses: the service, the name, the definition.
+/// The marks by which a chooser tells tools apart: the service, the name, the definition.
 type Identity = (String, String, Vec<u8>);
 
 /// One way through a tree.

@@ -22,7 +22,8 @@ fn gateway(navigator: &Value) -> Arc<Gateway> {
     gateways.of(&Caller::NOBODY, None)
 }
 
-/// What comes of asking an endpoint like this for a choice of three, and how often it was asked.
+/// Asks an endpoint like this for a choice of three. Returns the outcome, and how often it was
+/// asked.
 async fn choose(
     script: impl Fn(&Value) -> Reply + Send + Sync + 'static,
     budget: &Budget,
@@ -138,7 +139,7 @@ async fn without_a_model_there_is_nobody_to_ask() {
     assert!(matches!(unable, Unable::Endpoint(Failure::Unreachable(_))), "{unable:?}");
 }
 
-/// What comes of asking a client for a choice of two whose model says this, or that says no.
+/// Asks a client for a choice of two. Its model says this, or that it will not say anything.
 async fn choose_of_client(says: Option<Value>, budget: &Budget) -> Result<Option<usize>, Unable> {
     let (sender, mut heard) = events::channel(1);
     let (gateway, nobody) = (gateway(&json!({})), Presence::new(None));
