@@ -47,7 +47,7 @@ pub use crate::exposure::request::{Chosen, Lists, Reply, Request, Surface};
 pub use crate::exposure::search::Finding;
 use crate::exposure::way::Way;
 
-/// Whether a call of this name is answered with definitions of tools.
+/// Returns `true` if a call of this name is answered with definitions of tools.
 pub fn tells_definitions(name: &str) -> bool {
     matches!(
         name,
@@ -79,7 +79,7 @@ impl Exposure {
         Self { gateway, profile, mode }
     }
 
-    /// What is known of the agent's program.
+    /// The facts that are known of the agent's program.
     pub fn profile(&self) -> Profile {
         self.profile
     }
@@ -95,8 +95,8 @@ impl Exposure {
         &self.gateway
     }
 
-    /// Whether calls change the tool list of a session in a way that the client is to follow. One
-    /// of which nobody knows whether it does is served without.
+    /// Returns `true` if calls change the tool list of a session in a way that the client is to
+    /// follow. A client of which that is not known is served without.
     pub fn changes_lists(&self) -> bool {
         match self.way(Surface::Changing) {
             Way::Register => true,
@@ -106,13 +106,13 @@ impl Exposure {
         }
     }
 
-    /// Whether the file asks for lists that change, and this client does not follow that.
+    /// Returns `true` if the file asks for lists that change, and this client does not follow that.
     pub fn falls_back(&self) -> bool {
         matches!(self.mode, ToolMode::Dynamic | ToolMode::Activate)
             && self.profile.relisting == Relisting::Never
     }
 
-    /// What of its list the agent's client can follow.
+    /// The kind of list that the agent's client can follow.
     fn surface(&self, allowed: Surface) -> Surface {
         match self.profile.relisting {
             Relisting::Never => Surface::Constant,
@@ -136,7 +136,7 @@ impl Exposure {
         limit.min(guidance::MOST_INSTRUCTIONS)
     }
 
-    /// What the client is shown of tools before a call.
+    /// The view of tools that the client gets before a call.
     fn showing(&self, way: Way) -> Showing {
         // It has all that the instructions can say, or what a tool says of itself says more.
         let shown = self.profile.instructions_limit.unwrap_or_default();
@@ -148,7 +148,8 @@ impl Exposure {
         }
     }
 
-    /// What a model should know before its first call: every toolbox, and how to open one.
+    /// The instructions that a model should know before its first call: every toolbox, and how to
+    /// open one.
     pub fn instructions(&self, surface: Surface) -> String {
         let (way, surface) = (self.way(surface), self.surface(surface));
         match way {
@@ -310,24 +311,25 @@ impl Exposure {
         toolboxes.filter(is_shown).cloned().collect()
     }
 
-    /// Whether the tools of those toolboxes are in the agent's list too.
+    /// Returns `true` if the tools of those toolboxes are in the agent's list too.
     pub fn shows_tools(&self, surface: Surface) -> bool {
         !matches!(self.way(surface), Way::Tell | Way::Modular | Way::Search | Way::Navigate)
     }
 
-    /// Whether what our own tools say of themselves tells of servers, and so changes with them.
+    /// Returns `true` if our own tools tell of servers in their descriptions, and so change with
+    /// them.
     pub fn tells_of_servers(&self) -> bool {
         self.mode == ToolMode::Modular
     }
 
-    /// Whether what our own tools say of themselves tells of what servers listed when they last
-    /// ran.
+    /// Returns `true` if our own tools tell in their descriptions of what servers listed when they
+    /// last ran.
     pub fn tells_of_known_tools(&self) -> bool {
         self.profile.has_tool_search
             && matches!(self.way(Surface::Changing), Way::RegisterAndTell | Way::Tell)
     }
 
-    /// Whether a list waits for servers that nothing is known of, which may take a while.
+    /// Returns `true` if a list waits for servers that nothing is known of, which may take a while.
     pub fn tries_servers(&self) -> bool {
         self.tells_of_servers() || self.is_activate()
     }
@@ -351,7 +353,8 @@ impl Exposure {
         }
     }
 
-    /// The same, and waits for the servers that are known of old, for what they say is wanted.
+    /// Starts everything, and waits also for the servers that are known of old, for what they say
+    /// is wanted.
     pub async fn run_everything(&self, agent: &Presence) {
         if self.is_direct() {
             Box::pin(self.gateway.run_all(agent)).await;
@@ -360,7 +363,7 @@ impl Exposure {
         }
     }
 
-    /// Whether everything is told of from the start, and so has to be started first.
+    /// Returns `true` if everything is told of from the start, and so has to be started first.
     pub fn starts_everything(&self) -> bool {
         matches!(self.mode, ToolMode::Direct | ToolMode::Activate)
     }
@@ -374,7 +377,8 @@ impl Exposure {
     }
 }
 
-/// What is active for an agent: where lists are constant, what is so from the start.
+/// The things that are active for an agent. Where lists are constant, they are those that are
+/// active from the start.
 fn active(surface: Surface, chosen: &Chosen) -> Cow<'_, Active> {
     match surface {
         Surface::Changing => Cow::Borrowed(&chosen.active),

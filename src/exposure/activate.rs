@@ -27,12 +27,12 @@ pub use crate::exposure::activate::change::Switch;
 /// How long servers that nothing is known of are waited for; clients give up on a first list after
 /// 10 s and more. What comes later is told as a change.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// What the tool does, where lists change.
+/// The first words of the tool's description, where lists change.
 const CHANGING: &str = "Switches tools and resources on and off. The catalog below lists all of \
                         them; those marked with * are active. An active tool is in your tool list \
                         and can be called, an active resource can be read. Pass names from the \
                         catalog; the answer has the definitions of the tools that were switched on.";
-/// The same where lists are constant.
+/// The first words of the tool's description, where lists are constant.
 const CONSTANT: &str = "Gives the definitions of tools and resources. The catalog below lists all of \
                         them; those marked with * are in your lists already. Pass names from the \
                         catalog in tools_on and resources_on; the answer has the definitions, and \
@@ -44,14 +44,14 @@ const UNREADABLE: &str = "use_tool cannot read its arguments. Expected {\"tool\"
                           \"arguments\": {…}}, with a name from the catalog in the description of \
                           toolman_activate.";
 
-/// What of a session's tools and resources was switched; the others are as they started.
+/// The tools and resources of a session that were switched; all others are as they started.
 #[derive(Clone, Debug, Default)]
 pub struct Active {
     tools: HashMap<String, bool>,
     resources: HashMap<String, bool>,
 }
 
-/// Whether the server of a thing is there, as far as is known.
+/// Makes a test that tells if the server of a thing is there, as far as is known.
 fn is_there(snapshot: &Snapshot) -> impl Fn(&Item) -> bool {
     move |item| !snapshot.has_crashed(&item.at)
 }
@@ -132,7 +132,7 @@ fn own_tool(exposure: &Exposure, at: &Snapshot, surface: Surface, on: &Active) -
     }))
 }
 
-/// What a server is called in the catalog: by its namespace, or by its name where it has none.
+/// A server's name in the catalog: its namespace, or its own name where it has none.
 fn called(exposure: &Exposure, at: &Place) -> String {
     let toolbox = exposure.gateway().config().toolbox(at.toolbox.as_str());
     let namespace = toolbox.map(|toolbox| toolbox.namespace.clone()).filter(|n| !n.is_empty());
@@ -389,11 +389,11 @@ fn error(problem: &str) -> Outcome {
     answer::error(&change::problem(problem).to_string())
 }
 
-/// What keeps an address from being read: nobody has it, or it is not active.
+/// The reason why an address is not read: nobody has it, or it is not active.
 pub(crate) struct Refusal {
     /// The error in words.
     pub(crate) message: String,
-    /// The same as all our errors are.
+    /// Data in the form that all our errors have.
     pub(crate) data: Raw,
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn call_error(error: &CallError, mode: ToolMode) -> Outcome {
     }
 }
 
-/// The same as a text, without where to look for tools.
+/// Words an error as text, without advice on where to look for tools.
 pub(crate) fn explain(error: &CallError) -> String {
     match error {
         CallError::UnknownToolbox { known, .. } => {

@@ -157,8 +157,8 @@ impl Exposure {
         Reply { opened: Some(tool.toolbox.clone()), ..Reply::plain(outcome) }
     }
 
-    /// What a tool has answered, as an agent is given it: with the addresses that it knows, and no
-    /// more of it than it may be given at once.
+    /// Readies a tool's answer for an agent: with the addresses that the agent knows, and no longer
+    /// than it may be given at once.
     pub(super) fn hand_out(&self, tool: &ToolId, outcome: Outcome, origin: Origin<'_>) -> Outcome {
         let outcome = self.with_addresses(&self.gateway.answering(tool), outcome);
         self.gateway.hand_out(&tool.tool, outcome, origin)

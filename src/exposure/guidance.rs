@@ -1,4 +1,4 @@
-//! What a model is told before its first call, within the bytes that clients let through.
+//! The instructions for a model before its first call, within the bytes that clients let through.
 //!
 //! Clients cut instructions at 2 KiB and more; one shows only the first 250 characters. So the first
 //! line alone says what the toolboxes are for and what to call, and everything after it steps down
@@ -17,11 +17,11 @@ pub(crate) const MAX_INSTRUCTIONS: usize = 2048;
 pub(crate) const MOST_INSTRUCTIONS: usize = 4096;
 /// The most bytes of the description of `open_toolbox`, and of what else leads to all tools.
 pub(crate) const MAX_DESCRIPTION: usize = 1024;
-/// What the one client shows that shows least, in characters.
+/// The number of characters that are shown by the one client that shows least.
 pub(crate) const FIRST_GLANCE: usize = 250;
 /// How long the descriptions of toolboxes may be, step by step.
 pub(crate) const STEPS: [usize; 5] = [300, 160, 100, 60, 30];
-/// The same in the first line; shorter ones say too little.
+/// The lengths to try for a toolbox in the first line; shorter texts say too little.
 const GLANCES: [usize; 10] = [250, 150, 100, 80, 60, 45, 35, 25, 20, 15];
 
 /// Returns the instructions in at most `max` bytes: a line that says what the toolboxes are for and
@@ -45,9 +45,9 @@ pub(crate) fn instructions(config: &Config, way: Way, surface: Surface, max: usi
 /// The first line of the instructions.
 struct FirstLine {
     text: String,
-    /// Whether it has all descriptions to their ends.
+    /// `true` if it has all descriptions to their ends.
     is_whole: bool,
-    /// Whether it has all names.
+    /// `true` if it has all names.
     has_names: bool,
 }
 
@@ -253,7 +253,7 @@ fn brief(toolbox: &ToolboxConfig, max: usize) -> String {
     format!("\n- {}: {}", toolbox.name, start_of(&toolbox.description, max))
 }
 
-/// The same with the servers' names, for who asks does well to name a service.
+/// A toolbox in brief with its servers' names, for who asks does well to name a service.
 fn brief_with_servers(toolbox: &ToolboxConfig, max: usize) -> String {
     let servers: Vec<_> = toolbox.launched().map(|server| server.name.as_str()).collect();
     if servers.is_empty() || servers == [toolbox.name.as_str()] {

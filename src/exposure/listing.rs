@@ -81,9 +81,9 @@ pub(crate) fn best_first<T>(tools: &[&T], ways: &[Line<'_, T>], max: usize) -> L
     listing
 }
 
-/// What the punctuation and a remark on what was left out take.
+/// The bytes for the punctuation and a remark on what was left out.
 const REMARK: usize = 250;
-/// What stands between two lines.
+/// The bytes between two lines.
 const SEPARATOR: usize = ",\n".len();
 
 impl Listing {
@@ -96,12 +96,12 @@ impl Listing {
         self.text_of("tools", header)
     }
 
-    /// The same with what is listed in `member`.
+    /// An object of the members of `header` and, in `member`, of what is listed, one a line.
     pub(crate) fn text_of(&self, member: &str, header: &Map<String, Value>) -> String {
         object(header, member, self.lines.iter().map(Raw::as_str), "\n")
     }
 
-    /// The same object on one line.
+    /// An object of the members of `header` and of `tools`, on one line.
     pub(crate) fn compact(&self, header: &Map<String, Value>) -> String {
         object(header, "tools", self.lines.iter().map(Raw::as_str), "")
     }
@@ -130,7 +130,7 @@ pub(crate) fn object(
     text
 }
 
-/// What every answer to an opening begins with.
+/// The members that every answer to an opening begins with.
 pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Value> {
     let max = MAX_REASON.min(MAX_REASONS / 2 / opened.failed.len().max(1));
     let failed = opened.failed.iter().map(|FailedServer { server, reason, hint }| {
@@ -171,7 +171,7 @@ fn still_starting(servers: &[ServerName]) -> String {
     format!("{names}: tools as they were last listed; a call of one waits for its server")
 }
 
-/// What of `max` bytes an answer with this header leaves for its tools.
+/// The bytes of `max` that an answer with this header leaves for its tools.
 pub(crate) fn room(max: usize, header: &Map<String, Value>) -> usize {
     let header: usize = header.iter().map(|(key, value)| key.len() + value.to_string().len()).sum();
     max.saturating_sub(header + REMARK)

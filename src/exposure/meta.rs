@@ -81,7 +81,7 @@ pub(crate) fn use_tool(shown_by: &str) -> Raw {
     described_use_tool(&format!("{USES} {shown_by} shows the tools and their arguments."))
 }
 
-/// What `use_tool` does.
+/// The purpose of `use_tool`.
 pub(crate) const USES: &str = "Calls a tool of a toolbox and returns its result.";
 
 /// The definition of `use_tool` with this description.
@@ -140,7 +140,7 @@ pub(crate) enum Detail {
     Signatures,
 }
 
-/// What a call of `open_toolbox` asks for.
+/// The arguments of a call of `open_toolbox`.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct OpenToolbox {
     #[serde(alias = "toolbox_name", alias = "name")]
@@ -165,7 +165,7 @@ impl OpenToolbox {
     }
 }
 
-/// What a call of `use_tool` asks for.
+/// The arguments of a call of `use_tool`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UseTool<'a> {
     pub(crate) target: Target<'a>,

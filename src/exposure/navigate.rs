@@ -17,7 +17,7 @@ use crate::raw::Raw;
 /// The one tool.
 pub(crate) const EXECUTE_TASK: &str = "execute_task";
 
-/// What the task may be called besides.
+/// The names that the task may have in a call besides its own.
 const TASK: [&str; 5] = ["task", "query", "instruction", "prompt", "description"];
 
 /// `execute_task`, always.
@@ -98,7 +98,7 @@ pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
     }))]
 }
 
-/// What a model is told before its first call, at most 2,048 bytes.
+/// The instructions for a model before its first call, at most 2,048 bytes.
 pub(crate) fn instructions(config: &Config) -> String {
     let what = what_there_is(config);
     let head = if what.is_empty() {
@@ -118,7 +118,7 @@ pub(crate) fn instructions(config: &Config) -> String {
     first_that_fits(MAX_INSTRUCTIONS, versions.chain([format!("{head}\n{usage}")]))
 }
 
-/// The same in short, for clients that never ask for instructions.
+/// The instructions in short, for clients that never ask for them.
 fn description(config: &Config) -> String {
     let purpose = "Does a task with one of many tools: finds the tool that fits, calls it and \
                    returns its result. Say one thing at a time, in any language, with all that is \
@@ -242,12 +242,12 @@ impl Exposure {
     }
 }
 
-/// What an agent is told of the way of a task: each step, and that it goes on where none is taken,
-/// for it may give up what it hears nothing of.
+/// The news to an agent on the way of a task: each step, and signs of life where there is none, for
+/// an agent may give up what it hears nothing of.
 struct Way<'a> {
     origin: Origin<'a>,
     told: AtomicU32,
-    /// Whether the tool is called, of which the call tells.
+    /// `true` while the tool is called, for the call tells of itself.
     is_calling: AtomicBool,
 }
 

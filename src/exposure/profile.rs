@@ -1,4 +1,4 @@
-//! What is known of an agent's program, as far as it decides what the agent is shown.
+//! The profile of an agent's program, as far as it decides what the agent is shown.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::config::ClientConfig;
 /// Where a client's behaviour is not known, what was measured with most of the others.
 const SETTLING: Duration = Duration::from_millis(50);
 
-/// What a client does with what it is shown; by default what is safe with any.
+/// The behaviour of a client, as far as it is known; by default what is safe with any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// How many bytes of a tool's description it shows its model; all, if there is no limit.
@@ -18,11 +18,11 @@ pub struct Profile {
     pub answer_limit: Option<usize>,
     /// How long a tool's name may be for it, in bytes.
     pub name_limit: Option<usize>,
-    /// Whether its model sees tools that are added within a turn.
+    /// The way in which its model gets to see tools that are added within a turn.
     pub relisting: Relisting,
     /// How long it takes a list of tools to reach its model, once it has been given the list.
     pub settling: Duration,
-    /// Whether it hides tools behind a search of its own.
+    /// `true` if it hides tools behind a search of its own.
     pub has_tool_search: bool,
 }
 
@@ -69,8 +69,8 @@ impl Profile {
     }
 }
 
-/// Whether a client of this name is meant by `key`: by its name, or by the first words of it, for
-/// some put the name of their server behind it.
+/// Returns `true` if `key` means a client of this name: by the whole name, or by its first words,
+/// for some clients put the name of their server behind it.
 pub(crate) fn is_meant(key: &str, client: &str) -> bool {
     client.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }

@@ -27,11 +27,11 @@ const CALL_UNLISTED: &str = "by `in_your_list` if your tool list has it, else wi
 const CALL_FROZEN: &str = "with use_tool {tool: {toolbox, server, tool: <name>}, arguments: {…}}; \
                            your tool list stays as it is";
 
-/// What a client is shown of tools that it has not called yet.
+/// The view of tools that a client has not called yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Showing {
     pub(crate) way: Way,
-    /// Whether its model is known to be shown the instructions.
+    /// `true` if its model is known to be shown the instructions.
     pub(crate) reads_instructions: bool,
     /// The most bytes of the description of `use_tool`, if that is to have the signatures of tools.
     pub(crate) signatures: Option<usize>,

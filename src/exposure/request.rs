@@ -1,4 +1,4 @@
-//! What a mode is asked, and what it answers.
+//! Requests to a mode, and its replies.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::gateway::Origin;
 use crate::name::ToolboxName;
 use crate::raw::{Member, Raw};
 
-/// What a session allows of a tool list.
+/// The kind of tool list that a session allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
     /// It may change as toolboxes are opened: sessions that began with `initialize`.
@@ -17,12 +17,12 @@ pub enum Surface {
     Constant,
 }
 
-/// What an agent has chosen to see.
+/// The choices of an agent in what it wants to see.
 #[derive(Clone, Debug, Default)]
 pub struct Chosen {
     /// The toolboxes that it has opened.
     pub opened: BTreeSet<ToolboxName>,
-    /// What it has switched on and off.
+    /// The things that it has switched on and off.
     pub active: Active,
 }
 
@@ -51,25 +51,25 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// Its arguments, untouched.
     pub arguments: Option<&'a Raw>,
-    /// What else its parameters have, less `_meta`.
+    /// The other members of its parameters, without `_meta`.
     pub rest: &'a [Member],
     /// Where the call comes from.
     pub origin: Origin<'a>,
-    /// What the agent's session allows.
+    /// The kind of tool list that the agent's session allows.
     pub surface: Surface,
-    /// What the agent has chosen to see.
+    /// The choices of the agent in what it wants to see.
     pub chosen: &'a Chosen,
 }
 
-/// What an agent is answered, and what else is to be done for it.
+/// The answer to an agent, and what else is to be done for it.
 pub struct Reply {
     /// The answer.
     pub outcome: Outcome,
     /// The toolbox that the call has opened for this agent, if it did.
     pub opened: Option<ToolboxName>,
-    /// What the call has switched on and off for this agent.
+    /// The things that the call has switched on and off for this agent.
     pub switched: Vec<Switch>,
-    /// Whether the answer is worth holding back until the agent has listed its tools again.
+    /// `true` if the answer is worth holding back until the agent has listed its tools again.
     pub awaits_relisting: bool,
 }
 

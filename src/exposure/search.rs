@@ -33,7 +33,7 @@ pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
     vec![search_tools(gateway.config(), Way::Search), meta::use_tool(SEARCH_TOOLS)]
 }
 
-/// What is offered beside the tools of another mode, if the file wants that.
+/// The tool that is offered beside those of another mode, if the file wants that.
 pub(crate) fn offered(config: &Config, way: Way) -> Option<Raw> {
     config.search.is_offered.then(|| search_tools(config, way))
 }
@@ -82,7 +82,7 @@ fn search_tools(config: &Config, way: Way) -> Raw {
 }
 
 impl Exposure {
-    /// Whether `search_tools` is there.
+    /// Returns `true` if `search_tools` is there.
     pub(crate) fn offers_search(&self) -> bool {
         match self.way(Surface::Changing) {
             Way::Search => true,

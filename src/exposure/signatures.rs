@@ -17,17 +17,17 @@ pub(crate) const MAX: usize = 4096;
 const MAX_NAME: usize = 64;
 /// The most parameters of one tool that are named.
 const MAX_PARAMETERS: usize = 24;
-/// What stands for parameters that are not named.
+/// The sign for parameters that are not named.
 const MORE: &str = "…";
-/// What is said before the lines.
+/// The line before the signatures.
 const HEAD: &str = "Tools, as toolbox/server: tool(parameter,optional?)";
-/// What is said after it where some parameters are not named.
+/// The addition to that line where some parameters are not named.
 const UNNAMED: &str = ", with … for more optional ones";
 
 /// The signatures of tools.
 pub(crate) struct Signatures {
     pub(crate) text: String,
-    /// Whether the tools of every toolbox are among them.
+    /// `true` if the tools of every toolbox are among them.
     pub(crate) has_all: bool,
 }
 
@@ -152,7 +152,8 @@ fn parameters(schema: &Raw) -> (Vec<String>, Vec<String>) {
     properties.unwrap_or_default().into_iter().partition(|name| required.contains(name))
 }
 
-/// Whether a name that a server chose can stand in a description that is always read: it is a word.
+/// Returns `true` if a name that a server chose can stand in a description that is always read: it
+/// is a word.
 fn is_plain(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:$@".contains(c);
     !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain)

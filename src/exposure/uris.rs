@@ -20,7 +20,7 @@ pub(crate) enum Addresses<'a> {
 }
 
 impl Addresses<'_> {
-    /// Whether they are all as servers write them.
+    /// Returns `true` if all of them are as servers write them.
     fn are_plain(self) -> bool {
         let (Self::Unique(snapshot) | Self::Namespaced(snapshot)) = self;
         snapshot.uris().is_plain() && snapshot.templates().is_plain()
@@ -43,7 +43,7 @@ pub(crate) fn in_tool(snapshot: &Snapshot, tool: &ViewTool, definition: &Raw) ->
     in_definition(Addresses::Unique(snapshot), &tool.id.place(), definition)
 }
 
-/// The same of any tool's definition (the extension `io.modelcontextprotocol/ui`,
+/// Puts known addresses into a tool's definition (the extension `io.modelcontextprotocol/ui`,
 /// `_meta.ui.resourceUri`).
 pub(crate) fn in_definition(addresses: Addresses<'_>, place: &Place, definition: &Raw) -> Raw {
     let changed = || {

@@ -51,7 +51,7 @@ impl Way {
         }
     }
 
-    /// Whether opening a toolbox adds tools to the agent's list.
+    /// Returns `true` if opening a toolbox adds tools to the agent's list.
     pub(crate) fn registers(self) -> bool {
         matches!(self, Self::Register | Self::RegisterAndTell)
     }

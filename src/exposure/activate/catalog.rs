@@ -15,15 +15,15 @@ pub(crate) const MAX_DESCRIPTION: usize = 132;
 /// none, names stand alone.
 const STEPS: [(usize, usize); 5] =
     [(MAX_DESCRIPTION, MAX_DESCRIPTION), (80, 80), (40, 40), (40, 0), (0, 0)];
-/// What is said where something was left out.
+/// The remark that something was left out.
 const SHORTENED: &str = "This catalog is shortened. Call toolman_activate with {\"list\": \"*\"}, or \
                          another glob over names, for whole entries.";
 /// The most bytes of the names of servers that are not there.
 const MAX_ABSENT: usize = 300;
 
-/// What a catalog has to say.
+/// The content of a catalog.
 pub(crate) struct Catalog<'a> {
-    /// What the tool does.
+    /// The work of the tool, in words.
     pub(crate) head: &'a str,
     /// Tools, resources and templates, in their order; whatever else is passed over.
     pub(crate) items: &'a [&'a Item],
@@ -56,7 +56,7 @@ impl Section {
         }
     }
 
-    /// What its things are called when they are counted.
+    /// The word for its things when they are counted.
     fn things(self) -> &'static str {
         match self {
             Self::Tools => "tools",

@@ -1,4 +1,4 @@
-//! What a call of `toolman_activate` asks for, and what comes of it.
+//! The demands of a call of `toolman_activate`, and how they are met.
 
 use std::collections::HashSet;
 
@@ -18,15 +18,15 @@ const MAX_REPEATED: usize = 10;
 /// How much of a name, or of what stands in its place, an error repeats, in characters.
 const MAX_NAME: usize = 100;
 
-/// What there is to do when nothing was asked for.
+/// The advice when nothing was asked for.
 const EMPTY: &str = "All lists are empty. Specify at least one tool or resource name from the \
                      catalog in tools_on, tools_off, resources_on or resources_off, for example \
                      {\"tools_on\": [\"<name>\"]}.";
 
-/// What every error of ours comes to.
+/// The end of every error of ours.
 const NOTHING: &str = "No changes applied.";
 
-/// What a call asks for.
+/// The demands of a call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) tools_on: Vec<String>,
@@ -88,7 +88,7 @@ impl Change {
             .flat_map(|(kind, is_on, list)| list.iter().map(move |n| (kind, is_on, n.as_str())))
     }
 
-    /// What is to be switched; all of it, or an error that says what was wrong.
+    /// The switches to be made; all of them, or an error that says what was wrong.
     pub(crate) fn switches(&self, all: &Known<'_>) -> Result<Vec<Switch>, String> {
         let mut switches: Vec<Switch> = Vec::new();
         let mut unknown = Vec::new();
@@ -145,7 +145,7 @@ fn names(value: Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// What may be switched: everything but what belongs to servers that have crashed.
+/// The things that may be switched: all but those of servers that have crashed.
 pub(crate) struct Known<'a> {
     pub(crate) all: &'a Namespaced,
     pub(crate) is_there: &'a dyn Fn(&Item) -> bool,
@@ -209,7 +209,7 @@ impl Active {
         }
     }
 
-    /// Whether a thing is active: as it was switched, else as it started.
+    /// Returns `true` if a thing is active: as it was switched, else as it started.
     pub(crate) fn has(&self, item: &Item) -> bool {
         let switched = match item.kind {
             Kind::Tool => self.tools.get(&item.name),

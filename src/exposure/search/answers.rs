@@ -1,4 +1,4 @@
-//! What `search_tools` answers: for each query the tools that fit, one a line.
+//! The answers of `search_tools`: for each query the tools that fit, one a line.
 
 use serde_json::{Map, Value, json};
 
@@ -25,7 +25,7 @@ const MAX_SERVERS: usize = 5;
 const MAX_REASON: usize = 160;
 const SERVERS_PART: usize = 8;
 
-/// What a definition is preceded by, whatever its server says of it.
+/// The members that stand before a definition, whatever its server says of it.
 const PLACE: [&str; 4] = ["toolbox", "server", "in_your_list", "score"];
 
 const CALL: &str = "use_tool {tool: {toolbox, server, tool: <name>}, arguments: {…}}";
@@ -38,7 +38,7 @@ const HARDLY: &str =
     "nothing fits well; unless one of these does it, try other words, else there is none";
 const MORE: &str = "not every definition found room; ask with fewer queries or a smaller limit";
 
-/// What one query has found.
+/// The finds of one query.
 pub(crate) struct Answered<'a> {
     pub(crate) query: &'a str,
     /// The tools, the best first.
@@ -57,7 +57,7 @@ pub struct Finding<'a> {
     pub server: &'a str,
     /// The tool's name.
     pub name: &'a str,
-    /// What it is called in the agent's list, if it is there.
+    /// Its name in the agent's list, if it is there.
     pub in_your_list: Option<&'a str>,
     /// How well it fits, from 0 to 1.
     pub score: f32,
@@ -88,13 +88,13 @@ impl Finding<'_> {
     }
 }
 
-/// What an answer depends on besides the tools that were found.
+/// The facts that an answer depends on besides the tools that were found.
 pub(crate) struct Answer<'a> {
     pub(crate) detail: Detail,
     pub(crate) queries_left_out: usize,
     /// Servers that nothing is known of, by toolbox, and why.
     pub(crate) not_searched: Vec<(String, String)>,
-    /// Whether the tools of a toolbox are in the agent's list.
+    /// Tells if the tools of a toolbox are in the agent's list.
     pub(crate) is_listed: &'a dyn Fn(&ToolboxName) -> bool,
     /// The most bytes.
     pub(crate) max: usize,

@@ -1,4 +1,4 @@
-//! What a call of `search_tools` asks for, however a model writes it.
+//! The arguments of a call of `search_tools`, however a model writes them.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ pub(crate) const MAX_QUERIES: usize = 10;
 pub(crate) const MAX_LIMIT: usize = 20;
 pub(crate) const DEFAULT_LIMIT: usize = 5;
 
-/// What a call of `search_tools` asks for.
+/// The arguments of a call of `search_tools`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SearchTools {
-    /// What is wanted, none of it empty or too long.
+    /// The wishes, none of them empty or too long.
     pub(crate) queries: Vec<String>,
     /// How many more queries there were than one call may have.
     pub(crate) left_out: usize,
