@@ -7,10 +7,13 @@ use crate::catalog::schema::list_mismatches;
 use crate::config::ToolMode;
 use crate::exposure::budget::names_that_fit;
 use crate::gateway::CallError;
-use crate::raw::Raw;
+use crate::raw::{self, Raw};
 
 /// The most bytes of names that an error offers.
 const MAX_NAMES: usize = 600;
+
+/// The member of a tool's result that has its value (MCP, server/tools).
+pub(crate) const STRUCTURED: &str = "structuredContent";
 
 /// A result that a model can read the problem in.
 pub(crate) fn error(text: &str) -> Outcome {
@@ -18,6 +21,16 @@ pub(crate) fn error(text: &str) -> Outcome {
         "content": [{"type": "text", "text": text}],
         "isError": true,
     })))
+}
+
+/// Puts a `structuredContent` that is no object into one, as its `result`, for agents of the older
+/// revisions: these want an object there, and a client may refuse the whole answer for anything else.
+pub(crate) fn structured_as_object(outcome: Outcome) -> Outcome {
+    let Outcome::Result(result) = outcome else { return outcome };
+    let other = result.member(STRUCTURED).filter(|value| !value.as_bytes().starts_with(b"{"));
+    let wrapped =
+        other.and_then(|value| result.with_member(STRUCTURED, &raw::object([("result", &value)])));
+    Outcome::Result(wrapped.unwrap_or(result))
 }
 
 /// Says what kept a call from its tool, and what to do next.

@@ -161,7 +161,10 @@ impl Exposure {
     /// than it may be given at once.
     pub(super) fn hand_out(&self, tool: &ToolId, outcome: Outcome, origin: Origin<'_>) -> Outcome {
         let outcome = self.with_addresses(&self.gateway.answering(tool), outcome);
-        self.gateway.hand_out(&tool.tool, outcome, origin)
+        let outcome = self.gateway.hand_out(&tool.tool, outcome, origin);
+        let written = self.gateway.config().macro_at(tool);
+        let is_ours = written.is_some_and(|config| config.result.is_some());
+        if is_ours && !origin.is_modern { answer::structured_as_object(outcome) } else { outcome }
     }
 }
 

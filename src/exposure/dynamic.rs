@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::backend::Outcome;
 use crate::config::{Config, ToolboxConfig};
 use crate::exposure::way::Way;
-use crate::exposure::{listing, meta, search, uris};
+use crate::exposure::{answer, listing, meta, search, uris};
 use crate::gateway::{Gateway, Opened};
 use crate::name::ToolboxName;
 use crate::raw::{self, Raw};
@@ -53,7 +53,7 @@ pub(crate) fn opened(toolbox: &ToolboxConfig, opened: &Opened, max: usize) -> Ou
     let mut members = vec![("content", text)];
     // What we wrote ourselves is JSON.
     if let Ok(structured) = RawValue::from_string(listing.compact(&header)) {
-        members.push(("structuredContent", Raw::encode(&structured)));
+        members.push((answer::STRUCTURED, Raw::encode(&structured)));
     }
     if opened.is_failure() {
         members.push(("isError", Raw::encode(&true)));

@@ -63,8 +63,9 @@ impl Exposure {
             return Reply::plain(answer::error(&unavailable(toolbox, &failed)));
         }
         let view = self.gateway().snapshot().view(&toolbox.name);
-        let max = self.listing_bytes();
-        match answers::tools(toolbox, &view, &failed, wanted.names.as_deref(), max) {
+        let telling =
+            answers::Telling { max: self.listing_bytes(), is_modern: request.origin.is_modern };
+        match answers::tools(toolbox, &view, &failed, wanted.names.as_deref(), telling) {
             Ok(outcome) => {
                 let opened = Some(toolbox.name.clone());
                 Reply { opened, ..Reply::plain(outcome) }

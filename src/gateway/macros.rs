@@ -155,9 +155,11 @@ fn check(tool: &ToolId, shown: &ViewTool, given: Option<&Raw>) -> Result<(), Cal
 
 /// A result of ours that is this value.
 fn result(value: &Raw) -> Outcome {
-    let text = value.text().unwrap_or_else(|| value.as_str());
+    let string = value.text();
+    let text = string.clone().unwrap_or_else(|| value.as_str());
     let content = Raw::encode(&json!([{"type": "text", "text": text}]));
     let members = [("content", &content), ("structuredContent", value)];
-    let is_object = value.as_bytes().starts_with(b"{");
-    Outcome::Result(raw::object(members.into_iter().take(if is_object { 2 } else { 1 })))
+    // A string that looks like JSON has to be told from the JSON that it looks like.
+    let is_told = string.is_none_or(|text| serde_json::from_str::<&RawValue>(&text).is_ok());
+    Outcome::Result(raw::object(members.into_iter().take(if is_told { 2 } else { 1 })))
 }

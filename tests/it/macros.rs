@@ -248,6 +248,54 @@ fn what_a_server_asks_within_a_step_is_asked_of_the_agent() {
 }
 
 #[test]
+fn a_value_is_in_structure_and_in_an_object_for_agents_of_the_older_revisions() {
+    let valued = |value: Value| {
+        let mut tool = in_box(json!({"a": {"tool": "one:echo"}}));
+        tool["result"] = value;
+        tool
+    };
+    let values = [
+        ("list", json!(["a"])),
+        ("number", json!(5)),
+        ("digits", json!("5")),
+        ("object", json!({"a": 1})),
+        ("nothing", json!(null)),
+    ];
+    let written = values.iter().map(|(name, value)| {
+        let template = match value {
+            Value::Null => json!({"$from": "/steps/a/none", "default": null}),
+            value => value.clone(),
+        };
+        ((*name).to_owned(), valued(template))
+    });
+    let mut macros: serde_json::Map<_, _> = written.collect();
+    macros.insert("words".to_owned(), valued(json!("five of them")));
+    for mode in ["direct", "proxy", "activate"] {
+        let bench = bench(mode, json!(macros));
+        for is_modern in [false, true] {
+            let agent = bench.agent().begin(is_modern, json!({}));
+            let answered = |name: &str| match mode {
+                "proxy" => agent.use_tool(["box", "macros", name], json!({})),
+                "activate" => {
+                    let name = format!("box_{name}");
+                    agent.call("toolman_activate", json!({"tools_on": [name]})).ok();
+                    agent.call(&name, json!({}))
+                }
+                _ => agent.call(name, json!({})),
+            };
+            for (name, value) in &values {
+                let wrapped = !is_modern && !value.is_object();
+                let expected = if wrapped { json!({"result": value}) } else { value.clone() };
+                assert_eq!(answered(name).ok().get("structuredContent"), Some(&expected), "{name}");
+            }
+            let words = answered("words");
+            assert_eq!(words.text(), "five of them");
+            assert_eq!(words.ok().get("structuredContent"), None);
+        }
+    }
+}
+
+#[test]
 fn each_step_and_the_whole_have_a_line_in_the_audit() {
     let macros = json!({"two": in_box(json!({
         "a": {"tool": "one:echo"},

@@ -442,6 +442,26 @@ fn a_long_answer_steps_down_and_details_are_for_the_asking() {
     assert_eq!(some[0]["inputSchema"]["type"], "object");
 }
 
+// Gemini CLI takes a text that is JSON for the `structuredContent` of an answer that has none, and refuses
+// the answer where that is no object, as revisions up to 2025-11-25 want it.
+#[test]
+fn an_agent_of_the_older_revisions_has_an_object_with_all_that_the_texts_say() {
+    let server = fake(json!({"tools": ["echo", "get"], "instructions": "Use it well."}));
+    let bench = with_servers(json!({"s": server, "mute": fake(json!({"tools": ["get"]}))}));
+    let arguments = json!({"group": "s"});
+    let answer = greeted(&bench).call(TOOLS[0], arguments.clone()).ok();
+    let text = |index: usize| answer["content"][index]["text"].as_str().unwrap();
+    let tools: Value = serde_json::from_str(text(0)).unwrap();
+    assert_eq!(tools.as_array().map(Vec::len), Some(2));
+    assert!(text(1).contains("Use it well."), "{answer}");
+    assert_eq!(answer["structuredContent"], json!({"tools": tools, "remarks": text(1)}));
+    let answer = greeted(&bench).call(TOOLS[0], json!({"group": "mute"}));
+    let tools: Value = serde_json::from_str(&answer.text()).unwrap();
+    assert_eq!(answer.structured(), json!({"tools": tools}));
+    let answer = bench.agent().modern().call(TOOLS[0], arguments).ok();
+    assert_eq!(answer.get("structuredContent"), None, "{answer}");
+}
+
 #[test]
 fn resources_and_prompts_come_with_the_groups_that_were_asked_for() {
     let server = json!({ "command": env!("CARGO_BIN_EXE_conformance-server"), "args": ["both"] });

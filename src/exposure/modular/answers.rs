@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::backend::Outcome;
 use crate::catalog::shorten;
 use crate::config::{ServerConfig, ToolboxConfig};
+use crate::exposure::answer;
 use crate::exposure::budget::names_that_fit;
 use crate::exposure::listing::{self, Line};
 use crate::exposure::modular::names::{self, Named};
@@ -26,14 +27,24 @@ const MAX_MISSING: usize = 2000;
 /// What the remark on what was shortened takes.
 const REMARK: usize = 400;
 
-/// The tools of a group, or those of them that are `wanted`; whole where they fit into `max` bytes.
+/// How an answer is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Telling {
+    /// The most bytes.
+    pub(crate) max: usize,
+    /// True if the agent speaks the modern revision.
+    pub(crate) is_modern: bool,
+}
+
+/// The tools of a group, or those of them that are `wanted`; whole where they fit.
 pub(crate) fn tools(
     toolbox: &ToolboxConfig,
     view: &View,
     failed: &[FailedServer],
     wanted: Option<&[String]>,
-    max: usize,
+    telling: Telling,
 ) -> Result<Outcome, String> {
+    let Telling { max, is_modern } = telling;
     let all = chosen(toolbox, view, wanted)?;
     let called: HashMap<&ToolId, &str> =
         all.iter().map(|tool| (&tool.tool.id, tool.name.as_str())).collect();
@@ -70,11 +81,26 @@ pub(crate) fn tools(
         ));
     }
     let text = form.text(all.iter().map(|tool| tool.name.as_str()).zip(&listing.lines));
-    let mut content = vec![json!({"type": "text", "text": text})];
-    if !remarks.is_empty() {
-        content.push(json!({"type": "text", "text": remarks.join("\n\n")}));
-    }
-    Ok(Outcome::Result(Raw::encode(&json!({"content": content}))))
+    let remarks = (!remarks.is_empty()).then(|| remarks.join("\n\n"));
+    let texts = std::iter::once(text.as_str()).chain(remarks.as_deref());
+    let content: Vec<_> = texts.map(|text| json!({"type": "text", "text": text})).collect();
+    let content = Raw::encode(&content);
+    let structured = match form {
+        Form::List if !is_modern => Some(structured(&listing.lines, remarks.as_deref())),
+        Form::List | Form::Category { .. } => None,
+    };
+    let structured = structured.as_ref().map(|structured| (answer::STRUCTURED, structured));
+    Ok(Outcome::Result(raw::object([("content", &content)].into_iter().chain(structured))))
+}
+
+/// The answer as an object, for agents of the older revisions. Gemini CLI takes a text that is JSON for
+/// the `structuredContent` of an answer that has none, and refuses the answer where that is an array.
+/// Other clients show their model this in place of the texts, so all of these are in it.
+fn structured(tools: &[Raw], remarks: Option<&str>) -> Raw {
+    let tools = raw::array(tools);
+    let remarks = remarks.map(Raw::of_text);
+    let remarks = remarks.as_ref().map(|remarks| ("remarks", remarks));
+    raw::object([("tools", &tools)].into_iter().chain(remarks))
 }
 
 fn chosen<'a>(
