@@ -16,72 +16,43 @@ use std::time::Duration;
 use ::http::header::{HeaderName, HeaderValue};
 use url::Url;
 
+use crate::config::keys::limits;
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 
-pub use self::http::HttpConfig;
-pub use audit::{AuditConfig, KeptArguments, TelemetryConfig, otlp_address};
-pub use auth::{
+pub use keys::audit::{AuditConfig, KeptArguments, TelemetryConfig, otlp_address};
+pub use keys::auth::{
     Anonymous, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, is_token, token_digest,
 };
-pub use bounds::{CacheConfig, DEFAULT_CACHE_BYTES, Limits, Rates};
-pub use catalog::{
-    Catalog, CatalogCategory, CatalogService, CatalogTool, FileNames, catalog_tool_file,
-    check_catalog_tools, is_yaml, read_catalog_tool, to_yaml,
-};
-pub use clients::ClientConfig;
-pub use dialect::Dialect;
-pub use expand::{expand, variables, without_variables};
-pub use file::{
-    ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse, user_file,
-};
-pub use finding::{Finding, Report, Severity};
-pub use llm::LlmConfig;
-pub use lookup::{Key, find_key};
-pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
-pub use navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
-pub use policy::{
+pub use keys::bounds::{CacheConfig, DEFAULT_CACHE_BYTES, Limits, Rates};
+pub use keys::clients::ClientConfig;
+pub use keys::http::HttpConfig;
+pub use keys::llm::LlmConfig;
+pub use keys::macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
+pub use keys::navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
+pub use keys::policy::{
     AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, Strangers, TimeWindow,
     When,
 };
-pub use schema::{schema, schema_text};
-pub use search::SearchConfig;
+pub use keys::schema::{schema, schema_text};
+pub use keys::search::SearchConfig;
+pub use load::catalog::{
+    Catalog, CatalogCategory, CatalogService, CatalogTool, FileNames, check_catalog_tools, is_yaml,
+    read_catalog_tool,
+};
+pub use load::dialect::Dialect;
+pub use load::file::{
+    ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse, user_file,
+};
+pub use syntax::expand::{expand, variables, without_variables};
+pub use syntax::finding::{Finding, Report, Severity};
+pub use syntax::lookup::{Key, find_key};
 
-mod audit;
-mod auth;
-mod bounds;
-mod catalog;
-mod category;
-mod check;
-pub mod client_files;
-mod clients;
-mod dialect;
-mod document;
-pub mod edit;
 pub mod env;
-mod expand;
-mod file;
-mod finding;
-mod folder;
-mod foreign;
-mod foreign_file;
-mod http;
-pub mod import;
-mod limits;
-mod llm;
-mod lookup;
-mod macros;
-mod navigator;
-mod policy;
-mod raw;
-mod reader;
-mod schema;
-mod search;
-mod server;
-pub mod tailor;
+pub(crate) mod keys;
+pub(crate) mod load;
+pub(crate) mod syntax;
 #[cfg(test)]
 mod tests;
-mod toolman;
-mod toolman_server;
 
 /// A whole configuration, checked: every name is unique, every limit in range, every variable
 /// expanded.
@@ -276,7 +247,7 @@ impl ToolboxConfig {
 }
 
 /// The description of a toolbox that is a server, or some of its tools, where the file has none.
-fn unsaid(server: &str) -> String {
+pub(crate) fn unsaid(server: &str) -> String {
     format!("Tools of the server `{server}`")
 }
 

@@ -3,6 +3,7 @@
 //! `ARCHITECTURE.md` beside the sources says which module owns what.
 
 pub mod app;
+pub mod authoring;
 pub mod backend;
 pub mod builtin;
 pub mod catalog;

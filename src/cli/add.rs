@@ -8,10 +8,10 @@ use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use url::Url;
 
+use crate::authoring::edit::{NewServer, Text, add, command_entry, url_entry};
 use crate::cli::edit::{self, Target};
 use crate::cli::error::Error;
 use crate::cli::{Global, complete, print};
-use crate::config::edit::{NewServer, Text, add, command_entry, url_entry};
 use crate::observe::{is_secret, password};
 
 const EXAMPLES: &str = "\

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use similar::TextDiff;
 
+use crate::authoring::edit::EditError;
 use crate::cli::error::Error;
 use crate::cli::{Global, replace};
-use crate::config::edit::EditError;
 use crate::config::env::ProcessEnv;
 use crate::config::{self, LoadError, Location};
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::authoring::import::{Gathered, Grade, Grouping, ImportPlan, Options, gather};
 use crate::cli::error::Error;
 use crate::cli::import::files::Files;
 use crate::cli::import::proposal::Proposed;
@@ -11,7 +12,6 @@ use crate::cli::replace;
 use crate::cli::secrets::Variables;
 use crate::cli::{Global, print};
 use crate::config::env::ProcessEnv;
-use crate::config::import::{Gathered, Grade, Grouping, ImportPlan, Options, gather};
 use crate::config::{self, Location};
 
 mod ask;

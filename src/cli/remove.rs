@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 
+use crate::authoring::edit::{Text, remove};
 use crate::cli::edit::{self, Target};
 use crate::cli::error::Error;
 use crate::cli::{Global, complete, print};
-use crate::config::edit::{Text, remove};
 
 const EXAMPLES: &str = "\
 Examples:

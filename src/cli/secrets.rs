@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::config::import::HideSecrets;
+use crate::authoring::import::HideSecrets;
 use crate::config::{variables, without_variables};
 use crate::observe::is_secret;
 

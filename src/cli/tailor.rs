@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use crate::authoring::import::Source;
+use crate::authoring::tailor::{Choice, Reason, Request, Tailored, tailor};
 use crate::cli::error::Error;
 use crate::cli::replace;
 use crate::cli::size::count;
 use crate::cli::table::{Align, Table};
 use crate::cli::{Global, print};
 use crate::config::env::ProcessEnv;
-use crate::config::import::Source;
-use crate::config::tailor::{Choice, Reason, Request, Tailored, tailor};
 use crate::config::{self, LoadError, Location};
 
 const EXAMPLES: &str = "\

@@ -15,8 +15,6 @@ use crate::config::{Config, Loaded, Report, parse};
 mod blocks;
 mod dialects;
 mod files;
-mod import;
-mod import_formats;
 mod robustness;
 mod schema;
 mod variables;

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::authoring::catalog_files::{tool_file, yaml};
+use crate::authoring::import::Launches;
 use crate::catalog::{first_sentence, shorten};
 use crate::cli::catalog::{schema, tools};
 use crate::cli::error::Error;
@@ -14,10 +16,7 @@ use crate::cli::replace;
 use crate::cli::secrets::Variables;
 use crate::cli::servers::{self, Start};
 use crate::config::env::ProcessEnv;
-use crate::config::import::Launches;
-use crate::config::{
-    CatalogTool, ChosenBy, FileNames, Location, catalog_tool_file, expand, to_yaml,
-};
+use crate::config::{CatalogTool, ChosenBy, FileNames, Location, expand};
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::Place;
 
@@ -84,7 +83,7 @@ impl Draft {
                 }
             }
             if draft.services > before {
-                let about = to_yaml(&json!({ "description": toolbox.description }));
+                let about = yaml(&json!({ "description": toolbox.description }));
                 draft.files.insert(format!("{folder}/_category.yaml"), about);
                 draft.categories += 1;
             }
@@ -108,7 +107,7 @@ impl Draft {
             let description = tool.description.clone().unwrap_or_default().trim().to_owned();
             let schema = schema(&tool);
             let file = CatalogTool { name: tool.name.clone(), description, schema };
-            let written = match catalog_tool_file(&file) {
+            let written = match tool_file(&file) {
                 Some(text) => names
                     .take(&tool.name)
                     .map(|name| (name, text))
@@ -134,7 +133,7 @@ impl Draft {
         let described = described.or(said).unwrap_or_else(|| format!("Tools of `{}`", at.server));
         let server = self.server(at, block, base);
         let about = json!({ "description": described, "mcp_server": server });
-        self.files.insert(format!("{folder}/_service.yaml"), to_yaml(&about));
+        self.files.insert(format!("{folder}/_service.yaml"), yaml(&about));
         self.services += 1;
         self.tools += files.len();
         self.files.extend(files);
@@ -186,7 +185,7 @@ impl Draft {
         }
         let mut config = Map::from_iter([("mcp_servers".to_owned(), json!(self.servers))]);
         config.extend(settings);
-        self.config = to_yaml(&config.into());
+        self.config = yaml(&config.into());
     }
 
     /// Writes it; `source` is the file that it is made of, if there is one.

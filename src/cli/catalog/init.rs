@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::authoring::import::{Launches, Source};
 use crate::cli::catalog::draft::Draft;
 use crate::cli::error::Error;
 use crate::cli::size::count;
 use crate::cli::{EMBEDDED_CONFIG, Global, print, with_gateway, without_rules};
 use crate::config::Loaded;
-use crate::config::import::{Launches, Source};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::authoring::client_files::{
+    FOLDER_ENDINGS, Kind, KnownFile, Platform, Scope, known_files,
+};
+use crate::authoring::import::{Source, has_servers};
 use crate::cli::error::Error;
 use crate::cli::print;
-use crate::config::client_files::{FOLDER_ENDINGS, Kind, KnownFile, Platform, Scope, known_files};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::import::{Source, has_servers};
 
 /// Files that have servers in them.
 #[derive(Debug, Default)]

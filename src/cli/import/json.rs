@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::authoring::import::{self, ImportFinding, ImportPlan};
 use crate::cli::import::proposal::Proposed;
 use crate::cli::size::Size;
 use crate::config::Location;
-use crate::config::import::{self, ImportFinding, ImportPlan};
 
 /// The whole import.
 #[derive(Serialize)]

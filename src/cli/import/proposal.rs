@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::authoring::client_files::ClientProgram;
+use crate::authoring::import::{Proposal, Server};
 use crate::catalog::ToolDefinition;
 use crate::catalog::rank::purposes::{Member, cluster, telling_tools};
-use crate::config::client_files::ClientProgram;
-use crate::config::import::{Proposal, Server};
 
 /// The longest description, in characters.
 const DESCRIPTION: usize = 200;

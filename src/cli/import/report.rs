@@ -1,11 +1,11 @@
 //! What an import says to people: the toolboxes, the servers, and what there is to do.
 
+use crate::authoring::import::{Added, ImportFinding, ImportPlan};
 use crate::cli::import::proposal::Proposed;
 use crate::cli::print::printable;
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
 use crate::config::Location;
-use crate::config::import::{Added, ImportFinding, ImportPlan};
 
 /// The toolboxes that are proposed.
 pub(super) fn proposal(proposed: &[Proposed]) -> Table {

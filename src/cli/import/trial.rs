@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::authoring::import::{Gathered, Outcome};
 use crate::backend::WANTS_AUTHORIZATION;
 use crate::catalog::{ToolDefinition, shorten};
 use crate::cli::error::Error;
@@ -16,7 +17,6 @@ use crate::cli::progress::Spinner;
 use crate::cli::secrets::Variables;
 use crate::cli::{Global, catalog, with_gateway, without_rules};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::import::{Gathered, Outcome};
 use crate::config::{self, Config, Launch, Location, Severity};
 use crate::gateway::{FailedServer, Gateway, Presence, Urgency};
 use crate::name::Place;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use pretty_assertions::assert_eq;
 
+use crate::authoring::import::{Options, Source, plan};
 use crate::config::env::EnvSource;
-use crate::config::import::{Options, Source, plan};
 use crate::config::tests::{env, repository};
 use crate::config::{
     ChosenBy, Config, Confirmation, Dialect, Launch, Loaded, Location, StdioLaunch, ToolMode, find,

@@ -6,19 +6,21 @@ use std::path::Path;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
-use crate::config::auth::raw::{RawAuth, RawJwt, RawToken};
-use crate::config::bounds::{RawCache, RawLimits, RawRates};
-use crate::config::clients::RawClient;
-use crate::config::dialect::Dialect;
-use crate::config::document::{self, Node};
-use crate::config::llm::RawLlm;
-use crate::config::macros::raw::{RawMacro, RawStep, RawToolObject};
-use crate::config::navigator::{RawBudget, RawNavigator};
-use crate::config::policy::raw::{RawAgentPolicy, RawArgument, RawDefaultPolicy, RawTime, RawWhen};
-use crate::config::raw::category::{RawCategory, RawCategoryTools, RawOverride};
-use crate::config::raw::{RawConfig, RawServer, RawToolMode, RawToolbox};
-use crate::config::reader::{Fields, Reader};
-use crate::config::tailor::rules::{RawPattern, RawServiceType, RawTaskRules};
+use crate::config::keys::auth::raw::{RawAuth, RawJwt, RawToken};
+use crate::config::keys::bounds::{RawCache, RawLimits, RawRates};
+use crate::config::keys::clients::RawClient;
+use crate::config::keys::llm::RawLlm;
+use crate::config::keys::macros::raw::{RawMacro, RawStep, RawToolObject};
+use crate::config::keys::navigator::{RawBudget, RawNavigator};
+use crate::config::keys::policy::raw::{
+    RawAgentPolicy, RawArgument, RawDefaultPolicy, RawTime, RawWhen,
+};
+use crate::config::keys::raw::category::{RawCategory, RawCategoryTools, RawOverride};
+use crate::config::keys::raw::{RawConfig, RawServer, RawToolMode, RawToolbox};
+use crate::config::keys::task_rules::{RawPattern, RawServiceType, RawTaskRules};
+use crate::config::load::dialect::Dialect;
+use crate::config::syntax::document::{self, Node};
+use crate::config::syntax::reader::{Fields, Reader};
 use crate::config::tests::{case, json_files, repository};
 use crate::config::{schema, schema_text};
 

@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 
 use crate::config::Launch;
-use crate::config::expand::expand;
+use crate::config::syntax::expand::expand;
 use crate::config::tests::{config, env, findings, read};
 
 fn check(input: &str, expected: &str) {

@@ -1,0 +1,13 @@
+//! What writes configurations: tools for their authors, of which nothing runs while agents are served.
+//!
+//! `import` carries over the servers of other clients, which keep them in `client_files`; `tailor`
+//! makes the configuration for one task out of a full one; `edit` adds a server to a file or takes one
+//! out; `catalog_files` are the files of a catalog folder.
+
+pub mod catalog_files;
+pub mod client_files;
+pub mod edit;
+pub mod import;
+pub mod tailor;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,342 @@
+//! Files of a catalog, made of what servers say.
+
+use serde_json::{Map, Value, json};
+
+use crate::config::load::catalog::tool::parse;
+use crate::config::load::catalog::{CatalogTool, MAX_BYTES};
+
+/// The text of a tool's file; `None` if no file can say the same.
+pub fn tool_file(tool: &CatalogTool) -> Option<String> {
+    text(tool).filter(|text| text.len() <= MAX_BYTES)
+}
+
+fn text(tool: &CatalogTool) -> Option<String> {
+    let said = |key: &str, schema: Option<Value>| {
+        let mut file = Map::new();
+        if !tool.description.is_empty() {
+            file.insert("description".to_owned(), tool.description.as_str().into());
+        }
+        file.extend(schema.map(|schema| (key.to_owned(), schema)));
+        yaml(&Value::Object(file))
+    };
+    if let Some((parameters, schema)) = parameters(&tool.schema) {
+        let has_any = parameters.as_object().is_some_and(|all| !all.is_empty());
+        let text = said("parameters", has_any.then_some(parameters));
+        if parse("", &text, &tool.name)
+            .0
+            .is_some_and(|read| in_order(read.schema) == in_order(schema))
+        {
+            return Some(text);
+        }
+    }
+    let text = said("input_schema", Some(tool.schema.clone()));
+    parse("", &text, &tool.name).0.is_some_and(|read| read.schema == tool.schema).then_some(text)
+}
+
+/// A schema as `parameters`, with the schema that those mean; `None` if they cannot say it.
+fn parameters(schema: &Value) -> Option<(Value, Value)> {
+    let schema = schema.as_object()?;
+    let is_sayable = |(key, value): (&String, &Value)| match key.as_str() {
+        "type" => *value == json!("object"),
+        "properties" | "required" | "$schema" | "title" => true,
+        _ => false,
+    };
+    if !schema.iter().all(is_sayable) {
+        return None;
+    }
+    let empty = Map::new();
+    let properties = match schema.get("properties") {
+        Some(properties) => properties.as_object()?,
+        None => &empty,
+    };
+    let required: Vec<&str> = match schema.get("required") {
+        Some(names) => names.as_array()?.iter().map(Value::as_str).collect::<Option<_>>()?,
+        None => Vec::new(),
+    };
+    if !required.iter().all(|name| properties.contains_key(*name)) {
+        return None;
+    }
+    let mut parameters = Map::new();
+    for (name, property) in properties {
+        let mut parameter = Map::new();
+        let property = property.as_object()?;
+        parameter.extend(property.get("type").map(|kind| ("type".to_owned(), kind.clone())));
+        if required.contains(&name.as_str()) {
+            if property.contains_key("required") {
+                return None;
+            }
+            parameter.insert("required".to_owned(), true.into());
+        }
+        parameter.extend(property.iter().map(|(key, value)| (key.clone(), value.clone())));
+        parameters.insert(name.clone(), Value::Object(parameter));
+    }
+    let mut meant = json!({ "type": "object", "properties": properties });
+    if !required.is_empty() {
+        meant["required"] = json!(required);
+    }
+    Some((Value::Object(parameters), meant))
+}
+
+/// The schema with the names of what is required in order.
+fn in_order(mut schema: Value) -> Value {
+    if let Some(names) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        names.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
+    }
+    schema
+}
+
+/// A value as the text of a YAML file.
+pub fn yaml(value: &Value) -> String {
+    let mut text = String::new();
+    match value {
+        Value::Object(_) => nested(value, 0, &mut text),
+        Value::Array(values) if !values.is_empty() => nested(value, 0, &mut text),
+        scalar => {
+            inline(scalar, &mut text);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Writes what is in an object or array, each in lines of its own.
+fn nested(value: &Value, indent: usize, text: &mut String) {
+    let margin = " ".repeat(indent);
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                text.push_str(&margin);
+                text.push_str(&if is_word(key) { key.clone() } else { quoted(key) });
+                text.push(':');
+                after(value, indent, text);
+            }
+        }
+        Value::Array(values) => {
+            for value in values {
+                text.push_str(&margin);
+                text.push('-');
+                match value {
+                    Value::Object(members) if !members.is_empty() => {
+                        let start = text.len();
+                        nested(value, indent + 2, text);
+                        // The first of its lines goes on behind the dash.
+                        text.replace_range(start..start + indent + 2, " ");
+                    }
+                    value => after(value, indent, text),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Writes a value behind its key or dash.
+fn after(value: &Value, indent: usize, text: &mut String) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            text.push('\n');
+            nested(value, indent + 2, text);
+        }
+        Value::Array(values)
+            if values.iter().any(|value| value.is_object() || value.is_array()) =>
+        {
+            text.push('\n');
+            nested(value, indent + 2, text);
+        }
+        Value::String(string) if is_block(string) => {
+            text.push_str(if string.ends_with('\n') { " |\n" } else { " |-\n" });
+            for line in string.lines() {
+                if !line.is_empty() {
+                    text.push_str(&" ".repeat(indent + 2));
+                    text.push_str(line);
+                }
+                text.push('\n');
+            }
+        }
+        Value::String(string) if is_phrase(string) => {
+            text.push(' ');
+            text.push_str(string);
+            text.push('\n');
+        }
+        value => {
+            text.push(' ');
+            inline(value, text);
+            text.push('\n');
+        }
+    }
+}
+
+/// Writes a value within a line.
+fn inline(value: &Value, text: &mut String) {
+    match value {
+        Value::String(string) if is_word(string) => text.push_str(string),
+        Value::String(string) => text.push_str(&quoted(string)),
+        Value::Array(values) => {
+            text.push('[');
+            for (at, value) in values.iter().enumerate() {
+                text.push_str(if at > 0 { ", " } else { "" });
+                inline(value, text);
+            }
+            text.push(']');
+        }
+        Value::Object(_) => text.push_str("{}"),
+        Value::Null | Value::Bool(_) | Value::Number(_) => text.push_str(&value.to_string()),
+    }
+}
+
+/// A text in quotation marks, with whatever YAML would not take as it is escaped.
+fn quoted(string: &str) -> String {
+    let mut text = String::from("\"");
+    for c in string.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            '\n' => text.push_str("\\n"),
+            '\t' => text.push_str("\\t"),
+            '\r' => text.push_str("\\r"),
+            c if is_printed(c) => text.push(c),
+            c => text.extend([format!("\\U{:08X}", u32::from(c))]),
+        }
+    }
+    text.push('"');
+    text
+}
+
+fn is_printed(c: char) -> bool {
+    !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+}
+
+/// Whether a text can stand without quotation marks wherever it is.
+fn is_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))
+        && !is_reserved(text)
+}
+
+/// Whether a text can stand without quotation marks behind a key.
+fn is_phrase(text: &str) -> bool {
+    text.starts_with(char::is_alphabetic)
+        && !text.ends_with(' ')
+        && text.chars().all(|c| {
+            c.is_alphanumeric() || matches!(c, ' ' | '_' | '-' | '.' | '/' | ',' | '(' | ')' | ';')
+        })
+        && !is_reserved(text)
+}
+
+/// Whether some YAML takes this for something else than text.
+fn is_reserved(text: &str) -> bool {
+    let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    words.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// Whether a text can be written line by line.
+fn is_block(text: &str) -> bool {
+    text.contains('\n')
+        && !text.starts_with([' ', '\n'])
+        && !text.ends_with("\n\n")
+        && text.chars().all(|c| c == '\n' || is_printed(c))
+        && text.lines().all(|line| line.is_empty() || !line.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::syntax::document;
+    use crate::config::syntax::document::Node;
+    use crate::config::syntax::reader::Reader;
+
+    fn read(text: &str) -> Value {
+        let tree = document::yaml::parse(text).unwrap_or_else(|found| panic!("{found:?}: {text}"));
+        Reader::new(None).json(&Node::root(&tree))
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let text = prop_oneof!["\\PC{0,12}", "[a-z:#&*!|> \\n\\t\"'%@`{}\\[\\],-]{0,10}", ".{0,5}"];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            text.clone().prop_filter("NUL", |text| !text.contains('\0')).prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((text.clone(), inner), 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(value in values()) {
+            let wanted = if value == json!({}) { Value::Null } else { value.clone() };
+            prop_assert_eq!(read(&yaml(&value)), wanted);
+        }
+    }
+
+    fn tool(schema: Value) -> CatalogTool {
+        CatalogTool { name: "x".to_owned(), description: "Does it.\n\nWell.".to_owned(), schema }
+    }
+
+    #[test]
+    fn a_tool_is_written_as_a_person_would() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "to": { "description": "Whom: a name", "type": "string" },
+                "kinds": { "type": "array", "items": { "type": "string", "enum": ["a", "no"] } },
+            },
+            "required": ["to"],
+            "$schema": "http://json-schema.org/draft-07/schema#",
+        });
+        let wanted = "\
+description: |-
+  Does it.
+
+  Well.
+parameters:
+  to:
+    type: string
+    required: true
+    description: \"Whom: a name\"
+  kinds:
+    type: array
+    items:
+      type: string
+      enum: [a, \"no\"]
+";
+        assert_eq!(tool_file(&tool(schema)).unwrap(), wanted);
+        let none = tool_file(&tool(json!({ "type": "object" }))).unwrap();
+        assert!(!none.contains("parameters"), "{none}");
+    }
+
+    #[test]
+    fn what_would_not_be_read_back_is_not_written() {
+        let mut nested = json!({});
+        for _ in 0..60 {
+            nested = json!({ "properties": { "a": nested } });
+        }
+        for property in [json!({ "enum": ["x".repeat(MAX_BYTES)] }), nested] {
+            let schema = json!({ "type": "object", "properties": { "a": property } });
+            assert_eq!(tool_file(&tool(schema)), None);
+        }
+    }
+
+    #[test]
+    fn a_schema_that_parameters_cannot_say_is_written_whole() {
+        for schema in [
+            json!({ "type": "object", "oneOf": [{ "required": ["a"] }, { "required": ["b"] }] }),
+            json!({ "type": "object", "properties": { "a": true } }),
+            json!({ "type": "object", "properties": {}, "required": ["a"] }),
+            json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+            json!({ "type": "object", "properties": { "a": {} }, "additionalProperties": false }),
+        ] {
+            let text = tool_file(&tool(schema.clone())).unwrap();
+            assert!(text.contains("\ninput_schema:\n"), "{text}");
+            assert_eq!(parse("", &text, "x").0.unwrap().schema, schema);
+        }
+    }
+}

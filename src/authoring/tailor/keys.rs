@@ -1,0 +1,161 @@
+//! A configuration's own keys put in ours, each with what is written there.
+
+use serde_json::{Map, Value, json};
+
+use crate::config::load::dialect::Dialect;
+use crate::config::load::toolman_server::AUDIT;
+
+/// The keys of `security_settings` that are ours by other names.
+const SECURITY: [&str; 3] = ["dangerous_tools", "require_confirmation", "audit_all_calls"];
+/// Those of `performance_settings`.
+const PERFORMANCE: [&str; 4] =
+    ["tool_call_timeout", "max_concurrent_calls", "cache_tool_responses", "cache_duration_seconds"];
+
+/// The same with our spelling of each key that we have, and without what only another program reads.
+/// What of that mattered is told.
+pub(super) fn ours(
+    root: Map<String, Value>,
+    dialect: Dialect,
+    warnings: &mut Vec<String>,
+) -> Map<String, Value> {
+    let mut root = every(root, dialect, warnings);
+    if dialect != Dialect::Native {
+        root.retain(|key, _| OURS.contains(&key.as_str()));
+    }
+    root
+}
+
+/// Every key of a file, with our spelling of each that we have.
+pub(crate) fn every(
+    root: Map<String, Value>,
+    dialect: Dialect,
+    warnings: &mut Vec<String>,
+) -> Map<String, Value> {
+    let mut root = renamed(root, &TOP);
+    if let Some(Value::Object(policy)) = root.get_mut("defaultPolicy") {
+        *policy = renamed(std::mem::take(policy), &DEFAULTS);
+    }
+    if let Some(Value::Object(agents)) = root.get_mut("agentPolicies") {
+        for agent in agents.values_mut() {
+            if let Value::Object(agent) = agent {
+                *agent = renamed(std::mem::take(agent), &AGENT);
+            }
+        }
+    }
+    match dialect {
+        Dialect::ToolmanServer => of_toolman_server(&mut root, warnings),
+        Dialect::Native
+        | Dialect::Toolman
+        | Dialect::Modular
+        | Dialect::Client
+        | Dialect::Catalog => {}
+    }
+    root
+}
+
+fn renamed(object: Map<String, Value>, keys: &[(&str, &str)]) -> Map<String, Value> {
+    let members = object.into_iter().map(|(key, value)| {
+        let ours = keys.iter().find(|(theirs, _)| *theirs == key);
+        (ours.map_or(key, |(_, ours)| (*ours).to_owned()), value)
+    });
+    members.collect()
+}
+
+/// What the Toolman server's file says in its own way.
+fn of_toolman_server(root: &mut Map<String, Value>, warnings: &mut Vec<String>) {
+    let mut servers = root.remove("servers").unwrap_or_default();
+    let security = root.remove("security_settings").unwrap_or_default();
+    for (theirs, ours) in
+        [("dangerous_tools", "dangerousTools"), ("require_confirmation", "requireConfirmation")]
+    {
+        if let Some(tools) = security.get(theirs) {
+            root.insert(ours.to_owned(), tools.clone());
+        }
+    }
+    if security.get("audit_all_calls") == Some(&Value::Bool(true)) {
+        root.entry("audit").or_insert_with(|| json!({ "file": AUDIT }));
+    }
+    let performance = root.remove("performance_settings").unwrap_or_default();
+    if let Some(most) = performance.get("max_concurrent_calls") {
+        let limits = root.entry("limits").or_insert_with(|| json!({}));
+        if let Some(limits) = limits.as_object_mut() {
+            limits.entry("concurrentCalls").or_insert_with(|| most.clone());
+        }
+    }
+    let is_cached = performance.get("cache_tool_responses") == Some(&Value::Bool(true));
+    let seconds = performance.get("cache_duration_seconds").and_then(Value::as_u64);
+    if let (true, Some(seconds)) = (is_cached, seconds) {
+        let cache = || json!({ "ttlMs": seconds.saturating_mul(1000) });
+        root.entry("cache").or_insert_with(cache);
+    }
+    let timeout = performance.get("tool_call_timeout");
+    for block in servers.as_object_mut().into_iter().flat_map(Map::values_mut) {
+        if let (Some(block), Some(timeout)) = (block.as_object_mut(), timeout) {
+            let has_one = TIMEOUTS.iter().any(|key| block.contains_key(*key));
+            if !has_one {
+                block.insert("callTimeoutMs".to_owned(), timeout.clone());
+            }
+        }
+    }
+    let mut left = Vec::new();
+    for (block, settings, carried) in [
+        ("security_settings", &security, &SECURITY[..]),
+        ("performance_settings", &performance, &PERFORMANCE[..]),
+    ] {
+        let keys = settings.as_object().into_iter().flat_map(Map::keys);
+        let others = keys.filter(|key| !carried.contains(&key.as_str()));
+        left.extend(others.map(|key| format!("{block}.{key}")));
+    }
+    warnings.extend(left.into_iter().map(|key| format!("not carried over: `{key}`")));
+    // It stands first, as servers do in files of ours.
+    let rest = std::mem::take(root);
+    root.insert("mcpServers".to_owned(), servers);
+    root.extend(rest);
+}
+
+/// How the block of a server may say how long a call takes.
+const TIMEOUTS: [&str; 2] = ["callTimeoutMs", "timeout"];
+
+/// What another program's file has that means something in ours.
+const OURS: [&str; 21] = [
+    "mcpServers",
+    "categories",
+    "activeToolsets",
+    "agentPolicies",
+    "exposedTools",
+    "defaultPolicy",
+    "dangerousTools",
+    "requireConfirmation",
+    "taskBasedToolSelection",
+    "limits",
+    "cache",
+    "audit",
+    "toolMode",
+    "maxToolNameLength",
+    "search",
+    "navigator",
+    "http",
+    "auth",
+    "clients",
+    "telemetry",
+    "macros",
+];
+
+const TOP: [(&str, &str); 6] = [
+    ("exposed_tools", "exposedTools"),
+    ("agent_policies", "agentPolicies"),
+    ("default_policy", "defaultPolicy"),
+    ("dangerous_tools", "dangerousTools"),
+    ("require_confirmation", "requireConfirmation"),
+    ("task_based_tool_selection", "taskBasedToolSelection"),
+];
+
+const DEFAULTS: [(&str, &str); 4] = [
+    ("allow_unknown_tools", "allowUnknownTools"),
+    ("allow_unknown_servers", "allowUnknownServers"),
+    ("max_tools_per_agent", "maxToolsPerAgent"),
+    ("require_explicit_approval", "requireExplicitApproval"),
+];
+
+const AGENT: [(&str, &str); 2] =
+    [("allowed_servers", "allowedServers"), ("tool_overrides", "toolOverrides")];

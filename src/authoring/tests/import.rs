@@ -1,0 +1,368 @@
+//! Importing from each client, and extending what is there.
+
+use pretty_assertions::assert_eq;
+
+use crate::authoring::import::{Grade, Grouping, ImportPlan, Options, Source, plan};
+use crate::authoring::tests::{env, read};
+
+fn source(file: &str, text: &str) -> Source {
+    Source { file: file.to_owned(), text: text.to_owned() }
+}
+
+fn import(existing: Option<&str>, file: &str, text: &str) -> ImportPlan {
+    let existing = existing.map(|text| source("workbench.json", text));
+    plan(existing.as_ref(), &[source(file, text)], &Options::default()).unwrap()
+}
+
+/// What was added, and everything there is to say.
+fn said(plan: &ImportPlan) -> Vec<String> {
+    let added = plan
+        .added
+        .iter()
+        .map(|added| format!("+ {}/{} ({})", added.toolbox, added.server, added.grade));
+    let findings = plan.findings.iter().map(ToString::to_string);
+    let machine = "has a description made by machine";
+    added.chain(findings.filter(|text| !text.contains(machine))).collect()
+}
+
+/// The servers of a new configuration, as it is written.
+fn written(plan: &ImportPlan) -> serde_json::Value {
+    let tree = crate::config::syntax::document::parse(&plan.text).unwrap();
+    let value = serde_json::Value::from(tree);
+    let toolbox = value["toolboxes"].as_object().unwrap().values().next().unwrap();
+    toolbox["mcpServers"].clone()
+}
+
+#[test]
+fn a_new_configuration_reads_well() {
+    let plan = import(
+        None,
+        "~/.config/Claude/claude_desktop_config.json",
+        r#"{"mcpServers": {
+            "files": {"command": "npx", "args": ["-y", "server-filesystem", "/tmp"]},
+            "github": {"command": "docker", "args": ["run", "\"quoted\"\n"], "env": {"GITHUB_TOKEN": "ghp_x", "MODE": "ro"}}}}"#,
+    );
+    assert_eq!(
+        plan.text,
+        r#"{
+  "toolboxes": {
+    "claude-desktop": {
+      "description": "Servers imported from Claude Desktop",
+      "mcpServers": {
+        "files": {
+          "command": "npx",
+          "args": ["-y", "server-filesystem", "/tmp"]
+        },
+        "github": {
+          "command": "docker",
+          "args": ["run", "\"quoted\"\n"],
+          "env": {
+            "GITHUB_TOKEN": "ghp_x",
+            "MODE": "ro"
+          }
+        }
+      }
+    }
+  }
+}
+"#
+    );
+    let shown: Vec<String> = plan.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        shown,
+        [
+            "manual: ~/.config/Claude/claude_desktop_config.json:3:23: mcpServers.github: the file holds a plain secret in `GITHUB_TOKEN`\n  hint: write `\"GITHUB_TOKEN\": \"${GITHUB_TOKEN}\"` and set the variable",
+            "manual: ~/.config/Claude/claude_desktop_config.json: toolbox `claude-desktop` has a description made by machine\n  hint: say what its servers are for: agents choose by it",
+        ]
+    );
+    assert_eq!(read(&plan.text, &env(&[])).unwrap().warnings, []);
+}
+
+#[test]
+fn an_existing_configuration_keeps_its_comments() {
+    let plan = import(
+        Some(
+            "\u{feff}// Mine.\n{\n\t\"toolMode\": \"proxy\", // not dynamic\n\t\"toolboxes\": {\n\t\t\"cursor\": {\n\t\t\t\"description\": \"Own\",\n\t\t\t\"mcpServers\": {\n\t\t\t\t\"same\": {\"args\": [\"1\"], \"command\": \"a\"}, // one line\n\t\t\t\t\"other\": {\"command\": \"b\"}\n\t\t\t\t// the end\n\t\t\t}\n\t\t}\n\t}\n}\n",
+        ),
+        "/home/me/.cursor/mcp.json",
+        r#"{"mcpServers": {"same": {"command": "a", "args": ["1"]}, "other": {"command": "c"}, "new": {"command": "d"}}}"#,
+    );
+    assert_eq!(
+        plan.text,
+        "\u{feff}// Mine.\n{\n\t\"toolMode\": \"proxy\", // not dynamic\n\t\"toolboxes\": {\n\t\t\"cursor\": {\n\t\t\t\"description\": \"Own\",\n\t\t\t\"mcpServers\": {\n\t\t\t\t\"same\": {\"args\": [\"1\"], \"command\": \"a\"}, // one line\n\t\t\t\t\"other\": {\"command\": \"b\"},\n\t\t\t\t\"other-2\": {\n\t\t\t\t\t\"command\": \"c\"\n\t\t\t\t},\n\t\t\t\t\"new\": {\n\t\t\t\t\t\"command\": \"d\"\n\t\t\t\t}\n\t\t\t\t// the end\n\t\t\t}\n\t\t}\n\t}\n}\n"
+    );
+    assert_eq!(
+        said(&plan),
+        [
+            "+ cursor/other-2 (exact)",
+            "+ cursor/new (exact)",
+            "exact: /home/me/.cursor/mcp.json:1:25: mcpServers.same: it is in toolbox `cursor` already",
+            "approximate: /home/me/.cursor/mcp.json:1:67: mcpServers.other: another `other` is there: added as `other-2`",
+        ]
+    );
+}
+
+#[test]
+fn importing_twice_changes_nothing() {
+    let text =
+        r#"{"mcpServers": {"a": {"command": "x", "env": {"B": "1", "A": "2"}, "cwd": "/c"}}}"#;
+    let first = import(None, "x.json", text);
+    let second = import(Some(&first.text), "x.json", text);
+    assert_eq!(second.text, first.text);
+    assert_eq!(second.added, []);
+}
+
+#[test]
+fn claude_code_has_servers_for_each_project() {
+    let plan = import(
+        None,
+        "/home/me/.claude.json",
+        r#"{"numStartups": 3, "mcpServers": {"a": {"type": "stdio", "command": "a", "args": [], "env": {}}},
+            "projects": {"/projects/site": {"mcpServers": {"b": {"command": "b", "args": ["."]}}}, "/projects/none": {"mcpServers": {}}}}"#,
+    );
+    assert_eq!(said(&plan), ["+ claude-code/a (exact)", "+ claude-code-site/b (exact)"]);
+    assert!(plan.text.contains(r#""cwd": "/projects/site""#), "{}", plan.text);
+}
+
+#[test]
+fn vs_code_calls_them_servers_and_asks_for_inputs() {
+    let text = r#"{"inputs": [], "servers": {"a": {"type": "stdio", "command": "a",
+        "args": ["${workspaceFolder}/x", "${env:HOME}"], "env": {"KEY": "${input:api-key}"}, "envFile": ".env"}}}"#;
+    let plan = import(None, ".vscode/mcp.json", text);
+    assert_eq!(
+        said(&plan),
+        [
+            "+ vscode/a (manual)",
+            "approximate: .vscode/mcp.json:2:94: servers.a.envFile: ignored: files of variables are not read",
+            "manual: .vscode/mcp.json:1:33: servers.a: `${workspaceFolder}` has no meaning here and is left as it is\n  hint: write the value itself",
+            "manual: .vscode/mcp.json:1:33: servers.a: `${input:api-key}` asked for a value; it is `${API_KEY}` now\n  hint: run `export API_KEY=value` before the start",
+        ]
+    );
+    assert_eq!(
+        written(&plan)["a"],
+        serde_json::json!({"command": "a", "args": ["${workspaceFolder}/x", "${HOME}"], "env": {"KEY": "${API_KEY}"}})
+    );
+    let settings = format!(r#"{{"editor.fontSize": 12, "mcp": {text}}}"#);
+    let plan = import(None, "Code/User/settings.json", &settings);
+    assert_eq!(plan.added.len(), 1);
+}
+
+#[test]
+fn opencode_blocks_are_put_in_our_words() {
+    let plan = import(
+        None,
+        "opencode.jsonc",
+        r#"{"$schema": "x", "mcp": {
+            "a": {"type": "local", "command": ["npx", "-y"], "environment": {"T": "{env:TOKEN}"}, "enabled": false},
+            "b": {"type": "remote", "url": "https://example.com", "headers": {"A": "{env:TOKEN}"}}}}"#,
+    );
+    assert_eq!(said(&plan), ["+ opencode/a (exact)", "+ opencode/b (exact)",]);
+    assert_eq!(
+        written(&plan)["a"],
+        serde_json::json!({"command": "npx", "args": ["-y"], "env": {"T": "${TOKEN}"}, "disabled": true})
+    );
+    assert_eq!(
+        written(&plan)["b"],
+        serde_json::json!({"url": "https://example.com", "headers": {"A": "${TOKEN}"}})
+    );
+}
+
+#[test]
+fn gemini_has_bare_variables_and_lists_of_tools() {
+    let plan = import(
+        None,
+        "~/.gemini/settings.json",
+        r#"{"theme": "x", "mcp": {"allowed": ["a"]}, "mcpServers": {"a": {"command": "a", "env": {"API_KEY": "$API_KEY"},
+            "timeout": 30000, "trust": true, "includeTools": ["b"], "excludeTools": ["c"]}}}"#,
+    );
+    assert_eq!(
+        said(&plan),
+        [
+            "+ gemini/a (approximate)",
+            "approximate: ~/.gemini/settings.json:2:31: mcpServers.a: ignored: `trust` has no meaning here",
+        ]
+    );
+    assert_eq!(
+        written(&plan)["a"],
+        serde_json::json!({"command": "a", "env": {"API_KEY": "${API_KEY}"}, "toolFilters": ["b", "!c"], "callTimeoutMs": 30000})
+    );
+}
+
+#[test]
+fn zed_may_have_an_object_for_a_command() {
+    let plan = import(
+        None,
+        "~/.config/zed/settings.json",
+        r#"{"context_servers": {
+            "a": {"source": "custom", "command": {"path": "a", "args": ["1"], "env": null}},
+            "b": {"source": "custom", "command": "b", "args": ["2"]},
+            "c": {"settings": {}}}}"#,
+    );
+    assert_eq!(plan.added.len(), 2);
+    assert_eq!(
+        written(&plan),
+        serde_json::json!({"a": {"command": "a", "args": ["1"]}, "b": {"command": "b", "args": ["2"]}})
+    );
+    let said = said(&plan).join("\n");
+    assert!(said.contains("context_servers.c: not carried over: expected a `command`"), "{said}");
+}
+
+#[test]
+fn a_workbench_configuration_keeps_its_toolboxes() {
+    let plan = import(
+        None,
+        "old.json",
+        r#"{"toolboxes": {"dev": {"description": "Own words", "mcpServers": {
+            "a": {"command": "a", "toolFilters": ["x"], "idleTimeoutMs": 5, "shared": false, "inheritEnv": true}}}},
+            "mcpServers": {"b": {"command": "b", "description": "Says so"}}}"#,
+    );
+    assert_eq!(said(&plan), ["+ dev/a (exact)", "+ old/b (exact)"]);
+    assert!(plan.text.contains(r#""description": "Own words""#));
+    assert_eq!(
+        written(&plan)["a"],
+        serde_json::json!({"command": "a", "toolFilters": ["x"], "idleTimeoutMs": 5, "inheritEnv": true, "shared": false})
+    );
+}
+
+#[test]
+fn every_known_file_has_a_name_for_its_toolbox() {
+    for (file, expected) in [
+        ("claude_desktop_config.json", "claude-desktop"),
+        ("/p/.mcp.json", "claude-code"),
+        ("/h/.claude.json", "claude-code"),
+        ("/h/.cursor/mcp.json", "cursor"),
+        ("/h/.codeium/windsurf/mcp_config.json", "windsurf"),
+        ("/h/x/settings/cline_mcp_settings.json", "cline"),
+        ("/p/.roo/mcp.json", "roo"),
+        ("/h/x/mcp_settings.json", "roo"),
+        ("C:\\Users\\me\\.gemini\\settings.json", "gemini"),
+        ("/p/.vscode/mcp.json", "vscode"),
+        ("/h/Code/User/mcp.json", "vscode"),
+        ("/p/opencode.json", "opencode"),
+        ("/h/.config/zed/settings.json", "zed"),
+        ("/p/tools.json", "tools"),
+        ("", "imported"),
+    ] {
+        let plan = import(None, file, r#"{"mcpServers": {"a": {"command": "a"}}}"#);
+        assert_eq!(plan.added[0].toolbox, expected, "{file}");
+    }
+}
+
+#[test]
+fn sources_may_share_a_toolbox_or_be_split() {
+    let sources = [
+        source("a.json", r#"{"mcpServers": {"x": {"command": "1"}, "y": {"command": "2"}}}"#),
+        source("b.json", r#"{"mcpServers": {"x": {"command": "3"}, "y": {"command": "2"}}}"#),
+    ];
+    let one = Options { toolbox: Some("all".to_owned()), ..Options::default() };
+    let plan_one = plan(None, &sources, &one).unwrap();
+    assert_eq!(said(&plan_one)[..3], ["+ all/x (exact)", "+ all/y (exact)", "+ all/x-2 (exact)"]);
+    let split = Options { grouping: Grouping::Server, ..Options::default() };
+    let existing = source(
+        "w.json",
+        r#"{"toolboxes": {"x": {"description": "d", "mcpServers": {"z": {"command": "z"}}}}}"#,
+    );
+    let plan_split = plan(Some(&existing), &sources, &split).unwrap();
+    assert_eq!(said(&plan_split)[..3], ["+ x-2/x-2 (exact)", "+ y/y (exact)", "+ x-3/x-3 (exact)"]);
+    read(&plan_split.text, &env(&[])).unwrap();
+}
+
+#[test]
+fn a_toolbox_does_not_take_the_name_of_a_server() {
+    let plan = import(
+        Some(r#"{"mcpServers": {"cursor": {"command": "z"}}}"#),
+        ".cursor/mcp.json",
+        r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#,
+    );
+    assert_eq!(said(&plan), ["+ cursor-2/a (exact)", "+ cursor-2/b (exact)"]);
+    read(&plan.text, &env(&[])).unwrap();
+}
+
+#[test]
+fn the_workbench_is_not_imported_into_itself() {
+    let plan = import(
+        None,
+        "x.json",
+        r#"{"mcpServers": {"w": {"command": "/usr/bin/mcp-workbench"}, "v": {"command": "npx", "args": ["-y", "mcp-workbench"]}}}"#,
+    );
+    assert_eq!(plan.added, []);
+    assert_eq!(plan.findings.len(), 2);
+}
+
+#[test]
+fn what_cannot_be_read_is_reported_and_left_out() {
+    for (file, text, expected) in [
+        ("c.toml", "[mcp_servers.a]", "expected a `command`"),
+        ("x.json", "{", "expected `}`"),
+        ("x.json", "", "found an empty file"),
+        ("x.json", "[]", "no servers in it"),
+        ("x.json", r#"{"mcpServers": []}"#, "no servers in it"),
+        ("x.json", r#"{"mcpServers": {"a": 1}}"#, "expected an object, found a number"),
+        ("x.json", r#"{"mcpServers": {"a": {}}}"#, "expected a `command`"),
+        ("x.json", r#"{"mcpServers": {"a": {"command": ""}}}"#, "it has no command"),
+        ("x.json", r#"{"mcpServers": {"a": {"command": 1}}}"#, "expected a string"),
+        ("x.json", r#"{"mcpServers": {"a": {"command": {"path": 1}}}}"#, "expected a string"),
+        (
+            "x.json",
+            r#"{"mcpServers": {"a": {"transport": "sse", "command": "x"}}}"#,
+            "servers of type `sse` cannot be reached",
+        ),
+    ] {
+        let plan = import(None, file, text);
+        assert_eq!(plan.added, [], "{text}");
+        let [finding] = plan.findings.as_slice() else {
+            panic!("{:?}", plan.findings);
+        };
+        assert_eq!(finding.grade, Grade::Unsupported, "{finding}");
+        assert!(finding.message.contains(expected), "{finding}");
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_extended_is_refused() {
+    for existing in [
+        "",
+        "{",
+        "[]",
+        r#"{"toolboxes": 1}"#,
+        r#"{"toolboxes": {"x": 1}}"#,
+        r#"{"toolboxes": {"x": {"mcpServers": []}}}"#,
+        r#"{"toolboxes": {}, "toolboxes": {}}"#,
+    ] {
+        let existing = source("w.json", existing);
+        let from = source("x.json", r#"{"mcpServers": {"a": {"command": "a"}}}"#);
+        let report = plan(Some(&existing), &[from], &Options::default()).unwrap_err();
+        assert!(report.to_string().starts_with("error: 1 problem in `w.json`"), "{report}");
+    }
+}
+
+#[test]
+fn secrets_are_not_repeated() {
+    let plan = import(
+        None,
+        "x.json",
+        r#"{"mcpServers": {"a": {"command": "a", "env": {"API_KEY": "hunter2", "N": 4711}},
+            "b": {"url": "http://b", "headers": {"X-Api-Key": "hunter2"}}}}"#,
+    );
+    let shown = said(&plan).join("\n");
+    assert!(shown.contains("API_KEY"), "{shown}");
+    assert!(shown.contains("write `\"X-Api-Key\": \"${X_API_KEY}\"`"), "{shown}");
+    assert!(!shown.contains("hunter2") && !shown.contains("4711"), "{shown}");
+}
+
+#[test]
+fn whatever_is_imported_comes_back() {
+    let whole = r#"{"toolboxes": {"a": {"description": "d", "mcpServers": {"b": {"command": "c",
+        "args": ["${input:é}"], "env": {"A": 1}, "timeout": 5}}}}, "mcpServers": {"c": {"url": "x"}}}"#;
+    for (end, _) in whole.char_indices() {
+        for text in [whole[..end].to_owned(), [&whole[..end], "}"].concat()] {
+            let file = source("x.json", &text);
+            let other = source("y.json", whole);
+            _ = plan(Some(&file), std::slice::from_ref(&other), &Options::default());
+            _ = plan(Some(&other), std::slice::from_ref(&file), &Options::default());
+        }
+    }
+    let deep = source("x.json", &"{\"mcpServers\":".repeat(100_000));
+    assert!(plan(Some(&deep), &[], &Options::default()).is_err());
+    assert_eq!(plan(None, &[deep], &Options::default()).unwrap().added, []);
+}

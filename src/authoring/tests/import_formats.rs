@@ -1,0 +1,407 @@
+//! The files of clients that do not write plain `mcpServers`, and rules that come with servers.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::{env, read};
+use crate::authoring::import::{
+    Grade, ImportPlan, KeepSecrets, Options, Outcome, Proposal, Source, gather, has_servers, plan,
+};
+
+fn source(file: &str, text: &str) -> Source {
+    Source { file: file.to_owned(), text: text.to_owned() }
+}
+
+fn import(file: &str, text: &str) -> ImportPlan {
+    plan(None, &[source(file, text)], &Options::default()).unwrap()
+}
+
+/// The servers of the only toolbox of a plan.
+fn servers(plan: &ImportPlan) -> Value {
+    let whole = Value::from(crate::config::syntax::document::parse(&plan.text).unwrap());
+    let toolbox = whole["toolboxes"].as_object().unwrap().values().next().unwrap();
+    toolbox["mcpServers"].clone()
+}
+
+fn said(plan: &ImportPlan) -> Vec<String> {
+    let findings = plan.findings.iter().filter(|finding| !finding.message.contains("by machine"));
+    findings.map(|finding| format!("{}: {}", finding.grade, finding.message)).collect()
+}
+
+#[test]
+fn codex_has_tables_in_toml() {
+    let plan = import(
+        "~/.codex/config.toml",
+        r#"
+model = "gpt-5"
+[mcp_servers.files]
+command = "npx"
+args = ["-y", "server-filesystem"]
+env = { MODE = "ro" }
+env_vars = ["API_KEY"]
+startup_timeout_sec = 20.5
+tool_timeout_sec = 60
+enabled_tools = ["read_file"]
+disabled_tools = ["write_file"]
+[mcp_servers.remote]
+url = "https://example.com/mcp"
+bearer_token_env_var = "REMOTE_TOKEN"
+http_headers = { "X-Team" = "a" }
+env_http_headers = { "X-Key" = "REMOTE_KEY" }
+enabled = false
+"#,
+    );
+    assert_eq!(said(&plan), [""; 0]);
+    assert_eq!(
+        servers(&plan),
+        json!({
+            "files": {
+                "command": "npx",
+                "args": ["-y", "server-filesystem"],
+                "env": { "MODE": "ro", "API_KEY": "${API_KEY}" },
+                "toolFilters": ["read_file", "!write_file"],
+                "startupTimeoutMs": 20500,
+                "callTimeoutMs": 60000,
+            },
+            "remote": {
+                "url": "https://example.com/mcp",
+                "headers": {
+                    "Authorization": "Bearer ${REMOTE_TOKEN}",
+                    "X-Team": "a",
+                    "X-Key": "${REMOTE_KEY}",
+                },
+                "disabled": true,
+            },
+        })
+    );
+    assert_eq!(plan.added[0].toolbox, "codex");
+}
+
+#[test]
+fn goose_has_extensions_in_yaml() {
+    let plan = import(
+        "~/.config/goose/config.yaml",
+        r#"
+GOOSE_PROVIDER: openai
+extensions:
+  developer:
+    type: builtin
+    name: developer
+    enabled: true
+    bundled: true
+  github:
+    type: stdio
+    name: GitHub
+    description: Issues and pull requests
+    cmd: npx
+    args: ["-y", "server-github"]
+    envs: { MODE: "rw" }
+    env_keys: [GITHUB_TOKEN]
+    timeout: 300
+    enabled: true
+  docs:
+    type: streamable_http
+    uri: https://example.com/mcp
+    headers: { Authorization: "Bearer ${TOKEN}" }
+    available_tools: []
+    enabled: false
+  old:
+    type: sse
+    uri: https://example.com/sse
+    enabled: true
+"#,
+    );
+    assert_eq!(
+        said(&plan),
+        [
+            "unsupported: not carried over: `developer` is a part of Goose and no server",
+            "unsupported: not carried over: servers of type `sse` cannot be reached: streamable HTTP \
+             has replaced that transport",
+        ]
+    );
+    assert_eq!(
+        servers(&plan),
+        json!({
+            "github": {
+                "command": "npx",
+                "args": ["-y", "server-github"],
+                "env": { "MODE": "rw", "GITHUB_TOKEN": "${GITHUB_TOKEN}" },
+                "description": "Issues and pull requests",
+                "callTimeoutMs": 300_000,
+            },
+            "docs": {
+                "url": "https://example.com/mcp",
+                "headers": { "Authorization": "Bearer ${TOKEN}" },
+                "disabled": true,
+            },
+        })
+    );
+}
+
+#[test]
+fn continue_has_a_list_in_yaml() {
+    let plan = import(
+        "~/.continue/config.yaml",
+        r#"
+name: Local
+mcpServers:
+  - name: SQLite
+    command: uvx
+    args: [mcp-server-sqlite, "${{ inputs.DB_PATH }}"]
+    env: { KEY: "${{ secrets.sqlite-key }}" }
+  - name: Remote
+    type: streamable-http
+    url: https://example.com/mcp
+    requestOptions: { headers: { Authorization: "Bearer ${{ secrets.TOKEN }}" } }
+"#,
+    );
+    assert_eq!(
+        servers(&plan),
+        json!({
+            "SQLite": {
+                "command": "uvx",
+                "args": ["mcp-server-sqlite", "${DB_PATH}"],
+                "env": { "KEY": "${SQLITE_KEY}" },
+            },
+            "Remote": {
+                "url": "https://example.com/mcp",
+                "headers": { "Authorization": "Bearer ${TOKEN}" },
+            },
+        })
+    );
+    assert!(plan.findings.iter().all(|finding| finding.grade == Grade::Manual));
+}
+
+#[test]
+fn an_old_file_of_continue_has_transports() {
+    let plan = import(
+        "~/.continue/config.json",
+        r#"{"models": [], "experimental": {"modelContextProtocolServers": [
+            {"transport": {"type": "stdio", "command": "uvx", "args": ["x"]}}]}}"#,
+    );
+    assert_eq!(servers(&plan), json!({ "server-1": { "command": "uvx", "args": ["x"] } }));
+}
+
+#[test]
+fn the_rest_of_the_clients_are_read() {
+    for (file, text, expected) in [
+        (
+            "~/.codeium/windsurf/mcp_config.json",
+            r#"{"mcpServers": {"a": {"serverUrl": "http://localhost:1/mcp", "disabledTools": ["x"]}}}"#,
+            json!({ "url": "http://localhost:1/mcp", "toolFilters": ["!x"] }),
+        ),
+        (
+            "~/.gemini/settings.json",
+            r#"{"mcpServers": {"a": {"httpUrl": "http://localhost:1/mcp", "timeout": 500}}}"#,
+            json!({ "url": "http://localhost:1/mcp", "callTimeoutMs": 500 }),
+        ),
+        (
+            "~/.copilot/mcp-config.json",
+            r#"{"mcpServers": {"a": {"type": "local", "command": "a", "args": [], "tools": ["*"]}}}"#,
+            json!({ "command": "a" }),
+        ),
+        (
+            "x/cline_mcp_settings.json",
+            r#"{"mcpServers": {"a": {"command": "a", "timeout": 60, "disabled": true}}}"#,
+            json!({ "command": "a", "disabled": true, "callTimeoutMs": 60_000 }),
+        ),
+        (
+            "~/.kiro/settings/mcp.json",
+            r#"{"mcpServers": {"a": {"command": "a", "timeout": 60000}}}"#,
+            json!({ "command": "a", "callTimeoutMs": 60_000 }),
+        ),
+        (
+            "~/.config/opencode/opencode.json",
+            r#"{"mcp": {"a": {"type": "local", "command": ["a", "b"], "timeout": 9000}}}"#,
+            json!({ "command": "a", "args": ["b"], "startupTimeoutMs": 9000 }),
+        ),
+        (
+            "~/.config/amp/settings.json",
+            r#"{"amp.mcpServers": {"a": {"command": "a"}}, "amp.showCosts": true}"#,
+            json!({ "command": "a" }),
+        ),
+        (
+            "~/.config/crush/crush.json",
+            r#"{"mcp": {"a": {"type": "stdio", "command": "a", "env": {"K": "$KEY"}}}}"#,
+            json!({ "command": "a", "env": { "K": "${KEY}" } }),
+        ),
+        (
+            "~/.lmstudio/mcp.json",
+            r#"{"mcpServers": {"a": {"command": "a"}}}"#,
+            json!({ "command": "a" }),
+        ),
+    ] {
+        let plan = import(file, text);
+        assert_eq!(servers(&plan), json!({ "a": expected }), "{file}");
+        assert_eq!(said(&plan), [""; 0], "{file}");
+        read(&plan.text, &env(&[("KEY", "k")])).unwrap();
+    }
+}
+
+#[test]
+fn settings_without_servers_have_none() {
+    for (file, text) in [
+        ("~/.gemini/settings.json", r#"{"mcp": {"allowed": ["a"]}, "theme": "x"}"#),
+        ("~/.config/zed/settings.json", r#"{"context_servers": {}, "theme": "x"}"#),
+        ("~/.codex/config.toml", "model = \"x\""),
+        ("~/.config/goose/config.yaml", "GOOSE_MODEL: x"),
+    ] {
+        assert!(!has_servers(&source(file, text)), "{file}");
+    }
+    let broken = source("~/.codex/config.toml", "[mcp_servers");
+    assert!(has_servers(&broken), "what cannot be read is told");
+}
+
+#[test]
+fn an_answer_that_is_offered_is_a_default_and_a_question_is_told() {
+    let plan = import(
+        ".vscode/mcp.json",
+        r#"{"inputs": [{"id": "key", "type": "promptString", "description": "API key", "password": true, "default": "x"},
+                       {"id": "mode", "type": "promptString", "default": "ro"}],
+            "servers": {"a": {"command": "a", "env": {"K": "${input:key}", "M": "${input:mode}"}}}}"#,
+    );
+    assert_eq!(servers(&plan)["a"]["env"], json!({ "K": "${KEY}", "M": "${MODE:-ro}" }));
+    assert_eq!(said(&plan), ["manual: `${input:key}` asked for “API key”; it is `${KEY}` now"]);
+}
+
+#[test]
+fn a_remote_server_is_not_said_to_be_carried_over_exactly_before_it_has_answered() {
+    let text = r#"{"mcpServers": {
+        "open": {"url": "https://example.com/mcp"},
+        "old": {"url": "https://example.com/sse"},
+        "keyed": {"url": "https://example.com/mcp", "headers": {"X-Api-Key": "${K}"}},
+        "here": {"url": "http://127.0.0.1:1/mcp"}}}"#;
+    let sources = [source("x.json", text)];
+    let grades = |outcomes: Vec<Outcome>| {
+        let options = Options { outcomes, ..Options::default() };
+        let plan = plan(None, &sources, &options).unwrap();
+        let grades: Vec<_> = plan.added.iter().map(|added| added.grade.as_str()).collect();
+        (grades.join(" "), said(&plan).join("\n"))
+    };
+    let (before, told) = grades(Vec::new());
+    assert_eq!(before, "approximate manual exact exact");
+    assert!(told.contains("it may want its user to sign in"), "{told}");
+    assert!(told.contains("ends in `/sse`"), "{told}");
+    assert_eq!(
+        grades(vec![Outcome::Started; 4]),
+        ("exact exact exact exact".to_owned(), String::new())
+    );
+    let failed = Outcome::Failed { reason: "it ended".to_owned(), hint: "look".to_owned() };
+    let (after, told) = grades(vec![Outcome::WantsSignIn, failed]);
+    assert_eq!(after, "manual manual exact exact");
+    assert!(told.contains("it wants its user to sign in"), "{told}");
+    assert!(told.contains("could not be started"), "{told}");
+}
+
+#[test]
+fn a_token_keeps_its_scheme_in_the_hint() {
+    let plan = import(
+        "x.json",
+        r#"{"mcpServers": {"a": {"url": "http://localhost/", "headers": {"Authorization": "Bearer hunter2"}}}}"#,
+    );
+    let hint = plan.findings[0].hint.as_deref().unwrap();
+    assert_eq!(hint, "write `\"Authorization\": \"Bearer ${AUTHORIZATION}\"` and set the variable");
+}
+
+#[test]
+fn servers_go_where_it_is_proposed_and_each_goes_once() {
+    let sources = [
+        source(
+            ".cursor/mcp.json",
+            r#"{"mcpServers": {"a": {"command": "1"}, "b": {"command": "2"}}}"#,
+        ),
+        source(
+            "~/.codex/config.toml",
+            "[mcp_servers.a]\ncommand = \"1\"\n[mcp_servers.c]\ncommand = \"3\"",
+        ),
+    ];
+    let gathered = gather(None, &sources, &mut KeepSecrets).unwrap();
+    let names: Vec<_> = gathered.servers().iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    let proposal = |name: &str, servers: &[usize]| Proposal {
+        name: name.to_owned(),
+        description: format!("About {name}"),
+        servers: servers.to_vec(),
+    };
+    let proposal = vec![proposal("x", &[0, 2]), proposal("y", &[1])];
+    let plan = gathered.plan(&Options { proposal, ..Options::default() }).unwrap();
+    let added: Vec<_> =
+        plan.added.iter().map(|added| format!("{}/{}", added.toolbox, added.server)).collect();
+    assert_eq!(added, ["x/a", "x/c", "y/b"]);
+    assert_eq!(said(&plan), ["exact: it is in toolbox `x` already"]);
+    let config = read(&plan.text, &env(&[])).unwrap().config;
+    assert_eq!(config.toolbox("x").unwrap().description, "About x");
+}
+
+const RULED: &str = r#"{
+    "servers": {"files": {"command": "npx"}, "git": {"command": "uvx", "enabled": false}},
+    "agent_policies": {"reader": {"allowed_servers": ["files"], "tool_overrides": {"files": ["read_*"]}}},
+    "default_policy": {"allow_unknown_tools": false},
+    "security_settings": {"dangerous_tools": ["files:delete_file"], "log_level": "info"},
+    "performance_settings": {"tool_call_timeout": 30000}}"#;
+
+#[test]
+fn rules_come_with_their_servers() {
+    let plan = import("filter.json", RULED);
+    assert!(!plan.has_refused_rules);
+    let config = read(&plan.text, &env(&[])).unwrap().config;
+    let original = crate::config::parse(
+        RULED,
+        std::path::Path::new("filter.json"),
+        std::path::Path::new("/project"),
+        &env(&[]),
+    );
+    let original = original.unwrap().config;
+    assert_eq!(config.policy, original.policy);
+    assert_eq!(config.mode, original.mode);
+    let timeouts = |config: &crate::config::Config| -> Vec<_> {
+        let servers = config.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
+        servers.map(|server| (server.name.to_string(), server.call_timeout)).collect()
+    };
+    assert_eq!(timeouts(&config), timeouts(&original));
+    let left = said(&plan);
+    assert_eq!(left, ["approximate: not carried over: `security_settings.log_level`"]);
+}
+
+#[test]
+fn rules_come_with_keys_of_ours_beside_them() {
+    let with_ours = RULED.replacen(
+        '{',
+        r#"{"audit": {"file": "a.jsonl"}, "limits": {"concurrentCalls": 3}, "#,
+        1,
+    );
+    let plan = import("filter.json", &with_ours);
+    let config = read(&plan.text, &env(&[])).unwrap().config;
+    assert!(config.policy.agents.len() == 1 && config.audit.is_some(), "{}", plan.text);
+}
+
+#[test]
+fn servers_do_not_come_without_their_rules() {
+    let other = source("x.json", r#"{"mcpServers": {"a": {"command": "a"}}}"#);
+    let ruled = source("filter.json", RULED);
+    let beside = plan(None, &[ruled.clone(), other.clone()], &Options::default()).unwrap();
+    let existing = source("w.json", r#"{"mcpServers": {"z": {"command": "z"}}}"#);
+    let into = plan(Some(&existing), std::slice::from_ref(&ruled), &Options::default()).unwrap();
+    let broken = RULED.replace(r#"["read_*"]"#, "1");
+    let broken = import("filter.json", &broken);
+    for (plan, added) in [(&beside, 1), (&into, 0), (&broken, 0)] {
+        assert!(plan.has_refused_rules);
+        assert_eq!(plan.added.len(), added);
+        let told = said(plan).join("\n");
+        assert!(told.contains("none of its servers either: `agent_policies`"), "{told}");
+    }
+    assert_eq!(into.text, existing.text);
+    let first = import("filter.json", RULED);
+    let again = plan(Some(&source("w.json", &first.text)), &[ruled], &Options::default()).unwrap();
+    assert_eq!((again.text, again.has_refused_rules), (first.text, false));
+}
+
+#[test]
+fn rules_of_our_own_files_come_with_their_servers_too() {
+    let ours = r#"{"toolboxes": {"t": {"description": "d", "mcpServers": {"a": {"command": "a"}}}},
+                   "agentPolicies": {"x": {"allowedServers": []}}, "dangerousTools": ["a:b"]}"#;
+    let plan = import("old.json", ours);
+    let config = read(&plan.text, &env(&[])).unwrap().config;
+    assert_eq!(config.policy.agents.len(), 1);
+    assert_eq!(config.policy.dangerous_tools, ["a:b"]);
+}

@@ -1,0 +1,20 @@
+//! The keys of our files, a file for each section: its shape, which makes the schema too, how it is
+//! read, and how it is checked.
+
+pub(crate) mod audit;
+pub(crate) mod auth;
+pub(crate) mod bounds;
+pub(crate) mod category;
+pub(crate) mod clients;
+pub(crate) mod foreign;
+pub(crate) mod http;
+pub(crate) mod limits;
+pub(crate) mod llm;
+pub(crate) mod macros;
+pub(crate) mod navigator;
+pub(crate) mod policy;
+pub(crate) mod raw;
+pub(crate) mod schema;
+pub(crate) mod search;
+pub(crate) mod server;
+pub(crate) mod task_rules;

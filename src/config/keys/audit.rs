@@ -1,0 +1,186 @@
+//! What is kept of what happens (`audit`), and where it is told besides (`telemetry`).
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use url::Url;
+
+use crate::config::keys::limits;
+use crate::config::keys::server::located_path;
+use crate::config::load::check::{Places, bounded};
+use crate::config::syntax::document::Node;
+use crate::config::syntax::reader::{Fields, Located, Reader, did_you_mean, listed};
+
+/// Where and how calls are recorded (`audit`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditConfig {
+    /// The file; absolute.
+    pub file: PathBuf,
+    /// What is kept of arguments.
+    pub arguments: KeptArguments,
+    /// From how many bytes on a file is put aside.
+    pub max_bytes: u64,
+    /// How many files are kept that were put aside.
+    pub keep: u32,
+}
+
+/// What is kept of the arguments of a call (`audit.arguments`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeptArguments {
+    /// A keyed hash of them: equal ones have equal hashes.
+    #[default]
+    Hash,
+    /// All of them, less secrets, and the hash.
+    Whole,
+    /// How many bytes they have.
+    None,
+}
+
+impl KeptArguments {
+    const ALL: [Self; 3] = [Self::Hash, Self::Whole, Self::None];
+
+    /// The word for it in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hash => "hash",
+            Self::Whole => "whole",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Where calls are told of as they end (`telemetry`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TelemetryConfig {
+    /// The address of a collector that takes OTLP over HTTP.
+    pub otlp: Option<Url>,
+}
+
+/// Records every call of a tool, a JSON object a line.
+#[derive(Default, JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Audit")]
+pub(crate) struct RawAudit {
+    /// The file that is written to. Relative paths start at the folder of this file.
+    #[schemars(required, extend("examples" = ["~/.local/state/mcp-workbench/audit.jsonl"]))]
+    pub(crate) file: Option<Located<String>>,
+
+    /// What is kept of the arguments: a keyed `hash`, the `whole` of them less secrets, or `none`.
+    #[schemars(extend("enum" = ["hash", "whole", "none", null], "default" = "hash"))]
+    pub(crate) arguments: Option<Located<String>>,
+
+    /// From how many bytes on the file is put aside, as `audit.1.jsonl`.
+    #[schemars(range(min = limits::AUDIT_BYTES.0, max = limits::AUDIT_BYTES.1))]
+    #[schemars(extend("default" = limits::DEFAULT_AUDIT_BYTES))]
+    pub(crate) max_bytes: Option<Located<u64>>,
+
+    /// How many files are kept that were put aside.
+    #[schemars(range(min = limits::AUDIT_FILES.0, max = limits::AUDIT_FILES.1))]
+    #[schemars(extend("default" = limits::DEFAULT_AUDIT_FILES))]
+    pub(crate) keep: Option<Located<u64>>,
+}
+
+/// Tells others of every call.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Telemetry")]
+pub(crate) struct RawTelemetry {
+    /// The address of an OpenTelemetry collector that takes OTLP over HTTP.
+    #[schemars(extend("examples" = ["http://127.0.0.1:4318"]))]
+    pub(crate) otlp: Option<Located<String>>,
+}
+
+impl RawAudit {
+    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
+        let audit = Self {
+            file: fields.take("file").and_then(|node| reader.string(&node)),
+            arguments: fields.take("arguments").and_then(|node| kept(&node, reader)),
+            max_bytes: fields.take("maxBytes").and_then(|node| reader.number(&node)),
+            keep: fields.take("keep").and_then(|node| reader.number(&node)),
+        };
+        let is_empty = audit.file.as_ref().is_some_and(|file| file.value.trim().is_empty());
+        if is_empty || (audit.file.is_none() && !reader.has_error_under(fields.spot(), "file")) {
+            let hint = "write the `file` that calls are recorded in, such as `audit.jsonl`";
+            reader.error(fields.spot(), "expected a `file`", Some(hint.to_owned()));
+        }
+        audit
+    }
+
+    pub(crate) fn checked(
+        self,
+        places: &Places<'_>,
+        reader: &mut Reader<'_>,
+    ) -> Option<AuditConfig> {
+        let Self { file, arguments, max_bytes, keep } = self;
+        let (least, most) = limits::AUDIT_BYTES;
+        let max_bytes = bounded(max_bytes, least..=most, reader);
+        let (least, most) = limits::AUDIT_FILES;
+        let keep = bounded(keep, least..=most, reader);
+        let word = arguments.map(|word| word.value);
+        let arguments =
+            KeptArguments::ALL.into_iter().find(|kept| Some(kept.as_str()) == word.as_deref());
+        Some(AuditConfig {
+            file: located_path(&file?.value, places),
+            arguments: arguments.unwrap_or_default(),
+            max_bytes: max_bytes.unwrap_or(limits::DEFAULT_AUDIT_BYTES),
+            keep: keep.unwrap_or(limits::DEFAULT_AUDIT_FILES),
+        })
+    }
+}
+
+fn kept(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<String>> {
+    let word = reader.string(node)?;
+    let words = KeptArguments::ALL.map(KeptArguments::as_str);
+    if !words.contains(&word.value.as_str()) {
+        let message = format!("expected {}, found `{}`", listed(&words, "or"), word.value);
+        reader.error(&word.spot, message, did_you_mean(&word.value, &words));
+    }
+    Some(word)
+}
+
+impl RawTelemetry {
+    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
+        Self { otlp: fields.take("otlp").and_then(|node| reader.string(&node)) }
+    }
+
+    pub(crate) fn checked(self, reader: &mut Reader<'_>) -> TelemetryConfig {
+        let otlp = self.otlp.and_then(|Located { value, spot }| match otlp_address(&value) {
+            Ok(url) => Some(url),
+            Err(reason) => {
+                let hint = "write the address of a collector, such as `http://127.0.0.1:4318`";
+                reader.error(&spot, reason, Some(hint.to_owned()));
+                None
+            }
+        });
+        TelemetryConfig { otlp }
+    }
+}
+
+/// Where spans go at a collector with this address: to `v1/traces` there, unless that is the
+/// address.
+pub fn otlp_address(text: &str) -> Result<Url, String> {
+    const TRACES: &str = "v1/traces";
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let mut url = url.ok_or_else(|| format!("expected an http address, found `{text}`"))?;
+    let path = url.path().trim_end_matches('/').to_owned();
+    if !path.ends_with(TRACES) {
+        url.set_path(&format!("{path}/{TRACES}"));
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_go_to_the_place_for_traces() {
+        let address = |text| otlp_address(text).map(String::from);
+        for (given, expected) in [
+            ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
+            ("https://otel.example/a/", "https://otel.example/a/v1/traces"),
+            ("http://host/v1/traces", "http://host/v1/traces"),
+        ] {
+            assert_eq!(address(given).as_deref(), Ok(expected));
+        }
+        assert!(address("grpc://host").is_err() && address("localhost:4318").is_err());
+    }
+}

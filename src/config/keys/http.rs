@@ -1,0 +1,181 @@
+//! Serving over HTTP (`http`): how much agents may cost before they say anything of use.
+
+use std::time::Duration;
+
+use ::http::uri::Authority;
+use schemars::JsonSchema;
+use url::Url;
+
+use crate::config::keys::limits;
+use crate::config::load::check::bounded;
+use crate::config::syntax::reader::{Fields, Located, Reader};
+
+/// Bounds on what agents may cost over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// What we may be called besides this machine: names in lower case, with a port or for all
+    /// (`allowedHosts`).
+    pub allowed_hosts: Vec<Authority>,
+    /// Where pages may come from that ask us, besides this machine, as browsers spell it
+    /// (`allowedOrigins`).
+    pub allowed_origins: Vec<String>,
+    /// How many sessions there may be (`maxSessions`).
+    pub max_sessions: usize,
+    /// How long a session is kept that nobody uses (`sessionIdleMs`).
+    pub session_idle: Duration,
+    /// How many connections there may be at once (`maxConnections`).
+    pub max_connections: usize,
+    /// How many bytes the head of a request may have (`maxHeaderBytes`).
+    pub max_header_bytes: usize,
+    /// How long a connection may go without the whole head of a request (`headTimeoutMs`).
+    pub head_timeout: Duration,
+    /// How long the whole body of a request may take (`bodyTimeoutMs`).
+    pub body_timeout: Duration,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            max_sessions: limits::DEFAULT_SESSIONS,
+            session_idle: Duration::from_millis(limits::DEFAULT_SESSION_IDLE_MS),
+            max_connections: limits::DEFAULT_CONNECTIONS,
+            max_header_bytes: limits::DEFAULT_HEADER_BYTES,
+            head_timeout: Duration::from_millis(limits::DEFAULT_HEAD_TIMEOUT_MS),
+            body_timeout: Duration::from_millis(limits::DEFAULT_BODY_TIMEOUT_MS),
+        }
+    }
+}
+
+/// Bounds on what agents may cost over HTTP.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields, inline)]
+pub(crate) struct RawHttp {
+    /// What clients may call us by in the `Host` of their requests, besides `localhost` and loopback
+    /// addresses: names with a port, or without one for all ports.
+    #[schemars(extend("examples" = [["workbench.example.com"]]))]
+    pub(crate) allowed_hosts: Option<Vec<Located<String>>>,
+
+    /// Where pages in browsers may come from that use the workbench, by their `Origin`, besides
+    /// those of this machine.
+    #[schemars(extend("examples" = [["https://app.example.com"]]))]
+    pub(crate) allowed_origins: Option<Vec<Located<String>>>,
+
+    /// How many sessions there may be. For one more, the one that was idle for longest ends.
+    #[schemars(range(min = limits::SESSIONS.0, max = limits::SESSIONS.1))]
+    #[schemars(extend("default" = limits::DEFAULT_SESSIONS))]
+    pub(crate) max_sessions: Option<Located<u64>>,
+
+    /// How long a session is kept that nobody uses, in milliseconds.
+    #[schemars(range(min = limits::SESSION_IDLE_MS.0, max = limits::SESSION_IDLE_MS.1))]
+    #[schemars(extend("default" = limits::DEFAULT_SESSION_IDLE_MS))]
+    pub(crate) session_idle_ms: Option<Located<u64>>,
+
+    /// How many connections there may be at once; more wait until one ends.
+    #[schemars(range(min = limits::CONNECTIONS.0, max = limits::CONNECTIONS.1))]
+    #[schemars(extend("default" = limits::DEFAULT_CONNECTIONS))]
+    pub(crate) max_connections: Option<Located<u64>>,
+
+    /// How many bytes the request line and the headers of a request may have together.
+    #[schemars(range(min = limits::HEADER_BYTES.0, max = limits::HEADER_BYTES.1))]
+    #[schemars(extend("default" = limits::DEFAULT_HEADER_BYTES))]
+    pub(crate) max_header_bytes: Option<Located<u64>>,
+
+    /// How long a connection may go without the whole head of a request, in milliseconds; one that
+    /// is not used for so long is closed.
+    #[schemars(range(min = limits::HTTP_TIMEOUT_MS.0, max = limits::HTTP_TIMEOUT_MS.1))]
+    #[schemars(extend("default" = limits::DEFAULT_HEAD_TIMEOUT_MS))]
+    pub(crate) head_timeout_ms: Option<Located<u64>>,
+
+    /// How long the whole body of a request may take, in milliseconds.
+    #[schemars(range(min = limits::HTTP_TIMEOUT_MS.0, max = limits::HTTP_TIMEOUT_MS.1))]
+    #[schemars(extend("default" = limits::DEFAULT_BODY_TIMEOUT_MS))]
+    pub(crate) body_timeout_ms: Option<Located<u64>>,
+}
+
+impl RawHttp {
+    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
+        let mut texts = |key| fields.take(key).and_then(|node| reader.strings(&node));
+        let allowed_hosts = texts("allowedHosts");
+        let allowed_origins = texts("allowedOrigins");
+        let mut number = |key| fields.take(key).and_then(|node| reader.number(&node));
+        Self {
+            allowed_hosts,
+            allowed_origins,
+            max_sessions: number("maxSessions"),
+            session_idle_ms: number("sessionIdleMs"),
+            max_connections: number("maxConnections"),
+            max_header_bytes: number("maxHeaderBytes"),
+            head_timeout_ms: number("headTimeoutMs"),
+            body_timeout_ms: number("bodyTimeoutMs"),
+        }
+    }
+
+    pub(crate) fn checked(self, reader: &mut Reader<'_>) -> HttpConfig {
+        let Self {
+            allowed_hosts,
+            allowed_origins,
+            max_sessions,
+            session_idle_ms,
+            max_connections,
+            max_header_bytes,
+            head_timeout_ms,
+            body_timeout_ms,
+        } = self;
+        let by_default = HttpConfig::default();
+        let hosts = allowed_hosts.unwrap_or_default().into_iter();
+        let allowed_hosts = hosts.filter_map(|text| host(&text, reader)).collect();
+        let origins = allowed_origins.unwrap_or_default().into_iter();
+        let allowed_origins = origins.filter_map(|text| origin(&text, reader)).collect();
+        let mut size = |number, (least, most), by_default| {
+            bounded(number, least..=most, reader).unwrap_or(by_default)
+        };
+        let max_sessions = size(max_sessions, limits::SESSIONS, by_default.max_sessions);
+        let max_connections =
+            size(max_connections, limits::CONNECTIONS, by_default.max_connections);
+        let max_header_bytes =
+            size(max_header_bytes, limits::HEADER_BYTES, by_default.max_header_bytes);
+        let mut time = |number, (least, most), by_default| {
+            bounded(number, least..=most, reader).map_or(by_default, Duration::from_millis)
+        };
+        HttpConfig {
+            allowed_hosts,
+            allowed_origins,
+            max_sessions,
+            session_idle: time(session_idle_ms, limits::SESSION_IDLE_MS, by_default.session_idle),
+            max_connections,
+            max_header_bytes,
+            head_timeout: time(head_timeout_ms, limits::HTTP_TIMEOUT_MS, by_default.head_timeout),
+            body_timeout: time(body_timeout_ms, limits::HTTP_TIMEOUT_MS, by_default.body_timeout),
+        }
+    }
+}
+
+/// A name that we may be called by.
+fn host(text: &Located<String>, reader: &mut Reader<'_>) -> Option<Authority> {
+    let host = text.value.trim().to_ascii_lowercase();
+    let host = host.parse().ok().filter(|host: &Authority| {
+        let can_be_a_name = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+        !host.host().is_empty() && host.as_str().chars().all(can_be_a_name)
+    });
+    if host.is_none() {
+        let hint = "write the name alone, or with a port: `workbench.example.com:8443`";
+        reader.error(&text.spot, "expected the name of a host", Some(hint.to_owned()));
+    }
+    host
+}
+
+/// Where pages may come from.
+fn origin(text: &Located<String>, reader: &mut Reader<'_>) -> Option<String> {
+    let url = Url::parse(text.value.trim()).ok();
+    let url = url.filter(|url| {
+        let is_all = matches!(url.path(), "" | "/") && url.query().is_none();
+        is_all && url.fragment().is_none() && matches!(url.scheme(), "http" | "https")
+    });
+    if url.is_none() {
+        let hint = "write scheme and host, each origin by itself: `https://app.example.com`";
+        reader.error(&text.spot, "expected an origin", Some(hint.to_owned()));
+    }
+    url.map(|url| url.origin().ascii_serialization())
+}

@@ -1,0 +1,198 @@
+//! Where a language model answers (`navigator.llm`, `search.embeddings`): an endpoint that speaks
+//! the API of `OpenAI`.
+
+use std::fmt;
+use std::time::Duration;
+
+use ::http::header::HeaderValue;
+use schemars::JsonSchema;
+use url::Url;
+
+use crate::config::keys::auth::is_loopback;
+use crate::config::keys::limits;
+use crate::config::load::check::bounded;
+use crate::config::syntax::document::{Node, Spot};
+use crate::config::syntax::expand::variables;
+use crate::config::syntax::reader::{Fields, Located, Reader};
+
+/// What stands at the end of an address that is not the endpoint's but that of one thing it does.
+const PATHS: [&str; 4] = ["/chat/completions", "/completions", "/embeddings", "/responses"];
+
+/// An endpoint that speaks the API of `OpenAI`, and the model that is wanted of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LlmConfig {
+    /// What its paths are put behind, with a `/` at the end: `https://api.cerebras.ai/v1/`.
+    pub base_url: Url,
+    /// The model.
+    pub model: String,
+    /// What is sent as bearer token, if anything is.
+    pub api_key: Option<String>,
+    /// How long one answer may take.
+    pub timeout: Duration,
+    /// `reasoning_effort`, sent as it is; nothing is sent if there is none.
+    pub reasoning_effort: Option<String>,
+}
+
+/// The key is for nobody's eyes.
+impl fmt::Debug for LlmConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LlmConfig")
+            .field("base_url", &self.base_url.as_str())
+            .field("model", &self.model)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+// === raw ===
+
+/// An endpoint that speaks the API of `OpenAI`: Cerebras, Gemini, `OpenAI`, Ollama and others.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Endpoint")]
+pub(crate) struct RawLlm {
+    /// What the paths of the API are put behind.
+    #[schemars(required, extend("examples" = ["https://api.cerebras.ai/v1", "http://127.0.0.1:11434/v1"]))]
+    pub(crate) base_url: Option<Located<String>>,
+
+    /// The model, as the endpoint calls it.
+    #[schemars(required, extend("examples" = ["gpt-oss-120b"]))]
+    pub(crate) model: Option<Located<String>>,
+
+    /// The key, which belongs into a variable.
+    #[schemars(extend("examples" = ["${CEREBRAS_API_KEY}"]))]
+    pub(crate) api_key: Option<Located<String>>,
+    /// Whether the key stands in the file itself.
+    #[schemars(skip)]
+    pub(crate) is_key_written: bool,
+
+    /// How long one answer may take, in milliseconds.
+    #[schemars(range(min = 1, max = limits::MAX_TIMEOUT_MS))]
+    #[schemars(extend("default" = limits::DEFAULT_LLM_TIMEOUT_MS))]
+    pub(crate) timeout_ms: Option<Located<u64>>,
+
+    /// How much a model that reasons is to think, such as `low`; sent as it is.
+    pub(crate) reasoning_effort: Option<Located<String>>,
+}
+
+impl RawLlm {
+    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
+        let base_url = fields.either("baseUrl", "base_url", reader);
+        let model = fields.take("model");
+        let api_key = fields.either("apiKey", "api_key", reader);
+        Self {
+            base_url: base_url.and_then(|node| reader.string(&node)),
+            model: model.and_then(|node| reader.string(&node)),
+            is_key_written: api_key.as_ref().is_some_and(|node| !has_variable(node)),
+            api_key: api_key.and_then(|node| reader.string(&node)),
+            timeout_ms: fields
+                .either("timeoutMs", "timeout_ms", reader)
+                .and_then(|node| reader.number(&node)),
+            reasoning_effort: fields
+                .either("reasoningEffort", "reasoning_effort", reader)
+                .and_then(|node| reader.string(&node)),
+        }
+    }
+
+    pub(crate) fn checked(self, spot: &Spot, reader: &mut Reader<'_>) -> Option<LlmConfig> {
+        let Self { base_url, model, api_key, is_key_written, timeout_ms, reasoning_effort } = self;
+        let timeout_ms = bounded(timeout_ms, 1..=limits::MAX_TIMEOUT_MS, reader);
+        let base_url = match base_url {
+            Some(text) => address(&text, reader).map(|url| Located { value: url, spot: text.spot }),
+            None => missing("baseUrl", spot, reader),
+        };
+        let model = match model {
+            Some(model) => word(&model, "the model, as the endpoint calls it", reader),
+            None => missing("model", spot, reader),
+        };
+        let api_key = api_key.and_then(|text| key(text, is_key_written, reader));
+        let effort = reasoning_effort.and_then(|text| word(&text, "a word such as `low`", reader));
+        let Located { value: base_url, spot } = base_url?;
+        if api_key.is_some() && base_url.scheme() == "http" && !is_loopback(&base_url) {
+            let message = "over plain HTTP anybody between can read the key, and all that is asked";
+            reader.warn(&spot, message, Some("write `https://`".to_owned()));
+        }
+        Some(LlmConfig {
+            base_url,
+            model: model?,
+            api_key,
+            timeout: Duration::from_millis(timeout_ms.unwrap_or(limits::DEFAULT_LLM_TIMEOUT_MS)),
+            reasoning_effort: effort,
+        })
+    }
+}
+
+fn missing<T>(key: &str, spot: &Spot, reader: &mut Reader<'_>) -> Option<T> {
+    if !reader.has_error_under(spot, key) {
+        reader.error(spot, format!("expected a `{key}`"), None);
+    }
+    None
+}
+
+/// A text that says something, without what stands around it.
+fn word(text: &Located<String>, expected: &str, reader: &mut Reader<'_>) -> Option<String> {
+    let word = text.value.trim();
+    if word.is_empty() {
+        reader.error(&text.spot, format!("expected {expected}"), None);
+        return None;
+    }
+    Some(word.to_owned())
+}
+
+/// Whether there is a `${VARIABLE}` in a string.
+fn has_variable(node: &Node<'_>) -> bool {
+    node.value.as_string_lit().is_some_and(|literal| !variables(&literal.value).is_empty())
+}
+
+/// A key that can be sent. No message has it, for it may be right all the same.
+fn key(text: Located<String>, is_written: bool, reader: &mut Reader<'_>) -> Option<String> {
+    let Located { value: key, spot } = text;
+    if reader.has_error_in(&spot) {
+        return None;
+    }
+    if key.is_empty() {
+        let hint = "leave `apiKey` out where the endpoint wants none";
+        reader.error(&spot, "this key is empty", Some(hint.to_owned()));
+        return None;
+    }
+    let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_plain || HeaderValue::try_from(&key).is_err() {
+        let message = "this key cannot be sent: expected letters, digits and signs, without spaces \
+                       and line breaks";
+        reader.error(&spot, message, None);
+        return None;
+    }
+    if is_written {
+        let hint = "write `${LLM_API_KEY}`, and set that variable";
+        reader.warn(&spot, "a key does not belong in a file", Some(hint.to_owned()));
+    }
+    Some(key)
+}
+
+/// An address of the web, as a folder. No message has it, for there may be a password in it.
+fn address(text: &Located<String>, reader: &mut Reader<'_>) -> Option<Url> {
+    let url = Url::parse(text.value.trim()).ok();
+    let Some(mut url) = url.filter(|url| matches!(url.scheme(), "http" | "https")) else {
+        let hint = "write an address such as `https://api.cerebras.ai/v1`".to_owned();
+        let message = "expected an address that begins with `https://` or `http://`";
+        reader.error(&text.spot, message, Some(hint));
+        return None;
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        let hint = "what the endpoint knows you by belongs into `apiKey`".to_owned();
+        reader.error(&text.spot, "expected an address without a user and a password", Some(hint));
+        return None;
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        reader.error(&text.spot, "expected an address without `?` and `#`", None);
+        return None;
+    }
+    let path = url.path().trim_end_matches('/');
+    if let Some(end) = PATHS.iter().find(|end| path.ends_with(**end)) {
+        let hint = format!("leave out `{end}`: what is asked for is put behind it");
+        reader.error(&text.spot, "expected what the paths of the API have in common", Some(hint));
+        return None;
+    }
+    let folder = format!("{path}/");
+    url.set_path(&folder);
+    Some(url)
+}

@@ -1,0 +1,377 @@
+//! Tools of ours that are made of steps over other tools (`macros`), checked.
+//!
+//! They stand in their toolbox as the tools of a server that is called [`MACROS`] and is no
+//! process. `raw` is their shape in the file, `template` how values are put together.
+
+use std::collections::HashSet;
+
+use crate::config::keys::macros::raw::{RawMacro, RawStep, RawTool};
+use crate::config::keys::raw::Entries;
+use crate::config::syntax::document::Spot;
+use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
+use crate::config::{Launch, ServerConfig, ToolboxConfig};
+use crate::name::{ServerName, ToolId, ToolboxName};
+
+pub use crate::config::keys::macros::template::{Pointer, Template};
+
+pub(crate) mod raw;
+mod schema;
+mod template;
+
+/// What the server is called whose tools they are, and the toolbox of those that name none.
+pub const MACROS: &str = "macros";
+/// What that toolbox is said to be for.
+const DESCRIPTION: &str = "Tools that take several steps in one call";
+/// The most steps that one may have.
+const MAX_STEPS: usize = 100;
+
+/// A tool that is made of steps over other tools.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MacroConfig {
+    /// The key in the file.
+    pub name: String,
+    /// What it is for, in the user's words.
+    pub description: String,
+    /// The JSON Schema of its arguments, as it is written.
+    pub input_schema: String,
+    /// Its steps, in the order of the file; never empty, and none waits for itself.
+    pub steps: Vec<StepConfig>,
+    /// What its result is made of; `None`: it is that of the last step.
+    pub result: Option<Template>,
+}
+
+/// One step: a call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StepConfig {
+    /// The key in the file.
+    pub name: String,
+    /// The tool that is called, by the name that its toolbox shows.
+    pub tool: ToolId,
+    /// What its arguments are made of; `None`: it gets none.
+    pub arguments: Option<Template>,
+    /// The steps that have to be done before, by their places in the macro.
+    pub needs: Vec<usize>,
+}
+
+/// Macros that do not stand in their toolboxes yet: they may call tools of every toolbox, so that
+/// all of those have to be there before.
+pub(crate) struct Unplaced {
+    pub(crate) macros: Entries<RawMacro>,
+    /// The names of all servers, those that are switched off too.
+    pub(crate) servers: Vec<String>,
+}
+
+impl Unplaced {
+    /// Checks them, and puts them into their toolboxes.
+    pub(crate) fn place(self, toolboxes: &mut Vec<ToolboxConfig>, reader: &mut Reader<'_>) {
+        let Self { macros, servers } = self;
+        let Some((first, _)) = macros.0.first() else { return };
+        if servers.iter().any(|server| server == MACROS) {
+            let message = "there is a server `macros` too, and the tools of that are these";
+            reader.error(&first.spot, message, Some("rename the server".to_owned()));
+            return;
+        }
+        let names = Names { toolboxes, servers: &servers };
+        let mut checked = Vec::new();
+        for (name, raw) in macros.0 {
+            checked.extend(names.check(&name, raw, reader));
+        }
+        put(checked, toolboxes);
+    }
+}
+
+/// Gives each the toolbox that it is to stand in, as a tool of the server that is none.
+fn put(checked: Vec<(ToolboxName, MacroConfig)>, toolboxes: &mut Vec<ToolboxConfig>) {
+    for (wanted, tool) in checked {
+        let at = toolboxes.iter().position(|toolbox| toolbox.name == wanted);
+        let at = at.unwrap_or_else(|| {
+            toolboxes.push(ToolboxConfig {
+                name: wanted.clone(),
+                description: DESCRIPTION.to_owned(),
+                namespace: wanted.to_string(),
+                servers: Vec::new(),
+            });
+            toolboxes.len() - 1
+        });
+        let servers = &mut toolboxes[at].servers;
+        if let Some(Launch::Macros(macros)) = servers.last_mut().map(|server| &mut server.launch) {
+            macros.push(tool);
+        } else {
+            let launch = Launch::Macros(vec![tool]);
+            servers.push(ServerConfig::new(ServerName::new(MACROS), launch));
+        }
+    }
+}
+
+/// What the steps of one macro can speak of.
+struct Around<'a> {
+    /// Where it stands, if that is known.
+    toolbox: Option<&'a ToolboxName>,
+    /// Its steps.
+    names: &'a [String],
+    inputs: &'a schema::Inputs,
+}
+
+/// What macros can speak of.
+struct Names<'a> {
+    toolboxes: &'a [ToolboxConfig],
+    servers: &'a [String],
+}
+
+impl Names<'_> {
+    /// Checks one; the toolbox that it stands in, and the macro.
+    fn check(
+        &self,
+        name: &Located<String>,
+        raw: RawMacro,
+        reader: &mut Reader<'_>,
+    ) -> Option<(ToolboxName, MacroConfig)> {
+        let RawMacro { description, toolbox, input_schema, steps, result } = raw;
+        check_name(name, "macro", reader);
+        let (description, spot) = match description {
+            Some(text) => (text.value.trim().to_owned(), text.spot),
+            None => (String::new(), name.spot.clone()),
+        };
+        if description.is_empty() && !reader.has_error_under(&name.spot, "description") {
+            let hint =
+                "say in a sentence what it does: agents read it to decide whether to call it";
+            reader.error(&spot, "expected a description", Some(hint.to_owned()));
+        }
+        let own = self.toolbox(toolbox, reader);
+        let input_schema = schema::check(input_schema, reader);
+        let steps = steps.unwrap_or_default().0;
+        if steps.is_empty() && !reader.has_error_under(&name.spot, "steps") {
+            let hint = "write `\"steps\": {\"first\": {\"tool\": \"server:tool\"}}`".to_owned();
+            reader.error(&name.spot, "expected at least one step under `steps`", Some(hint));
+        }
+        if steps.len() > MAX_STEPS {
+            let message = format!("expected at most {MAX_STEPS} steps, found {}", steps.len());
+            reader.error(&name.spot, message, None);
+            return None;
+        }
+        let names: Vec<String> = steps.iter().map(|(name, _)| name.value.clone()).collect();
+        let around = Around { toolbox: own.as_ref(), names: &names, inputs: &input_schema };
+        let mut checked = Some(Vec::new());
+        for (name, step) in steps {
+            check_name(&name, "step", reader);
+            let step = self.step(&name, step, &around, reader);
+            checked = checked.zip(step).map(|(mut steps, step)| {
+                steps.push(step);
+                steps
+            });
+        }
+        let result = result.map(|result| {
+            for pointer in &result.pointers {
+                around.check_pointer(pointer, reader);
+            }
+            result.template
+        });
+        let steps = checked?;
+        if let Some(circle) = circle(&steps) {
+            let circle = circle.into_iter().map(|step| format!("`{}`", steps[step].name));
+            let circle = circle.collect::<Vec<_>>().join(" → ");
+            let message = format!("the steps wait for each other: {circle}");
+            let hint = "a step waits for those in `after`, and for those whose values it takes";
+            reader.error(&name.spot, message, Some(hint.to_owned()));
+            return None;
+        }
+        let input_schema = input_schema.text;
+        let tool =
+            MacroConfig { name: name.value.clone(), description, input_schema, steps, result };
+        Some((own?, tool)).filter(|(_, tool)| !tool.steps.is_empty())
+    }
+
+    /// The toolbox that a macro is to stand in.
+    fn toolbox(
+        &self,
+        wanted: Option<Located<String>>,
+        reader: &mut Reader<'_>,
+    ) -> Option<ToolboxName> {
+        let Some(Located { value, spot }) = wanted else { return Some(ToolboxName::new(MACROS)) };
+        let known: Vec<_> = self.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
+        if value != MACROS && !known.contains(&value.as_str()) {
+            let message = format!("there is no toolbox `{value}`");
+            let hint = did_you_mean(&value, &known).unwrap_or_else(|| expected(&known));
+            reader.error(&spot, message, Some(hint));
+            return None;
+        }
+        Some(ToolboxName::new(value))
+    }
+
+    fn step(
+        &self,
+        name: &Located<String>,
+        raw: RawStep,
+        around: &Around<'_>,
+        reader: &mut Reader<'_>,
+    ) -> Option<StepConfig> {
+        let RawStep { tool, arguments, after } = raw;
+        if tool.is_none() && !reader.has_error_under(&name.spot, "tool") {
+            let hint = "write `\"tool\": \"server:tool\"`".to_owned();
+            reader.error(&name.spot, "expected a `tool`", Some(hint));
+        }
+        let tool = tool.and_then(|tool| self.tool(tool, around.toolbox, reader));
+        let mut needs = Vec::new();
+        let mut need = |step: Option<usize>| {
+            needs.extend(step.filter(|step| !needs.contains(step)));
+        };
+        for step in after.unwrap_or_default() {
+            need(around.known_step(&step.value, &step.spot, reader));
+        }
+        let arguments = arguments.map(|arguments| {
+            for pointer in &arguments.pointers {
+                need(around.check_pointer(pointer, reader));
+            }
+            arguments.template
+        });
+        needs.sort_unstable();
+        Some(StepConfig { name: name.value.clone(), tool: tool?, arguments, needs })
+    }
+
+    /// The tool that a step calls.
+    fn tool(
+        &self,
+        raw: RawTool,
+        own: Option<&ToolboxName>,
+        reader: &mut Reader<'_>,
+    ) -> Option<ToolId> {
+        let RawTool { toolbox, server, tool, spot } = self.split(raw, reader)?;
+        if server.value == MACROS {
+            let hint = "write the steps of that one here".to_owned();
+            reader.error(&spot, "a macro cannot call another macro", Some(hint));
+            return None;
+        }
+        let in_toolbox = match &toolbox {
+            None => None,
+            Some(wanted) => Some(self.toolbox(Some(wanted.clone()), reader)?),
+        };
+        let is_there = |toolbox: &&ToolboxConfig| {
+            in_toolbox.as_ref().is_none_or(|wanted| *wanted == toolbox.name)
+                && toolbox.server(&server.value).is_some()
+        };
+        let found: Vec<_> = self.toolboxes.iter().filter(is_there).collect();
+        let has_it = |toolbox: &&&ToolboxConfig| {
+            let include = toolbox.server(&server.value).and_then(|server| server.include.as_ref());
+            include.is_none_or(|include| include.contains(&tool.value))
+        };
+        let at = found.iter().find(|toolbox| Some(&toolbox.name) == own);
+        let at = at.or_else(|| found.iter().find(has_it)).or_else(|| found.first());
+        if let Some(toolbox) = at {
+            return Some(ToolId {
+                toolbox: toolbox.name.clone(),
+                server: ServerName::new(&server.value),
+                tool: tool.value,
+            });
+        }
+        let is_known = self.servers.contains(&server.value);
+        if is_known && toolbox.is_none() {
+            let message = format!("left out: server `{}` cannot be used", server.value);
+            reader.warn(&spot, message, None);
+            return None;
+        }
+        let inside = |t: &&ToolboxConfig| in_toolbox.as_ref().is_none_or(|w| *w == t.name);
+        let known = self.toolboxes.iter().filter(inside).flat_map(|toolbox| &toolbox.servers);
+        let known: Vec<_> = known.map(|server| server.name.as_str()).collect();
+        let place = in_toolbox.map(|name| format!(" in toolbox `{name}`")).unwrap_or_default();
+        let message = format!("there is no server `{}`{place}", server.value);
+        let hint = did_you_mean(&server.value, &known).unwrap_or_else(|| expected(&known));
+        reader.error(&server.spot, message, Some(hint));
+        None
+    }
+
+    /// The tool with its server, which may have been written as `server:tool`.
+    fn split(&self, raw: RawTool, reader: &mut Reader<'_>) -> Option<RawTool> {
+        if !raw.server.value.is_empty() {
+            return Some(raw);
+        }
+        let text = &raw.tool.value;
+        let known = self.servers.iter().filter_map(|server| {
+            let tool = text.strip_prefix(server.as_str())?.strip_prefix(':')?;
+            Some((server.as_str(), tool))
+        });
+        // Names may have a `:` in them; the longest is meant.
+        let known = known.max_by_key(|(server, _)| server.len());
+        let Some((server, tool)) = known.or_else(|| text.split_once(':')) else {
+            let message = format!("expected `server:tool`, found `{text}`");
+            let hint = "or write `{\"toolbox\": …, \"server\": …, \"tool\": …}`".to_owned();
+            reader.error(&raw.spot, message, Some(hint));
+            return None;
+        };
+        let at = |value: &str| Located { value: value.to_owned(), spot: raw.spot.clone() };
+        let (server, tool) = (at(server), at(tool));
+        if tool.value.is_empty() {
+            reader.error(&raw.spot, "expected the name of a tool after `:`", None);
+            return None;
+        }
+        Some(RawTool { toolbox: raw.toolbox, server, tool, spot: raw.spot })
+    }
+}
+
+fn expected(known: &[&str]) -> String {
+    match known {
+        [] => "there are none".to_owned(),
+        known => format!("expected {}", listed(known, "or")),
+    }
+}
+
+fn check_name(name: &Located<String>, what: &str, reader: &mut Reader<'_>) {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if name.value.is_empty() || name.value.len() > 64 || !name.value.chars().all(is_legal) {
+        let message = format!("expected a name for the {what}, found `{}`", name.value);
+        let hint = "use letters, digits, `_` and `-`, at most 64 of them".to_owned();
+        reader.error(&name.spot, message, Some(hint));
+    }
+}
+
+impl Around<'_> {
+    fn known_step(&self, wanted: &str, spot: &Spot, reader: &mut Reader<'_>) -> Option<usize> {
+        let found = self.names.iter().position(|name| name == wanted);
+        if found.is_none() {
+            let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+            let hint = did_you_mean(wanted, &names).unwrap_or_else(|| expected(&names));
+            reader.error(spot, format!("there is no step `{wanted}`"), Some(hint));
+        }
+        found
+    }
+
+    /// Checks that what a pointer leads to may be there; the step whose value it is, if it is
+    /// one's.
+    fn check_pointer(
+        &self,
+        Located { value, spot }: &Located<Pointer>,
+        reader: &mut Reader<'_>,
+    ) -> Option<usize> {
+        if let Some(step) = &value.step {
+            return self.known_step(step, spot, reader);
+        }
+        if let Some(input) = value.path.first() {
+            self.inputs.check(input, spot, reader);
+        }
+        None
+    }
+}
+
+/// Steps that wait for each other, the first of them at both ends.
+fn circle(steps: &[StepConfig]) -> Option<Vec<usize>> {
+    fn walk(
+        step: usize,
+        steps: &[StepConfig],
+        way: &mut Vec<usize>,
+        done: &mut HashSet<usize>,
+    ) -> Option<Vec<usize>> {
+        if let Some(begin) = way.iter().position(|other| *other == step) {
+            let mut circle = way[begin..].to_vec();
+            circle.push(step);
+            return Some(circle);
+        }
+        if !done.insert(step) {
+            return None;
+        }
+        way.push(step);
+        let found = steps[step].needs.iter().find_map(|need| walk(*need, steps, way, done));
+        way.pop();
+        found
+    }
+    let mut done = HashSet::new();
+    (0..steps.len()).find_map(|step| walk(step, steps, &mut Vec::new(), &mut done))
+}

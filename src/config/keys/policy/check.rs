@@ -1,0 +1,243 @@
+//! What is said of agents and tools, checked: patterns, servers and agents that are named.
+
+use std::collections::BTreeMap;
+
+use globset::Glob;
+
+use crate::config::keys::policy::conditions;
+use crate::config::keys::policy::inheritance;
+use crate::config::keys::policy::raw::{RawAgentPolicy, RawConfirmation, RawDefaultPolicy};
+use crate::config::keys::policy::{
+    AgentPolicy, Confirmation, DefaultPolicy, PolicyConfig, Strangers,
+};
+use crate::config::keys::raw::Entries;
+use crate::config::load::check::Places;
+use crate::config::syntax::document::Spot;
+use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
+use crate::name::AgentName;
+
+/// The word among `dangerousTools` for whatever its server says is destructive.
+const HINT: &str = "destructiveHint";
+
+/// The keys of a file that say who may use what.
+pub(crate) struct Rules {
+    pub(crate) agent_policies: Option<Entries<RawAgentPolicy>>,
+    pub(crate) exposed_tools: Option<Entries<Vec<Located<String>>>>,
+    pub(crate) default_policy: Option<RawDefaultPolicy>,
+    pub(crate) dangerous_tools: Option<Vec<Located<String>>>,
+    pub(crate) require_confirmation: Option<RawConfirmation>,
+}
+
+impl Rules {
+    /// Checks them; `servers` are the names of all servers, those that are switched off too.
+    pub(crate) fn checked(
+        self,
+        servers: &[String],
+        places: &Places<'_>,
+        reader: &mut Reader<'_>,
+    ) -> PolicyConfig {
+        let Self {
+            agent_policies,
+            exposed_tools,
+            default_policy,
+            dangerous_tools,
+            require_confirmation,
+        } = self;
+        let has_lists = agent_policies.is_some() || exposed_tools.is_some();
+        let agents = agent_policies.unwrap_or_default().0;
+        inheritance::check(&agents, reader);
+        let is_said = agents.is_empty() || default_policy.is_some();
+        let strangers = if is_said { Strangers::Served } else { Strangers::Refused };
+        let agents = agents
+            .into_iter()
+            .map(|(name, raw)| {
+                check_agent(&name, reader);
+                (AgentName::new(&name.value), agent(raw, servers, places, reader))
+            })
+            .collect();
+        let exposed_tools = lists(exposed_tools, None, servers, reader);
+        let dangerous = dangerous_tools.unwrap_or_default();
+        let (hint, dangerous): (Vec<_>, Vec<_>) =
+            dangerous.into_iter().partition(|pattern| is_hint(&pattern.value));
+        PolicyConfig {
+            agents,
+            exposed_tools,
+            default: default(default_policy, !has_lists, reader),
+            strangers,
+            dangerous_tools: patterns(dangerous, servers, reader),
+            is_hint_dangerous: !hint.is_empty(),
+            confirmation: match require_confirmation {
+                Some(RawConfirmation::Dangerous(false)) => Confirmation::Never,
+                Some(RawConfirmation::Besides(tools)) => {
+                    Confirmation::Dangerous(patterns(tools, servers, reader))
+                }
+                Some(RawConfirmation::Dangerous(true)) | None => Confirmation::default(),
+            },
+            working_directory: None,
+        }
+    }
+}
+
+fn is_hint(word: &str) -> bool {
+    word == HINT || word == "destructive_hint"
+}
+
+fn check_agent(name: &Located<String>, reader: &mut Reader<'_>) {
+    if name.value.trim().is_empty() {
+        reader.error(&name.spot, "expected a name for the agent", None);
+    } else if name.value.trim() != name.value {
+        reader.error(
+            &name.spot,
+            "the name of an agent may not begin or end with white space",
+            None,
+        );
+    }
+}
+
+fn agent(
+    raw: RawAgentPolicy,
+    servers: &[String],
+    places: &Places<'_>,
+    reader: &mut Reader<'_>,
+) -> AgentPolicy {
+    let RawAgentPolicy { extends, allowed_servers, tool_overrides, when, limits } = raw;
+    for pattern in allowed_servers.iter().flatten() {
+        let Some(glob) = glob(pattern, reader) else { continue };
+        let glob = glob.compile_matcher();
+        let means = |server: &String| *server == pattern.value || glob.is_match(server);
+        if !servers.iter().any(means) {
+            unknown_server(&pattern.value, &pattern.spot, servers, reader);
+        }
+    }
+    let allowed_servers = allowed_servers.map(texts);
+    AgentPolicy {
+        extends: extends.into_iter().flatten().map(|name| AgentName::new(name.value)).collect(),
+        tool_overrides: lists(tool_overrides, allowed_servers.as_deref(), servers, reader),
+        allowed_servers,
+        when: when
+            .into_iter()
+            .flatten()
+            .map(|raw| conditions::check(raw, servers, places, reader))
+            .collect(),
+        limits: limits.map(|raw| raw.checked(reader)).unwrap_or_default(),
+    }
+}
+
+fn default(
+    raw: Option<RawDefaultPolicy>,
+    allows_unknown: bool,
+    reader: &mut Reader<'_>,
+) -> DefaultPolicy {
+    let implied = DefaultPolicy { allow_unknown_tools: allows_unknown, ..DefaultPolicy::default() };
+    let Some(raw) = raw else { return implied };
+    let RawDefaultPolicy {
+        allow_unknown_tools,
+        allow_unknown_servers,
+        max_tools_per_agent,
+        require_explicit_approval,
+    } = raw;
+    if let Some(most) = max_tools_per_agent {
+        let hint = "`toolOverrides` and `exposedTools` say which tools an agent has".to_owned();
+        let message = "no effect: it does not say which tools an agent that has more of them loses";
+        reader.warn(&most.spot, message, Some(hint));
+    }
+    DefaultPolicy {
+        allow_unknown_tools: allow_unknown_tools.map_or(allows_unknown, |flag| flag.value),
+        allow_unknown_servers: allow_unknown_servers.map(|flag| flag.value),
+        require_explicit_approval: require_explicit_approval.is_some_and(|flag| flag.value),
+    }
+}
+
+/// Lists of tools by server. A list that nothing comes of is worth a word: those who wrote it mean
+/// something by it.
+fn lists(
+    raw: Option<Entries<Vec<Located<String>>>>,
+    allowed: Option<&[String]>,
+    servers: &[String],
+    reader: &mut Reader<'_>,
+) -> BTreeMap<String, Vec<String>> {
+    let mut checked = BTreeMap::new();
+    for (server, tools) in raw.unwrap_or_default().0 {
+        if !servers.contains(&server.value) {
+            unknown_server(&server.value, &server.spot, servers, reader);
+        } else if allowed.is_some_and(|allowed| !is_among(&server.value, allowed)) {
+            let message = "no effect: `allowedServers` does not have this server";
+            reader.warn(&server.spot, message, None);
+        }
+        checked.insert(server.value, patterns(tools, servers, reader));
+    }
+    checked
+}
+
+fn is_among(server: &str, patterns: &[String]) -> bool {
+    patterns.iter().any(|pattern| {
+        pattern == server
+            || Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(server))
+    })
+}
+
+/// Patterns over the names of tools: names, globs, and either with a server and `:` before it.
+pub(super) fn patterns(
+    raw: Vec<Located<String>>,
+    servers: &[String],
+    reader: &mut Reader<'_>,
+) -> Vec<String> {
+    for pattern in &raw {
+        let text = &pattern.value;
+        if text.trim().is_empty() {
+            reader.error(&pattern.spot, "expected a tool's name or a glob", None);
+        } else if text.starts_with('!') {
+            let hint = "write what is meant, or leave tools out by the `toolFilters` of a server";
+            reader.error(&pattern.spot, "`!` has no meaning here", Some(hint.to_owned()));
+        } else if glob(pattern, reader).is_some() {
+            check_server_of(pattern, servers, reader);
+        }
+    }
+    texts(raw)
+}
+
+/// Warns where the part before `:` is no server: whoever misspells that of a dangerous tool has to
+/// hear of it.
+fn check_server_of(pattern: &Located<String>, servers: &[String], reader: &mut Reader<'_>) {
+    let Some((server, tool)) = pattern.value.split_once(':') else { return };
+    let is_one = |known: &String| {
+        pattern.value.strip_prefix(known.as_str()).is_some_and(|rest| rest.starts_with(':'))
+            || Glob::new(server).is_ok_and(|glob| glob.compile_matcher().is_match(known))
+    };
+    // In braces it may stand anywhere.
+    if !server.is_empty()
+        && !tool.is_empty()
+        && !server.contains('{')
+        && !servers.iter().any(is_one)
+    {
+        unknown_server(server, &pattern.spot, servers, reader);
+    }
+}
+
+fn unknown_server(name: &str, spot: &Spot, servers: &[String], reader: &mut Reader<'_>) {
+    let known: Vec<&str> = servers.iter().map(String::as_str).collect();
+    let hint = did_you_mean(name, &known);
+    let hint = hint.or_else(|| {
+        const MOST: usize = 12;
+        (!known.is_empty() && known.len() <= MOST)
+            .then(|| format!("the servers are {}", listed(&known, "and")))
+    });
+    reader.warn(spot, format!("there is no server `{name}`"), hint);
+}
+
+/// The pattern as a glob; where it is none, that has been reported.
+pub(super) fn glob(pattern: &Located<String>, reader: &mut Reader<'_>) -> Option<Glob> {
+    match Glob::new(&pattern.value) {
+        Ok(glob) => Some(glob),
+        Err(error) => {
+            let message = format!("`{}` is not a glob: {}", pattern.value, error.kind());
+            let hint = "write a name, or a glob such as `read_*`".to_owned();
+            reader.error(&pattern.spot, message, Some(hint));
+            None
+        }
+    }
+}
+
+fn texts(located: Vec<Located<String>>) -> Vec<String> {
+    located.into_iter().map(|text| text.value).collect()
+}

@@ -1,0 +1,89 @@
+//! Whether and how tools can be searched for (`search`).
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::config::keys::llm::RawLlm;
+use crate::config::keys::raw::{located, object};
+use crate::config::syntax::document::Node;
+use crate::config::syntax::reader::{Fields, Located, Reader};
+use crate::config::{LlmConfig, ToolMode};
+
+/// Whether and how tools can be searched for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchConfig {
+    /// Whether `search_tools` is offered in `dynamic`, `proxy` and `auto` mode too.
+    pub is_offered: bool,
+    /// A model that says what texts mean, in place of the table that is compiled in.
+    pub embeddings: Option<LlmConfig>,
+}
+
+// === raw ===
+
+/// Whether and how tools can be searched for.
+pub(crate) struct RawSearch {
+    offered: Option<Located<bool>>,
+    embeddings: Option<Located<RawLlm>>,
+}
+
+/// How tools are searched for.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Search")]
+#[expect(dead_code, reason = "it makes the schema alone")]
+struct RawSearchObject {
+    /// Whether `search_tools` is offered in `dynamic`, `proxy` and `auto` mode too.
+    #[schemars(extend("default" = false))]
+    offered: Option<Located<bool>>,
+    /// An endpoint that says what texts mean, in place of the table that is compiled in.
+    embeddings: Option<RawLlm>,
+}
+
+impl RawSearch {
+    pub(crate) fn read(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+        if node.value.as_boolean_lit().is_some() {
+            let offered = reader.boolean(node);
+            return Some(Self { offered, embeddings: None });
+        }
+        object(node, reader, |fields: &mut Fields<'_>, reader| Self {
+            offered: fields.take("offered").and_then(|node| reader.boolean(&node)),
+            embeddings: fields
+                .take("embeddings")
+                .and_then(|node| located(&node, reader, RawLlm::read)),
+        })
+    }
+
+    pub(crate) fn checked(self, mode: ToolMode, reader: &mut Reader<'_>) -> SearchConfig {
+        let Self { offered, embeddings } = self;
+        let offered = offered.filter(|flag| flag.value);
+        if let Some(flag) = &offered {
+            match mode {
+                ToolMode::Dynamic | ToolMode::Proxy | ToolMode::Auto | ToolMode::Search => {}
+                ToolMode::Direct | ToolMode::Activate | ToolMode::Modular | ToolMode::Navigate => {
+                    let message = format!("no effect in `{}` mode", mode.as_str());
+                    let hint = "`search_tools` is offered in `dynamic`, `proxy` and `auto` mode";
+                    reader.warn(&flag.spot, message, Some(hint.to_owned()));
+                }
+            }
+        }
+        SearchConfig {
+            is_offered: offered.is_some(),
+            embeddings: embeddings.and_then(|raw| raw.value.checked(&raw.spot, reader)),
+        }
+    }
+}
+
+impl JsonSchema for RawSearch {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "SearchSetting".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let object = generator.subschema_for::<RawSearchObject>();
+        json_schema!({ "anyOf": [{ "type": "boolean" }, object] })
+    }
+}
