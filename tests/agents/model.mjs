@@ -32,8 +32,10 @@ export function answer(seen, world) {
     const calls = [];
     task.steps.forEach((step, index) => {
         if (found[index]) return;
-        const args = step.args(found, world);
-        const call = next({ step, args, seen });
+        const given = step.args(found, world);
+        const names = Object.keys(given);
+        const args = Object.values(given).includes(undefined) ? undefined : given;
+        const call = next({ step, args, names, seen });
         if (call) add(calls, call);
     });
     if (calls.length === 0) return { text: 'STUCK: I have no tool for this.', calls: [] };
@@ -58,6 +60,8 @@ function add(calls, call) {
 }
 
 function next(at) {
+    // What waits for an earlier answer needs no more than to be known.
+    if (!at.args && isKnown(at)) return null;
     return (
         called(at) ??
         used(at) ??
@@ -81,6 +85,14 @@ function called({ step, args, seen }) {
     return { name: tool.name, args };
 }
 
+/** Whether the model knows how to call it, as soon as it has the arguments. */
+function isKnown({ step, names, seen }) {
+    return (
+        seen.tools.some((tool) => isNamed(tool.name, step.tool)) ||
+        !!(caller(seen) && signature(step, names, seen))
+    );
+}
+
 /** Whether a name is the tool's own with something in front, as clients and the workbench put it. */
 function isNamed(name, own) {
     // Codex has `_` for every other character.
@@ -89,34 +101,39 @@ function isNamed(name, own) {
 }
 
 /** By a tool that calls others, once the wanted one's arguments have been seen. */
-function used({ step, args, seen }) {
+function used({ step, args, names, seen }) {
     if (!args) return undefined;
-    const caller = tool(seen, 'use_tool') ?? tool(seen, 'call-modular-tool');
-    const shown = caller && signature(step, args, seen);
+    const by = caller(seen);
+    const shown = by && signature(step, names, seen);
     if (!shown) return undefined;
-    const call = { name: caller.name, args: spelled(caller, args, shown) };
+    const call = { name: by.name, args: spelled(by, args, shown) };
     return tries(seen, call.name, call.args) < TRIES ? call : undefined;
 }
 
+/** The tool that calls others. */
+function caller(seen) {
+    return tool(seen, 'use_tool') ?? tool(seen, 'call-modular-tool');
+}
+
 /** Where the wanted tool is shown with the names of all of its arguments, and what it belongs to. */
-function signature(step, args, seen) {
+function signature(step, names, seen) {
     const places = [
         ...seen.texts.map((text) => ({ text })),
         ...seen.tools.map((tool) => ({ text: tool.description })),
         ...seen.history.map(({ result, args }) => ({ text: result ?? '', asked: args })),
     ];
     for (const { text, asked } of places) {
-        const shown = defined(step, args, text) ?? written(step, args, text);
+        const shown = defined(step, names, text) ?? written(step, names, text);
         if (shown) return { ...shown, asked };
     }
     return undefined;
 }
 
 /** As a definition: an object with its name, and with its arguments anywhere in it. */
-function defined(step, args, text) {
+function defined(step, names, text) {
     const lines = text.split('\n').map((line) => parsed(line.replace(/,$/, '')));
     const values = [parsed(text), ...lines].filter((value) => value && typeof value === 'object');
-    const keys = Object.keys(args).map((name) => `"${name}"`);
+    const keys = names.map((name) => `"${name}"`);
     const find = (value, above) => {
         if (value === null || typeof value !== 'object') return undefined;
         const around = { ...above };
@@ -138,12 +155,10 @@ function defined(step, args, text) {
 }
 
 /** In one line: `name(argument: type, …)`. */
-function written(step, args, text) {
+function written(step, names, text) {
     const pattern = `((?:[A-Za-z0-9-]+[_./:])*${step.tool})\\(([^)]*)\\)`;
     for (const match of text.matchAll(new RegExp(`(?<![A-Za-z0-9_-])${pattern}`, 'g'))) {
-        const isWhole = Object.keys(args).every((name) =>
-            new RegExp(`\\b${name}\\b`).test(match[2]),
-        );
+        const isWhole = names.every((name) => new RegExp(`\\b${name}\\b`).test(match[2]));
         if (!isWhole) continue;
         const before = text.slice(0, match.index);
         const line = before.slice(before.lastIndexOf('\n') + 1);

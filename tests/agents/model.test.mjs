@@ -110,6 +110,16 @@ test('a step that needs an earlier answer waits for it, and takes it from there'
     ]);
 });
 
+test('a toolbox is not opened for a step that waits, if its tool is known already', () => {
+    const known = 'code/git: git_log(repo_path,max_count?) git_show(repo_path,revision)';
+    const request = (description) =>
+        calls(
+            seen({ task: chain, tools: [OPEN, { ...USE, description }], texts: [PURPOSES] }),
+        ).map(([name]) => name);
+    assert.deepEqual(request(known), [USE.name]);
+    assert.deepEqual(request('code/git: git_log(repo_path)'), [USE.name, OPEN.name]);
+});
+
 test('the last word has what the answers said, and nothing that no answer said', () => {
     const call = {
         name: 'search_nodes',

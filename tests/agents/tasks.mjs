@@ -3,7 +3,8 @@
 // A step is one call of one tool. Of it the model knows what a reader of the task and of the tool's
 // description would: which tool is the right one when it sees it, what to look for while it does not
 // (`words` that a fitting toolbox has, a `query` for a search), and the arguments by the names that
-// the tool's schema has. It is done when an answer has what `done` matches.
+// the tool's schema has, of which one is undefined while it waits for an earlier answer. It is done
+// when an answer has what `done` matches.
 
 export const TASKS = [
     {
@@ -63,8 +64,7 @@ export const TASKS = [
             },
             {
                 tool: 'git_show',
-                args: ([hash], { work }) =>
-                    hash ? { repo_path: work, revision: hash } : undefined,
+                args: ([hash], { work }) => ({ repo_path: work, revision: hash }),
                 query: 'git show a commit',
                 words: ['git', 'commit', 'history', 'code'],
                 done: /\+(two lamps)/,
