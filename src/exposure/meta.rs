@@ -22,7 +22,7 @@ pub(crate) const USE_TOOL: &str = "use_tool";
 pub(crate) fn open_toolbox(config: &Config, way: Way, is_known: bool, offers_detail: bool) -> Raw {
     let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
     let mut properties = json!({
-        "toolbox": {"type": "string", "description": "The toolbox to open"},
+        "toolbox": {"type": "string"},
     });
     // An enumeration of nothing is no valid schema.
     if !names.is_empty() {
@@ -82,7 +82,7 @@ pub(crate) fn use_tool(shown_by: &str) -> Raw {
 }
 
 /// The purpose of `use_tool`.
-pub(crate) const USES: &str = "Calls a tool of a toolbox and returns its result.";
+pub(crate) const USES: &str = "Calls a tool of a toolbox.";
 
 /// The definition of `use_tool` with this description.
 pub(crate) fn described_use_tool(description: &str) -> Raw {
@@ -91,7 +91,7 @@ pub(crate) fn described_use_tool(description: &str) -> Raw {
         "properties": {
             "toolbox": {"type": "string"},
             "server": {"type": "string"},
-            "tool": {"type": "string", "description": "The tool's name"},
+            "tool": {"type": "string"},
         },
         "required": ["toolbox", "server", "tool"],
     });
@@ -116,10 +116,7 @@ fn calling(description: &str, tool: &Value) -> Raw {
             "type": "object",
             "properties": {
                 "tool": tool,
-                "arguments": {
-                    "type": "object",
-                    "description": "The tool's arguments, as its inputSchema says",
-                },
+                "arguments": {"type": "object"},
             },
             "required": ["tool"],
         },

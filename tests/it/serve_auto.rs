@@ -137,8 +137,7 @@ fn a_client_that_hides_tools_behind_a_search_has_their_signatures_from_the_start
     }
     assert_eq!(
         description(&agent, 1),
-        "Calls a tool of a toolbox and returns its result. open_toolbox shows the tools and their \
-         arguments.",
+        "Calls a tool of a toolbox. open_toolbox shows the tools and their arguments.",
         "nothing has run yet"
     );
     let opened = agent.open("box").text();
