@@ -207,17 +207,25 @@ function spelled(caller, args, { name, around, asked, isHeading }) {
     return properties.tool ? { tool: whole, arguments: args } : { ...whole, arguments: args };
 }
 
-/** By a tool that takes a task in words, with arguments once it has asked for them. */
-function tasked({ step, args, seen }) {
+/** By a tool that takes a task in words, with arguments once it has asked for them, and with the tool
+ * once it has offered that. */
+function tasked({ step, args, names, seen }) {
     const doer = tool(seen, 'execute_task');
     if (!doer || !args) return undefined;
     const before = seen.history.filter(
         (call) => call.name === doer.name && call.args.task === step.query,
     );
     if (before.length === 0) return { name: doer.name, args: { task: step.query } };
-    const names = Object.keys(args).map((name) => new RegExp(`\\b${name}\\b`));
-    const isAsked = before.some(({ result }) => names.every((name) => name.test(result ?? '')));
-    return isAsked && before.length < TRIES
+    if (before.length >= TRIES) return undefined;
+    const results = before.map(({ result }) => result ?? '');
+    const offered = results.flatMap((result) => [...result.matchAll(/"tool":\s*"([^"]+)"/g)]);
+    const meant = offered.map((match) => match[1]).find((name) => isNamed(name, step.tool));
+    if (meant) {
+        return { name: doer.name, args: { task: step.query, tool: meant, arguments: args } };
+    }
+    const asked = names.map((name) => new RegExp(`\\b${name}\\b`));
+    const isAsked = results.some((result) => asked.every((name) => name.test(result)));
+    return isAsked
         ? { name: doer.name, args: { task: step.query, arguments: args } }
         : undefined;
 }

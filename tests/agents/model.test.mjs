@@ -170,6 +170,20 @@ test('a tool that takes tasks gets arguments once it has asked for them', () => 
     assert.deepEqual(calls(request), [[doer, { task, arguments: { query: 'Vell' } }]]);
 });
 
+test('a tool that takes tasks is told which tool is meant once it has offered that', () => {
+    const doer = 'workbench_execute_task';
+    const task = one.steps[0].query;
+    const result =
+        '{"error":{"candidates":[{"tool":"memory.read_graph"},{"tool":"memory.search_nodes"}]}}';
+    const call = { name: doer, args: { task }, result };
+    const request = (history) => calls(seen({ tools: [doer], history }));
+    const meant = { task, tool: 'memory.search_nodes', arguments: { query: 'Vell' } };
+    assert.deepEqual(request([call]), [[doer, meant]]);
+    const other = { ...call, result: result.replace('search_nodes', 'open_nodes') };
+    assert.deepEqual(request([other]), []);
+    assert.deepEqual(request([call, call]), []);
+});
+
 test('a definition is understood in whatever order its members are', () => {
     const line =
         '{"inputSchema":{"properties":{"query":{}}},"name":"search_nodes","server":"memory"}';

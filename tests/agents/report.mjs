@@ -3,6 +3,9 @@
 /** Bytes for one token, measured on requests of this kind. */
 const BYTES_PER_TOKEN = 4.5;
 
+/** The modes that README shows. */
+const IN_BRIEF = ['native', 'auto', 'auto (cold)'];
+
 /** One line for whoever waits. */
 export function inWords({ client, mode, task, works, requests, bytes, seconds }) {
     const what = works
@@ -48,24 +51,9 @@ export function whole(rows) {
     return table(head, lines, [0, 0, 0, 1, 1, 1, 1]);
 }
 
-/** The page that has everything. */
-export function page(rows) {
-    const about = [
-        '# What clients send their models',
-        '',
-        'Written by `just agents --write`. Bytes are those of every request that the client made to its',
-        'model for the three tasks in `tasks.mjs`, tokens an estimate (4.5 bytes each), and seconds those',
-        'from the start of the client to its end, its servers included, on a busy machine. Listings are',
-        'known from an earlier run, but for `(cold)`. A task works when the client prints what the tools',
-        'answered.',
-        '',
-    ];
-    return `${about.join('\n')}\n${whole(rows)}\n`;
-}
-
-/** What README shows: a column for each client, a row for each mode. */
+/** What README shows: a column for each client, a row for each of the modes that most will use. */
 export function brief(rows) {
-    const sums = folded(rows);
+    const sums = folded(rows.filter((row) => IN_BRIEF.includes(row.mode)));
     const clients = [...new Set(sums.map((sum) => sum.client))];
     const modes = [...new Set(sums.map((sum) => sum.mode))];
     const cell = (mode, client) => {

@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { between, brief, page, whole } from './report.mjs';
+import { between, brief, whole } from './report.mjs';
 
 const row = (client, mode, task, works, bytes) => {
     return { client, mode, task, works, requests: 2, bytes, seconds: 1.25 };
@@ -15,6 +15,7 @@ const rows = [
     row('A', 'native', 'two', true, 1_000_000),
     row('B', 'auto (cold)', 'one', true, 4500),
     row('B', 'auto (cold)', 'two', false, 4500),
+    row('B', 'proxy', 'one', true, 4500),
 ];
 
 test('tasks are summed up, and what does not work is told', () => {
@@ -22,8 +23,10 @@ test('tasks are summed up, and what does not work is told', () => {
     assert.deepEqual(lines, [
         '| A | without the workbench | yes | 4 | 1,009,000 | 224,222 | 2.5 |',
         '| B | `auto` (cold) | 1 of 2 | 4 | 9,000 | 2,000 | 2.5 |',
+        '| B | `proxy` | yes | 2 | 4,500 | 1,000 | 1.3 |',
     ]);
-    const [, , native, auto] = brief(rows).split('\n');
+    const [, , native, auto, ...others] = brief(rows).split('\n');
+    assert.deepEqual(others, [], 'the other modes are on their page');
     assert.equal(native, '| without the workbench | 1009 kB in 4 |  |');
     assert.equal(auto, '| `auto` (cold) |  | fails in 1 of 2 |');
 });
@@ -36,11 +39,13 @@ test('a table goes between its marks, and nowhere else', () => {
     assert.throws(() => between('a', 'new'), /there is no/);
 });
 
-test('the README and the page show what was measured last', () => {
+test('the README and the page of modes show what was measured last', () => {
     const here = import.meta.dirname;
     if (!existsSync(join(here, 'results.json'))) return;
     const measured = JSON.parse(readFileSync(join(here, 'results.json'), 'utf8'));
-    assert.equal(readFileSync(join(here, 'results.md'), 'utf8'), page(measured));
-    const readme = readFileSync(join(here, '../../README.md'), 'utf8');
-    assert.equal(between(readme, brief(measured)), readme);
+    const tables = { 'README.md': brief(measured), 'docs/modes.md': whole(measured) };
+    for (const [page, table] of Object.entries(tables)) {
+        const text = readFileSync(join(here, '../..', page), 'utf8');
+        assert.equal(between(text, table), text, page);
+    }
 });

@@ -11,7 +11,7 @@ import { known, unknown } from './client/codex.mjs';
 import { write } from './client/files.mjs';
 import * as gemini from './client/gemini.mjs';
 import * as opencode from './client/opencode.mjs';
-import { between, brief, inWords, page, whole } from './report.mjs';
+import { between, brief, inWords, whole } from './report.mjs';
 import { configuration, prepare, servers } from './servers.mjs';
 import { environment, session } from './session.mjs';
 import { TASKS } from './tasks.mjs';
@@ -31,13 +31,13 @@ const MODES = [
 ];
 const HELP = `usage: just agents [options]
 
-  --quick          one task of every client, natively and in auto mode
+  --quick          one task of every client, in auto mode
   --client NAME    only this client, of ${Object.keys(CLIENTS).join(', ')}
   --mode NAME      only this mode, of ${MODES.join(', ')}
   --task NAME      only this task, of ${TASKS.map((task) => task.name).join(', ')}
   --binary PATH    the workbench [default: target/debug/mcp-workbench]
   --dump FOLDER    keep every request, what was answered, and what the client printed
-  --write          take the results over into tests/agents/results.* and the README
+  --write          take the results over into results.json, README.md and docs/modes.md
 
 --client, --mode and --task can be given several times.`;
 
@@ -74,7 +74,7 @@ if (values.help) {
     console.log(HELP);
     process.exit(0);
 }
-const quick = values.quick ? { mode: ['native', 'auto'], task: ['one'] } : {};
+const quick = values.quick ? { mode: ['auto'], task: ['one'] } : {};
 const clients = chosen(Object.keys(CLIENTS), values.client, 'client');
 const modes = chosen(MODES, values.mode ?? quick.mode, 'mode');
 const tasks = chosen(
@@ -141,9 +141,13 @@ if (values.write) {
     const before = existsSync(results) ? JSON.parse(readFileSync(results, 'utf8')) : [];
     const all = merged(before, rows);
     writeFileSync(results, `${JSON.stringify(all, null, 1)}\n`);
-    writeFileSync(join(import.meta.dirname, 'results.md'), page(all));
-    const readme = join(root, 'README.md');
-    writeFileSync(readme, between(readFileSync(readme, 'utf8'), brief(all)));
+    for (const [page, table] of Object.entries({
+        'README.md': brief(all),
+        'docs/modes.md': whole(all),
+    })) {
+        const file = join(root, page);
+        writeFileSync(file, between(readFileSync(file, 'utf8'), table));
+    }
 }
 
 /** What was measured before, with what is new in its place; in the order of clients, modes and tasks. */
