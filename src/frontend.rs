@@ -12,6 +12,7 @@ mod era;
 mod extensions;
 mod handshake;
 pub mod http;
+mod listed;
 mod lists;
 mod parked;
 mod profiles;

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use rmcp::model::ProtocolVersion;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Outcome, events};
 use crate::exposure::{Chosen, Exposure, Profile, Surface, Switch, ToolMode};
 use crate::frontend::Host;
 use crate::frontend::era::RequestMeta;
+use crate::frontend::listed::Listed;
 use crate::frontend::profiles::{self, Program};
 use crate::frontend::shown::{Changed, Shown};
 use crate::gateway::{Caller, Gateway, LogLevel, Presence, Snapshot, Tie};
@@ -23,8 +24,6 @@ use crate::observe::{ClientProgram, Guest};
 use crate::raw::Raw;
 use crate::wire::agent::Notifier;
 
-/// How long an agent gets to list its tools again. One that does not is not waited for again.
-const RELISTING: Duration = Duration::from_secs(2);
 /// Changes of lists within this time are told together.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
@@ -47,7 +46,7 @@ pub(crate) struct Session {
     /// What the agent is given is counted, if it is there for longer than a request.
     guest: Option<Guest>,
     /// The newest state of the list that the agent has been given.
-    listed: watch::Sender<u64>,
+    listed: Listed,
     /// Cancelled when nothing more is read of the agent.
     is_leaving: CancellationToken,
     ended: CancellationToken,
@@ -126,7 +125,7 @@ impl Session {
             introduced: OnceLock::new(),
             state: Mutex::default(),
             guest,
-            listed: watch::channel(0).0,
+            listed: Listed::default(),
             is_leaving: CancellationToken::new(),
             ended: CancellationToken::new(),
         });
@@ -308,11 +307,7 @@ impl Session {
 
     /// Takes note that the agent has been given its list in this state.
     pub(crate) fn has_listed(&self, version: u64) {
-        self.listed.send_if_modified(|listed| {
-            let is_newer = *listed < version;
-            *listed = version.max(*listed);
-            is_newer
-        });
+        self.listed.note(version);
         // One that was merely slow is waited for again.
         self.state(|state| state.ignored = state.ignored.filter(|ignored| *ignored > version));
     }
@@ -341,10 +336,7 @@ impl Session {
             // The one that was called has been listed, and may have died of it.
             self.start_new(exposure, &BTreeSet::from([toolbox]), &self.presence);
         }
-        self.tell(changed).await;
-        if waits {
-            self.await_relisting(exposure, version).await;
-        }
+        self.tell_in_time(exposure, changed, version, waits).await;
     }
 
     /// Switches tools and resources for this agent, and tells it of what that changes; with
@@ -355,24 +347,20 @@ impl Session {
             Arc::make_mut(&mut state.chosen).switch(switched);
             (state.update(exposure, &snapshot), state.version)
         });
-        self.tell(changed).await;
-        if waits {
-            self.await_relisting(exposure, version).await;
-        }
+        self.tell_in_time(exposure, changed, version, waits).await;
     }
 
-    /// Waits for an agent that lists again when it is told to.
-    async fn await_relisting(&self, exposure: &Exposure, version: u64) {
+    /// Tells the agent of changes that lead to this version of its list. With `waits`, it returns once
+    /// the agent's model has that version, if the agent lists again when it is told to.
+    async fn tell_in_time(&self, exposure: &Exposure, changed: Changed, version: u64, waits: bool) {
+        // Before it is told, for it may have listed again before we go on.
+        let awaited = self.listed.awaited(version);
+        self.tell(changed).await;
+        let Some(awaited) = awaited.filter(|_| waits) else { return };
         if self.state(|state| state.ignored.is_some()) {
             return;
         }
-        let mut listed = self.listed.subscribe();
-        if *listed.borrow() >= version {
-            return;
-        }
-        if timeout(RELISTING, listed.wait_for(|listed| *listed >= version)).await.is_ok() {
-            sleep(exposure.profile().settling).await;
-        } else {
+        if !awaited.arrives(exposure.profile().settling).await {
             tracing::info!("the agent does not list again when its tools change");
             self.state(|state| state.ignored = Some(version));
         }
