@@ -218,7 +218,9 @@ function tasked({ step, args, names, seen }) {
     if (before.length === 0) return { name: doer.name, args: { task: step.query } };
     if (before.length >= TRIES) return undefined;
     const results = before.map(({ result }) => result ?? '');
-    const offered = results.flatMap((result) => [...result.matchAll(/"tool":\s*"([^"]+)"/g)]);
+    // Some clients put what fails into a text of theirs, in quotes.
+    const offers = /"tool\\*":\s*\\*"([^"\\]+)/g;
+    const offered = results.flatMap((result) => [...result.matchAll(offers)]);
     const meant = offered.map((match) => match[1]).find((name) => isNamed(name, step.tool));
     if (meant) {
         return { name: doer.name, args: { task: step.query, tool: meant, arguments: args } };

@@ -179,6 +179,8 @@ test('a tool that takes tasks is told which tool is meant once it has offered th
     const request = (history) => calls(seen({ tools: [doer], history }));
     const meant = { task, tool: 'memory.search_nodes', arguments: { query: 'Vell' } };
     assert.deepEqual(request([call]), [[doer, meant]]);
+    const quoted = { ...call, result: JSON.stringify({ error: result }) };
+    assert.deepEqual(request([quoted]), [[doer, meant]]);
     const other = { ...call, result: result.replace('search_nodes', 'open_nodes') };
     assert.deepEqual(request([other]), []);
     assert.deepEqual(request([call, call]), []);

@@ -46,6 +46,6 @@ test('the README and the page of modes show what was measured last', () => {
     const tables = { 'README.md': brief(measured), 'docs/modes.md': whole(measured) };
     for (const [page, table] of Object.entries(tables)) {
         const text = readFileSync(join(here, '../..', page), 'utf8');
-        assert.equal(between(text, table), text, page);
+        assert.ok(between(text, table) === text, `${page} shows older results`);
     }
 });
