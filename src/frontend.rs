@@ -42,7 +42,7 @@ use crate::wire::incoming::Incoming;
 /// How long calls may still take that are running when the agent's output ends.
 const LAST_ANSWERS: Duration = Duration::from_millis(300);
 
-/// What all sessions have in common; clones are the same.
+/// The state that all sessions share; clones are the same.
 #[derive(Clone)]
 pub struct Host {
     gateways: Arc<Gateways>,

@@ -22,7 +22,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 /// How much of what servers say within one request may wait for the agent to take it.
 const EVENTS: usize = 64;
 
-/// What is done to answer a request.
+/// The work that answers a request.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Calls a tool.
@@ -73,7 +73,7 @@ pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
     })
 }
 
-/// What the work on a request has.
+/// The means for the work on a request.
 pub(crate) struct Passed {
     pub(crate) session: Arc<Session>,
     pub(crate) exposure: Exposure,
@@ -217,7 +217,7 @@ pub(crate) async fn tell(reply: &Reply, meta: &RequestMeta, event: Event) -> Res
     }
 }
 
-/// What a modern agent is answered when a server wants to know something first.
+/// The answer to a modern agent when a server wants to know something first.
 pub(crate) fn input_required(question: &Question, state: &str) -> Raw {
     let mut wanted = json!({"method": question.method});
     let params = question.params.clone().unwrap_or_else(|| Raw::encode(&json!({})));

@@ -16,7 +16,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 /// JSON-RPC: the parameters are not what the method takes.
 const INVALID_PARAMS: i64 = -32602;
 
-/// What a request says, read no further than its members.
+/// A request, read no further than its members.
 pub(crate) struct Asked {
     pub(crate) method: String,
     /// The members of `params`, less `_meta`.
@@ -42,12 +42,12 @@ impl Asked {
         self.params.iter().find_map(|(name, value)| (name == key).then_some(value))
     }
 
-    /// The same as a text.
+    /// A member as a text.
     pub(crate) fn text(&self, key: &str) -> Result<String, Outcome> {
         self.borrowed_text(key).map(Cow::into_owned)
     }
 
-    /// The same without a copy, where it is written as it is.
+    /// A member as a text, without a copy where it has no escapes.
     pub(crate) fn borrowed_text(&self, key: &str) -> Result<Cow<'_, str>, Outcome> {
         self.param(key).and_then(Raw::text).ok_or_else(|| {
             let message = format!("`{key}` is missing, or is no text");
@@ -56,7 +56,7 @@ impl Asked {
     }
 }
 
-/// What answers a request.
+/// The future that answers a request.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Answers one request; ready when the answer is queued, or at once when the agent cancels it.

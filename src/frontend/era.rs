@@ -31,24 +31,25 @@ const MISSING_CAPABILITY: i64 = -32021;
 const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 
 const PREFIX: &str = "io.modelcontextprotocol/";
-/// What a request says of its client; never passed on, for the next hop says its own.
+/// The members in which a request tells of its client. They are never passed on, for the next hop
+/// sends its own.
 const RESERVED: [&str; 5] =
     ["protocolVersion", "clientInfo", "clientCapabilities", "logLevel", "subscriptionId"];
 
 /// The `_meta` of a request, sorted by who it is for.
 #[derive(Debug)]
 pub(crate) struct RequestMeta {
-    /// Whether the request is of the modern form (2026-07-28).
+    /// `true` if the request is of the modern form (2026-07-28).
     pub(crate) is_modern: bool,
-    /// What it says that its client can do, as written; modern requests only.
+    /// The client's capabilities, as written; modern requests only.
     pub(crate) capabilities: Option<Raw>,
     /// The client's program; modern requests only.
     pub(crate) client: Option<Program>,
-    /// What it wants to hear of servers' logs; modern requests only.
+    /// The level of servers' logs that it wants to hear; modern requests only.
     pub(crate) log: Option<LogLevel>,
     /// The token that the agent wants progress under.
     pub(crate) progress_token: Option<Raw>,
-    /// What goes on to the server.
+    /// The members that go on to the server.
     pub(crate) passed_on: Vec<Member>,
 }
 
@@ -87,7 +88,7 @@ impl RequestMeta {
         Ok(read)
     }
 
-    /// What a request of the older revisions says: nothing.
+    /// The facts in a request of the older revisions: none.
     pub(crate) fn legacy() -> Self {
         Self {
             is_modern: false,
@@ -99,7 +100,7 @@ impl RequestMeta {
         }
     }
 
-    /// What the request's form allows of tool lists.
+    /// The kind of tool list that the request's form allows.
     pub(crate) fn surface(&self) -> Surface {
         if self.is_modern { Surface::Constant } else { Surface::Changing }
     }

@@ -1,4 +1,4 @@
-//! What the protocol has grown beside itself: tasks, and methods that we know nothing of.
+//! Additions to the protocol: tasks, and methods that we know nothing of.
 //!
 //! A request about a task goes to the server that runs it; where agents have tools of their own, only
 //! from an agent that is known to have begun it. Any other is passed on where only one
@@ -44,7 +44,7 @@ pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
     .await;
 }
 
-/// Whether a server says that it does not know the method.
+/// Returns `true` if a server says that it does not know the method.
 fn is_unknown(outcome: &Outcome) -> bool {
     let Outcome::Error(error) = outcome else { return false };
     error.member("code").is_some_and(|code| code.as_bytes() == b"-32601")

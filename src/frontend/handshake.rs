@@ -1,4 +1,4 @@
-//! What an agent is told of us before anything else, in either era.
+//! The first answer to an agent, in either era, with our name and our capabilities.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ pub(crate) async fn discover(session: &Session, asked: &Asked) -> Result<Outcome
     }))))
 }
 
-/// What we are called.
+/// Our name and version.
 pub(crate) fn ourselves() -> Value {
     json!({"name": "mcp-workbench", "title": "MCP Workbench", "version": env!("CARGO_PKG_VERSION")})
 }
@@ -107,7 +107,7 @@ fn legacy_capabilities() -> Value {
     })
 }
 
-/// The same for modern agents, with the extensions that running servers speak.
+/// Our capabilities for modern agents, with the extensions of running servers.
 fn modern_capabilities(exposure: &Exposure) -> Value {
     let gateway = exposure.gateway();
     let snapshot = gateway.snapshot();

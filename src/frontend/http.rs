@@ -105,7 +105,7 @@ pub async fn serve(
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Server {
     host: Host,
     identity: Identity,
@@ -133,18 +133,18 @@ fn router(server: &Arc<Server>) -> Router {
     guarded(router.with_state(Arc::clone(server)))
 }
 
-/// The same, of which a fault costs the request alone in which it shows.
+/// Guards a router: a fault of ours costs only the request in which it shows.
 fn guarded(router: Router) -> Router {
     router.layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send>| panicked()))
 }
 
-/// What is said at every other path.
+/// The answer at every other path.
 async fn nothing() -> Reply {
     let message = "agents are served at /mcp, and one toolbox alone at /mcp/<toolbox>";
     Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message).reply(None)
 }
 
-/// What is said when an answer was lost to a fault of ours.
+/// The answer in place of one that was lost to a fault of ours.
 fn panicked() -> Reply {
     let message = "something went wrong here";
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, message).reply(None)

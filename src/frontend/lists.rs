@@ -74,7 +74,7 @@ pub(crate) async fn prompts(session: &Session, asked: &Asked) -> Result<Outcome,
     Ok(list("prompts", &prompts.await, asked))
 }
 
-/// What a list needs before it can be told: where everything is told of, everything runs.
+/// Does what a list needs before it can be told: where everything is told of, everything runs.
 async fn begin(session: &Session, exposure: &Exposure, asked: &Asked) {
     exposure.start_everything(&session.presence(&asked.meta)).await;
     if exposure.starts_everything() && !asked.meta.is_modern {

@@ -26,7 +26,7 @@ use crate::wire::incoming::error_object;
 const PATIENCE: Duration = Duration::from_mins(10);
 /// How much work may wait at once; more is given up.
 const MAX_PARKED: usize = 1000;
-/// What tells our states from those of servers, which are passed on.
+/// The mark that tells our states from those of servers, which are passed on.
 const PREFIX: &str = "workbench.";
 /// JSON-RPC: the parameters are not what the method takes.
 const INVALID_PARAMS: i64 = -32602;
@@ -126,8 +126,8 @@ impl AllParked {
     }
 }
 
-/// What a state is good for: a request of the same caller, of the same method and about the same
-/// thing. The ticket in it leads to one call, so what else the request says does not matter.
+/// The requests that a state is good for: those of the same caller, of the same method and about
+/// the same thing. The ticket in it leads to one call, so the rest of the request does not matter.
 fn binding(session: &Session, asked: &Asked) -> String {
     let of = |key| asked.param(key).map(|value| value.as_str().into_owned()).unwrap_or_default();
     let caller = session.caller();

@@ -1,4 +1,4 @@
-//! What is known of clients' programs, by the names and versions that they give themselves
+//! The profiles of clients' programs, by the names and versions that they give themselves
 //! (`clientInfo`). Each fact was measured with the version that its comment names.
 
 use std::time::Duration;

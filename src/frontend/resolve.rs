@@ -1,4 +1,4 @@
-//! Whose resource or prompt is meant, from the name that an agent knows it by.
+//! The owners of resources and prompts, found by the names that an agent knows.
 
 use serde::Deserialize;
 
@@ -26,8 +26,8 @@ pub(crate) async fn resource(passed: &Passed, uri: &str) -> Result<Vec<(Place, S
     known(&passed.session, &passed.exposure, &passed.asked.meta, uri)
 }
 
-/// What is left of a result that was too long, if that is what is to be read; an error is the
-/// answer where there is no such thing for this agent.
+/// The rest of a result that was too long, if that is what is to be read; an error is the answer
+/// where there is no such thing for this agent.
 pub(crate) fn rest(passed: &Passed, uri: &str) -> Option<Result<Raw, Outcome>> {
     let Passed { session, exposure, presence, asked, events } = passed;
     let origin = origin(session, presence, &asked.meta, events);
@@ -38,7 +38,8 @@ pub(crate) fn rest(passed: &Passed, uri: &str) -> Option<Result<Raw, Outcome>> {
     }))
 }
 
-/// The same of what is known now; an error is the answer to what the agent may not read.
+/// The servers that a known address may lead to now; an error is the answer to an address that the
+/// agent may not read.
 pub(crate) fn known(
     session: &Session,
     exposure: &Exposure,
@@ -56,13 +57,13 @@ pub(crate) fn known(
     }
 }
 
-/// The same whether or not the agent may read it now.
+/// The servers that a known address may lead to, including those that the agent may not read now.
 pub(crate) fn all_known(exposure: &Exposure, uri: &str) -> Vec<(Place, String)> {
     let all = exposure.addressed(uri, Surface::Constant, &Chosen::default());
     all.map_or_else(|| in_views(exposure, uri), Result::unwrap_or_default)
 }
 
-/// The same by the addresses that servers give.
+/// The servers that give this address themselves.
 fn in_views(exposure: &Exposure, uri: &str) -> Vec<(Place, String)> {
     let gateway = exposure.gateway();
     let snapshot = gateway.snapshot();
@@ -130,7 +131,7 @@ pub(crate) fn no_resource(uri: &str, is_modern: bool) -> Outcome {
     Outcome::Error(error_object(code, &message, Some(&data)))
 }
 
-/// Whether a server says that it has no such resource.
+/// Returns `true` if a server says that it has no such resource.
 pub(crate) fn is_missing(outcome: &Outcome) -> bool {
     #[derive(Deserialize)]
     struct Code {
@@ -142,7 +143,7 @@ pub(crate) fn is_missing(outcome: &Outcome) -> bool {
     matches!(code, Ok(RESOURCE_NOT_FOUND | INVALID_PARAMS))
 }
 
-/// What was read under the address that the agent asked for.
+/// A resource that was read, under the address that the agent asked for.
 pub(crate) fn with_uri(outcome: Outcome, own: &str, asked: &str) -> Outcome {
     if own == asked {
         return outcome;

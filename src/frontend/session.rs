@@ -1,4 +1,4 @@
-//! What belongs to one agent: the toolboxes it has opened, and what it has been told of them.
+//! The state of one agent: the toolboxes it has opened, and the news it has been told of them.
 
 mod telling;
 
@@ -40,10 +40,10 @@ pub(crate) struct Session {
     /// The agent as servers can reach it.
     presence: Presence,
     notifier: Option<Notifier>,
-    /// What a legacy agent said at its `initialize`.
+    /// The introduction of a legacy agent, from its `initialize`.
     introduced: OnceLock<Introduced>,
     state: Mutex<State>,
-    /// What the agent is given is counted, if it is there for longer than a request.
+    /// The count of what the agent is given, if it is there for longer than a request.
     guest: Option<Guest>,
     /// The newest state of the list that the agent has been given.
     listed: Listed,
@@ -54,10 +54,10 @@ pub(crate) struct Session {
 
 struct Introduced {
     capabilities: Raw,
-    /// Whether it knows links to resources in results.
+    /// `true` if it knows links to resources in results.
     reads_links: bool,
     client: Client,
-    /// What the agent looks through, as one configuration follows another.
+    /// The gateway that the agent looks through, as one configuration follows another.
     gateway: watch::Receiver<Arc<Gateway>>,
 }
 
@@ -79,7 +79,7 @@ impl Client {
 #[derive(Default)]
 struct State {
     chosen: Arc<Chosen>,
-    /// What the agent is shown, or will be when it lists again.
+    /// The lists that the agent is shown, or will be when it lists again.
     shown: Shown,
     /// Counts the states of the agent's list of tools.
     version: u64,
@@ -95,7 +95,8 @@ impl State {
         changed
     }
 
-    /// The same when another configuration takes the place of the one that `before` presents.
+    /// Finds out what changes when another configuration takes the place of the one that `before`
+    /// presents.
     fn replace(&mut self, before: &Exposure, exposure: &Exposure) -> Changed {
         let Self { shown, chosen, .. } = self;
         let chosen = Arc::make_mut(chosen);
@@ -168,7 +169,7 @@ impl Session {
         }
     }
 
-    /// What stands behind a request of this session.
+    /// The exposure that a request of this session sees.
     pub(crate) fn exposure(&self, meta: &RequestMeta) -> Exposure {
         let gateways = &self.host.gateways;
         match (meta.is_modern, self.introduced.get()) {
@@ -202,17 +203,17 @@ impl Session {
         if meta.is_modern { self.presence.within_requests() } else { self.presence.clone() }
     }
 
-    /// Whether the agent can be told what belongs to no request.
+    /// Returns `true` if the agent can be told things that belong to no request.
     pub(crate) fn can_be_told(&self) -> bool {
         self.notifier.is_some()
     }
 
-    /// What of servers' logs a request of this session hears.
+    /// The level of servers' logs that a request of this session hears.
     pub(crate) fn log(&self, meta: &RequestMeta) -> LogLevel {
         if meta.is_modern { meta.log.unwrap_or(LogLevel::NOTHING) } else { self.presence.log() }
     }
 
-    /// What the agent said that it can do: in this request, or when it began.
+    /// The agent's capabilities: from this request, or from when it began.
     fn capabilities<'a>(&'a self, meta: &'a RequestMeta) -> Option<&'a Raw> {
         if meta.is_modern {
             meta.capabilities.as_ref()
@@ -221,7 +222,7 @@ impl Session {
         }
     }
 
-    /// Whether the agent said that it can answer such a question.
+    /// Returns `true` if the agent said that it can answer such a question.
     pub(crate) fn can_answer(&self, method: &str, meta: &RequestMeta) -> bool {
         let Some((needed @ ("elicitation" | "sampling" | "roots"), _)) = method.split_once('/')
         else {
@@ -230,12 +231,12 @@ impl Session {
         self.capabilities(meta).is_some_and(|all| all.member(needed).is_some())
     }
 
-    /// Whether the agent knows links to resources in results.
+    /// Returns `true` if the agent knows links to resources in results.
     pub(crate) fn reads_links(&self, meta: &RequestMeta) -> bool {
         meta.is_modern || self.introduced.get().is_none_or(|introduced| introduced.reads_links)
     }
 
-    /// Whether the agent said that it speaks anything beyond the protocol.
+    /// Returns `true` if the agent said that it has any extension of the protocol.
     pub(crate) fn speaks_extensions(&self, meta: &RequestMeta) -> bool {
         let beyond = ["extensions", "experimental"];
         self.capabilities(meta)
@@ -275,7 +276,7 @@ impl Session {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the agent has chosen to see, and which state of the list that makes.
+    /// The choices of the agent, and the number of the state that they make of its list.
     pub(crate) fn chosen(&self) -> (Arc<Chosen>, u64) {
         self.state(|state| (Arc::clone(&state.chosen), state.version))
     }

@@ -1,4 +1,4 @@
-//! What an agent has been shown of servers' lists, to tell it of what changes in them.
+//! The lists of servers as an agent has been shown them, to tell it when they change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -95,8 +95,8 @@ impl Shown {
         changed
     }
 
-    /// The same when another configuration takes the place of the one that `before` presents:
-    /// that may change our own tools too, and the order of all.
+    /// Finds out what changes when another configuration takes the place of the one that `before`
+    /// presents. It may change our own tools too, and the order of all.
     pub(crate) fn replace(
         &mut self,
         before: &Exposure,

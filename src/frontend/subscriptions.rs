@@ -1,4 +1,4 @@
-//! What a modern agent hears of changes: a request that stays open (2026-07-28,
+//! Changes as a modern agent hears of them: through a request that stays open (2026-07-28,
 //! basic/patterns/subscriptions).
 
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use crate::wire::incoming::{Reply, error_object};
 
 /// JSON-RPC: the parameters are not what the method takes.
 const INVALID_PARAMS: i64 = -32602;
-/// What every message of a subscription says of it.
+/// The member of `_meta` that names the subscription in each of its messages.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// How much may wait for an agent that does not take what it is told.
 const EVENTS: usize = 256;
 /// Changes of lists within this time are told together.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// What an agent wants to hear of.
+/// The changes that an agent wants to hear of.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Wanted {
@@ -43,7 +43,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Those of the changes that are wanted.
+    /// Picks the changes that are wanted.
     fn of(&self, changed: Changed) -> Changed {
         Changed {
             tools: changed.tools && self.tools_list_changed,
@@ -114,7 +114,7 @@ pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
 
 struct Listening<'a> {
     session: &'a Session,
-    /// What is listened to now, and what takes its place.
+    /// The exposure that is listened to now, until another takes its place.
     exposure: Exposure,
     gateways: watch::Receiver<Arc<Gateway>>,
     client: Client,

@@ -50,8 +50,8 @@ pub(crate) fn read(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
     })
 }
 
-/// What was read from a server of an older revision says how long it holds, as the modern one
-/// wants it (2026-07-28, server/utilities/caching): not at all, for us alone.
+/// Adds to what was read from a server of an older revision how long it holds, as the modern one
+/// wants it (2026-07-28, server/utilities/caching): not at all, and for us alone.
 fn with_cache_hints(outcome: Outcome, is_modern: bool) -> Outcome {
     let Outcome::Result(result) = &outcome else { return outcome };
     if !is_modern || result.member("resultType").is_some() {
@@ -118,7 +118,7 @@ async fn forward_with(passed: &Passed, place: &Place, key: &str, value: &Raw) ->
     harmless(outcome.unwrap_or_else(|error| failed(&error)), asked.meta.is_modern)
 }
 
-/// What kept a request from its server, as an error of the protocol.
+/// Turns what kept a request from its server into an error of the protocol.
 pub(crate) fn failed(error: &CallError) -> Outcome {
     Outcome::Error(error_object(INTERNAL_ERROR, &explain(error), None))
 }

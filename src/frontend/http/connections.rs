@@ -15,11 +15,12 @@ use tokio::time::{Instant, sleep};
 use crate::frontend::http::Server;
 use crate::frontend::http::stall::Patient;
 
-/// What is waited after a connection could not be taken, for want of files most often.
+/// The pause after a connection could not be taken, most often because there are too many open
+/// files.
 const RESPITE: Duration = Duration::from_millis(100);
 /// How long it is not said again that there are too many connections.
 const SILENCE: Duration = Duration::from_mins(1);
-/// What of a body is read at once, at most.
+/// The most bytes of a body that are read at once.
 const BUFFER: usize = 64 * 1024;
 
 /// Takes connections for as long as it is wanted, `most` at once; more wait with the operating

@@ -1,5 +1,6 @@
-//! What browsers ask for and are told (CORS), so that pages whose origin the configuration allows can
-//! use us. Of others they hear nothing, and let no answer through to them.
+//! The questions of browsers and the answers to them (CORS). Pages whose origin the configuration
+//! allows can use us. For other pages a browser hears nothing here, and lets no answer through to
+//! them.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use hyper::{Method, StatusCode};
 use crate::frontend::http::response::{self, Reply};
 use crate::frontend::http::{Server, origin};
 
-/// What a page may read of an answer besides what all may.
+/// The headers of an answer that a page may read besides those that every page may.
 const EXPOSED: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After";
 const METHODS: &str = "GET, POST, DELETE";
 /// How long a browser need not ask again, in seconds.

@@ -44,7 +44,7 @@ impl UnderWay {
         (!self.is_ending()).then_some(ticket)
     }
 
-    /// Whether nothing new is taken any more.
+    /// Returns `true` if nothing new is taken any more.
     pub(crate) fn is_ending(&self) -> bool {
         self.draining.is_cancelled()
     }

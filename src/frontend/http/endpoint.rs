@@ -39,7 +39,7 @@ pub(crate) async fn one_toolbox(
     server.answer(request, Some(ToolboxName::new(&toolbox))).await
 }
 
-/// What clients may know of how to get a token.
+/// The document that tells clients how to get a token.
 pub(crate) async fn metadata(State(server): State<Arc<Server>>, request: Request) -> Reply {
     let (head, _) = request.into_parts();
     match server.identity.metadata(&head) {

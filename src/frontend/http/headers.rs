@@ -1,4 +1,4 @@
-//! What the headers of a request say, and whether a modern one says the same as its body.
+//! The headers of a request, and the check that those of a modern one agree with its body.
 
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ pub(crate) fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a s
     }
 }
 
-/// What a client takes for an answer.
+/// The types of answers that a client takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accepts {
     /// One message.
@@ -71,7 +71,7 @@ impl Accepts {
     }
 }
 
-/// Whether the body is said to be JSON.
+/// Returns `true` if the body is said to be JSON.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = value.and_then(|value| value.split(';').next());
@@ -119,7 +119,7 @@ fn mismatch(what: String) -> Refusal {
     bad_request(HEADER_MISMATCH, &format!("header mismatch: {what}"))
 }
 
-/// Whether a header is there and says exactly this.
+/// Checks that a header is there and says exactly this.
 fn agree(headers: &HeaderMap, name: &str, expected: &str) -> Result<(), String> {
     match one(headers, name)? {
         Some(said) if said == expected => Ok(()),
@@ -128,7 +128,7 @@ fn agree(headers: &HeaderMap, name: &str, expected: &str) -> Result<(), String> 
     }
 }
 
-/// Whether a header that may be encoded is there when it should be, and says what it should.
+/// Checks that a header, which may be encoded, is there when it should be and says what it should.
 fn agree_encoded(
     headers: &HeaderMap,
     name: &str,
@@ -171,7 +171,7 @@ fn parameter(
     }
 }
 
-/// Whether two texts are the same number, however they are spelled.
+/// Returns `true` if two texts are the same number, however they are spelled.
 fn is_same_number(said: &str, expected: &str) -> bool {
     match (said.parse::<i128>(), expected.parse::<i128>()) {
         (Ok(said), Ok(expected)) => said == expected,
@@ -182,7 +182,7 @@ fn is_same_number(said: &str, expected: &str) -> bool {
     }
 }
 
-/// What a header value says that may be encoded; nothing when it is badly encoded.
+/// The text of a header value that may be encoded; nothing when it is badly encoded.
 fn decoded(value: &str) -> Option<Cow<'_, str>> {
     let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     let Some(inner) = inner else {

@@ -1,5 +1,5 @@
-//! What those ask who look after us: whether we are alive (`/health`), whether agents can be
-//! served (`/ready`), and what has been done (`/metrics`).
+//! The answers for those who look after us: `/health` says that we are alive, `/ready` if agents
+//! can be served, and `/metrics` what has been done.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ pub(crate) async fn alive() -> Reply {
     response::message(StatusCode::OK, Bytes::from_static(br#"{"status":"alive"}"#))
 }
 
-/// Whether agents can be served. Which servers are missing is for those alone who may see figures.
+/// Tells if agents can be served. The names of missing servers are for those alone who may see
+/// figures.
 pub(crate) async fn ready(State(server): State<Arc<Server>>, mut head: Parts) -> Reply {
     if server.under_way.is_ending() {
         return not_ready(&json!({ "status": "draining" }));
@@ -34,7 +35,7 @@ pub(crate) async fn ready(State(server): State<Arc<Server>>, mut head: Parts) ->
     not_ready(&why)
 }
 
-/// What is said of a server that is not up; the log has the rest.
+/// The entry for a server that is not up; the log has the rest.
 fn said(Down { at, has_failed }: &Down) -> Value {
     let state = if *has_failed { "failed" } else { "starting" };
     json!({ "toolbox": at.toolbox.as_str(), "server": at.server.as_str(), "state": state })

@@ -51,7 +51,7 @@ const MAX_NAME: usize = 100;
 pub struct Door {
     /// The agent that those are who have no token, in place of what the configuration says.
     pub agent: Option<AgentName>,
-    /// Whether whoever comes is served where the configuration asks for no token.
+    /// `true` if everybody is served where the configuration asks for no token.
     pub is_open: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct Door {
 pub(crate) struct Identity {
     gateways: Arc<Gateways>,
     door: Door,
-    /// Whether only programs of this machine can reach us.
+    /// `true` if only programs of this machine can reach us.
     is_local: bool,
     /// The rules of the configuration that is being served.
     rules: Mutex<Option<(Arc<Config>, Arc<Rules>)>>,
@@ -69,12 +69,13 @@ pub(crate) struct Identity {
     shutdown: CancellationToken,
 }
 
-/// What one configuration says.
+/// The rules of one configuration.
 #[derive(Default)]
 struct Rules {
     /// `None`: it asks nobody for a token.
     auth: Option<AuthConfig>,
-    /// What is cancelled when a token is not in the configuration any more, in their order.
+    /// The marks that are cancelled when a token is not in the configuration any more, in the
+    /// tokens' order.
     revoked: Vec<CancellationToken>,
     jwt: Option<Jwt>,
 }
@@ -117,8 +118,8 @@ impl Identity {
         }
     }
 
-    /// Whether who asks may see the figures, which name every server: anybody of this machine where
-    /// no other can reach us, else agents that may know of all of them.
+    /// Checks that the one who asks may see the figures, which name every server. Anybody of this
+    /// machine may where no other can reach us, else agents that may know of all servers.
     pub(crate) async fn may_see_figures(&self, head: &mut Parts) -> Result<(), Reply> {
         if self.is_local {
             return self.check_origin(head).map_err(|refusal| refusal.reply(None));
@@ -131,8 +132,8 @@ impl Identity {
         Err(Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message).reply(None))
     }
 
-    /// What a client may know of how to get a token (RFC 9728); nothing where signed tokens are
-    /// not taken.
+    /// The document that tells clients how to get a token (RFC 9728); nothing where signed tokens
+    /// are not taken.
     pub(crate) fn metadata(&self, head: &Parts) -> Result<Option<Reply>, Refusal> {
         self.check_origin(head)?;
         let rules = self.rules();
@@ -191,7 +192,7 @@ impl Identity {
         }
     }
 
-    /// What the configuration says that is being served now.
+    /// The rules of the configuration that is being served now.
     fn rules(&self) -> Arc<Rules> {
         let config = self.gateways.config();
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,7 +237,7 @@ impl Identity {
 }
 
 impl Rules {
-    /// What is cancelled when this token is not there any more.
+    /// The mark that is cancelled when this token is not there any more.
     fn revoked_with(&self, token: &TokenConfig) -> Option<&CancellationToken> {
         let mut tokens = self.auth.iter().flat_map(|auth| &auth.tokens);
         let index = tokens

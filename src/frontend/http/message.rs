@@ -23,17 +23,17 @@ const TRACE_STATE: &str = "tracestate";
 /// The revisions that begin with `initialize`.
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// What is to be known of a message before it is taken.
+/// The facts about a message that are needed before it is taken.
 pub(crate) struct Message {
     /// The message, as one line.
     pub(crate) text: Bytes,
-    /// What kind of message it is.
+    /// The kind of message.
     pub(crate) kind: Kind,
     /// Its id, where it is a request.
     pub(crate) id: Option<Raw>,
     /// Its method, or nothing.
     pub(crate) method: String,
-    /// What `Mcp-Name` is to say, where there is such a thing.
+    /// The name that `Mcp-Name` has to have, where there is one.
     pub(crate) name: Option<String>,
     /// The arguments of a call.
     pub(crate) arguments: Option<Raw>,
@@ -41,7 +41,7 @@ pub(crate) struct Message {
     pub(crate) version: Option<String>,
     /// Its `_meta`.
     pub(crate) meta: Option<Raw>,
-    /// Whether that says what the client can do.
+    /// `true` if `_meta` has the client's capabilities.
     pub(crate) says_capabilities: bool,
 }
 
@@ -146,8 +146,8 @@ impl Message {
         }
     }
 
-    /// Whether the message is of the modern form. A handshake that names no revision in its
-    /// `_meta` is not, whatever else it says, and a discovery always is.
+    /// Returns `true` if the message is of the modern form. A handshake that names no revision in
+    /// its `_meta` is not, whatever else is in it, and a discovery always is.
     pub(crate) fn is_modern(&self, headers: &HeaderMap) -> bool {
         match (&self.version, self.method.as_str()) {
             (_, "server/discover") => true,
@@ -160,7 +160,7 @@ impl Message {
     }
 }
 
-/// Whether a revision is one of those that begin with `initialize`.
+/// Returns `true` if a revision is one of those that begin with `initialize`.
 pub(crate) fn is_legacy(version: &str) -> bool {
     LEGACY.contains(&version)
 }

@@ -24,7 +24,7 @@ pub(crate) fn check(request: &request::Parts, allowed: &HttpConfig) -> Result<()
     Err(Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message))
 }
 
-/// Whether the request is meant for us, and comes from nowhere else.
+/// Returns `true` if the request is meant for us, and comes from nowhere else.
 fn is_taken(request: &request::Parts, allowed: &HttpConfig) -> bool {
     let mut hosts = request.headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
@@ -49,7 +49,7 @@ fn is_allowed_host(host: &Authority, allowed: &HttpConfig) -> bool {
         })
 }
 
-/// Whether the configuration says that pages of this origin may use us.
+/// Returns `true` if the configuration lets pages of this origin use us.
 pub(crate) fn is_allowed_origin(origin: &HeaderValue, allowed: &HttpConfig) -> bool {
     allowed.allowed_origins.iter().any(|known| known.as_bytes() == origin.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! What becomes of a message: taken by the peer it belongs to, dealt with in a task, and answered
+//! The way of a message: it is taken by the peer it belongs to, dealt with in a task, and answered
 //! with one message or with a stream of them.
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The request of modern agents that lasts for as long as they listen.
 const LISTEN: &str = "subscriptions/listen";
 
-/// Whose request it is.
+/// The owner of a request.
 enum Whose {
     /// A legacy agent's, and whether it begins the session.
     Legacy(Arc<Connected>, bool),
@@ -153,7 +153,7 @@ impl Server {
         Ok(connected)
     }
 
-    /// What belongs to one request, as a response.
+    /// Makes a response of all that belongs to one request.
     async fn respond(
         &self,
         mut outbox: Outbox,

@@ -1,4 +1,4 @@
-//! What goes back over HTTP: bodies, statuses, and the words of a refusal.
+//! Responses over HTTP: bodies, statuses, and the words of a refusal.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -50,7 +50,7 @@ impl hyper::body::Body for Events {
 pub(crate) struct Refusal {
     /// The status that says so.
     pub(crate) status: StatusCode,
-    /// What is said of it in the words of JSON-RPC.
+    /// The refusal in the words of JSON-RPC.
     pub(crate) error: Raw,
 }
 

@@ -21,7 +21,7 @@ use crate::wire::writer::{Message, Outbox};
 pub(crate) struct Connected {
     /// Its id.
     pub(crate) id: String,
-    /// What belongs to it.
+    /// The session of the agent.
     pub(crate) session: Arc<Session>,
     /// Its requests, and ours to it.
     pub(crate) peer: Peer,
@@ -99,15 +99,15 @@ impl Connected {
         self.state().used = Instant::now();
     }
 
-    /// Whether the agent is there, and when it was last heard of. One that has something under way
-    /// has neither: it cannot be sent away.
+    /// Tells if the agent is there, and when it was last heard of; nothing for one that has
+    /// something under way, for it cannot be sent away.
     fn last_seen(&self) -> Option<(bool, Instant)> {
         let state = self.state();
         let listens = state.listener.as_ref().is_some_and(|reader| reader.upgrade().is_some());
         self.requests.is_empty().then_some((listens, state.used))
     }
 
-    /// Whether the agent has not been there for so long.
+    /// Returns `true` if the agent has not been there for so long.
     fn is_idle_for(&self, time: Duration) -> bool {
         self.last_seen().is_some_and(|(listens, used)| !listens && used.elapsed() >= time)
     }

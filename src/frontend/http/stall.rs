@@ -20,7 +20,7 @@ pub(crate) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    /// The same stream.
+    /// Wraps a stream.
     pub(crate) fn new(stream: S) -> Self {
         Self { stream, stalled: None }
     }

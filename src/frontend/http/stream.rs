@@ -25,7 +25,7 @@ pub(crate) const KEPT: usize = 64;
 const LINGER: Duration = Duration::from_mins(1);
 /// How soon a client that has lost its connection should come back, in milliseconds.
 const RETRY_MS: u64 = 1000;
-/// What says nothing and keeps a connection open.
+/// An event that says nothing and keeps a connection open.
 const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
 /// The event that carries a message.
@@ -85,7 +85,7 @@ pub(crate) struct Reader {
     pub(crate) events: mpsc::Sender<Bytes>,
     /// The last event that it has got already, if it says so.
     pub(crate) after: Option<u64>,
-    /// Whether it knows events without data, which say where to go on before there is a message.
+    /// `true` if it knows events without data, which say where to go on before there is a message.
     pub(crate) is_primed: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What goes to an agent unasked: what servers tell that belongs to no request, and their questions.
+//! Messages to an agent that it has not asked for: servers' news that belongs to no request, and
+//! their questions.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a request shows: `Authorization: Bearer <token>` (RFC 6750), and nothing else.
+//! The token that a request shows: `Authorization: Bearer <token>` (RFC 6750), and nothing else.
 
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
@@ -8,7 +8,7 @@ use crate::config::is_bearer;
 /// The longest token that is looked at.
 const MAX_TOKEN: usize = 16 * 1024;
 
-/// What a request shows.
+/// The token that a request shows.
 #[derive(PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub(crate) enum Presented {
@@ -18,7 +18,7 @@ pub(crate) enum Presented {
     Token(String),
     /// Something of another scheme.
     Other,
-    /// What is no token, or more than one.
+    /// Something that is no token, or more than one token.
     Malformed,
 }
 

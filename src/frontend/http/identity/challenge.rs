@@ -1,5 +1,5 @@
-//! What is said to those who are not let in (RFC 6750), and what they may know of how to get a token
-//! (protected resource metadata, RFC 9728).
+//! The answers to those who are not let in (RFC 6750), and the document that tells how to get a
+//! token (protected resource metadata, RFC 9728).
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ pub(crate) enum Denied {
     Unavailable,
 }
 
-/// What is asked for, as tokens and metadata call it.
+/// The thing that is asked for, by its name in tokens and metadata.
 pub(crate) struct Resource<'a> {
     jwt: Option<&'a JwtConfig>,
     /// The address of `/mcp`, without what makes no sense in a header; empty where it is not known.
@@ -47,12 +47,12 @@ pub(crate) struct Resource<'a> {
 }
 
 impl<'a> Resource<'a> {
-    /// What a request asks for.
+    /// The resource that a request asks for.
     pub(crate) fn of(head: &'a Parts, jwt: Option<&'a JwtConfig>) -> Self {
         Self { jwt, base: base(head, jwt), toolbox: toolbox(head.uri.path()) }
     }
 
-    /// What a token may be for that is good for one toolbox alone.
+    /// The name of this resource in a token that is good for one toolbox alone.
     pub(crate) fn of_toolbox(&self) -> Option<String> {
         let toolbox = self.toolbox.filter(|_| !self.base.is_empty())?;
         Some(format!("{}/{toolbox}", self.base))
@@ -70,7 +70,7 @@ impl<'a> Resource<'a> {
         Some(format!("{scheme}://{authority}{WELL_KNOWN}{path}"))
     }
 
-    /// What is said to somebody who is not let in.
+    /// The answer to somebody who is not let in.
     pub(crate) fn refuse(&self, denied: Denied) -> Reply {
         let (status, error, message) = match denied {
             Denied::Missing => (
@@ -126,7 +126,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// What a client may know of how to get a token.
+/// The document that tells clients how to get a token.
 #[derive(Serialize)]
 struct Metadata<'a> {
     resource: &'a str,
@@ -137,7 +137,7 @@ struct Metadata<'a> {
     resource_name: &'static str,
 }
 
-/// What a client may know of what stands behind the well-known path; nothing if that is not ours.
+/// The document for the resource behind the well-known path; nothing if that is not ours.
 pub(crate) fn metadata(head: &Parts, jwt: &JwtConfig) -> Option<Reply> {
     let path = head.uri.path().strip_prefix(WELL_KNOWN)?;
     let base = base(head, Some(jwt));

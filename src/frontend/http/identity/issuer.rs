@@ -81,7 +81,7 @@ impl Issuer {
         issuer
     }
 
-    /// Whether a configuration names this one.
+    /// Returns `true` if a configuration names this issuer.
     pub(crate) fn is_of(&self, jwt: &JwtConfig) -> bool {
         self.name == jwt.issuer && self.jwks_url == jwt.jwks_url
     }
@@ -217,7 +217,7 @@ fn metadata_addresses(issuer: &str) -> Vec<Url> {
     addresses
 }
 
-/// What is found at an address: at that one, whole, and no more than there should be.
+/// Fetches a whole document: from that address alone, and no longer than it should be.
 async fn get(url: &Url) -> Result<Vec<u8>, String> {
     let client = client(url).map_err(innermost)?;
     let accept = HeaderValue::from_static("application/json");

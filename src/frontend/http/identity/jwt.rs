@@ -14,7 +14,8 @@ use crate::frontend::http::identity::pass::Pass;
 use crate::frontend::http::identity::verifying;
 use crate::name::AgentName;
 
-/// What a token may call itself. Others are signed by the same keys and are for something else.
+/// The types that a token may say it has. Tokens of other types are signed by the same keys and are
+/// for something else.
 const TYPES: [&str; 3] = ["JWT", "at+jwt", "application/at+jwt"];
 /// The longest name of an agent, in bytes.
 const MAX_NAME: usize = 256;
@@ -23,7 +24,7 @@ type Claims = Map<String, Value>;
 
 /// Checks signed tokens.
 pub(crate) struct Jwt {
-    /// What they have to say.
+    /// The demands on tokens.
     pub(crate) config: JwtConfig,
     /// Who makes them.
     pub(crate) issuer: Arc<Issuer>,
@@ -32,12 +33,12 @@ pub(crate) struct Jwt {
 }
 
 impl Jwt {
-    /// Whether another configuration names the same issuer.
+    /// Returns `true` if another configuration names the same issuer.
     pub(crate) fn is_of_the_issuer_of(&self, jwt: &JwtConfig) -> bool {
         self.issuer.is_of(jwt)
     }
 
-    /// Whose token it is, and how long. One that is for `resource` is good too.
+    /// The agent whose token it is, and until when. A token for `resource` is good too.
     pub(crate) async fn agent(
         &self,
         token: &str,

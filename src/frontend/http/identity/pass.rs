@@ -30,7 +30,7 @@ impl Pass {
         Self { until, revoked: Some(revoked) }
     }
 
-    /// The same answer, which ends when this does.
+    /// Makes an answer end when this pass does.
     pub(crate) fn bound(self, reply: Reply) -> Reply {
         if self.until.is_none() && self.revoked.is_none() {
             return reply;

@@ -1,4 +1,4 @@
-//! What the tests of this module configure and sign.
+//! Keys, tokens and configurations for the tests of this module.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,14 +18,14 @@ impl Signer {
         self.token_with(&self.header(), claims)
     }
 
-    /// The same, with this header.
+    /// Signs a good token, but for these claims, with this header.
     pub(crate) fn token_with(&self, header: &Header, claims: &Value) -> String {
         let good = json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": "claude" });
         self.sign(header, &with(good, claims))
     }
 }
 
-/// What a configuration says of signed tokens, with these keys besides.
+/// A configuration of signed tokens with these members besides.
 pub(crate) fn config(more: &Value) -> JwtConfig {
     let jwt = with(json!({ "issuer": ISSUER, "audience": AUDIENCE }), more);
     let text = json!({ "mcpServers": { "a": { "command": "a" } }, "auth": { "jwt": jwt } });

@@ -12,7 +12,7 @@ use crate::name::{AgentName, ToolboxName};
 
 const CONFIG: &str = r#"{"mcpServers": {"box": {"command": "/no/such/program"}}}"#;
 
-/// What sessions are made of here.
+/// The parts that sessions are made of here.
 struct Stage {
     host: Host,
     tasks: TaskTracker,

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::frontend::http::identity::signing::{Signer, config};
 
-/// What a small issuer does.
+/// The keys of a small issuer, and how it behaves.
 #[derive(Default)]
 struct Made {
     keys: Mutex<Vec<Value>>,
