@@ -92,9 +92,10 @@ pub enum Error {
 /// Why a server could not be started, for a person and for a model.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub struct StartFailure {
-    /// What happened, with the last lines of its standard error where they explain it.
+    /// A sentence on what happened, with the last lines of its standard error where they explain
+    /// it.
     pub reason: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub hint: String,
 }
 
@@ -109,11 +110,11 @@ impl fmt::Display for StartFailure {
 pub struct Changed {
     /// Whom it happened to.
     pub backend: BackendId,
-    /// What happened.
+    /// The change itself.
     pub change: Change,
 }
 
-/// What may happen to a backend.
+/// A change that a backend can go through.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// It has been listed.
@@ -129,7 +130,7 @@ pub enum Change {
 pub struct Listed {
     /// Counts from 1 and never repeats for one backend.
     pub version: u64,
-    /// What the server has.
+    /// The server's listing.
     pub listing: Arc<Listing>,
 }
 
@@ -138,7 +139,7 @@ pub struct Listed {
 pub struct BackendId(usize);
 
 impl BackendId {
-    /// That of what is no backend.
+    /// The id of something that is no backend.
     pub(crate) const NONE: Self = Self(usize::MAX);
 }
 
@@ -150,7 +151,7 @@ impl BackendId {
     }
 }
 
-/// What the actors of a pool share.
+/// The means that the actors of a pool share.
 pub(crate) struct Context {
     pub(crate) environment: ChildEnvironment,
     pub(crate) program: Option<PathBuf>,
@@ -163,10 +164,10 @@ pub(crate) struct Context {
     pub(crate) observer: Arc<Observer>,
 }
 
-/// What is known of a server before it runs.
+/// The knowledge of a server before it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Remembered {
-    /// What it listed when it last ran.
+    /// The server's listing when it last ran.
     pub(crate) listing: Arc<Listing>,
     /// When that was last found to be true.
     pub(crate) since: SystemTime,
@@ -180,11 +181,11 @@ pub struct Backend {
     status: watch::Receiver<actor::Status>,
     board: Arc<Switchboard>,
     reports: Arc<Reports>,
-    /// Whether its server has gone because nobody wants it any more.
+    /// `true` once its server has gone because nobody wants it any more.
     gone: watch::Receiver<bool>,
 }
 
-/// The same that does not keep the server.
+/// A handle that does not keep the server.
 pub(crate) struct WeakBackend {
     id: BackendId,
     commands: mpsc::WeakSender<actor::Command>,
@@ -324,7 +325,7 @@ impl Backend {
         self.board.detach(agent);
     }
 
-    /// Whether the server asks questions, so that it can have only one agent.
+    /// Returns `true` if the server asks questions, so that it can have only one agent.
     pub fn asks(&self) -> bool {
         self.board.asks()
     }

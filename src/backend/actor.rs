@@ -32,7 +32,7 @@ const STABLE: Duration = Duration::from_secs(30);
 /// How long what a server still wrote before it ended may take to be read.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// What a handle may ask of its actor.
+/// A request of a handle to its actor.
 pub(crate) enum Command {
     /// Start the server if it is not running, and answer once it is or cannot be.
     Ensure(oneshot::Sender<Result<Live, Error>>, Urgency),
@@ -46,12 +46,12 @@ pub(crate) enum Command {
     Follow(watch::Receiver<bool>),
 }
 
-/// What everybody may know of a backend.
+/// The state of a backend, for everybody to know.
 #[derive(Clone)]
 pub(crate) enum Status {
     /// Not running; the next call starts it.
     Stopped,
-    /// The same, after a start that failed.
+    /// Not running, after a start that failed; the next call tries again.
     Failed(Arc<StartFailure>),
     /// Running and listed.
     Ready(Live),
@@ -70,7 +70,7 @@ pub(crate) struct Actor {
     pub(crate) keeping: Option<JoinHandle<()>>,
     /// Says when the server that was in this one's place has gone.
     pub(crate) after: Option<watch::Receiver<bool>>,
-    /// Whether the server is only there for those who use it already.
+    /// `true` if the server is only there for those who use it already.
     pub(crate) is_dismissed: bool,
     /// Where it says that the server has gone for that reason.
     pub(crate) gone: watch::Sender<bool>,
@@ -247,7 +247,7 @@ impl Actor {
         }
     }
 
-    /// Whether anybody can still ask for the server.
+    /// Returns `true` if anybody can still ask for the server.
     fn is_wanted(&self) -> bool {
         !self.commands.is_closed() || !self.commands.is_empty()
     }
@@ -317,7 +317,7 @@ impl Actor {
         })));
     }
 
-    /// What is counted of the server, in the toolbox that asked first.
+    /// The meters of the server in the toolbox that asked first.
     fn meters(&self) -> Arc<Meters> {
         self.context.observer.meters(self.spec.toolbox(), &self.spec.server)
     }
@@ -439,7 +439,7 @@ impl Actor {
     }
 }
 
-/// What becomes of a running server.
+/// The next turn in a running server's life.
 enum Next {
     Stay,
     Died,

@@ -29,7 +29,7 @@ impl AgentId {
     }
 }
 
-/// What the requests of an agent have in common, by which it can have something for itself.
+/// The tie between the requests of an agent, by which it can have something for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tie {
     /// A session, which says when it ends.
@@ -46,11 +46,11 @@ pub enum Tie {
 pub struct Presence {
     /// Which agent.
     pub id: AgentId,
-    /// Whose connections it uses: its own, or those of the agent on whose behalf it listens.
+    /// The agent whose connections it uses: itself, or the agent on whose behalf it listens.
     pub owner: AgentId,
     /// Where what belongs to no request of it goes; `None`: nothing can be told outside of one.
     pub standing: Option<events::Sender>,
-    /// What its requests have in common.
+    /// The tie between its requests.
     pub tie: Tie,
     log: Arc<AtomicU8>,
 }
@@ -63,7 +63,7 @@ impl Presence {
         Self { id, owner: id, standing, tie: Tie::default(), log }
     }
 
-    /// The same agent, whose requests have this in common.
+    /// Ties the agent's requests together in this way.
     #[must_use]
     pub fn tied_by(self, tie: Tie) -> Self {
         Self { tie, ..self }
@@ -78,18 +78,18 @@ impl Presence {
         Self { owner: self.owner, tie: self.tie, ..listener }
     }
 
-    /// Whether it only listens.
+    /// Returns `true` if it only listens.
     pub(crate) fn is_listener(&self) -> bool {
         self.id != self.owner
     }
 
-    /// The same agent, which is told nothing outside of its requests.
+    /// Makes it an agent that is told nothing outside of its requests.
     #[must_use]
     pub fn within_requests(&self) -> Self {
         Self { standing: None, ..self.clone() }
     }
 
-    /// What of servers' logs it wants to hear.
+    /// The level of servers' logs that it wants to hear.
     pub fn log(&self) -> LogLevel {
         LogLevel(self.log.load(Ordering::Relaxed))
     }
@@ -130,7 +130,7 @@ impl LogLevel {
         level.and_then(|level| Self::from_word(&level.level)).unwrap_or(Self(7))
     }
 
-    /// Whether a message of `level` is heard.
+    /// Returns `true` if a message of `level` is heard.
     pub(crate) fn hears(self, level: Self) -> bool {
         self == Self::UNSAID || (self != Self::NOTHING && self <= level)
     }
@@ -146,14 +146,14 @@ impl LogLevel {
     }
 }
 
-/// What goes to an agent besides the answers to its requests.
+/// A message to an agent besides the answers to its requests.
 #[derive(Debug)]
 pub enum Event {
     /// The `params` of a progress notification; their token is not the agent's.
     Progress(Raw),
     /// Any other notification.
     Notice {
-        /// What it says.
+        /// The method of the notice.
         method: String,
         /// Its `params`, as written.
         params: Option<Raw>,
@@ -165,7 +165,7 @@ pub enum Event {
 /// Something a server asks of an agent (elicitation, sampling, roots). Dropping it unanswered
 /// tells the server that there will be no answer.
 pub struct Question {
-    /// What is asked.
+    /// The method of the question.
     pub method: String,
     /// Its `params`, as written.
     pub params: Option<Raw>,
@@ -244,8 +244,8 @@ impl Drop for Question {
     }
 }
 
-/// Whether a result may say that the server wants to know something (2026-07-28,
-/// basic/patterns/mrtr); most can be told at a glance not to.
+/// Returns `true` if a result may say that the server wants to know something (2026-07-28,
+/// basic/patterns/mrtr). Most can be told at a glance not to.
 pub fn may_ask(said: &Raw) -> bool {
     // The members that say so have this in common: `input_required`, `inputRequests`.
     static INPUT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("input"));
@@ -254,9 +254,9 @@ pub fn may_ask(said: &Raw) -> bool {
     INPUT.find(text).is_some() || memchr::memchr(b'\\', text).is_some()
 }
 
-/// Whether what a modern server says asks for the agent's roots: a result, or the state of a task.
-/// Whoever reads it may take the first of repeated members or the last, so all of them count, and
-/// so does what cannot be read.
+/// Returns `true` if a modern server's words ask for the agent's roots; they are a result, or the
+/// state of a task. Some readers take the first of repeated members and some the last, so all of
+/// them count, and so does what cannot be read.
 pub fn asks_for_roots(said: &Raw) -> bool {
     if !may_ask(said) {
         return false;

@@ -1,4 +1,5 @@
-//! What a server leaves behind: its exit status and the last lines it wrote to standard error.
+//! The traces that a server leaves behind: its exit status and the last lines it wrote to standard
+//! error.
 
 use std::collections::VecDeque;
 use std::process::ExitStatus;

@@ -18,7 +18,7 @@ use crate::wire::cancellation::Cancellation;
 /// Where events of an agent go; clones lead to the same.
 pub struct Sender(Arc<Way>);
 
-/// What takes them. When it is dropped, nothing can be sent any more.
+/// The end that takes events. When it is dropped, nothing can be sent any more.
 pub struct Receiver(Arc<Way>);
 
 /// The other end is gone. What was to be sent has been dropped.

@@ -53,7 +53,7 @@ impl Guard {
     }
 }
 
-/// What the guard process does: keeps the list until `input` ends, then kills what is on it.
+/// Runs the guard process: keeps the list until `input` ends, then kills the processes on it.
 pub fn keep(input: impl BufRead) {
     let mut groups = BTreeSet::new();
     for line in input.lines().map_while(Result::ok) {

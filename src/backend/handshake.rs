@@ -49,13 +49,13 @@ impl Era {
     }
 }
 
-/// What a server said of itself.
+/// A server's introduction of itself.
 #[derive(Debug)]
 pub(crate) struct Greeting {
     pub(crate) era: Era,
     pub(crate) abilities: Abilities,
     pub(crate) instructions: Option<String>,
-    /// What every request to it must carry in `_meta`.
+    /// The members of `_meta` that every request to it must carry.
     pub(crate) meta: Vec<Member>,
 }
 
@@ -70,13 +70,13 @@ pub(crate) enum Unwelcome {
     Ended,
 }
 
-/// What a server answered to a greeting.
+/// A server's refusal of a greeting.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) message: String,
-    /// What became of it below the messages, where that was no message of the server.
+    /// The failure below the messages, where the server sent no message.
     pub(crate) failure: Option<Failure>,
-    /// Whether it says, while it refuses our revision, that it speaks it.
+    /// `true` if it refuses our revision and says in doing so that it speaks it.
     speaks_ours: bool,
 }
 
@@ -248,7 +248,8 @@ fn implementation() -> Implementation {
     Implementation::new("mcp-workbench", env!("CARGO_PKG_VERSION")).with_title("MCP Workbench")
 }
 
-/// What a modern request says of its client (2026-07-28, basic/index, `_meta`).
+/// The members of `_meta` in which a modern request tells of its client (2026-07-28, basic/index,
+/// `_meta`).
 pub(crate) fn modern_meta(capabilities: &Raw) -> Vec<Member> {
     [
         ("protocolVersion", Raw::encode(&ProtocolVersion::V_2026_07_28)),

@@ -1,4 +1,4 @@
-//! What is at the other end of a link: a child process of ours, or a server over HTTP.
+//! The other end of a link: a child process of ours, or a server over HTTP.
 
 use std::time::Duration;
 

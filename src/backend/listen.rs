@@ -97,7 +97,7 @@ pub(crate) async fn keep(
     }
 }
 
-/// Whether the server itself answers that it does not tell.
+/// Returns `true` if the server itself answers that it does not tell.
 fn is_refusal(answer: &Result<Outcome, RequestError>) -> bool {
     matches!(answer, Ok(Outcome::Error(error)) if Failure::of(error).is_none())
 }

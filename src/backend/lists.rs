@@ -1,4 +1,4 @@
-//! What a server has: its lists, read whole.
+//! The lists of a server, read whole.
 
 use std::collections::HashSet;
 

@@ -29,9 +29,9 @@ const INTERNAL_ERROR: i64 = -32603;
 pub struct Call<'a> {
     /// The members of its `params`, less `_meta`, and less a tool's name.
     pub params: &'a [(&'a str, &'a Raw)],
-    /// What of the agent's `_meta` goes on to the server.
+    /// The members of the agent's `_meta` that go on to the server.
     pub meta: &'a [Member],
-    /// What of the server's log is wanted in it.
+    /// The level of the server's log that is wanted in it.
     pub log: LogLevel,
     /// Where the server's progress goes.
     pub events: Option<&'a events::Sender>,
@@ -49,7 +49,7 @@ struct Inner {
     link: Link,
     greeting: Arc<Greeting>,
     listed: watch::Receiver<Listed>,
-    /// What the server died of, once that is known.
+    /// The cause of the server's death, once that is known.
     death: watch::Receiver<Option<Arc<str>>>,
     deadlines: Arc<Deadlines>,
     is_remote: bool,
@@ -66,7 +66,7 @@ struct Usage {
     is_closing: bool,
 }
 
-/// What a link is made of.
+/// The parts that a link is made of.
 pub(crate) struct Parts {
     pub(crate) link: Link,
     pub(crate) greeting: Arc<Greeting>,
@@ -85,7 +85,7 @@ impl Live {
         Self(Arc::new(Inner { link, greeting, listed, death, deadlines, is_remote, usage, unused }))
     }
 
-    /// What the server last said it has.
+    /// The server's last listing.
     pub fn listed(&self) -> Listed {
         self.0.listed.borrow().clone()
     }

@@ -28,7 +28,7 @@ use crate::observe::Observer;
 /// How long the end of all servers may take.
 const SHUTDOWN: Duration = Duration::from_millis(1600);
 
-/// What all backends of a pool have in common.
+/// The options that all backends of a pool have in common.
 #[derive(Clone, Debug, Default)]
 pub struct PoolOptions {
     /// Our environment, of which children get a part.
@@ -55,12 +55,13 @@ struct Backends {
     count: usize,
 }
 
-/// What two entries must have in common to share a process.
+/// The facts that two entries must have in common to share a process.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     reach: Reach,
     protocol: Protocol,
-    /// What one may know of agents, the other may not.
+    /// `true` if it may know of agents' roots. If one entry may and the other may not, they share
+    /// nothing.
     has_roots: bool,
     /// Whoever looks through another gateway has listings of their own.
     agents: Bytes,
@@ -134,7 +135,7 @@ impl Pool {
         backend
     }
 
-    /// What is known of these servers from the last time that they ran.
+    /// The knowledge of these servers from the last time that they ran.
     pub(crate) fn recall(
         &self,
         specs: Vec<(BackendId, Arc<Spec>)>,
@@ -168,7 +169,7 @@ impl Pool {
         self.context.keeper.as_ref()?.run(work).await
     }
 
-    /// The same; nobody waits for it but [`Self::shut_down`].
+    /// Does `work` with the store. Only [`Self::shut_down`] waits for it.
     pub(crate) fn with_store_later(&self, work: impl FnOnce(&Store) + Send + 'static) {
         if let Some(keeper) = self.context.keeper.clone() {
             self.context.tasks.spawn(async move { keeper.run(work).await });
@@ -180,7 +181,7 @@ impl Pool {
         &self.context.observer
     }
 
-    /// Whether anything may be known before servers run.
+    /// Returns `true` if anything may be known before servers run.
     pub(crate) fn has_store(&self) -> bool {
         self.context.keeper.is_some()
     }

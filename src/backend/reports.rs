@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use crate::backend::{Change, Changed, Listed};
 
-/// Those who hear of one backend, and what it listed last.
+/// The listeners of one backend, and its last listing.
 #[derive(Default)]
 pub(crate) struct Reports(Mutex<State>);
 

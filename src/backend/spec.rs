@@ -1,4 +1,4 @@
-//! What a backend is made of: how its server is reached, and what it is told.
+//! The facts that a backend is made of: how its server is reached, and what it is told.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use crate::backend::StartFailure;
 use crate::config::{HttpLaunch, Launch, Protocol, StdioLaunch};
 use crate::raw::Raw;
 
-/// What one backend is made of.
+/// The facts that one backend is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// Names it in logs and messages: `server` in the toolbox that asked first.
     pub label: String,
-    /// What it is called in messages to agents.
+    /// Its name in messages to agents.
     pub server: String,
     /// How it is reached.
     pub reach: Reach,
     /// Which revisions it is spoken to in.
     pub protocol: Protocol,
-    /// What it is told that its client can do.
+    /// The capabilities that it is told its client has.
     pub capabilities: Raw,
-    /// Whether it may ask for the agent's roots.
+    /// `true` if it may ask for the agent's roots.
     pub has_roots: bool,
     /// Which agents it is for: what those say that they can do.
     pub agents: Raw,
@@ -38,8 +38,8 @@ impl Spec {
         toolbox.and_then(|toolbox| toolbox.strip_suffix('/')).unwrap_or_default()
     }
 
-    /// Whether a server of the one is as good as one of the other, whatever it is called and how
-    /// long it may take.
+    /// Returns `true` if a server of the one is as good as one of the other. Names and time limits
+    /// make no difference.
     pub fn is_same_server(&self, other: &Self) -> bool {
         let made_of = |spec: &Self| (spec.protocol, spec.has_roots);
         made_of(self) == made_of(other)

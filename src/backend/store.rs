@@ -35,9 +35,9 @@ pub(crate) use crate::backend::store::vectors::{KnownTexts, TextKey, text_key};
 const FOLDER: &str = "listings";
 /// The file that has the key.
 const KEY: &str = "key";
-/// What the names of listings end in.
+/// The ending of the names of listings.
 const EXTENSION: &str = "listing";
-/// What the names of files begin with that are being written.
+/// The beginning of the names of files that are being written.
 const UNFINISHED: &str = ".unfinished-";
 /// The most bytes of one listing; a longer one is not kept.
 const MAX_FILE: u64 = 8 * 1024 * 1024;
@@ -56,7 +56,7 @@ pub struct Store {
     key: Mutex<Option<Key>>,
 }
 
-/// What a store has of one server.
+/// A store's entry on one server.
 #[derive(Debug)]
 pub struct Entry {
     /// Which server.
@@ -65,7 +65,7 @@ pub struct Entry {
     pub bytes: u64,
     /// When the listing was last found to be true.
     pub since: SystemTime,
-    /// What it says.
+    /// The entry's content.
     pub record: Result<Record, Unusable>,
 }
 
@@ -81,7 +81,7 @@ impl Store {
         &self.folder
     }
 
-    /// What is known of a server that is reached so and spoken to in these revisions.
+    /// The entry on a server that is reached so and spoken to in these revisions.
     pub fn look_up(&self, reach: &Reach, protocol: Protocol) -> Option<Entry> {
         let found = self.existing_key().and_then(|key| {
             let Some(key) = key else { return Ok(None) };
@@ -93,7 +93,7 @@ impl Store {
         })
     }
 
-    /// The same, if it can be used.
+    /// The record of such a server and its age, if it can be used.
     pub(crate) fn recall(&self, reach: &Reach, protocol: Protocol) -> Option<(Record, SystemTime)> {
         let Entry { fingerprint, since, record, .. } = self.look_up(reach, protocol)?;
         match record {
@@ -266,7 +266,7 @@ impl Store {
     }
 }
 
-/// What a file of the folder is.
+/// The kind of a file in the folder.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Listing(Fingerprint),
@@ -303,14 +303,14 @@ fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("this is no file")) }
 }
 
-/// What a file has, and one byte too many of one that is too large.
+/// Reads a file, or of one that is too large, one byte too many.
 fn bounded(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Whether there is nothing, or something on the way to it that is no folder.
+/// Returns `true` if there is nothing, or if something on the way to it is no folder.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
@@ -334,7 +334,8 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)
 }
 
-/// What somebody else can write is not believed: a listing is read by models.
+/// Checks that nobody else can write to a folder: models read the listings in it, so those of
+/// others are not believed.
 #[cfg(unix)]
 fn check_owner(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;

@@ -28,14 +28,14 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_REQUEST: i64 = -32600;
 /// How many questions may wait for an agent to come.
 const MAX_WAITING: usize = 64;
-/// What a notice on a subscription's stream says of the stream; it ends here.
+/// The member of a notice that names its subscription's stream; it is not passed on.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The switchboard of one server.
 pub(crate) struct Switchboard {
     /// The server's name, which labels what it logs.
     server: String,
-    /// Whether it may know the agent's roots.
+    /// `true` if it may know the agent's roots.
     has_roots: bool,
     state: Mutex<State>,
     serials: AtomicU64,
@@ -55,7 +55,7 @@ struct State {
     tasks: HashMap<String, Vec<AgentId>>,
     changed: Kinds,
     asks: bool,
-    /// Whether an agent was asked for its roots.
+    /// `true` if an agent was asked for its roots.
     knows_roots: bool,
 }
 
@@ -115,7 +115,7 @@ impl Switchboard {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the server is called.
+    /// The server's name.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
@@ -195,7 +195,7 @@ impl Switchboard {
         }
     }
 
-    /// Whether the server asks its client questions, as far as is known.
+    /// Returns `true` if the server asks its client questions, as far as is known.
     pub(crate) fn asks(&self) -> bool {
         self.has_roots || self.state(|state| state.asks)
     }
@@ -225,12 +225,13 @@ impl Switchboard {
         })
     }
 
-    /// Whether the server may know an agent's roots; it is asked once, for then it is ended.
+    /// Returns `true` if the server may know an agent's roots. This is asked once, for then the
+    /// server is ended.
     pub(crate) fn take_knowledge_of_roots(&self) -> bool {
         self.state(|state| std::mem::take(&mut state.knows_roots))
     }
 
-    /// Whether somebody wants to hear of a resource.
+    /// Returns `true` if somebody wants to hear of a resource.
     pub(crate) fn has_subscriptions(&self) -> bool {
         self.state(|state| !state.subscriptions.is_empty())
     }

@@ -21,7 +21,7 @@ const LENGTH: usize = 16;
 pub(crate) struct Key(pub(crate) [u8; Self::LENGTH]);
 
 impl Key {
-    /// That of a block of SHA-256, as HMAC takes it.
+    /// The length of a block of SHA-256, as HMAC takes it.
     pub(crate) const LENGTH: usize = 64;
 }
 
@@ -31,7 +31,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What tells servers apart in a store.
+/// The mark that tells servers apart in a store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(String);
 
@@ -94,7 +94,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// What is hashed: every part after its length, so that no two lists of parts are alike.
+/// The bytes that are hashed: every part after its length, so that no two lists of parts are alike.
 #[derive(Default)]
 struct Parts(Vec<u8>);
 

@@ -1,5 +1,5 @@
-//! What a stored listing looks like: one line that says what the rest is, and the rest as JSON, in
-//! which every definition is the bytes that the server sent.
+//! The form of a stored listing: one line that describes the rest, and the rest as JSON, in which
+//! every definition is the bytes that the server sent.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ const MAGIC: &str = "mcp-workbench-listing";
 /// Which form the rest has; what has another is not read.
 const VERSION: &str = "1";
 
-/// What is known of a server from the last time that it ran.
+/// The knowledge of a server from the last time that it ran.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What it was called in the configuration it was last started by.
+    /// Its name in the configuration it was last started by.
     pub server: String,
     /// The era that worked.
     pub era: Era,
-    /// What it listed.
+    /// Its listing.
     pub listing: Arc<Listing>,
 }
 

@@ -1,5 +1,5 @@
-//! What a model made of texts, on disk: for each model one file, which has hashes of the texts and
-//! a vector for each. What cannot be read is as good as not there.
+//! The vectors of a model for texts, on disk. Each model has one file of hashes of texts, and a
+//! vector for each. Whatever cannot be read is as good as not there.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::catalog::rank::Vector;
 
 /// The folder of vectors in that of the cache.
 pub(super) const FOLDER: &str = "vectors";
-/// What the names of files end in.
+/// The ending of the names of files.
 const EXTENSION: &str = "vectors";
 /// How a file begins; the checksum of the rest follows, and the end of the line.
 const MAGIC: &str = "mcp-workbench-vectors 1 ";
@@ -28,7 +28,7 @@ const MAX_FILES: usize = 4;
 
 /// The hash of a text.
 pub(crate) type TextKey = [u8; 16];
-/// What is known of texts, by their hashes.
+/// The vectors of texts, by the texts' hashes.
 pub(crate) type KnownTexts = HashMap<TextKey, Arc<Vector>>;
 
 /// The hash of a text.
@@ -39,7 +39,7 @@ pub(crate) fn text_key(text: &str) -> TextKey {
 }
 
 impl Store {
-    /// What is known from a model, which is called by what it is and where.
+    /// The vectors of a model, which is named by what it is and where.
     pub(crate) fn vectors(&self, model: &str) -> KnownTexts {
         let known = read(&self.vectors, &self.vectors_of(model));
         known.unwrap_or_else(|error| {

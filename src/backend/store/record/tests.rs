@@ -28,7 +28,7 @@ fn record(tools: &[&str]) -> Record {
     }
 }
 
-/// What of a record can be compared.
+/// The parts of a record that can be compared.
 fn parts(record: &Record) -> (String, Era, Vec<Raw>, Abilities, Option<String>) {
     let Listing { tools, resources, templates, prompts, abilities, instructions } =
         &*record.listing;
