@@ -281,7 +281,7 @@ fn with_gateway<T>(
     work_on(global, config, pool_options(global.store()), work)
 }
 
-/// The same, and records calls where the configuration wants that.
+/// Does `work` with the servers of a configuration, and records calls where it wants that.
 fn with_recording_gateway<T>(
     global: &Global,
     config: Config,
@@ -303,7 +303,7 @@ fn work_on<T>(
     block_on(app::with_gateway(config, options, &global.caller(), work))?.map_err(Error::internal)
 }
 
-/// What servers are started with: our environment and our executable.
+/// The options that servers are started with: our environment and our executable.
 fn pool_options(store: Option<Arc<Store>>) -> PoolOptions {
     let environment = ChildEnvironment::new(ProcessEnv.vars());
     PoolOptions { environment, program: own_program(), store, ..PoolOptions::default() }

@@ -54,7 +54,7 @@ enum Command {
     Clear,
 }
 
-/// What is kept of one server.
+/// The kept listing of one server.
 #[derive(Debug, Serialize)]
 struct Row {
     /// `None`: no server of the configuration is meant.
@@ -87,7 +87,7 @@ struct Failure {
     hint: String,
 }
 
-/// What there is of a listing.
+/// The state of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
@@ -174,7 +174,7 @@ fn refresh(global: &Global, store: &Store, config: &Config, json: bool) -> Resul
     Ok(if warnings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What is kept of the servers of the configuration, in its order; then of others.
+/// The kept listings of the configuration's servers, in its order; then those of others.
 fn rows(store: &Store, config: &Config) -> Result<Vec<Row>, Error> {
     let mut meant: HashSet<Fingerprint> = HashSet::new();
     let mut rows = Vec::new();

@@ -149,7 +149,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What is wrong or odd in the files of a catalog's tools, which serving would not read yet.
+/// Reports faults and oddities in the files of a catalog's tools, which serving would not read yet.
 fn tools_of_catalog(
     global: &Global,
     config: &Config,
@@ -237,7 +237,8 @@ async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>) {
     (servers, starts.iter().filter_map(Start::explanation).collect())
 }
 
-/// What is known of and not shown: something else has its name, or it calls what is not there.
+/// The things that are known and not shown: something else has the name, or a macro calls what is
+/// not there.
 fn not_shown(config: &Config, snapshot: &Snapshot) -> Vec<String> {
     let eclipsed = config.toolboxes.iter().flat_map(|toolbox| {
         let view = snapshot.view(&toolbox.name);

@@ -49,7 +49,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}
 
-/// What a server puts into an agent's context.
+/// The bytes that a server puts into an agent's context.
 struct Seen {
     tools: Vec<Arc<ToolDefinition>>,
     instructions: String,

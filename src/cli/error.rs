@@ -1,4 +1,4 @@
-//! What a person is told when a command fails: the problem, its causes, what to do.
+//! The error that a person sees when a command fails: the problem, its causes, what to do.
 
 use std::error::Error as StdError;
 use std::process::ExitCode;
@@ -14,13 +14,13 @@ pub(crate) struct Error {
     hint: Option<String>,
 }
 
-/// Whose doing it is.
+/// The origin of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
     /// The command line or the configuration.
     Usage,
-    /// What was asked for was tried and failed.
+    /// The command was tried and failed.
     Failed,
 }
 
@@ -40,18 +40,18 @@ impl Error {
         Self { kind: Kind::Usage, ..Self::failed(message) }
     }
 
-    /// What was asked for was tried and failed.
+    /// An error of a command that was tried and failed.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { kind: Kind::Failed, message: message.into(), causes: Vec::new(), hint: None }
     }
 
-    /// The same with a cause, which may have several lines.
+    /// Adds a cause, which may have several lines.
     pub(crate) fn because(mut self, cause: &str) -> Self {
         self.causes.extend(cause.lines().map(str::to_owned));
         self
     }
 
-    /// The same with something to do about it.
+    /// Adds advice on what to do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

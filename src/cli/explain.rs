@@ -47,24 +47,24 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What comes of the tool in one toolbox, for those who read JSON.
+/// The rules for the tool in one toolbox, for those who read JSON.
 #[derive(Serialize)]
 struct Answer<'a> {
     agent: Option<&'a str>,
-    /// Whether there is an entry for the agent.
+    /// `true` if there is an entry for the agent.
     agent_has_entry: bool,
     toolbox: &'a str,
     server: &'a str,
     /// The tool as its server calls it.
     tool: &'a str,
-    /// What the file calls it instead.
+    /// The file's own name for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     called: Option<&'a str>,
     /// The arguments that the file gives in every call, which agents do not see.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pinned: Vec<&'a str>,
     visible: bool,
-    /// Whether it would be there if all conditions held.
+    /// `true` if it would be there with all conditions held.
     allowed: bool,
     rule: &'a str,
     /// The tool of a macro's step that the rule is about.
@@ -80,7 +80,7 @@ struct Answer<'a> {
     conditions: Vec<Condition<'a>>,
     dangerous: Option<&'static str>,
     confirmed: Option<&'static str>,
-    /// Whether its server has it; `null`: nothing is kept of that server.
+    /// `true` if its server has it; `null`: nothing is kept of that server.
     listed: Option<bool>,
 }
 
@@ -229,9 +229,9 @@ struct Case<'a> {
     of: Option<&'a AgentName>,
     tool: &'a ToolId,
     explanation: Explanation,
-    /// What the file wants to be different about it.
+    /// The changes that the file makes to it.
     over: ToolOverride,
-    /// Whether the server has another tool that is called what the file calls this one.
+    /// `true` if the server has another tool of the name that the file gives this one.
     is_eclipsed: bool,
     key: Option<Key>,
     is_listed: Option<bool>,

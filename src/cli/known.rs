@@ -1,4 +1,4 @@
-//! What is known of servers' tools without starting anything: what is kept of their listings.
+//! The knowledge of servers' tools without starting anything: what is kept of their listings.
 
 use std::collections::HashMap;
 

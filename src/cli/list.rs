@@ -53,7 +53,7 @@ struct Entry<'a> {
     toolbox: &'a str,
     server: &'a str,
     tool: &'a str,
-    /// What agents see it as in `dynamic` mode.
+    /// The name by which agents see it in `dynamic` mode.
     registered_name: &'a str,
     #[serde(flatten)]
     size: Size,

@@ -98,7 +98,7 @@ fn load(global: &Global, file: &Path) -> Result<Config, Error> {
     Ok(as_run(loaded, global.mode, &folder).config)
 }
 
-/// What changes for one agent.
+/// The changes for one agent.
 #[derive(Debug, Serialize)]
 struct Changes {
     /// `None`: all without an entry.
@@ -127,9 +127,9 @@ struct Changed {
 /// On which terms a tool may be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Terms {
-    /// Whether the user confirms each call.
+    /// `true` if the user confirms each call.
     confirmed: bool,
-    /// What has to hold, in words.
+    /// The conditions that have to hold, in words.
     conditions: Vec<String>,
 }
 

@@ -169,17 +169,17 @@ impl Paint {
         self.with(Style::new().bold(), text)
     }
 
-    /// What stands back.
+    /// Paints text that stands back.
     pub(crate) fn faint(self, text: &str) -> String {
         self.with(Style::new().dimmed(), text)
     }
 
-    /// What goes out.
+    /// Paints text that goes out.
     pub(crate) fn sent(self, text: &str) -> String {
         self.with(AnsiColor::Cyan.on_default(), text)
     }
 
-    /// What comes back.
+    /// Paints text that comes back.
     pub(crate) fn received(self, text: &str) -> String {
         self.with(AnsiColor::Green.on_default(), text)
     }

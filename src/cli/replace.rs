@@ -43,7 +43,7 @@ fn draft_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// What every one of these files allows.
+/// The permissions that every one of these files grants.
 #[cfg(unix)]
 fn strictest(files: &[&Path]) -> Option<Permissions> {
     use std::os::unix::fs::PermissionsExt;

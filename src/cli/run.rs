@@ -167,7 +167,7 @@ fn explain(done: &Done, failure: &Failure) -> Error {
     error.hint(suggestion(failure))
 }
 
-/// What to do about it. What a model has a member for is written behind the task by a person.
+/// Advice on what to do about it. A person writes behind the task what a model has a member for.
 fn suggestion(failure: &Failure) -> String {
     let suggestion = match failure.kind {
         Kind::MissingParameters if !failure.parameters.is_empty() => {

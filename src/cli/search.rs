@@ -38,7 +38,7 @@ const MAX_ECHO: usize = 120;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What is wanted, in a few words; several queries are answered one after the other
+    /// A few words on what is wanted; several queries are answered one after the other
     #[arg(required = true, value_name = "QUERY")]
     queries: Vec<String>,
     /// Look in this toolbox alone
@@ -60,7 +60,7 @@ fn limit() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=1000)
 }
 
-/// What one query has found, for those who read JSON.
+/// The finds of one query, for those who read JSON.
 #[derive(Serialize)]
 struct Answered<'a> {
     query: &'a str,
@@ -76,7 +76,7 @@ struct Entry<'a> {
     toolbox: &'a str,
     server: &'a str,
     tool: &'a str,
-    /// What agents see it as in `dynamic` mode.
+    /// The name by which agents see it in `dynamic` mode.
     registered_name: &'a str,
     score: f64,
     signature: String,
@@ -148,7 +148,7 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     Err(error)
 }
 
-/// What one query has found.
+/// The finds of one query.
 struct Answer<'a> {
     query: &'a str,
     /// The tools, the best first.

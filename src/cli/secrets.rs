@@ -1,4 +1,4 @@
-//! What is written without the secrets in it: what is one becomes a variable.
+//! Texts without the secrets in them: each secret becomes a variable.
 //!
 //! What may be one is hidden rather than shown: a variable too many is set and done with.
 
@@ -16,9 +16,9 @@ mod shell;
 /// The variables that stand for secrets: one for each that there is.
 #[derive(Debug, Default)]
 pub(crate) struct Variables {
-    /// Those that the configuration has by itself.
+    /// The variables that the configuration has by itself.
     taken: BTreeSet<String>,
-    /// What stood where each of ours is now.
+    /// The texts that stood where our variables are now.
     values: BTreeMap<String, String>,
 }
 
@@ -203,7 +203,7 @@ fn members<'a>(
     members.into_iter().flat_map(Map::iter_mut)
 }
 
-/// What a text is called, and what stands behind the sign after that.
+/// A text's name, and the text behind the sign that follows the name.
 fn split_name(text: &str, sign: char) -> Option<(&str, &str)> {
     let (name, content) = text.split_once(sign)?;
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -211,17 +211,18 @@ fn split_name(text: &str, sign: char) -> Option<(&str, &str)> {
         .then_some((name, content))
 }
 
-/// Whether what stands behind this argument is its value.
+/// Returns `true` if the value of this argument stands behind it.
 fn is_flag(text: &str) -> bool {
     text.starts_with('-') && !text.contains('=')
 }
 
-/// Whether what is called so is likely to be secret: a variable, a header, a flag.
+/// Returns `true` if a thing of this name is likely to be secret: a variable, a header, a flag.
 fn is_secret_name(name: &str) -> bool {
     is_secret(&word(name))
 }
 
-/// Whether anything of a secret stands there itself, beside variables and the word before it.
+/// Returns `true` if anything of a secret stands there itself, beside variables and the word before
+/// it.
 fn is_said(text: &str) -> bool {
     if variables(text).is_empty() {
         return !text.trim().is_empty();
@@ -231,7 +232,7 @@ fn is_said(text: &str) -> bool {
     words.any(|word| !SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme)))
 }
 
-/// Whether a text has a secret in it, whatever it is called.
+/// Returns `true` if a text has a secret in it, whatever its name.
 fn shows_secret(text: &str) -> bool {
     let said = without_variables(text);
     said.split_whitespace().any(is_secret_address)
@@ -240,7 +241,7 @@ fn shows_secret(text: &str) -> bool {
         || is_token(&said)
 }
 
-/// Whether a text is a token, by how those of well-known services begin.
+/// Returns `true` if a text is a token; those of well-known services are known by how they begin.
 fn is_token(text: &str) -> bool {
     const MARKS: [&str; 16] = [
         "ghp_",
@@ -267,7 +268,7 @@ fn is_token(text: &str) -> bool {
     })
 }
 
-/// Whether this is an address with a password, or with a secret among its parameters.
+/// Returns `true` if this is an address with a password, or with a secret among its parameters.
 fn is_secret_address(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     // There, whoever has the name needs no password, and a name may be a token.
@@ -282,7 +283,7 @@ fn is_secret_address(text: &str) -> bool {
         || parameters.any(|(name, value)| !value.is_empty() && is_secret_name(name))
 }
 
-/// Whether a token stands behind the word that goes before one.
+/// Returns `true` if a token stands behind the word that goes before one.
 fn has_bearer(text: &str) -> bool {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.windows(2).any(|pair| {
@@ -291,7 +292,7 @@ fn has_bearer(text: &str) -> bool {
     })
 }
 
-/// Whether this is JSON with a secret in it.
+/// Returns `true` if this is JSON with a secret in it.
 fn has_secret_member(text: &str) -> bool {
     fn has(value: &Value) -> bool {
         match value {

@@ -135,8 +135,8 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// What servers are started with, and who is told of calls: the collector that the command line
-/// names, else the file, else the environment.
+/// The options that servers are started with, and the collector that is told of calls: the one that
+/// the command line names, else the file, else the environment.
 fn options(
     global: &Global,
     args: &Args,
@@ -186,7 +186,7 @@ fn otlp_of(env: &impl EnvSource) -> Result<Option<Url>, String> {
     address.transpose()
 }
 
-/// What to do so that nobody is served whom nobody knows.
+/// Advice on how to serve nobody whom nobody knows.
 const SAFE: &str = "give agents tokens (`mcp-workbench token <agent>`, and its entry in \
                     `auth.tokens`), or listen at 127.0.0.1; `--insecure-no-auth` serves whoever comes";
 

@@ -59,7 +59,7 @@ pub(crate) struct Unused {
     pub(crate) bytes: usize,
 }
 
-/// What the configuration says of tools.
+/// The configuration's tools, used or not.
 #[derive(Default)]
 struct Known {
     unused: Vec<Unused>,

@@ -16,7 +16,7 @@ Examples:
   mcp-workbench token claude                       Make a token for the agent `claude`
   mcp-workbench token claude --from-stdin < file   Make the entry of a token that you have";
 
-/// What tokens of ours begin with, so that a search for secrets finds them.
+/// The beginning of our tokens, so that a search for secrets finds them.
 const PREFIX: &str = "mcpw_";
 /// The most bytes of a token that is read.
 const MOST: u64 = 4096;
@@ -28,7 +28,7 @@ const MOST: u64 = 4096;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Whose token it is, as policy calls the agent
+    /// The agent whose token it is, by its name in the policy
     agent: String,
     /// Take the token from standard input instead of making one
     #[arg(long)]
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What is shown of a token.
+/// The facts about a token that are shown.
 #[derive(Serialize)]
 struct Made<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,7 @@ struct Made<'a> {
     entry: Entry<'a>,
 }
 
-/// What stands in the configuration.
+/// The entry in the configuration.
 #[derive(Serialize)]
 struct Entry<'a> {
     agent: &'a str,

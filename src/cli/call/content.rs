@@ -1,4 +1,4 @@
-//! What a tool answered, as a text for a person.
+//! The answer of a tool, as a text for a person.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::raw::Raw;
 pub(crate) struct Content {
     /// All of it, one block after the other.
     pub(crate) text: String,
-    /// Whether the tool says that it failed.
+    /// `true` if the tool says that it failed.
     pub(crate) is_error: bool,
 }
 
@@ -81,7 +81,7 @@ fn decoded(base64: &str) -> String {
     count(digits * 3 / 4, "byte")
 }
 
-/// What a notice of progress says.
+/// A notice of progress in words.
 pub(super) fn progress(params: &Raw) -> String {
     #[derive(Deserialize)]
     struct Notice {

@@ -55,7 +55,7 @@ struct Difference {
     details: Vec<String>,
 }
 
-/// What differs.
+/// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
@@ -187,7 +187,7 @@ async fn differences(gateway: &Gateway, catalog: &Catalog) -> (Vec<Difference>, 
     (differences, starts.iter().filter_map(Start::explanation).collect())
 }
 
-/// What differs between the file of a tool and what its server says.
+/// The differences between the file of a tool and its server's definition.
 fn compared(
     catalog: &Catalog,
     service: &CatalogService,
@@ -208,7 +208,7 @@ fn compared(
     }
 }
 
-/// What differs between the parameters in a catalog and those of a server.
+/// The differences between the parameters in a catalog and those of a server.
 fn parameters(ours: &Value, theirs: &Value) -> Vec<String> {
     let names = |schema: &Value| -> BTreeSet<String> {
         let properties = schema.get("properties").and_then(Value::as_object);

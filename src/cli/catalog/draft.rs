@@ -25,12 +25,12 @@ use crate::name::Place;
 pub(super) struct Draft {
     /// The text of `_config.yaml`.
     config: String,
-    /// Those of all other files, by their paths.
+    /// The texts of all other files, by their paths.
     files: BTreeMap<String, String>,
     /// The servers of `_config.yaml`, and what they are without variables for their secrets.
     servers: Map<String, Value>,
     plain: BTreeMap<String, Map<String, Value>>,
-    /// Those that stand for secrets.
+    /// The variables that stand for secrets.
     pub(super) variables: Variables,
     pub(super) remarks: Vec<String>,
     pub(super) categories: usize,

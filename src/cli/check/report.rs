@@ -1,4 +1,4 @@
-//! What a check found, for those who read JSON; the tables are made of it too.
+//! The findings of a check, for those who read JSON; the tables are made of them too.
 
 use serde::Serialize;
 
@@ -12,14 +12,14 @@ pub(super) struct Report<'a> {
     pub(super) file: &'a str,
     #[serde(rename = "valid")]
     pub(super) is_valid: bool,
-    /// Whose file it is.
+    /// The program whose file it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dialect: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<&'a str>,
     pub(super) findings: Vec<Finding<'a>>,
     pub(super) servers: Vec<Row>,
-    /// What others have the names of.
+    /// The things whose names others have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) not_shown: Vec<String>,
 }
@@ -106,7 +106,7 @@ impl Row {
     }
 }
 
-/// What is known of a server.
+/// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {

@@ -30,7 +30,7 @@ pub(super) fn lines(config: &Config) -> Vec<String> {
     lines
 }
 
-/// Whose tokens are taken, and what becomes of who has none.
+/// The tokens that are taken, and how those who have none fare.
 fn asked(auth: &AuthConfig) -> String {
     let mut agents: Vec<_> = auth.tokens.iter().map(|token| &token.agent).collect();
     agents.sort();

@@ -61,7 +61,7 @@ impl Client {
         Ok(Self { process, link, greeting, tools_changed, stderr, drain })
     }
 
-    /// What the server says of itself to every client.
+    /// The server's instructions to every client.
     pub(super) fn instructions(&self) -> String {
         self.greeting.instructions.clone().unwrap_or_default()
     }

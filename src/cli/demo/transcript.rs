@@ -41,12 +41,12 @@ impl Transcript {
         say("")
     }
 
-    /// What went out.
+    /// Prints a text that went out.
     pub(super) fn sent(&self, text: &str) -> Printed {
         say(&self.paint.sent(&wrapped(text, ("  → ", "    "), JSON)))
     }
 
-    /// What came back.
+    /// Prints a text that came back.
     pub(super) fn received(&self, text: &str) -> Printed {
         say(&self.paint.received(&wrapped(text, ("  ← ", "    "), JSON)))
     }

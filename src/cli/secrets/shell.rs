@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Whether what stands behind this argument is a line for a shell.
+/// Returns `true` if a line for a shell stands behind this argument.
 pub(super) fn is_command(argument: &str) -> bool {
     let flags = argument.strip_prefix('-').unwrap_or_default();
     flags.ends_with('c') && flags.chars().all(|c| c.is_ascii_lowercase())
@@ -58,8 +58,8 @@ fn words(line: &str) -> Vec<Range<usize>> {
     words
 }
 
-/// What a word means, as far as that stands there: without quotation marks around it, or around what
-/// is behind its `=`.
+/// The meaning of a word, as far as it stands there: without quotation marks around it, or around
+/// the part behind its `=`.
 fn meaning(word: &str) -> Option<String> {
     // Variables of ours are there before the shell is.
     let shells = word.replace("${", "");
