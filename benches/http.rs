@@ -1,4 +1,4 @@
-//! What many sessions over HTTP cost: a table, not a test.
+//! The cost of many sessions over HTTP: a table, not a test.
 //!
 //! `cargo bench --bench http`. A thousand sessions are held at once, some of which listen, and calls
 //! are made over all of them; it is bounded and stays on this machine. What a session costs is what

@@ -1,4 +1,4 @@
-//! What search costs: a table, not a test.
+//! The cost of search: a table, not a test.
 //!
 //! `cargo bench --bench rank`. Catalogs of several sizes are put together from the words of
 //! `tests/eval`, and asked its queries: how long an index takes to make, an answer to find, and what

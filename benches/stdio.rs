@@ -1,4 +1,4 @@
-//! What the gateway costs over stdio: a table, not a test.
+//! The cost of the gateway over stdio: a table, not a test.
 //!
 //! `cargo bench --bench stdio`. Calls are made directly, through a relay that only copies lines,
 //! and through the gateway in both spellings, all in turn within one run, so that their ratios
@@ -84,7 +84,7 @@ fn main() {
     }
 }
 
-/// What a gateway needs before its servers run, and when all of them do.
+/// The memory of a gateway before its servers run, and when all of them do.
 fn memory_of_servers(gateway: &Gateway) -> Vec<(&'static str, Memory)> {
     let mut agent = gateway.agent();
     agent.request("tools/list", "{}");
@@ -361,7 +361,7 @@ fn burst(client: &mut Client, call: &Call) -> Duration {
     start.elapsed()
 }
 
-/// What `/proc` says of a process, in MB.
+/// The figures of `/proc` for a process, in MB.
 struct Memory {
     peak: f64,
     proportional: f64,

@@ -1,4 +1,4 @@
-//! What is known before anything runs, and how soon: a table, not a test.
+//! The knowledge that there is before anything runs, and how soon: a table, not a test.
 //!
 //! `cargo bench --bench warm`. Fifty servers of ten tools each have run once; then the program is
 //! started again and again, and asked what there is.

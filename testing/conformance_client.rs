@@ -26,7 +26,7 @@ use mcp_workbench::raw::{Member, Raw};
 use serde_json::{Map, Value, json};
 use tokio_util::task::TaskTracker;
 
-/// What the suite wants.
+/// The demands of the suite.
 struct Wanted {
     scenario: String,
     context: Value,

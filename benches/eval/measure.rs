@@ -46,7 +46,7 @@ struct Tool {
     /// Which server it is of, from 0 on.
     server: usize,
     category: String,
-    /// What is said of the category.
+    /// The description of the category.
     theme: String,
     title: String,
     about: String,
@@ -60,16 +60,17 @@ struct Case {
     source: String,
     kind: String,
     query: String,
-    /// What is needed, each time one of several tools; nothing where no tool fits.
+    /// The tools that are needed, each given as a list of which one is enough; nothing where no
+    /// tool fits.
     gold: Vec<Vec<String>>,
-    /// The same tools by their places.
+    /// The needed tools by their places.
     #[serde(skip)]
     right: Vec<usize>,
 }
 
 #[derive(Deserialize)]
 struct Catalog {
-    /// What is said of categories, by their names.
+    /// The descriptions of categories, by their names.
     #[serde(default)]
     categories: BTreeMap<String, String>,
     servers: Vec<Server>,
@@ -118,7 +119,7 @@ impl Data {
         (Index::new(entries, method), places)
     }
 
-    /// Whether what was picked is right: the tool, its server, and its server's category.
+    /// Judges a picked tool by three marks: for the tool, its server, and its server's category.
     fn is_right(&self, case: &Case, picked: Option<usize>) -> [f64; 3] {
         let Some(picked) = picked.map(|place| &self.tools[place]) else { return [0.0; 3] };
         let any = |same: &dyn Fn(&Tool) -> bool| {
@@ -200,7 +201,7 @@ impl Tool {
 /// One query with its figures.
 type Measured<'a, const N: usize> = (&'a Case, [f64; N]);
 
-/// What is measured of search and of picking, each the names of its figures.
+/// The names of the figures that are measured of search and of picking.
 const SEARCH: [&str; 5] = ["R@1", "R@5", "R@10", "MRR", "nDCG@10"];
 const PICKED: [&str; 3] = ["tool", "service", "category"];
 
@@ -254,8 +255,8 @@ fn figures(case: &Case, ranked: &[&str]) -> [f64; 5] {
     [within(1), within(5), within(10), first, (gained / best).min(1.0)]
 }
 
-/// Whether nothing is found where nothing fits, and what that costs: whole, and in each half of the
-/// queries.
+/// Measures how often nothing is found where nothing fits, and what that costs: whole, and in each
+/// half of the queries.
 fn nothing(data: &Data, method: Method, index: &Index) -> String {
     // Whether each right tool among the first is lost, and whether each query that nothing serves
     // finds nothing: asked of all tools, and of parts that have no right one.
@@ -332,7 +333,7 @@ fn scores(data: &Data, index: &Index) -> String {
 pub(crate) struct Acts {
     /// The tasks for which it would call a tool.
     pub(crate) all: usize,
-    /// Those for which that is none that serves the task.
+    /// The number of acts whose tool is none that serves the task.
     pub(crate) wrong: usize,
 }
 

@@ -13,16 +13,16 @@ use tokio::runtime::{Builder, Runtime};
 /// A tool with what stands above it.
 pub(crate) struct Leaf<'a> {
     pub(crate) category: &'a str,
-    /// What is said of the category.
+    /// The description of the category.
     pub(crate) theme: &'a str,
     pub(crate) service: &'a str,
-    /// What is said of the service.
+    /// The description of the service.
     pub(crate) about: &'a str,
     pub(crate) tool: &'a Arc<ToolDefinition>,
 }
 
 impl Leaf<'_> {
-    /// What the navigator calls it.
+    /// The navigator's name for it.
     pub(crate) fn word(&self) -> String {
         format!("{}.{}", self.service, self.tool.name)
     }

@@ -1,4 +1,4 @@
-//! What we can do, and what we need of a client.
+//! Our capabilities, and those that we need of a client.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::wire::Fault;
 pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
 pub(crate) const SKILLS: &str = "io.modelcontextprotocol/skills";
 
-/// What we declare; extensions belong to the modern era.
+/// The capabilities that we declare; extensions belong to the modern era.
 pub(crate) fn ours(modern: bool) -> Value {
     let mut capabilities = json!({
         "tools": { "listChanged": true },

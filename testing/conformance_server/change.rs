@@ -11,7 +11,7 @@ use crate::wire::Fault;
 const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 const FLAGS: [&str; 3] = ["toolsListChanged", "promptsListChanged", "resourcesListChanged"];
 
-/// What comes and goes.
+/// The things that come and go.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     pub(crate) has_dynamic_tool: bool,
@@ -35,7 +35,7 @@ impl Listeners {
     }
 }
 
-/// What has changed.
+/// A change of something.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change<'a> {
     Tools,
@@ -62,7 +62,7 @@ impl Change<'_> {
         }
     }
 
-    /// Whether a filter lets it through.
+    /// Returns `true` if a filter lets it through.
     fn passes(self, filter: &Value) -> bool {
         let names = |list: &str, name: &str| {
             filter[list].as_array().is_some_and(|names| names.iter().any(|entry| entry == name))

@@ -1,4 +1,4 @@
-//! What results are made of.
+//! The parts that results are made of.
 
 use serde_json::{Value, json};
 

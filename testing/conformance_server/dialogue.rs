@@ -27,7 +27,7 @@ impl Question {
         request
     }
 
-    /// Whether an answer is of the kind that the question wants.
+    /// Checks that an answer is of the kind that the question wants.
     pub(crate) fn check(&self, answer: &Value) -> Result<(), Fault> {
         let is_good = match self.method {
             "elicitation/create" => {
@@ -49,14 +49,14 @@ impl Question {
     }
 }
 
-/// What a tool or a prompt asks.
+/// The questions of a tool or a prompt.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialogue {
     /// All questions of a round are asked at once.
     pub(crate) rounds: Vec<Vec<Question>>,
-    /// Whether the client is given a `requestState`, without which it begins anew.
+    /// `true` if the client is given a `requestState`, without which it begins anew.
     pub(crate) keeps_state: bool,
-    /// Whether what the client cannot answer is left out, as long as something remains.
+    /// `true` if questions that the client cannot answer are left out, as long as some remain.
     pub(crate) adapts: bool,
 }
 

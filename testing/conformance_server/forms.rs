@@ -1,10 +1,10 @@
-//! What each tool and prompt asks, and what it makes of the answers.
+//! The questions of each tool and prompt, and the use of the answers.
 
 use serde_json::{Map, Value, json};
 
 use crate::dialogue::{Dialogue, Question};
 
-/// What is asked under this name, if anything is.
+/// The questions under this name, if there are any.
 pub(crate) fn dialogue(name: &str, arguments: &Value) -> Option<Dialogue> {
     let who = || form("user_name", "What is your name?", "name", "string");
     let confirm = || form("confirm", "Please confirm", "ok", "boolean");
@@ -62,7 +62,7 @@ pub(crate) fn dialogue(name: &str, arguments: &Value) -> Option<Dialogue> {
     })
 }
 
-/// What is said when everything is answered.
+/// The result when everything is answered.
 pub(crate) fn conclusion(name: &str, arguments: &Value, answers: &Map<String, Value>) -> String {
     let answer = |key: &str| answers.get(key).unwrap_or(&Value::Null);
     let content = |key: &str, field: &str| text(&answer(key)["content"], field);

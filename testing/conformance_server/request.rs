@@ -59,7 +59,7 @@ impl Level {
     }
 }
 
-/// What a client said in `initialize` and since.
+/// The words of a client in `initialize` and since.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) capabilities: Value,
@@ -104,7 +104,7 @@ impl Request {
         Ok(Self { id, params, modern: true, capabilities, level })
     }
 
-    /// Whether the parameters name a revision, as all of the modern era do.
+    /// Returns `true` if the parameters name a revision, as all of the modern era do.
     pub(crate) fn carries_version(params: &Value) -> bool {
         !params["_meta"][VERSION_KEY].is_null()
     }

@@ -43,7 +43,7 @@ pub(crate) struct Server {
     pub(crate) tasks: Tasks,
 }
 
-/// What we have asked the client, by the id of our request: the call that wants to know, and where
+/// Our questions to the client, by the id of our request: the call that wants to know, and where
 /// its thread waits.
 #[derive(Default)]
 struct Asked {
@@ -217,7 +217,7 @@ impl Server {
         }))
     }
 
-    /// Whether there is a client that has shaken hands.
+    /// Returns `true` if there is a client that has shaken hands.
     pub(crate) fn has_session(&self) -> bool {
         self.session.lock().unwrap().is_some()
     }

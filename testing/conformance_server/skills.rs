@@ -144,7 +144,7 @@ fn is_within(folder: &str, root: &str) -> bool {
     folder == root || below(root, folder).is_some()
 }
 
-/// What follows a folder in the address of something in it.
+/// The part that follows a folder in the address of something in it.
 fn below<'a>(folder: &str, uri: &'a str) -> Option<&'a str> {
     uri.strip_prefix(folder)?.strip_prefix('/')
 }

@@ -19,7 +19,7 @@ use crate::wire::{Answer, Fault};
 const TTL_MS: u64 = 600_000;
 const POLL_INTERVAL_MS: u64 = 100;
 
-/// What has become of a task.
+/// The state of a task.
 #[derive(Clone, Debug)]
 enum Status {
     Working,

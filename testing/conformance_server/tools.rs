@@ -1,4 +1,4 @@
-//! What the tools do.
+//! The deeds of the tools.
 
 use std::sync::Arc;
 use std::thread::sleep;

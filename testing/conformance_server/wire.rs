@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-/// What went wrong with a request.
+/// The fault in a request.
 #[derive(Debug)]
 pub(crate) struct Fault {
     code: i64,
@@ -73,7 +73,7 @@ impl Fault {
     }
 }
 
-/// What answers a request.
+/// The answer to a request.
 pub(crate) type Answer = Result<Value, Fault>;
 
 /// Our standard output, one message a line.

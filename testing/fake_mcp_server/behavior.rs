@@ -1,4 +1,4 @@
-//! What a tool does when it is called.
+//! The behavior of tools when they are called.
 
 use std::process::exit;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

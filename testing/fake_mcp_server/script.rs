@@ -113,7 +113,7 @@ impl Script {
         self.tools.iter().map(tool).collect()
     }
 
-    /// What a call of `tool` does: its behavior's parameters with the call's arguments over them.
+    /// The deed of a call of `tool`: its behavior's parameters with the call's arguments over them.
     pub(crate) fn act(&self, tool: &str, arguments: &Map<String, Value>) -> Result<Act, String> {
         let (kind, mut parameters) = match self.behavior.get(tool) {
             None => (default_kind(tool), Map::new()),

@@ -1,4 +1,4 @@
-//! What happens before the first line is read.
+//! The start, before the first line is read.
 
 use std::fs::{OpenOptions, read_to_string};
 use std::io::Write;

@@ -42,7 +42,7 @@ impl RpcError {
     }
 }
 
-/// What answers a request: the exact text of a result, or an error.
+/// The answer to a request: the exact text of a result, or an error.
 pub(crate) type Answer = Result<String, RpcError>;
 
 fn line(id: &str, answer: &Answer) -> String {
