@@ -41,7 +41,7 @@ fn process(agent: &Agent) -> Value {
     agent.call("box__srv__pid", json!({})).structured()["pid"].clone()
 }
 
-/// What the server learns when it asks for the roots.
+/// The roots that the server learns when it asks for them.
 fn roots(agent: &Agent) -> Value {
     let asked = agent.call("box__srv__ask", json!({ "method": "roots/list" })).structured();
     asked["result"]["roots"][0]["uri"].clone()

@@ -91,7 +91,7 @@ fn properties(maker: Maker) -> Vec<Property> {
 const NAMES: [&str; 8] =
     ["path", "count", "fullPage", "max_count", "$type", "a/b", "arguments", "_meta"];
 
-/// What agents write in place of what fits.
+/// Arguments that agents write in place of those that fit.
 const BENT: [&str; 16] = [
     r#""5""#,
     r#""true""#,

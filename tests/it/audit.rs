@@ -1,4 +1,4 @@
-//! What is left of calls when they are over: the audit file, as the real program writes it.
+//! The traces of calls when they are over: the audit file, as the real program writes it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -89,7 +89,7 @@ fn what_init_writes_is_checked_compared_and_served() {
     assert!(!answer.is_tool_error(), "{}", answer.text());
 }
 
-/// What `catalog init` writes: the text of `_config.yaml`, and what it says of it.
+/// The text of `_config.yaml` as `catalog init` writes it, and the remarks of that command on it.
 fn config_of(bench: &Bench) -> (String, String) {
     let written = bench.run(["catalog", "init", &bench.path_text("catalog")]);
     assert_eq!(written.code, Some(0), "{written}");

@@ -18,7 +18,7 @@ mod crowd;
 mod cycles;
 mod pressure;
 
-/// What the workbench holds at one moment.
+/// The resources that the workbench holds at one moment.
 #[derive(Clone, Copy)]
 struct Held {
     files: usize,
@@ -39,7 +39,7 @@ impl Held {
         Self { files: count("fd"), threads: count("task"), resident, processes }
     }
 
-    /// What is held once that is as it should be.
+    /// Waits until the held resources are as they should be, and returns them.
     #[track_caller]
     fn once(agent: &Agent, what: &str, is_so: impl Fn(&Self) -> bool) -> Self {
         let end = Instant::now() + DEADLINE;

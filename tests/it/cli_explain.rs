@@ -32,7 +32,7 @@ fn bench() -> Bench {
         .set("dangerousTools", json!(["destructiveHint"]))
 }
 
-/// What is explained of each, with what is kept of the servers.
+/// The explanation of each case, with what is kept of the servers.
 fn explained(bench: &Bench, cases: &[[&str; 3]]) -> String {
     let refreshed = bench.run(["cache", "refresh"]);
     assert_eq!(refreshed.code, Some(0), "{}", refreshed.stderr);

@@ -1,4 +1,4 @@
-//! What the program says of itself.
+//! The help that the program gives.
 
 use pretty_assertions::assert_eq;
 

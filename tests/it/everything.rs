@@ -1,6 +1,6 @@
-//! What works with a server works through the workbench: clients on the official SDKs walk
-//! `tests/clients/everything.json` with server-everything, once with the server itself and once
-//! with the workbench between, and see the same, but for what [`except`] takes away.
+//! Proof that what works with a server works through the workbench. Clients on the official SDKs
+//! walk `tests/clients/everything.json` with server-everything, once with the server itself and
+//! once with the workbench between. They see the same, but for what [`except`] takes away.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -18,7 +18,7 @@ const WALK: Duration = Duration::from_secs(55);
 const TOOLBOX: &str = "box";
 const SERVER: &str = "all";
 
-/// What came of each step, by its name.
+/// The outcome of each step, by its name.
 type Transcript = BTreeMap<String, Value>;
 
 /// How the workbench shows its servers.
@@ -46,13 +46,13 @@ fn transcript(lines: Vec<Value>) -> Transcript {
     lines.into_iter().map(step).collect()
 }
 
-/// What a client sees of the server itself.
+/// The outcomes that a client sees with the server itself.
 fn of_the_server(sdk: WalkerSdk) -> Transcript {
     let client = walker(sdk, "plain", TOOLBOX, SERVER);
     transcript(Bench::new().direct_client(WALK, client, &entry()).json_lines())
 }
 
-/// What a client sees of the server through the workbench.
+/// The outcomes that a client sees with the server through the workbench.
 fn through_the_workbench(sdk: WalkerSdk, mode: Mode) -> Transcript {
     let (tool_mode, naming) = match mode {
         Mode::Direct => ("direct", "plain"),
@@ -116,7 +116,7 @@ fn except(sdk: WalkerSdk, mode: Mode, direct: &mut Transcript, through: &mut Tra
     }
 }
 
-/// The same for an agent that speaks 2026-07-28, while the server does not.
+/// Takes away the differences for an agent that speaks 2026-07-28, while the server does not.
 fn except_modern(sdk: WalkerSdk, mode: Mode, direct: &mut Transcript, through: &mut Transcript) {
     let is_typescript = sdk == WalkerSdk::TypeScript2Auto;
 
@@ -179,7 +179,7 @@ fn except_modern(sdk: WalkerSdk, mode: Mode, direct: &mut Transcript, through: &
     }
 }
 
-/// Whether a step ended in an error, or in a result that says so.
+/// Returns `true` if a step ended in an error, or in a result that says so.
 fn failed(outcome: &Value) -> bool {
     !outcome["error"].is_null() || outcome["result"]["isError"] == true
 }

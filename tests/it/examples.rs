@@ -31,7 +31,7 @@ fn agent(bench: &Bench, file: &str) -> Agent {
     agent
 }
 
-/// What the first tool says of itself after its first sentences.
+/// The first tool's description after its first sentences.
 fn catalog(agent: &Agent, begins: &str) -> String {
     let tools = agent.tools();
     let text = tools[0]["description"].as_str().expect("a text");
@@ -131,7 +131,7 @@ fn the_file_with_categories_runs_as_it_is() {
     assert!(call("clock", "now", json!({})).structured()["time"].is_string());
 }
 
-/// What the servers of the document's example really have.
+/// The tools that the servers of the document's example really have.
 const REAL: [(&str, &[&str]); 8] = [
     (
         "server-filesystem",
@@ -271,7 +271,7 @@ fn selective() -> Bench {
     bench.env("PATH", &path)
 }
 
-/// What an agent of this name is shown.
+/// The tools that an agent of this name is shown.
 fn seen_by(bench: &Bench, config: &str, agent: &[&str]) -> Vec<String> {
     let args = [&["--config", config], agent].concat();
     let agent = bench.direct(&entry(env!("CARGO_BIN_EXE_mcp-workbench"), &args));

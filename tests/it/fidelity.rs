@@ -1,4 +1,4 @@
-//! What is odd but valid goes through byte for byte: results, arguments, definitions.
+//! Messages that are odd but valid go through byte for byte: results, arguments, definitions.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -99,7 +99,7 @@ fn script(is_modern: bool) -> Value {
     })
 }
 
-/// What a client writes to get each of the results, with the tool's name as it knows it.
+/// The requests that get each of the results, with the tool's name as the client knows it.
 fn requests(tool: &str) -> [(&'static str, String); 3] {
     [
         ("tools/call", format!(r#""name":"{tool}","arguments":{{}}"#)),

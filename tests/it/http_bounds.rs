@@ -1,4 +1,4 @@
-//! What a client may cost over HTTP before it says anything of use.
+//! The price of a client over HTTP before it says anything of use.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
@@ -40,7 +40,7 @@ fn rest(mut stream: TcpStream) -> String {
     text
 }
 
-/// Whether everything is as it was.
+/// Asserts that everything is as it was.
 #[track_caller]
 fn assert_unharmed(http: Http) {
     let name = ("Mcp-Name", "use_tool");

@@ -1,4 +1,4 @@
-//! What servers listed when they last ran is known before they run again.
+//! Listings that are kept: servers are known before they run again.
 
 use std::fs;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ fn parse(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"))
 }
 
-/// What `cache list` says of each server, in the order of the configuration: one member.
+/// One member of each server's entry in `cache list`, in the order of the configuration.
 fn kept(bench: &Bench, member: &str) -> Vec<Value> {
     let report = parse(&bench.run(["cache", "list", "--json"]));
     let rows = report["listings"].as_array().expect("rows");

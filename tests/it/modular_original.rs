@@ -29,7 +29,7 @@ impl Both {
         Self { original, ours }
     }
 
-    /// What both answer to the same call: the original's, then ours.
+    /// The answers of both to the same call: the original's, then ours.
     fn call(&self, tool: &str, arguments: Value) -> [Value; 2] {
         let answer = |agent: &Agent| {
             let id = agent.send_call(tool, arguments.clone());
@@ -103,7 +103,7 @@ fn groups(tools: &[Value]) -> Vec<String> {
     groups.as_array().unwrap().iter().map(|group| group.as_str().unwrap().to_owned()).collect()
 }
 
-/// What the first tool says of itself.
+/// The first tool's description.
 fn lines(tools: &[Value]) -> Vec<String> {
     tools[0]["description"].as_str().unwrap().lines().map(str::to_owned).collect()
 }

@@ -80,7 +80,7 @@ fn choice(name: &str) -> LlmAnswer {
     LlmAnswer::says(&json!({"choice": name}))
 }
 
-/// Whether each of these texts stands in what the model was asked.
+/// Asserts that each of these texts stands in what the model was asked.
 #[track_caller]
 fn asked_of(asked: &AskedLlm, texts: &[&str]) {
     let words = asked.words();

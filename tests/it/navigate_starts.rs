@@ -1,4 +1,4 @@
-//! What `execute_task` starts for a task, and what a server costs that has to be started again.
+//! Servers that `execute_task` starts for a task, and the cost of one that has to be started again.
 
 use std::fs;
 

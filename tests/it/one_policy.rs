@@ -38,7 +38,7 @@ const MODES: [&str; 8] =
 #[derive(Clone, Debug)]
 struct Attempt {
     mode: &'static str,
-    /// Whether `search_tools` is offered in the modes that do not have it.
+    /// `true` if `search_tools` is offered in the modes that do not have it.
     is_searched: bool,
     /// How `execute_task` looks for a tool.
     strategy: &'static str,

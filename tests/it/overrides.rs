@@ -1,5 +1,5 @@
-//! What the configuration says of single tools, in every mode: which there are, what they are
-//! called, what is said of them, and which arguments they always have.
+//! Changes that the configuration makes to single tools, in every mode: which there are, their
+//! names and descriptions, and the arguments that they always have.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use crate::support::{Agent, Bench, conformance, fake};
 /// A behavior, and what shows that it is there.
 type Row = (&'static str, fn(&Agent));
 
-/// What is looked at in every pairing.
+/// The rows that every pairing fills.
 const ROWS: [Row; 10] = [
     ("elicitation", elicitation),
     ("sampling", sampling),

@@ -40,7 +40,7 @@ fn bench(is_eager: bool, policies: Value) -> Bench {
         .set("agentPolicies", policies)
 }
 
-/// What a call of one of the server's tools is answered.
+/// The answer to a call of one of the server's tools.
 fn call_with(http: Http, agent: &str, tool: &str, arguments: Value) -> Value {
     let params = json!({ "name": tool, "arguments": arguments });
     let bearer = format!("Bearer {}", token(agent));

@@ -14,7 +14,7 @@ use crate::support::Bench;
 const SECRET: &str = "hunter2-hunter2";
 const KEY: &str = "key-of-the-query";
 
-/// What is the matter with a server.
+/// The trouble with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     /// Nothing.
@@ -27,7 +27,7 @@ enum Trouble {
     Gone,
 }
 
-/// What kind of server there is.
+/// The kind of a server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// One of 2025-11-25, with sessions.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::real::{Sdk, address_client, npm};
 use crate::support::{Bench, DEADLINE, conformance, fake};
 
-/// What a client saw, by event.
+/// The events that a client saw.
 struct Seen(Vec<Value>);
 
 impl Seen {
@@ -77,7 +77,7 @@ fn every_client_calls_through_in_proxy_mode() {
     }
 }
 
-/// What every client sees at a path of what is served over HTTP in this mode.
+/// Asserts what every client sees over HTTP in this mode, at this path.
 fn over_http(
     mode: &str,
     path: &str,

@@ -84,7 +84,7 @@ fn ours(response: &Response) -> Value {
     answer
 }
 
-/// What the workbench says that went wrong.
+/// The error that the workbench reports.
 fn problem(response: &Response) -> String {
     let answer = ours(response);
     assert_eq!((&answer["success"], &answer["result"]), (&json!(false), &json!("")));
@@ -462,7 +462,7 @@ fn a_long_name_matches_its_pattern_and_can_be_called_and_switched_in_full() {
     assert_eq!(agent.tool_names(), names);
 }
 
-/// What one agent switches is nothing to another.
+/// One agent's switches are nothing to another.
 #[test]
 fn each_session_has_its_own_active_tools() {
     let first = Agent::over_http(bench(&["pjpd_get*"]).http());

@@ -1,4 +1,4 @@
-//! What is decided by a client's program: which mode it meets, and what else its profile says.
+//! Decisions by a client's program: which mode it meets, and what else its profile changes.
 
 use std::time::{Duration, Instant};
 

@@ -28,7 +28,8 @@ fn simple(name: &str, description: &str) -> Value {
     json!({"name": name, "description": description, "inputSchema": {"type": "object"}})
 }
 
-/// What the document has as an example: five categories, of which one has one service with one tool.
+/// A bench with the document's example: five categories, of which one has one service with one
+/// tool.
 fn bench() -> Bench {
     let slack = json!({
         "tools": [send_message(), simple("list_channels", "Lists the channels of a workspace.")],

@@ -1,4 +1,4 @@
-//! What agents may use, through the real executable: the document's file, and names in every mode.
+//! Rules for agents, through the real executable: the document's file, and names in every mode.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

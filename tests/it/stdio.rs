@@ -1,4 +1,4 @@
-//! What standard input and output may be besides pipes.
+//! Standard input and output that are no pipes.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

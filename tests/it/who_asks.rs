@@ -36,7 +36,7 @@ fn two_agents() -> Bench {
     bench().set("auth", json!({ "tokens": [entry("claude", CLAUDE), entry("codex", CODEX)] }))
 }
 
-/// What is said to a request with these headers.
+/// The answer to a request with these headers.
 fn ask(http: Http, headers: &[(&str, &str)]) -> Response {
     http.modern("tools/list", json!({}), headers)
 }
@@ -469,7 +469,7 @@ fn an_official_client_shows_a_token_and_finds_out_where_to_get_one() {
     assert!(seen.iter().any(|seen| seen["event"] == "refused"), "{seen:?}");
 }
 
-/// What a session hears that belongs to no request.
+/// The messages to a session that belong to no request.
 fn listen(http: Http, session: &str, token: &str) -> Response {
     let bearer = format!("Bearer {token}");
     let headers = [("Mcp-Session-Id", session), ("Authorization", &bearer)];

@@ -1,4 +1,4 @@
-//! The same again and again: what is held does not grow.
+//! Cycles of the same work: the resources that are held do not grow.
 
 use serde_json::json;
 

@@ -14,7 +14,7 @@ use crate::chaos::{Calls, Held, end};
 use crate::support::process::signal;
 use crate::support::{Bench, DEADLINE, fake};
 
-/// What a server is asked for at once.
+/// The number of requests that a server gets at once.
 const AT_ONCE: usize = 32;
 
 /// A server that runs each call in a thread, and one that reads nothing until what it has answered

@@ -1,4 +1,4 @@
-//! What becomes of a macro whose steps fail, wait, or are overtaken by another configuration.
+//! Macros whose steps fail, wait, or are overtaken by another configuration.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

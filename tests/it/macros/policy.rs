@@ -18,7 +18,7 @@ fn macros() -> Value {
     })
 }
 
-/// What an agent sees and is told that looks for everything, under this name.
+/// Everything that an agent of this name sees and is told when it looks for all there is.
 fn seen(bench: &Bench, agent: &str, is_modern: bool) -> String {
     let agent = bench.agent_with(["--agent", agent]).begin(is_modern, json!({}));
     let first = agent.tools();

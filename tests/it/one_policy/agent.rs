@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) struct Asker {
     pub(crate) name: Option<String>,
     pub(crate) is_modern: bool,
-    /// What its program is called.
+    /// The name of its program.
     pub(crate) client: String,
     /// The one toolbox that it wants.
     pub(crate) toolbox: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) fn checked(config: &Value) -> Option<Config> {
     config::parse(&config.to_string(), file, Path::new("/"), &env).ok().map(|loaded| loaded.config)
 }
 
-/// What an agent is answered to each of these requests, one after the other.
+/// The answers that an agent gets to these requests, one after the other.
 pub(crate) async fn answers(
     config: Config,
     asker: &Asker,

@@ -1,4 +1,4 @@
-//! The same with the real executable, once for each mode and era, and what becomes of changes.
+//! One policy with the real executable, once for each mode and era, and after changes.
 
 use std::thread;
 use std::time::Duration;
@@ -53,7 +53,7 @@ fn with(mode: &str) -> Bench {
         .set("exposedTools", json!({"two": ["*"], "solo": ["list"], "hidden": ["*"]}))
 }
 
-/// The same without it, and without rules.
+/// A bench that has only what that agent may use, and no rules.
 fn without(mode: &str) -> Bench {
     Bench::new()
         .set("toolMode", json!(mode))

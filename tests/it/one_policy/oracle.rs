@@ -45,7 +45,7 @@ impl<'a> Oracle<'a> {
         self.policy.allows_tools.unwrap_or(!has_rules)
     }
 
-    /// Whether there is such a server at all.
+    /// Returns `true` if there is such a server at all.
     pub(crate) fn has_server(&self, server: &str) -> bool {
         if self.is_refused {
             return false;
@@ -62,7 +62,7 @@ impl<'a> Oracle<'a> {
         !is_refused && (self.allows_the_rest() || said == Some(true))
     }
 
-    /// Whether there is such a tool, by its server's own name for it.
+    /// Returns `true` if there is such a tool, by its server's own name for it.
     pub(crate) fn has_tool(&self, toolbox: &Toolbox, server: &Server, tool: &str) -> bool {
         let is_there = server.catalog.tools.iter().any(|other| other == tool);
         if !is_there || !self.has_server(&server.name) {
@@ -76,7 +76,7 @@ impl<'a> Oracle<'a> {
         is_listed && passes(server, tool) && !is_off
     }
 
-    /// Whether the lists let a tool through.
+    /// Returns `true` if the lists let a tool through.
     fn lists(&self, [toolbox, server, tool]: [&str; 3], shown: &str) -> bool {
         // 2. Check agent-specific tool overrides
         // 3. Fall back to global exposed tools
@@ -91,7 +91,7 @@ impl<'a> Oracle<'a> {
         })
     }
 
-    /// Whether there is such a macro: it may be had itself, and all that it calls may.
+    /// Returns `true` if there is such a macro: it may be had itself, and so may all that it calls.
     fn has_macro(&self, world: &World, of: &Macro) -> bool {
         let calls = |[toolbox, server, tool]: &[String; 3]| {
             let toolbox = world.toolboxes.iter().find(|other| other.name == *toolbox);
@@ -106,8 +106,8 @@ impl<'a> Oracle<'a> {
             && of.steps.iter().all(calls)
     }
 
-    /// What is to be different about a tool. It may be written with what clients put before its
-    /// name, which means another one where there is one of that name.
+    /// The changes to a tool. They may be written under its name with the prefix of clients before
+    /// it; where a tool of that longer name exists, they are for that one.
     fn over(&self, toolbox: &Toolbox, server: &'a Server, tool: &str) -> Option<&'a Override> {
         let prefixed = format!("mcp__{}__{tool}", server.name);
         let has_namesake = self.has_tool(toolbox, server, &prefixed);
@@ -116,7 +116,7 @@ impl<'a> Oracle<'a> {
     }
 }
 
-/// Whether the filters of a server let a tool through.
+/// Returns `true` if the filters of a server let a tool through.
 fn passes(server: &Server, tool: &str) -> bool {
     let (never, only): (Vec<_>, Vec<_>) =
         server.filters.iter().partition(|filter| filter.starts_with('!'));
@@ -124,7 +124,7 @@ fn passes(server: &Server, tool: &str) -> bool {
         && !never.iter().any(|glob| fits(&glob[1..], tool))
 }
 
-/// Whether a glob of stars matches a name.
+/// Returns `true` if a glob of stars matches a name.
 fn fits(glob: &str, name: &str) -> bool {
     match glob.split_once('*') {
         None => glob == name,

@@ -22,7 +22,7 @@ pub(crate) fn probe() -> impl Strategy<Value = Probe> {
 
 const KINDS: usize = 29;
 
-/// What an agent asks for first and last: all its lists.
+/// The lists that an agent asks for first and last: all of them.
 pub(crate) const LISTS: [&str; 4] =
     ["tools/list", "resources/list", "resources/templates/list", "prompts/list"];
 

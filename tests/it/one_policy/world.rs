@@ -30,7 +30,7 @@ pub(crate) struct Macro {
 pub(crate) struct Toolbox {
     pub(crate) name: String,
     pub(crate) namespace: Option<String>,
-    /// Whether it is a server in the top-level `mcpServers`.
+    /// `true` if it is a server in the top-level `mcpServers`.
     pub(crate) is_alone: bool,
     pub(crate) servers: Vec<Server>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Override {
     pub(crate) description: Option<String>,
 }
 
-/// What a server has.
+/// The things that a server has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Catalog {
     pub(crate) tools: Vec<String>,
@@ -77,7 +77,7 @@ pub(crate) struct Policy {
     pub(crate) exposed: Option<BTreeMap<String, Vec<String>>>,
     pub(crate) allows_tools: Option<bool>,
     pub(crate) allows_servers: Option<bool>,
-    /// What the user has to confirm, which says nothing of who may have it.
+    /// The tools that the user has to confirm, which says nothing of who may have them.
     pub(crate) dangerous: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ const MACROS: [&str; 3] = ["read", "blend", "list_all"];
 const RESOURCES: [&str; 3] = ["note://a", "note://b", "file:///x"];
 const TEMPLATES: [&str; 2] = ["note://{id}", "file:///{path}"];
 const PROMPTS: [&str; 2] = ["sum", "plan"];
-/// What lists of tools say.
+/// Patterns that stand in lists of tools.
 const PATTERNS: [&str; 14] = [
     "read",
     "write",

@@ -39,7 +39,7 @@ pub(crate) struct Agent {
     program: Option<Arc<Program>>,
 }
 
-/// What the agent shares with the threads that read.
+/// The state that the agent shares with the threads that read.
 #[derive(Default)]
 struct Link {
     stdin: Mutex<Option<ChildStdin>>,
@@ -289,7 +289,7 @@ impl Agent {
         });
     }
 
-    /// What a relisting agent got so far, one list of names per `list_changed`.
+    /// The lists that a relisting agent got so far, one list of names per `list_changed`.
     pub(crate) fn relists(&self) -> Vec<Vec<String>> {
         let relists = self.link.inbox().relists.clone();
         relists.unwrap_or_default().iter().map(|tools| names(tools)).collect()
@@ -324,7 +324,7 @@ impl Agent {
         self.link.inbox().violations.clone()
     }
 
-    /// What the child wrote on stderr so far.
+    /// The child's words on stderr so far.
     pub(crate) fn stderr(&self) -> String {
         self.link.inbox().log.clone()
     }

@@ -41,7 +41,7 @@ pub(crate) struct Bench {
     dir: Arc<TempDir>,
     config: Value,
     env: Vec<(String, String)>,
-    /// Whether a file that names no mode is served in the mode that stands for.
+    /// `true` if a file that names no mode is served in the mode that stands for.
     leaves_mode: bool,
 }
 
@@ -194,7 +194,7 @@ impl Bench {
         self.http_at("127.0.0.1:0", args)
     }
 
-    /// The same at this address.
+    /// Serves over HTTP at this address.
     pub(crate) fn http_at<'a>(
         &self,
         address: &'a str,
@@ -230,7 +230,8 @@ impl Bench {
         self.client(DEADLINE, sdk_client(sdk, mode, path, arguments)).json_lines()
     }
 
-    /// The same against what serves at this URL, in one of the modes `dynamic`, `proxy` and `direct`.
+    /// Runs an SDK client against the server at this URL, in one of the modes `dynamic`, `proxy`
+    /// and `direct`.
     pub(crate) fn sdk_at(
         &self,
         url: &str,

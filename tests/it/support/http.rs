@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Agent, DEADLINE};
 
-/// What most requests say of themselves.
+/// The headers of most requests.
 const USUAL: [(&str, &str); 2] =
     [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
 
@@ -28,7 +28,7 @@ impl Http {
         self.modern_at("/mcp", method, params, headers)
     }
 
-    /// The same, at another path.
+    /// Sends a modern request to another path.
     pub(crate) fn modern_at(
         self,
         path: &str,
@@ -248,7 +248,7 @@ impl Response {
 struct Body {
     stream: BufReader<TcpStream>,
     is_chunked: bool,
-    /// What is left of a chunk.
+    /// The rest of a chunk.
     left: u64,
 }
 

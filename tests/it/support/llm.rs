@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What a scripted endpoint was asked.
+/// A request to a scripted endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct AskedLlm {
     /// The path, such as `/v1/chat/completions`.
@@ -28,7 +28,7 @@ impl AskedLlm {
     }
 }
 
-/// What it answers.
+/// An answer of a scripted endpoint.
 #[derive(Clone, Debug)]
 pub(crate) enum LlmAnswer {
     /// These words, in the form of the API.
@@ -59,7 +59,7 @@ pub(crate) struct Llm {
     log: Arc<Log>,
 }
 
-/// What has happened, for those who wait for it.
+/// Its history, for those who wait for something in it.
 #[derive(Default)]
 struct Log {
     seen: Mutex<Seen>,
@@ -90,12 +90,12 @@ impl Llm {
         Self { base_url, log }
     }
 
-    /// What a configuration calls it.
+    /// The address by which a configuration names it.
     pub(crate) fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// What it was asked so far.
+    /// The requests so far.
     pub(crate) fn asked(&self) -> Vec<AskedLlm> {
         self.log.seen.lock().expect("no panic").asked.clone()
     }

@@ -19,7 +19,7 @@ pub(crate) fn fake_path() -> &'static str {
     env!("CARGO_BIN_EXE_fake-mcp-server")
 }
 
-/// What a fake's `pidFile` says.
+/// The content of a fake's `pidFile`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Started {
     pub(crate) servers: Vec<u32>,
@@ -47,7 +47,7 @@ impl Started {
     }
 }
 
-/// Whether the process runs; a zombie does not.
+/// Returns `true` if the process runs; a zombie does not.
 pub(crate) fn alive(pid: u32) -> bool {
     let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
@@ -104,7 +104,7 @@ fn handle(pid: u32) -> Pid {
     Pid::from_raw(raw).expect("a pid is not 0")
 }
 
-/// What a command printed, and how it ended.
+/// The texts that a command printed, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// `None` when a signal ended it.

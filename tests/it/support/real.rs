@@ -14,7 +14,7 @@ pub(crate) enum Sdk {
     TypeScript,
     /// `@modelcontextprotocol/client` as it comes, without a probe.
     TypeScript2,
-    /// The same, which probes `server/discover`.
+    /// The TypeScript SDK 2 set to probe `server/discover`.
     TypeScript2Auto,
     /// `mcp`, which probes `server/discover`.
     Python,
@@ -24,7 +24,7 @@ impl Sdk {
     pub(crate) const ALL: [Self; 4] =
         [Self::TypeScript, Self::TypeScript2, Self::TypeScript2Auto, Self::Python];
 
-    /// Whether it asks for the modern era before it falls back to `initialize`.
+    /// Returns `true` if it asks for the modern era before it falls back to `initialize`.
     pub(crate) fn probes(self) -> bool {
         matches!(self, Self::TypeScript2Auto | Self::Python)
     }
@@ -37,18 +37,18 @@ pub(crate) enum WalkerSdk {
     TypeScript1,
     /// `@modelcontextprotocol/client` as it comes, without a probe.
     TypeScript2,
-    /// The same, which probes `server/discover`.
+    /// The TypeScript SDK 2 set to probe `server/discover`.
     TypeScript2Auto,
     /// `mcp` before its version 2, which only knows `initialize`.
     Python1,
     /// `mcp` without a probe.
     Python2,
-    /// The same as it comes, which probes `server/discover`.
+    /// The Python SDK 2 as it comes, which probes `server/discover`.
     Python2Auto,
 }
 
 impl WalkerSdk {
-    /// Whether it asks for the modern era before it falls back to `initialize`.
+    /// Returns `true` if it asks for the modern era before it falls back to `initialize`.
     pub(crate) fn probes(self) -> bool {
         matches!(self, Self::TypeScript2Auto | Self::Python2Auto)
     }

@@ -7,9 +7,9 @@ use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
 use serde_json::{Value, json};
 
-/// What stands before a private key of Ed25519 in PKCS #8.
+/// The bytes before a private key of Ed25519 in PKCS #8.
 const ED25519: [u8; 16] = [48, 46, 2, 1, 0, 48, 5, 6, 3, 43, 101, 112, 4, 34, 4, 32];
-/// What stands before a private key of P-256 in PKCS #8.
+/// The bytes before a private key of P-256 in PKCS #8.
 const P256: [u8; 35] = [
     48, 65, 2, 1, 0, 48, 19, 6, 7, 42, 134, 72, 206, 61, 2, 1, 6, 8, 42, 134, 72, 206, 61, 3, 1, 7,
     4, 39, 48, 37, 2, 1, 1, 4, 32,

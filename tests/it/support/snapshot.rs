@@ -1,4 +1,4 @@
-//! What changes from run to run, and what stands for it in a snapshot.
+//! The parts of a snapshot that change from run to run, and the words in their place.
 
 use std::path::Path;
 

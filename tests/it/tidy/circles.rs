@@ -100,7 +100,7 @@ struct Import {
     path: Path,
     /// The name under which it is known in the file.
     name: String,
-    /// Whether it is handed on to others (`pub use`).
+    /// `true` if it is handed on to others (`pub use`).
     is_handed_on: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is written beside the code, against the code: README, changelog, examples, lock files.
+//! Documents beside the code, against the code: README, changelog, examples, lock files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::Bench;
 use crate::tidy::text::{Source, files, read, repository};
 
-/// What stands under the heading `heading`, up to the next one of its level or above.
+/// The text under the heading `heading`, up to the next one of its level or above.
 fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     let level = heading.chars().take_while(|c| *c == '#').count();
     let mut is_code = false;
@@ -107,7 +107,7 @@ fn the_documents_are_there() {
     }
 }
 
-/// What is wrong with a changelog.
+/// The faults of a changelog.
 fn changelog_faults(text: &str) -> Vec<&'static str> {
     let unreleased = section(text, "## [Unreleased]");
     let mut faults = Vec::new();
@@ -144,7 +144,7 @@ fn environment() -> BTreeMap<String, String> {
         .into()
 }
 
-/// What is wrong with a configuration: errors, warnings, and what the schema says of it.
+/// The faults of a configuration: errors, warnings, and those that the schema finds.
 fn config_faults(text: &str) -> Vec<String> {
     let loaded = config::parse(text, Path::new("it"), Path::new("/project"), &environment());
     let mut faults = match loaded {

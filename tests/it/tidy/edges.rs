@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::tidy::text::{Source, files, program, read};
 
-/// What stands in a row's last cell when a module may use every module of the rows above it.
+/// The last cell of a row whose module may use every module of the rows above it.
 const ALL_ABOVE: &str = "all above";
 /// The protocol library, which is a row's edge like a module of ours.
 const RMCP: &str = "rmcp";
@@ -17,7 +17,7 @@ const RMCP: &str = "rmcp";
 struct Row {
     module: String,
     may_use: BTreeSet<String>,
-    /// Whether the row says `all above`.
+    /// `true` if the row says `all above`.
     all_above: bool,
 }
 
@@ -63,7 +63,7 @@ fn used(source: &Source) -> BTreeSet<String> {
         .collect()
 }
 
-/// What `source` uses and may not.
+/// The uses in `source` that are not allowed.
 fn breaches(rows: &[Row], source: &Source) -> Vec<String> {
     let Some(module) = module_of(&source.path) else {
         return Vec::new();

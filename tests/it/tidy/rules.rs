@@ -1,4 +1,4 @@
-//! What may stand where in the sources.
+//! Rules on what may stand where in the sources.
 
 use pretty_assertions::assert_eq;
 use regex::Regex;
@@ -10,7 +10,7 @@ const MOST_LINES: usize = 800;
 
 /// Something that may stand in certain files only.
 struct Rule<'a> {
-    /// What it looks like in code.
+    /// A pattern of what it looks like in code.
     pattern: &'a str,
     /// The files, or folders with `/` at the end, where it may stand.
     only_in: &'a [&'a str],
@@ -269,7 +269,7 @@ fn a_test_that_sleeps_says_why() {
     assert_eq!(found, [""; 0]);
 }
 
-/// Whether a file begins with what it owns.
+/// Returns `true` if a file begins with what it owns.
 fn says_what_it_owns(source: &Source) -> bool {
     source.text.starts_with("//! ")
 }

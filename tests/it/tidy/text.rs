@@ -17,14 +17,14 @@ impl Source {
         Self { path: path.to_owned(), text: text.to_owned() }
     }
 
-    /// Whether all of it is tests.
+    /// Returns `true` if all of it is tests.
     pub(super) fn is_test(&self) -> bool {
         self.path.starts_with("tests/")
             || self.path.contains("/tests/")
             || self.path.ends_with("/tests.rs")
     }
 
-    /// What the program is made of: no comments, no text in quotes, no tests.
+    /// The code of the program: no comments, no text in quotes, no tests.
     pub(super) fn program(&self) -> String {
         without_tests(&split(&self.text).code)
     }
@@ -71,7 +71,7 @@ pub(super) fn program() -> Vec<Source> {
     sources
 }
 
-/// The same text three times, each with blanks in place of what belongs to the others.
+/// A text taken apart; each part has blanks in place of the others.
 pub(super) struct Split {
     /// Neither comments nor what stands in quotes.
     pub(super) code: String,
@@ -126,7 +126,7 @@ pub(super) fn split(text: &str) -> Split {
     Split { code: only(Part::Code), comments: only(Part::Comment) }
 }
 
-/// Whether a character can stand in a name.
+/// Returns `true` if a character can stand in a name.
 pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }

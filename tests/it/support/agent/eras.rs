@@ -1,4 +1,4 @@
-//! What clients of both eras do, each in the way of its era: begin, answer questions, hear of
+//! Deeds of clients of both eras, each in the way of its era: begin, answer questions, hear of
 //! changes.
 
 use serde_json::{Map, Value, json};
@@ -48,7 +48,8 @@ impl Agent {
         panic!("the server is never content");
     }
 
-    /// What a modern client adds to a request that was answered so; `None` when nothing is asked.
+    /// The members that a modern client adds to a request that was answered so; `None` when nothing
+    /// is asked.
     #[track_caller]
     pub(crate) fn answers(&self, response: &Response) -> Option<Value> {
         let required = response.result().filter(|r| r["resultType"] == "input_required")?;

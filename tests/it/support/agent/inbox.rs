@@ -1,4 +1,4 @@
-//! What came from the child, sorted; filled by the threads that read.
+//! Messages from the child, sorted; filled by the threads that read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
@@ -33,7 +33,7 @@ pub(super) struct Inbox {
     relisting: BTreeSet<String>,
 }
 
-/// What the agent does with a server's request.
+/// The agent's reply to a server's request.
 #[derive(Clone)]
 pub(super) enum Reply {
     Result(Value),
@@ -123,7 +123,7 @@ impl Inbox {
     }
 }
 
-/// What the agent sends on its own.
+/// A message that the agent sends on its own.
 pub(super) enum Answer {
     Line(String),
     Relist(Value),

@@ -84,7 +84,7 @@ impl Response {
         self.ok()["structuredContent"].clone()
     }
 
-    /// Whether the tool ran and failed.
+    /// Returns `true` if the tool ran and failed.
     #[track_caller]
     pub(crate) fn is_tool_error(&self) -> bool {
         self.ok()["isError"] == true
