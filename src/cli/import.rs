@@ -140,7 +140,7 @@ fn print(
     }
 }
 
-/// Whether nothing was added and nothing was there already.
+/// Returns `true` if nothing was added and nothing was there already.
 fn nothing_came_of_it(planned: &ImportPlan) -> bool {
     let is_there = |grade| grade == Grade::Exact;
     planned.added.is_empty() && !planned.findings.iter().any(|finding| is_there(finding.grade))

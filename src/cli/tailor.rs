@@ -33,7 +33,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What is to be done
+    /// The work that is to be done
     #[arg(long, value_name = "TEXT")]
     task: String,
     /// The kind of the service that it is done on, or its name: api, frontend, testing, …
@@ -153,7 +153,7 @@ struct Outcome<'a> {
     servers: &'a [String],
     tools: Vec<Chosen<'a>>,
     warnings: &'a [String],
-    /// What would have been written, where no file was named.
+    /// The text that would have been written, where no file was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
 }

@@ -26,9 +26,9 @@ pub(crate) use crate::exposure::modular::definitions::{instructions, tools};
 pub(crate) const GET: &str = "get-modular-tools";
 /// The tool that calls a tool of a group.
 pub(crate) const CALL: &str = "call-modular-tool";
-/// What the first is called where Modular MCP has categories; understood, but not listed.
+/// The name of the first tool where Modular MCP has categories; understood, but not listed.
 pub(crate) const GET_CATEGORY: &str = "get-category-tools";
-/// What the second is called there.
+/// The name of the second tool there.
 pub(crate) const CALL_CATEGORY: &str = "call-category-tool";
 /// How long the first list of tools waits for servers, to tell which of them fail. Most that fail
 /// do so at once, and to be listed a group need not be ready.
@@ -127,7 +127,7 @@ impl Exposure {
     }
 }
 
-/// Whether a group has servers, and none of them can be had.
+/// Returns `true` if a group has servers, and none of them can be had.
 fn have_all_failed(toolbox: &ToolboxConfig, failed: &[FailedServer]) -> bool {
     !failed.is_empty() && failed.len() == toolbox.launched().count()
 }

@@ -7,7 +7,7 @@ use crate::cli::error::Error;
 use crate::cli::import::proposal::Proposed;
 use crate::cli::import::report;
 
-/// Whether somebody is there who can be asked.
+/// Returns `true` if somebody is there who can be asked.
 pub(super) fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

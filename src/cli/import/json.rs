@@ -1,4 +1,4 @@
-//! What came of an import, for those who read JSON.
+//! The outcome of an import, for those who read JSON.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::config::Location;
 #[derive(Serialize)]
 pub(super) struct Import<'a> {
     file: &'a Path,
-    /// Whether the file was written.
+    /// `true` if the file was written.
     written: bool,
     /// The toolboxes that were made, where it was not said which to make.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     toolboxes: Vec<Toolbox<'a>>,
     added: Vec<Added<'a>>,
     findings: Vec<Finding<'a>>,
-    /// What would have been written, where nothing was to be.
+    /// The text that would have been written, where nothing was to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
 }

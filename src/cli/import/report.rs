@@ -1,4 +1,4 @@
-//! What an import says to people: the toolboxes, the servers, and what there is to do.
+//! The report of an import to people: the toolboxes, the servers, and what there is to do.
 
 use crate::authoring::import::{Added, ImportFinding, ImportPlan};
 use crate::cli::import::proposal::Proposed;

@@ -24,7 +24,7 @@ use crate::name::Place;
 /// The longest line of progress, in characters.
 const SPINNER: usize = 70;
 
-/// What came of starting servers, for each of them.
+/// The outcome of starting servers, for each of them.
 #[derive(Debug)]
 pub(super) struct Trial {
     pub(super) outcomes: Vec<Outcome>,
@@ -33,7 +33,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// That of so many servers of which none was started.
+    /// The outcome for so many servers when none was started.
     pub(super) fn none(servers: usize) -> Self {
         Self { outcomes: vec![Outcome::NotStarted; servers], tools: vec![Vec::new(); servers] }
     }

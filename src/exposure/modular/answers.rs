@@ -24,7 +24,7 @@ const MAX_INSTRUCTIONS: usize = 4000;
 const MAX_REASON: usize = 500;
 /// The most bytes of names of a category's tools that cannot be had.
 const MAX_MISSING: usize = 2000;
-/// What the remark on what was shortened takes.
+/// The bytes for the remark on what was shortened.
 const REMARK: usize = 400;
 
 /// How an answer is written.
@@ -120,8 +120,8 @@ fn chosen<'a>(
     Ok(all)
 }
 
-/// What a model needs of a tool's definition, each member as the server wrote it. What is left out
-/// is for clients.
+/// The members of a tool's definition that a model needs, each as the server wrote it. The others
+/// are for clients.
 fn definition(tool: &ViewTool, name: &str) -> Raw {
     let definition = &tool.definition;
     let member = |key: &str| definition.raw.member(key);
@@ -209,7 +209,7 @@ fn meta(toolbox: &ToolboxConfig, server: &ServerConfig, view: &View) -> String {
     meta.to_string()
 }
 
-/// What is said of the servers beside the tools.
+/// Remarks on the servers beside the tools.
 fn remarks(view: &View, failed: &[FailedServer]) -> Vec<String> {
     let failed = failed.iter().map(|FailedServer { server, reason, hint }| {
         let reason = shorten(reason, MAX_REASON);

@@ -1,4 +1,4 @@
-//! What a call of one of the two tools asks for.
+//! The arguments of calls of the two tools.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::exposure::meta::unquoted;
 use crate::exposure::modular::{CALL, GET, MAX_NAME};
 use crate::raw::{self, Raw};
 
-/// What a call of `get-modular-tools` asks for.
+/// The arguments of a call of `get-modular-tools`.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct GetTools {
     #[serde(alias = "category", alias = "toolbox")]
@@ -31,7 +31,7 @@ impl GetTools {
     }
 }
 
-/// What a call of `call-modular-tool` asks for.
+/// The arguments of a call of `call-modular-tool`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CallTool {
     pub(crate) group: String,

@@ -47,8 +47,8 @@ pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
     vec![get(&names, &description(&available, &unavailable)), call(&names)]
 }
 
-/// What is said before the first call: how the groups are called, and how they are used. What they
-/// are for stands with the tool.
+/// The instructions before the first call: the names of the groups, and how to use them. Their
+/// purposes stand with the tool.
 pub(crate) fn instructions(config: &Config) -> String {
     let usage = format!(
         "Call {GET} with the name of a group to see its tools, then {CALL} with the group, the \

@@ -1,4 +1,4 @@
-//! What the tools of a group are called in it.
+//! The names that the tools of a group have in it.
 //!
 //! In a category they are called as the user wrote them, which may be with `mcp__<server>__` in
 //! front, as Claude Code would call them; else as their server calls them, and where two servers of

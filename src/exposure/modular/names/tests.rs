@@ -25,7 +25,7 @@ fn group(servers: Vec<ServerConfig>) -> ToolboxConfig {
     }
 }
 
-/// What such a group shows when each of its servers has these tools.
+/// The view of such a group when each of its servers has these tools.
 fn view(toolbox: &ToolboxConfig, tools: &[&str]) -> View {
     let config = Config { toolboxes: vec![toolbox.clone()], ..Config::default() };
     let tools = tools.iter().map(|name| json!({"name": name, "inputSchema": {}}));
