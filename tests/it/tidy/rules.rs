@@ -5,8 +5,19 @@ use regex::Regex;
 
 use crate::tidy::text::{Source, files, program, repository, split};
 
-/// The most lines of one file; half of it and a little more is the aim.
-const MOST_LINES: usize = 800;
+/// The most lines of one file.
+const MOST_LINES: usize = 500;
+
+/// The files that are longer: tables of data, and one that is still to be cut along its jobs.
+const LONG: [&str; 3] = [
+    "src/authoring/client_files.rs",
+    "src/authoring/import/source.rs",
+    "src/catalog/rank/purposes/table.rs",
+];
+
+/// The modules in which some doc comments do not say yet what their items are. Each leaves the list
+/// when it is done, and none comes to it.
+const EVASIVE: [&str; 3] = ["src/authoring", "src/config", "src/gateway"];
 
 /// Something that may stand in certain files only.
 struct Rule<'a> {
@@ -290,13 +301,58 @@ fn every_file_says_what_it_owns() {
 }
 
 #[test]
-fn no_file_is_longer_than_800_lines() {
+fn no_file_is_longer_than_500_lines() {
     let is_long = |source: &Source| source.text.lines().count() > MOST_LINES;
     assert!(is_long(&Source::new("a.rs", &"\n".repeat(MOST_LINES + 1))));
     assert!(!is_long(&Source::new("a.rs", &"\n".repeat(MOST_LINES))));
     let found: Vec<String> =
-        program().into_iter().filter(is_long).map(|source| source.path).collect();
-    assert_eq!(found, [""; 0]);
+        files("src", "rs").into_iter().filter(is_long).map(|source| source.path).collect();
+    assert_eq!(found, LONG, "cut a file along its jobs; a table may stay whole");
+}
+
+/// The doc comments that do not say in their first words what their item is.
+fn evasive(source: &Source) -> Vec<String> {
+    let is_doc = |line: &str| ["///", "//!"].iter().any(|mark| line.trim_start().starts_with(mark));
+    let evades = Regex::new(r"^\s*//[/!] (What|That of|The same|Those|Whose|Whether)\b");
+    let evades = evades.expect("a pattern");
+    let comments = split(&source.text).comments;
+    let lines: Vec<&str> = comments.lines().collect();
+    let begins = |index: usize| index.checked_sub(1).is_none_or(|above| !is_doc(lines[above]));
+    let lines = lines.iter().enumerate();
+    lines
+        .filter(|(index, line)| evades.is_match(line) && begins(*index))
+        .map(|(index, line)| format!("{}:{}: {}", source.path, index + 1, line.trim()))
+        .collect()
+}
+
+#[test]
+fn doc_comments_say_what_items_are() {
+    let found = |text: &str| evasive(&Source::new("src/x.rs", text)).len();
+    for text in
+        ["//! What it owns.", "    /// Whether it is.", "fn f() {}\n/// The same.\nfn g() {}"]
+    {
+        assert_eq!(found(text), 1, "{text}");
+    }
+    for text in
+        ["/// The number of\n/// Those.", "// What follows", "/// Whatever it is", "\"/// What\""]
+    {
+        assert_eq!(found(text), 0, "{text}");
+    }
+    let everything = everything();
+    for folder in EVASIVE {
+        let mut inside = everything.iter().filter(|source| is_in(source, folder));
+        assert!(inside.any(|source| !evasive(source).is_empty()), "{folder} is done: take it out");
+    }
+    let rest =
+        everything.iter().filter(|source| !EVASIVE.iter().any(|folder| is_in(source, folder)));
+    let found: Vec<String> = rest.flat_map(evasive).collect();
+    assert_eq!(found, [""; 0], "say first what the item is: \"Returns\", \"The number of\"");
+}
+
+/// Returns `true` if a file is that of a module, or in the module's folder.
+fn is_in(source: &Source, module: &str) -> bool {
+    let rest = source.path.strip_prefix(module);
+    rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
 }
 
 #[test]
