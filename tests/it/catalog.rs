@@ -291,14 +291,47 @@ fn a_broken_file_of_a_tool_is_found_by_check_and_by_nothing_else() {
 #[test]
 fn a_catalog_that_cannot_be_used_says_all_of_why() {
     let bench = scripted();
-    bench.write("catalog/maths/calc/_service.yaml", "description: Sums\nmcp_server: calk-mcp");
+    bench.write("catalog/_config.yaml", "mcp_servers: {calc-mcp: {}}\nlimits: {maxBites: 1}");
     bench.write("catalog/maths/_category.yaml", "description: [");
     let file = bench.path_text("catalog/_config.yaml");
     let checked = bench.run(["check", "--config", &file]);
     assert_eq!(checked.code, Some(2), "{checked}");
-    assert!(checked.stderr.contains("  maths/calc/_service.yaml:2:13: mcp_server: "), "{checked}");
-    assert!(checked.stderr.contains("did you mean `calc-mcp`?"), "{checked}");
+    assert!(checked.stderr.contains("  _config.yaml:1:15: mcp_servers.calc-mcp: "), "{checked}");
+    assert!(checked.stderr.contains("  _config.yaml:2:10: limits.maxBites: "), "{checked}");
     assert!(checked.stderr.contains("  maths/_category.yaml:"), "{checked}");
+}
+
+#[test]
+fn a_file_of_a_service_that_is_wrong_costs_that_service_alone() {
+    let bench = scripted();
+    fs::create_dir_all(bench.path("catalog/maths/more")).expect("a folder");
+    bench.write("catalog/maths/more/sub.yaml", "description: Subtracts");
+    bench.write("catalog/maths/more/_service.yaml", "description: More\nmcp_server: calk-mcp");
+    let folder = bench.path_text("catalog");
+    let checked = bench.run(["check", "--config", &folder]);
+    assert_eq!(checked.code, Some(1), "{checked}");
+    assert!(checked.stderr.contains("  maths/more/_service.yaml:2:13: mcp_server: "), "{checked}");
+    assert!(checked.stderr.contains("did you mean `calc-mcp`?"), "{checked}");
+    assert!(checked.stdout.contains("failed"), "{checked}");
+    let strict = bench.run(["serve", "--strict", "--config", &folder]);
+    assert_eq!(strict.code, Some(2), "{strict}");
+    assert!(strict.stderr.contains("  maths/more/_service.yaml:2:13: "), "{strict}");
+
+    let agent = serve(&bench, &["--mode", "proxy"]);
+    agent.wait_stderr("maths/more/_service.yaml:2:13: mcp_server: there is no server `calk-mcp`");
+    let opened = agent.open("maths").text();
+    let opened: Value = serde_json::from_str(&opened).expect("JSON");
+    let failed = &opened["failed_servers"][0];
+    assert_eq!(failed["server"], "more");
+    let reason = failed["reason"].as_str().expect("a reason");
+    assert!(reason.contains("there is no server `calk-mcp` in `mcp_servers`"), "{reason}");
+    assert!(failed.to_string().contains("did you mean `calc-mcp`?"), "{failed}");
+    assert!(!agent.use_tool(["maths", "calc", "add"], json!({})).is_tool_error());
+    let called = agent.use_tool(["maths", "more", "sub"], json!({}));
+    assert!(called.is_tool_error() && called.text().contains("calk-mcp"), "{}", called.text());
+    bench.write("catalog/maths/more/_service.yaml", "description: More\nmcp_server: calc-mcp");
+    agent.wait_stderr("the configuration was read anew");
+    assert!(!agent.use_tool(["maths", "more", "sub"], json!({})).is_tool_error());
 }
 
 /// The tools of an agent once there are so many.
@@ -320,7 +353,7 @@ fn a_file_that_is_put_into_a_served_catalog_is_a_tool() {
     assert_eq!(tools_of(&agent, 2), ["add", "sub"]);
     fs::remove_file(bench.path("catalog/maths/calc/add.yaml")).expect("removed");
     assert_eq!(tools_of(&agent, 1), ["sub"]);
-    bench.write("catalog/maths/calc/_service.yaml", "mcp_server: [");
+    bench.write("catalog/_config.yaml", "mcp_servers: [");
     agent.wait_stderr("the configuration is not read anew");
     assert_eq!(agent.tool_names(), ["sub"], "what is broken changes nothing");
 }
@@ -389,6 +422,9 @@ fn a_file_of_ours_may_name_a_catalog_over_its_servers() {
     assert!(compared.stdout.contains("maths/calc/sub: new"), "{compared}");
     bench.write("catalog/maths/calc/_service.yaml", "description: Sums\nmcp_server: dev/calk");
     let checked = bench.run(["check"]);
-    assert_eq!(checked.code, Some(2), "{checked}");
+    assert_eq!(checked.code, Some(1), "{checked}");
     assert!(checked.stderr.contains("  catalog/maths/calc/_service.yaml:2:13: "), "{checked}");
+    let agent = bench.agent();
+    agent.initialize();
+    assert!(!agent.use_tool(["dev", "calc-mcp", "add"], json!({})).is_tool_error());
 }

@@ -475,6 +475,7 @@ fn the_catalog_loads_without_a_remark_when_its_variables_are_set() {
     assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""), "{checked}");
     assert!(checked.stdout.contains("3 toolboxes with 4 servers, mode `navigate`"), "{checked}");
     let unset = Bench::new().run(["check", "--config", &folder]);
-    assert_eq!(unset.code, Some(2), "{unset}");
+    assert_eq!(unset.code, Some(1), "{unset}");
     assert!(unset.stderr.contains("  _config.yaml:9:20: "), "{unset}");
+    assert!(unset.stdout.contains("communication  email     python   configured"), "{unset}");
 }

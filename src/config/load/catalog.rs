@@ -31,7 +31,7 @@ mod tree;
 
 pub use spelling::FileNames;
 
-use draft::{Draft, OwnServers, Placed};
+use draft::{Draft, Home, OwnServers, Placed};
 pub(crate) use tree::{Item, Kind, Shelf};
 
 /// The most bytes of one file.
@@ -155,24 +155,38 @@ fn nothing<T>(file: &str, reason: &str) -> (Option<T>, Vec<Finding>) {
     (None, vec![finding(Severity::Error, file, reason.to_owned(), "")])
 }
 
-/// Reads the text of a file with `read`; what is wrong or odd in it stands beside.
+/// One file that was read.
+struct Text<T> {
+    /// What it says, unless it cannot be read.
+    value: Option<T>,
+    /// What is wrong or odd in it.
+    findings: Vec<Finding>,
+    /// True if what is wrong costs more than the server in whose entry it stands.
+    is_refused: bool,
+}
+
+/// Reads the text of a file with `read`.
 fn read_text<T>(
     file: &str,
     text: &str,
     env: Option<&dyn EnvSource>,
     read: impl FnOnce(&Node<'_>, &mut Reader<'_>) -> Option<T>,
-) -> (Option<T>, Vec<Finding>) {
+) -> Text<T> {
     let text = document::without_mark(text);
     let in_it = |one: Finding| Finding { file: Some(file.into()), ..one };
     let tree = match document::yaml::parse(text) {
         Ok(tree) => tree,
-        Err(finding) => return (None, vec![in_it(finding)]),
+        Err(finding) => {
+            return Text { value: None, findings: vec![in_it(finding)], is_refused: true };
+        }
     };
     let root = Node::root(&tree);
     let mut reader = Reader::of_catalog(env);
     reader.note_duplicates(text, &root, |_| true);
     let value = read(&root, &mut reader);
-    (value, reader.into_findings(text).into_iter().map(in_it).collect())
+    let is_refused = reader.is_refused();
+    let findings = reader.into_findings(text).into_iter().map(in_it).collect();
+    Text { value, findings, is_refused }
 }
 
 /// Reads the keys of `_config.yaml`: ours, `llm` beside them, and no toolboxes.
@@ -239,7 +253,7 @@ pub(crate) fn load(
         return refused(draft.findings);
     };
     let places = Places { folder, env };
-    let (checked, found) = read_text(&name, &text, Some(env), |root, reader| {
+    let read = read_text(&name, &text, Some(env), |root, reader| {
         let mut raw = read(root, reader)?;
         let servers = raw.mcp_servers.take().unwrap_or_default();
         if servers.0.is_empty() && !reader.has_error_under(&root.spot, "mcpServers") {
@@ -251,19 +265,21 @@ pub(crate) fn load(
         let (config, _) = check::config(raw, Some(draft.services(|_| true)), &places, reader);
         Some((own, config, mode))
     });
-    let Some((own, mut config, mode)) = checked else {
+    let Text { value, findings: found, is_refused } = read;
+    let Some((own, mut config, mode)) = value else {
         return refused(found.into_iter().chain(draft.findings).collect());
     };
-    let Placed { catalog, findings, disabled } = draft.placed(&own, folder, &mut config);
+    let placed = draft.placed(&own, folder, Home::Catalog, &mut config);
     check::withhold_tokens(&mut config);
     config.mode = mode;
     config.navigator.folder = Some(folder.to_owned());
-    config.navigator.catalog = Some(catalog);
-    let findings: Vec<_> = found.into_iter().chain(findings).collect();
-    if findings.iter().any(|finding| finding.severity == Severity::Error) {
+    config.navigator.catalog = Some(placed.catalog);
+    let findings: Vec<_> = found.into_iter().chain(placed.findings).collect();
+    if is_refused || placed.is_refused {
         return refused(findings);
     }
-    Ok(Loaded { config, dialect: Dialect::Catalog, disabled, warnings: findings, file })
+    let (dialect, disabled) = (Dialect::Catalog, placed.disabled);
+    Ok(Loaded { config, dialect, disabled, warnings: findings, file })
 }
 
 /// The file that a catalog has its servers in.
@@ -300,6 +316,8 @@ pub(crate) struct Attached {
     /// The folder as the file has it, and in full.
     shown: String,
     folder: PathBuf,
+    /// True if its `_config.yaml` cannot be used.
+    is_refused: bool,
 }
 
 impl Attached {
@@ -312,16 +330,18 @@ impl Attached {
     ) -> Self {
         let mut draft = Draft::read(shelf);
         let mut own = OwnServers::default();
+        let mut is_refused = false;
         if let Some((name, text)) = draft.config.take() {
             let places = Places { folder: &folder, env };
-            let (read, found) = read_text(&name, &text, Some(env), |root, reader| {
+            let read = read_text(&name, &text, Some(env), |root, reader| {
                 let servers = servers_alone(root, reader);
                 Some(OwnServers::check(servers, draft.wants(), &places, reader))
             });
-            own = read.unwrap_or_default();
-            draft.findings.extend(found);
+            own = read.value.unwrap_or_default();
+            draft.findings.extend(read.findings);
+            is_refused = read.is_refused;
         }
-        Self { draft, own, shown, folder }
+        Self { draft, own, shown, folder, is_refused }
     }
 
     /// The names of the servers that it adds.
@@ -329,18 +349,27 @@ impl Attached {
         self.draft.services(|server| self.own.has(server))
     }
 
-    /// Adds it to a configuration; what is wrong or odd in it, and what is switched off.
-    pub(crate) fn attach(
-        self,
-        config: &mut Config,
-    ) -> (Vec<Finding>, Vec<(ToolboxName, ServerName)>) {
-        let Self { draft, own, shown, folder } = self;
-        let Placed { catalog, mut findings, disabled } = draft.placed(&own, &folder, config);
+    /// Adds it to a configuration.
+    pub(crate) fn attach(self, config: &mut Config) -> Added {
+        let Self { draft, own, shown, folder, is_refused } = self;
+        let placed = draft.placed(&own, &folder, Home::File, config);
         check::withhold_tokens(config);
+        let Placed { catalog, mut findings, disabled, .. } = placed;
         config.navigator.catalog = Some(catalog);
         within(&shown, &mut findings);
-        (findings, disabled)
+        Added { findings, disabled, is_refused: is_refused || placed.is_refused }
     }
+}
+
+/// What else comes of adding a catalog.
+#[derive(Default)]
+pub(crate) struct Added {
+    /// What is wrong or odd in it.
+    pub(crate) findings: Vec<Finding>,
+    /// The services whose servers are switched off.
+    pub(crate) disabled: Vec<(ToolboxName, ServerName)>,
+    /// True if what is wrong costs more than single services, tools and descriptions.
+    pub(crate) is_refused: bool,
 }
 
 /// Names files from where the folder of the catalog is named.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::env::EnvSource;
 use crate::config::keys::server::located_path;
-use crate::config::load::catalog::{self, Attached, Shelf};
+use crate::config::load::catalog::{self, Added, Attached, Shelf};
 use crate::config::load::check::{self, Places};
 use crate::config::load::dialect::{Dialect, is_toml};
 use crate::config::load::folder::Disk;
@@ -267,22 +267,20 @@ fn parse_with(
     });
     let others = attached.as_ref().map(Attached::names);
     let says_mode = raw.as_ref().is_some_and(|raw| raw.tool_mode.is_some());
-    let mut of_catalog = Vec::new();
+    let mut of_catalog = Added::default();
     let config = raw.map(|raw| {
         let mut disabled = check::disabled(&raw);
         let (mut config, macros) = check::config(raw, others, &places, &mut reader);
         if let Some(attached) = attached {
-            let (findings, off) = attached.attach(&mut config);
-            of_catalog = findings;
-            disabled.extend(off);
+            of_catalog = attached.attach(&mut config);
+            disabled.append(&mut of_catalog.disabled);
         }
         macros.place(&mut config.toolboxes, &mut reader);
         (disabled, config)
     });
-    let is_wrong = |finding: &Finding| finding.severity == Severity::Error;
-    let is_refused = reader.is_refused() || of_catalog.iter().any(is_wrong);
+    let is_refused = reader.is_refused() || of_catalog.is_refused;
     let mut findings = reader.into_findings(text);
-    findings.extend(of_catalog);
+    findings.extend(of_catalog.findings);
     match config {
         Some((disabled, mut config)) if !is_refused => {
             config.mode = dialect.mode().filter(|_| !says_mode).unwrap_or(config.mode);

@@ -82,8 +82,8 @@ impl Spot {
             ["toolboxes", _, "mcpServers", _, ..] => 4,
             ["mcp", "servers", _, ..] => 3,
             [
-                "mcpServers" | "amp.mcpServers" | "context_servers" | "servers" | "mcp.servers"
-                | "mcp",
+                "mcpServers" | "mcp_servers" | "amp.mcpServers" | "context_servers" | "servers"
+                | "mcp.servers" | "mcp",
                 _,
                 ..,
             ] => 2,

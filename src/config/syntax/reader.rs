@@ -65,6 +65,7 @@ struct Problem {
 }
 
 /// Why a server cannot be used, as its entry is written.
+#[derive(Clone, Debug)]
 pub(crate) struct Trouble {
     pub(crate) reason: String,
     pub(crate) hint: String,

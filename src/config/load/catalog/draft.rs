@@ -7,19 +7,21 @@ use crate::config::keys::macros::MACROS;
 use crate::config::keys::raw::{Entries, RawServer};
 use crate::config::keys::server;
 use crate::config::load::catalog::tree::{self, Branch, Shelf, finding};
-use crate::config::load::catalog::{Catalog, CatalogCategory, CatalogService, read_text};
+use crate::config::load::catalog::{
+    CONFIG, Catalog, CatalogCategory, CatalogService, Text, read_text,
+};
 use crate::config::load::check::{Places, check_name};
 use crate::config::syntax::document::{self, positions};
 use crate::config::syntax::finding::{Finding, Severity};
-use crate::config::syntax::reader::{Fields, Reader, did_you_mean, listed};
-use crate::config::{Config, ServerConfig, ToolboxConfig};
+use crate::config::syntax::reader::{Fields, Reader, Trouble, did_you_mean, listed};
+use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
 use crate::name::{Place, ServerName, ToolboxName};
 
 /// A catalog whose services do not have their servers yet.
 pub(crate) struct Draft {
     /// `_config.yaml` and its text.
     pub(crate) config: Option<(String, String)>,
-    /// Whether that is there and cannot be read.
+    /// True if that, or the folder as a whole, is there and cannot be used.
     pub(crate) is_broken: bool,
     categories: Vec<Category>,
     /// What is wrong or odd in other files.
@@ -37,10 +39,26 @@ struct Service {
     path: String,
     name: String,
     description: String,
-    /// The server that has its tools, with what to say if there is none of that name.
-    server: (String, Finding),
+    server: Named,
     tools: Vec<String>,
     spelled: BTreeMap<String, String>,
+}
+
+/// What a service says of the server that has its tools.
+enum Named {
+    /// The server's name, with what to say if there is none of that name.
+    Server(String, Finding),
+    /// Nothing that could be used.
+    Nothing(Trouble),
+}
+
+/// Where the services of a catalog stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// The catalog is the configuration, and each service is a server of its own.
+    Catalog,
+    /// A file names the catalog, most of whose services are servers of that file.
+    File,
 }
 
 impl Draft {
@@ -55,10 +73,14 @@ impl Draft {
         Self { config: root.about, is_broken: root.is_broken, categories, findings }
     }
 
-    /// The names of services whose server `is_ours`; that is what their servers are called.
+    /// The names of services whose server `is_ours` or cannot be known; that is what their servers
+    /// are called.
     pub(crate) fn services(&self, is_ours: impl Fn(&str) -> bool) -> Vec<String> {
         let services = self.categories.iter().flat_map(|category| &category.services);
-        let ours = services.filter(|service| is_ours(&service.server.0));
+        let ours = services.filter(|service| match &service.server {
+            Named::Server(name, _) => is_ours(name),
+            Named::Nothing(_) => true,
+        });
         ours.map(|service| service.name.clone()).collect()
     }
 
@@ -70,13 +92,19 @@ impl Draft {
 
     /// Gives each service its server: one of `own`, which becomes part of a toolbox of the
     /// category's name, or one that the configuration has.
-    pub(crate) fn placed(self, own: &OwnServers, folder: &Path, config: &mut Config) -> Placed {
+    pub(crate) fn placed(
+        self,
+        own: &OwnServers,
+        folder: &Path,
+        home: Home,
+        config: &mut Config,
+    ) -> Placed {
         let places = config.toolboxes.iter().flat_map(|toolbox| {
             let servers = toolbox.servers.iter();
             servers.map(|s| Place { toolbox: toolbox.name.clone(), server: s.name.clone() })
         });
         let (places, findings) = (places.collect(), self.findings);
-        let mut placing = Placing { own, config, places, findings, disabled: Vec::new() };
+        let mut placing = Placing { own, config, home, places, findings, disabled: Vec::new() };
         let categories = self.categories.into_iter();
         let categories: Vec<_> =
             categories.filter_map(|category| placing.category(category)).collect();
@@ -88,8 +116,10 @@ impl Draft {
                         `_service.yaml` that names its `mcp_server`";
             findings.push(finding(Severity::Error, "", message, hint));
         }
+        // Where something is wrong, what the file has besides can be served.
+        let is_empty = categories.is_empty() && (!is_wrong || config.toolboxes.is_empty());
         let catalog = Catalog { folder: folder.to_owned(), categories };
-        Placed { catalog, findings, disabled }
+        Placed { catalog, findings, disabled, is_refused: self.is_broken || is_empty }
     }
 }
 
@@ -99,6 +129,8 @@ pub(crate) struct Placed {
     pub(crate) findings: Vec<Finding>,
     /// The services whose servers are switched off.
     pub(crate) disabled: Vec<(ToolboxName, ServerName)>,
+    /// True if what is wrong costs more than single services, tools and descriptions.
+    pub(crate) is_refused: bool,
 }
 
 fn category(branch: Branch, findings: &mut Vec<Finding>) -> Option<Category> {
@@ -153,29 +185,53 @@ fn service(branch: Branch, findings: &mut Vec<Finding>) -> Option<Service> {
         let hint = "write `description: …` into it: a service is chosen by it";
         findings.push(missing(&file, at, hint));
     }
-    if is_broken {
-        return None;
+    if said.server.is_none() && !is_broken && !said.is_wrong {
+        let message = "expected an `mcp_server`".to_owned();
+        let hint = "write `mcp_server: …`, the name of a server in `mcp_servers` of `_config.yaml`";
+        let missing = finding(Severity::Error, &file, message, hint);
+        findings.push(Finding { position: at, ..missing });
     }
-    if tools.is_empty() {
+    let server = match (trouble(&path, findings), said.server) {
+        (Some(trouble), _) => Named::Nothing(trouble),
+        (None, Some((server, position))) => {
+            let unknown = Finding {
+                position: Some(position),
+                path: "mcp_server".to_owned(),
+                ..finding(Severity::Error, &file, String::new(), "")
+            };
+            Named::Server(server, unknown)
+        }
+        // It would have been reported.
+        (None, None) => return None,
+    };
+    if tools.is_empty() && matches!(server, Named::Server(..)) {
         let message = "left out: it has no tools, which are files in it".to_owned();
         findings.push(finding(Severity::Warning, &path, message, ""));
     }
-    let Some((server, position)) = said.server else {
-        if !said.is_wrong {
-            let message = "expected an `mcp_server`".to_owned();
-            let hint =
-                "write `mcp_server: …`, the name of a server in `mcp_servers` of `_config.yaml`";
-            let missing = finding(Severity::Error, &file, message, hint);
-            findings.push(Finding { position: at, ..missing });
-        }
-        return None;
+    Some(Service { path, name, description, server, tools, spelled })
+}
+
+/// Returns what is wrong with the folder of a service or with its `_service.yaml`, if anything is.
+fn trouble(path: &str, findings: &[Finding]) -> Option<Trouble> {
+    let is_its = |file: &str| {
+        let inside = file.strip_prefix(path).and_then(|rest| rest.strip_prefix('/'));
+        file == path || inside.and_then(tree::stem) == Some("_service")
     };
-    let unknown = Finding {
-        position: Some(position),
-        path: "mcp_server".to_owned(),
-        ..finding(Severity::Error, &file, String::new(), "")
+    let is_wrong = |finding: &&Finding| {
+        finding.severity == Severity::Error && finding.file.as_deref().is_some_and(is_its)
     };
-    Some(Service { path, name, description, server: (server, unknown), tools, spelled })
+    findings.iter().find(is_wrong).map(told)
+}
+
+/// Says why a service cannot be used, for agents and the log.
+fn told(finding: &Finding) -> Trouble {
+    let Finding { file, path, message, hint, .. } = finding;
+    let file = file.as_deref().map(|file| format!("`{file}` is wrong: ")).unwrap_or_default();
+    let place = if path.is_empty() { String::new() } else { format!("`{path}`: ") };
+    let hint = hint.clone().unwrap_or_else(|| {
+        "correct the file; `mcp-workbench check` says where it is wrong".to_owned()
+    });
+    Trouble { reason: format!("{file}{place}{message}"), hint }
 }
 
 /// What a file says of its folder.
@@ -208,7 +264,7 @@ fn read_about(
     (file, text): &(String, String),
     findings: &mut Vec<Finding>,
 ) -> (About, Option<(usize, usize)>) {
-    let (keys, found) = read_text(file, text, None, |root, reader| {
+    let Text { value, findings: found, .. } = read_text(file, text, None, |root, reader| {
         if root.is_null() {
             return None;
         }
@@ -217,7 +273,7 @@ fn read_about(
         fields.refuse_unknown(reader, |_| None);
         Some(keys)
     });
-    let (description, server) = keys.unwrap_or_default();
+    let (description, server) = value.unwrap_or_default();
     let position = |at| positions(document::without_mark(text), &[at]).first().copied();
     let server = server.and_then(|(name, at)| Some((name, position(at)?)));
     let is_wrong = found.iter().any(|finding| finding.severity == Severity::Error);
@@ -273,12 +329,14 @@ enum Found {
     Here(Box<ServerConfig>),
     At(Place),
     Off,
-    Nowhere,
+    /// Nowhere, for this reason.
+    Nowhere(Trouble),
 }
 
 struct Placing<'a> {
     own: &'a OwnServers,
     config: &'a mut Config,
+    home: Home,
     /// The servers that it has without the catalog.
     places: Vec<Place>,
     findings: Vec<Finding>,
@@ -289,7 +347,6 @@ impl Placing<'_> {
     fn category(&mut self, category: Category) -> Option<CatalogCategory> {
         let Category { path, name, description, services } = category;
         let toolbox = ToolboxName::new(&name);
-        let is_taken = self.config.toolbox(&name).is_some();
         let (mut placed, mut servers) = (Vec::new(), Vec::new());
         for service in services {
             let at = match self.find(&service) {
@@ -307,19 +364,34 @@ impl Placing<'_> {
                     self.disabled.push((toolbox.clone(), ServerName::new(&service.name)));
                     continue;
                 }
-                Found::Nowhere => continue,
+                Found::Nowhere(trouble) if self.home == Home::Catalog => {
+                    let server = ServerName::new(&service.name);
+                    let at = Place { toolbox: toolbox.clone(), server: server.clone() };
+                    let Trouble { reason, hint } = trouble;
+                    let include = Some(service.tools.clone());
+                    let broken = ServerConfig::new(server, Launch::Broken { reason, hint });
+                    servers.push(ServerConfig { include, ..broken });
+                    at
+                }
+                // The tools of the file's servers are served without it.
+                Found::Nowhere(_) => continue,
             };
             let Service { path, name, description, server: _, tools, spelled } = service;
             if !tools.is_empty() {
                 placed.push(CatalogService { name, description, at, tools, path, spelled });
             }
         }
-        servers.retain(|server| server.include.as_ref().is_some_and(|tools| !tools.is_empty()));
-        if !servers.is_empty() && is_taken {
-            let message = format!("there is a toolbox `{name}` too");
+        servers.retain(|server| {
+            let has_tools = server.include.as_ref().is_some_and(|tools| !tools.is_empty());
+            has_tools || matches!(server.launch, Launch::Broken { .. })
+        });
+        if !servers.is_empty() && self.config.toolbox(&name).is_some() {
+            let message = format!("left out: there is a toolbox `{name}` too");
             let hint = "rename one of the two";
             self.findings.push(finding(Severity::Error, &path, message, hint));
-        } else if !servers.is_empty() {
+            return None;
+        }
+        if !servers.is_empty() {
             let described = (!description.is_empty()).then(|| description.clone());
             let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
             self.config.toolboxes.push(ToolboxConfig {
@@ -334,11 +406,18 @@ impl Placing<'_> {
     }
 
     fn find(&mut self, service: &Service) -> Found {
-        let (name, unknown) = &service.server;
+        let (name, unknown) = match &service.server {
+            Named::Server(name, unknown) => (name, unknown),
+            Named::Nothing(trouble) => return Found::Nowhere(trouble.clone()),
+        };
         match self.own.get(name) {
             Some(server::Checked::On(server)) => return Found::Here(server.clone()),
             Some(server::Checked::Off) => return Found::Off,
-            Some(server::Checked::Wrong) => return Found::Nowhere,
+            Some(server::Checked::Wrong) => {
+                let at = format!("mcp_servers.{name}");
+                let wrong = finding(Severity::Error, CONFIG, "it cannot be used".to_owned(), "");
+                return Found::Nowhere(told(&Finding { path: at, ..wrong }));
+            }
             None => {}
         }
         let all = &self.places;
@@ -373,7 +452,9 @@ impl Placing<'_> {
             let message = format!("there are several servers `{name}`");
             (message, format!("write {}", listed(&places, "or")))
         };
-        self.findings.push(Finding { message, hint: Some(hint), ..unknown.clone() });
-        Found::Nowhere
+        let unknown = Finding { message, hint: Some(hint), ..unknown.clone() };
+        let trouble = told(&unknown);
+        self.findings.push(unknown);
+        Found::Nowhere(trouble)
     }
 }

@@ -319,6 +319,74 @@ fn a_folder_that_is_spelled_otherwise_has_files_like_any() {
     );
 }
 
+/// The files of a catalog of two services, and others in place of some of them.
+fn with(changes: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
+    let mut files: BTreeMap<_, _> = tree().into_iter().collect();
+    files.extend(changes.iter().copied());
+    files.into_iter().collect()
+}
+
+#[test]
+fn a_service_that_is_wrong_costs_itself_alone() {
+    let email = "talk/email/_service.yaml";
+    let config = CONFIG.replace("  mail: {url: \"https://example.com/mcp\"", "  mail: {uri: \"x\"");
+    for (changed, wanted) in [
+        ((email, "mcp_server: ["), "`talk/email/_service.yaml` is wrong: while parsing a node"),
+        (
+            (email, "description: d"),
+            "`talk/email/_service.yaml` is wrong: expected an `mcp_server`",
+        ),
+        (
+            (email, "mcp_server: nail"),
+            "`talk/email/_service.yaml` is wrong: `mcp_server`: there is no server `nail` in \
+             `mcp_servers`",
+        ),
+        (
+            ("talk/email/_service.yml", "mcp_server: mail"),
+            "`talk/email/_service.yml` is wrong: there is another `_service` beside it",
+        ),
+        (("_config.yaml", &*config.leak()), "its entry in the configuration is wrong: "),
+    ] {
+        let loaded = read(&with(&[changed])).unwrap_or_else(|report| panic!("{report}"));
+        assert_eq!(loaded.broken(), ["talk/email"], "{changed:?}");
+        assert!(loaded.has_errors());
+        let servers = &loaded.config.toolboxes[0].servers;
+        let Launch::Broken { reason, hint } = &servers[0].launch else { panic!("{servers:?}") };
+        assert!(reason.starts_with(wanted), "{reason}");
+        assert!(!hint.is_empty());
+        assert!(matches!(servers[1].launch, Launch::Stdio(_)), "{:?}", servers[1]);
+        let categories = loaded.config.navigator.catalog.unwrap().categories;
+        let services = categories[0].services.iter();
+        let services: Vec<_> = services.map(|service| service.name.as_str()).collect();
+        assert_eq!(services, ["email", "slack"], "who asks for its tools is told why not");
+    }
+}
+
+#[test]
+fn what_is_wrong_beside_services_costs_itself_alone() {
+    let unread = read(&with(&[("talk/_category.yaml", "description: [")])).unwrap();
+    assert_eq!(unread.config.toolboxes[0].description, "Tools of `email` and `slack`");
+    let twice = read(&with(&[("talk/slack/send.yml", "description: Send")])).unwrap();
+    let slack = &twice.config.toolboxes[0].servers[1];
+    assert_eq!(slack.include.as_ref().unwrap(), &["a/b", "send"]);
+    for loaded in [unread, twice] {
+        assert!(loaded.has_errors() && loaded.broken().is_empty(), "{:?}", loaded.warnings);
+    }
+}
+
+#[test]
+fn what_says_more_than_of_one_service_refuses_the_whole_folder() {
+    for changed in [
+        ("_config.yaml", "mcp_servers: ["),
+        ("_config.yml", CONFIG),
+        ("_config.yaml", "mcp_servers: {slack-mcp: {command: x}}\nlimits: {maxResultBites: 1}"),
+        ("_config.yaml", "mcp_servers: {s: {command: x}, s: {command: y}}"),
+        ("_config.yaml", "mcp_servers: {s: {command: x}}\nagent_policies: {ann: {allow: []}}"),
+    ] {
+        assert!(read(&with(&[changed])).is_err(), "{changed:?}");
+    }
+}
+
 #[test]
 fn what_programs_keep_in_the_folder_is_no_part_of_the_catalog() {
     let mut files = tree();
@@ -363,11 +431,11 @@ fn a_service_has_a_server_and_no_other_service_whatever_the_order() {
     for (first, second) in [("a", "b"), ("b", "a")] {
         let files = files(first, second);
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-        let report = read(&files).unwrap_err();
-        assert_eq!(report.findings.len(), 1, "{report}");
-        let found = &report.findings[0];
+        let loaded = read(&files).unwrap();
+        assert_eq!(loaded.broken(), [format!("{second}/other")]);
+        let [found] = loaded.warnings.as_slice() else { panic!("{:?}", loaded.warnings) };
         assert_eq!(found.file.as_deref(), Some(&*format!("{second}/other/_service.yaml")));
-        assert!(found.message.contains("there is no server `real`"), "{report}");
+        assert!(found.message.contains("there is no server `real`"), "{found:?}");
     }
 }
 
@@ -410,7 +478,7 @@ fn what_is_odd_on_the_disk_is_said() {
         .unwrap();
     let (is_taken, found) = shown(folder.path());
     let found = found.replace(&folder.path().display().to_string(), "<folder>");
-    assert!(!is_taken);
+    assert!(is_taken);
     assert_eq!(
         found,
         "error: 3 problems in `<folder>`\n\

@@ -9,9 +9,9 @@ use crate::config::syntax::reader::{Fields, Reader, did_you_mean, listed};
 
 /// Reads the file of the tool called `name`; what is wrong or odd in it stands beside.
 pub(crate) fn parse(file: &str, text: &str, name: &str) -> (Option<CatalogTool>, Vec<Finding>) {
-    let (tool, findings) = read_text(file, text, None, |root, reader| read(root, name, reader));
-    let is_wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
-    (tool.filter(|_| !is_wrong), findings)
+    let read = read_text(file, text, None, |root, reader| read(root, name, reader));
+    let is_wrong = read.findings.iter().any(|finding| finding.severity == Severity::Error);
+    (read.value.filter(|_| !is_wrong), read.findings)
 }
 
 fn read(root: &Node<'_>, name: &str, reader: &mut Reader<'_>) -> Option<CatalogTool> {

@@ -46,7 +46,7 @@ pub(super) struct Branch {
     pub(super) name: String,
     /// The file that says what it is, and its text.
     pub(super) about: Option<(String, String)>,
-    /// Whether there is such a file that cannot be read, which has been reported.
+    /// True if it or that file cannot be used, which has been reported.
     pub(super) is_broken: bool,
     pub(super) folders: Vec<Branch>,
     /// The names of the tools in it.
@@ -94,7 +94,10 @@ impl Level {
 /// Looks at everything there is; what is odd is noted.
 pub(super) fn read(shelf: &dyn Shelf, findings: &mut Vec<Finding>) -> Branch {
     let mut walk = Walk { shelf, findings, left: MAX_FILES };
-    walk.folder(String::new(), String::new(), Level::Root)
+    let mut root = walk.folder(String::new(), String::new(), Level::Root);
+    // Nobody knows what would be missing.
+    root.is_broken |= walk.left == 0;
+    root
 }
 
 struct Walk<'a> {
@@ -176,6 +179,8 @@ impl Walk<'_> {
         };
         if stem == level.about() {
             if branch.about.is_some() || branch.is_broken {
+                // Which of the two is meant nobody knows.
+                (branch.about, branch.is_broken) = (None, true);
                 return self.twice(&path, stem);
             }
             match self.shelf.read(&path) {
