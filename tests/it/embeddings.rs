@@ -1,7 +1,8 @@
 //! Tools are found by what a model says they mean, and without it where it fails.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -81,4 +82,37 @@ fn tools_are_found_by_what_a_model_says_they_mean_and_each_is_asked_for_once() {
     assert_eq!(said.matches("tools are found without `search.embeddings`").count(), 1, "{said}");
     assert!(!said.contains("hunter2"), "{said}");
     assert_eq!(found(&bench, WORD).0, [""; 0]);
+}
+
+// A server that is listed between the ranking and the answer was not searched, whatever is known of it
+// in the end.
+#[test]
+fn a_server_that_is_listed_while_tools_are_ranked_is_said_to_be_missed() {
+    let (go, gate) = mpsc::channel();
+    let gate = Mutex::new(gate);
+    let llm = Llm::start(move |asked| {
+        // The index is made, and what it says of the query is not known yet.
+        let going = gate.lock().expect("no panic").recv_timeout(Duration::from_secs(30));
+        assert!(going.is_ok(), "nobody opened the gate");
+        model(asked)
+    });
+    let bench = bench(&llm).set("toolMode", json!("search"));
+    let starts = bench.path_text("starts");
+    let late = json!({"tools": ["sum"], "failTimes": {"n": 1, "counterFile": starts}});
+    let bench = bench.server("dev", "late", fake(late));
+    let agent = bench.agent();
+    agent.initialize();
+    let wanted = json!({"name": "search_tools", "arguments": {"queries": "sum of numbers"}});
+    let searching = agent.send_request("tools/call", wanted);
+    llm.wait_asked(1);
+    // It fails once, when the search tries it.
+    assert!(!agent.use_tool(["dev", "late", "sum"], json!({})).is_tool_error());
+    // Once for what the tools mean, once for the query.
+    for _ in 0..2 {
+        go.send(()).expect("somebody waits");
+    }
+    let answer = agent.wait(&searching).text();
+    let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{answer}"));
+    assert!(answer["not_searched"]["dev/late"].is_string(), "{answer}");
+    assert!(!answer["results"].to_string().contains("\"sum\""), "{answer}");
 }
