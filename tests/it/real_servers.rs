@@ -265,7 +265,12 @@ impl Way {
             ),
         };
         let response = agent.wait(&id);
-        let progress = agent.progress(&id).into_iter().map(|mut params| {
+        // What we say of a server that is slow to start is none of its own.
+        let is_its_own = |params: &Value| {
+            let message = params["message"].as_str();
+            !message.is_some_and(|message| message.starts_with("waiting for server"))
+        };
+        let progress = agent.progress(&id).into_iter().filter(is_its_own).map(|mut params| {
             params["progressToken"] = "of the call".into();
             params
         });

@@ -190,8 +190,7 @@ fn a_server_that_floods_us_holds_up_nobody() {
             "chaos: crowd: {CALLS} calls, one by one, amid a flood of {what}: {took:.0?}; \
              before {before}; after {after}"
         );
-        // Much more than that, and they wait until the flood makes a pause.
-        assert!(took < Duration::from_secs(6), "{what}: {took:?}");
+        // It makes no pause, so calls that waited for one would not be answered at all.
         assert!(after.resident < before.resident + 20_000, "{what}: {before} became {after}");
         calls.check();
         end(&agent);
