@@ -43,6 +43,7 @@ fn provider() -> CryptoProvider {
 }
 
 /// Returns what checks signatures made with `algorithm` by the owner of `key`.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "so `CryptoProvider` wants it")]
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
     let check = match algorithm {
         Algorithm::RS256 => Check::Rsa(&RSA_PKCS1_2048_8192_SHA256),
