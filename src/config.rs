@@ -185,6 +185,11 @@ impl ToolMode {
         Self::Modular,
     ];
 
+    /// Returns `true` if things are called by the namespaces of their servers.
+    pub fn has_namespaces(self) -> bool {
+        self == Self::Activate
+    }
+
     /// The mode that the file calls `word`.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == word)

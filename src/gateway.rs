@@ -47,7 +47,7 @@ use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{self, Backend, BackendId, Listed, Outcome, Pool, Reach, Spec};
-use crate::config::{Config, Launch, ServerConfig, ToolMode, ToolboxConfig};
+use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
 use crate::gateway::clock::Clock;
 use crate::gateway::embedding::Embedding;
 use crate::gateway::error::{failed, server_error};
@@ -156,7 +156,7 @@ impl Gateway {
         });
         // Sessions that began in that mode keep it.
         let is_namespaced =
-            config.mode == ToolMode::Activate || before.is_some_and(|before| before.is_namespaced);
+            config.mode.has_namespaces() || before.is_some_and(|before| before.is_namespaced);
         let clock = Clock::default();
         let mut writer = snapshot::Writer::new(
             Arc::clone(&config),

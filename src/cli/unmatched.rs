@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::cli::error::Error;
 use crate::cli::{Global, known, with_gateway, without_rules};
-use crate::config::{Config, Confirmation, Finding, Severity, ToolMode, find_key};
+use crate::config::{Config, Confirmation, Finding, Severity, find_key};
 use crate::name::{self, Place};
 use crate::policy;
 
@@ -53,7 +53,7 @@ fn finding(
 /// Returns the patterns of `activeToolsets` that match nothing, each with a hint; none in other
 /// modes, where they have no meaning.
 fn patterns(global: &Global, config: &Config) -> Result<Vec<(String, Option<String>)>, Error> {
-    if config.mode != ToolMode::Activate || config.active_toolsets.is_empty() {
+    if !config.mode.has_namespaces() || config.active_toolsets.is_empty() {
         return Ok(Vec::new());
     }
     let whole = without_rules(config.clone());
@@ -113,6 +113,6 @@ fn speaks_of_tools(config: &Config) -> bool {
     policy.has_rules()
         || !policy.dangerous_tools.is_empty()
         || policy.confirmation != Confirmation::default()
-        || (config.mode == ToolMode::Activate && !config.active_toolsets.is_empty())
+        || (config.mode.has_namespaces() && !config.active_toolsets.is_empty())
         || entries.any(|speaks| speaks)
 }

@@ -3,30 +3,36 @@
 //! What is active belongs to a session. Where lists must not change, those of the start stay, and
 //! everything in the catalog can be called: activation answers with the definitions.
 
+mod active;
+mod addresses;
 mod catalog;
 mod change;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use crate::backend::{self, Outcome};
+use crate::config::Config;
+use crate::exposure::activate::addresses::addressed;
 use crate::exposure::activate::catalog::{Catalog, MAX_DESCRIPTION, Written, brief, line};
-use crate::exposure::activate::change::{Change, Known, problem};
+use crate::exposure::activate::change::{Change, Known};
 use crate::exposure::listing::{self, Line};
+use crate::exposure::mode::{Audience, Doing, Exposure, Guide, Mode};
+use crate::exposure::profile::{Profile, Relisting};
+use crate::exposure::request::{Refusal, Reply, Request, Surface};
 use crate::exposure::uris::Addresses;
-use crate::exposure::{Exposure, Reply, Request, Surface, answer, meta, uris};
-use crate::gateway::{CallError, FailedServer, Origin, Snapshot};
+use crate::exposure::{answer, meta, uris};
+use crate::gateway::{CallError, FailedServer, Origin, Presence, Snapshot};
 use crate::name::{self, Place, ToolId};
-use crate::raw::{self, Raw};
+use crate::raw::Raw;
 use crate::toolbox::{Item, Kind, TOOLMAN_ACTIVATE};
 
-pub use crate::exposure::activate::change::Switch;
+pub use crate::exposure::activate::active::{Active, Switch};
 
 /// How long servers that nothing is known of are waited for; clients give up on a first list after
 /// 10 s and more. What comes later is told as a change.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The first words of the tool's description, where lists change.
 const CHANGING: &str = "Switches tools and resources on and off. The catalog below lists all of \
                         them; those marked with * are active. An active tool is in your tool list \
@@ -44,21 +50,104 @@ const UNREADABLE: &str = "use_tool cannot read its arguments. Expected {\"tool\"
                           \"arguments\": {…}}, with a name from the catalog in the description of \
                           toolman_activate.";
 
-/// The tools and resources of a session that were switched; all others are as they started.
-#[derive(Clone, Debug, Default)]
-pub struct Active {
-    tools: HashMap<String, bool>,
-    resources: HashMap<String, bool>,
-}
-
 /// Makes a test that tells if the server of a thing is there, as far as is known.
 fn is_there(snapshot: &Snapshot) -> impl Fn(&Item) -> bool {
     move |item| !snapshot.has_crashed(&item.at)
 }
 
+/// The mode.
+pub(crate) struct Activate;
+
+impl Mode for Activate {
+    fn guide(&self, _: &Config, surface: Surface) -> Guide {
+        let usage = match surface {
+            Surface::Constant => {
+                "The description of toolman_activate lists their tools and resources; it gives the \
+                 definitions of those that it is asked for (tools_on, resources_on), and every tool \
+                 can be called, with use_tool where it is not in your tool list."
+            }
+            Surface::Changing => {
+                "The description of toolman_activate lists their tools and resources; it switches \
+                 them on (tools_on, resources_on) and off. Active tools are in your tool list."
+            }
+        };
+        let call = "Call toolman_activate to use their tools.";
+        Guide { call, lists_toolboxes: None, usage: usage.to_owned() }
+    }
+
+    fn where_tools_are(&self) -> &'static str {
+        "The description of toolman_activate shows all tools."
+    }
+
+    fn own_tools(&self, audience: Audience<'_>) -> Vec<Raw> {
+        own(audience.exposure, audience.at, audience.surface, &audience.active())
+    }
+
+    fn server_tools(&self, audience: Audience<'_>) -> Vec<Raw> {
+        active_tools(audience.at, &audience.active())
+    }
+
+    fn things(&self, audience: Audience<'_>, kind: Kind) -> Option<Vec<Raw>> {
+        Some(things(audience.at, kind, &audience.active()))
+    }
+
+    fn call<'a>(
+        &'a self,
+        exposure: &'a Exposure,
+        request: Request<'a>,
+    ) -> Option<Doing<'a, Reply>> {
+        Some(Box::pin(call(exposure, request)))
+    }
+
+    fn listed(&self, _: &Exposure, at: &Snapshot, name: &str) -> Option<ToolId> {
+        at.namespaced().get(Kind::Tool, name).map(Item::tool)
+    }
+
+    fn find(&self, at: &Snapshot, kind: Kind, name: &str) -> Option<(Place, String)> {
+        let item = at.namespaced().get(kind, name)?;
+        Some((item.at.clone(), item.own.clone()))
+    }
+
+    fn addressed(
+        &self,
+        audience: Audience<'_>,
+        uri: &str,
+    ) -> Option<Result<Vec<(Place, String)>, Refusal>> {
+        Some(addressed(audience.at, uri, audience.surface, &audience.active()))
+    }
+
+    fn with_addresses(&self, at: &Snapshot, place: &Place, outcome: Outcome) -> Outcome {
+        uris::in_result(Addresses::Namespaced(at), place, outcome)
+    }
+
+    fn changes_lists(&self, client: &Profile) -> bool {
+        client.relisting != Relisting::Never
+    }
+
+    fn falls_back(&self, client: &Profile) -> bool {
+        client.relisting == Relisting::Never
+    }
+
+    fn starts_everything(&self) -> bool {
+        true
+    }
+
+    fn lists_tools(&self) -> bool {
+        true
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+
+    fn start<'a>(&'a self, exposure: &'a Exposure, agent: &'a Presence) -> Option<Doing<'a, ()>> {
+        Some(Box::pin(exposure.gateway().try_unlisted(Origin::nobody(agent), PATIENCE)))
+    }
+}
+
 /// The definition of `toolman_activate`, and where lists do not change that of `use_tool`: there
 /// are clients that call nothing but what they have listed.
-pub(crate) fn own(exposure: &Exposure, at: &Snapshot, surface: Surface, on: &Active) -> Vec<Raw> {
+fn own(exposure: &Exposure, at: &Snapshot, surface: Surface, on: &Active) -> Vec<Raw> {
     let mut tools = vec![own_tool(exposure, at, surface, on)];
     if surface == Surface::Constant {
         tools.push(meta::use_named_tool(TOOLMAN_ACTIVATE));
@@ -67,14 +156,14 @@ pub(crate) fn own(exposure: &Exposure, at: &Snapshot, surface: Surface, on: &Act
 }
 
 /// The definitions of the active tools.
-pub(crate) fn active_tools(at: &Snapshot, on: &Active) -> Vec<Raw> {
+fn active_tools(at: &Snapshot, on: &Active) -> Vec<Raw> {
     let items = at.namespaced().items.iter();
     let active = items.filter(|item| item.kind == Kind::Tool && on.has(item) && is_there(at)(item));
     active.map(|item| defined(at, item)).collect()
 }
 
 /// The definitions of what else is active; prompts always are.
-pub(crate) fn things(at: &Snapshot, kind: Kind, on: &Active) -> Vec<Raw> {
+fn things(at: &Snapshot, kind: Kind, on: &Active) -> Vec<Raw> {
     let items = at.namespaced().items.iter();
     items
         .filter(|item| item.kind == kind && on.has(item) && is_there(at)(item))
@@ -140,7 +229,7 @@ fn called(exposure: &Exposure, at: &Place) -> String {
 }
 
 /// Does what a call means.
-pub(crate) async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
+async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
     if request.name == TOOLMAN_ACTIVATE {
         return activate(exposure, &request).await;
     }
@@ -387,43 +476,6 @@ fn result(text: &str) -> Outcome {
 
 fn error(problem: &str) -> Outcome {
     answer::error(&change::problem(problem).to_string())
-}
-
-/// The reason why an address is not read: nobody has it, or it is not active.
-pub(crate) struct Refusal {
-    /// The error in words.
-    pub(crate) message: String,
-    /// Data in the form that all our errors have.
-    pub(crate) data: Raw,
-}
-
-/// The servers that an address may lead to, each with its own address; of things that are listed
-/// only what is active may be read.
-pub(crate) fn addressed(
-    at: &Snapshot,
-    uri: &str,
-    surface: Surface,
-    on: &Active,
-) -> Result<Vec<(Place, String)>, Refusal> {
-    let targets = at.namespaced().address(uri);
-    let may_read =
-        |item: Option<&Item>| item.is_none_or(|item| surface == Surface::Constant || on.has(item));
-    let found = targets.iter().filter(|(.., item)| may_read(*item));
-    let found: Vec<_> = found.map(|(place, own, _)| (place.clone(), own.clone())).collect();
-    let inactive = targets.iter().find_map(|(.., item)| item.filter(|i| !may_read(Some(i))));
-    match inactive {
-        Some(item) if found.is_empty() => {
-            let name = &item.name;
-            let message = format!(
-                "Resource '{uri}' is inactive. Use {TOOLMAN_ACTIVATE} with \
-                 resources_on=[\"{name}\"] to activate it first."
-            );
-            let error = Raw::encode(&problem(&message));
-            let data = error.with_first(&[("uri", &Raw::encode(&uri))]);
-            Err(Refusal { message, data: data.unwrap_or_else(|| raw::object([])) })
-        }
-        _ => Ok(found),
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use serde_json::json;
 
 use crate::backend::{self, Outcome};
 use crate::catalog::schema::list_mismatches;
-use crate::config::ToolMode;
 use crate::exposure::budget::names_that_fit;
 use crate::gateway::CallError;
 use crate::raw::{self, Raw};
@@ -34,10 +33,10 @@ pub(crate) fn structured_as_object(outcome: Outcome) -> Outcome {
 }
 
 /// Says what kept a call from its tool, and what to do next.
-pub(crate) fn call_error(error: &CallError, mode: ToolMode) -> Outcome {
+pub(crate) fn call_error(error: &CallError, where_tools_are: &str) -> Outcome {
     let text = explain(error);
     match error {
-        CallError::UnknownTool { .. } => self::error(&format!("{text} {}", where_tools_are(mode))),
+        CallError::UnknownTool { .. } => self::error(&format!("{text} {where_tools_are}")),
         _ => self::error(&text),
     }
 }
@@ -97,20 +96,6 @@ pub(crate) fn explain(error: &CallError) -> String {
                 format!("server `{server}`: {error}.")
             }
         },
-    }
-}
-
-/// How an agent sees which tools there are.
-fn where_tools_are(mode: ToolMode) -> &'static str {
-    match mode {
-        ToolMode::Direct => "The list of tools shows all there are.",
-        ToolMode::Activate => "The description of toolman_activate shows all tools.",
-        ToolMode::Search => "search_tools finds tools by what is wanted of them.",
-        ToolMode::Navigate => "execute_task finds the tool for a task.",
-        ToolMode::Modular => "get-modular-tools shows all tools of a group.",
-        ToolMode::Dynamic | ToolMode::Proxy | ToolMode::Auto => {
-            "open_toolbox shows all tools of a toolbox."
-        }
     }
 }
 

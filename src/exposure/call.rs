@@ -1,13 +1,9 @@
 //! Calls by an agent: finds out what each means, does it and answers.
 
 use crate::backend::Outcome;
-use crate::config::ToolMode;
-use crate::exposure::proxy::{Calls, Telling};
-use crate::exposure::way::Way;
-use crate::exposure::{
-    Exposure, Reply, Request, activate, answer, direct, dynamic, meta, modular, navigate, proxy,
-    search,
-};
+use crate::exposure::mode::Exposure;
+use crate::exposure::request::{CalledBy, Reply, Request, Surface};
+use crate::exposure::{answer, direct, meta};
 use crate::gateway::{CallError, Origin};
 use crate::name::ToolId;
 use crate::raw::Raw;
@@ -17,41 +13,16 @@ impl Exposure {
     /// understood in every mode but `activate`, whether or not they are listed.
     pub async fn call(&self, request: Request<'_>) -> Reply {
         self.start_everything(request.origin.agent).await;
+        let mode = self.mode(request.surface);
         let request = Request { surface: self.surface(request.surface), ..request };
-        if self.is_activate() {
-            return Box::pin(activate::call(self, request)).await;
-        }
-        if self.is_direct() {
-            let snapshot = self.gateway.snapshot();
-            if let Some(tool) = direct::resolve(&self.gateway, &snapshot, request.name) {
-                let arguments = meta::object_of(request.arguments);
-                let called =
-                    Box::pin(self.use_tool(&tool, arguments.as_ref(), CalledBy::ItsName, &request));
-                return Reply::plain(called.await.outcome);
-            }
-        }
-        if self.mode == ToolMode::Modular {
-            match request.name {
-                modular::GET | modular::GET_CATEGORY => {
-                    return Box::pin(self.get_modular_tools(request)).await;
-                }
-                modular::CALL | modular::CALL_CATEGORY => {
-                    return Box::pin(self.call_modular_tool(request)).await;
-                }
-                _ => {}
-            }
-        }
-        if self.mode == ToolMode::Navigate && request.name == navigate::EXECUTE_TASK {
-            return Box::pin(self.execute_task(request)).await;
+        if let Some(answering) = mode.call(self, request) {
+            return answering.await;
         }
         let called_by = match request.name {
             meta::USE_TOOL => CalledBy::OurTool,
             _ => CalledBy::ItsName,
         };
         let used = match request.name {
-            search::SEARCH_TOOLS if self.offers_search() => {
-                return Box::pin(self.search_tools(request)).await;
-            }
             meta::OPEN_TOOLBOX => return Box::pin(self.open(request)).await,
             meta::USE_TOOL => meta::UseTool::parse(request.arguments, self.gateway.config()),
             name => Ok(meta::UseTool {
@@ -81,42 +52,8 @@ impl Exposure {
         self.use_tool(&tool, arguments.as_ref(), called_by, &request).await
     }
 
-    fn call_error(&self, error: &CallError) -> Outcome {
-        answer::call_error(error, self.gateway.config().mode)
-    }
-
-    async fn open(&self, request: Request<'_>) -> Reply {
-        let wanted = match meta::OpenToolbox::parse(request.arguments) {
-            Ok(wanted) => wanted,
-            Err(problem) => return Reply::plain(answer::error(&problem)),
-        };
-        let toolbox = match self.gateway.toolbox(&wanted.toolbox) {
-            Ok(toolbox) => toolbox,
-            Err(error) => return Reply::plain(self.call_error(&error)),
-        };
-        let opened = self.gateway.open(toolbox, request.origin).await;
-        let max = self.listing_bytes();
-        let way = self.way(request.surface);
-        let calls = match way {
-            Way::RegisterAndTell => Calls::ByNameIfListed,
-            _ if self.falls_back() => Calls::WithUseToolAlone,
-            _ => Calls::WithUseTool,
-        };
-        let detail = if self.profile.has_tool_search {
-            meta::Detail::Signatures
-        } else {
-            meta::Detail::Full
-        };
-        let outcome = match way {
-            Way::Register => dynamic::opened(toolbox, &opened, max),
-            _ => proxy::opened(toolbox, &opened, &wanted, Telling { detail, calls, max }),
-        };
-        Reply {
-            outcome,
-            opened: Some(toolbox.name.clone()),
-            switched: Vec::new(),
-            awaits_relisting: way.registers(),
-        }
+    pub(super) fn call_error(&self, error: &CallError) -> Outcome {
+        answer::call_error(error, self.mode(Surface::Changing).where_tools_are())
     }
 
     /// The tool that is registered under a name, or is called so by its server alone: what a
@@ -166,13 +103,4 @@ impl Exposure {
         let is_ours = written.is_some_and(|config| config.result.is_some());
         if is_ours && !origin.is_modern { answer::structured_as_object(outcome) } else { outcome }
     }
-}
-
-/// How a server's tool is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CalledBy {
-    /// By a name of its own: its server's answer goes back as it is.
-    ItsName,
-    /// Through a tool of ours, which may explain an error.
-    OurTool,
 }

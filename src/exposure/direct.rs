@@ -1,24 +1,82 @@
 //! `direct`: everything is there from the start, under its own name where that is unambiguous.
 
-use crate::exposure::uris;
-use crate::gateway::{Gateway, Snapshot};
+use crate::config::Config;
+use crate::exposure::mode::{Audience, Doing, Exposure, Guide, Mode};
+use crate::exposure::request::{CalledBy, Reply, Request, Surface};
+use crate::exposure::{meta, uris};
+use crate::gateway::{Gateway, Presence, Snapshot};
 use crate::name::{Place, ToolId};
 use crate::raw::Raw;
 
+/// The mode.
+pub(crate) struct Direct;
+
+impl Mode for Direct {
+    fn guide(&self, _: &Config, _: Surface) -> Guide {
+        let call = "Their tools are in your tool list.";
+        Guide { call, lists_toolboxes: None, usage: String::new() }
+    }
+
+    fn where_tools_are(&self) -> &'static str {
+        "The list of tools shows all there are."
+    }
+
+    fn own_tools(&self, _: Audience<'_>) -> Vec<Raw> {
+        Vec::new()
+    }
+
+    fn server_tools(&self, audience: Audience<'_>) -> Vec<Raw> {
+        tools(audience.config(), audience.at)
+    }
+
+    fn call<'a>(
+        &'a self,
+        exposure: &'a Exposure,
+        request: Request<'a>,
+    ) -> Option<Doing<'a, Reply>> {
+        let tool = self.listed(exposure, &exposure.gateway().snapshot(), request.name)?;
+        Some(Box::pin(async move {
+            let arguments = meta::object_of(request.arguments);
+            let called =
+                exposure.use_tool(&tool, arguments.as_ref(), CalledBy::ItsName, &request).await;
+            Reply::plain(called.outcome)
+        }))
+    }
+
+    fn listed(&self, exposure: &Exposure, at: &Snapshot, name: &str) -> Option<ToolId> {
+        resolve(exposure.gateway(), at, name)
+    }
+
+    fn starts_everything(&self) -> bool {
+        true
+    }
+
+    fn lists_tools(&self) -> bool {
+        true
+    }
+
+    fn start<'a>(&'a self, exposure: &'a Exposure, agent: &'a Presence) -> Option<Doing<'a, ()>> {
+        Some(Box::pin(exposure.gateway().start_all(agent)))
+    }
+
+    fn run<'a>(&'a self, exposure: &'a Exposure, agent: &'a Presence) -> Option<Doing<'a, ()>> {
+        Some(Box::pin(exposure.gateway().run_all(agent)))
+    }
+}
+
 /// The tools of every toolbox, in the order of the configuration.
-pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
-    let snapshot = gateway.snapshot();
-    let views = gateway.config().toolboxes.iter().map(|toolbox| snapshot.view(&toolbox.name));
+fn tools(config: &Config, at: &Snapshot) -> Vec<Raw> {
+    let views = config.toolboxes.iter().map(|toolbox| at.view(&toolbox.name));
     let mut tools = Vec::new();
     for view in views {
         for tool in &view.tools {
             // One server in two toolboxes has its tools once.
-            let own = snapshot.tools().resolve(&tool.id.tool);
+            let own = at.tools().resolve(&tool.id.tool);
             let is_first = own.is_none_or(|own| is_of(&own.place, &tool.id));
-            if snapshot.tools().is_ambiguous(&tool.id.tool) {
-                tools.push(uris::in_tool(&snapshot, tool, tool.registered()));
+            if at.tools().is_ambiguous(&tool.id.tool) {
+                tools.push(uris::in_tool(at, tool, tool.registered()));
             } else if is_first {
-                tools.push(uris::in_tool(&snapshot, tool, &tool.definition.raw));
+                tools.push(uris::in_tool(at, tool, &tool.definition.raw));
             }
         }
     }

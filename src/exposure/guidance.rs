@@ -6,9 +6,9 @@
 
 use crate::catalog::shorten;
 use crate::config::{Config, ToolboxConfig};
-use crate::exposure::Surface;
 use crate::exposure::budget::{first_that_fits, names_that_fit};
-use crate::exposure::way::Way;
+use crate::exposure::mode::Giving;
+use crate::exposure::mode::Guide;
 use crate::name::ServerName;
 
 /// The most bytes of the instructions, for a client that is not known to show more.
@@ -24,13 +24,19 @@ pub(crate) const STEPS: [usize; 5] = [300, 160, 100, 60, 30];
 /// The lengths to try for a toolbox in the first line; shorter texts say too little.
 const GLANCES: [usize; 10] = [250, 150, 100, 80, 60, 45, 35, 25, 20, 15];
 
+/// How `use_tool` is called.
+pub(crate) const USE_TOOL: &str =
+    "use_tool {\"tool\": {\"toolbox\", \"server\", \"tool\"}, \"arguments\": {…}}";
+
 /// Returns the instructions in at most `max` bytes: a line that says what the toolboxes are for and
 /// what to call, how to call it, and the descriptions that have no room in the first line.
-pub(crate) fn instructions(config: &Config, way: Way, surface: Surface, max: usize) -> String {
-    let first = first_line(config, way);
-    let usage = usage(config, way, surface);
-    let with_usage =
-        if usage.is_empty() { first.text.clone() } else { format!("{}\n{usage}", first.text) };
+pub(crate) fn instructions(config: &Config, guide: &Guide, max: usize) -> String {
+    let first = first_line(config, guide);
+    let with_usage = if guide.usage.is_empty() {
+        first.text.clone()
+    } else {
+        format!("{}\n{}", first.text, guide.usage)
+    };
     let with_descriptions = STEPS.iter().filter(|_| !first.is_whole).map(|max| {
         let lines: String = config.toolboxes.iter().map(|t| line(t, *max)).collect();
         format!("{with_usage}\n{lines}")
@@ -52,18 +58,12 @@ struct FirstLine {
 }
 
 /// Returns the line that is read even where nothing else is.
-fn first_line(config: &Config, way: Way) -> FirstLine {
+fn first_line(config: &Config, guide: &Guide) -> FirstLine {
+    let call = guide.call;
     if config.toolboxes.is_empty() {
         let text = "No toolboxes are configured.".to_owned();
         return FirstLine { text, is_whole: true, has_names: true };
     }
-    let call = match way {
-        Way::Register | Way::RegisterAndTell => "Call open_toolbox to use one.",
-        Way::Tell => "open_toolbox shows the tools of one, use_tool calls them.",
-        Way::Search => "Call search_tools to find their tools.",
-        Way::Activate => "Call toolman_activate to use their tools.",
-        Way::Direct | Way::Modular | Way::Navigate => "Their tools are in your tool list.",
-    };
     let fits = |text: &String| text.chars().count() <= FIRST_GLANCE;
     let described = GLANCES.iter().find_map(|max| {
         let mut is_whole = true;
@@ -84,53 +84,12 @@ fn first_line(config: &Config, way: Way) -> FirstLine {
         fits(&text).then_some(FirstLine { text, is_whole: false, has_names: true })
     };
     described.or_else(named).unwrap_or_else(|| {
-        let text = match way {
-            Way::Register | Way::RegisterAndTell | Way::Tell => {
-                pointer(config, "open_toolbox", FIRST_GLANCE)
-            }
-            Way::Search => pointer(config, "search_tools", FIRST_GLANCE),
-            Way::Activate | Way::Direct | Way::Modular | Way::Navigate => {
-                format!("There are {} toolboxes. {call}", config.toolboxes.len())
-            }
+        let text = match guide.lists_toolboxes {
+            Some(tool) => pointer(config, tool, FIRST_GLANCE),
+            None => format!("There are {} toolboxes. {call}", config.toolboxes.len()),
         };
         FirstLine { text, is_whole: false, has_names: false }
     })
-}
-
-/// Returns how the tools of toolboxes are called.
-fn usage(config: &Config, way: Way, surface: Surface) -> String {
-    const USE_TOOL: &str =
-        "use_tool {\"tool\": {\"toolbox\", \"server\", \"tool\"}, \"arguments\": {…}}";
-    let usage = match way {
-        Way::Search => format!(
-            "Call search_tools with what you want, in English, as service, verb and object, one \
-             step a query; then {USE_TOOL} to call what it finds."
-        ),
-        Way::Register => "When one is open, its tools are in your tool list as \
-                          <toolbox>__<server>__<tool>."
-            .to_owned(),
-        Way::RegisterAndTell => format!(
-            "When one is open, its tools are in your tool list as <toolbox>__<server>__<tool>; \
-             those that you do not find there are called with {USE_TOOL}."
-        ),
-        Way::Tell => format!("Your tool list stays as it is: call {USE_TOOL}."),
-        Way::Activate if surface == Surface::Constant => {
-            "The description of toolman_activate lists their tools and resources; it gives the \
-             definitions of those that it is asked for (tools_on, resources_on), and every tool can \
-             be called, with use_tool where it is not in your tool list."
-                .to_owned()
-        }
-        Way::Activate => {
-            "The description of toolman_activate lists their tools and resources; it switches them \
-             on (tools_on, resources_on) and off. Active tools are in your tool list."
-                .to_owned()
-        }
-        Way::Direct | Way::Modular | Way::Navigate => String::new(),
-    };
-    let searches =
-        config.search.is_offered && matches!(way, Way::Register | Way::RegisterAndTell | Way::Tell);
-    let more = if searches { " search_tools finds tools in all of them." } else { "" };
-    format!("{usage}{more}")
 }
 
 /// Returns instructions with those of servers, which share what is left of `max` bytes.
@@ -160,16 +119,18 @@ pub(crate) fn with_servers<'a>(
 
 /// Returns the description of `open_toolbox`, with what the instructions say of the toolboxes unless
 /// the model is known to be shown those: clients of the modern revision may never ask for them.
-pub(crate) fn description(config: &Config, way: Way, is_known: bool) -> String {
-    let purpose = match way {
-        Way::Register => {
+pub(crate) fn description(config: &Config, giving: Giving, is_known: bool) -> String {
+    let purpose = match giving {
+        Giving::InList => {
             "Opens a toolbox: starts its servers and adds their tools to your tool list."
         }
-        Way::RegisterAndTell => {
+        Giving::InBoth => {
             "Opens a toolbox: starts its servers, adds their tools to your tool list and shows \
              them, for use_tool to call those that you do not find there."
         }
-        _ => "Opens a toolbox: starts its servers and shows their tools, which use_tool calls.",
+        Giving::InAnswer => {
+            "Opens a toolbox: starts its servers and shows their tools, which use_tool calls."
+        }
     };
     if is_known {
         return purpose.to_owned();
@@ -185,20 +146,19 @@ pub(crate) fn description(config: &Config, way: Way, is_known: bool) -> String {
     first_that_fits(MAX_DESCRIPTION, with_descriptions.chain(names_only).chain(count))
 }
 
-/// The description of `search_tools`: what it does, how to ask, and what there is to be found.
-pub(crate) fn of_search(config: &Config, way: Way) -> String {
-    let call = match way {
-        Way::Register | Way::RegisterAndTell => {
-            "What is found is called with use_tool, or by its name where its toolbox is open"
-        }
-        _ => "use_tool calls what is found",
+/// Returns the description of `search_tools`: what it does, how to ask, and what there is to be
+/// found, unless it stands beside an `open_toolbox` that gives tools in this way and says so.
+pub(crate) fn of_search(config: &Config, beside: Option<Giving>) -> String {
+    let call = if beside.is_some_and(Giving::registers) {
+        "What is found is called with use_tool, or by its name where its toolbox is open"
+    } else {
+        "use_tool calls what is found"
     };
     let purpose = format!(
         "Finds tools by what is wanted of them. {call}. A query is one step, in English: service, \
          verb, object (\"github create issue\"). Ask for several steps at once, one query each."
     );
-    if way != Way::Search {
-        // What there is stands in the description of `open_toolbox`.
+    if beside.is_some() {
         return purpose;
     }
     let described = |max: usize, of: fn(&ToolboxConfig, usize) -> String| {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::config::{Config, MACROS};
 use crate::exposure::guidance;
-use crate::exposure::way::Way;
+use crate::exposure::mode::Giving;
 use crate::name::{ServerName, ToolId, ToolboxName};
 use crate::raw::Raw;
 
@@ -19,7 +19,12 @@ pub(crate) const USE_TOOL: &str = "use_tool";
 
 /// The definition of `open_toolbox`; in short, if the model knows from elsewhere what toolboxes
 /// are for, and with `detail` if that is offered.
-pub(crate) fn open_toolbox(config: &Config, way: Way, is_known: bool, offers_detail: bool) -> Raw {
+pub(crate) fn open_toolbox(
+    config: &Config,
+    giving: Giving,
+    is_known: bool,
+    offers_detail: bool,
+) -> Raw {
     let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
     let mut properties = json!({
         "toolbox": {"type": "string"},
@@ -28,7 +33,7 @@ pub(crate) fn open_toolbox(config: &Config, way: Way, is_known: bool, offers_det
     if !names.is_empty() {
         properties["toolbox"]["enum"] = names.into();
     }
-    if way != Way::Register {
+    if giving != Giving::InList {
         properties["tools"] = json!({
             "type": "array",
             "items": {"type": "string"},
@@ -44,7 +49,7 @@ pub(crate) fn open_toolbox(config: &Config, way: Way, is_known: bool, offers_det
     Raw::encode(&json!({
         "name": OPEN_TOOLBOX,
         "title": "Open a Toolbox",
-        "description": guidance::description(config, way, is_known),
+        "description": guidance::description(config, giving, is_known),
         "inputSchema": {
             "type": "object",
             "properties": properties,

@@ -14,13 +14,16 @@ use std::time::Duration;
 
 use crate::catalog::shorten;
 use crate::config::{Config, ToolboxConfig};
+use crate::exposure::answer;
 use crate::exposure::budget::names_that_fit;
+use crate::exposure::mode::{Audience, Doing, Exposure, Guide, Mode};
 use crate::exposure::modular::arguments::{CallTool, GetTools};
-use crate::exposure::{CalledBy, Exposure, Reply, Request, answer};
+use crate::exposure::request::{CalledBy, Reply, Request, Surface};
 use crate::gateway::{FailedServer, Origin};
 use crate::name::{self, ToolId};
+use crate::raw::Raw;
 
-pub(crate) use crate::exposure::modular::definitions::{instructions, tools};
+use crate::exposure::modular::definitions::{instructions, tools};
 
 /// The tool that gives the definitions of a group.
 pub(crate) const GET: &str = "get-modular-tools";
@@ -32,7 +35,7 @@ pub(crate) const GET_CATEGORY: &str = "get-category-tools";
 pub(crate) const CALL_CATEGORY: &str = "call-category-tool";
 /// How long the first list of tools waits for servers, to tell which of them fail. Most that fail
 /// do so at once, and to be listed a group need not be ready.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The most names that are offered for one that is not there.
 const OFFERED: usize = 5;
@@ -41,8 +44,50 @@ const MAX_NAMES: usize = 600;
 /// How much of a name that is not there an error repeats, in characters.
 const MAX_NAME: usize = 200;
 
+/// The mode.
+pub(crate) struct Modular;
+
+impl Mode for Modular {
+    fn guide(&self, _: &Config, _: Surface) -> Guide {
+        let call = "Their tools are in your tool list.";
+        Guide { call, lists_toolboxes: None, usage: String::new() }
+    }
+
+    fn instructions(&self, config: &Config) -> Option<String> {
+        Some(instructions(config))
+    }
+
+    fn where_tools_are(&self) -> &'static str {
+        "get-modular-tools shows all tools of a group."
+    }
+
+    fn own_tools(&self, audience: Audience<'_>) -> Vec<Raw> {
+        tools(audience.exposure.gateway())
+    }
+
+    fn call<'a>(
+        &'a self,
+        exposure: &'a Exposure,
+        request: Request<'a>,
+    ) -> Option<Doing<'a, Reply>> {
+        match request.name {
+            GET | GET_CATEGORY => Some(Box::pin(exposure.get_modular_tools(request))),
+            CALL | CALL_CATEGORY => Some(Box::pin(exposure.call_modular_tool(request))),
+            _ => None,
+        }
+    }
+
+    fn tells_of_servers(&self) -> bool {
+        true
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+}
+
 impl Exposure {
-    pub(crate) async fn get_modular_tools(&self, request: Request<'_>) -> Reply {
+    async fn get_modular_tools(&self, request: Request<'_>) -> Reply {
         let config = self.gateway().config();
         let wanted = match GetTools::parse(request.arguments) {
             Ok(wanted) => wanted,
@@ -74,7 +119,7 @@ impl Exposure {
         }
     }
 
-    pub(crate) async fn call_modular_tool(&self, request: Request<'_>) -> Reply {
+    async fn call_modular_tool(&self, request: Request<'_>) -> Reply {
         let wanted = match CallTool::parse(request.arguments) {
             Ok(wanted) => wanted,
             Err(problem) => return Reply::plain(answer::error(&problem)),

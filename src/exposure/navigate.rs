@@ -9,7 +9,9 @@ use crate::catalog::shorten;
 use crate::config::Config;
 use crate::exposure::budget::{first_that_fits, names_that_fit};
 use crate::exposure::guidance::{FIRST_GLANCE, MAX_DESCRIPTION, MAX_INSTRUCTIONS, STEPS, fold};
-use crate::exposure::{Exposure, Reply, Request, meta};
+use crate::exposure::meta;
+use crate::exposure::mode::{Audience, Doing, Exposure, Guide, Mode};
+use crate::exposure::request::{Reply, Request, Surface};
 use crate::gateway::{Event, Gateway, Origin, heartbeat};
 use crate::navigator::{self, Came, Done, Failure, Step, Task};
 use crate::raw::Raw;
@@ -20,8 +22,39 @@ pub(crate) const EXECUTE_TASK: &str = "execute_task";
 /// The names that the task may have in a call besides its own.
 const TASK: [&str; 5] = ["task", "query", "instruction", "prompt", "description"];
 
+/// The mode.
+pub(crate) struct Navigate;
+
+impl Mode for Navigate {
+    fn guide(&self, _: &Config, _: Surface) -> Guide {
+        let call = "Their tools are in your tool list.";
+        Guide { call, lists_toolboxes: None, usage: String::new() }
+    }
+
+    fn instructions(&self, config: &Config) -> Option<String> {
+        Some(instructions(config))
+    }
+
+    fn where_tools_are(&self) -> &'static str {
+        "execute_task finds the tool for a task."
+    }
+
+    fn own_tools(&self, audience: Audience<'_>) -> Vec<Raw> {
+        tools(audience.exposure.gateway())
+    }
+
+    fn call<'a>(
+        &'a self,
+        exposure: &'a Exposure,
+        request: Request<'a>,
+    ) -> Option<Doing<'a, Reply>> {
+        let is_ours = request.name == EXECUTE_TASK;
+        is_ours.then(|| -> Doing<'a, Reply> { Box::pin(exposure.execute_task(request)) })
+    }
+}
+
 /// `execute_task`, always.
-pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
+fn tools(gateway: &Gateway) -> Vec<Raw> {
     vec![Raw::encode(&json!({
         "name": EXECUTE_TASK,
         "title": "Execute a Task",
@@ -99,7 +132,7 @@ pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
 }
 
 /// The instructions for a model before its first call, at most 2,048 bytes.
-pub(crate) fn instructions(config: &Config) -> String {
+fn instructions(config: &Config) -> String {
     let what = what_there_is(config);
     let head = if what.is_empty() {
         "No tools are configured.".to_owned()

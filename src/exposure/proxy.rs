@@ -9,7 +9,7 @@ use crate::backend::Outcome;
 use crate::config::{Config, ToolboxConfig};
 use crate::exposure::listing::Line;
 use crate::exposure::meta::{Detail, OpenToolbox};
-use crate::exposure::way::Way;
+use crate::exposure::mode::Giving;
 use crate::exposure::{answer, listing, meta, search, signatures};
 use crate::gateway::{Opened, Snapshot};
 use crate::name;
@@ -30,7 +30,6 @@ const CALL_FROZEN: &str = "with use_tool {tool: {toolbox, server, tool: <name>},
 /// The view of tools that a client has not called yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Showing {
-    pub(crate) way: Way,
     /// `true` if its model is known to be shown the instructions.
     pub(crate) reads_instructions: bool,
     /// The most bytes of the description of `use_tool`, if that is to have the signatures of tools.
@@ -38,15 +37,15 @@ pub(crate) struct Showing {
 }
 
 /// `open_toolbox` and `use_tool`, always, and `search_tools` where it is offered.
-pub(crate) fn own(config: &Config, at: &Snapshot, showing: Showing) -> Vec<Raw> {
-    let Showing { way, reads_instructions, signatures } = showing;
+pub(crate) fn own(config: &Config, at: &Snapshot, giving: Giving, showing: Showing) -> Vec<Raw> {
+    let Showing { reads_instructions, signatures } = showing;
     let offers_detail = signatures.is_none();
     let signatures = signatures
         .and_then(|max| signatures::written(config, at, max.saturating_sub(meta::USES.len() + 1)));
     // What toolboxes are for shows in their tools.
     let is_known = reads_instructions || signatures.as_ref().is_some_and(|all| all.has_all);
-    let mut tools = vec![meta::open_toolbox(config, way, is_known, offers_detail)];
-    tools.extend(search::offered(config, way));
+    let mut tools = vec![meta::open_toolbox(config, giving, is_known, offers_detail)];
+    tools.extend(search::offered(config, giving));
     tools.push(match signatures {
         Some(signatures) => {
             meta::described_use_tool(&format!("{} {}", meta::USES, signatures.text))

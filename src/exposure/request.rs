@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::backend::Outcome;
-use crate::exposure::{Active, Switch};
+use crate::exposure::activate::{Active, Switch};
 use crate::gateway::Origin;
 use crate::name::ToolboxName;
 use crate::raw::{Member, Raw};
@@ -77,4 +77,21 @@ impl Reply {
     pub(crate) fn plain(outcome: Outcome) -> Self {
         Self { outcome, opened: None, switched: Vec::new(), awaits_relisting: false }
     }
+}
+
+/// The reason why an address is not read: nobody has it, or it is not active.
+pub(crate) struct Refusal {
+    /// The error in words.
+    pub(crate) message: String,
+    /// Data in the form that all our errors have.
+    pub(crate) data: Raw,
+}
+
+/// How a server's tool is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CalledBy {
+    /// By a name of its own: its server's answer goes back as it is.
+    ItsName,
+    /// Through a tool of ours, which may explain an error.
+    OurTool,
 }

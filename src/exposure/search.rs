@@ -12,11 +12,12 @@ use serde_json::json;
 use crate::catalog::rank::Finds;
 use crate::catalog::shorten;
 use crate::config::Config;
+use crate::exposure::mode::{Audience, Doing, Exposure, Giving, Guide, Mode};
+use crate::exposure::request::{Reply, Request, Surface};
 use crate::exposure::search::answers::{Answer, Answered, unsearched};
 use crate::exposure::search::arguments::SearchTools;
-use crate::exposure::way::Way;
-use crate::exposure::{Exposure, Reply, Request, Surface, answer, guidance, meta};
-use crate::gateway::{Gateway, Sought};
+use crate::exposure::{answer, guidance, meta};
+use crate::gateway::Sought;
 use crate::name::{ServerName, ToolboxName};
 use crate::raw::Raw;
 
@@ -28,27 +29,71 @@ pub(crate) const SEARCH_TOOLS: &str = "search_tools";
 /// How much of a name that is not there an error repeats, in characters.
 const MAX_NAME: usize = 200;
 
-/// `search_tools` and `use_tool`, always.
-pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
-    vec![search_tools(gateway.config(), Way::Search), meta::use_tool(SEARCH_TOOLS)]
+/// The mode.
+pub(crate) struct Search;
+
+impl Mode for Search {
+    fn guide(&self, _: &Config, _: Surface) -> Guide {
+        Guide {
+            call: "Call search_tools to find their tools.",
+            lists_toolboxes: Some(SEARCH_TOOLS),
+            usage: format!(
+                "Call search_tools with what you want, in English, as service, verb and object, \
+                 one step a query; then {} to call what it finds.",
+                guidance::USE_TOOL
+            ),
+        }
+    }
+
+    fn where_tools_are(&self) -> &'static str {
+        "search_tools finds tools by what is wanted of them."
+    }
+
+    fn own_tools(&self, audience: Audience<'_>) -> Vec<Raw> {
+        vec![search_tools(audience.config(), None), meta::use_tool(SEARCH_TOOLS)]
+    }
+
+    fn call<'a>(
+        &'a self,
+        exposure: &'a Exposure,
+        request: Request<'a>,
+    ) -> Option<Doing<'a, Reply>> {
+        call(self, exposure, request)
+    }
+
+    fn offers_search(&self, _: &Config) -> bool {
+        true
+    }
 }
 
-/// The tool that is offered beside those of another mode, if the file wants that.
-pub(crate) fn offered(config: &Config, way: Way) -> Option<Raw> {
-    config.search.is_offered.then(|| search_tools(config, way))
+/// Answers a call of `search_tools` in a mode that offers it.
+pub(crate) fn call<'a>(
+    mode: &dyn Mode,
+    exposure: &'a Exposure,
+    request: Request<'a>,
+) -> Option<Doing<'a, Reply>> {
+    let is_offered =
+        request.name == SEARCH_TOOLS && mode.offers_search(exposure.gateway().config());
+    is_offered.then(|| -> Doing<'a, Reply> { Box::pin(exposure.search_tools(request)) })
 }
 
-fn search_tools(config: &Config, way: Way) -> Raw {
+/// Returns the tool that is offered beside an `open_toolbox` which gives tools in this way, if the
+/// file wants that.
+pub(crate) fn offered(config: &Config, beside: Giving) -> Option<Raw> {
+    config.search.is_offered.then(|| search_tools(config, Some(beside)))
+}
+
+fn search_tools(config: &Config, beside: Option<Giving>) -> Raw {
     let mut toolbox = json!({"type": "string", "description": "In this toolbox alone"});
     let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
     // Elsewhere `open_toolbox` has them; and an enumeration of nothing is no valid schema.
-    if way == Way::Search && !names.is_empty() {
+    if beside.is_none() && !names.is_empty() {
         toolbox["enum"] = names.into();
     }
     Raw::encode(&json!({
         "name": SEARCH_TOOLS,
         "title": "Search for Tools",
-        "description": guidance::of_search(config, way),
+        "description": guidance::of_search(config, beside),
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -82,19 +127,8 @@ fn search_tools(config: &Config, way: Way) -> Raw {
 }
 
 impl Exposure {
-    /// Returns `true` if `search_tools` is there.
-    pub(crate) fn offers_search(&self) -> bool {
-        match self.way(Surface::Changing) {
-            Way::Search => true,
-            Way::Register | Way::RegisterAndTell | Way::Tell => {
-                self.gateway().config().search.is_offered
-            }
-            _ => false,
-        }
-    }
-
     /// Answers a call of `search_tools`.
-    pub(crate) async fn search_tools(&self, request: Request<'_>) -> Reply {
+    async fn search_tools(&self, request: Request<'_>) -> Reply {
         let wanted = match SearchTools::parse(request.arguments) {
             Ok(wanted) => wanted,
             Err(problem) => return Reply::plain(answer::error(&problem)),
@@ -118,7 +152,7 @@ impl Exposure {
             answered.push(Answered { query, tools, absent: gateway.absent_services(query).await });
         }
         let is_listed = |of: &ToolboxName| {
-            self.way(request.surface).registers() && request.chosen.opened.contains(of)
+            self.mode(request.surface).giving().registers() && request.chosen.opened.contains(of)
         };
         let answer = Answer {
             detail: wanted.detail,

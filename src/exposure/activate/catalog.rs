@@ -4,7 +4,7 @@
 //! toolboxes that have most are counted; at each step as many things as have room keep the step before.
 
 use crate::catalog::shorten;
-use crate::exposure::activate::Active;
+use crate::exposure::activate::active::Active;
 use crate::exposure::budget::names_that_fit;
 use crate::exposure::guidance::fold;
 use crate::toolbox::{Item, Kind};

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use crate::catalog::shorten;
-use crate::exposure::activate::Active;
+use crate::exposure::activate::active::Switch;
 use crate::exposure::meta;
 use crate::name;
 use crate::raw::Raw;
@@ -35,14 +35,6 @@ pub(crate) struct Change {
     pub(crate) resources_off: Vec<String>,
     /// A glob over the names that are to be told.
     pub(crate) list: Option<String>,
-}
-
-/// One thing that is switched on or off.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Switch {
-    pub(crate) kind: Kind,
-    pub(crate) name: String,
-    pub(crate) is_on: bool,
 }
 
 impl Change {
@@ -197,26 +189,6 @@ impl<'a> Known<'a> {
         }
         let similar = self.similar(kind, name);
         (!similar.is_empty()).then(|| format!(" Similar to '{name}': {}.", similar.join(", ")))
-    }
-}
-
-impl Active {
-    /// Switches things.
-    pub(crate) fn apply(&mut self, switches: Vec<Switch>) {
-        for Switch { kind, name, is_on } in switches {
-            let switched = if kind == Kind::Tool { &mut self.tools } else { &mut self.resources };
-            switched.insert(name, is_on);
-        }
-    }
-
-    /// Returns `true` if a thing is active: as it was switched, else as it started.
-    pub(crate) fn has(&self, item: &Item) -> bool {
-        let switched = match item.kind {
-            Kind::Tool => self.tools.get(&item.name),
-            Kind::Resource | Kind::Template => self.resources.get(&item.name),
-            Kind::Prompt => None,
-        };
-        switched.copied().unwrap_or(item.starts_active)
     }
 }
 

@@ -2,6 +2,12 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::config::{Launch, ServerConfig};
+use crate::exposure::Surface;
+use crate::exposure::activate::Activate;
+use crate::exposure::direct::Direct;
+use crate::exposure::mode::Mode;
+use crate::exposure::opening::{REGISTER, REGISTER_AND_TELL, TELL};
+use crate::exposure::search::Search;
 use crate::name::{ServerName, ToolboxName};
 
 fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
@@ -26,12 +32,12 @@ fn many(count: usize, words: usize) -> Config {
 fn instructions_say_everything_where_it_fits() {
     let config = config([("dev".to_owned(), "Files and\nversion control.".to_owned())]);
     assert_eq!(
-        of(&config, Way::Register),
+        of(&config, &REGISTER),
         "Toolboxes: dev (Files and version control). Call open_toolbox to use one.\nWhen one is \
          open, its tools are in your tool list as <toolbox>__<server>__<tool>."
     );
     assert_eq!(
-        of(&config, Way::Direct),
+        of(&config, &Direct),
         "Toolboxes: dev (Files and version control). Their tools are in your tool list."
     );
 }
@@ -40,7 +46,7 @@ fn instructions_say_everything_where_it_fits() {
 fn what_is_too_long_for_the_first_line_is_whole_below_it() {
     let description = ["described"; 20].join(" ");
     let config = config(["a", "b"].map(|name| (name.to_owned(), description.clone())));
-    let text = of(&config, Way::Tell);
+    let text = of(&config, &TELL);
     let cut = ["described"; 8].join(" ");
     assert!(
         text.starts_with(&format!(
@@ -56,16 +62,21 @@ fn what_is_too_long_for_the_first_line_is_whole_below_it() {
 
 #[test]
 fn the_first_line_alone_says_what_there_is_and_what_to_call() {
-    let ways = [Way::Register, Way::RegisterAndTell, Way::Tell, Way::Search, Way::Activate];
-    let calls = ["open_toolbox", "open_toolbox", "use_tool", "search_tools", "toolman_activate"];
-    for (way, call) in ways.into_iter().zip(calls) {
+    let modes: [(&dyn Mode, &str); 5] = [
+        (&REGISTER, "open_toolbox"),
+        (&REGISTER_AND_TELL, "open_toolbox"),
+        (&TELL, "use_tool"),
+        (&Search, "search_tools"),
+        (&Activate, "toolman_activate"),
+    ];
+    for (mode, call) in modes {
         for (count, words) in [(1, 1), (3, 4), (10, 5), (10, 500), (20, 3), (500, 1)] {
-            let text = of(&many(count, words), way);
+            let text = of(&many(count, words), mode);
             let line = text.lines().next().unwrap();
             assert!(line.chars().count() <= FIRST_GLANCE, "{line}");
             let says = count >= 20 || line.contains("toolbox-0");
             assert!(says, "{count} × {words}: {line}");
-            let is_pointer = count >= 20 && way == Way::Tell;
+            let is_pointer = count >= 20 && call == "use_tool";
             assert!(line.contains(call) || is_pointer, "{count} × {words}: {line}");
             assert!(count > 3 || line.contains(" (described"), "{count} × {words}: {line}");
         }
@@ -75,34 +86,44 @@ fn the_first_line_alone_says_what_there_is_and_what_to_call() {
 #[test]
 fn a_client_that_shows_little_is_sent_no_more() {
     for count in [1, 10, 300] {
-        let text = instructions(&many(count, 20), Way::Tell, Surface::Constant, 250);
+        let text = within(&many(count, 20), &TELL, Surface::Constant, 250);
         assert!(text.len() <= 270 && !text.contains('\n'), "{text}");
     }
 }
 
-fn of(config: &Config, way: Way) -> String {
-    instructions(config, way, Surface::Changing, MAX_INSTRUCTIONS)
+fn of(config: &Config, mode: &dyn Mode) -> String {
+    within(config, mode, Surface::Changing, MAX_INSTRUCTIONS)
+}
+
+fn within(config: &Config, mode: &dyn Mode, surface: Surface, max: usize) -> String {
+    instructions(config, &mode.guide(config, surface), max)
 }
 
 #[test]
 fn instructions_step_down_and_never_pass_their_budget() {
     for count in [1, 2, 5, 10, 20, 50, 100, 200, 1000] {
         for words in [1, 10, 100, 1000] {
-            for way in [Way::Register, Way::RegisterAndTell, Way::Tell, Way::Search] {
+            let modes: [&dyn Mode; 4] = [&REGISTER, &REGISTER_AND_TELL, &TELL, &Search];
+            for (mode, beside) in modes.into_iter().zip([
+                Some(Giving::InList),
+                Some(Giving::InBoth),
+                Some(Giving::InAnswer),
+                None,
+            ]) {
                 let mut config = many(count, words);
                 config.search.is_offered = true;
-                let text = of(&config, way);
+                let text = of(&config, mode);
                 assert!(text.len() <= 2048, "{count} × {words}: {}", text.len());
-                let tool = if way == Way::Search { "search_tools" } else { "open_toolbox" };
+                let tool = if beside.is_some() { "open_toolbox" } else { "search_tools" };
                 assert!(text.contains(tool), "{count} × {words}");
-                let searching = of_search(&config, way);
+                let searching = of_search(&config, beside);
                 assert!(searching.len() <= 1024, "{count} × {words}: {}", searching.len());
                 let words = ["described", "described…", "toolbox-", "toolboxes"];
                 let is_whole = |word: &str| !word.starts_with("descr") || words.contains(&word);
                 let mut all =
                     text.split_whitespace().map(|word| word.trim_end_matches([')', ',', '.']));
                 assert!(all.all(is_whole), "a word was cut: {text}");
-                let text = description(&config, way, false);
+                let text = description(&config, beside.unwrap_or(Giving::InAnswer), false);
                 assert!(text.len() <= 1024, "{count} × {words:?}: {}", text.len());
             }
         }
@@ -112,7 +133,7 @@ fn instructions_step_down_and_never_pass_their_budget() {
 #[test]
 fn all_names_come_within_the_first_glance_where_they_fit() {
     let config = many(15, 500);
-    let text = of(&config, Way::Tell);
+    let text = of(&config, &TELL);
     let glance: String = text.chars().take(FIRST_GLANCE).collect();
     for toolbox in &config.toolboxes {
         assert!(glance.contains(toolbox.name.as_str()), "{} is not in {glance}", toolbox.name);
@@ -122,7 +143,7 @@ fn all_names_come_within_the_first_glance_where_they_fit() {
 #[test]
 fn a_description_repeats_nothing_that_the_model_has_read() {
     let config = many(3, 5);
-    let text = description(&config, Way::Tell, true);
+    let text = description(&config, Giving::InAnswer, true);
     assert_eq!(
         text,
         "Opens a toolbox: starts its servers and shows their tools, which use_tool calls."
@@ -136,18 +157,18 @@ fn the_description_of_a_search_says_how_to_ask_and_what_there_is() {
         ("home".to_owned(), "Lamps\nand heating".to_owned()),
     ]);
     assert_eq!(
-        of_search(&config, Way::Search),
+        of_search(&config, None),
         "Finds tools by what is wanted of them. use_tool calls what is found. A query is one step, \
          in English: service, verb, object (\"github create issue\"). Ask for several steps at once, \
          one query each. Toolboxes:\n- dev (srv, srv): Code and issues\n- home (srv, srv): Lamps \
          and heating"
     );
-    assert!(!of_search(&config, Way::Register).contains("Lamps"), "open_toolbox says it");
+    assert!(!of_search(&config, Some(Giving::InList)).contains("Lamps"), "open_toolbox says it");
 }
 
 #[test]
 fn too_many_names_become_a_count_and_a_pointer() {
-    let text = of(&many(300, 1), Way::Register);
+    let text = of(&many(300, 1), &REGISTER);
     assert_eq!(
         text.lines().next(),
         Some(
@@ -160,13 +181,13 @@ fn too_many_names_become_a_count_and_a_pointer() {
 
 #[test]
 fn no_toolboxes_are_said_to_be_none() {
-    let text = of(&config([]), Way::Register);
+    let text = of(&config([]), &REGISTER);
     assert!(text.starts_with("No toolboxes are configured."), "{text}");
 }
 
 #[test]
 fn where_lists_do_not_change_nothing_is_said_of_switching() {
-    let text = instructions(&many(1, 1), Way::Activate, Surface::Constant, MAX_INSTRUCTIONS);
+    let text = within(&many(1, 1), &Activate, Surface::Constant, MAX_INSTRUCTIONS);
     assert!(text.contains("every tool can be called"), "{text}");
     assert!(!text.contains("off"), "{text}");
 }

@@ -55,15 +55,6 @@ const STANDING: &[&[&str]] = &[
         "src/config/load/toolman_server.rs",
     ],
     &[
-        "src/exposure/activate.rs",
-        "src/exposure/activate/change.rs",
-        "src/exposure/guidance.rs",
-        "src/exposure/meta.rs",
-        "src/exposure/request.rs",
-        "src/exposure/way.rs",
-    ],
-    &["src/exposure/call.rs", "src/exposure/modular.rs"],
-    &[
         "src/frontend/calls.rs",
         "src/frontend/dispatch.rs",
         "src/frontend/extensions.rs",

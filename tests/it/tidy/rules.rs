@@ -93,6 +93,23 @@ fn only_the_command_line_prints() {
 }
 
 #[test]
+fn modes_are_told_apart_in_one_place() {
+    Rule {
+        pattern: r"\bToolMode::\w+ *(=>|\||if\b)|[=!]= *ToolMode::|\bmatches!\(.*\bToolMode::",
+        // The trait is chosen by the mode in one file; in `config` are the words of the modes.
+        only_in: &["src/exposure/modes.rs", "src/config.rs", "src/config/"],
+        breaks: &[
+            "ToolMode::Direct => Vec::new(),",
+            "ToolMode::Direct | ToolMode::Activate => true,",
+            "if self.mode == ToolMode::Modular {",
+            "matches!(self.mode, ToolMode::Dynamic)",
+        ],
+        keeps: &["seen.mode = ToolMode::Direct;", "let mode = ToolMode::default();"],
+    }
+    .check();
+}
+
+#[test]
 fn only_the_launcher_starts_processes() {
     Rule {
         pattern: r"\bCommand::new\b|\bprocess::Command\b",

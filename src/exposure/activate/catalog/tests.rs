@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::exposure::activate::change::Switch;
+use crate::exposure::activate::active::Switch;
 use crate::exposure::activate::tests::item;
 
 const DOCUMENT: &str = "\

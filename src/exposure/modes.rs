@@ -1,0 +1,22 @@
+//! All modes: the one place that knows them. A further mode is a file and a line here.
+
+use crate::config::ToolMode;
+use crate::exposure::mode::Choose;
+use crate::exposure::{activate, auto, direct, dynamic, modular, navigate, opening, search};
+
+/// Returns how a mode is chosen for a client where the file asks for `mode`.
+pub(crate) fn of(mode: ToolMode) -> Choose {
+    match mode {
+        ToolMode::Auto => auto::for_client,
+        ToolMode::Dynamic => dynamic::for_client,
+        ToolMode::Proxy => |_, _| &opening::TELL,
+        ToolMode::Search => |_, _| &search::Search,
+        ToolMode::Navigate => |_, _| &navigate::Navigate,
+        ToolMode::Direct => |_, _| &direct::Direct,
+        ToolMode::Activate => |_, _| &activate::Activate,
+        ToolMode::Modular => |_, _| &modular::Modular,
+    }
+}
+
+#[cfg(test)]
+mod tests;
