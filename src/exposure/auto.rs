@@ -7,13 +7,12 @@ use crate::exposure::request::Surface;
 
 /// Returns how a client of which this is known is given tools.
 pub(crate) fn for_client(surface: Surface, client: &Profile) -> &'static dyn Mode {
-    match (client.relisting, client.has_tool_search) {
+    match client.relisting {
         _ if surface == Surface::Constant => &opening::TELL,
-        (Relisting::Never, _) => &opening::TELL,
-        (Relisting::InTime, false) => &opening::REGISTER,
+        Relisting::InTime if !client.has_tool_search => &opening::REGISTER,
         // A tool that is added has to be looked for first, and is announced by its name besides:
         // what `use_tool` calls costs a request less.
-        (Relisting::InTime, true) => &opening::TELL,
-        (Relisting::Unknown, _) => &opening::REGISTER_AND_TELL_STRANGERS,
+        Relisting::InTime | Relisting::Never => &opening::TELL,
+        Relisting::Unknown => &opening::REGISTER_AND_TELL_STRANGERS,
     }
 }

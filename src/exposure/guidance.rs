@@ -121,14 +121,14 @@ pub(crate) fn with_servers<'a>(
 /// the model is known to be shown those: clients of the modern revision may never ask for them.
 pub(crate) fn description(config: &Config, giving: Giving, is_known: bool) -> String {
     let purpose = match giving {
-        Giving::InList => {
+        Giving::List => {
             "Opens a toolbox: starts its servers and adds their tools to your tool list."
         }
-        Giving::InBoth => {
+        Giving::Both => {
             "Opens a toolbox: starts its servers, adds their tools to your tool list and shows \
              them, for use_tool to call those that you do not find there."
         }
-        Giving::InAnswer => {
+        Giving::Answer => {
             "Opens a toolbox: starts its servers and shows their tools, which use_tool calls."
         }
     };

@@ -33,7 +33,7 @@ pub(crate) fn open_toolbox(
     if !names.is_empty() {
         properties["toolbox"]["enum"] = names.into();
     }
-    if giving != Giving::InList {
+    if giving != Giving::List {
         properties["tools"] = json!({
             "type": "array",
             "items": {"type": "string"},

@@ -69,18 +69,18 @@ pub(crate) struct Guide {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Giving {
     /// In the agent's tool list.
-    InList,
+    List,
     /// In its tool list and in the answer: `use_tool` calls those that the model does not find in
     /// its list.
-    InBoth,
+    Both,
     /// In the answer, and `use_tool` calls them; the list stays as it is.
-    InAnswer,
+    Answer,
 }
 
 impl Giving {
     /// Tells whether opening a toolbox adds tools to the agent's list.
     pub(crate) fn registers(self) -> bool {
-        self != Self::InAnswer
+        self != Self::Answer
     }
 }
 
@@ -124,7 +124,7 @@ pub(crate) trait Mode: Sync {
 
     /// Returns how the tools of a toolbox are given that is opened.
     fn giving(&self) -> Giving {
-        Giving::InAnswer
+        Giving::Answer
     }
 
     /// Returns the tool that is listed under this name, where lists have tools from the start.

@@ -11,17 +11,17 @@ use crate::exposure::{answer, guidance, meta, proxy, registering, search};
 use crate::raw::Raw;
 
 /// For clients that follow changes of their lists.
-pub(crate) static REGISTER: Opening = Opening { is_followed: true, ..Opening::of(Giving::InList) };
+pub(crate) static REGISTER: Opening = Opening { is_followed: true, ..Opening::of(Giving::List) };
 /// For clients that follow them, and hide tools behind a search of their own.
 pub(crate) static REGISTER_AND_TELL: Opening =
-    Opening { is_followed: true, ..Opening::of(Giving::InBoth) };
+    Opening { is_followed: true, ..Opening::of(Giving::Both) };
 /// For clients of which nobody knows whether they follow.
-pub(crate) static REGISTER_AND_TELL_STRANGERS: Opening = Opening::of(Giving::InBoth);
+pub(crate) static REGISTER_AND_TELL_STRANGERS: Opening = Opening::of(Giving::Both);
 /// For clients whose lists stay as they are, or had better.
-pub(crate) static TELL: Opening = Opening::of(Giving::InAnswer);
+pub(crate) static TELL: Opening = Opening::of(Giving::Answer);
 /// For clients that never list again, although the file wants lists that change.
 pub(crate) static TELL_ALL_THE_SAME: Opening =
-    Opening { falls_back: true, ..Opening::of(Giving::InAnswer) };
+    Opening { falls_back: true, ..Opening::of(Giving::Answer) };
 
 /// A mode in which toolboxes are opened.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,11 +44,11 @@ impl Mode for Opening {
             "When one is open, its tools are in your tool list as <toolbox>__<server>__<tool>";
         let use_tool = guidance::USE_TOOL;
         let usage = match self.giving {
-            Giving::InList => format!("{NAMED}."),
-            Giving::InBoth => {
+            Giving::List => format!("{NAMED}."),
+            Giving::Both => {
                 format!("{NAMED}; those that you do not find there are called with {use_tool}.")
             }
-            Giving::InAnswer => format!("Your tool list stays as it is: call {use_tool}."),
+            Giving::Answer => format!("Your tool list stays as it is: call {use_tool}."),
         };
         let more = if self.offers_search(config) {
             " search_tools finds tools in all of them."
@@ -73,7 +73,7 @@ impl Mode for Opening {
     fn own_tools(&self, audience: Audience<'_>) -> Vec<Raw> {
         let showing = audience.exposure.showing();
         match self.giving {
-            Giving::InList => registering::own(audience.config(), showing.reads_instructions),
+            Giving::List => registering::own(audience.config(), showing.reads_instructions),
             giving => proxy::own(audience.config(), audience.at, giving, showing),
         }
     }
@@ -114,7 +114,7 @@ impl Mode for Opening {
     }
 
     fn tells_of_known_tools(&self) -> bool {
-        self.giving != Giving::InList
+        self.giving != Giving::List
     }
 }
 
@@ -133,7 +133,7 @@ impl Exposure {
         let max = self.listing_bytes();
         let giving = self.mode(request.surface).giving();
         let calls = match giving {
-            Giving::InBoth => Calls::ByNameIfListed,
+            Giving::Both => Calls::ByNameIfListed,
             _ if self.falls_back() => Calls::WithUseToolAlone,
             _ => Calls::WithUseTool,
         };
@@ -143,7 +143,7 @@ impl Exposure {
             meta::Detail::Full
         };
         let outcome = match giving {
-            Giving::InList => registering::opened(toolbox, &opened, max),
+            Giving::List => registering::opened(toolbox, &opened, max),
             _ => proxy::opened(toolbox, &opened, &wanted, Telling { detail, calls, max }),
         };
         Reply {

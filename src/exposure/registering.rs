@@ -17,8 +17,8 @@ use crate::toolbox::ViewTool;
 /// The tools of our own: `open_toolbox`, and where it is offered `search_tools`, with `use_tool`
 /// for what it finds in toolboxes that are not open.
 pub(crate) fn own(config: &Config, reads_instructions: bool) -> Vec<Raw> {
-    let mut tools = vec![meta::open_toolbox(config, Giving::InList, reads_instructions, false)];
-    if let Some(search) = search::offered(config, Giving::InList) {
+    let mut tools = vec![meta::open_toolbox(config, Giving::List, reads_instructions, false)];
+    if let Some(search) = search::offered(config, Giving::List) {
         tools.extend([search, meta::use_tool(search::SEARCH_TOOLS)]);
     }
     tools

@@ -105,9 +105,9 @@ fn instructions_step_down_and_never_pass_their_budget() {
         for words in [1, 10, 100, 1000] {
             let modes: [&dyn Mode; 4] = [&REGISTER, &REGISTER_AND_TELL, &TELL, &Search];
             for (mode, beside) in modes.into_iter().zip([
-                Some(Giving::InList),
-                Some(Giving::InBoth),
-                Some(Giving::InAnswer),
+                Some(Giving::List),
+                Some(Giving::Both),
+                Some(Giving::Answer),
                 None,
             ]) {
                 let mut config = many(count, words);
@@ -123,7 +123,7 @@ fn instructions_step_down_and_never_pass_their_budget() {
                 let mut all =
                     text.split_whitespace().map(|word| word.trim_end_matches([')', ',', '.']));
                 assert!(all.all(is_whole), "a word was cut: {text}");
-                let text = description(&config, beside.unwrap_or(Giving::InAnswer), false);
+                let text = description(&config, beside.unwrap_or(Giving::Answer), false);
                 assert!(text.len() <= 1024, "{count} × {words:?}: {}", text.len());
             }
         }
@@ -143,7 +143,7 @@ fn all_names_come_within_the_first_glance_where_they_fit() {
 #[test]
 fn a_description_repeats_nothing_that_the_model_has_read() {
     let config = many(3, 5);
-    let text = description(&config, Giving::InAnswer, true);
+    let text = description(&config, Giving::Answer, true);
     assert_eq!(
         text,
         "Opens a toolbox: starts its servers and shows their tools, which use_tool calls."
@@ -163,7 +163,7 @@ fn the_description_of_a_search_says_how_to_ask_and_what_there_is() {
          one query each. Toolboxes:\n- dev (srv, srv): Code and issues\n- home (srv, srv): Lamps \
          and heating"
     );
-    assert!(!of_search(&config, Some(Giving::InList)).contains("Lamps"), "open_toolbox says it");
+    assert!(!of_search(&config, Some(Giving::List)).contains("Lamps"), "open_toolbox says it");
 }
 
 #[test]
