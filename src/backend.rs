@@ -12,6 +12,7 @@ mod agent;
 mod deadline;
 mod death;
 pub mod events;
+mod group;
 pub mod guard;
 pub(crate) mod handshake;
 mod host;
@@ -20,6 +21,7 @@ mod listen;
 pub(crate) mod lists;
 mod live;
 mod pool;
+mod question;
 mod reports;
 mod spec;
 mod start;
@@ -50,20 +52,19 @@ use crate::observe::Observer;
 use crate::policy::{Admission, Permit};
 use crate::raw::{self, Raw};
 
-pub use crate::backend::agent::{
-    AgentId, Event, LogLevel, Presence, Question, Tie, asks_for_roots, may_ask,
-};
+pub use crate::backend::agent::{AgentId, LogLevel, Presence, Tie, asks_for_roots, may_ask};
 pub use crate::backend::death::StderrTail;
 pub use crate::backend::handshake::Era;
 pub use crate::backend::launch::{ChildEnvironment, missing};
 pub use crate::backend::live::{Call, Live};
 pub use crate::backend::pool::{Pool, PoolOptions};
+pub use crate::backend::question::{Event, Question};
 pub use crate::backend::spec::{Reach, Spec};
-pub use crate::backend::start::WANTS_AUTHORIZATION;
 pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store, Unusable};
 pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
 pub use crate::backend::turns::Urgency;
 pub use crate::backend::unanswered::Unanswered;
+pub use crate::backend::unanswered::WANTS_AUTHORIZATION;
 pub use crate::wire::server::Outcome;
 
 /// Why a call did not get the server's own answer.

@@ -19,6 +19,9 @@ use url::Url;
 use crate::config::keys::limits;
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 
+pub use catalog::spelling::FileNames;
+pub use catalog::{Catalog, CatalogCategory, CatalogService, CatalogTool};
+pub use dialect::Dialect;
 pub use keys::audit::{AuditConfig, KeptArguments, TelemetryConfig, otlp_address};
 pub use keys::auth::{
     Anonymous, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, is_token, token_digest,
@@ -35,18 +38,17 @@ pub use keys::policy::{
 };
 pub use keys::schema::{schema, schema_text};
 pub use keys::search::SearchConfig;
-pub use load::catalog::{
-    Catalog, CatalogCategory, CatalogService, CatalogTool, FileNames, check_catalog_tools, is_yaml,
-    read_catalog_tool,
-};
-pub use load::dialect::Dialect;
+pub use load::catalog::{check_catalog_tools, is_yaml, read_catalog_tool};
 pub use load::file::{
-    ChosenBy, LoadError, Loaded, Location, find, load, locate, locate_cache, parse, user_file,
+    ChosenBy, LoadError, Location, find, load, locate, locate_cache, parse, user_file,
 };
+pub use load::loaded::Loaded;
 pub use syntax::expand::{expand, variables, without_variables};
 pub use syntax::finding::{Finding, Report, Severity};
 pub use syntax::lookup::{Key, find_key};
 
+pub(crate) mod catalog;
+pub(crate) mod dialect;
 pub mod env;
 pub(crate) mod keys;
 pub(crate) mod load;

@@ -6,6 +6,7 @@
 //! [`extensions`]) and accompanied: what the server says meanwhile goes to the agent. What is known
 //! of the agent is its [`session`].
 
+mod asked;
 mod calls;
 mod dispatch;
 mod era;

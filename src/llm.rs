@@ -8,6 +8,7 @@ mod chat;
 mod embeddings;
 mod endpoint;
 mod failure;
+mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
 

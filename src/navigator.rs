@@ -17,6 +17,7 @@ mod filling;
 pub mod model;
 mod prompts;
 mod ranker;
+mod starting;
 mod step;
 mod tree;
 mod walk;

@@ -6,6 +6,7 @@
 //! and a record goes into a queue that a thread of its own empties. An observer outlives configurations; what a configuration wants
 //! recorded is its [`Audit`]. A request to a language model is observed in the same way ([`Inquiry`]).
 
+mod answered;
 mod audit;
 mod file;
 mod guest;
@@ -18,14 +19,14 @@ pub mod running;
 mod secret;
 mod spans;
 pub mod stats;
+mod subject;
 mod unfinished;
 mod watch;
 
-use std::fmt;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use url::Url;
 
@@ -34,15 +35,19 @@ use crate::observe::metrics::Metrics;
 use crate::observe::running::{Board, Files, Shown, Told, ToldState};
 use crate::observe::spans::Spans;
 
+pub use crate::observe::answered::Response;
 pub use crate::observe::audit::Audit;
-pub use crate::observe::guest::{ClientProgram, Guest, tokens};
-pub use crate::observe::inquiry::{Inquired, Inquiry, Response};
+pub use crate::observe::guest::{Guest, tokens};
+pub use crate::observe::inquiry::{Inquired, Inquiry};
 pub use crate::observe::metrics::{Meters, Up};
+pub use crate::observe::record::ClientProgram;
 pub use crate::observe::record::Ending;
+pub use crate::observe::record::Notes;
 pub use crate::observe::secret::Secrets;
 pub(crate) use crate::observe::secret::{is_secret, password};
 pub use crate::observe::spans::is_trace_parent;
-pub use crate::observe::watch::{Notes, Subject, Watch};
+pub use crate::observe::subject::Subject;
+pub use crate::observe::watch::Watch;
 
 /// Counts and records what is done here.
 pub struct Observer {

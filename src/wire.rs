@@ -13,6 +13,7 @@ mod envelope;
 mod fuzzing;
 pub mod incoming;
 pub(crate) mod line;
+pub mod mailbox;
 pub mod outgoing;
 pub mod peer;
 #[cfg(test)]

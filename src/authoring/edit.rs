@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use crate::authoring::edit::splice::Layout;
+use crate::config::dialect::{Dialect, is_toml};
 use crate::config::is_yaml;
 use crate::config::load::catalog;
-use crate::config::load::dialect::{Dialect, is_toml};
 use crate::config::syntax::document::{self, Node, positions};
 use crate::config::syntax::finding::Report;
 use crate::name;

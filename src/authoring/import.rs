@@ -1,8 +1,8 @@
 //! Importing: servers that other clients have, put into a configuration, new or extended.
 //!
 //! Pure: files come in as text, and the new configuration goes out as text beside what is to be
-//! said about it. `source` finds the servers in a file, `spelling` reads one in the words of any
-//! client and `block` puts it into ours, `category` and `rules` are what is said beside them. What
+//! said about it. `places` finds the servers in a file, `source` reads them, `spelling` takes one in the
+//! words of any client and `block` puts it into ours, `category` and `rules` are what is said beside them. What
 //! was `gathered` can be started before it is decided which toolboxes there are to be. `merge` finds
 //! room for it all, `emit` writes it.
 
@@ -17,8 +17,11 @@ mod block;
 mod category;
 mod emit;
 mod gathered;
+mod grading;
 mod launches;
 mod merge;
+mod nodes;
+mod places;
 mod rules;
 mod source;
 mod spelling;

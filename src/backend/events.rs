@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 
 use tokio::sync::Semaphore;
 
-use crate::backend::agent::Event;
+use crate::backend::question::Event;
 use crate::wire::cancellation::Cancellation;
 
 /// Where events of an agent go; clones lead to the same.

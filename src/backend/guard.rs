@@ -6,24 +6,29 @@
 //! what those have started.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, Write};
-use std::path::PathBuf;
+use std::io::{self, BufRead, Write};
+use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 use std::sync::{Mutex, PoisonError};
 
-use crate::backend::launch;
+use crate::backend::group::kill_group;
+
+/// Starts a guard from its executable, and gives what it is told by.
+type Start = fn(&Path) -> io::Result<ChildStdin>;
 
 /// Tells the guard which process groups are ours; starts it with the first one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Guard {
     /// The executable that becomes the guard when it is run as `guard`; `None`: no guard.
     program: Option<PathBuf>,
+    start: Start,
     input: Mutex<Option<ChildStdin>>,
 }
 
 impl Guard {
-    pub(crate) fn new(program: Option<PathBuf>) -> Self {
-        Self { program, input: Mutex::new(None) }
+    /// Makes one that is started, as it is needed, from this executable by `start`.
+    pub(crate) fn new(program: Option<PathBuf>, start: Start) -> Self {
+        Self { program, start, input: Mutex::new(None) }
     }
 
     /// From now on the group is ended when we are killed.
@@ -32,7 +37,7 @@ impl Guard {
         if input.is_none()
             && let Some(program) = &self.program
         {
-            *input = launch::spawn_guard(program)
+            *input = (self.start)(program)
                 .inspect_err(|error| tracing::warn!(%error, "the guard could not be started"))
                 .ok();
         }
@@ -66,6 +71,6 @@ pub fn keep(input: impl BufRead) {
         }
     }
     for group in groups {
-        launch::kill_group(group);
+        kill_group(group);
     }
 }

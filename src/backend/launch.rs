@@ -15,6 +15,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
 use crate::backend::StartFailure;
+use crate::backend::group::{Ending, signal_group};
 use crate::backend::guard::Guard;
 use crate::config::StdioLaunch;
 
@@ -312,34 +313,6 @@ impl Drop for Process {
         self.kill();
     }
 }
-
-#[derive(Clone, Copy)]
-enum Ending {
-    Terminate,
-    Kill,
-}
-
-/// Kills every process of a group.
-pub(crate) fn kill_group(group: u32) {
-    signal_group(group, Ending::Kill);
-}
-
-#[cfg(unix)]
-fn signal_group(group: u32, ending: Ending) {
-    use rustix::process::{Pid, Signal, kill_process_group};
-
-    let signal = match ending {
-        Ending::Terminate => Signal::TERM,
-        Ending::Kill => Signal::KILL,
-    };
-    if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
-        // An error means that nothing of the group is left.
-        let _ = kill_process_group(group, signal);
-    }
-}
-
-#[cfg(not(unix))]
-fn signal_group(_: u32, _: Ending) {}
 
 /// Starts the guard (see `guard`), in a group of its own so that it outlives us.
 pub(crate) fn spawn_guard(program: &Path) -> io::Result<std::process::ChildStdin> {

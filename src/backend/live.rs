@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::backend::agent::{Event, LogLevel};
+use crate::backend::agent::LogLevel;
 use crate::backend::deadline::Deadlines;
 use crate::backend::handshake::{Era, Greeting};
+use crate::backend::question::Event;
 use crate::backend::switchboard::{Entry, Switchboard};
 use crate::backend::{Error, Listed, Outcome, Unanswered, events};
 use crate::raw::{Member, Raw};

@@ -21,6 +21,7 @@ use crate::backend::switchboard::Switchboard;
 use crate::backend::turns::Turns;
 use crate::backend::{
     Backend, BackendId, ChildEnvironment, Context, Reach, Remembered, Spec, Store, WeakBackend,
+    launch,
 };
 use crate::config::Protocol;
 use crate::observe::Observer;
@@ -75,7 +76,7 @@ impl Pool {
         let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone())));
         let context = Context {
             environment,
-            guard: Arc::new(Guard::new(program.clone())),
+            guard: Arc::new(Guard::new(program.clone(), launch::spawn_guard)),
             program,
             tasks,
             deadlines: Arc::default(),

@@ -11,7 +11,7 @@ use crate::backend::handshake::{self, Era, Greeting, Refusal, Unwelcome};
 use crate::backend::host::Host;
 use crate::backend::lists::{self, Kinds};
 use crate::backend::switchboard::Switchboard;
-use crate::backend::unanswered::OTHER_PATH;
+use crate::backend::unanswered::{OTHER_PATH, WANTS_AUTHORIZATION};
 use crate::backend::{Context, Reach, Spec, StartFailure, Urgency, listen, turns};
 use crate::catalog::Listing;
 use crate::config::Protocol;
@@ -270,10 +270,6 @@ fn explain(
         }),
     }
 }
-
-/// The hint that is given where a server over HTTP does not know who asks, and no other.
-pub const WANTS_AUTHORIZATION: &str = "it wants authorization, and nobody can sign in from here: set a token in `headers`, such as \
-     `\"Authorization\": \"Bearer ${TOKEN}\"`";
 
 /// Why a server over HTTP did not start.
 fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {

@@ -15,9 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::backend::agent::{AgentId, Event, LogLevel, Presence, Question, asks_for_roots};
+use crate::backend::agent::{AgentId, LogLevel, Presence, asks_for_roots};
 use crate::backend::events;
 use crate::backend::lists::Kinds;
+use crate::backend::question::{Event, Question};
 use crate::raw::{self, Raw};
 use crate::wire::Outcome;
 use crate::wire::incoming::{Incoming, Reply, Request, error_object};

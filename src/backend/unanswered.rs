@@ -3,7 +3,6 @@
 use thiserror::Error;
 
 use crate::backend::handshake::message;
-use crate::backend::start::WANTS_AUTHORIZATION;
 use crate::raw::Raw;
 use crate::wire::remote::Failure;
 
@@ -69,3 +68,7 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 }
+
+/// The hint that is given where a server over HTTP does not know who asks, and no other.
+pub const WANTS_AUTHORIZATION: &str = "it wants authorization, and nobody can sign in from here: set a token in `headers`, such as \
+     `\"Authorization\": \"Bearer ${TOKEN}\"`";

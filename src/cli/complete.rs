@@ -6,8 +6,8 @@
 
 use std::ffi::OsString;
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
-use clap_complete::engine::CompletionCandidate;
+use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{EnvCompleter, Shells};
 
 use crate::backend::Reach;
@@ -48,7 +48,8 @@ pub(crate) fn answer() -> bool {
 }
 
 fn write(shell: &dyn EnvCompleter) -> Result<(), Error> {
-    let mut command = help::grouped(Cli::command());
+    let offer = |arg: Arg| arg.add(ArgValueCandidates::new(agents));
+    let mut command = help::grouped(Cli::command()).mut_arg("agent", offer);
     command.build();
     let folder = std::env::current_dir().ok();
     let mut answer = Vec::new();

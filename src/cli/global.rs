@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap_complete::engine::ArgValueCandidates;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
 use crate::backend::Store;
 use crate::cli::error::Error;
-use crate::cli::{EMBEDDED_CONFIG, complete, print};
+use crate::cli::{EMBEDDED_CONFIG, print};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, LoadError, Loaded, PolicyConfig, ToolMode};
 use crate::gateway::Caller;
@@ -48,7 +47,6 @@ pub(super) struct Global {
         env = "MCP_WORKBENCH_AGENT",
         hide_env = true,
         value_name = "NAME",
-        add = ArgValueCandidates::new(complete::agents),
         help_heading = "Global options"
     )]
     pub(super) agent: Option<String>,

@@ -6,5 +6,7 @@ pub(crate) mod dialect;
 pub(crate) mod file;
 pub(crate) mod folder;
 pub(crate) mod foreign_file;
+pub(crate) mod loaded;
+pub(crate) mod shelf;
 pub(crate) mod toolman;
 pub(crate) mod toolman_server;

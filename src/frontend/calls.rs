@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::backend::{Outcome, events};
 use crate::exposure::{self, Exposure};
-use crate::frontend::dispatch::{Answering, Asked, send};
+use crate::frontend::asked::{Answering, Asked, send};
 use crate::frontend::era::{RequestMeta, fit, harmless};
 use crate::frontend::session::Session;
 use crate::gateway::{Event, Origin, Presence, Question};

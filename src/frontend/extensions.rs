@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::backend::Outcome;
+use crate::frontend::asked::{Asked, unknown};
 use crate::frontend::calls::{Passed, origin, pass as pass_on};
-use crate::frontend::dispatch::{Asked, unknown};
 use crate::frontend::era::harmless;
 use crate::frontend::session::Session;
 use crate::frontend::{resolve, things};

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::backend::Outcome;
 use crate::exposure::{Exposure, Surface};
-use crate::frontend::dispatch::{Asked, unknown};
+use crate::frontend::asked::{Asked, unknown};
 use crate::frontend::profiles::Program;
 use crate::frontend::session::Session;
 use crate::raw::Raw;

@@ -13,6 +13,7 @@ mod connections;
 mod cors;
 mod drain;
 mod endpoint;
+mod field;
 mod headers;
 mod health;
 mod identity;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::backend::{Outcome, events};
 use crate::exposure::Exposure;
+use crate::frontend::asked::Asked;
 use crate::frontend::calls;
-use crate::frontend::dispatch::Asked;
 use crate::frontend::era::fit_result;
 use crate::frontend::session::Session;
 use crate::gateway::Snapshot;

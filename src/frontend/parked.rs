@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::backend::Outcome;
+use crate::frontend::asked::Asked;
 use crate::frontend::calls::{QUESTION, Running, input_required};
-use crate::frontend::dispatch::Asked;
 use crate::frontend::session::Session;
 use crate::gateway::Question;
 use crate::name::{AgentName, ToolboxName};

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::backend::{Outcome, events};
 use crate::exposure::{Chosen, Exposure, Surface};
-use crate::frontend::dispatch::{Asked, send};
+use crate::frontend::asked::{Asked, send};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::handshake::ourselves;
 use crate::frontend::resolve;

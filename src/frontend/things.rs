@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::backend::Outcome;
 use crate::exposure::explain;
+use crate::frontend::asked::{Answering, Asked, send};
 use crate::frontend::calls::{Passed, origin, pass};
-use crate::frontend::dispatch::{Answering, Asked, send};
 use crate::frontend::era::harmless;
 use crate::frontend::resolve;
 use crate::frontend::session::Session;

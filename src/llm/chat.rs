@@ -4,11 +4,7 @@
 //! an answer in a form that is asked for. Some refuse a part of it, and do not say which; they are
 //! asked again in another [`Shape`], which is remembered for a while.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use crate::llm::answer::{Heard, read};
 use crate::llm::endpoint::MOST_BYTES;
@@ -17,9 +13,6 @@ use crate::raw::Raw;
 
 /// Where the API takes questions.
 const PATH: &str = "chat/completions";
-/// How long it is remembered that an endpoint wants another shape than the first: what it refused may
-/// have been something else, and it may have been changed.
-const REMEMBERED: Duration = Duration::from_mins(10);
 /// About how many bytes are one token.
 const BYTES_PER_TOKEN: usize = 4;
 /// The answers of an endpoint that does not take some member: "bad request", "unprocessable".
@@ -97,24 +90,6 @@ enum Shape {
     Reasoning,
     /// The form for endpoints that write no JSON to order.
     Plain,
-}
-
-/// The shape that an endpoint has taken last, if it is not the first, and until when that counts.
-#[derive(Debug, Default)]
-pub(crate) struct Taken(Mutex<Option<(usize, Instant)>>);
-
-impl Taken {
-    /// Where to begin.
-    fn first(&self) -> usize {
-        let taken = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.filter(|(_, until)| Instant::now() < *until).map_or(0, |(at, _)| at)
-    }
-
-    /// Keeps which shape was taken; none if all were refused, so that the next one begins anew.
-    fn learn(&self, at: Option<usize>) {
-        let taken = at.map(|at| (at, Instant::now() + REMEMBERED));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = taken;
-    }
 }
 
 impl Shape {

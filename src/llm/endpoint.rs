@@ -19,8 +19,8 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::config::{LlmConfig, is_loopback};
 use crate::llm::Failure;
-use crate::llm::chat::Taken;
 use crate::llm::failure::{wait, words};
+use crate::llm::taken::Taken;
 use crate::raw::Raw;
 
 /// The most bytes of an answer in words.

@@ -5,7 +5,6 @@ use tokio::task::spawn_blocking;
 
 use crate::catalog::rank::{Entry, Fit, Index, Method};
 use crate::catalog::{Definition, ToolDefinition};
-use crate::navigator::step::RANKER;
 use crate::navigator::{Choice, Chooser, Choosing, Level, Question, Wanted};
 use crate::raw::{self, Raw};
 
@@ -181,3 +180,6 @@ mod tests {
         assert_eq!(Ranker.arguments(wanted(None)).await, Ok(raw::object([])));
     }
 }
+
+/// The word for the ranker as a chooser.
+pub(crate) const RANKER: &str = "ranker";

@@ -2,12 +2,9 @@
 
 use crate::catalog::rank::Fit;
 use crate::name::ToolId;
-use crate::navigator::ranker::best;
+use crate::navigator::ranker::{RANKER, best};
 use crate::navigator::{Choice, Level};
 use crate::raw::Raw;
-
-/// The word for the ranker as a chooser.
-pub(crate) const RANKER: &str = "ranker";
 
 /// Who hears of the steps.
 pub type Hear<'a> = dyn Fn(&Step<'_>) + Sync + 'a;

@@ -10,7 +10,7 @@ use crate::catalog::rank::Fit;
 use crate::catalog::{ToolDefinition, shorten};
 use crate::gateway::{Gateway, Presence};
 use crate::name::{Place, ToolId};
-use crate::navigator::executing::{TRIES, start};
+use crate::navigator::starting::{TRIES, start};
 use crate::navigator::{Budget, Choice, Failure, Hear, Used};
 use crate::raw::Raw;
 

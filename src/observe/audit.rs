@@ -15,8 +15,8 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 
 use crate::config::AuditConfig;
+use crate::observe::answered::Answered;
 use crate::observe::file::AuditFile;
-use crate::observe::inquiry::Answered;
 use crate::observe::queue::{Note, Queue};
 use crate::observe::record::{Begun, Ended, Ending, Given, Scribe};
 use crate::observe::unfinished::{Unfinished, beside, take_left};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::name::AgentName;
-use crate::observe::record::Given;
+use crate::observe::record::{ClientProgram, Given};
 use crate::observe::running::Shown;
 use crate::observe::{Audit, Observer};
 
@@ -22,15 +22,6 @@ pub struct Guest {
     program: OnceLock<ClientProgram>,
     shown: Shown,
     bytes: Mutex<Bytes>,
-}
-
-/// An agent's program, as far as it decides what its model is shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClientProgram {
-    /// The name that it gives itself; empty if it gives none.
-    pub name: String,
-    /// `true` if the program hides tools behind a search of its own.
-    pub has_tool_search: bool,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -2,68 +2,11 @@
 //! ends. What was asked and answered is not in it.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use crate::name::AgentName;
+use crate::observe::answered::{Answered, Response};
 use crate::observe::{Audit, Observer};
-
-/// The outcome of a request to a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Response {
-    /// It answered.
-    Ok,
-    /// Its endpoint cannot be reached.
-    Unreachable,
-    /// No answer in time.
-    TimedOut,
-    /// Its endpoint does not take the key.
-    Unauthorized,
-    /// Its endpoint does not know it.
-    UnknownModel,
-    /// Its endpoint wants to be paid.
-    Unpaid,
-    /// Its endpoint was asked too often.
-    RateLimited,
-    /// Its endpoint, or the agent's client, answered with an error.
-    Failed,
-    /// The answer cannot be used.
-    Unusable,
-    /// The answer was too long.
-    Oversized,
-    /// The agent's client, or its user, said no.
-    Declined,
-    /// The agent's client does not lend its model.
-    Unable,
-    /// The agent gave up what it was asked for, or left.
-    Cancelled,
-    /// The workbench ended.
-    ShuttingDown,
-    /// An error of ours.
-    Panicked,
-}
-
-impl Response {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Unreachable => "unreachable",
-            Self::TimedOut => "timed_out",
-            Self::Unauthorized => "unauthorized",
-            Self::UnknownModel => "unknown_model",
-            Self::Unpaid => "unpaid",
-            Self::RateLimited => "rate_limited",
-            Self::Failed => "failed",
-            Self::Unusable => "unusable",
-            Self::Oversized => "oversized",
-            Self::Declined => "declined",
-            Self::Unable => "unable",
-            Self::Cancelled => "cancelled",
-            Self::ShuttingDown => "shutting_down",
-            Self::Panicked => "panicked",
-        }
-    }
-}
 
 /// A request to a model, and for whom it is made.
 #[derive(Clone, Copy, Debug)]
@@ -76,24 +19,6 @@ pub struct Inquired<'a> {
     pub model: &'a str,
     /// The purpose of the request.
     pub purpose: &'static str,
-}
-
-/// A finished request to a model, as it is recorded.
-#[derive(Debug)]
-pub(crate) struct Answered {
-    /// Counts the calls and requests of this process.
-    pub(crate) serial: u64,
-    pub(crate) at: SystemTime,
-    pub(crate) agent: Option<AgentName>,
-    pub(crate) session: u64,
-    pub(crate) model: String,
-    pub(crate) purpose: &'static str,
-    pub(crate) response: Response,
-    pub(crate) took: Duration,
-    pub(crate) read: u64,
-    pub(crate) written: u64,
-    /// How many requests it took.
-    pub(crate) attempts: u32,
 }
 
 /// A request that is under observation. One that is dropped was given up.

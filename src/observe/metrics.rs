@@ -15,7 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::observe::inquiry::Response;
+use crate::observe::answered::Response;
 use crate::observe::record::Ending;
 
 /// The least of the times that are told apart, in seconds; from here on they double.

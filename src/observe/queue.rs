@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::observe::inquiry::Answered;
+use crate::observe::answered::Answered;
 use crate::observe::record::{Begun, Ended, Given};
 use crate::raw::Raw;
 

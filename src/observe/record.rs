@@ -11,8 +11,8 @@ use sha2::Sha256;
 use crate::catalog::Listing;
 use crate::config::KeptArguments;
 use crate::name::{AgentName, ServerName, ToolboxName};
-use crate::observe::inquiry::Answered;
-use crate::observe::{ClientProgram, Notes, Secrets};
+use crate::observe::Secrets;
+use crate::observe::answered::Answered;
 use crate::raw::{self, Raw};
 
 /// How many bytes of the hash of arguments are kept.
@@ -344,3 +344,27 @@ pub(crate) fn cut(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests;
+
+/// An agent's program, as far as it decides what its model is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientProgram {
+    /// The name that it gives itself; empty if it gives none.
+    pub name: String,
+    /// `true` if the program hides tools behind a search of its own.
+    pub has_tool_search: bool,
+}
+
+/// How a call went, besides what came of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notes {
+    /// `true` if the tool is dangerous, as the configuration or its server says.
+    pub is_dangerous: bool,
+    /// `true` if the user was asked and agreed.
+    pub is_confirmed: bool,
+    /// `true` if an earlier answer of the server was used again.
+    pub is_cached: bool,
+    /// How long it waited for other calls to end.
+    pub waited: Duration,
+    /// The reason why it was not let through though its tool is there.
+    pub stopped_by: Option<&'static str>,
+}

@@ -6,45 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::catalog::Listing;
-use crate::name::{AgentName, ServerName, ToolboxName};
-use crate::observe::record::{Begun, Ended};
+use crate::observe::record::{Begun, Ended, Notes};
 use crate::observe::spans::Spanning;
+use crate::observe::subject::Subject;
 use crate::observe::{Audit, Ending, Meters, Observer};
 use crate::raw::{Member, Raw};
-
-/// The thing that is called, and the caller.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
-    /// The agent, where it has a name.
-    pub agent: Option<&'a AgentName>,
-    /// A number for the agent's session.
-    pub session: u64,
-    /// The toolbox; `None`: nobody knows it.
-    pub toolbox: Option<&'a ToolboxName>,
-    /// The server; `None`: nobody knows it.
-    pub server: Option<&'a ServerName>,
-    /// The tool.
-    pub tool: &'a str,
-    /// Its arguments, as the agent gave them.
-    pub arguments: Option<&'a Raw>,
-    /// The members of the request's `_meta` that go on to the server.
-    pub meta: &'a [Member],
-}
-
-/// How a call went, besides what came of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Notes {
-    /// `true` if the tool is dangerous, as the configuration or its server says.
-    pub is_dangerous: bool,
-    /// `true` if the user was asked and agreed.
-    pub is_confirmed: bool,
-    /// `true` if an earlier answer of the server was used again.
-    pub is_cached: bool,
-    /// How long it waited for other calls to end.
-    pub waited: Duration,
-    /// The reason why it was not let through though its tool is there.
-    pub stopped_by: Option<&'static str>,
-}
 
 /// A call that is under observation. One that is dropped was given up.
 #[must_use]

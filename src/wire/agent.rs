@@ -13,7 +13,8 @@ use crate::wire::Closed;
 use crate::wire::envelope::{Malformed, Outcome};
 use crate::wire::incoming::{self, Incoming, error_object};
 use crate::wire::line::{Line, LineReader};
-use crate::wire::outgoing::{Pending, RequestError};
+use crate::wire::mailbox::RequestError;
+use crate::wire::outgoing::Pending;
 use crate::wire::peer::Peer;
 use crate::wire::writer::Writer;
 

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use crate::raw::{self, Raw};
 use crate::wire::Closed;
 use crate::wire::cancellation::Cancellation;
-use crate::wire::envelope::Outcome;
-use crate::wire::outgoing::{Pending, RequestError};
+use crate::wire::envelope::{Malformed, Message, Outcome};
+use crate::wire::mailbox::RequestError;
+use crate::wire::outgoing::Pending;
 use crate::wire::peer::Peer;
 use crate::wire::writer::Writer;
 
@@ -30,6 +31,45 @@ pub enum Incoming {
         /// Its `params`, as written.
         params: Option<Raw>,
     },
+}
+
+impl Peer {
+    /// Takes one message that was read. What is left to do comes back; a request's answer, and
+    /// whatever belongs to it, goes to `outlet`.
+    pub fn take(&self, message: &Bytes, outlet: &Writer) -> Result<Option<Incoming>, Malformed> {
+        Ok(match Message::parse(message)? {
+            Message::Request { id, method, params } => {
+                let reply = self.reply(id, outlet.clone());
+                Some(Incoming::Request(Request { method, params, reply }))
+            }
+            Message::Answer { id, outcome } => {
+                if let Some(waiting) = self.take_waiting(&id) {
+                    waiting.answer(Ok(outcome));
+                } else {
+                    tracing::debug!(?id, "an answer that nobody waits for");
+                }
+                None
+            }
+            Message::Notification { method, params } => match method.as_str() {
+                "notifications/cancelled" => {
+                    self.cancel(params.as_ref());
+                    None
+                }
+                "notifications/progress" => {
+                    params.map(|params| self.progress(params)).and_then(|untaken| {
+                        untaken
+                            .map(|params| Incoming::Notification { method, params: Some(params) })
+                    })
+                }
+                _ => Some(Incoming::Notification { method, params }),
+            },
+        })
+    }
+
+    fn reply(&self, id: Raw, outlet: Writer) -> Reply {
+        let (serial, cancelled) = self.note(&id);
+        Reply::new(id, serial, self.clone(), outlet, cancelled)
+    }
 }
 
 /// A request of the other side.

@@ -1,33 +1,20 @@
 //! Our requests to the other side of a connection, until they are answered.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Waker};
+use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 
 use crate::raw::{self, Member, Raw};
 use crate::wire::cancellation::Cancellation;
 use crate::wire::envelope::Outcome;
+use crate::wire::mailbox::{Mailbox, RequestError};
 use crate::wire::peer::Peer;
 use crate::wire::writer::{COPIED, Writer};
 
 /// The room that is left for what a request has around its parameters.
 const ENVELOPE: usize = 160;
-/// How many progress notifications of one request may wait for a slow agent; more are left out.
-const MAX_PROGRESS: usize = 1024;
-
-/// Why a request got no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RequestError {
-    /// The other side was gone before anything was sent.
-    NotSent,
-    /// The other side is gone, and may have got the request.
-    Closed,
-    /// The answer was longer than one message may be; it had this many bytes.
-    Oversized(usize),
-}
 
 /// The next thing that came for a request.
 #[derive(Debug)]
@@ -36,47 +23,6 @@ pub enum Step {
     Progress(Raw),
     /// The end.
     Done(Result<Outcome, RequestError>),
-}
-
-/// Everything that has come for a request and was not yet taken.
-#[derive(Default)]
-pub(crate) struct Mailbox(Mutex<Arrived>);
-
-#[derive(Default)]
-struct Arrived {
-    progress: VecDeque<Raw>,
-    answer: Option<Result<Outcome, RequestError>>,
-    waker: Option<Waker>,
-}
-
-impl Mailbox {
-    fn with<T>(&self, f: impl FnOnce(&mut Arrived) -> T) -> T {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(crate) fn answer(&self, answer: Result<Outcome, RequestError>) {
-        let waker = self.with(|arrived| {
-            arrived.answer = Some(answer);
-            arrived.waker.take()
-        });
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    pub(crate) fn progress(&self, params: Raw) {
-        let waker = self.with(|arrived| {
-            if arrived.progress.len() == MAX_PROGRESS {
-                tracing::debug!("progress that nobody takes");
-                return None;
-            }
-            arrived.progress.push_back(params);
-            arrived.waker.take()
-        });
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
 }
 
 /// A request that waits for its answer. Dropping it cancels it on the other side.
@@ -154,6 +100,13 @@ impl Drop for Pending {
 }
 
 impl Peer {
+    /// Begins a request of ours: its number is in use from here on. `None` once the connection has
+    /// ended.
+    pub(crate) fn begin(&self, outlet: &Writer) -> Option<Pending> {
+        let (id, mailbox) = self.number()?;
+        Some(Pending::new(id, mailbox, self.clone(), outlet.clone()))
+    }
+
     /// Sends a request with `params` as they are; returns once it is written.
     pub async fn ask(
         &self,

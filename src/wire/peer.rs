@@ -2,10 +2,10 @@
 //!
 //! *Theory of operation.* Both sides of the wire are peers that ask, answer and notify. A [`Peer`]
 //! knows the requests that are under way in both directions and nothing of streams: what was read
-//! is given to [`Peer::take`], and what is to be sent goes to a [`Writer`]. Answers and progress
+//! is given to [`Peer::take`], and what is to be sent goes to a [`Writer`](crate::wire::writer::Writer). Answers and progress
 //! for our requests are delivered to whoever waits for them, in the order in which they were read;
 //! answers that nobody waits for (late, repeated, invented) are dropped. A cancellation reaches
-//! the request it names. Everything else comes out as [`Incoming`], its parameters untouched.
+//! the request it names. Everything else comes out as [`Incoming`](crate::wire::incoming::Incoming), its parameters untouched.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,10 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::raw::Raw;
 use crate::wire::cancellation::Cancellation;
-use crate::wire::envelope::{self, Malformed, Message, Outcome};
-use crate::wire::incoming::{Incoming, Reply, Request};
-use crate::wire::outgoing::{Mailbox, Pending, RequestError};
-use crate::wire::writer::Writer;
+use crate::wire::envelope::{self, Outcome};
+use crate::wire::mailbox::{Mailbox, RequestError};
 
 /// A handle to one connection's requests; clones are the same connection.
 #[derive(Clone)]
@@ -67,38 +65,6 @@ impl Peer {
         f(&mut self.0.outgoing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes one message that was read. What is left to do comes back; a request's answer, and
-    /// whatever belongs to it, goes to `outlet`.
-    pub fn take(&self, message: &Bytes, outlet: &Writer) -> Result<Option<Incoming>, Malformed> {
-        Ok(match Message::parse(message)? {
-            Message::Request { id, method, params } => {
-                let reply = self.reply(id, outlet.clone());
-                Some(Incoming::Request(Request { method, params, reply }))
-            }
-            Message::Answer { id, outcome } => {
-                if let Some(waiting) = self.take_waiting(&id) {
-                    waiting.answer(Ok(outcome));
-                } else {
-                    tracing::debug!(?id, "an answer that nobody waits for");
-                }
-                None
-            }
-            Message::Notification { method, params } => match method.as_str() {
-                "notifications/cancelled" => {
-                    self.cancel(params.as_ref());
-                    None
-                }
-                "notifications/progress" => {
-                    params.map(|params| self.progress(params)).and_then(|untaken| {
-                        untaken
-                            .map(|params| Incoming::Notification { method, params: Some(params) })
-                    })
-                }
-                _ => Some(Incoming::Notification { method, params }),
-            },
-        })
-    }
-
     /// Takes note of a message that was too long to be read. Of an answer, whoever waits for it is
     /// told; of anything else, the id is given back where it can be made out.
     pub(crate) fn take_oversized(&self, head: &[u8], tail: &[u8], length: usize) -> Option<Raw> {
@@ -128,12 +94,13 @@ impl Peer {
         })
     }
 
-    fn reply(&self, id: Raw, outlet: Writer) -> Reply {
+    /// Notes a request of the other side: gives it a serial number, and what cancels it.
+    pub(crate) fn note(&self, id: &Raw) -> (u64, Cancellation) {
         let cancelled = Cancellation::new();
         let serial = self.0.next_serial.fetch_add(1, Ordering::Relaxed);
         let running = Running { serial, cancelled: cancelled.clone() };
         self.incoming(|table| table.insert(id.clone().into_bytes(), running));
-        Reply::new(id, serial, self.clone(), outlet, cancelled)
+        (serial, cancelled)
     }
 
     /// Forgets a request of the other side.
@@ -149,7 +116,7 @@ impl Peer {
     }
 
     /// Cancels the request of the other side that the notification names, if it is running.
-    fn cancel(&self, params: Option<&Raw>) {
+    pub(crate) fn cancel(&self, params: Option<&Raw>) {
         let Some((params, id)) =
             params.and_then(|params| Some((params, params.member("requestId")?)))
         else {
@@ -165,7 +132,7 @@ impl Peer {
     }
 
     /// Delivers progress for a request of ours, or gives it back.
-    fn progress(&self, params: Raw) -> Option<Raw> {
+    pub(crate) fn progress(&self, params: Raw) -> Option<Raw> {
         let token = params.member("progressToken").and_then(|token| number(&token));
         let waiting =
             token.and_then(|token| self.outgoing(|table| table.as_ref()?.get(&token).cloned()));
@@ -178,18 +145,18 @@ impl Peer {
         }
     }
 
-    fn take_waiting(&self, id: &Raw) -> Option<Arc<Mailbox>> {
+    pub(crate) fn take_waiting(&self, id: &Raw) -> Option<Arc<Mailbox>> {
         let id = number(id)?;
         self.outgoing(|table| table.as_mut()?.remove(&id))
     }
 
-    /// Begins a request of ours: its number is in use from here on. `None` once the connection has
-    /// ended.
-    pub(crate) fn begin(&self, outlet: &Writer) -> Option<Pending> {
+    /// Gives a request of ours a number, which is in use from here on, and a mailbox. `None` once the
+    /// connection has ended.
+    pub(crate) fn number(&self) -> Option<(u64, Arc<Mailbox>)> {
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         let mailbox = Arc::new(Mailbox::default());
         self.outgoing(|table| table.as_mut().map(|table| table.insert(id, Arc::clone(&mailbox))))?;
-        Some(Pending::new(id, mailbox, self.clone(), outlet.clone()))
+        Some((id, mailbox))
     }
 
     /// Forgets a request of ours, and says whether it was still waiting.

@@ -31,7 +31,7 @@ use tokio_util::task::TaskTracker;
 use crate::raw::{self, Raw};
 use crate::wire::envelope::{Message, Outcome};
 use crate::wire::incoming::{self, Incoming};
-use crate::wire::outgoing::RequestError;
+use crate::wire::mailbox::RequestError;
 use crate::wire::peer::Peer;
 use crate::wire::remote::headers::Tools;
 use crate::wire::server::{Hear, Link};

@@ -16,7 +16,8 @@ use crate::wire::peer::Peer;
 use crate::wire::writer::Writer;
 
 pub use crate::wire::envelope::Outcome;
-pub use crate::wire::outgoing::{Pending, RequestError, Step};
+pub use crate::wire::mailbox::RequestError;
+pub use crate::wire::outgoing::{Pending, Step};
 
 /// Takes what a server asks and tells unasked. Must not block.
 pub trait Hear: Send + 'static {

@@ -8,9 +8,10 @@ use url::{Host, Url};
 
 use crate::authoring::import::{Grade, HideSecrets, category};
 use crate::config::keys::foreign::Foreign;
-use crate::config::keys::raw::{Entries, RawServer};
+use crate::config::keys::raw::RawServer;
 use crate::config::keys::server::{Means, filters};
 use crate::config::syntax::document::shortened;
+use crate::config::syntax::entries::Entries;
 use crate::config::syntax::expand::{self, Meaning, compile, variable_name};
 use crate::config::syntax::reader::{Located, listed};
 

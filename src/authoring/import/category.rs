@@ -3,10 +3,10 @@
 use jsonc_parser::cst::CstInputValue;
 use serde_json::{Map, Value, json};
 
-use crate::authoring::import::source::entries;
+use crate::authoring::import::nodes::entries;
 use crate::config::keys::raw::category::{RawCategory, RawCategoryTools, RawOverride};
-use crate::config::keys::raw::{Entries, object};
 use crate::config::syntax::document::Node;
+use crate::config::syntax::entries::{Entries, object};
 use crate::config::syntax::reader::{Located, Reader};
 use crate::config::{self, Dialect};
 

@@ -1,10 +1,11 @@
 //! Writing servers into the text of a configuration, its comments and formatting kept.
 
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use serde_json::Value;
 
 use crate::authoring::import::Source;
+use crate::authoring::import::block::Block;
 use crate::authoring::import::category::written;
-use crate::authoring::import::merge::Addition;
 use crate::config::syntax::document::{self, Node, positions};
 use crate::config::syntax::finding::{Finding, Report, Severity};
 
@@ -101,4 +102,22 @@ fn not_extendable(existing: &Source, path: &str) -> Report {
             hint: Some("correct the configuration before importing".to_owned()),
         }],
     }
+}
+
+/// One change to the text of a configuration.
+pub(super) enum Addition {
+    /// A toolbox, with no servers yet.
+    Toolbox { name: String, description: String, namespace: Option<String> },
+    /// A server in a toolbox that is there.
+    ToToolbox { toolbox: String, name: String, block: Block },
+    /// A server under the top-level `mcpServers`.
+    Server { name: String, block: Block },
+    /// A category.
+    Category { name: String, category: Value },
+    /// What is active from the start.
+    Active(Vec<String>),
+    /// How toolboxes are presented.
+    Mode(String),
+    /// Another setting at the top.
+    Setting(String, Value),
 }

@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::authoring::import::block::{Block, BlockLaunch, Doubt};
 use crate::authoring::import::merge::{Merge, free_name};
-use crate::authoring::import::source::{self, Contents, Description, Found, Group};
+use crate::authoring::import::places::Description;
+use crate::authoring::import::source::{self, Contents, Found, Group};
 use crate::authoring::import::{
     Grade, HideSecrets, ImportFinding, ImportPlan, KeepSecrets, Options, Outcome, Source, launches,
 };

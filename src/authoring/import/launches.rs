@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 use crate::authoring::import::block::{self, Block};
 use crate::authoring::import::{KeepSecrets, Source};
 use crate::config::Dialect;
-use crate::config::keys::raw::{Entries, RawConfig, RawServer};
+use crate::config::dialect::is_toml;
+use crate::config::keys::raw::{RawConfig, RawServer};
 use crate::config::keys::server::Means;
-use crate::config::load::dialect::is_toml;
 use crate::config::syntax::document::{self, Node};
+use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Located, Reader};
 
 /// The blocks of servers, in our own words.

@@ -6,34 +6,19 @@ use serde_json::{Map, Value};
 
 use crate::authoring::import::block::{Block, BlockLaunch, Dialect};
 use crate::authoring::import::category::Top;
-use crate::authoring::import::source::{Description, Found, Group, entries};
+use crate::authoring::import::emit::{self, Addition};
+use crate::authoring::import::nodes::entries;
+use crate::authoring::import::places::Description;
+use crate::authoring::import::source::{Found, Group};
 use crate::authoring::import::{
-    Added, Grade, Grouping, ImportFinding, KeepSecrets, Options, Source, emit,
+    Added, Grade, Grouping, ImportFinding, KeepSecrets, Options, Source,
 };
-use crate::config::ToolMode;
 use crate::config::keys::raw::RawServer;
 use crate::config::keys::server::Means;
 use crate::config::syntax::document::{self, Node};
 use crate::config::syntax::finding::Report;
-use crate::config::syntax::reader::{Located, Reader};
-
-/// One change to the text of a configuration.
-pub(super) enum Addition {
-    /// A toolbox, with no servers yet.
-    Toolbox { name: String, description: String, namespace: Option<String> },
-    /// A server in a toolbox that is there.
-    ToToolbox { toolbox: String, name: String, block: Block },
-    /// A server under the top-level `mcpServers`.
-    Server { name: String, block: Block },
-    /// A category.
-    Category { name: String, category: Value },
-    /// What is active from the start.
-    Active(Vec<String>),
-    /// How toolboxes are presented.
-    Mode(String),
-    /// Another setting at the top.
-    Setting(String, Value),
-}
+use crate::config::syntax::reader::Located;
+use crate::config::{self, ToolMode};
 
 /// The configuration as it grows.
 pub(super) struct Merge<'a> {
@@ -317,7 +302,7 @@ fn toolboxes(existing: &Source) -> Vec<Toolbox> {
     };
     let root = Node::root(&tree);
     let launch = |node: &Node<'_>| {
-        let mut reader = Reader::new(None);
+        let mut reader = config::Dialect::Native.reader(None);
         let mut fields = reader.fields(node)?;
         let raw = RawServer::read(&mut fields, &mut reader);
         let name = Located { value: String::new(), spot: node.spot.clone() };

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::authoring::import::source::graded;
+use crate::authoring::import::grading::graded;
 use crate::authoring::import::{Grade, ImportFinding, Source};
 use crate::authoring::tailor::keys;
 use crate::config::Dialect;

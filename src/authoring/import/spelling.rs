@@ -2,10 +2,12 @@
 //! block that our own files have.
 
 use crate::authoring::client_files::Timeout;
-use crate::authoring::import::source::is_object;
+use crate::authoring::import::nodes::is_object;
+use crate::config::keys::environment::environment;
 use crate::config::keys::limits;
-use crate::config::keys::raw::{Entries, RawServer, environment, named_texts};
+use crate::config::keys::raw::RawServer;
 use crate::config::syntax::document::{Node, Spot};
+use crate::config::syntax::entries::{Entries, named_texts};
 use crate::config::syntax::reader::{Fields, Located, Reader};
 
 /// Reads a block; `timeout` is the unit of that key, where the client's is known.

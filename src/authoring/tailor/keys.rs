@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::load::dialect::Dialect;
+use crate::config::dialect::Dialect;
 use crate::config::load::toolman_server::AUDIT;
 
 /// The keys of `security_settings` that are ours by other names.

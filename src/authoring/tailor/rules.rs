@@ -4,10 +4,10 @@
 use crate::authoring::import::Source;
 use crate::authoring::tailor::Reason;
 use crate::authoring::tailor::words::{Words, is_in_name};
-use crate::config::keys::raw::{Entries, object};
-use crate::config::keys::task_rules::RawTaskRules;
-use crate::config::keys::task_rules::{RawPattern, RawServiceType};
+use crate::config::Dialect;
+use crate::config::keys::task_rules::{RawPattern, RawServiceType, RawTaskRules};
 use crate::config::syntax::document::{self, Node};
+use crate::config::syntax::entries::{Entries, object};
 use crate::config::syntax::finding::{Report, Severity};
 use crate::config::syntax::reader::{Located, Reader};
 
@@ -41,7 +41,7 @@ impl Rules {
     /// The rules that the executable carries.
     fn carried() -> Result<Self, Report> {
         let source = Source { file: DEFAULT_FILE.to_owned(), text: DEFAULT.to_owned() };
-        Ok(Self::of(read(&source, Reader::new(None))?, &Self::default()))
+        Ok(Self::of(read(&source, Dialect::Native.reader(None))?, &Self::default()))
     }
 
     /// The rules in a file, else those in the full configuration; what is not there is as in those
@@ -49,9 +49,11 @@ impl Rules {
     pub(super) fn parse(file: Option<&Source>, full: &Source) -> Result<Self, Report> {
         let carried = Self::carried()?;
         match file {
-            Some(file) => Ok(Self::of(read(file, Reader::new(None))?, &carried)),
+            Some(file) => Ok(Self::of(read(file, Dialect::Native.reader(None))?, &carried)),
             // The reader of the whole has said what it thinks of them.
-            None if are_in(full) => Ok(Self::of(read(full, Reader::lenient(None))?, &carried)),
+            None if are_in(full) => {
+                Ok(Self::of(read(full, Dialect::ToolmanServer.reader(None))?, &carried))
+            }
             None => Ok(carried),
         }
     }

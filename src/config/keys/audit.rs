@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use url::Url;
 
 use crate::config::keys::limits;
-use crate::config::keys::server::located_path;
-use crate::config::load::check::{Places, bounded};
+use crate::config::syntax::bounds::bounded;
 use crate::config::syntax::document::Node;
+use crate::config::syntax::places::{Places, located_path};
 use crate::config::syntax::reader::{Fields, Located, Reader, did_you_mean, listed};
 
 /// Where and how calls are recorded (`audit`).

@@ -6,8 +6,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 
 use crate::config::keys::limits;
-use crate::config::keys::raw::object;
-use crate::config::load::check::bounded;
+use crate::config::syntax::bounds::bounded;
+use crate::config::syntax::entries::object;
 use crate::config::syntax::reader::{Fields, Located, Reader};
 
 /// Bounds on what passes through (`limits`).

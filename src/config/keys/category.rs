@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::config::keys::raw::Entries;
 use crate::config::keys::raw::category::{RawCategory, RawCategoryTools, RawOverride};
+use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
 use crate::config::{self, ServerConfig, ToolOverride, ToolboxConfig};
 use crate::name::{ToolboxName, client_prefix};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 
 use crate::config::keys::limits;
-use crate::config::load::check::bounded;
+use crate::config::syntax::bounds::bounded;
 use crate::config::syntax::reader::{Fields, Located, Reader};
 
 /// What is to be assumed of one client's program, in place of what is known of it.

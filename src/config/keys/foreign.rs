@@ -1,8 +1,9 @@
 //! What other clients write in a server block: understood where it means something here, and
 //! else reported in one line.
 
-use crate::config::keys::raw::{Entries, environment};
+use crate::config::keys::environment::environment;
 use crate::config::syntax::document::Node;
+use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Fields, Located, Reader, did_you_mean, listed};
 
 /// The keys of other clients in one server block.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use url::Url;
 
 use crate::config::keys::limits;
-use crate::config::load::check::bounded;
+use crate::config::syntax::bounds::bounded;
 use crate::config::syntax::reader::{Fields, Located, Reader};
 
 /// Bounds on what agents may cost over HTTP.

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::config::keys::auth::is_loopback;
 use crate::config::keys::limits;
-use crate::config::load::check::bounded;
+use crate::config::syntax::bounds::bounded;
 use crate::config::syntax::document::{Node, Spot};
 use crate::config::syntax::expand::variables;
 use crate::config::syntax::reader::{Fields, Located, Reader};

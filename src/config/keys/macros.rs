@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 
 use crate::config::keys::macros::raw::{RawMacro, RawStep, RawTool};
-use crate::config::keys::raw::Entries;
 use crate::config::syntax::document::Spot;
+use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
 use crate::config::{Launch, ServerConfig, ToolboxConfig};
 use crate::name::{ServerName, ToolId, ToolboxName};

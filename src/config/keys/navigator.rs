@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 
 use crate::config::keys::limits;
 use crate::config::keys::llm::RawLlm;
-use crate::config::keys::raw::{located, object};
-use crate::config::keys::server::located_path;
-use crate::config::load::check::{Places, bounded};
+use crate::config::syntax::bounds::bounded;
 use crate::config::syntax::document::Node;
+use crate::config::syntax::entries::{located, object};
+use crate::config::syntax::places::{Places, located_path};
 use crate::config::syntax::reader::{Fields, Located, Reader, did_you_mean, listed};
 use crate::config::{Catalog, LlmConfig};
 

@@ -12,6 +12,7 @@ use crate::name::AgentName;
 pub(crate) mod check;
 mod conditions;
 mod inheritance;
+mod patterns;
 pub(crate) mod raw;
 
 /// What the file says of agents and tools, checked: every pattern can be compiled, and whoever is

@@ -5,10 +5,7 @@
 //! checker destructures the result; a key that is missing in either does not compile or fails the
 //! schema test. Doc comments here are the schema's descriptions.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 
 use crate::config::ToolMode;
 use crate::config::keys::audit::{RawAudit, RawTelemetry};
@@ -26,14 +23,14 @@ use crate::config::keys::raw::category::RawCategory;
 use crate::config::keys::search::RawSearch;
 use crate::config::keys::task_rules::RawTaskRules;
 use crate::config::syntax::document::Node;
-use crate::config::syntax::reader::{Entry, Fields, Located, Reader, did_you_mean, listed};
+use crate::config::syntax::entries::{Entries, located, named, object};
+use crate::config::syntax::reader::{Fields, Located, Reader, did_you_mean, listed};
 use crate::name::MIN_NAME_LIMIT;
 
 pub(crate) mod category;
-mod misplaced;
 mod server;
 
-pub(crate) use server::{RawServer, environment, servers};
+pub(crate) use server::{RawServer, servers};
 
 /// The configuration of MCP Workbench: toolboxes of MCP servers that an agent opens when it wants
 /// them.
@@ -183,15 +180,6 @@ pub(crate) struct RawToolbox {
     pub(crate) namespace: Option<Located<String>>,
 }
 
-/// An object with the user's own names as keys, in the order of the file.
-pub(crate) struct Entries<T>(pub(crate) Vec<(Located<String>, T)>);
-
-impl<T> Default for Entries<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
 // === reading ===
 
 impl RawConfig {
@@ -298,83 +286,4 @@ impl RawToolbox {
     }
 }
 
-pub(crate) fn named<T>(
-    node: &Node<'_>,
-    reader: &mut Reader<'_>,
-    read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,
-) -> Entries<T> {
-    entries(node, reader, |entry, reader| object(&entry.node, reader, &read))
-}
-
-pub(crate) fn entries<T>(
-    node: &Node<'_>,
-    reader: &mut Reader<'_>,
-    read: impl Fn(&Entry<'_>, &mut Reader<'_>) -> Option<T>,
-) -> Entries<T> {
-    let found = reader.named_entries(node);
-    let present = found.into_iter().filter(|entry| !entry.node.is_null());
-    let read = present.filter_map(|entry| Some((entry.key.clone(), read(&entry, reader)?)));
-    Entries(read.collect())
-}
-
-/// Reads an object of ours: a key that nobody asked for is an error.
-pub(crate) fn object<T>(
-    node: &Node<'_>,
-    reader: &mut Reader<'_>,
-    read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,
-) -> Option<T> {
-    let mut fields = reader.fields(node)?;
-    let value = read(&mut fields, reader);
-    fields.refuse_unknown(reader, misplaced::belongs_elsewhere);
-    Some(value)
-}
-
-/// The same, with where it stands.
-pub(crate) fn located<T>(
-    node: &Node<'_>,
-    reader: &mut Reader<'_>,
-    read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,
-) -> Option<Located<T>> {
-    let value = object(node, reader, read)?;
-    Some(Located { value, spot: node.spot.clone() })
-}
-
-/// Reads an object of texts by names of the user's own.
-pub(crate) fn named_texts(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<Located<String>> {
-    entries(node, reader, |entry, reader| reader.string(&entry.node))
-}
-
 // === schema ===
-
-impl<T: JsonSchema> JsonSchema for Located<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Entries<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        BTreeMap::<String, T>::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let entry = generator.subschema_for::<T>();
-        json_schema!({ "type": "object", "additionalProperties": entry })
-    }
-}

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::config::keys::llm::RawLlm;
-use crate::config::keys::raw::{located, object};
 use crate::config::syntax::document::Node;
+use crate::config::syntax::entries::{located, object};
 use crate::config::syntax::reader::{Fields, Located, Reader};
 use crate::config::{LlmConfig, ToolMode};
 

@@ -2,7 +2,7 @@
 //!
 //! The toolbox it stands in is checked one level up.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ::http::header::{HeaderName, HeaderValue};
@@ -12,8 +12,10 @@ use url::Url;
 use crate::config::keys::category::check_overrides;
 use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits;
-use crate::config::keys::raw::{Entries, RawServer};
-use crate::config::load::check::{Places, bounded};
+use crate::config::keys::raw::RawServer;
+use crate::config::syntax::bounds::bounded;
+use crate::config::syntax::entries::Entries;
+use crate::config::syntax::places::{Places, absolute, located_path, with_home};
 use crate::config::syntax::reader::{Located, Reader, Trouble, did_you_mean, listed};
 use crate::config::{HttpLaunch, Isolation, Launch, Protocol, ServerConfig, StdioLaunch};
 use crate::name::ServerName;
@@ -418,28 +420,8 @@ fn pairs(entries: Entries<String>) -> impl Iterator<Item = (String, String)> {
     entries.0.into_iter().map(|(name, value)| (name.value, value))
 }
 
-/// A path as the file has it, in full: `~` is the user's home, and relative paths start at the
-/// folder of the file.
-pub(crate) fn located_path(path: &str, places: &Places<'_>) -> PathBuf {
-    absolute(places.folder, &with_home(path, places))
-}
-
 /// The folder that a program starts in.
 fn folder(cwd: Option<Located<String>>, places: &Places<'_>) -> PathBuf {
     let cwd = cwd.map(|cwd| located_path(&cwd.value, places));
     cwd.unwrap_or_else(|| places.folder.to_owned())
-}
-
-pub(crate) fn with_home(path: &str, places: &Places<'_>) -> String {
-    let home = || Some(places.env.home()?.to_string_lossy().into_owned());
-    shellexpand::tilde_with_context(path, home).into_owned()
-}
-
-/// `path` from `folder` on, without `.` in it; a path that starts at the root stays.
-fn absolute(folder: &Path, path: &str) -> PathBuf {
-    if path.is_empty() {
-        return folder.to_owned();
-    }
-    let joined = folder.join(path);
-    std::path::absolute(&joined).unwrap_or(joined)
 }

@@ -4,8 +4,8 @@ use globset::Glob;
 use schemars::JsonSchema;
 
 use crate::config::keys::policy::raw as policy;
-use crate::config::keys::raw::{Entries, named};
 use crate::config::syntax::document::Node;
+use crate::config::syntax::entries::{Entries, named};
 use crate::config::syntax::reader::{Fields, Located, Reader};
 
 /// Which tools which task wants; `mcp-workbench tailor` chooses by it. A part that is not there is

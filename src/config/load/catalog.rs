@@ -2,117 +2,33 @@
 //!
 //! What is where is read with the configuration, `_config.yaml`, `_category.yaml` and
 //! `_service.yaml`; the file of a tool is read when its service has been chosen. `tree` looks at what
-//! there is, `draft` gives services their servers, `tool` reads the file of a tool, and `spelling`
-//! knows what files are called.
+//! there is, `draft` gives services their servers, and `tool` reads the file of a tool.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::config::catalog::{Catalog, CatalogTool};
 use crate::config::env::EnvSource;
 use crate::config::keys::llm::RawLlm;
-use crate::config::keys::raw::{self, Entries, RawConfig, RawServer, located, object};
-use crate::config::load::catalog::spelling::encode;
+use crate::config::keys::raw::{self, RawConfig, RawServer};
+use crate::config::load::catalog::draft::{Draft, Home, OwnServers, Placed};
 use crate::config::load::catalog::tree::{finding, stem};
-use crate::config::load::check::{self, Places};
-use crate::config::load::file::Loaded;
+use crate::config::load::check;
 use crate::config::load::folder::Disk;
+use crate::config::load::loaded::Loaded;
+use crate::config::load::shelf::Shelf;
 use crate::config::syntax::document::{self, Node};
+use crate::config::syntax::entries::{Entries, located, object};
 use crate::config::syntax::finding::{Finding, Report, Severity};
+use crate::config::syntax::places::Places;
 use crate::config::syntax::reader::Reader;
 use crate::config::{Config, Dialect, ToolMode};
-use crate::name::{Place, ServerName, ToolboxName};
+use crate::name::{ServerName, ToolboxName};
 
 mod draft;
-mod spelling;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tool;
 mod tree;
-
-pub use spelling::FileNames;
-
-use draft::{Draft, Home, OwnServers, Placed};
-pub(crate) use tree::{Item, Kind, Shelf};
-
-/// The most bytes of one file.
-pub(crate) const MAX_BYTES: usize = 4 * 1024 * 1024;
-
-/// A catalog: what is in its folder, by the names of the folders and files in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Catalog {
-    /// The folder; absolute.
-    pub folder: PathBuf,
-    /// The categories, by name.
-    pub categories: Vec<CatalogCategory>,
-}
-
-impl Catalog {
-    /// Takes out the tools that are not to be kept, and services and categories without any.
-    pub fn retain(&mut self, keeps: impl Fn(&Place, &str) -> bool) {
-        for category in &mut self.categories {
-            for service in &mut category.services {
-                let at = &service.at;
-                service.tools.retain(|tool| keeps(at, tool));
-            }
-            category.services.retain(|service| !service.tools.is_empty());
-        }
-        self.categories.retain(|category| !category.services.is_empty());
-    }
-}
-
-/// A folder of services.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CatalogCategory {
-    /// What the folder is called.
-    pub name: String,
-    /// What is in it (`_category.yaml`); empty if nobody said.
-    pub description: String,
-    /// Its services, by name; never empty.
-    pub services: Vec<CatalogService>,
-}
-
-/// A folder of tools, all of one server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CatalogService {
-    /// What the folder is called.
-    pub name: String,
-    /// What it is for (`_service.yaml`); empty if nobody said.
-    pub description: String,
-    /// The server that has the tools.
-    pub at: Place,
-    /// The names of its tools, which are those of the files; never empty.
-    pub tools: Vec<String>,
-    /// Where the files are, from the folder of the catalog on.
-    pub path: String,
-    /// The files of those tools that have others than is usual.
-    pub spelled: BTreeMap<String, String>,
-}
-
-impl CatalogService {
-    /// The file of a tool, from the folder of the catalog on.
-    pub fn file(&self, tool: &str) -> String {
-        match self.spelled.get(tool) {
-            Some(file) => format!("{}/{file}", self.path),
-            None => format!("{}/{}", self.path, usual(tool)),
-        }
-    }
-}
-
-/// What the file of a tool is called, if nobody calls it otherwise.
-fn usual(tool: &str) -> String {
-    format!("{}.yaml", encode(tool))
-}
-
-/// What the file of a tool says of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CatalogTool {
-    /// The server's name for it.
-    pub name: String,
-    /// What it does.
-    pub description: String,
-    /// The JSON Schema of its arguments.
-    pub schema: serde_json::Value,
-}
 
 /// Reads the [file](CatalogService::file) of one tool of the catalog in `folder`, as it is now.
 ///
@@ -181,7 +97,7 @@ fn read_text<T>(
         }
     };
     let root = Node::root(&tree);
-    let mut reader = Reader::of_catalog(env);
+    let mut reader = Dialect::Catalog.reader(env);
     reader.note_duplicates(text, &root, |_| true);
     let value = read(&root, &mut reader);
     let is_refused = reader.is_refused();

@@ -3,32 +3,24 @@
 //! Every raw object is destructured field by field, so a new key cannot be forgotten here.
 
 use std::collections::{BTreeSet, HashSet};
-use std::ops::RangeInclusive;
-use std::path::Path;
 
 use globset::Glob;
 
-use crate::config::env::EnvSource;
 use crate::config::keys::category::{self, Servers, Whole};
 use crate::config::keys::macros::{MACROS, Unplaced};
 use crate::config::keys::policy::check::Rules;
 use crate::config::keys::raw::category::RawCategory;
-use crate::config::keys::raw::{Entries, RawConfig, RawServer, RawToolbox};
+use crate::config::keys::raw::{RawConfig, RawServer, RawToolbox};
 use crate::config::keys::{limits, server};
+use crate::config::syntax::bounds::{bounded, check_name};
 use crate::config::syntax::document::Spot;
+use crate::config::syntax::entries::Entries;
+use crate::config::syntax::places::Places;
 use crate::config::syntax::reader::{Located, Reader};
 use crate::config::{
     self, Config, HttpConfig, Launch, Limits, ServerConfig, ToolMode, ToolboxConfig,
 };
 use crate::name::{MIN_NAME_LIMIT, ServerName, ToolboxName};
-
-/// What relative paths and `~` start at.
-pub(crate) struct Places<'a> {
-    /// The folder of the file; absolute.
-    pub(crate) folder: &'a Path,
-    /// Where the home folder comes from.
-    pub(crate) env: &'a dyn EnvSource,
-}
 
 /// The servers that are switched off: those in toolboxes, then those that stand alone.
 pub(crate) fn disabled(raw: &RawConfig) -> Vec<(ToolboxName, ServerName)> {
@@ -374,36 +366,4 @@ fn check_globs(globs: Vec<Located<String>>, reader: &mut Reader<'_>) -> Vec<Stri
         }
     }
     checked
-}
-
-pub(crate) fn check_name(name: &Located<String>, what: &str, reader: &mut Reader<'_>) {
-    if name.value.trim().is_empty() {
-        reader.refuse(&name.spot, format!("expected a name for the {what}"), None);
-    } else if name.value.chars().any(char::is_control) {
-        reader.refuse(
-            &name.spot,
-            format!("the name of a {what} may not contain control characters"),
-            None,
-        );
-    }
-}
-
-/// The number, if it is there and within bounds.
-pub(crate) fn bounded<T: TryFrom<u64>>(
-    number: Option<Located<u64>>,
-    bounds: RangeInclusive<u64>,
-    reader: &mut Reader<'_>,
-) -> Option<T> {
-    let number = number?;
-    if bounds.contains(&number.value) {
-        return T::try_from(number.value).ok();
-    }
-    let message = format!(
-        "expected a number from {} to {}, found {}",
-        bounds.start(),
-        bounds.end(),
-        number.value
-    );
-    reader.error(&number.spot, message, None);
-    None
 }

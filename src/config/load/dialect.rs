@@ -1,32 +1,17 @@
-//! Whose file it is: ours, or one of another program that is served as it is.
+//! How the program that a file is written for is recognized, and how its file is read.
 
 use std::path::Path;
 
 use jsonc_parser::ast::ObjectProp;
 
-use crate::config::ToolMode;
+use crate::config::dialect::{Dialect, is_toml};
 use crate::config::env::EnvSource;
-use crate::config::keys::raw::{self, RawConfig};
+use crate::config::keys::misplaced;
+use crate::config::keys::raw::RawConfig;
 use crate::config::load::{catalog, foreign_file, toolman, toolman_server};
 use crate::config::syntax::document::{Node, Spot};
+use crate::config::syntax::entries;
 use crate::config::syntax::reader::Reader;
-
-/// The program that a configuration is written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// This one.
-    Native,
-    /// Toolman: `tools.toml`.
-    Toolman,
-    /// The Toolman server: JSON with `servers` and which agent may use them.
-    ToolmanServer,
-    /// Modular MCP: `modular-mcp.json`.
-    Modular,
-    /// A folder with a catalog: `_config.yaml`, and a file for each tool.
-    Catalog,
-    /// A client: servers, and no key of ours.
-    Client,
-}
 
 impl Dialect {
     /// Recognizes the program by what is at the top of its file. `file` is its name.
@@ -66,49 +51,16 @@ impl Dialect {
         }
     }
 
-    /// A word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Toolman => "toolman",
-            Self::ToolmanServer => "toolman-server",
-            Self::Modular => "modular",
-            Self::Catalog => "catalog",
-            Self::Client => "client",
-        }
-    }
-
-    /// Whose file it is, where it is not ours.
-    pub fn owner(self) -> Option<&'static str> {
-        match self {
-            Self::Native | Self::Catalog => None,
-            Self::Toolman => Some("Toolman"),
-            Self::ToolmanServer => Some("the Toolman server"),
-            Self::Modular => Some("Modular MCP"),
-            Self::Client => Some("a client"),
-        }
-    }
-
-    /// How that program presents tools.
-    pub(crate) fn mode(self) -> Option<ToolMode> {
-        match self {
-            // Whoever has a catalog may name another mode in it.
-            Self::Native | Self::Client | Self::Catalog => None,
-            Self::Toolman => Some(ToolMode::Activate),
-            Self::ToolmanServer => Some(ToolMode::Direct),
-            Self::Modular => Some(ToolMode::Modular),
-        }
-    }
-
-    /// What reads such a file, with variables from `env` if they are to be expanded.
+    /// Returns what reads such a file, with variables from `env` if they are to be expanded.
     pub(crate) fn reader(self, env: Option<&dyn EnvSource>) -> Reader<'_> {
-        match self {
+        let reader = match self {
             Self::Native | Self::Client => Reader::new(env),
             Self::Toolman => Reader::of_toml(),
             Self::Catalog => Reader::of_catalog(env),
             Self::Modular => Reader::of_modular(env),
             Self::ToolmanServer => Reader::lenient(env),
-        }
+        };
+        reader.hinting(misplaced::belongs_elsewhere)
     }
 
     /// Says so where nothing but its shape makes a file one of Modular MCP: its user may have meant
@@ -138,7 +90,7 @@ impl Dialect {
         reader: &mut Reader<'_>,
     ) -> Option<RawConfig> {
         match self {
-            Self::Native | Self::Modular => raw::object(root, reader, RawConfig::read),
+            Self::Native | Self::Modular => entries::object(root, reader, RawConfig::read),
             Self::Client => foreign_file::read(root, reader),
             Self::Toolman => toolman::read(root, env, reader),
             Self::Catalog => catalog::read(root, reader),
@@ -170,11 +122,6 @@ fn is_shaped_as_modular(root: &Node<'_>) -> bool {
     servers.is_some_and(|servers| {
         !servers.properties.is_empty() && servers.properties.iter().all(is_theirs)
     })
-}
-
-/// Whether a file of this name is TOML.
-pub(crate) fn is_toml(file: &Path) -> bool {
-    file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 
 /// A key at the top of our files that a client has too, for something else.

@@ -7,16 +7,16 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::config::dialect::{Dialect, is_toml};
 use crate::config::env::EnvSource;
-use crate::config::keys::server::located_path;
-use crate::config::load::catalog::{self, Added, Attached, Shelf};
-use crate::config::load::check::{self, Places};
-use crate::config::load::dialect::{Dialect, is_toml};
+use crate::config::load::catalog::{self, Added, Attached};
+use crate::config::load::check;
 use crate::config::load::folder::Disk;
+use crate::config::load::loaded::Loaded;
+use crate::config::load::shelf::Shelf;
 use crate::config::syntax::document::{self, Node};
-use crate::config::syntax::finding::{Finding, Report, Severity};
-use crate::config::{Config, Launch, ServerConfig};
-use crate::name::{ServerName, ToolboxName};
+use crate::config::syntax::finding::Report;
+use crate::config::syntax::places::{Places, located_path};
 
 /// The variable that names the configuration file.
 const VARIABLE: &str = "WORKBENCH_CONFIG";
@@ -119,47 +119,6 @@ pub fn user_file(env: &dyn EnvSource) -> Option<Location> {
     let inside = home.as_ref().and_then(|home| path.strip_prefix(home).ok());
     let shown = inside.map_or_else(|| path.clone(), |inside| Path::new("~").join(inside));
     Some(Location { shown, path, chosen_by: ChosenBy::User })
-}
-
-/// A configuration that can be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loaded {
-    /// The configuration.
-    pub config: Config,
-    /// Whose file it is.
-    pub dialect: Dialect,
-    /// The servers that are switched off, which the configuration does not hold.
-    pub disabled: Vec<(ToolboxName, ServerName)>,
-    /// Findings in the order of the file: remarks, and errors in the entries of single servers, which
-    /// are not used then.
-    pub warnings: Vec<Finding>,
-    /// The file as the user named it.
-    pub file: String,
-}
-
-impl Loaded {
-    /// Returns whether something is wrong with single servers.
-    pub fn has_errors(&self) -> bool {
-        self.warnings.iter().any(|finding| finding.severity == Severity::Error)
-    }
-
-    /// The servers that are not used because something is wrong with their entries, each as
-    /// `toolbox/server`.
-    pub fn broken(&self) -> Vec<String> {
-        let toolboxes = self.config.toolboxes.iter();
-        let servers = toolboxes.flat_map(|toolbox| {
-            let is_broken = |server: &&ServerConfig| matches!(server.launch, Launch::Broken { .. });
-            let broken = toolbox.servers.iter().filter(is_broken);
-            broken.map(move |server| format!("{}/{}", toolbox.name, server.name))
-        });
-        servers.collect()
-    }
-
-    /// The warnings as a text to be read; none if there are none.
-    pub fn report(&self) -> Option<Report> {
-        (!self.warnings.is_empty())
-            .then(|| Report { file: self.file.clone(), findings: self.warnings.clone() })
-    }
 }
 
 /// Why there is no configuration.

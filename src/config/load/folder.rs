@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::config::load::catalog::{Item, Kind, MAX_BYTES, Shelf};
+use crate::config::load::shelf::{Item, Kind, MAX_BYTES, Shelf};
 
 /// The most things in one folder that are looked at.
 const MAX_ITEMS: usize = 20_001;

@@ -7,9 +7,10 @@ use jsonc_parser::common::Ranged;
 use regex::Regex;
 
 use crate::config::env::EnvSource;
-use crate::config::keys::raw::{Entries, RawConfig, RawServer};
+use crate::config::keys::raw::{RawConfig, RawServer};
 use crate::config::load::toolman::naming::name_of;
 use crate::config::syntax::document::Node;
+use crate::config::syntax::entries::Entries;
 use crate::config::syntax::expand::compile;
 use crate::config::syntax::reader::{Fields, Located, Reader};
 

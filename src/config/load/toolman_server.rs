@@ -6,9 +6,10 @@ use crate::config::keys::audit::RawAudit;
 use crate::config::keys::bounds::RawCache;
 use crate::config::keys::limits;
 use crate::config::keys::policy::raw::RawConfirmation;
-use crate::config::keys::raw::{RawConfig, object, servers};
+use crate::config::keys::raw::{RawConfig, servers};
 use crate::config::keys::task_rules::RawTaskRules;
 use crate::config::syntax::document::Node;
+use crate::config::syntax::entries::object;
 use crate::config::syntax::reader::{Fields, Located, Reader};
 
 /// Keys at the top of such a file, one of which it has beside its `servers`.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use crate::config::dialect::is_toml;
 use crate::config::load::catalog::is_yaml;
-use crate::config::load::dialect::is_toml;
 use crate::config::syntax::document::{self, Node, positions};
 use crate::config::syntax::reader::camel;
 

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use fields::snake;
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 
@@ -17,7 +18,6 @@ use crate::name::nearest;
 mod fields;
 mod json;
 
-use fields::snake;
 pub(crate) use fields::{Entry, Fields, camel};
 
 /// A value with where it was written.
@@ -47,6 +47,8 @@ pub(crate) struct Reader<'e> {
     /// The file is of another program, which takes what we would refuse.
     lenient: bool,
     form: Form,
+    /// Says of a key that nobody asked for where it belongs.
+    pub(crate) elsewhere: fn(&str) -> Option<String>,
     found: Vec<(usize, Finding)>,
     /// The paths of all errors, in order, to look one up among thousands.
     wrong: BTreeSet<String>,
@@ -79,11 +81,17 @@ impl<'e> Reader<'e> {
             off: false,
             lenient: false,
             form: Form::Json,
+            elsewhere: |_| None,
             found: Vec::new(),
             wrong: BTreeSet::new(),
             troubles: BTreeMap::new(),
             is_refused: false,
         }
+    }
+
+    /// The same, with `elsewhere` to say of a key that nobody asked for where it belongs.
+    pub(crate) fn hinting(self, elsewhere: fn(&str) -> Option<String>) -> Self {
+        Self { elsewhere, ..self }
     }
 
     /// A reader of another program's file: what that program takes is not refused.

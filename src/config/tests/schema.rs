@@ -6,6 +6,7 @@ use std::path::Path;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
+use crate::config::dialect::Dialect;
 use crate::config::keys::auth::raw::{RawAuth, RawJwt, RawToken};
 use crate::config::keys::bounds::{RawCache, RawLimits, RawRates};
 use crate::config::keys::clients::RawClient;
@@ -18,7 +19,6 @@ use crate::config::keys::policy::raw::{
 use crate::config::keys::raw::category::{RawCategory, RawCategoryTools, RawOverride};
 use crate::config::keys::raw::{RawConfig, RawServer, RawToolMode, RawToolbox};
 use crate::config::keys::task_rules::{RawPattern, RawServiceType, RawTaskRules};
-use crate::config::load::dialect::Dialect;
 use crate::config::syntax::document::{self, Node};
 use crate::config::syntax::reader::{Fields, Reader};
 use crate::config::tests::{case, json_files, repository};

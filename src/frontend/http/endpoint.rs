@@ -12,7 +12,8 @@ use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::frontend::http::headers::{self, Accepts, LAST_EVENT, PROTOCOL_VERSION, SESSION, one};
+use crate::frontend::http::field::{PROTOCOL_VERSION, one};
+use crate::frontend::http::headers::{self, Accepts, LAST_EVENT, SESSION};
 use crate::frontend::http::identity::Pass;
 use crate::frontend::http::message::Message;
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};

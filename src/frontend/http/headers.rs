@@ -8,11 +8,10 @@ use hyper::HeaderMap;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::Value;
 
+use crate::frontend::http::field::{PROTOCOL_VERSION, one};
 use crate::frontend::http::message::Message;
 use crate::frontend::http::response::{EVENTS, JSON, Refusal, bad_request};
 
-/// The revision that a request speaks.
-pub(crate) const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 /// The session that a request belongs to.
 pub(crate) const SESSION: &str = "mcp-session-id";
 /// The last event that a client has got of a stream.
@@ -26,17 +25,6 @@ const MODERN: &str = "2026-07-28";
 const HEADER_MISMATCH: i64 = -32020;
 /// JSON-RPC: the parameters are not what the method takes.
 const INVALID_PARAMS: i64 = -32602;
-
-/// The one value of a header, if it is there; an error when there are several, or it is no text.
-pub(crate) fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, String> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next().map(|value| value.to_str());
-    match (value.transpose(), values.next()) {
-        (Ok(value), None) => Ok(value.map(str::trim)),
-        (Ok(_), Some(_)) => Err(format!("there is more than one {name} header")),
-        (Err(_), _) => Err(format!("the {name} header has characters that no header may have")),
-    }
-}
 
 /// The types of answers that a client takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

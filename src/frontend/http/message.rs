@@ -6,7 +6,7 @@ use hyper::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::frontend::http::headers::{PROTOCOL_VERSION, one};
+use crate::frontend::http::field::{PROTOCOL_VERSION, one};
 use crate::frontend::http::response::{Refusal, bad_request};
 use crate::observe::is_trace_parent;
 use crate::raw::{self, Raw};

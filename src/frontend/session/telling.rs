@@ -7,7 +7,8 @@ use crate::backend::events;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::session::Session;
 use crate::gateway::{Event, Question};
-use crate::wire::outgoing::{Pending, RequestError};
+use crate::wire::mailbox::RequestError;
+use crate::wire::outgoing::Pending;
 
 /// JSON-RPC: nobody here knows this method.
 const METHOD_NOT_FOUND: i64 = -32601;

@@ -1,6 +1,9 @@
+use std::sync::Mutex;
+
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::llm::taken::REMEMBERED;
 use crate::llm::tests::{Reply, Scripted, amply, answer, ends, says};
 
 /// An endpoint that answers so, and wants little thought.

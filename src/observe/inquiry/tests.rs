@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::raw::Raw;
 use crate::wire::envelope::Outcome;
 use crate::wire::incoming::Incoming;
-use crate::wire::outgoing::RequestError;
+use crate::wire::mailbox::RequestError;
 use crate::wire::remote::events::{Event, Events};
 use crate::wire::remote::failure::{self, Failure};
 use crate::wire::remote::{Remote, SESSION_ID, Sent, lock};

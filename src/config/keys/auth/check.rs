@@ -8,17 +8,16 @@ use url::Url;
 
 use crate::config::PolicyConfig;
 use crate::config::env::EnvSource;
-use crate::config::keys::limits;
-use crate::config::load::check::bounded;
-use crate::config::syntax::document::Spot;
-use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
-use crate::name::AgentName;
-
 use crate::config::keys::auth::raw::{RawAnonymous, RawAuth, RawJwt, RawToken};
 use crate::config::keys::auth::{
     ALGORITHMS, Anonymous, AuthConfig, FEWEST, JwtConfig, MAKE, TokenConfig, is_loopback, is_token,
     names_of_all, token_digest,
 };
+use crate::config::keys::limits;
+use crate::config::syntax::bounds::bounded;
+use crate::config::syntax::document::Spot;
+use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
+use crate::name::AgentName;
 
 impl RawAuth {
     /// Warns of agents who have a token, or stand for those without one, and are refused because

@@ -8,8 +8,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::config::keys::auth::{MAKE, names_of_all};
 use crate::config::keys::limits;
-use crate::config::keys::raw::{Entries, named_texts, object};
 use crate::config::syntax::document::{Node, Spot};
+use crate::config::syntax::entries::{Entries, named_texts, object};
 use crate::config::syntax::reader::{Fields, Located, Reader};
 
 /// Who may ask over HTTP.

@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
 use crate::config::keys::macros::template::{RawTemplate, json_text};
-use crate::config::keys::raw::{Entries, named, object};
 use crate::config::syntax::document::{Node, Spot};
+use crate::config::syntax::entries::{Entries, named, object};
 use crate::config::syntax::reader::{Fields, Located, Reader};
 
 /// A tool that is made of steps over other tools.

@@ -3,11 +3,10 @@
 use globset::GlobBuilder;
 use regex::Regex;
 
-use crate::config::keys::policy::check::patterns;
+use crate::config::keys::policy::patterns::patterns;
 use crate::config::keys::policy::raw::{RawArgument, RawTime, RawWhen};
 use crate::config::keys::policy::{ArgumentTest, TimeWindow, When};
-use crate::config::keys::server::with_home;
-use crate::config::load::check::Places;
+use crate::config::syntax::places::{Places, with_home};
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
 
 /// Checks one entry of `when`. Where something is wrong with it, that has been reported.

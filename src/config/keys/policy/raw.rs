@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Number, Value};
 
 use crate::config::keys::bounds::RawRates;
-use crate::config::keys::raw::{Entries, entries, named, object};
 use crate::config::syntax::document::{Node, Spot};
+use crate::config::syntax::entries::{Entries, entries, named, object};
 use crate::config::syntax::reader::{Fields, Located, Reader};
 
 /// What one agent may use.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use crate::config::keys::raw::{Entries, named, object};
+use crate::config::syntax::entries::{Entries, named, object};
 use crate::config::syntax::reader::{Fields, Located, Reader};
 
 /// A toolbox that has some of the tools of one server.

@@ -6,12 +6,13 @@ use jsonc_parser::ast::Value;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::config::keys::bounds::{RawCache, RawRates};
+use crate::config::keys::environment::environment;
 use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits;
 use crate::config::keys::raw::category::RawOverride;
-use crate::config::keys::raw::{Entries, entries, named, named_texts, object};
 use crate::config::syntax::document::Node;
-use crate::config::syntax::reader::{Entry, Fields, Located, Reader};
+use crate::config::syntax::entries::{Entries, entries, named, named_texts, object};
+use crate::config::syntax::reader::{Fields, Located, Reader};
 
 /// One MCP server: a child process that speaks on its standard input and output, or one that is
 /// reached over HTTP.
@@ -204,31 +205,6 @@ fn command(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<Vec<Strin
         vec![reader.string(node)?.value]
     };
     Some(Located { value, spot: node.spot.clone() })
-}
-
-/// Reads environment variables; a number or boolean is taken as it is written.
-pub(crate) fn environment(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<String> {
-    entries(node, reader, |entry, reader| {
-        let Entry { key, node } = entry;
-        if key.value.is_empty() || key.value.contains(['=', '\0']) {
-            let message = "the name of a variable may not be empty or contain `=` or NUL";
-            reader.error(&key.spot, message, None);
-            return None;
-        }
-        let written = match node.value {
-            Value::NumberLit(literal) => literal.value.to_owned(),
-            Value::BooleanLit(literal) => literal.value.to_string(),
-            Value::StringLit(_) | Value::Object(_) | Value::Array(_) | Value::NullKeyword(_) => {
-                return reader.string(node).map(|text| text.value);
-            }
-        };
-        reader.warn(
-            &node.spot,
-            "taken as a string",
-            Some("put the value in double quotes".to_owned()),
-        );
-        Some(written)
-    })
 }
 
 impl JsonSchema for CommandShape {

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::config::catalog::{Catalog, CatalogCategory, CatalogService};
 use crate::config::keys::macros::MACROS;
-use crate::config::keys::raw::{Entries, RawServer};
+use crate::config::keys::raw::RawServer;
 use crate::config::keys::server;
-use crate::config::load::catalog::tree::{self, Branch, Shelf, finding};
-use crate::config::load::catalog::{
-    CONFIG, Catalog, CatalogCategory, CatalogService, Text, read_text,
-};
-use crate::config::load::check::{Places, check_name};
+use crate::config::load::catalog::tree::{self, Branch, finding};
+use crate::config::load::catalog::{CONFIG, Text, read_text};
+use crate::config::load::shelf::Shelf;
+use crate::config::syntax::bounds::check_name;
 use crate::config::syntax::document::{self, positions};
+use crate::config::syntax::entries::Entries;
 use crate::config::syntax::finding::{Finding, Severity};
+use crate::config::syntax::places::Places;
 use crate::config::syntax::reader::{Fields, Reader, Trouble, did_you_mean, listed};
 use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
 use crate::name::{Place, ServerName, ToolboxName};

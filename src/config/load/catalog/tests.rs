@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
+use crate::config::catalog::{Catalog, CatalogTool};
 use crate::config::env::EnvSource;
-use crate::config::load::catalog::{
-    Catalog, CatalogTool, Item, Kind, Shelf, check_tools, load, read_catalog_tool, tool, tool_of,
+use crate::config::load::catalog::{check_tools, load, read_catalog_tool, tool, tool_of};
+use crate::config::load::shelf::{Item, Kind, Shelf};
+use crate::config::{
+    ChooserKind, Launch, LoadError, Loaded, Report, Strategy, ToolMode, load as load_file, locate,
 };
-use crate::config::{ChooserKind, Launch, LoadError, Loaded, Report, Strategy, ToolMode};
-use crate::config::{load as load_file, locate};
 use crate::name::{Place, ServerName, ToolboxName};
 
 /// Folders and files as texts by their paths.

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::config::load::catalog::{CatalogTool, read_text};
+use crate::config::catalog::CatalogTool;
+use crate::config::load::catalog::read_text;
 use crate::config::syntax::document::{Node, shortened};
 use crate::config::syntax::finding::{Finding, Severity};
 use crate::config::syntax::reader::{Fields, Reader, did_you_mean, listed};

@@ -4,38 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::load::catalog::spelling::{decode, encode};
-use crate::config::load::catalog::usual;
+use crate::config::catalog::spelling::{decode, encode, usual};
+use crate::config::load::shelf::{Item, Kind, Shelf};
 use crate::config::syntax::finding::{Finding, Severity};
 use crate::name::nearest;
 
 /// The most folders and files of one catalog.
 pub(super) const MAX_FILES: usize = 20_000;
-
-/// Where folders and files are; paths start at the folder of the catalog and have `/` in them.
-pub(crate) trait Shelf {
-    /// What is in a folder, but for what is hidden.
-    fn list(&self, folder: &str) -> Result<Vec<Item>, String>;
-
-    /// The text of a file; `None` if there is none.
-    fn read(&self, file: &str) -> Result<Option<String>, String>;
-}
-
-/// One thing in a folder.
-#[derive(Clone, Debug)]
-pub(crate) struct Item {
-    pub(crate) name: String,
-    pub(crate) kind: Kind,
-}
-
-/// What a thing in a folder is.
-#[derive(Clone, Debug)]
-pub(crate) enum Kind {
-    Folder,
-    File,
-    /// Something that cannot be used, and why.
-    Unusable(String),
-}
 
 /// One folder of the catalog.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ const LONGEST: usize = 250;
 
 /// The name that a file or folder stands for; none if that is no text, blank, or has control
 /// characters in it.
-pub(super) fn decode(file: &str) -> Option<String> {
+pub(crate) fn decode(file: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(file.len());
     let mut rest = file.as_bytes();
     while let [first, after @ ..] = rest {
@@ -29,7 +29,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u8> {
 }
 
 /// What a file or folder is called that stands for this name.
-pub(super) fn encode(name: &str) -> String {
+pub(crate) fn encode(name: &str) -> String {
     encode_with(name, |at, _| at == 0 && is_device(name))
 }
 
@@ -136,4 +136,9 @@ mod tests {
         }
         assert_eq!(FileNames::default().take("Send").as_deref(), Some("Send"));
     }
+}
+
+/// What the file of a tool is called, if nobody calls it otherwise.
+pub(crate) fn usual(tool: &str) -> String {
+    format!("{}.yaml", encode(tool))
 }
