@@ -1,4 +1,4 @@
-//! What servers tell and ask of agents besides answers.
+//! Messages of servers to agents besides answers: progress, notices and questions.
 
 use tokio::sync::oneshot;
 
@@ -25,7 +25,7 @@ pub enum Event {
 /// Something a server asks of an agent (elicitation, sampling, roots). Dropping it unanswered
 /// tells the server that there will be no answer.
 pub struct Question {
-    /// What is asked.
+    /// The method of the question.
     pub method: String,
     /// Its `params`, as written.
     pub params: Option<Raw>,

@@ -6,6 +6,10 @@ use crate::backend::handshake::message;
 use crate::raw::Raw;
 use crate::wire::remote::Failure;
 
+/// The hint that is given where a server over HTTP does not know who asks, and no other.
+pub const WANTS_AUTHORIZATION: &str = "it wants authorization, and nobody can sign in from here: set a token in `headers`, such as \
+     `\"Authorization\": \"Bearer ${TOKEN}\"`";
+
 /// The advice where nothing that speaks MCP is at the address.
 pub(crate) const OTHER_PATH: &str = "check the path of its `url` (often `/mcp`); an address for the old SSE transport (often \
      `/sse`) cannot be used";
@@ -68,7 +72,3 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 }
-
-/// The hint that is given where a server over HTTP does not know who asks, and no other.
-pub const WANTS_AUTHORIZATION: &str = "it wants authorization, and nobody can sign in from here: set a token in `headers`, such as \
-     `\"Authorization\": \"Bearer ${TOKEN}\"`";

@@ -1,4 +1,4 @@
-//! What a request of an agent says, and how it is answered.
+//! A request of an agent, read as far as everybody needs it, and the way back for its answer.
 
 use std::borrow::Cow;
 use std::pin::Pin;

@@ -8,6 +8,9 @@ use crate::catalog::{Definition, ToolDefinition};
 use crate::navigator::{Choice, Chooser, Choosing, Level, Question, Wanted};
 use crate::raw::{self, Raw};
 
+/// The word for the ranker as a chooser.
+pub(crate) const RANKER: &str = "ranker";
+
 /// Chooses the option whose words are nearest to the task's, as [`rank`] has found, and none if no
 /// one is near; among the tools of all services only one that is clearly ahead of the others, since
 /// it is called then. Of arguments it knows what the agent has given.
@@ -180,6 +183,3 @@ mod tests {
         assert_eq!(Ranker.arguments(wanted(None)).await, Ok(raw::object([])));
     }
 }
-
-/// The word for the ranker as a chooser.
-pub(crate) const RANKER: &str = "ranker";

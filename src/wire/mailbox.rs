@@ -1,4 +1,4 @@
-//! What has come for a request of ours.
+//! The mailbox of one request of ours: the progress and the answer that have come for it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -89,6 +89,11 @@ impl FileNames {
     }
 }
 
+/// What the file of a tool is called, if nobody calls it otherwise.
+pub(crate) fn usual(tool: &str) -> String {
+    format!("{}.yaml", encode(tool))
+}
+
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -136,9 +141,4 @@ mod tests {
         }
         assert_eq!(FileNames::default().take("Send").as_deref(), Some("Send"));
     }
-}
-
-/// What the file of a tool is called, if nobody calls it otherwise.
-pub(crate) fn usual(tool: &str) -> String {
-    format!("{}.yaml", encode(tool))
 }
