@@ -20,6 +20,8 @@ pub struct ClientProgram {
     pub timeout: Option<Timeout>,
     /// Whether `$NAME` is a variable in its files, as `${NAME}` is.
     pub has_bare_variables: bool,
+    /// Whether it runs the commands in values, such as `$(pass token)`, and takes what they print.
+    pub runs_commands: bool,
     /// Parts of paths that its files alone have, in lower case and with `/`.
     marks: &'static [&'static str],
     files: &'static [File],
@@ -221,6 +223,7 @@ const PLAIN: ClientProgram = ClientProgram {
     servers: &["mcpServers"],
     timeout: None,
     has_bare_variables: false,
+    runs_commands: false,
     marks: &[],
     files: &[],
 };
@@ -490,6 +493,7 @@ static PROGRAMS: &[ClientProgram] = &[
         servers: &["mcp"],
         timeout: Some(Timeout::CallSeconds),
         has_bare_variables: true,
+        runs_commands: true,
         marks: &["crush.json"],
         files: &[
             at(Base::Config, "crush/crush.json"),

@@ -13,8 +13,10 @@ use crate::config::syntax::finding::Report;
 pub use gathered::{Gathered, Server, gather, has_servers};
 pub use launches::Launches;
 
+mod allowed;
 mod block;
 mod category;
+mod commands;
 mod emit;
 mod gathered;
 mod grading;

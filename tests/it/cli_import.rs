@@ -102,6 +102,27 @@ fn what_was_imported_is_served() {
 }
 
 #[test]
+fn each_server_ends_as_soon_as_its_tools_are_known() {
+    let bench = Bench::new();
+    let pids = bench.path_text("pids");
+    let second = |server: &Value| {
+        let words = [&server["command"], &server["args"][0]].map(|word| word.as_str().unwrap());
+        // It begins when the first has been started and has ended.
+        let wait = format!(
+            "until read -r _ pid < '{pids}' && ! kill -0 $pid; do sleep 0.02; done 2> /dev/null; exec \"$@\""
+        );
+        json!({"command": "sh", "args": ["-c", wait, "sh", words[0], words[1]], "startupTimeoutMs": 10_000})
+    };
+    let first = fake(json!({"tools": ["add"], "pidFile": pids}));
+    let servers = json!({"first": first, "second": second(&server(&["sub"]))});
+    bench.write("mcp.json", &json!({ "mcpServers": servers }).to_string());
+    let output = bench.run_bare(["import", "mcp.json", "--one", "--json"]);
+    let told: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
+    assert!(!output.stdout.contains("could not be started"), "{told}");
+    assert_eq!(told["added"].as_array().map(Vec::len), Some(2), "{told}");
+}
+
+#[test]
 fn an_import_is_told_as_json() {
     let bench = Bench::new().file(".claude.json", CLIENT);
     let output = bench.run_bare(["import", ".claude.json", "--no-start", "--json"]);

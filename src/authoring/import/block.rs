@@ -6,7 +6,7 @@ use jsonc_parser::cst::CstInputValue;
 use regex::Regex;
 use url::{Host, Url};
 
-use crate::authoring::import::{Grade, HideSecrets, category};
+use crate::authoring::import::{Grade, HideSecrets, category, commands};
 use crate::config::keys::foreign::Foreign;
 use crate::config::keys::raw::RawServer;
 use crate::config::keys::server::{Means, filters};
@@ -75,6 +75,8 @@ impl BlockLaunch {
 pub(super) struct Dialect {
     /// `$NAME` is a variable, as `${NAME}` is.
     pub(super) bare_variables: bool,
+    /// Commands in values are run, and what they print is taken.
+    pub(super) runs_commands: bool,
     /// The folder the server starts in.
     pub(super) folder: Option<String>,
     /// What the client asks its user for.
@@ -154,23 +156,29 @@ impl Block {
         } = raw;
         let Foreign { enabled, kind: _, url: _, timeout_ms, environment, include, exclude } =
             foreign;
-        let mut rewrite = Rewrite { dialect, remarks: Vec::new() };
+        let mut rewrite =
+            Rewrite { dialect, server: name, commands: Vec::new(), remarks: Vec::new() };
         let mut launch = match means {
             Means::Command(command) => {
                 let mut command = command.value.into_iter();
                 let program = command.next().filter(|program| !program.trim().is_empty())?;
                 let args = command.chain(args.into_iter().flatten().map(|arg| arg.value));
                 BlockLaunch::Command {
-                    command: rewrite.text(&program),
-                    args: args.map(|arg| rewrite.text(&arg)).collect(),
+                    command: rewrite.text(&program, ""),
+                    args: args.map(|arg| rewrite.text(&arg, "")).collect(),
                     env: rewrite.env([environment, env.unwrap_or_default()]),
-                    cwd: cwd.map(|cwd| rewrite.text(&cwd.value)).or_else(|| dialect.folder.clone()),
+                    cwd: cwd
+                        .map(|cwd| rewrite.text(&cwd.value, ""))
+                        .or_else(|| dialect.folder.clone()),
                 }
             }
             Means::Url(url) => {
                 let headers = headers.unwrap_or_default().0.into_iter();
-                let headers = headers.map(|(name, value)| (name.value, rewrite.text(&value.value)));
-                BlockLaunch::Url { headers: headers.collect(), url: rewrite.text(&url.value) }
+                let headers = headers.map(|(name, value)| {
+                    let value = rewrite.text(&value.value, &name.value);
+                    (name.value, value)
+                });
+                BlockLaunch::Url { headers: headers.collect(), url: rewrite.text(&url.value, "") }
             }
             Means::Unsupported { .. } => return None,
         };
@@ -247,13 +255,54 @@ impl Block {
     }
 }
 
+/// The longest command that is repeated, in bytes.
+const MAX_COMMAND: usize = 200;
+
 /// Writes placeholders of other clients as ours.
 struct Rewrite<'a> {
     dialect: &'a Dialect,
+    /// The server's name.
+    server: &'a str,
+    /// The variables that stand for commands.
+    commands: Vec<String>,
     remarks: Vec<Remark>,
 }
 
 impl Rewrite<'_> {
+    /// Puts variables in place of commands, which are never run here; `key` is what the value is
+    /// called, if it is called anything.
+    fn of_commands(&mut self, text: &str, key: &str) -> String {
+        let (mut written, mut end) = (String::new(), 0);
+        for place in commands::find(text) {
+            let command = &text[place.clone()];
+            let name = self.variable(key);
+            let message = format!(
+                "`{}` is a command, which is not run here; it is `${{{name}}}` now",
+                shortened(command)
+            );
+            let hint = if command.len() > MAX_COMMAND || command.contains('\n') {
+                format!("set `{name}` to what it prints before the start")
+            } else {
+                format!("run `export {name}=\"{command}\"` before the start")
+            };
+            self.remarks.push(Remark { grade: Grade::Manual, message, hint: Some(hint) });
+            written.extend([&text[end..place.start], "${", &name, "}"]);
+            end = place.end;
+        }
+        written.push_str(&text[end..]);
+        written
+    }
+
+    /// Returns a name for another variable of this server.
+    fn variable(&mut self, key: &str) -> String {
+        let server = variable_name(self.server);
+        let key = variable_name(if key.is_empty() { "value" } else { key });
+        let name = if key.starts_with(&server) { key } else { format!("{server}_{key}") };
+        let before = self.commands.iter().filter(|other| **other == name).count();
+        self.commands.push(name.clone());
+        if before == 0 { name } else { format!("{name}_{}", before + 1) }
+    }
+
     /// Puts variables in place of what Continue keeps for its user.
     fn of_continue(&mut self, text: &str) -> String {
         let mut written = text.to_owned();
@@ -287,12 +336,17 @@ impl Rewrite<'_> {
         let mut env: Vec<(String, String)> = Vec::new();
         for (name, value) in sources.into_iter().flat_map(|entries| entries.0) {
             env.retain(|(other, _)| *other != name.value);
-            env.push((name.value, self.text(&value)));
+            let value = self.text(&value, &name.value);
+            env.push((name.value, value));
         }
         env
     }
 
-    fn text(&mut self, text: &str) -> String {
+    /// Writes a value as ours; `key` is what it is called, if it is called anything.
+    fn text(&mut self, text: &str, key: &str) -> String {
+        let runs_commands = self.dialect.runs_commands;
+        let bare = runs_commands.then(|| self.of_commands(text, key));
+        let text = bare.as_deref().unwrap_or(text);
         let mut written = self.of_continue(text);
         for placeholder in expand::foreign(text) {
             let found = placeholder.text;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::authoring::client_files::Timeout;
+use crate::authoring::import::allowed::Allowed;
 use crate::authoring::import::block::{self, Block, Doubt};
 use crate::authoring::import::category::Top;
 use crate::authoring::import::grading::graded;
@@ -139,7 +140,7 @@ pub(super) fn read(source: &Source, secrets: &mut dyn HideSecrets) -> Contents {
         };
         findings.push(whole("no servers in it", &hint, None));
     }
-    let inputs = inputs(&root);
+    let (inputs, allowed) = (inputs(&root), Allowed::read(&root));
     for place in places {
         let mut group = Group {
             name: place.name,
@@ -150,6 +151,7 @@ pub(super) fn read(source: &Source, secrets: &mut dyn HideSecrets) -> Contents {
         };
         let dialect = block::Dialect {
             bare_variables: client.program.is_some_and(|program| program.has_bare_variables),
+            runs_commands: client.program.is_some_and(|program| program.runs_commands),
             folder: place.folder,
             inputs: inputs.clone(),
             call_timeout: toolman_server::call_timeout(&root),
@@ -158,7 +160,8 @@ pub(super) fn read(source: &Source, secrets: &mut dyn HideSecrets) -> Contents {
             place.servers.into_iter().partition(|(_, node)| is_part_of_its_client(node));
         findings.extend(of_the_client(source, text, &own, &client));
         for (name, node) in servers {
-            match reading.server((name, &node), &dialect) {
+            let refusal = allowed.refusal(&name.value);
+            match reading.server((name, &node), refusal, &dialect) {
                 Ok((found, notes)) => {
                     findings.extend(notes);
                     group.servers.push(found);
@@ -217,16 +220,29 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Reads one server, or says why it cannot be carried over.
+    /// Reads one server, or says why it cannot be carried over; where its client does not use it, for
+    /// the reason of a `refusal`, it is switched off.
     fn server(
         &mut self,
         (name, node): (Located<String>, &Node<'_>),
+        refusal: Option<&str>,
         dialect: &block::Dialect,
     ) -> Result<(Found, Vec<ImportFinding>), Vec<ImportFinding>> {
         let mut reader = Dialect::Native.reader(None);
         let timeout: Option<Timeout> = self.client.program.and_then(|program| program.timeout);
-        let raw = spelling::server(node, timeout, &mut reader);
-        self.found(&name, raw, reader, dialect)
+        let mut raw = spelling::server(node, timeout, &mut reader);
+        let refusal = refusal.filter(|_| raw.as_ref().is_some_and(|raw| !raw.is_off()));
+        if let Some(raw) = raw.as_mut().filter(|_| refusal.is_some()) {
+            raw.disabled = Some(Located { value: true, spot: name.spot.clone() });
+        }
+        let (mut found, mut notes) = self.found(&name, raw, reader, dialect)?;
+        if let Some(refusal) = refusal {
+            found.grade = found.grade.max(Grade::Approximate);
+            let hint = "remove its `\"disabled\": true` if it is to be used";
+            let message = format!("switched off: {refusal}");
+            notes.push(found.note(Grade::Approximate, message, Some(hint.to_owned())));
+        }
+        Ok((found, notes))
     }
 
     /// Puts one server into our words, or says why it cannot be carried over.

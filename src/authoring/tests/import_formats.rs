@@ -239,6 +239,77 @@ fn the_rest_of_the_clients_are_read() {
 }
 
 #[test]
+fn servers_that_gemini_does_not_use_are_switched_off_and_said_to_be() {
+    let servers = r#""mcpServers": {"a": {"command": "a"}, "B": {"command": "b"}, "c": {"command": "c", "disabled": true}}"#;
+    let allowed = "`mcp.allowed` does not name it";
+    let excluded = "`mcp.excluded` names it";
+    for (settings, off) in [
+        (r#""mcp": {"allowed": ["a"]}"#, &[("B", allowed)][..]),
+        (r#""mcp": {"allowed": ["b "], "excluded": ["x"]}"#, &[("a", allowed)]),
+        (r#""mcp": {"allowed": ["a", "b"], "excluded": ["B", "C"]}"#, &[("B", excluded)]),
+        (r#""excludeMCPServers": ["a"], "allowMCPServers": []"#, &[("a", excluded)]),
+        (r#""mcp": {"allowed": [], "serverCommand": "x"}"#, &[]),
+    ] {
+        let plan = import("~/.gemini/settings.json", &format!("{{{settings}, {servers}}}"));
+        let written = self::servers(&plan);
+        let is_off = |name: &str| written[name]["disabled"] == true;
+        let said = plan.findings.iter().map(|found| format!("{}: {}\n", found.path, found.message));
+        let said: String = said.collect();
+        for name in ["a", "B"] {
+            let why = off.iter().find(|(other, _)| *other == name).map(|(_, why)| why);
+            assert_eq!(is_off(name), why.is_some(), "{settings}: {name}");
+            let told = format!("mcpServers.{name}: switched off: {}", why.unwrap_or(&""));
+            assert_eq!(said.contains(&told), why.is_some(), "{settings}: {said}");
+        }
+        assert!(is_off("c") && !said.contains("mcpServers.c"), "{said}");
+    }
+}
+
+#[test]
+fn commands_of_crush_are_variables_and_nothing_runs_them() {
+    let plan = import(
+        "~/.config/crush/crush.json",
+        r#"{"mcp": {
+            "git-hub": {
+                "type": "stdio",
+                "command": "$(which gh)",
+                "args": ["--pid", "`cat $HOME/pid`", "--x", "\\$(no)"],
+                "env": {"TOKEN": "$(op read \"a b\")", "GIT_HUB_ID": "x-$(id)-$(id -g)", "K": "$KEY"}
+            },
+            "far": {"type": "http", "url": "http://localhost:1/mcp", "headers": {"Authorization": "Bearer $(vault get x)"}}
+        }}"#,
+    );
+    assert_eq!(
+        servers(&plan),
+        json!({
+            "git-hub": {
+                "command": "${GIT_HUB_VALUE}",
+                "args": ["--pid", "${GIT_HUB_VALUE_2}", "--x", "\\$(no)"],
+                "env": {
+                    "TOKEN": "${GIT_HUB_TOKEN}",
+                    "GIT_HUB_ID": "x-${GIT_HUB_ID}-${GIT_HUB_ID_2}",
+                    "K": "${KEY}",
+                },
+            },
+            "far": {
+                "url": "http://localhost:1/mcp",
+                "headers": { "Authorization": "Bearer ${FAR_AUTHORIZATION}" },
+            },
+        })
+    );
+    assert!(plan.findings.iter().all(|finding| finding.grade == Grade::Manual));
+    let hints: Vec<_> = plan.findings.iter().filter_map(|finding| finding.hint.clone()).collect();
+    let hint = "run `export GIT_HUB_TOKEN=\"$(op read \"a b\")\"` before the start";
+    assert!(hints.contains(&hint.to_owned()), "{hints:?}");
+    // For other clients they are words.
+    let plan = import(
+        "~/.claude.json",
+        r#"{"mcpServers": {"a": {"command": "a", "env": {"T": "$(op read x)"}}}}"#,
+    );
+    assert_eq!(servers(&plan)["a"]["env"]["T"], "$(op read x)");
+}
+
+#[test]
 fn settings_without_servers_have_none() {
     for (file, text) in [
         ("~/.gemini/settings.json", r#"{"mcp": {"allowed": ["a"]}, "theme": "x"}"#),

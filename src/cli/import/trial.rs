@@ -6,23 +6,17 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-
 use crate::authoring::import::{Gathered, Outcome};
 use crate::backend::WANTS_AUTHORIZATION;
-use crate::catalog::{ToolDefinition, shorten};
+use crate::catalog::ToolDefinition;
 use crate::cli::error::Error;
-use crate::cli::progress::Spinner;
 use crate::cli::secrets::Variables;
+use crate::cli::servers::{self, Start};
 use crate::cli::{Global, catalog, with_gateway, without_rules};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{self, Config, Launch, Location, Severity};
-use crate::gateway::{FailedServer, Gateway, Presence, Urgency};
+use crate::gateway::{FailedServer, Gateway};
 use crate::name::Place;
-
-/// The longest line of progress, in characters.
-const SPINNER: usize = 70;
 
 /// The outcome of starting servers, for each of them.
 #[derive(Debug)]
@@ -120,47 +114,20 @@ fn configuration(
 
 type Came = (usize, Outcome, Vec<Arc<ToolDefinition>>);
 
-/// Starts servers, so many at once as the machine can take.
+/// Starts all servers of a gateway, each alone in its toolbox, and ends each when its tools are known.
 async fn start(gateway: &Gateway, places: Vec<(usize, Place)>) -> Vec<Came> {
-    let processors = std::thread::available_parallelism().map_or(2, usize::from);
-    let room = Arc::new(Semaphore::new((2 * processors).clamp(2, 16)));
-    let nobody = Presence::new(None);
-    let spinner = Spinner::new("");
-    let mut waiting: BTreeMap<usize, String> = BTreeMap::new();
-    let mut starting = JoinSet::new();
-    for (index, place) in places {
-        waiting.insert(index, place.server.to_string());
-        let urgency = Urgency::Background;
-        let start = gateway.start(&place.toolbox, &place.server, &nobody, urgency);
-        let room = Arc::clone(&room);
-        starting.spawn(async move {
-            // It is never closed.
-            let _room = room.acquire().await;
-            (index, place, start.await.err())
-        });
-    }
-    let mut came = Vec::new();
-    loop {
-        let left: Vec<&str> = waiting.values().map(String::as_str).collect();
-        spinner.say(&shorten(&format!("starting {}", left.join(", ")), SPINNER));
-        match starting.join_next().await {
-            None => break,
-            Some(Ok((index, place, failure))) => {
-                waiting.remove(&index);
-                came.push((index, place, failure));
-            }
-            Some(Err(error)) => tracing::error!(%error, "a start was lost"),
-        }
-    }
+    let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
+    let starts = servers::start(gateway, &toolboxes, |_| true).await;
     let snapshot = gateway.snapshot();
-    let outcome = |failure: Option<FailedServer>| match failure {
-        None => Outcome::Started,
-        Some(failure) if failure.hint == WANTS_AUTHORIZATION => Outcome::WantsSignIn,
-        Some(FailedServer { reason, hint, .. }) => Outcome::Failed { reason, hint },
-    };
-    let came = came.into_iter().map(|(index, place, failure)| {
-        let tools = catalog::tools(&snapshot, &place);
-        (index, outcome(failure), tools)
+    let came = starts.into_iter().filter_map(|Start { toolbox, server, failure, .. }| {
+        let place = Place { toolbox, server };
+        let (index, _) = places.iter().find(|(_, other)| *other == place)?;
+        let outcome = match failure {
+            None => Outcome::Started,
+            Some(failure) if failure.hint == WANTS_AUTHORIZATION => Outcome::WantsSignIn,
+            Some(FailedServer { reason, hint, .. }) => Outcome::Failed { reason, hint },
+        };
+        Some((*index, outcome, catalog::tools(&snapshot, &place)))
     });
     came.collect()
 }
