@@ -33,6 +33,8 @@ pub struct Source {
     pub file: PathBuf,
     /// Reads it.
     pub read: Box<dyn Fn() -> Result<Loaded, LoadError> + Send + Sync>,
+    /// Hears of each configuration that has taken the place of another.
+    pub served: Box<dyn Fn(&Config) + Send + Sync>,
 }
 
 /// The sources of news that the configuration is to be read again.
@@ -74,7 +76,9 @@ impl Reload {
             let source = Arc::clone(&self.source);
             match tasks.spawn_blocking(move || (source.read)()).await {
                 Ok(Ok(loaded)) => {
-                    apply(loaded, &gateways).await;
+                    if apply(loaded, &gateways).await {
+                        (self.source.served)(&gateways.config());
+                    }
                     self.renew(&gateways);
                 }
                 Ok(Err(error)) => tracing::error!(
@@ -92,11 +96,12 @@ impl Reload {
     }
 }
 
-async fn apply(loaded: Loaded, gateways: &Gateways) {
+/// Serves a configuration, and returns `true` if it is another than before.
+async fn apply(loaded: Loaded, gateways: &Gateways) -> bool {
     let served = gateways.config();
     if loaded.config == *served {
         tracing::info!("the configuration is what it was");
-        return;
+        return false;
     }
     if let Some(report) = loaded.report() {
         tracing::warn!("{}", report.body());
@@ -104,6 +109,7 @@ async fn apply(loaded: Loaded, gateways: &Gateways) {
     let changes = changes(&served, &loaded.config);
     gateways.replace(Arc::new(loaded.config)).await;
     tracing::info!("the configuration was read anew: {changes}");
+    true
 }
 
 /// Sums up the changes from one configuration to another.

@@ -12,7 +12,8 @@ use url::Url;
 use crate::app::{self, Source};
 use crate::backend::PoolOptions;
 use crate::cli::error::Error;
-use crate::cli::{Global, NAME, block_on, pool_options, print, unmatched};
+use crate::cli::unmatched::UnmatchedLog;
+use crate::cli::{Global, NAME, block_on, pool_options, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{
     Anonymous, Config, Finding, LoadError, Loaded, Report, Severity, otlp_address,
@@ -98,7 +99,10 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     let source = global.source()?;
     let source = source.map(|source| if args.strict { strict(source) } else { source });
     let options = options(global, args, &loaded, files)?;
-    unmatched::log(global, &loaded.config);
+    let unmatched = UnmatchedLog::new(global);
+    unmatched.look(&loaded.config);
+    let source = source
+        .map(|source| Source { served: Box::new(move |config| unmatched.look(config)), ..source });
     if let Some(address) = args.http {
         let grace = Duration::from_secs(args.grace);
         let is_open = address.ip().is_loopback() || args.insecure_no_auth;
@@ -217,13 +221,13 @@ fn strictly(loaded: Loaded) -> Result<Loaded, LoadError> {
 
 /// A source that gives no configuration in which anything is wrong.
 fn strict(source: Source) -> Source {
-    let Source { file, read } = source;
-    Source { file, read: Box::new(move || strictly(read()?)) }
+    let Source { file, read, served } = source;
+    Source { file, read: Box::new(move || strictly(read()?)), served }
 }
 
 /// A source that gives no configuration which would serve everybody.
 fn guarded(source: Source, is_open: bool) -> Source {
-    let Source { file, read } = source;
+    let Source { file, read, served } = source;
     let read = move || {
         let loaded = read()?;
         let Some(reason) = exposed(&loaded.config, is_open) else { return Ok(loaded) };
@@ -237,7 +241,7 @@ fn guarded(source: Source, is_open: bool) -> Source {
         };
         Err(LoadError::Invalid(Report { file: loaded.file, findings: vec![finding] }))
     };
-    Source { file, read: Box::new(read) }
+    Source { file, read: Box::new(read), served }
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

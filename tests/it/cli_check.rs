@@ -134,6 +134,15 @@ fn rules_that_mean_no_tool_are_reported_once_it_is_known_what_servers_have() {
     agent.initialize();
     agent.wait_stderr("no tool is called `drop_nite`");
     agent.wait_stderr("`dev_raed_note` matches no tool and no resource");
+
+    // Of a change, what is new is said.
+    let bench = bench.set("dangerousTools", json!(["notes:drop_noet", "drop_note", "read_noet"]));
+    bench.write_config();
+    agent.wait_stderr("no tool is called `read_noet`");
+    let log = agent.stderr();
+    for said in ["drop_nite", "drop_noet", "dev_raed_note", "read_noet"] {
+        assert_eq!(log.matches(&format!("{said}`")).count(), 1, "{said}: {log}");
+    }
 }
 
 #[test]
