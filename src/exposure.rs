@@ -101,6 +101,11 @@ impl Exposure {
         self.mode(Surface::Changing).falls_back(&self.profile)
     }
 
+    /// Returns `true` if nobody knows whether the client lists tools again.
+    fn may_not_list_again(&self) -> bool {
+        self.profile.relisting == Relisting::Unknown
+    }
+
     /// The kind of list that the agent's client can follow.
     fn surface(&self, allowed: Surface) -> Surface {
         match self.profile.relisting {

@@ -22,7 +22,7 @@ use crate::exposure::mode::{Audience, Doing, Exposure, Guide, Mode};
 use crate::exposure::profile::{Profile, Relisting};
 use crate::exposure::request::{Refusal, Reply, Request, Surface};
 use crate::exposure::uris::Addresses;
-use crate::exposure::{answer, meta, uris};
+use crate::exposure::{answer, meta, proxy, uris};
 use crate::gateway::{CallError, FailedServer, Origin, Presence, Snapshot};
 use crate::name::{self, Place, ToolId};
 use crate::raw::Raw;
@@ -233,7 +233,11 @@ async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
     if request.name == TOOLMAN_ACTIVATE {
         return activate(exposure, &request).await;
     }
-    if request.name == meta::USE_TOOL && request.surface == Surface::Constant {
+    let is_theirs = || {
+        let snapshot = exposure.gateway().snapshot();
+        snapshot.namespaced().get(Kind::Tool, meta::USE_TOOL).is_some()
+    };
+    if request.name == meta::USE_TOOL && (request.surface == Surface::Constant || !is_theirs()) {
         let Ok(used) = meta::UseTool::parse(request.arguments, exposure.gateway().config()) else {
             return Reply::plain(error(UNREADABLE));
         };
@@ -378,22 +382,36 @@ async fn activate(exposure: &Exposure, request: &Request<'_>) -> Reply {
             return Reply::plain(error(&format!("{problem}{}", failed.collect::<String>())));
         }
     };
-    let outcome = switched(&snapshot, &known, &switches, request.surface, max);
     let is_kept = request.surface == Surface::Changing;
+    let outcome = |note: Option<&str>| switched(&snapshot, &known, &switches, note, max);
+    let has_tools = switches.iter().any(|switch| switch.is_on && switch.kind == Kind::Tool);
+    let unread = (is_kept && has_tools && exposure.may_not_list_again()).then(|| {
+        let way_out = format!("{UNREAD} If it calls neither, {}.", proxy::WAY_OUT);
+        Box::new(outcome(Some(if request.chosen.is_told { UNREAD } else { &way_out })))
+    });
     Reply {
-        outcome,
+        outcome: outcome((!is_kept).then_some(UNCHANGING)),
         opened: None,
-        switched: if is_kept { switches } else { Vec::new() },
         awaits_relisting: is_kept,
+        unread,
+        switched: if is_kept { switches } else { Vec::new() },
     }
 }
+
+/// The remark where lists do not change.
+const UNCHANGING: &str = "Lists do not change here: call these tools with use_tool {tool: <name>, \
+                          arguments: {…}}, or by their names where those are in your list, and \
+                          read these resources by their addresses. Nothing has to be switched off.";
+/// The remark for a model whose client, of which nothing was known, does not list tools again.
+const UNREAD: &str = "Your client has not read its tool list again: call these tools with use_tool \
+                      {tool: <name>, arguments: {…}} where they are not in your list.";
 
 /// The answer to a change: the definitions of what it has switched on.
 fn switched(
     at: &Snapshot,
     known: &Known<'_>,
     switches: &[Switch],
-    surface: Surface,
+    note: Option<&str>,
     max: usize,
 ) -> Outcome {
     let on = |kind: Kind| {
@@ -403,10 +421,7 @@ fn switched(
     };
     let (tools, resources) = (on(Kind::Tool), on(Kind::Resource));
     let mut header = Map::new();
-    if surface == Surface::Constant {
-        let note = "Lists do not change here: call these tools with use_tool {tool: <name>, \
-                    arguments: {…}}, or by their names where those are in your list, and read \
-                    these resources by their addresses. Nothing has to be switched off.";
+    if let Some(note) = note {
         header.insert("note".to_owned(), note.into());
     } else if tools.is_empty() && resources.is_empty() {
         return result(&json!({"success": true, "result": "OK", "error": ""}).to_string());

@@ -142,15 +142,22 @@ impl Exposure {
         } else {
             meta::Detail::Full
         };
+        let told = |calls| {
+            let telling = Telling { detail, calls, max };
+            proxy::opened(toolbox, &opened, &wanted, telling)
+        };
         let outcome = match giving {
             Giving::List => registering::opened(toolbox, &opened, max),
-            _ => proxy::opened(toolbox, &opened, &wanted, Telling { detail, calls, max }),
+            _ => told(calls),
         };
+        let may_be_unread = giving == Giving::List && self.may_not_list_again();
+        let unread = || Box::new(told(Calls::Unread { is_told: request.chosen.is_told }));
         Reply {
             outcome,
             opened: Some(toolbox.name.clone()),
             switched: Vec::new(),
             awaits_relisting: giving.registers(),
+            unread: may_be_unread.then(unread),
         }
     }
 }

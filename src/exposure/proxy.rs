@@ -27,6 +27,13 @@ const CALL_UNLISTED: &str = "by `in_your_list` if your tool list has it, else wi
 const CALL_FROZEN: &str = "with use_tool {tool: {toolbox, server, tool: <name>}, arguments: {…}}; \
                            your tool list stays as it is";
 
+/// The remark for a model whose client, of which nothing was known, does not list tools again.
+const UNREAD: &str = "your client has not read its tool list again; if it calls neither these tools \
+                      nor use_tool, ";
+/// The way out for a user whose client does not list tools again.
+pub(crate) const WAY_OUT: &str = "ask your user to set \"relistsInTime\": false for it under \
+                                  `clients` in the configuration of the workbench";
+
 /// The view of tools that a client has not called yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Showing {
@@ -74,6 +81,8 @@ pub(crate) enum Calls {
     WithUseToolAlone,
     /// By their registered names where the model finds them in its list, else with `use_tool`.
     ByNameIfListed,
+    /// In the same way, as the client has not listed them; the model has been told that, or is now.
+    Unread { is_told: bool },
 }
 
 /// The tools that were asked for: whole definitions where they fit, or signatures.
@@ -92,13 +101,16 @@ pub(crate) fn opened(
     match calls {
         Calls::WithUseTool => {}
         Calls::WithUseToolAlone => _ = header.insert("call".to_owned(), CALL_FROZEN.into()),
-        Calls::ByNameIfListed => {
+        Calls::ByNameIfListed | Calls::Unread { .. } => {
             header.insert("tools_registered".to_owned(), opened.view.tools.len().into());
             header.insert("call".to_owned(), CALL_UNLISTED.into());
         }
     }
+    if calls == (Calls::Unread { is_told: false }) {
+        header.insert("note".to_owned(), format!("{UNREAD}{WAY_OUT}").into());
+    }
     let max = listing::room(max, &header);
-    let is_registered = calls == Calls::ByNameIfListed;
+    let is_registered = matches!(calls, Calls::ByNameIfListed | Calls::Unread { .. });
     let whole = |tool: &ViewTool| located(tool, is_registered);
     let signature = |tool: &ViewTool| signature(tool, is_registered);
     let short = |tool: &ViewTool| short_signature(tool, is_registered);

@@ -24,6 +24,8 @@ pub struct Chosen {
     pub opened: BTreeSet<ToolboxName>,
     /// The things that it has switched on and off.
     pub active: Active,
+    /// `true` once its model has been told that its client does not list tools again.
+    pub is_told: bool,
 }
 
 impl Chosen {
@@ -71,11 +73,13 @@ pub struct Reply {
     pub switched: Vec<Switch>,
     /// `true` if the answer is worth holding back until the agent has listed its tools again.
     pub awaits_relisting: bool,
+    /// The answer in place of the other, if the agent turns out not to list them again.
+    pub unread: Option<Box<Outcome>>,
 }
 
 impl Reply {
     pub(crate) fn plain(outcome: Outcome) -> Self {
-        Self { outcome, opened: None, switched: Vec::new(), awaits_relisting: false }
+        Self { outcome, opened: None, switched: Vec::new(), awaits_relisting: false, unread: None }
     }
 }
 

@@ -50,11 +50,9 @@ pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
             surface: asked.meta.surface(),
             chosen: &chosen,
         };
-        let exposure::Reply { outcome, opened, switched, awaits_relisting } =
+        let exposure::Reply { mut outcome, opened, switched, awaits_relisting, unread } =
             exposure.call(request).await;
-        if exposure::tells_definitions(&name) {
-            session.tells(&outcome);
-        }
+        let mut has_followed = true;
         if !asked.meta.is_modern {
             if let Some(toolbox) = opened {
                 let now = session.exposure(&asked.meta);
@@ -62,12 +60,19 @@ pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
                     // The configuration was read anew meanwhile, and may have other servers.
                     session.start_new(&now, &BTreeSet::from([toolbox.clone()]), &presence);
                 }
-                session.open(&now, toolbox, awaits_relisting).await;
+                has_followed &= session.open(&now, toolbox, awaits_relisting).await;
             }
             if !switched.is_empty() {
                 let now = session.exposure(&asked.meta);
-                session.switch(&now, switched, awaits_relisting).await;
+                has_followed &= session.switch(&now, switched, awaits_relisting).await;
             }
+        }
+        if let Some(unread) = unread.filter(|_| !has_followed) {
+            outcome = *unread;
+            session.is_told();
+        }
+        if exposure::tells_definitions(&name) {
+            session.tells(&outcome);
         }
         harmless(outcome, asked.meta.is_modern)
     })

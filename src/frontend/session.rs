@@ -317,15 +317,21 @@ impl Session {
     /// returns once the agent has listed its tools again, so that it can use them in its next
     /// step; an agent that lets the time go by is not waited for again until it lists after all.
     /// Without, the toolbox is opened by a call of one of its tools, and those of its servers that
-    /// nothing is known of start behind that.
-    pub(crate) async fn open(&self, exposure: &Exposure, toolbox: ToolboxName, waits: bool) {
+    /// nothing is known of start behind that. Returns `false` if the agent was to list its tools again
+    /// and did not.
+    pub(crate) async fn open(
+        &self,
+        exposure: &Exposure,
+        toolbox: ToolboxName,
+        waits: bool,
+    ) -> bool {
         // It may be gone, if the configuration was read anew meanwhile.
         let is_gone = exposure.gateway().toolbox(toolbox.as_str()).is_err();
         if exposure.starts_everything() || is_gone {
-            return;
+            return true;
         }
         if !waits && self.state(|state| state.chosen.opened.contains(&toolbox)) {
-            return; // What it shows is kept up to date by itself.
+            return true; // What it shows is kept up to date by itself.
         }
         let snapshot = exposure.gateway().snapshot();
         let (is_new, changed, version) = self.state(|state| {
@@ -337,34 +343,53 @@ impl Session {
             // The one that was called has been listed, and may have died of it.
             self.start_new(exposure, &BTreeSet::from([toolbox]), &self.presence);
         }
-        self.tell_in_time(exposure, changed, version, waits).await;
+        self.tell_in_time(exposure, changed, version, waits).await
     }
 
     /// Switches tools and resources for this agent, and tells it of what that changes; with
-    /// `waits` as for [`Self::open`].
-    pub(crate) async fn switch(&self, exposure: &Exposure, switched: Vec<Switch>, waits: bool) {
+    /// `waits`, and what it returns, as for [`Self::open`].
+    pub(crate) async fn switch(
+        &self,
+        exposure: &Exposure,
+        switched: Vec<Switch>,
+        waits: bool,
+    ) -> bool {
         let snapshot = exposure.gateway().snapshot();
         let (changed, version) = self.state(|state| {
             Arc::make_mut(&mut state.chosen).switch(switched);
             (state.update(exposure, &snapshot), state.version)
         });
-        self.tell_in_time(exposure, changed, version, waits).await;
+        self.tell_in_time(exposure, changed, version, waits).await
+    }
+
+    /// Takes note that the agent's model has been told that its client does not list again.
+    pub(crate) fn is_told(&self) {
+        self.state(|state| Arc::make_mut(&mut state.chosen).is_told = true);
     }
 
     /// Tells the agent of changes that lead to this version of its list. With `waits`, it returns once
-    /// the agent's model has that version, if the agent lists again when it is told to.
-    async fn tell_in_time(&self, exposure: &Exposure, changed: Changed, version: u64, waits: bool) {
+    /// the agent's model has that version, if the agent lists again when it is told to; `false` if it
+    /// does not.
+    async fn tell_in_time(
+        &self,
+        exposure: &Exposure,
+        changed: Changed,
+        version: u64,
+        waits: bool,
+    ) -> bool {
         // Before it is told, for it may have listed again before we go on.
         let awaited = self.listed.awaited(version);
         self.tell(changed).await;
-        let Some(awaited) = awaited.filter(|_| waits) else { return };
+        let Some(awaited) = awaited.filter(|_| waits) else { return true };
         if self.state(|state| state.ignored.is_some()) {
-            return;
+            return false;
         }
-        if !awaited.arrives(exposure.profile().settling).await {
+        let arrives = awaited.arrives(exposure.profile().settling).await;
+        if !arrives {
             tracing::info!("the agent does not list again when its tools change");
             self.state(|state| state.ignored = Some(version));
         }
+        arrives
     }
 
     /// Brings what the agent is shown up to date, before it is told a list: what it has seen is what

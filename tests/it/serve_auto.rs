@@ -101,6 +101,61 @@ fn a_client_that_never_lists_again_is_served_and_told_so_in_every_mode_that_chan
 }
 
 #[test]
+fn a_model_is_told_that_its_client_which_nobody_knows_does_not_list_again() {
+    let bench = bench().set("toolMode", json!("dynamic")).toolbox("more", "More of it").server(
+        "more",
+        "srv",
+        fake(json!({"tools": ["count"]})),
+    );
+    let opened = |agent: &Agent, toolbox: &str| -> Value {
+        serde_json::from_str(&agent.open(toolbox).text()).expect("JSON")
+    };
+    let agent = bench.agent();
+    agent.initialize();
+    assert!(!has_use_tool(&agent), "it may list again");
+    let first = opened(&agent, "box");
+    assert!(first["call"].as_str().expect("a text").contains("else with use_tool"), "{first}");
+    let note = first["note"].as_str().expect("a text");
+    assert!(note.contains("has not read its tool list again"), "{note}");
+    assert!(note.contains("\"relistsInTime\": false"), "{note}");
+    assert_eq!(first["tools"][0]["inputSchema"]["required"], json!(["text"]), "{first}");
+    assert_eq!(first["tools"][0]["in_your_list"], "box__srv__echo");
+    agent.use_tool(["box", "srv", "echo"], json!({"text": "x"})).ok();
+    // It is told once, and how tools are called each time.
+    let second = opened(&agent, "more");
+    assert!(second["call"].is_string() && second.get("note").is_none(), "{second}");
+    // It was merely slow.
+    agent.tools();
+    let agent = agent.relisting();
+    let third = opened(&agent, "box");
+    assert!(third.get("call").is_none() && third["tools_registered"] == 2, "{third}");
+}
+
+#[test]
+fn in_activate_mode_a_model_is_told_that_its_client_does_not_list_again() {
+    let bench = bench().set("toolMode", json!("activate"));
+    let agent = bench.agent();
+    agent.initialize();
+    assert_eq!(agent.tool_names(), ["toolman_activate"]);
+    let on = |name: &str| agent.call("toolman_activate", json!({"tools_on": [name]})).text();
+    let answer = on("box_echo");
+    assert!(answer.contains("call these tools with use_tool {tool: <name>"), "{answer}");
+    assert!(answer.contains("\\\"relistsInTime\\\": false"), "{answer}");
+    let used = agent.call("use_tool", json!({"tool": "box_echo", "arguments": {"text": "x"}}));
+    assert_eq!(used.structured(), json!({"text": "x"}));
+    let inactive = agent.call("use_tool", json!({"tool": "box_count"}));
+    assert!(inactive.is_tool_error() && inactive.text().contains("is inactive"), "{inactive:?}");
+    let answer = on("box_count");
+    assert!(answer.contains("use_tool") && !answer.contains("relistsInTime"), "{answer}");
+    // Another that lists again has nothing to be told.
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    agent.tools();
+    let answer = agent.call("toolman_activate", json!({"tools_on": ["box_echo"]})).text();
+    assert!(!answer.contains("use_tool"), "{answer}");
+}
+
+#[test]
 fn in_activate_mode_a_client_that_never_lists_again_calls_everything_with_use_tool() {
     let bench = bench().set("toolMode", json!("activate"));
     let (agent, instructions) = greeted_in(&bench, "codex-mcp-client", "0.169.0");
