@@ -7,6 +7,7 @@
 //! [`Live`] link while there is one. What a server says unasked goes to its [`switchboard`], which
 //! finds out for whom it is. [`Pool`] gives entries with equal launches one backend.
 
+mod abilities;
 mod actor;
 mod agent;
 mod deadline;
@@ -52,6 +53,7 @@ use crate::observe::Observer;
 use crate::policy::{Admission, Permit};
 use crate::raw::{self, Raw};
 
+pub use crate::backend::abilities::ClientAbilities;
 pub use crate::backend::agent::{AgentId, LogLevel, Presence, Tie, asks_for_roots, may_ask};
 pub use crate::backend::death::StderrTail;
 pub use crate::backend::handshake::Era;

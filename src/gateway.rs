@@ -63,9 +63,10 @@ use crate::llm;
 use crate::name::{Place, ServerName, ToolboxName};
 use crate::observe::{Audit, Meters, Secrets};
 use crate::policy::{Admission, Policy};
-use crate::raw::Raw;
 
-pub use crate::backend::{AgentId, Event, LogLevel, Presence, Question, Tie, Urgency};
+pub use crate::backend::{
+    AgentId, ClientAbilities, Event, LogLevel, Presence, Question, Tie, Urgency,
+};
 pub use crate::gateway::asking::{Asked, Unlent};
 pub use crate::gateway::caller::Caller;
 pub use crate::gateway::course::{Course, Stop};
@@ -73,7 +74,7 @@ pub use crate::gateway::eager::Down;
 pub use crate::gateway::error::{CallError, FailedServer};
 pub use crate::gateway::filing::Filed;
 pub use crate::gateway::finding::Standing;
-pub use crate::gateway::gateways::Gateways;
+pub use crate::gateway::gateways::{Crowded, Gateways};
 pub use crate::gateway::macros::Lacking;
 pub use crate::gateway::opening::Opened;
 pub(crate) use crate::gateway::opening::heartbeat;
@@ -90,7 +91,7 @@ pub struct Gateway {
     policy: Arc<Policy>,
     clock: Clock,
     pool: Arc<Pool>,
-    capabilities: Raw,
+    abilities: ClientAbilities,
     is_namespaced: bool,
     members: HashMap<Place, Member>,
     /// What its calls are limited by.
@@ -123,7 +124,7 @@ impl Gateway {
     fn new(
         terms: Terms,
         common: &Common,
-        capabilities: &Raw,
+        abilities: ClientAbilities,
         tasks: &TaskTracker,
         before: Option<&Self>,
     ) -> Self {
@@ -135,7 +136,7 @@ impl Gateway {
             if let Launch::Macros(_) = server.launch {
                 return Member::Macros(meters());
             }
-            let spec = match spec(&config, toolbox, server, capabilities) {
+            let spec = match spec(&config, toolbox, server, abilities) {
                 Ok(spec) => Arc::new(spec),
                 Err(failure) => return Member::Unsupported(Arc::new(failure)),
             };
@@ -187,7 +188,7 @@ impl Gateway {
             policy,
             clock,
             pool,
-            capabilities: capabilities.clone(),
+            abilities,
             is_namespaced,
             members,
             snapshot,
@@ -208,9 +209,9 @@ impl Gateway {
         &self.config
     }
 
-    /// What the agents behind it say that they can do.
-    pub(crate) fn capabilities(&self) -> &Raw {
-        &self.capabilities
+    /// What the agents behind it can do.
+    pub(crate) fn abilities(&self) -> ClientAbilities {
+        self.abilities
     }
 
     /// What everybody sees now.
@@ -408,19 +409,14 @@ fn spec(
     config: &Config,
     toolbox: &ToolboxConfig,
     server: &ServerConfig,
-    capabilities: &Raw,
+    abilities: ClientAbilities,
 ) -> Result<Spec, backend::StartFailure> {
-    let without_roots = capabilities.without_member("roots");
-    let has_roots = server.roots && without_roots.as_ref().is_some_and(|w| w != capabilities);
-    let without_roots = without_roots.unwrap_or_else(|| capabilities.clone());
     Ok(Spec {
         label: format!("{}/{}", toolbox.name, server.name),
         server: server.name.to_string(),
         reach: Reach::of(&server.launch)?,
         protocol: server.protocol,
-        capabilities: if has_roots { capabilities.clone() } else { without_roots },
-        has_roots,
-        agents: capabilities.clone(),
+        abilities: if server.roots { abilities } else { abilities.without_roots() },
         startup_timeout: server.startup_timeout,
         idle_timeout: server.idle_timeout,
         max_message_bytes: config.limits.max_message_bytes,

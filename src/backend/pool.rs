@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -20,8 +19,8 @@ use crate::backend::store::Keeper;
 use crate::backend::switchboard::Switchboard;
 use crate::backend::turns::Turns;
 use crate::backend::{
-    Backend, BackendId, ChildEnvironment, Context, Reach, Remembered, Spec, Store, WeakBackend,
-    launch,
+    Backend, BackendId, ChildEnvironment, ClientAbilities, Context, Reach, Remembered, Spec, Store,
+    WeakBackend, launch,
 };
 use crate::config::Protocol;
 use crate::observe::Observer;
@@ -56,16 +55,13 @@ struct Backends {
     count: usize,
 }
 
-/// The facts that two entries must have in common to share a process.
+/// The facts that two entries must have in common to share a process: how it is reached, how it is spoken to,
+/// and what it is told that its client can do.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     reach: Reach,
     protocol: Protocol,
-    /// `true` if it may know of agents' roots. If one entry may and the other may not, they share
-    /// nothing.
-    has_roots: bool,
-    /// Whoever looks through another gateway has listings of their own.
-    agents: Bytes,
+    abilities: ClientAbilities,
 }
 
 impl Pool {
@@ -96,12 +92,8 @@ impl Pool {
     /// a new one. Of entries that share, the first one's timeouts hold.
     pub fn backend(&self, spec: Arc<Spec>, is_shared: bool) -> Backend {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = Key {
-            reach: spec.reach.clone(),
-            protocol: spec.protocol,
-            has_roots: spec.has_roots,
-            agents: spec.agents.clone().into_bytes(),
-        };
+        let key =
+            Key { reach: spec.reach.clone(), protocol: spec.protocol, abilities: spec.abilities };
         if is_shared && let Some(backend) = backends.shared.get(&key).and_then(WeakBackend::upgrade)
         {
             return backend;
@@ -112,7 +104,7 @@ impl Pool {
         let (status, status_receiver) = watch::channel(Status::Stopped);
         let (gone, gone_receiver) = watch::channel(false);
         let reports = Arc::new(Reports::default());
-        let board = Arc::new(Switchboard::new(spec.server.clone(), spec.has_roots));
+        let board = Arc::new(Switchboard::new(spec.server.clone(), spec.abilities.has_roots()));
         let actor = Actor {
             id,
             spec,

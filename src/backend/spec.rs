@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::backend::StartFailure;
+use crate::backend::{ClientAbilities, StartFailure};
 use crate::config::{HttpLaunch, Launch, Protocol, StdioLaunch};
-use crate::raw::Raw;
 
 /// The facts that one backend is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,12 +16,8 @@ pub struct Spec {
     pub reach: Reach,
     /// Which revisions it is spoken to in.
     pub protocol: Protocol,
-    /// The capabilities that it is told its client has.
-    pub capabilities: Raw,
-    /// `true` if it may ask for the agent's roots.
-    pub has_roots: bool,
-    /// Which agents it is for: what those say that they can do.
-    pub agents: Raw,
+    /// The abilities that it is told its client has, without roots where it may not know them.
+    pub abilities: ClientAbilities,
     /// How long it may take from its start to its tool list.
     pub startup_timeout: Duration,
     /// How long it may be unused before it is stopped.
@@ -41,11 +36,8 @@ impl Spec {
     /// Returns `true` if a server of the one is as good as one of the other. Names and time limits
     /// make no difference.
     pub fn is_same_server(&self, other: &Self) -> bool {
-        let made_of = |spec: &Self| (spec.protocol, spec.has_roots);
-        made_of(self) == made_of(other)
-            && self.reach == other.reach
-            && self.capabilities == other.capabilities
-            && self.agents == other.agents
+        let made_of = |spec: &Self| (spec.protocol, spec.abilities);
+        made_of(self) == made_of(other) && self.reach == other.reach
     }
 }
 

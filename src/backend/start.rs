@@ -202,7 +202,8 @@ async fn first_words(
     board: &Arc<Switchboard>,
 ) -> Result<(Arc<Greeting>, Arc<Listing>), Unwelcome> {
     let patience = spec.startup_timeout / 2;
-    let greeting = handshake::begin(link, protocol, era, &spec.capabilities, patience).await?;
+    let told = spec.abilities.told();
+    let greeting = handshake::begin(link, protocol, era, &told, patience).await?;
     let greeting = Arc::new(greeting);
     // Lists may change while they are read; so first the server is asked to tell, and what it told
     // before is forgotten.

@@ -16,6 +16,9 @@ pub(crate) fn answer(session: Arc<Session>, request: Request) -> Answering {
         Ok(asked) => asked,
         Err(error) => return Box::pin(send(reply, Outcome::Error(error))),
     };
+    if let Err(error) = session.admit(&asked.meta) {
+        return Box::pin(send(reply, handshake::crowded(error)));
+    }
     // Each has a future of its own size, for calls are many and some others are large.
     match asked.method.as_str() {
         "tools/call" => calls::call(session, asked, reply),

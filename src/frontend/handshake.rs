@@ -12,6 +12,7 @@ use crate::exposure::{Exposure, Surface};
 use crate::frontend::asked::{Asked, unknown};
 use crate::frontend::profiles::Program;
 use crate::frontend::session::Session;
+use crate::gateway::Crowded;
 use crate::raw::Raw;
 use crate::wire::incoming::error_object;
 
@@ -20,6 +21,13 @@ use crate::wire::incoming::error_object;
 const GREETING_PATIENCE: Duration = Duration::from_secs(1);
 /// JSON-RPC: the parameters are not what the method takes.
 const INVALID_PARAMS: i64 = -32602;
+/// JSON-RPC: something is wrong here.
+const INTERNAL_ERROR: i64 = -32603;
+
+/// The answer to whom there is no room for.
+pub(crate) fn crowded(error: Crowded) -> Outcome {
+    Outcome::Error(error_object(INTERNAL_ERROR, &error.to_string(), None))
+}
 
 /// Begins a session (2025-11-25 and older, basic/lifecycle).
 pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<Outcome, Outcome> {
@@ -42,7 +50,7 @@ pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<
         .filter(|version| version.has_initialize())
         .find(|version| version.as_str() == requested)
         .unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE);
-    session.introduce(capabilities, &client, version);
+    session.introduce(capabilities, &client, version).map_err(crowded)?;
     let exposure = session.exposure(&asked.meta);
     if exposure.falls_back() {
         tracing::info!(

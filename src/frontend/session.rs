@@ -18,7 +18,7 @@ use crate::frontend::era::RequestMeta;
 use crate::frontend::listed::Listed;
 use crate::frontend::profiles::{self, Program};
 use crate::frontend::shown::{Changed, Shown};
-use crate::gateway::{Caller, Gateway, LogLevel, Presence, Snapshot, Tie};
+use crate::gateway::{Caller, Crowded, Gateway, LogLevel, Presence, Snapshot, Tie};
 use crate::name::ToolboxName;
 use crate::observe::{ClientProgram, Guest};
 use crate::raw::Raw;
@@ -148,14 +148,14 @@ impl Session {
         capabilities: &Raw,
         client: &Program,
         protocol: &ProtocolVersion,
-    ) {
+    ) -> Result<(), Crowded> {
         if let Some(guest) = &self.guest {
             guest.is_called(&client.name);
         }
         let capabilities = capabilities.detached();
         let older = [ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26];
         let reads_links = !older.contains(protocol);
-        let gateway = self.host.gateways.follow(&self.caller, Some(&capabilities));
+        let gateway = self.host.gateways.follow(&self.caller, Some(&capabilities))?;
         let (client, follower) = (Client::of(Some(client)), gateway.clone());
         let introduced = Introduced { capabilities, reads_links, client, gateway: follower };
         if self.introduced.set(introduced).is_ok() {
@@ -167,6 +167,15 @@ impl Session {
             let watching = Arc::clone(self);
             self.spawn(async move { watching.watch().await });
         }
+        Ok(())
+    }
+
+    /// Lets a request in that says for itself what its client can do, if there is room.
+    pub(crate) fn admit(&self, meta: &RequestMeta) -> Result<(), Crowded> {
+        if !meta.is_modern && self.introduced.get().is_some() {
+            return Ok(());
+        }
+        self.host.gateways.admit(&self.caller, meta.capabilities.as_ref())
     }
 
     /// The exposure that a request of this session sees.

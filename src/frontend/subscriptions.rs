@@ -13,7 +13,7 @@ use crate::backend::{Outcome, events};
 use crate::exposure::{Chosen, Exposure, Surface};
 use crate::frontend::asked::{Asked, send};
 use crate::frontend::era::RequestMeta;
-use crate::frontend::handshake::ourselves;
+use crate::frontend::handshake::{crowded, ourselves};
 use crate::frontend::resolve;
 use crate::frontend::session::{Client, Session};
 use crate::frontend::shown::{Changed, Shown};
@@ -85,7 +85,10 @@ pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
     };
     let client = Client::of(asked.meta.client.as_ref());
     let capabilities = asked.meta.capabilities.as_ref();
-    let mut gateways = session.host().gateways.follow(session.caller(), capabilities);
+    let mut gateways = match session.host().gateways.follow(session.caller(), capabilities) {
+        Ok(gateways) => gateways,
+        Err(error) => return send(reply, crowded(error)).await,
+    };
     let exposure = session.present(gateways.borrow_and_update().clone(), &client);
     exposure.start_everything(&session.presence(&asked.meta)).await;
     let (sender, events) = events::channel(EVENTS);

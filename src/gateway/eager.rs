@@ -9,11 +9,10 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{self, Backend, BackendId, Pool, Urgency};
+use crate::backend::{self, Backend, BackendId, ClientAbilities, Pool, Urgency};
 use crate::config::Config;
 use crate::gateway::{Gateway, place, places, spec};
 use crate::name::Place;
-use crate::raw;
 
 /// How soon a server that could not be started is tried again.
 const RETRY: Duration = Duration::from_secs(10);
@@ -40,7 +39,7 @@ impl Eager {
         let mut keeping = JoinSet::new();
         let mut servers = Vec::new();
         for (toolbox, server) in places(config).filter(|(_, server)| server.eager) {
-            let spec = spec(config, toolbox, server, &raw::object([]));
+            let spec = spec(config, toolbox, server, ClientAbilities::NONE);
             let backend = spec.ok().map(|spec| pool.backend(spec.into(), server.shared));
             if let Some(backend) = &backend {
                 keeping.spawn(keep(backend.clone()));

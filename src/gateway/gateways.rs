@@ -6,11 +6,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
+use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{AgentId, Pool, PoolOptions};
+use crate::backend::{AgentId, ClientAbilities, Pool, PoolOptions};
 use crate::config::{Config, ToolMode};
 use crate::gateway::caching::Stores;
 use crate::gateway::eager::{Down, Eager};
@@ -20,17 +20,25 @@ use crate::gateway::results::Results;
 use crate::gateway::{Caller, Gateway, places};
 use crate::observe::{Guest, Observer};
 use crate::policy::{Policies, Policy};
-use crate::raw::{self, Raw};
+use crate::raw::Raw;
 
-/// How many gateways there may be before those go that nobody follows, and before agents are taken
-/// for such as can do nothing.
-const MAX_GATEWAYS: usize = 64;
+/// How many gateways there may be, and how many for one caller's classes of abilities. Those go first
+/// that nobody follows; where everybody follows theirs, newcomers are refused.
+const MAX_GATEWAYS: usize = 1024;
+const MAX_CLASSES: usize = 32;
+
+/// There is no room for agents that can do what nobody else here can.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error(
+    "as many kinds of clients are connected as may be at a time ({MAX_CLASSES} of one agent, \
+     {MAX_GATEWAYS} in all, by what they say that they can do); come again when others have left"
+)]
+pub struct Crowded;
 
 /// What all gateways have in common: the configuration, the policies, and the servers' processes.
 ///
-/// Servers behave by what their client can do (MCP, `ClientCapabilities`), so agents that can do
-/// different things look at them through different gateways; and so do those that may do different
-/// things.
+/// Servers behave by what their client can do ([`ClientAbilities`]), so agents that can do different
+/// things look at them through different gateways; and so do those that may do different things.
 pub struct Gateways {
     common: Common,
     tasks: TaskTracker,
@@ -60,14 +68,23 @@ struct State {
     /// The eager servers that are kept whoever comes.
     kept: Option<Eager>,
     /// The gateways there are, and where each is told of when it is replaced.
-    made: HashMap<Audience, watch::Sender<Arc<Gateway>>>,
+    made: HashMap<Audience, Slot>,
+    /// Counts how often anybody came.
+    visits: u64,
+}
+
+/// Where a gateway stands.
+struct Slot {
+    gateway: watch::Sender<Arc<Gateway>>,
+    /// Which visit was the last.
+    visited: u64,
 }
 
 /// Those who look through one gateway.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Audience {
     caller: Caller,
-    capabilities: Bytes,
+    abilities: ClientAbilities,
 }
 
 /// What is served at one time.
@@ -80,6 +97,42 @@ struct Served {
 impl Served {
     fn new(config: Arc<Config>) -> Self {
         Self { policies: Arc::new(Policies::new(Arc::clone(&config))), config }
+    }
+}
+
+impl Audience {
+    fn new(caller: &Caller, capabilities: Option<&Raw>) -> Self {
+        let abilities = capabilities.map_or(ClientAbilities::NONE, ClientAbilities::of);
+        Self { caller: caller.clone(), abilities }
+    }
+}
+
+impl State {
+    /// Makes room for a gateway, unless there is one already: of too many, those go that nobody
+    /// follows, whose last visitor came first.
+    fn make_room(&mut self, audience: &Audience) -> Result<(), Crowded> {
+        if self.made.contains_key(audience) {
+            return Ok(());
+        }
+        let is_callers = |other: &Audience| other.caller == audience.caller;
+        if self.made.keys().filter(|other| is_callers(other)).count() >= MAX_CLASSES {
+            self.drop_one(is_callers)?;
+        }
+        if self.made.len() >= MAX_GATEWAYS {
+            self.drop_one(|_| true)?;
+        }
+        Ok(())
+    }
+
+    fn drop_one(&mut self, is_meant: impl Fn(&Audience) -> bool) -> Result<(), Crowded> {
+        let of_nobody = self
+            .made
+            .iter()
+            .filter(|(other, slot)| is_meant(other) && slot.gateway.receiver_count() == 0);
+        let oldest = of_nobody.min_by_key(|(_, slot)| slot.visited);
+        let oldest = oldest.map(|(other, _)| other.clone()).ok_or(Crowded)?;
+        self.made.remove(&oldest);
+        Ok(())
     }
 }
 
@@ -100,6 +153,7 @@ impl Gateways {
                 is_eager: false,
                 kept: None,
                 made: HashMap::new(),
+                visits: 0,
             }),
         }
     }
@@ -150,57 +204,56 @@ impl Gateways {
         })
     }
 
-    /// The gateway for an agent that says this of what it can do; `None`: nothing.
-    pub fn of(&self, caller: &Caller, capabilities: Option<&Raw>) -> Arc<Gateway> {
-        self.slot(caller, capabilities, |gateway| Arc::clone(&gateway.borrow()))
+    /// Lets in an agent that says this of what it can do, if there is room.
+    pub fn admit(&self, caller: &Caller, capabilities: Option<&Raw>) -> Result<(), Crowded> {
+        let audience = Audience::new(caller, capabilities);
+        self.state(|state| state.make_room(&audience))
     }
 
-    /// The same, and those that take its place when another configuration is served.
+    /// The gateway for an agent that says this of what it can do; `None`: nothing. It has been let
+    /// in before ([`Self::admit`]).
+    pub fn of(&self, caller: &Caller, capabilities: Option<&Raw>) -> Arc<Gateway> {
+        let audience = Audience::new(caller, capabilities);
+        self.state(|state| Arc::clone(&self.slot(state, audience).borrow()))
+    }
+
+    /// The gateway for an agent that stays for a while, and those that take its place when another
+    /// configuration is served.
     pub fn follow(
         &self,
         caller: &Caller,
         capabilities: Option<&Raw>,
-    ) -> watch::Receiver<Arc<Gateway>> {
-        self.slot(caller, capabilities, watch::Sender::subscribe)
+    ) -> Result<watch::Receiver<Arc<Gateway>>, Crowded> {
+        let audience = Audience::new(caller, capabilities);
+        self.state(|state| {
+            state.make_room(&audience)?;
+            Ok(self.slot(state, audience).subscribe())
+        })
     }
 
-    fn slot<T>(
+    fn slot<'s>(
         &self,
-        caller: &Caller,
-        capabilities: Option<&Raw>,
-        f: impl FnOnce(&watch::Sender<Arc<Gateway>>) -> T,
-    ) -> T {
-        let none = || raw::object([]);
-        let mut capabilities = capabilities.cloned().unwrap_or_else(none);
-        let audience = |capabilities: &Raw| Audience {
-            caller: caller.clone(),
-            capabilities: Bytes::copy_from_slice(capabilities.as_bytes()),
-        };
-        self.state(|State { served, made, is_eager, kept: _ }| {
-            let mut key = audience(&capabilities);
-            if made.len() >= MAX_GATEWAYS && !made.contains_key(&key) {
-                made.retain(|_, slot| slot.receiver_count() > 0);
-                if made.len() >= MAX_GATEWAYS {
-                    capabilities = none();
-                    key = audience(&capabilities);
-                }
+        state: &'s mut State,
+        audience: Audience,
+    ) -> &'s watch::Sender<Arc<Gateway>> {
+        let State { served, made, is_eager, visits, kept: _ } = state;
+        *visits += 1;
+        let slot = made.entry(audience).or_insert_with_key(|Audience { caller, abilities }| {
+            let gateway = self.make(served, caller, *abilities, None);
+            if *is_eager {
+                gateway.start_eager(&self.tasks);
             }
-            let new = || {
-                let gateway = self.make(served, caller, &capabilities.detached(), None);
-                if *is_eager {
-                    gateway.start_eager(&self.tasks);
-                }
-                watch::channel(Arc::new(gateway)).0
-            };
-            f(made.entry(key).or_insert_with(new))
-        })
+            Slot { gateway: watch::channel(Arc::new(gateway)).0, visited: 0 }
+        });
+        slot.visited = *visits;
+        &slot.gateway
     }
 
     fn make(
         &self,
         served: &Served,
         caller: &Caller,
-        capabilities: &Raw,
+        abilities: ClientAbilities,
         before: Option<&Gateway>,
     ) -> Gateway {
         let terms = Terms {
@@ -208,7 +261,7 @@ impl Gateways {
             config: served.policies.seen_by(caller.agent.as_ref(), caller.toolbox.as_ref()),
             policy: served.policies.of(caller.agent.as_ref()),
         };
-        Gateway::new(terms, &self.common, capabilities, &self.tasks, before)
+        Gateway::new(terms, &self.common, abilities, &self.tasks, before)
     }
 
     /// Serves another configuration from now on. What of it is the same goes on as it was.
@@ -220,22 +273,22 @@ impl Gateways {
         let current = || {
             self.state(|state| {
                 let made = state.made.iter();
-                made.map(|(key, slot)| (key.clone(), Arc::clone(&slot.borrow()))).collect()
+                made.map(|(key, slot)| (key.clone(), Arc::clone(&slot.gateway.borrow()))).collect()
             })
         };
         let current: Vec<(Audience, Arc<Gateway>)> = current();
         let mut next = HashMap::new();
         for (key, before) in current {
-            let gateway = self.make(&served, &key.caller, before.capabilities(), Some(&before));
+            let gateway = self.make(&served, &key.caller, before.abilities(), Some(&before));
             // So that nobody sees less than there is.
             gateway.recalled().await;
             next.insert(key, gateway);
         }
         self.state(|state| {
             let made = state.made.iter().map(|(key, slot)| {
-                let before = Arc::clone(&slot.borrow());
+                let before = Arc::clone(&slot.gateway.borrow());
                 // One that was made meanwhile is nobody's for long yet.
-                let new = || self.make(&served, &key.caller, before.capabilities(), Some(&before));
+                let new = || self.make(&served, &key.caller, before.abilities(), Some(&before));
                 let gateway = Arc::new(next.remove(key).unwrap_or_else(new));
                 (slot, before, gateway)
             });
@@ -251,7 +304,7 @@ impl Gateways {
             }
             let replaced = made.into_iter().map(|(slot, before, gateway)| {
                 gateway.follow(&before, &in_use);
-                slot.send_replace(Arc::clone(&gateway));
+                slot.gateway.send_replace(Arc::clone(&gateway));
                 (before, gateway)
             });
             let replaced: Vec<_> = replaced.collect();
@@ -274,8 +327,8 @@ impl Gateways {
     pub fn leave(&self, agent: AgentId) {
         self.common.results.leave(agent);
         self.state(|state| {
-            for gateway in state.made.values() {
-                for member in gateway.borrow().servers() {
+            for slot in state.made.values() {
+                for member in slot.gateway.borrow().servers() {
                     member.leave(agent);
                 }
             }
@@ -292,3 +345,6 @@ impl Gateways {
         self.common.pool.shut_down().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -126,7 +126,7 @@ impl Server {
 
     /// Whether it may know the agent's roots.
     pub(crate) fn has_roots(&self) -> bool {
-        self.spec.has_roots
+        self.spec.abilities.has_roots()
     }
 
     fn owners<T>(&self, f: impl FnOnce(&mut Owners) -> T) -> T {

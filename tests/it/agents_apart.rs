@@ -57,6 +57,31 @@ fn agents_that_differ_in_roots_only_are_both_served() {
 }
 
 #[test]
+fn agents_that_can_do_the_same_share_a_process_however_they_say_it() {
+    let bench = bench(false);
+    let odd = json!({ "example.com/odd": { "version": 7 } });
+    let spellings = [
+        json!({ "sampling": {}, "elicitation": {} }),
+        json!({ "elicitation": {}, "sampling": {} }),
+        json!({ "sampling": { "odd": 1 }, "elicitation": { "form": {} } }),
+        json!({ "sampling": {}, "elicitation": {}, "roots": { "listChanged": true } }),
+        json!({ "sampling": {}, "elicitation": {}, "experimental": odd, "extensions": odd }),
+    ];
+    let first = first_of(&bench).begin(false, spellings[0].clone());
+    let shared = process(&first);
+    let others: Vec<Agent> =
+        spellings.into_iter().map(|said| first.beside().begin(false, said)).collect();
+    for other in &others {
+        assert_eq!(process(other), shared);
+    }
+    let started = || Started::read(bench.path("pids")).servers.len();
+    assert_eq!(started(), 1);
+    let other = first.beside().begin(false, json!({ "elicitation": {} }));
+    assert_ne!(process(&other), shared, "that one lends no model");
+    assert_eq!(started(), 2);
+}
+
+#[test]
 fn who_opens_a_toolbox_and_who_calls_first_have_a_process_each() {
     let bench = bench(true);
     let opens = working_in(first_of(&bench), "file:///opens");

@@ -231,10 +231,13 @@ fn ending() -> Refusal {
 
 /// The arguments of a tool that headers repeat.
 async fn mirrored(session: &Session, meta: Option<&Raw>, tool: &str) -> Vec<(String, String)> {
-    // What is wrong with it, `dispatch` says.
+    // What is wrong with it, and that there is no room for it, `dispatch` says.
     let Ok(meta) = RequestMeta::read(meta) else {
         return Vec::new();
     };
+    if session.admit(&meta).is_err() {
+        return Vec::new();
+    }
     let exposure = session.exposure(&meta);
     exposure.start_everything(&session.presence(&meta)).await;
     exposure.mirrored(tool)
