@@ -16,6 +16,7 @@ mod filter;
 mod hours;
 mod names;
 mod rule;
+mod shared;
 pub(crate) mod strict;
 mod unmatched;
 
@@ -30,6 +31,7 @@ use crate::policy::access::Access;
 use crate::policy::condition::Condition;
 use crate::policy::filter::Entry;
 use crate::policy::names::{Candidate, Names};
+use crate::policy::shared::Made;
 
 pub use crate::policy::condition::Refusal;
 pub use crate::policy::explain::{Demand, Explanation};
@@ -131,6 +133,7 @@ pub struct Policies {
     config: Arc<Config>,
     /// The configuration as each agent that the file speaks of may see it, and as all others may.
     seen: BTreeMap<Option<AgentName>, OnceLock<Arc<Config>>>,
+    made: Made,
 }
 
 impl Policies {
@@ -138,12 +141,7 @@ impl Policies {
     pub fn new(config: Arc<Config>) -> Self {
         let agents = config.policy.agents.keys().cloned().map(Some);
         let seen = agents.chain([None]).map(|agent| (agent, OnceLock::new())).collect();
-        Self { config, seen }
-    }
-
-    /// The rules for one agent; `None`: one without a name.
-    pub fn of(&self, agent: Option<&AgentName>) -> Arc<Policy> {
-        Arc::new(Policy::of(&self.config, agent))
+        Self { config, seen, made: Made::default() }
     }
 
     /// The part of the configuration that an agent may know of. For an agent that wants one toolbox
@@ -153,7 +151,13 @@ impl Policies {
         let is_known = agent.as_ref().is_none_or(|agent| self.config.policy.knows(agent));
         let others = || self.seen.get(&None).filter(|_| is_known);
         let slot = self.seen.get(&agent).or_else(others);
-        let see = || Arc::new(self.narrowed(agent.as_ref()));
+        let see = || {
+            let seen = self.narrowed(agent.as_ref());
+            // Most agents may know of the same.
+            let mut known = self.seen.values().filter_map(OnceLock::get);
+            let same = known.find(|known| ***known == seen);
+            same.map_or_else(|| Arc::new(seen), Arc::clone)
+        };
         let seen = slot.map_or_else(see, |slot| Arc::clone(slot.get_or_init(see)));
         let Some(toolbox) = toolbox else { return seen };
         let mut seen = Arc::unwrap_or_clone(seen);
