@@ -167,7 +167,7 @@ impl Exposure {
         let snapshot = self.gateway.snapshot();
         let toolboxes = self.gateway.config().toolboxes.iter();
         let views: Vec<_> = toolboxes.map(|toolbox| snapshot.view(&toolbox.name)).collect();
-        guidance::with_servers(ours, views.iter().flat_map(|view| &view.instructions), max)
+        guidance::with_servers(ours, views.iter().flat_map(|view| view.instructions()), max)
     }
 
     /// The definitions of the tools that an agent sees.

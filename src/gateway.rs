@@ -23,6 +23,7 @@ mod explaining;
 mod filing;
 mod finding;
 mod gateways;
+mod lens;
 mod limiting;
 mod macros;
 mod members;
@@ -37,6 +38,7 @@ mod snapshot;
 mod starting;
 mod tasks;
 mod trying;
+mod world;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -59,6 +61,7 @@ use crate::gateway::results::Results;
 use crate::gateway::searching::LastIndex;
 use crate::gateway::starting::Once;
 use crate::gateway::tasks::Tasks;
+use crate::gateway::world::World;
 use crate::llm;
 use crate::name::{Place, ServerName, ToolboxName};
 use crate::observe::{Audit, Meters, Secrets};
@@ -89,6 +92,7 @@ const EVENTS: usize = 64;
 pub struct Gateway {
     config: Arc<Config>,
     policy: Arc<Policy>,
+    world: Arc<World>,
     clock: Clock,
     pool: Arc<Pool>,
     abilities: ClientAbilities,
@@ -128,7 +132,7 @@ impl Gateway {
         tasks: &TaskTracker,
         before: Option<&Self>,
     ) -> Self {
-        let Terms { caller, config, policy } = terms;
+        let Terms { caller, config, .. } = &terms;
         let pool = Arc::clone(&common.pool);
         let (events, changes) = mpsc::channel(EVENTS);
         let member = |toolbox: &ToolboxConfig, server: &ServerConfig| {
@@ -136,18 +140,20 @@ impl Gateway {
             if let Launch::Macros(_) = server.launch {
                 return Member::Macros(meters());
             }
-            let spec = match spec(&config, toolbox, server, abilities) {
-                Ok(spec) => Arc::new(spec),
-                Err(failure) => return Member::Unsupported(Arc::new(failure)),
+            let spec = || spec(config, toolbox, server, abilities);
+            let at = place(&toolbox.name, &server.name);
+            let spec = match terms.world.spec(at, abilities, spec) {
+                Ok(spec) => spec,
+                Err(failure) => return Member::Unsupported(failure),
             };
             let old = before.and_then(|before| before.at(&toolbox.name, &server.name));
             let same = old.and_then(|old| old.renewed(server, &spec));
             let mut member = same.unwrap_or_else(|| Server::new(server, spec, meters(), &pool));
-            member.bound = common.bounds.of_server(server, &config);
-            member.answers = common.stores.of(server, &config);
+            member.bound = common.bounds.of_server(server, config);
+            member.answers = common.stores.of(server, config);
             Member::Server(Box::new(member))
         };
-        let members: HashMap<_, _> = places(&config)
+        let members: HashMap<_, _> = places(config)
             .map(|(toolbox, server)| (place(&toolbox.name, &server.name), member(toolbox, server)))
             .collect();
         let sources = members.iter().filter_map(|(place, member)| match member {
@@ -159,13 +165,7 @@ impl Gateway {
         let is_namespaced =
             config.mode.has_namespaces() || before.is_some_and(|before| before.is_namespaced);
         let clock = Clock::default();
-        let mut writer = snapshot::Writer::new(
-            Arc::clone(&config),
-            Arc::clone(&policy),
-            clock,
-            sources.collect(),
-            is_namespaced,
-        );
+        let mut writer = snapshot::Writer::new(&terms, clock, sources.collect(), is_namespaced);
         let mut unlisted = Vec::new();
         for member in members.values() {
             let Member::Server(server) = member else { continue };
@@ -181,11 +181,12 @@ impl Gateway {
         let observer = Arc::clone(pool.observer());
         let known = before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default();
         Self {
-            bounds: common.bounds.of(&caller, &config),
+            bounds: common.bounds.of(caller, config),
             results: Arc::clone(&common.results),
             embedding: common.embeddings.of(&config.search),
-            config,
-            policy,
+            config: terms.config,
+            policy: terms.policy,
+            world: terms.world,
             clock,
             pool,
             abilities,

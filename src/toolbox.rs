@@ -5,39 +5,27 @@ use std::sync::{Arc, OnceLock};
 use foldhash::HashMap;
 
 use crate::catalog::schema::Mismatch;
-use crate::catalog::{Abilities, Alteration, Listing, Prompt, Resource, Template, ToolDefinition};
-use crate::config::{ServerConfig, ToolOverride, ToolboxConfig};
-use crate::name::{ExposedName, Place, ServerName, ToolId};
-use crate::policy::{Moment, Policy, Traits};
+use crate::catalog::{Abilities, Alteration, Prompt, Resource, Template, ToolDefinition};
+use crate::config::ToolOverride;
+use crate::name::{ExposedName, ServerName, ToolId};
+use crate::policy::Traits;
 use crate::raw::{self, Raw};
 
 mod namespaced;
+mod part;
 #[cfg(test)]
 mod tests;
 
 pub use crate::toolbox::namespaced::{Discarded, Item, Kind, Namespaced, TOOLMAN_ACTIVATE, Target};
+pub use crate::toolbox::part::Part;
 
 /// One toolbox as it is shown, as far as its servers have been listed; immutable. Everything is in
 /// the order of the configuration, then of each server's own list.
 #[derive(Debug, Default)]
 pub struct View {
-    /// Its tools.
-    pub tools: Vec<ViewTool>,
-    /// Its resources.
-    pub resources: Vec<Shown<Resource>>,
-    /// Its resource templates.
-    pub templates: Vec<Shown<Template>>,
-    /// Its prompts.
-    pub prompts: Vec<Shown<Prompt>>,
-    /// The capabilities of each of its servers.
-    pub abilities: Vec<(ServerName, Abilities)>,
-    /// How servers want to be used, in their own words; in the order of the configuration.
-    pub instructions: Vec<(ServerName, String)>,
-    /// Tools that are not shown because the configuration has given their names to others: the
-    /// server, its own name for the tool, and the name that is taken.
-    pub eclipsed: Vec<(ServerName, String, String)>,
-    /// Where each tool stands in that order.
-    places: HashMap<ServerName, HashMap<String, usize>>,
+    parts: Vec<Arc<Part>>,
+    /// Where each server stands in that order.
+    places: HashMap<ServerName, usize>,
 }
 
 /// A client may write this where there are no arguments.
@@ -64,11 +52,11 @@ impl NotAnObject {
 
 /// One thing besides tools that a toolbox shows.
 #[derive(Debug)]
-pub struct Shown<D> {
+pub struct Shown<'a, D> {
     /// The server that has it.
-    pub server: ServerName,
+    pub server: &'a ServerName,
     /// The server's own definition.
-    pub definition: Arc<D>,
+    pub definition: &'a Arc<D>,
 }
 
 /// One tool as a toolbox shows it.
@@ -90,136 +78,120 @@ pub struct ViewTool {
 }
 
 impl View {
-    /// Shows what policy allows of the listings of the toolbox's servers.
-    ///
-    /// `listing` gives what a server last listed, if it has been listed; `name_limit` bounds the
-    /// registered names, in bytes. What may be used at certain times only is shown as of `now`.
-    pub fn new<'a>(
-        toolbox: &ToolboxConfig,
-        listing: impl Fn(&ServerName) -> Option<&'a Listing>,
-        policy: &Policy,
-        name_limit: usize,
-        now: Moment,
-    ) -> Self {
-        let mut view = Self::default();
-        for server in &toolbox.servers {
-            let Some(listing) = listing(&server.name) else {
-                continue;
-            };
-            if policy.admit(&toolbox.name, &server.name).is_ok() {
-                let said = listing.instructions.iter().filter(|text| !text.trim().is_empty());
-                view.instructions.extend(said.map(|text| (server.name.clone(), text.clone())));
-                view.abilities.push((server.name.clone(), listing.abilities.clone()));
-                view.resources.extend(shown(&server.name, &listing.resources));
-                view.templates.extend(shown(&server.name, &listing.templates));
-                view.prompts.extend(shown(&server.name, &listing.prompts));
-            }
-            let place = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
-            let decide = Deciding::new(place, server, listing, policy, now);
-            for definition in &listing.tools {
-                let Some((own, traits)) = decide.on(definition) else { continue };
-                let over = server.tool_override(&own.tool, traits.has_namesake);
-                let Some(tool) = ViewTool::overridden(own, definition, over, name_limit) else {
-                    continue;
-                };
-                view.add(ViewTool { traits, ..tool });
-            }
-        }
-        view
+    /// Shows these parts.
+    pub fn new(parts: Vec<Arc<Part>>) -> Self {
+        let places = parts.iter().enumerate().map(|(at, part)| (part.server().clone(), at));
+        Self { places: places.collect(), parts }
     }
 
-    /// Adds a tool, unless another of its server has its name.
-    fn add(&mut self, tool: ViewTool) {
-        let places = self.places.entry(tool.id.server.clone()).or_default();
-        if places.contains_key(&tool.id.tool) {
-            self.eclipsed.push((tool.id.server, tool.own.name.clone(), tool.id.tool));
-            return;
-        }
-        places.insert(tool.id.tool.clone(), self.tools.len());
-        self.tools.push(tool);
+    /// The parts that it is made of, one for each server that has been listed.
+    pub fn parts(&self) -> &[Arc<Part>] {
+        &self.parts
+    }
+
+    /// Returns `true` if both are made of the very same parts.
+    pub fn has_the_parts_of(&self, other: &Self) -> bool {
+        let (some, others) = (&self.parts, &other.parts);
+        some.len() == others.len() && some.iter().zip(others).all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+
+    /// The part of one server, if that has been listed.
+    pub fn part(&self, server: &str) -> Option<&Arc<Part>> {
+        self.parts.get(*self.places.get(server)?)
+    }
+
+    /// Its tools.
+    pub fn tools(&self) -> impl Iterator<Item = &ViewTool> + Clone {
+        self.parts.iter().flat_map(|part| &part.tools)
+    }
+
+    /// The tools of one of its servers.
+    pub fn tools_of(&self, server: &ServerName) -> &[ViewTool] {
+        self.part(server.as_str()).map_or(&[], |part| &part.tools)
+    }
+
+    /// How many tools it has.
+    pub fn tool_count(&self) -> usize {
+        self.parts.iter().map(|part| part.tools.len()).sum()
     }
 
     /// The tool called `tool` of `server`.
     pub fn tool(&self, server: &str, tool: &str) -> Option<&ViewTool> {
-        self.tools.get(*self.places.get(server)?.get(tool)?)
+        self.part(server)?.tool(tool)
+    }
+
+    /// Its resources.
+    pub fn resources(&self) -> impl Iterator<Item = Shown<'_, Resource>> {
+        self.shown(Part::resources)
+    }
+
+    /// Its resource templates.
+    pub fn templates(&self) -> impl Iterator<Item = Shown<'_, Template>> {
+        self.shown(Part::templates)
+    }
+
+    /// Its prompts.
+    pub fn prompts(&self) -> impl Iterator<Item = Shown<'_, Prompt>> {
+        self.shown(Part::prompts)
+    }
+
+    fn shown<D: 'static>(&self, of: fn(&Part) -> &[Arc<D>]) -> impl Iterator<Item = Shown<'_, D>> {
+        self.parts.iter().flat_map(move |part| {
+            of(part).iter().map(|definition| Shown { server: part.server(), definition })
+        })
+    }
+
+    /// The capabilities of each of its servers.
+    pub fn abilities(&self) -> impl Iterator<Item = (&ServerName, &Abilities)> {
+        self.parts.iter().filter_map(|part| Some((part.server(), part.abilities()?)))
+    }
+
+    /// The capabilities of one of its servers.
+    pub fn abilities_of(&self, server: &ServerName) -> Option<&Abilities> {
+        self.part(server.as_str())?.abilities()
+    }
+
+    /// The instructions of its servers, in their own words.
+    pub fn instructions(&self) -> impl Iterator<Item = (&ServerName, &str)> {
+        self.parts.iter().filter_map(|part| Some((part.server(), part.instructions()?)))
+    }
+
+    /// The instructions of one of its servers.
+    pub fn instructions_of(&self, server: &ServerName) -> Option<&str> {
+        self.part(server.as_str())?.instructions()
     }
 
     /// Returns `true` if both show the same resources, templates included.
     pub fn has_the_resources_of(&self, other: &Self) -> bool {
-        are_the_same(&self.resources, &other.resources)
-            && are_the_same(&self.templates, &other.templates)
+        self.has_the_same(other, Part::resources) && self.has_the_same(other, Part::templates)
     }
 
     /// Returns `true` if both show the same prompts.
     pub fn has_the_prompts_of(&self, other: &Self) -> bool {
-        are_the_same(&self.prompts, &other.prompts)
+        self.has_the_same(other, Part::prompts)
+    }
+
+    fn has_the_same<D: PartialEq + 'static>(
+        &self,
+        other: &Self,
+        of: fn(&Part) -> &[Arc<D>],
+    ) -> bool {
+        let count = |view: &Self| view.shown(of).count();
+        count(self) == count(other)
+            && self.shown(of).zip(other.shown(of)).all(|(a, b)| {
+                a.server == b.server
+                    && (Arc::ptr_eq(a.definition, b.definition) || a.definition == b.definition)
+            })
     }
 
     /// Returns `true` if both show the same tools with the same definitions.
     pub fn has_the_tools_of(&self, other: &Self) -> bool {
-        let pairs = self.tools.iter().zip(&other.tools);
-        self.tools.len() == other.tools.len()
-            && pairs.into_iter().all(|(a, b)| {
-                a.name == b.name
-                    && (Arc::ptr_eq(&a.definition, &b.definition)
-                        || a.definition.raw == b.definition.raw)
-            })
+        self.tool_count() == other.tool_count()
+            && self
+                .tools()
+                .zip(other.tools())
+                .all(|(a, b)| std::ptr::eq(a, b) || (a.name == b.name && a.is_defined_as(b)))
     }
-}
-
-/// The policy for the tools of one server.
-struct Deciding<'a> {
-    place: Place,
-    by_name: HashMap<&'a str, &'a ToolDefinition>,
-    prefix: String,
-    policy: &'a Policy,
-    now: Moment,
-}
-
-impl<'a> Deciding<'a> {
-    fn new(
-        place: Place,
-        server: &ServerConfig,
-        listing: &'a Listing,
-        policy: &'a Policy,
-        now: Moment,
-    ) -> Self {
-        let tools = listing.tools.iter();
-        let by_name = tools.map(|tool| (tool.name.as_str(), &**tool)).collect();
-        Self { place, by_name, prefix: server.client_prefix(), policy, now }
-    }
-
-    /// The tool and what there is to know of it, if it may be seen.
-    fn on(&self, definition: &ToolDefinition) -> Option<(ToolId, Traits)> {
-        let has_namesake = self.has_namesake(&definition.name);
-        let is_destructive = self.policy.heeds_hints() && definition.is_destructive();
-        let traits = Traits { has_namesake, is_destructive };
-        let Place { toolbox, server } = self.place.clone();
-        let own = ToolId { toolbox, server, tool: definition.name.clone() };
-        let leave = self.policy.decide(&own, traits, || self.now);
-        leave.ok().map(|_| (own, traits))
-    }
-
-    /// Returns `true` if clients call another tool by the name that they call this one. A tool that
-    /// may not be seen counts as absent, for nothing that is said of others may depend on it.
-    fn has_namesake(&self, tool: &str) -> bool {
-        let namesake = self.by_name.get(format!("{}{tool}", self.prefix).as_str());
-        namesake.is_some_and(|namesake| self.on(namesake).is_some())
-    }
-}
-
-fn shown<D>(server: &ServerName, definitions: &[Arc<D>]) -> impl Iterator<Item = Shown<D>> {
-    definitions
-        .iter()
-        .map(|definition| Shown { server: server.clone(), definition: Arc::clone(definition) })
-}
-
-fn are_the_same<D: PartialEq>(some: &[Shown<D>], others: &[Shown<D>]) -> bool {
-    some.len() == others.len()
-        && some.iter().zip(others).all(|(a, b)| {
-            a.server == b.server
-                && (Arc::ptr_eq(&a.definition, &b.definition) || a.definition == b.definition)
-        })
 }
 
 impl ViewTool {
@@ -256,6 +228,19 @@ impl ViewTool {
         let tool = as_it_is(ToolId { tool: shown.name.clone(), ..own });
         let pinned = (!hidden.is_empty()).then(|| Raw::encode(&over.arguments));
         Some(Self { definition: shown, pinned, ..tool })
+    }
+
+    fn is_defined_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.definition, &other.definition)
+            || self.definition.raw == other.definition.raw
+    }
+
+    /// Returns `true` if both are the same tool, shown in the same way.
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.own, &other.own)
+            && (&self.id, &self.name, self.traits) == (&other.id, &other.name, other.traits)
+            && self.pinned == other.pinned
+            && self.is_defined_as(other)
     }
 
     /// The tool by its server's own name for it.

@@ -131,7 +131,7 @@ impl Agent {
             }
             return Ok(());
         }
-        for tool in &view.tools {
+        for tool in view.tools() {
             let definition: Value = tool.definition.raw.parse().unwrap_or_default();
             let mut arguments = sample(&definition["inputSchema"]);
             if tool.id.tool == "json_schema_echo" {
@@ -141,11 +141,11 @@ impl Agent {
             }
             self.call(&tool.id.tool, &arguments).await?;
         }
-        for resource in &view.resources {
+        for resource in view.resources() {
             let uri = ("uri".into(), Raw::encode(&resource.definition.uri));
             self.request("resources/read", &[uri]).await?;
         }
-        for prompt in &view.prompts {
+        for prompt in view.prompts() {
             let name = ("name".into(), Raw::encode(&prompt.definition.name));
             self.request("prompts/get", &[name]).await?;
         }

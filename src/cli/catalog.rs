@@ -38,8 +38,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
 /// The tools that a server lists, as it says them itself.
 pub(crate) fn tools(snapshot: &Snapshot, at: &Place) -> Vec<Arc<ToolDefinition>> {
     let view = snapshot.view(&at.toolbox);
-    let tools = view.tools.iter().filter(|tool| tool.id.server == at.server);
-    tools.map(|tool| Arc::clone(&tool.own)).collect()
+    view.tools_of(&at.server).iter().map(|tool| Arc::clone(&tool.own)).collect()
 }
 
 /// The schema of a tool's arguments.

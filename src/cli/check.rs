@@ -242,11 +242,13 @@ async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>) {
 fn not_shown(config: &Config, snapshot: &Snapshot) -> Vec<String> {
     let eclipsed = config.toolboxes.iter().flat_map(|toolbox| {
         let view = snapshot.view(&toolbox.name);
-        let say = |(server, own, name): &(ServerName, String, String)| {
-            let place = format!("{}/{server}", toolbox.name);
-            format!("tool `{own}` of `{place}` is not shown: another is called `{name}`")
-        };
-        view.eclipsed.iter().map(say).collect::<Vec<_>>()
+        let eclipsed = view.parts().iter().flat_map(|part| {
+            part.eclipsed.iter().map(|(own, name)| {
+                let place = format!("{}/{}", toolbox.name, part.server());
+                format!("tool `{own}` of `{place}` is not shown: another is called `{name}`")
+            })
+        });
+        eclipsed.collect::<Vec<_>>()
     });
     let discarded = snapshot.namespaced().discarded.iter().map(ToString::to_string);
     let lacking = snapshot.lacking().iter().map(ToString::to_string);
@@ -256,7 +258,7 @@ fn not_shown(config: &Config, snapshot: &Snapshot) -> Vec<String> {
 /// How many tools of a server an agent can see, and how large their definitions are.
 fn shown(snapshot: &Snapshot, toolbox: &ToolboxName, server: &ServerName) -> (usize, Size) {
     let view = snapshot.view(toolbox);
-    let tools = view.tools.iter().filter(|tool| tool.id.server == *server);
+    let tools = view.tools_of(server).iter();
     let sizes: Vec<_> = tools.map(|tool| Size::of(tool.definition.raw.len())).collect();
     (sizes.len(), sizes.into_iter().sum())
 }

@@ -29,8 +29,7 @@ pub(crate) fn tools(global: &Global, config: &Config) -> Result<Known, Error> {
         let snapshot = gateway.snapshot();
         let tools = kept.into_iter().map(|(place, _)| {
             let view = snapshot.view(&place.toolbox);
-            let tools = view.tools.iter().filter(|tool| tool.id.server == place.server);
-            let tools = tools.map(|tool| {
+            let tools = view.tools_of(&place.server).iter().map(|tool| {
                 let is_destructive = tool.own.is_destructive();
                 (tool.own.name.clone(), Traits { is_destructive, ..tool.traits })
             });

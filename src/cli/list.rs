@@ -118,7 +118,7 @@ async fn list(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     let has_listed = starts.is_empty() || has_started || !kept.is_empty();
     let snapshot = gateway.snapshot();
     let views: Vec<_> = toolboxes.iter().map(|t| snapshot.view(&t.name)).collect();
-    let tools: Vec<&ViewTool> = views.iter().flat_map(|view| &view.tools).collect();
+    let tools: Vec<&ViewTool> = views.iter().flat_map(|view| view.tools()).collect();
     if args.json {
         print::json(&in_json(&tools, &starts, &kept))?;
     } else if !toolboxes.is_empty() && has_listed {

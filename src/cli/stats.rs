@@ -185,8 +185,7 @@ impl Known {
         for toolbox in &gateway.config().toolboxes {
             let view = snapshot.view(&toolbox.name);
             for server in toolbox.launched() {
-                let tools: Vec<_> =
-                    view.tools.iter().filter(|tool| tool.id.server == server.name).collect();
+                let tools = view.tools_of(&server.name);
                 let (toolbox, server) = (toolbox.name.to_string(), server.name.to_string());
                 if tools.is_empty() {
                     known.unlisted.push(format!("{toolbox}/{server}"));

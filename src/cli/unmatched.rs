@@ -62,7 +62,7 @@ fn patterns(global: &Global, config: &Config) -> Result<Vec<(String, Option<Stri
         let snapshot = gateway.snapshot();
         let is_listed = |at: &Place| {
             let view = snapshot.view(&at.toolbox);
-            view.abilities.iter().any(|(server, _)| *server == at.server)
+            view.abilities_of(&at.server).is_some()
         };
         let all = snapshot.namespaced();
         let names: Vec<&str> = all.items.iter().map(|item| item.full.as_str()).collect();

@@ -69,7 +69,7 @@ fn tools(config: &Config, at: &Snapshot) -> Vec<Raw> {
     let views = config.toolboxes.iter().map(|toolbox| at.view(&toolbox.name));
     let mut tools = Vec::new();
     for view in views {
-        for tool in &view.tools {
+        for tool in view.tools() {
             // One server in two toolboxes has its tools once.
             let own = at.tools().resolve(&tool.id.tool);
             let is_first = own.is_none_or(|own| is_of(&own.place, &tool.id));

@@ -95,7 +95,7 @@ fn first_line(config: &Config, guide: &Guide) -> FirstLine {
 /// Returns instructions with those of servers, which share what is left of `max` bytes.
 pub(crate) fn with_servers<'a>(
     ours: String,
-    servers: impl Iterator<Item = &'a (ServerName, String)>,
+    servers: impl Iterator<Item = (&'a ServerName, &'a str)>,
     max: usize,
 ) -> String {
     let servers: Vec<_> = servers.collect();

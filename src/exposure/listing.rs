@@ -150,11 +150,9 @@ pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Va
     if !opened.starting.is_empty() {
         header.insert("still_starting".to_owned(), still_starting(&opened.starting).into());
     }
-    let servers = &opened.view.instructions;
-    if !servers.is_empty() {
-        let max = MAX_INSTRUCTIONS / servers.len();
-        let texts = servers
-            .iter()
+    let servers = || opened.view.instructions();
+    if let Some(max) = MAX_INSTRUCTIONS.checked_div(servers().count()) {
+        let texts = servers()
             .map(|(server, text)| (server.to_string(), Value::from(shorten(text.trim(), max))));
         header.insert("server_instructions".to_owned(), Value::Object(texts.collect()));
     }

@@ -102,7 +102,7 @@ pub(crate) fn opened(
         Calls::WithUseTool => {}
         Calls::WithUseToolAlone => _ = header.insert("call".to_owned(), CALL_FROZEN.into()),
         Calls::ByNameIfListed | Calls::Unread { .. } => {
-            header.insert("tools_registered".to_owned(), opened.view.tools.len().into());
+            header.insert("tools_registered".to_owned(), opened.view.tool_count().into());
             header.insert("call".to_owned(), CALL_UNLISTED.into());
         }
     }
@@ -146,15 +146,15 @@ pub(crate) fn opened(
 
 /// The tools with these names (their own or their registered ones), or all.
 fn chosen<'a>(opened: &'a Opened, wanted: Option<&[String]>) -> Result<Vec<&'a ViewTool>, String> {
-    let all = &opened.view.tools;
+    let all = || opened.view.tools();
     let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
-        return Ok(all.iter().collect());
+        return Ok(all().collect());
     };
     let is_called =
         |tool: &ViewTool, name: &str| tool.id.tool == name || tool.name.as_str() == name;
     for name in wanted {
-        if !all.iter().any(|tool| is_called(tool, name)) {
-            let known = all.iter().map(|tool| tool.id.tool.as_str());
+        if !all().any(|tool| is_called(tool, name)) {
+            let known = all().map(|tool| tool.id.tool.as_str());
             let near: Vec<_> = name::nearest(name, known, OFFERED)
                 .into_iter()
                 .map(|near| format!("`{near}`"))
@@ -167,7 +167,7 @@ fn chosen<'a>(opened: &'a Opened, wanted: Option<&[String]>) -> Result<Vec<&'a V
             return Err(format!("the toolbox has no tool `{name}`. {hint}"));
         }
     }
-    Ok(all.iter().filter(|tool| wanted.iter().any(|name| is_called(tool, name))).collect())
+    Ok(all().filter(|tool| wanted.iter().any(|name| is_called(tool, name))).collect())
 }
 
 /// The whole definition, with where the tool is.

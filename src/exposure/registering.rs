@@ -36,14 +36,14 @@ pub(crate) fn registered(
         .map(|toolbox| at.view(&toolbox.name));
     let mut tools = Vec::new();
     for view in views {
-        tools.extend(view.tools.iter().map(|tool| uris::in_tool(at, tool, tool.registered())));
+        tools.extend(view.tools().map(|tool| uris::in_tool(at, tool, tool.registered())));
     }
     tools
 }
 
 /// The registered names, each with the first sentence of its description.
 pub(crate) fn opened(toolbox: &ToolboxConfig, opened: &Opened, max: usize) -> Outcome {
-    let tools: Vec<_> = opened.view.tools.iter().collect();
+    let tools: Vec<_> = opened.view.tools().collect();
     let mut header = listing::header(toolbox, opened);
     header.insert("tools_registered".to_owned(), tools.len().into());
     let listing = listing::in_one_way(&tools, &[&described, &named], listing::room(max, &header));

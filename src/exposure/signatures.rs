@@ -52,7 +52,7 @@ fn of_views(views: &[(&ToolboxName, &View)], max: usize) -> Option<Signatures> {
         let lines: Vec<_> =
             views.iter().map(|(name, view)| lines(name, view, naming, max)).collect();
         let is_left_out = |((_, view), lines): (&(_, &View), &Option<_>)| {
-            lines.is_none() && !view.tools.is_empty()
+            lines.is_none() && view.tool_count() > 0
         };
         if views.iter().zip(&lines).any(is_left_out) {
             continue;
@@ -104,7 +104,7 @@ fn joined(views: &[(&ToolboxName, &View)], lines: &[Option<String>]) -> Option<S
 fn lines(toolbox: &ToolboxName, view: &View, naming: Naming, max: usize) -> Option<String> {
     let mut text = String::new();
     let mut server = None;
-    for tool in &view.tools {
+    for tool in view.tools() {
         if text.len() > max {
             return None;
         }

@@ -32,7 +32,7 @@ impl Exposure {
         // A server of two toolboxes would be registered once.
         let mut seen = HashSet::new();
         let mut bytes = 0;
-        for tool in views.iter().flat_map(|view| &view.tools) {
+        for tool in views.iter().flat_map(|view| view.tools()) {
             let (server, own) = (tool.id.server.as_str(), &tool.own);
             if !seen.insert((server, own.name.as_str())) {
                 continue;

@@ -85,8 +85,7 @@ fn candidates(passed: &Passed) -> Vec<Place> {
     let mut speaking = Vec::new();
     for place in gateway.running() {
         let view = snapshot.view(&place.toolbox);
-        let abilities = view.abilities.iter().find(|(server, _)| *server == place.server);
-        let Some((_, abilities)) = abilities else { continue };
+        let Some(abilities) = view.abilities_of(&place.server) else { continue };
         let spoken: Map<String, Value> = abilities
             .extensions
             .as_ref()

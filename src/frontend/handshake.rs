@@ -122,7 +122,7 @@ fn modern_capabilities(exposure: &Exposure) -> Value {
     let toolboxes = exposure.shown(Surface::Constant, &std::collections::BTreeSet::new());
     let mut extensions = Map::new();
     for toolbox in toolboxes {
-        for (_, abilities) in &snapshot.view(&toolbox).abilities {
+        for (_, abilities) in snapshot.view(&toolbox).abilities() {
             let spoken = abilities.extensions.as_ref().and_then(|e| e.parse::<Map<_, _>>().ok());
             for (name, settings) in spoken.into_iter().flatten() {
                 extensions.entry(name).or_insert(settings);

@@ -43,8 +43,8 @@ pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
 /// The resources of the toolboxes that the agent sees.
 pub(crate) async fn resources(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
     let resources = entries(session, asked, Kind::Resource, |snapshot, view, place| {
-        let resources = view.resources.iter();
-        let resources = resources.map(|r| (&r.server, &r.definition.uri, &r.definition.raw));
+        let resources = view.resources();
+        let resources = resources.map(|r| (r.server, &r.definition.uri, &r.definition.raw));
         let exposed = |at: &Place, uri: &str| snapshot.exposed_uri(at, uri);
         unique(resources, place, "uri", snapshot.uris(), exposed)
     });
@@ -54,8 +54,8 @@ pub(crate) async fn resources(session: &Session, asked: &Asked) -> Result<Outcom
 /// The resource templates of the toolboxes that the agent sees.
 pub(crate) async fn templates(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
     let templates = entries(session, asked, Kind::Template, |snapshot, view, place| {
-        let templates = view.templates.iter();
-        let templates = templates.map(|t| (&t.server, &t.definition.uri, &t.definition.raw));
+        let templates = view.templates();
+        let templates = templates.map(|t| (t.server, &t.definition.uri, &t.definition.raw));
         let exposed = |at: &Place, uri: &str| snapshot.exposed_uri(at, uri);
         unique(templates, place, "uriTemplate", snapshot.templates(), exposed)
     });
@@ -64,11 +64,10 @@ pub(crate) async fn templates(session: &Session, asked: &Asked) -> Result<Outcom
 
 /// The prompts of the toolboxes that the agent sees.
 pub(crate) async fn prompts(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
-    let limit = session.host().max_name_length();
     let prompts = entries(session, asked, Kind::Prompt, |snapshot, view, place| {
-        let prompts = view.prompts.iter();
-        let prompts = prompts.map(|p| (&p.server, &p.definition.name, &p.definition.raw));
-        let exposed = |at: &Place, name: &str| snapshot.exposed_prompt(at, name, limit);
+        let prompts = view.prompts();
+        let prompts = prompts.map(|p| (p.server, &p.definition.name, &p.definition.raw));
+        let exposed = |at: &Place, name: &str| snapshot.exposed_prompt(at, name);
         unique(prompts, place, "name", snapshot.prompts(), exposed)
     });
     Ok(list("prompts", &prompts.await, asked))

@@ -81,11 +81,10 @@ fn in_views(exposure: &Exposure, uri: &str) -> Vec<(Place, String)> {
     let mut others = Vec::new();
     for place in running {
         let view = snapshot.view(&place.toolbox);
-        let mut templates = view.templates.iter().filter(|t| t.server == place.server);
-        let abilities = view.abilities.iter().find(|(server, _)| *server == place.server);
-        if templates.any(|template| template.definition.may_have_made(uri)) {
+        let Some(part) = view.part(place.server.as_str()) else { continue };
+        if part.templates().iter().any(|template| template.may_have_made(uri)) {
             likely.push((place, uri.to_owned()));
-        } else if abilities.is_some_and(|(_, abilities)| abilities.resources.is_some()) {
+        } else if part.abilities().is_some_and(|abilities| abilities.resources.is_some()) {
             others.push((place, uri.to_owned()));
         }
     }

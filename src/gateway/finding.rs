@@ -37,8 +37,7 @@ impl Gateway {
         };
         if is_listed {
             let view = snapshot.view(&own.toolbox);
-            let mut tools = view.tools.iter().filter(|tool| tool.id.server == own.server);
-            let shown = tools.find(|tool| tool.own.name == own.tool);
+            let shown = view.tools_of(&own.server).iter().find(|tool| tool.own.name == own.tool);
             return shown.map_or(Standing::Absent, |tool| Standing::Shown(tool.id.clone()));
         }
         let decided = self.policy.decide(own, Traits::default(), || self.clock.now());
@@ -128,7 +127,7 @@ impl Gateway {
     /// Says the same of a tool that is forbidden and of one that does not exist.
     pub(crate) fn unknown_tool(&self, tool: &ToolId) -> CallError {
         let view = self.snapshot().view(&tool.toolbox);
-        let of_server = view.tools.iter().filter(|shown| shown.id.server == tool.server);
+        let of_server = view.tools_of(&tool.server).iter();
         let names: Vec<_> = of_server.map(|shown| shown.id.tool.as_str()).collect();
         let mut nearest = name::nearest(&tool.tool, names.iter().copied(), OFFERED);
         if nearest.is_empty() {

@@ -17,6 +17,7 @@ use crate::gateway::eager::{Down, Eager};
 use crate::gateway::embedding::Embeddings;
 use crate::gateway::limiting::Bounds;
 use crate::gateway::results::Results;
+use crate::gateway::world::World;
 use crate::gateway::{Caller, Gateway, places};
 use crate::observe::{Guest, Observer};
 use crate::policy::{Policies, Policy};
@@ -59,6 +60,8 @@ pub(crate) struct Terms {
     pub(crate) caller: Caller,
     pub(crate) config: Arc<Config>,
     pub(crate) policy: Arc<Policy>,
+    /// What it has in common with others of the same configuration.
+    pub(crate) world: Arc<World>,
 }
 
 struct State {
@@ -92,11 +95,13 @@ struct Audience {
 struct Served {
     config: Arc<Config>,
     policies: Arc<Policies>,
+    world: Arc<World>,
 }
 
 impl Served {
     fn new(config: Arc<Config>) -> Self {
-        Self { policies: Arc::new(Policies::new(Arc::clone(&config))), config }
+        let policies = Arc::new(Policies::new(Arc::clone(&config)));
+        Self { policies, world: Arc::default(), config }
     }
 }
 
@@ -260,6 +265,7 @@ impl Gateways {
             caller: caller.clone(),
             config: served.policies.seen_by(caller.agent.as_ref(), caller.toolbox.as_ref()),
             policy: served.policies.of(caller.agent.as_ref()),
+            world: Arc::clone(&served.world),
         };
         Gateway::new(terms, &self.common, abilities, &self.tasks, before)
     }

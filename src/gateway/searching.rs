@@ -2,13 +2,13 @@
 //!
 //! *Theory of operation.* The views are what policy has left, so an index of them knows nothing
 //! else ([`Indexed::new`]). It is made when somebody searches, and kept until a view has changed;
-//! whoever comes meanwhile waits for it. Asking it ([`Indexed::ask`]) takes no time to speak of. A
+//! whoever comes meanwhile waits for it, and whoever sees the same has the same. Asking it ([`Indexed::ask`]) takes no time to speak of. A
 //! tool that several toolboxes have, from one server and with one definition, is there once, and
 //! found in the first of them that is wanted.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry as MapEntry;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use foldhash::HashMap;
@@ -23,7 +23,7 @@ use crate::gateway::embedding::{Pointing, text};
 use crate::gateway::{FailedServer, Gateway, Origin};
 use crate::name::{Place, ServerName, ToolboxName};
 use crate::raw::Raw;
-use crate::toolbox::{View, ViewTool};
+use crate::toolbox::{Part, View, ViewTool};
 
 /// How long the first search waits for servers that nothing is known of.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ pub struct Sought<'a> {
 /// A tool that was found.
 #[derive(Clone, Debug)]
 pub struct Found {
-    view: Arc<View>,
+    part: Arc<Part>,
     at: usize,
     /// How well it fits.
     pub fit: Fit,
@@ -57,7 +57,7 @@ pub struct Found {
 impl Found {
     /// The tool.
     pub fn tool(&self) -> &ViewTool {
-        &self.view.tools[self.at]
+        &self.part.tools[self.at]
     }
 
     /// The score with two digits behind the point: more say nothing.
@@ -74,6 +74,10 @@ impl Found {
 /// The index of the last search.
 #[derive(Default)]
 pub(crate) struct LastIndex(Mutex<Option<Arc<Indexed>>>);
+
+/// The indexes of all who search.
+#[derive(Default)]
+pub(crate) struct Indexes(Mutex<Vec<Weak<Indexed>>>);
 
 impl Gateway {
     /// The tools that fit best, the best first. Servers that nothing is known of are tried first,
@@ -156,7 +160,6 @@ impl Gateway {
 
     /// The index of what everybody sees now.
     async fn indexed(&self) -> Arc<Indexed> {
-        // Held while it is made, so that it is made once.
         let mut last = self.last_index.0.lock().await;
         let snapshot = self.snapshot();
         let toolboxes = self.config.toolboxes.iter();
@@ -164,8 +167,16 @@ impl Gateway {
         if let Some(last) = last.as_ref().filter(|last| last.is_of(&views)) {
             return Arc::clone(last);
         }
+        // Held while one is made, so that it is made once.
+        let mut known = self.world.indexes.0.lock().await;
+        known.retain(|index| index.strong_count() > 0);
+        if let Some(same) = known.iter().filter_map(Weak::upgrade).find(|index| index.is_of(&views))
+        {
+            *last = Some(Arc::clone(&same));
+            return same;
+        }
         let toolboxes = self.shelved(views);
-        let tools: usize = toolboxes.iter().map(|toolbox| toolbox.view.tools.len()).sum();
+        let tools: usize = toolboxes.iter().map(|toolbox| toolbox.view.tool_count()).sum();
         let index = if tools > LARGE {
             match spawn_blocking(move || Indexed::new(toolboxes)).await {
                 Ok(index) => index,
@@ -179,6 +190,7 @@ impl Gateway {
             Indexed::new(toolboxes)
         };
         let index = Arc::new(index);
+        known.push(Arc::downgrade(&index));
         *last = Some(Arc::clone(&index));
         index
     }
@@ -218,10 +230,11 @@ struct Shelved {
     view: Arc<View>,
 }
 
-/// Where a tool stands: in which of the toolboxes, and where in its view.
+/// Where a tool stands: in which of the toolboxes, in which part of its view, and where in that.
 #[derive(Clone, Copy)]
 struct Spot {
     toolbox: usize,
+    part: usize,
     at: usize,
 }
 
@@ -242,15 +255,12 @@ impl Indexed {
     fn new(toolboxes: Vec<Shelved>) -> Self {
         let mut tools: Vec<Vec<Spot>> = Vec::new();
         let mut known: HashMap<Identity<'_>, usize> = HashMap::default();
-        for (number, toolbox) in toolboxes.iter().enumerate() {
-            for (at, tool) in toolbox.view.tools.iter().enumerate() {
-                let spot = Spot { toolbox: number, at };
-                match known.entry(toolbox.identity(tool)) {
-                    MapEntry::Occupied(place) => tools[*place.get()].push(spot),
-                    MapEntry::Vacant(place) => {
-                        place.insert(tools.len());
-                        tools.push(vec![spot]);
-                    }
+        for (spot, tool) in spots(&toolboxes) {
+            match known.entry(toolboxes[spot.toolbox].identity(tool)) {
+                MapEntry::Occupied(place) => tools[*place.get()].push(spot),
+                MapEntry::Vacant(place) => {
+                    place.insert(tools.len());
+                    tools.push(vec![spot]);
                 }
             }
         }
@@ -276,8 +286,8 @@ impl Indexed {
     fn is_of(&self, views: &[Arc<View>]) -> bool {
         self.toolboxes.len() == views.len()
             && self.toolboxes.iter().zip(views).all(|(toolbox, view)| {
-                let is_nothing = toolbox.view.tools.is_empty() && view.tools.is_empty();
-                Arc::ptr_eq(&toolbox.view, view) || is_nothing
+                let is_nothing = toolbox.view.tool_count() == 0 && view.tool_count() == 0;
+                toolbox.view.has_the_parts_of(view) || is_nothing
             })
     }
 
@@ -297,8 +307,8 @@ impl Indexed {
         let hits = self.index.search_by(query, finds, nearness, limit, is_wanted);
         let found = hits.into_iter().filter_map(|hit| {
             let spot = wanted(hit.place)?;
-            let view = Arc::clone(&self.toolboxes[spot.toolbox].view);
-            Some(Found { view, at: spot.at, fit: hit.fit() })
+            let part = Arc::clone(part_at(&self.toolboxes, *spot));
+            Some(Found { part, at: spot.at, fit: hit.fit() })
         });
         found.collect()
     }
@@ -321,8 +331,22 @@ fn is_in(
     toolbox.is_none_or(|wanted| wanted == at.0) && server.is_none_or(|wanted| wanted == at.1)
 }
 
-fn tool_at(toolboxes: &[Shelved], Spot { toolbox, at }: Spot) -> &ViewTool {
-    &toolboxes[toolbox].view.tools[at]
+/// All tools, with where they stand.
+fn spots(toolboxes: &[Shelved]) -> impl Iterator<Item = (Spot, &ViewTool)> {
+    toolboxes.iter().enumerate().flat_map(|(toolbox, shelved)| {
+        shelved.view.parts().iter().enumerate().flat_map(move |(part, of_server)| {
+            let tools = of_server.tools.iter().enumerate();
+            tools.map(move |(at, tool)| (Spot { toolbox, part, at }, tool))
+        })
+    })
+}
+
+fn part_at(toolboxes: &[Shelved], Spot { toolbox, part, .. }: Spot) -> &Arc<Part> {
+    &toolboxes[toolbox].view.parts()[part]
+}
+
+fn tool_at(toolboxes: &[Shelved], spot: Spot) -> &ViewTool {
+    &part_at(toolboxes, spot).tools[spot.at]
 }
 
 /// What is said of the servers of a tool, wherever it stands, and what else they are called.

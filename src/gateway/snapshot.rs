@@ -9,28 +9,20 @@ use tokio::sync::{mpsc, watch};
 
 use crate::backend::{BackendId, Change, Changed, Listed, Remembered};
 use crate::catalog::Listing;
-use crate::config::Config;
+use crate::config::{Config, ServerConfig, ToolboxConfig};
 use crate::gateway::clock::Clock;
+use crate::gateway::gateways::Terms;
+use crate::gateway::lens::{Lens, Said};
 use crate::gateway::macros::{Lacking, Written};
-use crate::name::{
-    self, ExposedName, NameTable, Place, ServerName, Thing, ToolId, ToolboxName, UniqueNames,
-};
+use crate::gateway::world::World;
+use crate::name::{self, ExposedName, Place, ServerName, Thing, ToolId, ToolboxName, UniqueNames};
 use crate::policy::{Moment, Policy, Traits};
-use crate::raw::Raw;
-use crate::toolbox::{Namespaced, View};
+use crate::toolbox::{Namespaced, Part, View};
 
 /// The views of all toolboxes at one moment; immutable.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    views: HashMap<ToolboxName, Arc<View>>,
-    names: NameTable,
-    /// Tools by their own names.
-    tools: UniqueNames,
-    prompts: UniqueNames,
-    uris: UniqueNames,
-    templates: UniqueNames,
-    /// The same under the names of `activate` mode; nothing in the others.
-    namespaced: Arc<Namespaced>,
+    lens: Arc<Lens>,
     /// The macros that are not shown.
     lacking: Vec<Lacking>,
     /// The servers that have died and were not started again.
@@ -48,46 +40,34 @@ impl Snapshot {
         Self { has_recalled, ..Self::default() }
     }
 
-    /// The same, with the names of nothing.
-    fn without_names(&self) -> Self {
-        Self {
-            views: self.views.clone(),
-            versions: self.versions.clone(),
-            remembered: self.remembered.clone(),
-            crashed: self.crashed.clone(),
-            has_recalled: self.has_recalled,
-            ..Self::default()
-        }
-    }
-
     /// What a toolbox shows; empty while none of its servers has been listed.
     pub fn view(&self, toolbox: &ToolboxName) -> Arc<View> {
-        self.views.get(toolbox).cloned().unwrap_or_default()
+        self.lens.views().get(toolbox).cloned().unwrap_or_default()
     }
 
     /// The tool that a registered name means.
     pub fn resolve(&self, name: &str) -> Option<&ToolId> {
-        self.names.resolve(name)
+        self.lens.registered().resolve(name)
     }
 
     /// Tools by their own names, where those are unambiguous.
     pub fn tools(&self) -> &UniqueNames {
-        &self.tools
+        self.lens.tools()
     }
 
     /// Prompts by the names that agents know them by.
     pub fn prompts(&self) -> &UniqueNames {
-        &self.prompts
+        self.lens.prompts()
     }
 
     /// Resources by the addresses that agents know them by.
     pub fn uris(&self) -> &UniqueNames {
-        &self.uris
+        self.lens.uris()
     }
 
     /// Resource templates, likewise.
     pub fn templates(&self) -> &UniqueNames {
-        &self.templates
+        self.lens.templates()
     }
 
     /// The address that agents know a server's resource by.
@@ -101,13 +81,13 @@ impl Snapshot {
 
     /// Returns true if several servers list a resource, or a template, at this address.
     pub fn is_shared_uri(&self, uri: &str) -> bool {
-        self.uris.is_ambiguous(uri) || self.templates.is_ambiguous(uri)
+        self.uris().is_ambiguous(uri) || self.templates().is_ambiguous(uri)
     }
 
     /// The name that agents know a server's prompt by.
-    pub fn exposed_prompt(&self, place: &Place, prompt: &str, limit: usize) -> String {
-        if self.prompts.is_ambiguous(prompt) {
-            full_name(&Thing { place: place.clone(), name: prompt.to_owned() }, limit)
+    pub fn exposed_prompt(&self, place: &Place, prompt: &str) -> String {
+        if self.prompts().is_ambiguous(prompt) {
+            self.lens.full_name(&Thing { place: place.clone(), name: prompt.to_owned() })
         } else {
             prompt.to_owned()
         }
@@ -115,7 +95,7 @@ impl Snapshot {
 
     /// Everything under the names of `activate` mode, where that is the mode.
     pub fn namespaced(&self) -> &Namespaced {
-        &self.namespaced
+        self.lens.namespaced()
     }
 
     /// The macros that are not shown, and why.
@@ -130,7 +110,7 @@ impl Snapshot {
 
     /// Every registered name, in no order.
     pub fn names(&self) -> impl Iterator<Item = &ExposedName> {
-        self.names.names()
+        self.lens.registered().names()
     }
 
     /// Which of a backend's listings is shown; 0 while none is, or one from before it ran.
@@ -154,34 +134,40 @@ impl Snapshot {
     }
 }
 
-/// The one writer of snapshots.
+/// The one writer of a gateway's snapshots. It works incrementally: a listing that comes changes what
+/// is shown of its server, and nothing else.
 pub(crate) struct Writer {
     config: Arc<Config>,
     policy: Arc<Policy>,
+    world: Arc<World>,
     clock: Clock,
     /// Which backend a toolbox's server is.
     sources: HashMap<Place, BackendId>,
     macros: Vec<Written>,
-    /// Whether anybody may look by the names of `activate` mode.
-    is_namespaced: bool,
+    /// There where anybody may look by the names of `activate` mode.
+    said: Option<Said>,
     listings: HashMap<BackendId, Listed>,
 }
 
+/// The views of a snapshot that is being made.
+type Views = HashMap<ToolboxName, Arc<View>>;
+
 impl Writer {
     pub(crate) fn new(
-        config: Arc<Config>,
-        policy: Arc<Policy>,
+        terms: &Terms,
         clock: Clock,
         sources: HashMap<Place, BackendId>,
         is_namespaced: bool,
     ) -> Self {
+        let Terms { caller: _, config, policy, world } = terms;
         Self {
-            macros: Written::all(&config),
-            config,
-            policy,
+            macros: Written::all(config),
+            config: Arc::clone(config),
+            policy: Arc::clone(policy),
+            world: Arc::clone(world),
             clock,
             sources,
-            is_namespaced,
+            said: is_namespaced.then(Said::default),
             listings: HashMap::new(),
         }
     }
@@ -220,42 +206,65 @@ impl Writer {
                     continue;
                 }
             };
-            let Some(Changed { backend, change }) = changed else { return };
-            match change {
-                Change::Listed(listed) => {
-                    self.listings.insert(backend, listed);
-                    let mut next = self.next(&publish.borrow(), &HashSet::from([backend]));
-                    next.remembered.remove(&backend);
-                    publish.send_replace(Arc::new(next));
-                }
+            let Some(changed) = changed else { return };
+            // What has come meanwhile is shown with it.
+            let more = std::iter::from_fn(|| changes.try_recv().ok());
+            let next = self.take(&publish.borrow(), std::iter::once(changed).chain(more));
+            match next {
+                Some(next) => _ = publish.send_replace(Arc::new(next)),
                 // Whoever shows what failed has to look again.
-                Change::Failed => publish.send_modify(|_| {}),
-                Change::Crashed => {
-                    let mut next = self.next(&publish.borrow(), &HashSet::new());
-                    next.crashed.extend(self.places_of(backend));
-                    publish.send_replace(Arc::new(next));
-                }
+                None => publish.send_modify(|_| {}),
             }
         }
     }
 
+    /// The snapshot after `last` and these changes; none where it is the same.
+    fn take(
+        &mut self,
+        last: &Snapshot,
+        changes: impl Iterator<Item = Changed>,
+    ) -> Option<Snapshot> {
+        let (mut listed, mut crashed) = (HashSet::new(), HashSet::new());
+        for Changed { backend, change } in changes {
+            match change {
+                Change::Listed(now) => {
+                    self.listings.insert(backend, now);
+                    listed.insert(backend);
+                    crashed.remove(&backend);
+                }
+                Change::Failed => {}
+                Change::Crashed => _ = crashed.insert(backend),
+            }
+        }
+        if listed.is_empty() && crashed.is_empty() {
+            return None;
+        }
+        let mut next = self.next(last, &listed);
+        next.remembered.retain(|backend, _| !listed.contains(backend));
+        let crashed = crashed.into_iter().flat_map(|backend| self.places_of(backend));
+        next.crashed.extend(crashed);
+        Some(next)
+    }
+
     /// The snapshot after `last` in which these backends have changed.
     fn next(&self, last: &Snapshot, changed: &HashSet<BackendId>) -> Snapshot {
-        let mut next = last.without_names();
+        let mut next = last.clone();
         for place in changed.iter().flat_map(|backend| self.places_of(*backend)) {
             next.crashed.remove(&place);
         }
         next.versions.extend(changed.iter().map(|id| (*id, self.listings[id].version)));
+        if changed.is_empty() && !last.lens.views().is_empty() {
+            return next;
+        }
         self.show(next, last, |id| changed.contains(&id))
     }
 
     /// The snapshot after `last` at another time, though no backend has changed.
     fn shown_anew(&self, last: &Snapshot) -> Snapshot {
-        let is_shown = |id| id == BackendId::NONE || self.listings.contains_key(&id);
-        self.show(last.without_names(), last, is_shown)
+        self.show(last.clone(), last, |id| self.listings.contains_key(&id))
     }
 
-    /// The snapshot with the views of these backends made anew, and everything by its names.
+    /// The snapshot with the parts of these backends made anew.
     fn show(
         &self,
         mut next: Snapshot,
@@ -263,111 +272,90 @@ impl Writer {
         has_changed: impl Fn(BackendId) -> bool,
     ) -> Snapshot {
         let now = self.clock.now();
-        let limit = self.config.max_tool_name_length;
+        let mut views = last.lens.views().clone();
         for toolbox in &self.config.toolboxes {
-            let source = |server: &ServerName| self.source(&toolbox.name, server);
-            let mut sources = toolbox.servers.iter().filter_map(|server| source(&server.name));
+            let source = |server: &ServerConfig| self.source(&toolbox.name, &server.name);
+            let mut sources = toolbox.servers.iter().filter_map(source);
             if !sources.any(&has_changed) {
                 continue;
             }
-            let listing = |server: &ServerName| -> Option<&Listing> {
-                Some(&*self.listings.get(&source(server)?)?.listing)
-            };
-            let view = View::new(toolbox, listing, &self.policy, limit, now);
-            next.views.insert(toolbox.name.clone(), Arc::new(view));
+            let before = views.get(&toolbox.name);
+            let parts = toolbox.servers.iter().filter_map(|server| {
+                let source = source(server)?;
+                if !has_changed(source)
+                    && let Some(part) = before.and_then(|view| view.part(server.name.as_str()))
+                {
+                    return Some(Arc::clone(part));
+                }
+                Some(self.part(toolbox, server, &self.listings.get(&source)?.listing, now))
+            });
+            let view = View::new(parts.collect());
+            views.insert(toolbox.name.clone(), Arc::new(view));
         }
-        self.show_macros(&mut next, last, now);
-        let toolboxes = self.config.toolboxes.iter();
-        let views = toolboxes.filter_map(|toolbox| next.views.get(&toolbox.name));
-        for tool in views.flat_map(|view| &view.tools) {
-            next.names.insert(tool.name.clone(), tool.id.clone());
-        }
-        self.make_unique(&mut next);
-        if self.is_namespaced {
-            let named = Namespaced::new(&self.config, |toolbox| next.view(toolbox));
-            let known = &last.namespaced.discarded;
-            for discarded in named.discarded.iter().filter(|discarded| !known.contains(discarded)) {
-                tracing::info!("{discarded}");
-            }
-            next.namespaced = Arc::new(named);
-        }
+        next.lacking = self.show_macros(&mut views, last, now);
+        let lens = Lens::new(Arc::clone(&self.config), views, self.said.clone());
+        next.lens = self.world.lens(lens);
         next
     }
 
-    /// Gives everything that is shown a name that nothing else of its kind has.
-    fn make_unique(&self, next: &mut Snapshot) {
+    fn part(
+        &self,
+        toolbox: &ToolboxConfig,
+        server: &ServerConfig,
+        listing: &Arc<Listing>,
+        now: Moment,
+    ) -> Arc<Part> {
         let limit = self.config.max_tool_name_length;
-        let views = || {
-            let toolboxes = self.config.toolboxes.iter();
-            toolboxes.filter_map(|t| next.views.get(&t.name).map(|view| (&t.name, view)))
-        };
-        let tools = views().flat_map(|(toolbox, view)| {
-            view.tools.iter().map(|tool| {
-                let (source, thing) = self.thing(toolbox, &tool.id.server, &tool.id.tool)?;
-                // What the configuration makes of a tool may differ from toolbox to toolbox.
-                let pinned = tool.pinned.as_ref().map(Raw::as_bytes);
-                Some(((source, &tool.own.name, tool.definition.raw.as_bytes(), pinned), thing))
-            })
-        });
-        let tools = UniqueNames::new(tools.flatten(), |thing| full_name(thing, limit));
-        let prompts = views().flat_map(|(toolbox, view)| {
-            view.prompts.iter().map(|p| self.thing(toolbox, &p.server, &p.definition.name))
-        });
-        let prompts = UniqueNames::new(prompts.flatten(), |thing| full_name(thing, limit));
-        let uris = views().flat_map(|(toolbox, view)| {
-            view.resources.iter().map(|r| self.thing(toolbox, &r.server, &r.definition.uri))
-        });
-        let uris = UniqueNames::new(uris.flatten(), full_uri);
-        let templates = views().flat_map(|(toolbox, view)| {
-            view.templates.iter().map(|t| self.thing(toolbox, &t.server, &t.definition.uri))
-        });
-        let templates = UniqueNames::new(templates.flatten(), full_uri);
-        (next.tools, next.prompts, next.uris, next.templates) = (tools, prompts, uris, templates);
+        self.world.part(Part::new(toolbox, server, listing, &self.policy, limit, now))
     }
 
     /// Adds the macros whose tools are all there; of servers that have not been listed, those that
-    /// policy would let the agent see.
-    fn show_macros(&self, next: &mut Snapshot, last: &Snapshot, now: Moment) {
-        let limit = self.config.max_tool_name_length;
+    /// policy would let the agent see. Returns those that are not.
+    fn show_macros(&self, views: &mut Views, last: &Snapshot, now: Moment) -> Vec<Lacking> {
+        let mut all_lacking = Vec::new();
         for written in &self.macros {
-            let is_there = |tool: &ToolId| {
-                let source = self.source(&tool.toolbox, &tool.server);
-                let Some(source) = source.filter(|source| *source != BackendId::NONE) else {
-                    return false;
-                };
-                if self.listings.contains_key(&source) {
-                    let view = next.views.get(&tool.toolbox);
-                    return view
-                        .is_some_and(|v| v.tool(tool.server.as_str(), &tool.tool).is_some());
-                }
-                let own = self.config.own_id(tool);
-                self.policy.decide(&own, Traits::default(), || now).is_ok()
-            };
+            let Some(toolbox) = self.config.toolbox(written.toolbox.as_str()) else { continue };
+            let is_there = |tool: &ToolId| self.is_there(views, tool, now);
             let lacking = written.lacking(is_there);
             for one in lacking.iter().filter(|one| !last.lacking.contains(one)) {
                 tracing::info!("{one}");
             }
             let before = last.lacking.iter().filter(|one| one.toolbox == written.toolbox);
             let is_same = before.eq(&lacking);
-            let macros = written.listing(&lacking);
-            next.lacking.extend(lacking);
-            let views = [&last.views, &next.views].map(|views| views.get(&written.toolbox));
-            if let ([Some(old), Some(new)], true) = (views, is_same)
-                && Arc::ptr_eq(old, new)
-            {
-                // Who has made something of that view can go on with it.
-                continue;
-            }
-            let Some(toolbox) = self.config.toolbox(written.toolbox.as_str()) else { continue };
-            let listing = |server: &ServerName| -> Option<&Listing> {
-                match self.source(&toolbox.name, server)? {
-                    BackendId::NONE => Some(&macros),
-                    source => Some(&*self.listings.get(&source)?.listing),
-                }
+            let is_macros = |server: &ServerConfig| {
+                self.source(&toolbox.name, &server.name) == Some(BackendId::NONE)
             };
-            let view = View::new(toolbox, listing, &self.policy, limit, now);
-            next.views.insert(toolbox.name.clone(), Arc::new(view));
+            let view = views.get(&toolbox.name).cloned().unwrap_or_default();
+            let mut servers = toolbox.servers.iter().filter(|server| is_macros(server));
+            let is_shown = servers.any(|server| view.part(server.name.as_str()).is_some());
+            // Who has made something of that view can go on with it.
+            if !(is_same && is_shown) {
+                let macros = Arc::new(written.listing(&lacking));
+                let parts = toolbox.servers.iter().filter_map(|server| {
+                    if is_macros(server) {
+                        return Some(self.part(toolbox, server, &macros, now));
+                    }
+                    view.part(server.name.as_str()).cloned()
+                });
+                views.insert(toolbox.name.clone(), Arc::new(View::new(parts.collect())));
+            }
+            all_lacking.extend(lacking);
         }
+        all_lacking
+    }
+
+    /// Whether a tool that a macro calls is there, as far as is known.
+    fn is_there(&self, views: &Views, tool: &ToolId, now: Moment) -> bool {
+        let source = self.source(&tool.toolbox, &tool.server);
+        let Some(source) = source.filter(|source| *source != BackendId::NONE) else {
+            return false;
+        };
+        if self.listings.contains_key(&source) {
+            let view = views.get(&tool.toolbox);
+            return view.is_some_and(|v| v.tool(tool.server.as_str(), &tool.tool).is_some());
+        }
+        let own = self.config.own_id(tool);
+        self.policy.decide(&own, Traits::default(), || now).is_ok()
     }
 
     fn source(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<BackendId> {
@@ -380,27 +368,6 @@ impl Writer {
         let places = self.sources.iter().filter(move |(_, source)| **source == backend);
         places.map(|(place, _)| place.clone())
     }
-
-    fn thing(
-        &self,
-        toolbox: &ToolboxName,
-        server: &ServerName,
-        name: &str,
-    ) -> Option<(BackendId, Thing)> {
-        let source = self.source(toolbox, server)?;
-        let place = Place { toolbox: toolbox.clone(), server: server.clone() };
-        Some((source, Thing { place, name: name.to_owned() }))
-    }
-}
-
-fn full_name(thing: &Thing, limit: usize) -> String {
-    let Thing { place: Place { toolbox, server }, name } = thing;
-    let id = ToolId { toolbox: toolbox.clone(), server: server.clone(), tool: name.clone() };
-    ExposedName::registered(&id, limit).to_string()
-}
-
-fn full_uri(thing: &Thing) -> String {
-    format!("{}{}", name::uri_prefix(&thing.place), thing.name)
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 
 use crate::catalog::fits;
-use crate::config::{Config, ServerConfig, ToolboxConfig};
+use crate::config::Config;
 use crate::name::{ExposedName, Place, ToolId, ToolboxName, in_namespace, scheme_of_namespace};
 use crate::policy::ToolFilter;
 use crate::raw::Raw;
-use crate::toolbox::View;
+use crate::toolbox::{Part, View};
 
 /// The name of the one tool of our own, which no server's tool may have.
 pub const TOOLMAN_ACTIVATE: &str = "toolman_activate";
@@ -192,23 +192,24 @@ impl Namespaced {
         for toolbox in &config.toolboxes {
             let view = view(&toolbox.name);
             for server in &toolbox.servers {
-                let things = Things { toolbox, server, view: &view };
-                for mut item in things.items(config.max_tool_name_length) {
+                let part = view.part(server.name.as_str());
+                let things = part.map(|part| Things { namespace: &toolbox.namespace, part });
+                let items = things.iter().flat_map(|it| it.items(config.max_tool_name_length));
+                for mut item in items {
                     item.starts_active = item.kind == Kind::Prompt || active.has(&item);
                     all.push(item);
                 }
-                let mut abilities = view.abilities.iter();
-                let abilities = abilities.find(|(name, _)| *name == server.name);
-                let has_some = view.resources.iter().any(|shown| shown.server == server.name)
-                    || view.templates.iter().any(|shown| shown.server == server.name);
+                let has_resources = part.is_some_and(|part| {
+                    let has_some = !part.resources().is_empty() || !part.templates().is_empty();
+                    has_some || part.abilities().is_some_and(|can| can.resources.is_some())
+                });
                 all.owners.push(Owner {
-                    at: things.place(),
+                    at: Place { toolbox: toolbox.name.clone(), server: server.name.clone() },
                     prefixes: [
                         scheme_of_namespace(&toolbox.namespace),
                         in_namespace(&toolbox.namespace, ""),
                     ],
-                    has_resources: has_some
-                        || abilities.is_some_and(|(_, can)| can.resources.is_some()),
+                    has_resources,
                 });
             }
         }
@@ -343,24 +344,19 @@ impl StartsActive {
 
 /// The things that one server of a toolbox shows.
 struct Things<'a> {
-    toolbox: &'a ToolboxConfig,
-    server: &'a ServerConfig,
-    view: &'a View,
+    namespace: &'a str,
+    part: &'a Part,
 }
 
 impl Things<'_> {
-    fn place(&self) -> Place {
-        Place { toolbox: self.toolbox.name.clone(), server: self.server.name.clone() }
-    }
-
     fn items(&self, limit: usize) -> impl Iterator<Item = Item> {
-        let (view, server, namespace) = (self.view, &self.server.name, &self.toolbox.namespace);
-        let tools = view.tools.iter().filter(move |tool| tool.id.server == *server).map(move |t| {
+        let Self { namespace, part } = *self;
+        let tools = part.tools.iter().map(move |t| {
             let name = ExposedName::in_namespace(namespace, &t.id, limit).to_string();
             let definition = &t.definition;
+            let (at, own) = (part.place.clone(), &t.id.tool);
             let description = definition.description.clone();
-            let own = &t.id.tool;
-            let item = Item::new(Kind::Tool, name, self.place(), own, description, &definition.raw);
+            let item = Item::new(Kind::Tool, name, at, own, description, &definition.raw);
             Item { full: in_namespace(namespace, own), ..item }
         });
         let plain = move |kind: Kind, own: &str, raw: &Raw| {
@@ -371,17 +367,11 @@ impl Things<'_> {
                 }
                 Kind::Tool | Kind::Prompt => full.clone(),
             };
-            Item { full, ..Item::new(kind, name, self.place(), own, described(raw), raw) }
+            Item { full, ..Item::new(kind, name, part.place.clone(), own, described(raw), raw) }
         };
-        let resources = view.resources.iter().filter(move |shown| shown.server == *server);
-        let resources =
-            resources.map(move |r| plain(Kind::Resource, &r.definition.uri, &r.definition.raw));
-        let templates = view.templates.iter().filter(move |shown| shown.server == *server);
-        let templates =
-            templates.map(move |t| plain(Kind::Template, &t.definition.uri, &t.definition.raw));
-        let prompts = view.prompts.iter().filter(move |shown| shown.server == *server);
-        let prompts =
-            prompts.map(move |p| plain(Kind::Prompt, &p.definition.name, &p.definition.raw));
+        let resources = part.resources().iter().map(move |r| plain(Kind::Resource, &r.uri, &r.raw));
+        let templates = part.templates().iter().map(move |t| plain(Kind::Template, &t.uri, &t.raw));
+        let prompts = part.prompts().iter().map(move |p| plain(Kind::Prompt, &p.name, &p.raw));
         tools.chain(resources).chain(templates).chain(prompts)
     }
 }

@@ -5,9 +5,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::catalog::Definition;
+use crate::catalog::{Definition, Listing};
 use crate::config::{Config, Launch, ServerConfig, StdioLaunch, ToolOverride, ToolboxConfig};
 use crate::name::ToolboxName;
+use crate::policy::{Moment, Policy};
 
 fn config(filters: &[&str]) -> Config {
     let launch = || {
@@ -47,19 +48,15 @@ fn view(filters: &[&str]) -> View {
 }
 
 fn view_of(config: &Config) -> View {
-    let listing = listing();
-    View::new(
-        &config.toolboxes[0],
-        |server| (server.as_str() == "files").then_some(&listing),
-        &Policy::new(config),
-        48,
-        Moment::new(0),
-    )
+    let (toolbox, policy) = (&config.toolboxes[0], Policy::new(config));
+    let [files, _] = toolbox.servers.as_slice() else { panic!("two servers") };
+    let part = Part::new(toolbox, files, &Arc::new(listing()), &policy, 48, Moment::new(0));
+    View::new(vec![Arc::new(part)])
 }
 
 #[test]
 fn a_view_shows_what_is_listed_and_allowed() {
-    let names = |view: &View| view.tools.iter().map(|t| t.name.to_string()).collect::<Vec<_>>();
+    let names = |view: &View| view.tools().map(|t| t.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(&view(&[])), ["dev__files__read", "dev__files__write"]);
     assert_eq!(names(&view(&["!w*"])), ["dev__files__read"]);
     assert!(view(&["!w*"]).tool("files", "write").is_none());
@@ -69,12 +66,13 @@ fn a_view_shows_what_is_listed_and_allowed() {
 #[test]
 fn a_registered_definition_differs_in_its_name_alone() {
     let view = view(&[]);
+    let tool = view.tools().next().unwrap();
     assert_eq!(
-        view.tools[0].registered().as_str(),
+        tool.registered().as_str(),
         r#"{"title":"T","name":"dev__files__read","inputSchema":{},"later":1.0}"#
     );
     assert_eq!(
-        view.tools[0].located().as_str(),
+        tool.located().as_str(),
         r#"{"toolbox":"dev","server":"files","title":"T","name":"read","inputSchema":{},"later":1.0}"#
     );
 }
@@ -109,10 +107,10 @@ fn of_what_is_differently_called_the_first_has_its_name() {
     let overrides = &mut config.toolboxes[0].servers[0].overrides;
     overrides.insert("mcp__files__read".to_owned(), renamed("write"));
     let view = view_of(&config);
-    assert_eq!(view.tools.len(), 1);
+    assert_eq!(view.tool_count(), 1);
     let tool = view.tool("files", "write").unwrap();
     assert_eq!((tool.own.name.as_str(), tool.name.as_str()), ("read", "dev__files__write"));
-    assert_eq!(view.eclipsed.len(), 1);
+    assert_eq!(view.parts()[0].eclipsed.len(), 1);
     assert!(view.tool("files", "read").is_none());
 }
 

@@ -127,8 +127,8 @@ impl Draft {
             return Err("it has no tools");
         }
         let view = snapshot.view(&at.toolbox);
-        let said = view.instructions.iter().find(|(name, _)| *name == at.server);
-        let said = said.map(|(_, text)| first_sentence(text)).filter(|said| !said.is_empty());
+        let said = view.instructions_of(&at.server).map(first_sentence);
+        let said = said.filter(|said| !said.is_empty());
         let described = block.get("description").and_then(Value::as_str).map(str::to_owned);
         let described = described.or(said).unwrap_or_else(|| format!("Tools of `{}`", at.server));
         let server = self.server(at, block, base);

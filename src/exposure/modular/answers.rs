@@ -215,8 +215,8 @@ fn remarks(view: &View, failed: &[FailedServer]) -> Vec<String> {
         let reason = shorten(reason, MAX_REASON);
         format!("Server `{server}` of this group is not available: {reason}\nWhat to do: {hint}.")
     });
-    let max = MAX_INSTRUCTIONS / view.instructions.len().max(1);
-    let instructions = view.instructions.iter().map(|(server, text)| {
+    let max = MAX_INSTRUCTIONS / view.instructions().count().max(1);
+    let instructions = view.instructions().map(|(server, text)| {
         format!("What server `{server}` says of itself: {}", shorten(text.trim(), max))
     });
     failed.chain(instructions).collect()

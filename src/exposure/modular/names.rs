@@ -20,10 +20,8 @@ pub(crate) struct Named<'a> {
 impl<'a> Named<'a> {
     /// A tool of a category, which is known as the user wrote it, unless it was given another name.
     fn included(server: &ServerConfig, view: &'a View, written: &str) -> Option<Self> {
-        let own = |name: &str| {
-            let mut tools = view.tools.iter();
-            tools.find(|tool| tool.id.server == server.name && tool.own.name == name)
-        };
+        let own =
+            |name: &str| view.tools_of(&server.name).iter().find(|tool| tool.own.name == name);
         let tool = own(written).or_else(|| own(bare(server, written)?))?;
         let is_renamed = tool.id.tool != tool.own.name;
         let name = if is_renamed { &tool.id.tool } else { written };
@@ -36,7 +34,7 @@ pub(crate) fn named<'a>(toolbox: &ToolboxConfig, view: &'a View) -> Vec<Named<'a
     let mut all: Vec<Named<'a>> = Vec::new();
     for server in &toolbox.servers {
         let Some(include) = &server.include else {
-            let own = view.tools.iter().filter(|tool| tool.id.server == server.name);
+            let own = view.tools_of(&server.name).iter();
             all.extend(own.map(|tool| Named { name: tool.id.tool.clone(), tool }));
             continue;
         };

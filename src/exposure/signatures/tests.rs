@@ -1,10 +1,12 @@
+use std::sync::Arc;
+
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::catalog::Definition as _;
-use crate::name::{ExposedName, ServerName, ToolId};
-use crate::toolbox::ViewTool;
+use crate::name::{ExposedName, Place, ServerName, ToolId};
+use crate::toolbox::{Part, ViewTool};
 
 fn view(toolbox: &str, server: &str, tools: &[(&str, Value)]) -> (ToolboxName, View) {
     let tools = tools.iter().map(|(name, schema)| {
@@ -17,9 +19,9 @@ fn view(toolbox: &str, server: &str, tools: &[(&str, Value)]) -> (ToolboxName, V
         let definition = ToolDefinition::parse(raw).unwrap();
         ViewTool::new(ExposedName::registered(&id, 48), id, definition.into())
     });
-    let mut view = View::default();
-    view.tools.extend(tools);
-    (ToolboxName::new(toolbox), view)
+    let place = Place { toolbox: ToolboxName::new(toolbox), server: ServerName::new(server) };
+    let part = Part::of_tools(place, tools.collect());
+    (ToolboxName::new(toolbox), View::new(vec![Arc::new(part)]))
 }
 
 fn of(views: &[(ToolboxName, View)], max: usize) -> Option<String> {

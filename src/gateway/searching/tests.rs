@@ -26,8 +26,7 @@ fn toolbox_of(
     tools: &[(&str, &str)],
 ) -> Shelved {
     let server = ServerName::new(server);
-    let mut view = View::default();
-    for (tool, description) in tools {
+    let tools = tools.iter().map(|(tool, description)| {
         let id = ToolId {
             toolbox: ToolboxName::new(name),
             server: server.clone(),
@@ -36,8 +35,10 @@ fn toolbox_of(
         let raw = json!({"name": tool, "description": description, "inputSchema": {}});
         let definition = ToolDefinition::parse(Raw::encode(&raw)).unwrap();
         let name = ExposedName::registered(&id, 48);
-        view.tools.push(ViewTool::new(name, id, Arc::new(definition)));
-    }
+        ViewTool::new(name, id, Arc::new(definition))
+    });
+    let place = Place { toolbox: ToolboxName::new(name), server: server.clone() };
+    let view = View::new(vec![Arc::new(Part::of_tools(place, tools.collect()))]);
     Shelved {
         about: HashMap::from_iter([(server.clone(), about.to_owned())]),
         sources: HashMap::from_iter([(server, BackendId::numbered(source))]),

@@ -8,13 +8,24 @@ use tokio::time::Instant;
 use super::*;
 use crate::catalog::{Definition, ToolDefinition};
 use crate::config;
+use crate::gateway::Caller;
 use crate::name::AgentName;
 use crate::policy::{Moment, Policies};
+use crate::raw::Raw;
 
 fn policies(file: &serde_json::Value) -> Policies {
     let env = BTreeMap::<String, String>::new();
     let file = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
     Policies::new(Arc::new(file.unwrap().config))
+}
+
+fn terms(policies: &Policies, agent: Option<&AgentName>) -> Terms {
+    Terms {
+        caller: Caller { agent: agent.cloned(), ..Caller::NOBODY },
+        config: policies.seen_by(agent, None),
+        policy: policies.of(agent),
+        world: Arc::default(),
+    }
 }
 
 fn listing(tools: &[&str]) -> Arc<Listing> {
@@ -39,13 +50,9 @@ fn the_view_of_a_toolbox_with_macros_is_made_anew_when_it_has_changed() {
         (place("two", "two"), two),
         (place("one", "macros"), BackendId::NONE),
     ];
-    let mut writer = Writer::new(
-        policies.seen_by(None, None),
-        policies.of(None),
-        Clock::default(),
-        HashMap::from_iter(sources),
-        false,
-    );
+    let clock = Clock::default();
+    let mut writer =
+        Writer::new(&terms(&policies, None), clock, HashMap::from_iter(sources), false);
     let mut lists = |last: &Snapshot, backend: BackendId, tools: &[&str]| {
         writer.knows(backend, Listed { version: 1, listing: listing(tools) });
         writer.next(last, &HashSet::from([backend]))
@@ -67,6 +74,117 @@ fn the_view_of_a_toolbox_with_macros_is_made_anew_when_it_has_changed() {
     assert!(has_it(&renewed) && view(&renewed).tool("one", "d").is_some());
 }
 
+/// Two servers of one toolbox, and agents who may use them.
+fn two_servers() -> (Policies, HashMap<Place, BackendId>, [BackendId; 2]) {
+    let policies = policies(&json!({
+        "toolboxes": {"box": {"description": "d", "mcpServers": {
+            "one": {"command": "x"}, "two": {"command": "y"},
+        }}},
+        "agentPolicies": {
+            "all": {"toolOverrides": {"one": ["*"], "two": ["*"]}},
+            "ann": {"extends": "all"},
+            "bob": {"extends": "all"},
+            "eve": {"toolOverrides": {"one": ["*"], "two": ["b"]}},
+        },
+    }));
+    let place =
+        |server: &str| Place { toolbox: ToolboxName::new("box"), server: ServerName::new(server) };
+    let ids = [BackendId::numbered(1), BackendId::numbered(2)];
+    let sources = [(place("one"), ids[0]), (place("two"), ids[1])];
+    (policies, HashMap::from_iter(sources), ids)
+}
+
+fn listed(version: u64, listing: &Arc<Listing>) -> Listed {
+    Listed { version, listing: Arc::clone(listing) }
+}
+
+#[test]
+fn a_listing_that_comes_changes_the_part_of_its_server_alone() {
+    let (policies, sources, [one, two]) = two_servers();
+    let mut writer = Writer::new(
+        &terms(&policies, Some(&AgentName::new("ann"))),
+        Clock::default(),
+        sources,
+        false,
+    );
+    let mut comes = |last: &Snapshot, backend, version, tools: &[&str]| {
+        let change = Change::Listed(listed(version, &listing(tools)));
+        writer.take(last, [Changed { backend, change }].into_iter()).unwrap()
+    };
+    let part = |snapshot: &Snapshot, server: &str| {
+        let view = snapshot.view(&ToolboxName::new("box"));
+        Arc::clone(view.part(server).unwrap())
+    };
+    let first = comes(&Snapshot::nothing(true), one, 1, &["a"]);
+    let both = comes(&first, two, 1, &["b", "c"]);
+    assert!(Arc::ptr_eq(&part(&first, "one"), &part(&both, "one")));
+    let changed = comes(&both, two, 2, &["d"]);
+    assert!(Arc::ptr_eq(&part(&both, "one"), &part(&changed, "one")));
+    assert!(!Arc::ptr_eq(&part(&both, "two"), &part(&changed, "two")));
+    let is_known = |snapshot: &Snapshot, name: &str| snapshot.resolve(name).is_some();
+    assert!(is_known(&both, "box__two__c") && !is_known(&changed, "box__two__c"));
+    assert!(is_known(&changed, "box__one__a") && is_known(&changed, "box__two__d"));
+    assert_eq!((changed.version(one), changed.version(two)), (1, 2));
+}
+
+#[tokio::test]
+async fn changes_that_wait_are_shown_together() {
+    let (policies, sources, [one, two]) = two_servers();
+    let writer = Writer::new(
+        &terms(&policies, Some(&AgentName::new("ann"))),
+        Clock::default(),
+        sources,
+        false,
+    );
+    let (changes, heard) = mpsc::channel(8);
+    for (backend, version, tools) in [(one, 1, ["a"]), (two, 1, ["b"]), (one, 2, ["c"])] {
+        let change = Change::Listed(listed(version, &listing(&tools)));
+        changes.send(Changed { backend, change }).await.unwrap();
+    }
+    let died = Changed { backend: two, change: Change::Crashed };
+    changes.send(died).await.unwrap();
+    drop(changes);
+    let (publish, mut snapshots) = watch::channel(Arc::new(Snapshot::nothing(false)));
+    let mut seen = Vec::new();
+    let watching = async {
+        while snapshots.changed().await.is_ok() {
+            let snapshot = snapshots.borrow_and_update().clone();
+            seen.push((snapshot.version(one), snapshot.version(two)));
+            let two = Place { toolbox: ToolboxName::new("box"), server: ServerName::new("two") };
+            assert_eq!(snapshot.has_crashed(&two), snapshot.version(one) == 2);
+        }
+    };
+    let nothing = std::future::ready(HashMap::default());
+    tokio::join!(writer.run(nothing, heard, publish), watching);
+    assert_eq!(seen.last(), Some(&(2, 1)));
+    assert!(!seen.contains(&(1, 0)) && !seen.contains(&(1, 1)), "{seen:?}");
+}
+
+#[test]
+fn agents_that_see_the_same_share_it_and_others_do_not() {
+    let (policies, sources, [one, two]) = two_servers();
+    let listings = [listing(&["a"]), listing(&["b", "c"])];
+    let world = Arc::default();
+    let lens = |agent: &str| {
+        let agent = AgentName::new(agent);
+        let terms = Terms { world: Arc::clone(&world), ..terms(&policies, Some(&agent)) };
+        let mut writer = Writer::new(&terms, Clock::default(), sources.clone(), false);
+        writer.knows(one, listed(1, &listings[0]));
+        writer.knows(two, listed(1, &listings[1]));
+        writer.next(&Snapshot::nothing(true), &HashSet::from([one, two])).lens
+    };
+    let [ann, bob, eve] = ["ann", "bob", "eve"].map(lens);
+    assert!(Arc::ptr_eq(&ann, &bob));
+    assert!(!Arc::ptr_eq(&ann, &eve));
+    let part = |lens: &Arc<Lens>, server: &str| {
+        Arc::clone(lens.views()[&ToolboxName::new("box")].part(server).unwrap())
+    };
+    assert!(Arc::ptr_eq(&part(&ann, "one"), &part(&eve, "one")));
+    assert_eq!(part(&eve, "two").tools.len(), 1);
+    assert!(eve.registered().resolve("box__two__c").is_none());
+    assert!(ann.registered().resolve("box__two__c").is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_tool_comes_and_goes_with_its_hours() {
     let file = json!({
@@ -82,13 +200,9 @@ async fn a_tool_comes_and_goes_with_its_hours() {
     let place = Place { toolbox: toolbox.clone(), server };
     let id = BackendId::numbered(7);
     let noon = Moment::new(12 * 60 * 60);
-    let mut writer = Writer::new(
-        policies.seen_by(Some(&agent), None),
-        policies.of(Some(&agent)),
-        Clock::Runtime(noon, Instant::now()),
-        HashMap::from_iter([(place, id)]),
-        false,
-    );
+    let clock = Clock::Runtime(noon, Instant::now());
+    let sources = HashMap::from_iter([(place, id)]);
+    let mut writer = Writer::new(&terms(&policies, Some(&agent)), clock, sources, false);
     writer.knows(id, Listed { version: 3, listing: listing(&["get", "deploy"]) });
     let (_changes, heard) = mpsc::channel(1);
     let (publish, mut snapshots) = watch::channel(Arc::new(Snapshot::nothing(false)));
@@ -103,7 +217,7 @@ async fn a_tool_comes_and_goes_with_its_hours() {
         let snapshot = snapshots.borrow_and_update().clone();
         assert_eq!(snapshot.version(id), 3);
         let tools: Vec<_> =
-            snapshot.view(&toolbox).tools.iter().map(|tool| tool.id.tool.clone()).collect();
+            snapshot.view(&toolbox).tools().map(|tool| tool.id.tool.clone()).collect();
         let hours = began.elapsed().as_secs() / 3600;
         assert_eq!(snapshot.resolve("github__github__deploy").is_some(), tools.len() == 2);
         seen.push((hours, tools.join(" ")));

@@ -34,14 +34,13 @@ impl<'a> Toolboxes<'a> {
         unlisted: &[Place],
     ) -> Option<Service> {
         let at = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
-        let tools = view.tools.iter().filter(|tool| tool.id.server == server.name);
+        let tools = view.tools_of(&server.name).iter();
         let tools: Vec<_> = tools.map(|tool| tool.id.tool.clone()).collect();
         let is_unknown = unlisted.contains(&at) || self.has_failed(&at);
         if tools.is_empty() && !is_unknown {
             return None;
         }
-        let said = view.instructions.iter().find(|(name, _)| *name == server.name);
-        let said = || said.map(|(_, text)| first_sentence(text)).unwrap_or_default();
+        let said = || view.instructions_of(&server.name).map(first_sentence).unwrap_or_default();
         Some(Service {
             category: toolbox.name.to_string(),
             name: server.name.to_string(),
@@ -80,8 +79,7 @@ impl Tree for Toolboxes<'_> {
             list(self.gateway, &service.at, self.origin.agent, budget, self.heard).await?;
         }
         let view = self.gateway.snapshot().view(&service.at.toolbox);
-        let tools = view.tools.iter().filter(|tool| tool.id.server == service.at.server);
-        Ok(tools.map(tool).collect())
+        Ok(view.tools_of(&service.at.server).iter().map(tool).collect())
     }
 
     async fn survey(&self) {

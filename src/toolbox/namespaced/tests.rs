@@ -38,12 +38,15 @@ fn namespaced(namespaces: &[&str], active: &[&str], limit: usize) -> Namespaced 
         prompts: Prompt::read_all([Raw::encode(&prompt)]).0,
         ..Listing::default()
     };
-    let policy = Policy::new(&config);
+    let (listing, policy) = (Arc::new(listing), Policy::new(&config));
     let views: HashMap<_, _> = config
         .toolboxes
         .iter()
         .map(|toolbox| {
-            let view = View::new(toolbox, |_| Some(&listing), &policy, limit, Moment::new(0));
+            let part = |server| {
+                Arc::new(Part::new(toolbox, server, &listing, &policy, limit, Moment::new(0)))
+            };
+            let view = View::new(toolbox.servers.iter().map(part).collect());
             (toolbox.name.clone(), Arc::new(view))
         })
         .collect();

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -7,6 +9,7 @@ use crate::config::{Config, Launch, ServerConfig, ToolOverride};
 use crate::name::{ServerName, ToolboxName};
 use crate::policy::{Moment, Policy};
 use crate::raw::Raw;
+use crate::toolbox::Part;
 
 fn server(name: &str, include: Option<&[&str]>) -> ServerConfig {
     let launch = Launch::Unsupported { reason: String::new(), hint: String::new() };
@@ -31,7 +34,9 @@ fn view(toolbox: &ToolboxConfig, tools: &[&str]) -> View {
     let tools = tools.iter().map(|name| json!({"name": name, "inputSchema": {}}));
     let tools = tools.map(|tool| ToolDefinition::parse(Raw::encode(&tool)).unwrap().into());
     let listing = Listing { tools: tools.collect(), ..Listing::default() };
-    View::new(toolbox, |_| Some(&listing), &Policy::new(&config), 48, Moment::new(0))
+    let (listing, policy) = (Arc::new(listing), Policy::new(&config));
+    let part = |server| Part::new(toolbox, server, &listing, &policy, 48, Moment::new(0));
+    View::new(toolbox.servers.iter().map(part).map(Arc::new).collect())
 }
 
 fn names(toolbox: &ToolboxConfig, view: &View) -> Vec<String> {
