@@ -1,11 +1,10 @@
 //! The first answer to an agent, in either era, with our name and our capabilities.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rmcp::model::ProtocolVersion;
 use serde_json::{Map, Value, json};
-use tokio::time::timeout;
 
 use crate::backend::Outcome;
 use crate::exposure::{Exposure, Surface};
@@ -16,9 +15,6 @@ use crate::gateway::Crowded;
 use crate::raw::Raw;
 use crate::wire::incoming::error_object;
 
-/// How long a greeting waits for what servers say of themselves, where everything is shown from the
-/// start.
-const GREETING_PATIENCE: Duration = Duration::from_secs(1);
 /// JSON-RPC: the parameters are not what the method takes.
 const INVALID_PARAMS: i64 = -32602;
 /// JSON-RPC: something is wrong here.
@@ -29,7 +25,7 @@ pub(crate) fn crowded(error: Crowded) -> Outcome {
     Outcome::Error(error_object(INTERNAL_ERROR, &error.to_string(), None))
 }
 
-/// Begins a session (2025-11-25 and older, basic/lifecycle).
+/// Begins a session (2025-11-25 and older, basic/lifecycle). No server is waited for.
 pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<Outcome, Outcome> {
     let requested = asked.text("protocolVersion")?;
     let capabilities = asked.param("capabilities").filter(|c| c.members().is_some());
@@ -65,16 +61,20 @@ pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<
             "this client does not take names as long as `maxToolNameLength` allows ({longest})"
         );
     }
-    let presence = session.presence(&asked.meta);
-    let starting = exposure.start_everything(&presence);
-    if timeout(GREETING_PATIENCE, starting).await.is_err() {
-        tracing::debug!("the instructions of servers that start slowly are left out");
+    let everything = exposure.starts_everything();
+    if everything {
+        // What servers said of themselves when they last ran is known at once.
+        exposure.gateway().recalled().await;
+    }
+    let instructions = exposure.instructions(Surface::Changing);
+    if everything {
+        session.start_new(&exposure, &BTreeSet::new(), &session.presence(&asked.meta));
     }
     Ok(Outcome::Result(Raw::encode(&json!({
         "protocolVersion": version,
         "capabilities": legacy_capabilities(),
         "serverInfo": ourselves(),
-        "instructions": exposure.instructions(Surface::Changing),
+        "instructions": instructions,
     }))))
 }
 
@@ -119,7 +119,7 @@ fn legacy_capabilities() -> Value {
 fn modern_capabilities(exposure: &Exposure) -> Value {
     let gateway = exposure.gateway();
     let snapshot = gateway.snapshot();
-    let toolboxes = exposure.shown(Surface::Constant, &std::collections::BTreeSet::new());
+    let toolboxes = exposure.shown(Surface::Constant, &BTreeSet::new());
     let mut extensions = Map::new();
     for toolbox in toolboxes {
         for (_, abilities) in snapshot.view(&toolbox).abilities() {

@@ -82,6 +82,21 @@ fn started(bench: &Bench) -> usize {
 }
 
 #[test]
+fn a_greeting_waits_for_no_server_and_has_what_servers_said_before() {
+    let script = json!({ "tools": ["echo"], "instructions": "Be kind." });
+    let bench = scripted(bench("direct"), "box", "srv", script);
+    let is_told = || {
+        let agent = bench.agent();
+        let hello = agent.initialize();
+        assert_eq!(agent.tool_names(), ["echo"]);
+        leave(&agent);
+        hello["instructions"].as_str().is_some_and(|said| said.contains("Be kind."))
+    };
+    assert!(!is_told(), "it has never run");
+    assert!(is_told());
+}
+
+#[test]
 fn fifty_servers_that_have_run_once_are_listed_without_one_being_started() {
     let bench = fifty_servers("dynamic");
     let first = parse(&bench.run(["list", "--json"]));
