@@ -1,4 +1,4 @@
-//! What many servers and many agents cost, beside one of each: a table, not a test.
+//! The cost of many servers and many agents, beside one of each: a table, not a test.
 //!
 //! `cargo bench --bench open`. Fifty servers of a hundred tools are opened, and one server of five
 //! thousand; nothing is known of any before. Processor time is that of the workbench alone
@@ -8,6 +8,7 @@
 #![allow(
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
+    clippy::exit,
     clippy::expect_used,
     clippy::print_stdout,
     reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"

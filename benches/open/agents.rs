@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 /// How long an answer may take; one that takes longer has failed.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A program that serves them, which is killed when this is dropped.
 pub(crate) struct Agents {
@@ -26,7 +26,7 @@ impl Agents {
     pub(crate) fn serve(count: usize, command: impl FnOnce(Value) -> Command) -> Self {
         let tokens = (0..count).map(|agent| {
             let digest = Sha256::digest(token(agent).as_bytes());
-            let sha256: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            let sha256 = digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
             json!({ "agent": format!("agent{agent}"), "sha256": sha256 })
         });
         let tokens: Vec<_> = tokens.collect();

@@ -130,7 +130,9 @@ impl Part {
     /// These tools, without a server that has listed them.
     pub(crate) fn of_tools(place: Place, tools: Vec<ViewTool>) -> Self {
         let mut part = Self::empty(place, Arc::default());
-        tools.into_iter().for_each(|tool| part.add(tool));
+        for tool in tools {
+            part.add(tool);
+        }
         part
     }
 }
