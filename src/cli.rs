@@ -37,6 +37,7 @@ mod token;
 mod unmatched;
 mod visible;
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -319,14 +320,32 @@ fn own_program() -> Option<PathBuf> {
 /// How long a thread that worked on a file stays for more: a burst of work, and no longer.
 const IDLE_THREAD: Duration = Duration::from_millis(500);
 
-/// Runs a future on a runtime of this thread alone: it needs the fewest system calls, and the
-/// thread that starts servers lives as long as they do.
+/// How many threads serve agents over HTTP at most: the servers need processors, too.
+const MAX_WORKERS: usize = 8;
+
+/// Runs a future on a runtime of this thread alone: it needs the fewest system calls.
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .thread_keep_alive(IDLE_THREAD)
-        .enable_all()
-        .build()
-        .map_err(Error::internal)?;
+    run_on(tokio::runtime::Builder::new_current_thread(), future)
+}
+
+/// Runs a future on a runtime that has a thread for each processor that we may use, up to 8.
+fn block_on_workers<T>(future: impl Future<Output = T>) -> Result<T, Error> {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    if processors == 1 {
+        // Several threads would only take turns.
+        return block_on(future);
+    }
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(processors.min(MAX_WORKERS)).thread_name("worker");
+    run_on(runtime, future)
+}
+
+fn run_on<T>(
+    mut runtime: tokio::runtime::Builder,
+    future: impl Future<Output = T>,
+) -> Result<T, Error> {
+    let runtime =
+        runtime.thread_keep_alive(IDLE_THREAD).enable_all().build().map_err(Error::internal)?;
     let result = runtime.block_on(future);
     // A thread that reads standard input cannot be stopped, and must not hold us.
     runtime.shutdown_background();

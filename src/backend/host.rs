@@ -32,13 +32,13 @@ pub(crate) enum Host {
 
 impl Host {
     /// Starts the server where it has to be started, and connects to it.
-    pub(crate) fn open(
+    pub(crate) async fn open(
         spec: &Spec,
         context: &Context,
         hear: impl Hear,
     ) -> Result<(Self, Link), StartFailure> {
         match &spec.reach {
-            Reach::Stdio(launch) => start_child(launch, spec, context, hear),
+            Reach::Stdio(launch) => start_child(launch, spec, context, hear).await,
             Reach::Http(HttpLaunch { url, headers }) => {
                 let headers = headers.iter().cloned().collect();
                 let (max, label) = (spec.max_message_bytes, &spec.label);
@@ -99,14 +99,14 @@ impl Host {
     }
 }
 
-fn start_child(
+async fn start_child(
     launch: &StdioLaunch,
     spec: &Spec,
     context: &Context,
     hear: impl Hear,
 ) -> Result<(Host, Link), StartFailure> {
     let (mut process, streams) =
-        launch::spawn(launch, &context.environment, context.program.as_deref())?;
+        launch::spawn(launch, &context.environment, context.program.as_deref()).await?;
     process.guard_with(&context.guard);
     let environment = context.environment.for_launch(launch);
     let inherited = environment.filter_map(|(key, value)| key.to_str().zip(value.to_str()));

@@ -1,8 +1,11 @@
 //! The launcher: the one place that spawns processes, and the way they end.
 //!
 //! Every child leads a process group of its own, so that what it starts (npx starts node) can be
-//! ended with it. On Linux the kernel kills the child itself when we die; the rest of the group
-//! is the guard's business.
+//! ended with it. On Linux the kernel kills the child itself when we die, or rather when the thread
+//! ends that started it: so a thread that lasts as long as we do starts them all (`lasting`). The
+//! rest of the group is the guard's business.
+
+mod lasting;
 
 use std::ffi::OsString;
 use std::io;
@@ -106,8 +109,9 @@ pub(crate) struct Process {
     guard: Option<Arc<Guard>>,
 }
 
-/// Starts a child. The command `mcp-workbench` means `ourselves`, whatever is on `PATH`.
-pub(crate) fn spawn(
+/// Starts a child. The command `mcp-workbench` means `ourselves`, whatever is on `PATH`. If it is not
+/// waited for, the child is killed.
+pub(crate) async fn spawn(
     launch: &StdioLaunch,
     environment: &ChildEnvironment,
     ourselves: Option<&Path>,
@@ -133,7 +137,9 @@ pub(crate) fn spawn(
     #[cfg(unix)]
     builder.process_group(0);
     die_with_us(&mut builder);
-    let mut child = builder.spawn().map_err(|error| spawn_failure(command, &error))?;
+    let process = lasting::start(builder).await;
+    let mut process = process.map_err(|error| spawn_failure(command, &error))?;
+    let child = &mut process.child;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
         return Err(StartFailure {
@@ -141,7 +147,6 @@ pub(crate) fn spawn(
             hint: "this is a defect of the workbench; please report it".to_owned(),
         });
     };
-    let process = Process { group: child.id(), child, guard: None };
     Ok((process, Streams { stdin, stdout, stderr }))
 }
 
@@ -226,8 +231,8 @@ fn no_folder(cwd: &Path) -> StartFailure {
     }
 }
 
-/// Has the kernel kill the child when the thread that spawns it ends, which is the one that runs
-/// the workbench from its start to its end.
+/// Has the kernel kill the child when the thread that spawns it ends, which lasts as long as the
+/// workbench.
 #[cfg(target_os = "linux")]
 fn die_with_us(builder: &mut tokio::process::Command) {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -250,6 +255,10 @@ fn die_with_us(builder: &mut tokio::process::Command) {
 fn die_with_us(_: &mut tokio::process::Command) {}
 
 impl Process {
+    fn new(child: Child) -> Self {
+        Self { group: child.id(), child, guard: None }
+    }
+
     /// The id of the process.
     pub(crate) fn id(&self) -> Option<u32> {
         self.group

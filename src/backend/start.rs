@@ -152,7 +152,7 @@ async fn attempt(
         let board = Arc::clone(board);
         move |incoming| board.hear(incoming)
     };
-    let (mut host, link) = Host::open(spec, context, hear).map_err(Attempt::Failed)?;
+    let (mut host, link) = Host::open(spec, context, hear).await.map_err(Attempt::Failed)?;
     let words = {
         let words = first_words(&link, protocol, era, spec, context, board);
         let words = timeout(spec.startup_timeout, words);

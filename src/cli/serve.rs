@@ -13,7 +13,7 @@ use crate::app::{self, Source};
 use crate::backend::PoolOptions;
 use crate::cli::error::Error;
 use crate::cli::unmatched::UnmatchedLog;
-use crate::cli::{Global, NAME, block_on, pool_options, print};
+use crate::cli::{Global, NAME, block_on, block_on_workers, pool_options, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{
     Anonymous, Config, Finding, LoadError, Loaded, Report, Severity, otlp_address,
@@ -118,7 +118,7 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
         }
         let door = Door { agent: global.caller().agent, is_open };
         let source = source.map(|source| guarded(source, is_open));
-        block_on(async {
+        block_on_workers(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
             })?;

@@ -84,6 +84,8 @@ mod serve_stdio;
 mod shutdown;
 mod stdio;
 mod support;
+#[cfg(target_os = "linux")]
+mod threads;
 mod tidy;
 mod traces;
 mod who_asks;

@@ -40,6 +40,7 @@ impl Client {
     ) -> Result<Self, String> {
         let program = options.program.as_deref();
         let (process, streams) = launch::spawn(launch, &options.environment, program)
+            .await
             .map_err(|failure| failure.reason)?;
         let stderr = StderrTail::new([]);
         let drain = tasks.spawn(stderr.clone().drain(streams.stderr, "demo".to_owned()));

@@ -109,7 +109,7 @@ fn modes_are_told_apart_in_one_place() {
 fn only_the_launcher_starts_processes() {
     Rule {
         pattern: r"\bCommand::new\b|\bprocess::Command\b",
-        only_in: &["src/backend/launch.rs"],
+        only_in: &["src/backend/launch.rs", "src/backend/launch/"],
         breaks: &["std::process::Command::new(\"sh\")", "use tokio::process::Command;"],
         keeps: &["enum Command {", "actor::Command::Ensure(reply)"],
     }

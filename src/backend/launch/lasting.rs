@@ -1,0 +1,54 @@
+//! The thread that starts children, where the workbench runs on several.
+//!
+//! The kernel ends a child when the thread ends that started it, and of a runtime's threads none is
+//! promised to last. Starting a process holds its thread up for some milliseconds besides, in which
+//! nobody else's call should wait.
+
+use std::io;
+use std::sync::{LazyLock, mpsc};
+use std::thread;
+
+use tokio::process::Command;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::oneshot;
+
+use crate::backend::launch::Process;
+
+/// A child to be started for a task of a runtime.
+struct Job {
+    command: Command,
+    runtime: Handle,
+    /// A child that nobody waits for any more is killed.
+    started: oneshot::Sender<io::Result<Process>>,
+}
+
+/// Where the thread takes what it is to start.
+static JOBS: LazyLock<io::Result<mpsc::Sender<Job>>> = LazyLock::new(|| {
+    let (jobs, taken) = mpsc::channel::<Job>();
+    let start_all = move || {
+        // The sender is never dropped, so this never ends.
+        for Job { mut command, runtime, started } in taken {
+            let _inside = runtime.enter();
+            let _nobody_waits = started.send(command.spawn().map(Process::new));
+        }
+    };
+    thread::Builder::new().name("launcher".to_owned()).spawn(start_all)?;
+    Ok(jobs)
+});
+
+/// Starts a child from a thread that lasts as long as we do.
+pub(super) async fn start(mut command: Command) -> io::Result<Process> {
+    let runtime = Handle::current();
+    if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
+        // The thread that runs it is the one that the program began with.
+        return command.spawn().map(Process::new);
+    }
+    let jobs = JOBS.as_ref().map_err(|error| io::Error::from(error.kind()))?;
+    let (started, child) = oneshot::channel();
+    let gone = || io::Error::other("the thread that starts servers is gone");
+    jobs.send(Job { command, runtime, started }).map_err(|_| gone())?;
+    child.await.map_err(|_| gone())?
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
