@@ -8,6 +8,7 @@
 //! finds out for whom it is. [`Pool`] gives entries with equal launches one backend.
 
 mod abilities;
+mod account;
 mod actor;
 mod agent;
 mod deadline;
@@ -54,6 +55,7 @@ use crate::policy::{Admission, Permit};
 use crate::raw::{self, Raw};
 
 pub use crate::backend::abilities::ClientAbilities;
+pub use crate::backend::account::Account;
 pub use crate::backend::agent::{AgentId, LogLevel, Presence, Tie, asks_for_roots, may_ask};
 pub use crate::backend::death::StderrTail;
 pub use crate::backend::handshake::Era;
@@ -61,7 +63,7 @@ pub use crate::backend::launch::{ChildEnvironment, missing};
 pub use crate::backend::live::{Call, Live};
 pub use crate::backend::pool::{Pool, PoolOptions};
 pub use crate::backend::question::{Event, Question};
-pub use crate::backend::spec::{Reach, Spec};
+pub use crate::backend::spec::{Reach, Remote, Spec};
 pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store, Unusable};
 pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
 pub use crate::backend::turns::Urgency;

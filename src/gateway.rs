@@ -415,7 +415,7 @@ fn spec(
     Ok(Spec {
         label: format!("{}/{}", toolbox.name, server.name),
         server: server.name.to_string(),
-        reach: Reach::of(&server.launch)?,
+        reach: Reach::of(server)?,
         protocol: server.protocol,
         abilities: if server.roots { abilities } else { abilities.without_roots() },
         startup_timeout: server.startup_timeout,

@@ -1,5 +1,6 @@
 //! The other end of a link: a child process of ours, or a server over HTTP.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -7,8 +8,8 @@ use tokio::time::timeout;
 
 use crate::backend::death::{self, StderrTail};
 use crate::backend::launch::{self, Process};
-use crate::backend::{Context, Reach, Spec, StartFailure};
-use crate::config::{HttpLaunch, StdioLaunch};
+use crate::backend::{Context, Reach, Remote, Spec, StartFailure};
+use crate::config::StdioLaunch;
 use crate::wire::remote;
 use crate::wire::server::{self, Hear, Link};
 
@@ -39,10 +40,11 @@ impl Host {
     ) -> Result<(Self, Link), StartFailure> {
         match &spec.reach {
             Reach::Stdio(launch) => start_child(launch, spec, context, hear).await,
-            Reach::Http(HttpLaunch { url, headers }) => {
-                let headers = headers.iter().cloned().collect();
+            Reach::Http(Remote { url, credentials, .. }) => {
                 let (max, label) = (spec.max_message_bytes, &spec.label);
-                let link = remote::connect(url.clone(), headers, max, label, hear, &context.tasks);
+                let credentials = Arc::clone(credentials);
+                let link =
+                    remote::connect(url.clone(), credentials, max, label, hear, &context.tasks);
                 let link = link.map_err(|reason| StartFailure {
                     reason: format!("no connection can be made: {reason}"),
                     hint: "install the certificates of this system (`ca-certificates`)".to_owned(),

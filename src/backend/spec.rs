@@ -1,9 +1,15 @@
 //! The facts that a backend is made of: how its server is reached, and what it is told.
 
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{ClientAbilities, StartFailure};
-use crate::config::{HttpLaunch, Launch, Protocol, StdioLaunch};
+use url::Url;
+
+use crate::backend::{Account, ClientAbilities, StartFailure};
+use crate::config::{Launch, Protocol, ServerConfig, StdioLaunch};
+use crate::wire::remote::{Credentials, StaticHeaders};
 
 /// The facts that one backend is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,15 +53,56 @@ pub enum Reach {
     /// As a child process of ours.
     Stdio(StdioLaunch),
     /// Over HTTP.
-    Http(HttpLaunch),
+    Http(Remote),
+}
+
+/// A server over HTTP: where it is, and as whom it is used. Those of one address and account are the
+/// same, whatever proves the account at the time.
+#[derive(Clone)]
+pub struct Remote {
+    /// Its one address, `http` or `https`.
+    pub url: Url,
+    /// The account it is used with.
+    pub account: Account,
+    /// The proof of that.
+    pub credentials: Arc<dyn Credentials>,
+}
+
+impl PartialEq for Remote {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.url, &self.account) == (&other.url, &other.account)
+    }
+}
+
+impl Eq for Remote {}
+
+impl Hash for Remote {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.url, &self.account).hash(state);
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The address may hold a password.
+        let host = self.url.host_str();
+        f.debug_struct("Remote")
+            .field("host", &host)
+            .field("account", &self.account)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Reach {
-    /// How a server with this launch is reached; or why it cannot be.
-    pub fn of(launch: &Launch) -> Result<Self, StartFailure> {
-        match launch {
+    /// How the server of this entry is reached; or why it cannot be.
+    pub fn of(server: &ServerConfig) -> Result<Self, StartFailure> {
+        match &server.launch {
             Launch::Stdio(launch) => Ok(Self::Stdio(launch.clone())),
-            Launch::Http(launch) => Ok(Self::Http(launch.clone())),
+            Launch::Http(launch) => Ok(Self::Http(Remote {
+                url: launch.url.clone(),
+                account: Account::of_headers(server.name.as_str(), &launch.headers),
+                credentials: Arc::new(StaticHeaders::new(launch.headers.iter().cloned().collect())),
+            })),
             Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint } => {
                 Err(StartFailure { reason: reason.clone(), hint: hint.clone() })
             }

@@ -179,7 +179,7 @@ fn rows(store: &Store, config: &Config) -> Result<Vec<Row>, Error> {
     let mut meant: HashSet<Fingerprint> = HashSet::new();
     let mut rows = Vec::new();
     let mut row = |toolbox: &ToolboxConfig, server: &ServerConfig| {
-        let reach = Reach::of(&server.launch).ok();
+        let reach = Reach::of(server).ok();
         let entry = reach.and_then(|reach| store.look_up(&reach, server.protocol));
         meant.extend(entry.as_ref().map(|entry| entry.fingerprint.clone()));
         let mut row = entry.map_or(Row::missing(), |entry| Row::new(&entry));

@@ -134,7 +134,7 @@ pub(crate) fn tools() -> Vec<CompletionCandidate> {
     let servers = all(&config).filter(|(toolbox, server)| is_meant(toolbox, server));
     let mut candidates: Vec<CompletionCandidate> = Vec::new();
     for (_, server) in servers {
-        let reach = Reach::of(&server.launch).ok();
+        let reach = Reach::of(server).ok();
         let entry = reach.and_then(|reach| store.look_up(&reach, server.protocol));
         let Some(record) = entry.and_then(|entry| entry.record.ok()) else { continue };
         let tools = record.listing.tools.iter();

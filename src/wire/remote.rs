@@ -9,6 +9,7 @@
 //! messages becomes the answer of the request concerned ([`failure`]); only a session that the
 //! server has lost ends the link.
 
+mod credentials;
 mod events;
 mod exchange;
 mod failure;
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, Url};
 use serde::Deserialize;
@@ -37,6 +38,7 @@ use crate::wire::remote::headers::Tools;
 use crate::wire::server::{Hear, Link};
 use crate::wire::writer::{self, Outbox, Writer};
 
+pub use crate::wire::remote::credentials::{Again, Challenge, Credentials, Later, StaticHeaders};
 pub use crate::wire::remote::failure::Failure;
 
 /// How long a connection may take to come about.
@@ -56,14 +58,14 @@ const REDIRECTS: usize = 4;
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// Connects to the server at `url`, telling it `headers` with every request. Nothing is sent yet.
-/// The link ends with [`Link::close_input`] or [`Link::close`]; its tasks run on `tasks`.
+/// Connects to the server at `url`, showing it `credentials` with every request. Nothing is sent
+/// yet. The link ends with [`Link::close_input`] or [`Link::close`]; its tasks run on `tasks`.
 ///
 /// `label` names the server in the log; `max` bounds one message, in bytes. Fails when this
 /// machine cannot make connections of that kind.
 pub fn connect(
     url: Url,
-    headers: HeaderMap,
+    credentials: Arc<dyn Credentials>,
     max: usize,
     label: &str,
     mut hear: impl Hear,
@@ -75,7 +77,7 @@ pub fn connect(
     let remote = Remote {
         client,
         url,
-        headers,
+        credentials,
         max,
         label: label.to_owned(),
         link: link.clone(),
@@ -124,7 +126,7 @@ fn redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
 struct Remote {
     client: Client,
     url: Url,
-    headers: HeaderMap,
+    credentials: Arc<dyn Credentials>,
     max: usize,
     label: String,
     link: Link,
@@ -277,17 +279,8 @@ impl Remote {
         self.tasks.spawn(async move { or_closed(&peer, work).await });
     }
 
-    /// The headers of every request, on us and on the session.
-    fn common_headers(&self, accept: &'static str) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        let version = concat!("mcp-workbench/", env!("CARGO_PKG_VERSION"));
-        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(version));
-        headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        headers
-    }
-
     fn session_headers(&self, accept: &'static str) -> HeaderMap {
-        let mut headers = self.common_headers(accept);
+        let mut headers = accepting(accept);
         let Session { id, version, .. } = lock(&self.session).clone();
         headers.extend(id.map(|id| (SESSION_ID, id)));
         headers.extend(version.map(|version| (PROTOCOL_VERSION, version)));
@@ -298,12 +291,12 @@ impl Remote {
         let accept = "application/json, text/event-stream";
         let mut headers = match &sent.modern {
             Some(version) => {
-                let mut headers = self.common_headers(accept);
+                let mut headers = accepting(accept);
                 headers.insert(PROTOCOL_VERSION, version.clone());
                 headers.extend(lock(&self.tools).headers(&sent.method, sent.params.as_ref()));
                 headers
             }
-            None if sent.method == "initialize" => self.common_headers(accept),
+            None if sent.method == "initialize" => accepting(accept),
             None => self.session_headers(accept),
         };
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -362,6 +355,10 @@ impl Remote {
         *lock(&self.session) = Session::default();
         self.link.close();
     }
+}
+
+fn accepting(media_types: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(media_types))])
 }
 
 impl Session {

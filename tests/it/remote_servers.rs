@@ -229,6 +229,26 @@ fn an_import_tells_of_a_server_that_wants_its_user_to_sign_in() {
 }
 
 #[test]
+fn a_renewed_token_keeps_what_a_server_has_listed() {
+    let remote = Remote::start(Kind::Legacy);
+    let bench = Bench::new().server("web", "far", remote.entry());
+    let output = bench.run(["cache", "refresh"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let state = |bench: &Bench| {
+        let report = bench.run(["cache", "list", "--json"]).stdout;
+        let report: Value = serde_json::from_str(&report).unwrap();
+        report["listings"][0]["state"].clone()
+    };
+    let renewed = json!({ "url": remote.url, "headers": { "Authorization": "Bearer renewed" } });
+    let bench = bench.server("web", "far", renewed);
+    assert_eq!(state(&bench), "kept");
+    // Under another name it is another account, which may see other tools.
+    let box_of_other = json!({ "description": "x", "mcpServers": { "other": remote.entry() } });
+    let bench = bench.config(json!({ "toolboxes": { "web": box_of_other } }));
+    assert_eq!(state(&bench), "missing");
+}
+
+#[test]
 fn a_server_over_http_that_is_gone_is_named_with_what_to_do() {
     for kind in [Kind::Legacy, Kind::Modern] {
         let remote = Remote::start(kind);

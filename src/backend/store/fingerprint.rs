@@ -1,9 +1,10 @@
 //! Which server a stored listing is of: a keyed hash of everything that decides what it lists.
 //!
-//! A listing may depend on a token or a setting as much as on the program, so values of variables
-//! and headers, queries and passwords of addresses all go in. None of them can be got out again,
-//! nor a guess be tried, without the key, which is random, made once for each store, and readable
-//! by its owner alone.
+//! A listing may depend on a token or a setting as much as on the program, so values of variables,
+//! queries and passwords of addresses all go in. None of them can be got out again, nor a guess be
+//! tried, without the key, which is random, made once for each store, and readable by its owner
+//! alone. Of an account at a server over HTTP its name goes in and not what proves it, for that
+//! is renewed; a server that lists something else then is heard as soon as it is connected to.
 
 use std::fmt;
 
@@ -59,17 +60,10 @@ impl Fingerprint {
                     parts.text(value);
                 }
             }
-            Reach::Http(launch) => {
+            Reach::Http(remote) => {
                 parts.text("http");
-                parts.text(launch.url.as_str());
-                let mut headers: Vec<_> = launch.headers.iter().collect();
-                // The order of those with one name has a meaning, and no other has.
-                headers.sort_by_key(|(name, _)| name.as_str());
-                parts.count(headers.len());
-                for (name, value) in headers {
-                    parts.text(name.as_str());
-                    parts.bytes(value.as_bytes());
-                }
+                parts.text(remote.url.as_str());
+                parts.text(remote.account.name());
             }
         }
         Self(parts.hash(key))

@@ -76,7 +76,7 @@ impl World {
             era: Era::Legacy,
             listing: Arc::new(Listing { tools, ..Listing::default() }),
         };
-        let Ok(reach) = Reach::of(&world.config.toolboxes[0].servers[0].launch) else {
+        let Ok(reach) = Reach::of(&world.config.toolboxes[0].servers[0]) else {
             panic!("it can be started");
         };
         world.store().keep(&reach, Protocol::Auto, &record).unwrap();

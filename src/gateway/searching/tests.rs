@@ -115,7 +115,7 @@ async fn those_who_come_at_the_same_time_share_one_index_of_what_is_kept() {
     let config = config::parse(CONFIG, Path::new("x.json"), Path::new("/"), &env).unwrap().config;
     let folder = tempfile::TempDir::new().unwrap();
     let store = Arc::new(Store::new(folder.path()));
-    let Ok(reach) = Reach::of(&config.toolboxes[0].servers[0].launch) else {
+    let Ok(reach) = Reach::of(&config.toolboxes[0].servers[0]) else {
         panic!("it can be started");
     };
     let tools = (0..2 * LARGE)

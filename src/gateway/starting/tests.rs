@@ -45,7 +45,7 @@ async fn what_cannot_be_started_holds_up_nobody_and_is_told() {
     gateways.shut_down().await;
 
     // What is remembered is known, and is not started for it.
-    let Ok(reach) = crate::backend::Reach::of(&config.toolboxes[0].servers[0].launch) else {
+    let Ok(reach) = crate::backend::Reach::of(&config.toolboxes[0].servers[0]) else {
         panic!("it can be started");
     };
     let record = Record {

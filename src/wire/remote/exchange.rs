@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Response, StatusCode};
+use reqwest::header::{
+    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE,
+};
+use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -13,6 +15,7 @@ use crate::raw::Raw;
 use crate::wire::envelope::Outcome;
 use crate::wire::incoming::Incoming;
 use crate::wire::mailbox::RequestError;
+use crate::wire::remote::credentials::{Again, Challenge};
 use crate::wire::remote::events::{Event, Events};
 use crate::wire::remote::failure::{self, Failure};
 use crate::wire::remote::{Remote, SESSION_ID, Sent, lock};
@@ -55,8 +58,8 @@ impl Remote {
     /// Sends one message and takes what comes back. A request has been answered when this ends,
     /// in whatever way.
     pub(super) async fn exchange(&self, sent: &Sent) {
-        let request = self.client.post(self.url.clone()).headers(self.headers_of(sent));
-        let response = match request.body(sent.body.clone()).send().await {
+        let body = Some(sent.body.clone());
+        let response = match self.send(Method::POST, self.headers_of(sent), body).await {
             Ok(response) => response,
             Err(error) => return self.fail(sent, failure::unsent(error)),
         };
@@ -84,6 +87,40 @@ impl Remote {
                 let what = failure::innermost(error);
                 let message = format!("the server's answer broke off: {what}");
                 self.fail(sent, Failure::Broken.error(&message));
+            }
+        }
+    }
+
+    /// Sends a request with the headers that say who asks; once more after a refusal, if the
+    /// credentials are others then.
+    async fn send(
+        &self,
+        method: Method,
+        headers: HeaderMap,
+        body: Option<Bytes>,
+    ) -> reqwest::Result<Response> {
+        let mut is_first = true;
+        loop {
+            let mut all = self.credentials.authorization().await;
+            let version = concat!("mcp-workbench/", env!("CARGO_PKG_VERSION"));
+            all.entry(USER_AGENT).or_insert(HeaderValue::from_static(version));
+            all.extend(headers.clone());
+            let mut request = self.client.request(method.clone(), self.url.clone()).headers(all);
+            if let Some(body) = &body {
+                request = request.body(body.clone());
+            }
+            let response = request.send().await?;
+            let status = response.status();
+            let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+            if !is_refused || !is_first {
+                return Ok(response);
+            }
+            is_first = false;
+            let schemes = response.headers().get_all(WWW_AUTHENTICATE).iter();
+            let schemes =
+                schemes.filter_map(|scheme| scheme.to_str().ok().map(str::to_owned)).collect();
+            if self.credentials.refused(Challenge { status, schemes }).await == Again::No {
+                return Ok(response);
             }
         }
     }
@@ -158,11 +195,11 @@ impl Remote {
         }
     }
 
-    /// The values of our own headers and of what is secret in the address, which must not be told to
-    /// anybody else.
+    /// The secrets of the credentials and of the address, which must not be told to anybody else.
     fn secrets(&self) -> Vec<String> {
-        let headers = self.headers.values().filter_map(|value| value.to_str().ok());
-        headers.map(str::to_owned).chain(failure::secrets_of(&self.url)).collect()
+        let mut secrets = self.credentials.secrets();
+        secrets.extend(failure::secrets_of(&self.url));
+        secrets
     }
 
     /// Takes what comes on a stream until the request is answered. A legacy stream that ends
@@ -231,7 +268,7 @@ impl Remote {
         let mut headers = self.session_headers(EVENT_STREAM);
         let last_id = last_id.and_then(|id| HeaderValue::from_str(id).ok());
         headers.extend(last_id.map(|id| (LAST_EVENT_ID, id)));
-        match self.client.get(self.url.clone()).headers(headers).send().await {
+        match self.send(Method::GET, headers, None).await {
             Ok(response) if is_stream(&response) => Ok(response),
             Ok(response) => Err(NoStream::Refused(response)),
             Err(error) => {
@@ -298,9 +335,9 @@ impl Remote {
         if lock(&self.session).id.is_none() {
             return;
         }
-        let request = self.client.delete(self.url.clone());
+        let headers = self.session_headers("application/json");
         // Not every server lets itself be told.
-        let _ = request.headers(self.session_headers("application/json")).send().await;
+        let _ = self.send(Method::DELETE, headers, None).await;
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use pretty_assertions::assert_eq;
+use reqwest::header::AUTHORIZATION;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,24 +17,24 @@ use crate::wire::outgoing::Pending;
 
 const JSON: &str = "content-type: application/json\r\n";
 const EVENTS: &str = "content-type: text/event-stream\r\n";
-const SESSION: &str = "content-type: application/json\r\nmcp-session-id: s-1\r\n";
+pub(super) const SESSION: &str = "content-type: application/json\r\nmcp-session-id: s-1\r\n";
 
 /// A server whose answers are written by the test.
-struct Server {
+pub(super) struct Server {
     url: Url,
     requests: mpsc::UnboundedReceiver<Got>,
 }
 
 /// One request that the server got, and the connection on which it waits for its answer.
-struct Got {
-    line: String,
+pub(super) struct Got {
+    pub(super) line: String,
     headers: HashMap<String, String>,
-    body: Value,
+    pub(super) body: Value,
     stream: TcpStream,
 }
 
 impl Server {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
         let (sender, requests) = mpsc::unbounded_channel();
@@ -51,14 +52,22 @@ impl Server {
         Self { url, requests }
     }
 
-    async fn next(&mut self) -> Got {
+    pub(super) async fn next(&mut self) -> Got {
         let wait = timeout(Duration::from_secs(20), self.requests.recv());
         wait.await.expect("a request in time").unwrap()
     }
 
-    fn link(&self, max: usize) -> (Link, mpsc::UnboundedReceiver<String>) {
-        let mut headers = HeaderMap::new();
-        headers.insert("authorization", HeaderValue::from_static("Bearer hunter2"));
+    pub(super) fn link(&self, max: usize) -> (Link, mpsc::UnboundedReceiver<String>) {
+        let token = HeaderValue::from_static("Bearer hunter2");
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, token)]);
+        self.link_as(Arc::new(StaticHeaders::new(headers)), max)
+    }
+
+    pub(super) fn link_as(
+        &self,
+        credentials: Arc<dyn Credentials>,
+        max: usize,
+    ) -> (Link, mpsc::UnboundedReceiver<String>) {
         let (heard, hearing) = mpsc::unbounded_channel();
         let hear = move |incoming| {
             let method = match incoming {
@@ -71,7 +80,7 @@ impl Server {
             };
             heard.send(method).unwrap();
         };
-        let link = connect(self.url.clone(), headers, max, "test", hear, &TaskTracker::new());
+        let link = connect(self.url.clone(), credentials, max, "test", hear, &TaskTracker::new());
         (link.unwrap(), hearing)
     }
 
@@ -110,12 +119,12 @@ impl Got {
         Some(Self { line, headers, body, stream: stream.into_inner() })
     }
 
-    fn header(&self, name: &str) -> &str {
+    pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
     /// Answers with the beginning of a stream or with a whole body, and ends the connection.
-    async fn says(mut self, status: &str, headers: &str, body: &str) {
+    pub(super) async fn says(mut self, status: &str, headers: &str, body: &str) {
         self.begins(status, headers, body).await;
     }
 
@@ -128,13 +137,13 @@ impl Got {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
-    async fn answers(self, result: Value) {
+    pub(super) async fn answers(self, result: Value) {
         let body = answer(&self.body["id"], result);
         self.says("200 OK", JSON, &body).await;
     }
 }
 
-fn answer(id: &Value, result: Value) -> String {
+pub(super) fn answer(id: &Value, result: Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
 }
 
@@ -142,23 +151,23 @@ fn raw(value: Value) -> Raw {
     Raw::encode(&value)
 }
 
-async fn ask(link: &Link, method: &str) -> Pending {
+pub(super) async fn ask(link: &Link, method: &str) -> Pending {
     link.request(method, &[], &[], false).await.unwrap()
 }
 
-async fn ask_modern(link: &Link, method: &str, params: &[(&str, &Raw)]) -> Pending {
+pub(super) async fn ask_modern(link: &Link, method: &str, params: &[(&str, &Raw)]) -> Pending {
     let version = "io.modelcontextprotocol/protocolVersion".into();
     link.request(method, params, &[(version, raw(json!("2026-07-28")))], false).await.unwrap()
 }
 
-async fn result(mut pending: Pending) -> Value {
+pub(super) async fn result(mut pending: Pending) -> Value {
     match pending.done().await {
         Ok(Outcome::Result(result)) => result.parse().unwrap(),
         other => panic!("{other:?}"),
     }
 }
 
-async fn error(mut pending: Pending) -> Value {
+pub(super) async fn error(mut pending: Pending) -> Value {
     match pending.done().await {
         Ok(Outcome::Error(error)) => error.parse().unwrap(),
         other => panic!("{other:?}"),
@@ -413,7 +422,8 @@ async fn nobody_there_is_an_answer_too() {
     let url = format!("http://{}/?key=hunter2", listener.local_addr().unwrap()).parse().unwrap();
     drop(listener);
     let tasks = TaskTracker::new();
-    let link = connect(url, HeaderMap::new(), 1000, "test", |_| {}, &tasks).unwrap();
+    let link =
+        connect(url, Arc::new(StaticHeaders::default()), 1000, "test", |_| {}, &tasks).unwrap();
     let error = error(ask(&link, "initialize").await).await;
     assert_eq!(Failure::of(&raw(error.clone())), Some(Failure::Unreachable));
     let message = error["message"].as_str().unwrap();

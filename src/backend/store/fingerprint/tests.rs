@@ -1,10 +1,14 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use http::header::{HeaderName, HeaderValue};
 use pretty_assertions::assert_eq;
+use url::Url;
 
 use super::*;
-use crate::config::{HttpLaunch, StdioLaunch};
+use crate::backend::{Account, Remote};
+use crate::config::StdioLaunch;
+use crate::wire::remote::StaticHeaders;
 
 const KEY: Key = Key([7; Key::LENGTH]);
 
@@ -21,14 +25,20 @@ fn stdio(change: impl FnOnce(&mut StdioLaunch)) -> Reach {
     Reach::Stdio(launch)
 }
 
-fn http(change: impl FnOnce(&mut HttpLaunch)) -> Reach {
+type Headers = Vec<(HeaderName, HeaderValue)>;
+
+fn http(change: impl FnOnce(&mut Url, &mut Headers)) -> Reach {
+    http_of("hub", change)
+}
+
+fn http_of(server: &str, change: impl FnOnce(&mut Url, &mut Headers)) -> Reach {
     let header = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
-    let mut launch = HttpLaunch {
-        url: "https://me:s3cret@example.org/mcp?key=s3cret".parse().unwrap(),
-        headers: vec![header("x-a", "1"), header("authorization", "Bearer s3cret")],
-    };
-    change(&mut launch);
-    Reach::Http(launch)
+    let mut url = "https://me:s3cret@example.org/mcp?key=s3cret".parse().unwrap();
+    let mut headers = vec![header("x-a", "1"), header("authorization", "Bearer s3cret")];
+    change(&mut url, &mut headers);
+    let account = Account::of_headers(server, &headers);
+    let credentials = StaticHeaders::new(headers.into_iter().collect());
+    Reach::Http(Remote { url, account, credentials: Arc::new(credentials) })
 }
 
 fn print(reach: &Reach) -> Fingerprint {
@@ -38,7 +48,7 @@ fn print(reach: &Reach) -> Fingerprint {
 #[test]
 fn a_fingerprint_is_the_same_in_every_release() {
     assert_eq!(print(&stdio(|_| {})).as_str(), "acabcedaf7ecc81b73931995415fd46b");
-    assert_eq!(print(&http(|_| {})).as_str(), "81f4e88e7156805712a97a73ca82f7ea");
+    assert_eq!(print(&http(|_, _| {})).as_str(), "688aa0672c11ad098a31f518cf229b1d");
 }
 
 #[test]
@@ -54,11 +64,13 @@ fn everything_that_decides_what_is_listed_changes_it() {
         print(&stdio(|launch| launch.env = [("TOKENs".to_owned(), "3cret".to_owned())].into())),
         print(&stdio(|launch| launch.cwd.push("x"))),
         print(&stdio(|launch| launch.inherit_env = true)),
-        print(&http(|_| {})),
-        print(&http(|launch| launch.url.set_query(None))),
-        print(&http(|launch| launch.url.set_password(None).unwrap())),
-        print(&http(|launch| launch.headers.truncate(1))),
-        print(&http(|launch| launch.headers[1].1 = HeaderValue::from_static("Bearer other"))),
+        print(&http(|_, _| {})),
+        print(&http(|url, _| url.set_query(None))),
+        print(&http(|url, _| url.set_password(None).unwrap())),
+        print(&http(|_, headers| headers.truncate(1))),
+        print(&http(|_, headers| headers.clear())),
+        // Another account at the same address.
+        print(&http_of("private", |_, _| {})),
         Fingerprint::new(&KEY, &stdio(|_| {}), Protocol::Modern),
         Fingerprint::new(&Key([8; Key::LENGTH]), &stdio(|_| {}), Protocol::Auto),
     ];
@@ -68,7 +80,19 @@ fn everything_that_decides_what_is_listed_changes_it() {
 
 #[test]
 fn the_order_of_headers_does_not_change_it() {
-    assert_eq!(print(&http(|launch| launch.headers.reverse())), print(&http(|_| {})));
+    assert_eq!(print(&http(|_, headers| headers.reverse())), print(&http(|_, _| {})));
+}
+
+#[test]
+fn a_renewed_token_does_not_change_it() {
+    let renewed = HeaderValue::from_static("Bearer other");
+    assert_eq!(print(&http(|_, headers| headers[1].1 = renewed)), print(&http(|_, _| {})));
+}
+
+#[test]
+fn who_is_told_nothing_of_us_lists_the_same_under_every_name() {
+    let open = |server| print(&http_of(server, |_, headers| headers.clear()));
+    assert_eq!(open("hub"), open("other"));
 }
 
 #[test]
