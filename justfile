@@ -6,8 +6,8 @@ default:
 
 # Format and lints.
 check:
-    cargo fmt --check
-    cargo clippy --all-targets -- -D warnings
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
 
 # Tests, all or those whose name has a word in it.
 test *args:
@@ -27,8 +27,8 @@ zoo *args:
 
 # Take over new snapshots, expectations and the schema; the second run shows that they hold.
 accept:
-    INSTA_UPDATE=always UPDATE_EXPECT=1 cargo nextest run --no-fail-fast || true
-    cargo nextest run
+    INSTA_UPDATE=always UPDATE_EXPECT=1 cargo nextest run --workspace --no-fail-fast || true
+    cargo nextest run --workspace
 
 # Run the program, such as `just run demo`.
 run *args:

@@ -1,17 +1,17 @@
-//! The modules under test, taken as they are out of `src/`: they are private there, and building the
-//! whole program with a sanitizer takes minutes.
+//! The modules under test, taken as they are out of `crates/wire/src/`: they are private there, and
+//! building all that they use with a sanitizer takes minutes.
 
-#[path = "../src"]
+#[path = "../crates/wire/src"]
 mod sources {
     pub mod raw;
 }
 pub use sources::raw;
 
-#[path = "../src/raw/fuzzing.rs"]
+#[path = "../crates/wire/src/raw/fuzzing.rs"]
 mod raw_fuzzing;
 
-/// What the targets need of `src/wire/`.
-#[path = "../src/wire"]
+/// What the targets need of `crates/wire/src/wire/`.
+#[path = "../crates/wire/src/wire"]
 pub mod wire {
     pub mod envelope;
     pub(crate) mod fuzzing;

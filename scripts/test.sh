@@ -101,18 +101,18 @@ esac
 setup_nextest
 
 heading "format"
-cargo fmt --check
+cargo fmt --all --check
 heading "lints"
-cargo clippy --all-targets -- -D warnings
+cargo clippy --workspace --all-targets -- -D warnings
 heading "tests"
 # All of them: one that fails says nothing of the others.
-cargo nextest run --no-fail-fast
+cargo nextest run --workspace --no-fail-fast
 heading "real servers with and without the workbench"
 scripts/zoo.sh --sample
 heading "conformance"
 scripts/conformance.sh
 heading "documentation tests"
-cargo test --doc
+cargo test --workspace --doc
 heading "the README's first command"
 cargo run --release --quiet -- demo | tail -n 20
 if [ "${CI:-}" = true ]; then

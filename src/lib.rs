@@ -1,6 +1,7 @@
 //! MCP Workbench: one MCP server between an agent and many, with toolboxes that open on demand.
 //!
-//! `ARCHITECTURE.md` beside the sources says which module owns what.
+//! `ARCHITECTURE.md` beside the sources says which module owns what. Those that stand in a crate of
+//! their own are found here by the same paths.
 
 pub mod app;
 pub mod authoring;
@@ -8,15 +9,15 @@ pub mod backend;
 pub mod builtin;
 pub mod catalog;
 pub mod cli;
-pub mod config;
 pub mod exposure;
 pub mod frontend;
 pub mod gateway;
 pub mod llm;
-pub mod name;
 pub mod navigator;
 pub mod observe;
 pub mod policy;
-pub mod raw;
 pub mod toolbox;
-pub mod wire;
+
+pub use mcp_workbench_config::config;
+pub use mcp_workbench_names::name;
+pub use mcp_workbench_wire::{raw, wire};

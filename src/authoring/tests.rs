@@ -7,6 +7,7 @@ use crate::config::env::EnvSource;
 use crate::config::{Loaded, Report, parse};
 
 mod import;
+mod import_dialects;
 mod import_formats;
 
 /// Makes an environment with nothing in it but these.

@@ -11,7 +11,8 @@ use crate::tidy::text::{Source, is_word, program};
 const STANDING: &[&[&str]] =
     &[&["src/gateway/caching.rs", "src/gateway/limiting.rs", "src/gateway/members.rs"]];
 
-/// A path of Rust, from the root of the crate: `["config", "file", "load"]`.
+/// A path of Rust, from the root of the crate: `["config", "file", "load"]`. No two crates have a
+/// module of one name, and each knows the modules of others as its own.
 type Path = Vec<String>;
 
 /// One leaf of a `use`.
@@ -85,14 +86,18 @@ fn leaves(tree: &str, above: &[String], is_handed_on: bool, found: &mut Vec<Impo
 impl Modules {
     fn new(sources: &[Source]) -> Self {
         let import = Regex::new(r"(\bpub(?:\([^)]*\))?\s+)?\buse\s+([^;]*);").expect("a pattern");
-        let modules = sources.iter().map(|source| {
+        // The root of a crate below names its modules and nothing else.
+        let is_root_below =
+            |source: &Source| source.of_crate().is_some() && source.inside() == "src/lib.rs";
+        let sources = sources.iter().filter(|source| !is_root_below(source));
+        let modules = sources.map(|source| {
             let code = source.program();
             let mut imports = Vec::new();
             for found in import.captures_iter(&code) {
                 leaves(&found[2], &[], found.get(1).is_some(), &mut imports);
             }
             let body = import.replace_all(&code, "").into_owned();
-            (module_path(&source.path), Module { file: source.path.clone(), imports, body })
+            (module_path(source.inside()), Module { file: source.path.clone(), imports, body })
         });
         Self(modules.collect())
     }

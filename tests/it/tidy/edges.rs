@@ -44,9 +44,10 @@ fn table(document: &str) -> Vec<Row> {
     rows
 }
 
-/// The module of a file, by the folder or the file right under `src`; none of `main.rs`, `lib.rs`.
-fn module_of(path: &str) -> Option<&str> {
-    let name = path.strip_prefix("src/")?.split('/').next()?;
+/// The module of a file, by the folder or the file right under the `src` of its crate; none of
+/// `main.rs`, `lib.rs`.
+fn module_of(source: &Source) -> Option<&str> {
+    let name = source.inside().strip_prefix("src/")?.split('/').next()?;
     let name = name.strip_suffix(".rs").unwrap_or(name);
     (!matches!(name, "main" | "lib")).then_some(name)
 }
@@ -54,7 +55,7 @@ fn module_of(path: &str) -> Option<&str> {
 /// Every module that a file names, in a `use` and in the middle of a line, and `rmcp`.
 fn used(source: &Source) -> BTreeSet<String> {
     let path = Regex::new(r"\bcrate\s*::\s*(\w+|\{|\*)|\b(rmcp)\s*::").expect("a pattern");
-    let own = module_of(&source.path).unwrap_or_default();
+    let own = module_of(source).unwrap_or_default();
     let code = source.program();
     path.captures_iter(&code)
         .filter_map(|found| found.get(1).or(found.get(2)))
@@ -65,7 +66,7 @@ fn used(source: &Source) -> BTreeSet<String> {
 
 /// The uses in `source` that are not allowed.
 fn breaches(rows: &[Row], source: &Source) -> Vec<String> {
-    let Some(module) = module_of(&source.path) else {
+    let Some(module) = module_of(source) else {
         return Vec::new();
     };
     let row = rows.iter().find(|row| row.module == module);
@@ -149,16 +150,85 @@ fn modules_use_only_what_the_table_allows() {
 
 #[test]
 fn the_table_has_every_module_and_no_other() {
-    let module = Regex::new(r"(?m)^pub mod (\w+);").expect("a pattern");
-    let library = read("src/lib.rs");
-    let declared: BTreeSet<&str> = module
-        .captures_iter(&library)
-        .map(|found| found.get(1).expect("a name").as_str())
-        .collect();
+    let mut declared = modules("src/lib.rs");
+    for row in crates(&read("ARCHITECTURE.md")) {
+        declared.extend(modules(&format!("crates/{}/src/lib.rs", row.name)));
+    }
     let rows = architecture();
-    let listed: BTreeSet<&str> = rows.iter().map(|row| row.module.as_str()).collect();
+    let listed: BTreeSet<String> = rows.iter().map(|row| row.module.clone()).collect();
     assert_eq!(listed, declared);
     assert_eq!(listed.len(), rows.len(), "a module stands in the table twice");
+}
+
+/// The modules that the root of a crate declares.
+fn modules(root: &str) -> BTreeSet<String> {
+    let module = Regex::new(r"(?m)^pub mod (\w+);").expect("a pattern");
+    module.captures_iter(&read(root)).map(|found| found[1].to_owned()).collect()
+}
+
+/// One row of the table of crates.
+#[derive(Debug, PartialEq, Eq)]
+struct CrateRow {
+    name: String,
+    modules: BTreeSet<String>,
+    may_use: BTreeSet<String>,
+}
+
+/// The rows of the table whose header is `| crate | modules | may use |`.
+fn crates(document: &str) -> Vec<CrateRow> {
+    let quoted = Regex::new("`([^`]+)`").expect("a pattern");
+    let names = |cell: &str| quoted.captures_iter(cell).map(|found| found[1].to_owned()).collect();
+    let lines = document.lines().skip_while(|line| *line != "| crate | modules | may use |");
+    let rows = lines.skip(2).take_while(|line| line.starts_with('|')).map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let name = cells[0].trim_matches('`').to_owned();
+        CrateRow { name, modules: names(cells[1]), may_use: names(cells[2]) }
+    });
+    rows.collect()
+}
+
+/// The crates of ours that a manifest names, in the program or for tests.
+fn named_crates(manifest: &str) -> BTreeSet<String> {
+    let ours = Regex::new(r"(?m)^mcp-workbench-(\w+)\b").expect("a pattern");
+    ours.captures_iter(manifest).map(|found| found[1].to_owned()).collect()
+}
+
+/// The crates that use one which does not stand above them.
+fn crates_down(rows: &[CrateRow]) -> Vec<String> {
+    let mut above = BTreeSet::new();
+    let mut down = Vec::new();
+    for row in rows {
+        let bad = row.may_use.iter().filter(|name| !above.contains(*name));
+        down.extend(bad.map(|name| format!("`{}` uses `{name}`", row.name)));
+        above.insert(&row.name);
+    }
+    down
+}
+
+#[test]
+fn crates_use_only_crates_above_them_and_no_more_than_they_need() {
+    let example = "| crate | modules | may use |\n| --- | --- | --- |\n\
+        | `low` | `a`, `b` | `high` |\n| `high` | `c` | `low` |\n";
+    assert_eq!(crates_down(&crates(example)), ["`low` uses `high`"]);
+    let manifest = "[dependencies]\nmcp-workbench-low.workspace = true\nserde = \"1\"";
+    assert_eq!(named_crates(manifest), BTreeSet::from(["low".to_owned()]));
+
+    let rows = crates(&read("ARCHITECTURE.md"));
+    assert_eq!(crates_down(&rows), [""; 0]);
+    let of_module = |module: &String| rows.iter().find(|row| row.modules.contains(module));
+    let modules_table = architecture();
+    for row in &rows {
+        assert_eq!(modules(&format!("crates/{}/src/lib.rs", row.name)), row.modules);
+        let manifest = read(&format!("crates/{}/Cargo.toml", row.name));
+        assert_eq!(named_crates(&manifest), row.may_use, "the manifest of `{}`", row.name);
+        let own = modules_table.iter().filter(|module| row.modules.contains(&module.module));
+        let used = own.flat_map(|module| &module.may_use).filter_map(of_module);
+        let mut used: BTreeSet<String> = used.map(|row| row.name.clone()).collect();
+        used.remove(&row.name);
+        assert_eq!(row.may_use, used, "what the modules of `{}` use", row.name);
+    }
+    let manifests = files("crates", "toml");
+    assert_eq!(manifests.len(), rows.len(), "each crate stands in the table");
 }
 
 #[test]
@@ -170,7 +240,7 @@ fn edges_point_up_the_table_only() {
 fn every_edge_in_the_table_is_used() {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in program() {
-        if let Some(module) = module_of(&source.path) {
+        if let Some(module) = module_of(&source) {
             let edges = all.entry(module.to_owned()).or_default();
             edges.extend(used(&source));
         }
@@ -196,7 +266,7 @@ fn only_the_gateway_holds_backends() {
     let caught = taken_from_backend("use crate::backend::{self, Pool};\nbackend::Live::new()");
     assert!(caught.contains("Pool") && caught.contains("Live"));
     for source in program() {
-        if !matches!(module_of(&source.path), Some("exposure" | "frontend")) {
+        if !matches!(module_of(&source), Some("exposure" | "frontend")) {
             continue;
         }
         for name in taken_from_backend(&source.program()) {
@@ -216,6 +286,7 @@ fn the_executable_is_the_command_line_and_nothing_else() {
     let used: Vec<&str> =
         path.captures_iter(&main).map(|found| found.get(1).expect("a name").as_str()).collect();
     assert_eq!(used, ["cli"]);
+    assert_eq!(mcp_workbench::name::PROGRAM, env!("CARGO_PKG_NAME"));
 }
 
 /// The tests that a document names: names in quotes after the word `test` or `tests`.
@@ -235,7 +306,7 @@ fn named_tests(document: &str) -> Vec<String> {
 fn named_tests_exist() {
     let example = "as (test `a_b`) and (tests `c`,\n`d`, lint `e`); `f` is no test.";
     assert_eq!(named_tests(example), ["a_b", "c", "d"]);
-    let sources: String = ["src", "tests"]
+    let sources: String = ["src", "crates", "tests"]
         .iter()
         .flat_map(|folder| files(folder, "rs"))
         .map(|source| source.text)

@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 use regex::Regex;
 
-use crate::tidy::text::{Source, files, program, repository, split};
+use crate::tidy::text::{Source, files, program, repository, sources, split};
 
 /// The most lines of one file.
 const MOST_LINES: usize = 500;
@@ -13,7 +13,7 @@ const LONG: [&str; 2] = ["src/authoring/client_files.rs", "src/catalog/rank/purp
 
 /// The modules in which some doc comments do not say yet what their items are. Each leaves the list
 /// when it is done, and none comes to it.
-const EVASIVE: [&str; 3] = ["src/authoring", "src/config", "src/gateway"];
+const EVASIVE: [&str; 3] = ["src/authoring", "crates/config/src/config", "src/gateway"];
 
 /// Something that may stand in certain files only.
 struct Rule<'a> {
@@ -75,7 +75,7 @@ fn only_the_command_line_prints() {
     Rule {
         pattern: r"\be?print(ln)?!|\bio::std(out|err)\b|(^|[^.\w])std(out|err)\(\)",
         // In stdio mode standard output is the protocol, and the wire is who speaks it.
-        only_in: &["src/cli.rs", "src/cli/", "src/wire/stdio.rs"],
+        only_in: &["src/cli.rs", "src/cli/", "crates/wire/src/wire/stdio.rs"],
         breaks: &[
             "println!()",
             "eprint!(\"{x}\")",
@@ -93,7 +93,7 @@ fn modes_are_told_apart_in_one_place() {
     Rule {
         pattern: r"\bToolMode::\w+ *(=>|\||if\b)|[=!]= *ToolMode::|\bmatches!\(.*\bToolMode::",
         // The trait is chosen by the mode in one file; in `config` are the words of the modes.
-        only_in: &["src/exposure/modes.rs", "src/config.rs", "src/config/"],
+        only_in: &["src/exposure/modes.rs", "crates/config/"],
         breaks: &[
             "ToolMode::Direct => Vec::new(),",
             "ToolMode::Direct | ToolMode::Activate => true,",
@@ -120,7 +120,7 @@ fn only_the_launcher_starts_processes() {
 fn only_one_file_reads_the_environment() {
     Rule {
         pattern: r"\benv::(vars?(_os)?|home_dir|temp_dir|set_var|remove_var)\b|\bstd::env::\{",
-        only_in: &["src/config/env.rs"],
+        only_in: &["crates/config/src/config/env.rs"],
         breaks: &[
             "std::env::var(\"HOME\")",
             "env::vars_os()",
@@ -171,8 +171,8 @@ fn pure() -> Vec<Source> {
     sources.retain(|source| {
         ["config", "authoring", "catalog", "policy", "toolbox", "name", "raw"].iter().any(
             |module| {
-                source.path == format!("src/{module}.rs")
-                    || source.path.starts_with(&format!("src/{module}/"))
+                source.inside() == format!("src/{module}.rs")
+                    || source.inside().starts_with(&format!("src/{module}/"))
             },
         )
     });
@@ -198,7 +198,10 @@ fn the_pure_modules_do_no_io() {
             r"|\.(exists|is_dir|is_file|is_symlink|metadata|read_dir|canonicalize)\(",
         ),
         // Reading the file, or a folder of files, and nothing else in them.
-        only_in: &["src/config/load/file.rs", "src/config/load/folder.rs"],
+        only_in: &[
+            "crates/config/src/config/load/file.rs",
+            "crates/config/src/config/load/folder.rs",
+        ],
         breaks: &[
             "std::fs::read(path)",
             "use std::fs;",
@@ -247,7 +250,10 @@ fn unfinished(source: &Source) -> Vec<String> {
 
 /// Everything that is written in Rust here.
 fn everything() -> Vec<Source> {
-    ["src", "tests", "testing", "benches"].iter().flat_map(|folder| files(folder, "rs")).collect()
+    ["src", "crates", "tests", "testing", "benches"]
+        .iter()
+        .flat_map(|folder| files(folder, "rs"))
+        .collect()
 }
 
 #[test]
@@ -319,7 +325,7 @@ fn no_file_is_longer_than_500_lines() {
     assert!(is_long(&Source::new("a.rs", &"\n".repeat(MOST_LINES + 1))));
     assert!(!is_long(&Source::new("a.rs", &"\n".repeat(MOST_LINES))));
     let found: Vec<String> =
-        files("src", "rs").into_iter().filter(is_long).map(|source| source.path).collect();
+        sources().into_iter().filter(is_long).map(|source| source.path).collect();
     assert_eq!(found, LONG, "cut a file along its jobs; a table may stay whole");
 }
 
@@ -384,13 +390,14 @@ fn orphans(sources: &[Source]) -> Vec<&str> {
         let (folder, file) = path.rsplit_once('/').expect("a folder");
         let module = file.strip_suffix(".rs").expect("a module");
         let declaration = Regex::new(&format!(r"\bmod {module};")).expect("a pattern");
-        let above = if folder == "src" { "src/lib.rs".to_owned() } else { format!("{folder}.rs") };
+        let is_root = folder == "src" || folder.ends_with("/src");
+        let above = if is_root { format!("{folder}/lib.rs") } else { format!("{folder}.rs") };
         let above = sources.iter().find(|source| source.path == above);
         above.is_some_and(|above| declaration.is_match(&above.text))
     };
     let paths = sources.iter().map(|source| source.path.as_str());
     paths
-        .filter(|path| !matches!(*path, "src/lib.rs" | "src/main.rs"))
+        .filter(|path| *path != "src/main.rs" && !path.ends_with("src/lib.rs"))
         .filter(|path| !is_declared(path))
         .collect()
 }
@@ -405,5 +412,11 @@ fn every_file_is_a_module() {
         Source::new("src/d.rs", ""),
     ];
     assert_eq!(orphans(&sources), ["src/a/c.rs", "src/d.rs"]);
-    assert_eq!(orphans(&files("src", "rs")), [""; 0]);
+    let of_a_crate = [
+        Source::new("crates/x/src/lib.rs", "pub mod a;"),
+        Source::new("crates/x/src/a.rs", ""),
+        Source::new("crates/x/src/b.rs", ""),
+    ];
+    assert_eq!(orphans(&of_a_crate), ["crates/x/src/b.rs"]);
+    assert_eq!(orphans(&self::sources()), [""; 0]);
 }

@@ -24,6 +24,17 @@ impl Source {
             || self.path.ends_with("/tests.rs")
     }
 
+    /// The path as it is in its crate: `src/a.rs` for `crates/x/src/a.rs` too.
+    pub(super) fn inside(&self) -> &str {
+        let rest = self.path.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
+        rest.map_or(&self.path, |(_, inside)| inside)
+    }
+
+    /// The crate that the file belongs to; none for the program's own.
+    pub(super) fn of_crate(&self) -> Option<&str> {
+        self.path.strip_prefix("crates/")?.split('/').next()
+    }
+
     /// The code of the program: no comments, no text in quotes, no tests.
     pub(super) fn program(&self) -> String {
         without_tests(&split(&self.text).code)
@@ -66,8 +77,15 @@ fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
 
 /// The files the program is made of, its tests left out.
 pub(super) fn program() -> Vec<Source> {
-    let mut sources = files("src", "rs");
+    let mut sources = sources();
     sources.retain(|source| !source.is_test());
+    sources
+}
+
+/// The files of the program and of its crates, with their tests.
+pub(super) fn sources() -> Vec<Source> {
+    let mut sources = files("src", "rs");
+    sources.extend(files("crates", "rs"));
     sources
 }
 

@@ -1,0 +1,443 @@
+//! Configuration: from a loose JSON file to a checked [`Config`], with every problem in one go.
+//!
+//! Pure but for [`load`], which reads the file, and [`env`], which reads the environment.
+//! Everything behind this module trusts these types.
+//!
+//! The way of a file: `document` makes a located tree of its text, `dialect` says whose it is, `raw`,
+//! `foreign` and `toolman` take the keys they know out of it with a `reader`, `check`, `category`
+//! and `server` make these types of that. `import` and [`tailor`] make other files.
+//! `foreign`, `toolman` and `toolman_server` take the keys they know out of it with a `reader`,
+//! `check`, `category`, `server` and `policy` make these types of that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::http::header::{HeaderName, HeaderValue};
+use url::Url;
+
+use crate::config::keys::limits;
+use crate::name::{self, ServerName, ToolId, ToolboxName};
+
+pub use catalog::spelling::FileNames;
+pub use catalog::{Catalog, CatalogCategory, CatalogService, CatalogTool};
+pub use dialect::Dialect;
+pub use keys::audit::{AuditConfig, KeptArguments, TelemetryConfig, otlp_address};
+pub use keys::auth::{
+    Anonymous, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, is_token, token_digest,
+};
+pub use keys::bounds::{CacheConfig, DEFAULT_CACHE_BYTES, Limits, Rates};
+pub use keys::clients::ClientConfig;
+pub use keys::http::HttpConfig;
+pub use keys::llm::LlmConfig;
+pub use keys::macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
+pub use keys::navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
+pub use keys::policy::{
+    AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, Strangers, TimeWindow,
+    When,
+};
+pub use keys::schema::{schema, schema_text};
+pub use keys::search::SearchConfig;
+pub use load::catalog::{check_catalog_tools, is_yaml, read_catalog_tool};
+pub use load::file::{
+    ChosenBy, LoadError, Location, find, load, locate, locate_cache, parse, user_file,
+};
+pub use load::loaded::Loaded;
+pub use syntax::expand::{expand, variables, without_variables};
+pub use syntax::finding::{Finding, Report, Severity};
+pub use syntax::lookup::{Key, find_key};
+
+pub mod catalog;
+pub mod dialect;
+pub mod env;
+pub mod keys;
+pub mod load;
+pub mod syntax;
+#[cfg(test)]
+mod tests;
+
+/// A whole configuration, checked: every name is unique, every limit in range, every variable
+/// expanded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How toolboxes are presented to agents.
+    pub mode: ToolMode,
+    /// The longest name a registered tool may have, in bytes.
+    pub max_tool_name_length: usize,
+    /// Whether and how tools can be searched for.
+    pub search: SearchConfig,
+    /// How `execute_task` finds its way.
+    pub navigator: NavigatorConfig,
+    /// Bounds on what passes through.
+    pub limits: Limits,
+    /// Bounds on what agents may cost over HTTP (`http`).
+    pub http: HttpConfig,
+    /// How long answers of tools hold that only read.
+    pub cache: CacheConfig,
+    /// `activeToolsets`: globs over `<namespace>_<name>` of the tools and resources that are active
+    /// from the start in `activate` mode.
+    pub active_toolsets: Vec<String>,
+    /// `clients`: what is to be assumed of clients' programs, by their names; `*` means any.
+    pub clients: BTreeMap<String, ClientConfig>,
+    /// Who may use what.
+    pub policy: PolicyConfig,
+    /// `audit`: where calls are recorded; `None`: nowhere.
+    pub audit: Option<AuditConfig>,
+    /// `telemetry`: where calls are told of.
+    pub telemetry: TelemetryConfig,
+    /// `auth`: who may ask over HTTP; `None`: whoever comes from this machine.
+    pub auth: Option<AuthConfig>,
+    /// The toolboxes, in the order of the file.
+    pub toolboxes: Vec<ToolboxConfig>,
+}
+
+impl Config {
+    /// The toolbox called `name`.
+    pub fn toolbox(&self, name: &str) -> Option<&ToolboxConfig> {
+        self.toolboxes.iter().find(|toolbox| toolbox.name.as_str() == name)
+    }
+
+    /// A tool by its server's own name, as far as the configuration calls it otherwise.
+    pub fn own_id(&self, tool: &ToolId) -> ToolId {
+        let toolbox = self.toolbox(tool.toolbox.as_str());
+        let server = toolbox.and_then(|toolbox| toolbox.server(tool.server.as_str()));
+        let own = server.and_then(|server| {
+            let is_it = |over: &ToolOverride| over.name.as_deref() == Some(&tool.tool);
+            let (own, _) = server.overrides.iter().find(|(_, over)| is_it(over))?;
+            Some(own.strip_prefix(&server.client_prefix()).unwrap_or(own).to_owned())
+        });
+        ToolId { tool: own.unwrap_or_else(|| tool.tool.clone()), ..tool.clone() }
+    }
+
+    /// The macro that a tool is, if it is one.
+    pub fn macro_at(&self, tool: &ToolId) -> Option<&MacroConfig> {
+        let toolbox = self.toolbox(tool.toolbox.as_str())?;
+        let mut macros = toolbox.macros().filter(|_| tool.server.as_str() == MACROS);
+        macros.find(|config| config.name == tool.tool)
+    }
+
+    /// Leaves out the macros of which not every tool is kept, and toolboxes that have nothing then.
+    pub fn keep_macros(&mut self, is_kept: impl Fn(&ToolId) -> bool) {
+        for toolbox in &mut self.toolboxes {
+            toolbox.servers.retain_mut(|server| {
+                let Launch::Macros(macros) = &mut server.launch else { return true };
+                macros.retain(|config| config.steps.iter().all(|step| is_kept(&step.tool)));
+                !macros.is_empty()
+            });
+        }
+        self.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
+    }
+}
+
+/// What a file without any key means; there is nothing to serve.
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            mode: ToolMode::default(),
+            max_tool_name_length: limits::DEFAULT_NAME_LIMIT,
+            search: SearchConfig::default(),
+            navigator: NavigatorConfig::default(),
+            limits: Limits::default(),
+            http: HttpConfig::default(),
+            cache: CacheConfig::default(),
+            policy: PolicyConfig::default(),
+            auth: None,
+            audit: None,
+            telemetry: TelemetryConfig::default(),
+            active_toolsets: Vec::new(),
+            clients: BTreeMap::new(),
+            toolboxes: Vec::new(),
+        }
+    }
+}
+
+/// How toolboxes are presented to agents (`toolMode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolMode {
+    /// Opening a toolbox registers its tools in the agent's own tool list.
+    Dynamic,
+    /// Opening a toolbox returns its tools' definitions; `use_tool` calls them.
+    Proxy,
+    /// Of these two the one that works in the agent's client, and both for a client that nobody
+    /// knows.
+    #[default]
+    Auto,
+    /// Everything is there from the start, under its own name where that is unambiguous.
+    Direct,
+    /// One tool switches tools and resources on and off; its description is the catalog.
+    Activate,
+    /// A pair of tools: one gives the definitions of a group, the other calls one of them.
+    Modular,
+    /// One tool finds tools by what is wanted of them, `use_tool` calls them.
+    Search,
+    /// One tool takes a task in words, finds the tool for it and calls it.
+    Navigate,
+}
+
+impl ToolMode {
+    /// Every mode.
+    pub const ALL: [Self; 8] = [
+        Self::Dynamic,
+        Self::Proxy,
+        Self::Auto,
+        Self::Search,
+        Self::Navigate,
+        Self::Direct,
+        Self::Activate,
+        Self::Modular,
+    ];
+
+    /// Returns `true` if things are called by the namespaces of their servers.
+    pub fn has_namespaces(self) -> bool {
+        self == Self::Activate
+    }
+
+    /// The mode that the file calls `word`.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == word)
+    }
+
+    /// The word for it in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dynamic => "dynamic",
+            Self::Proxy => "proxy",
+            Self::Auto => "auto",
+            Self::Direct => "direct",
+            Self::Activate => "activate",
+            Self::Modular => "modular",
+            Self::Search => "search",
+            Self::Navigate => "navigate",
+        }
+    }
+}
+
+/// A named, described set of servers (`toolboxes.<name>`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolboxConfig {
+    /// The key in the file.
+    pub name: ToolboxName,
+    /// What the toolbox is for, in the user's words.
+    pub description: String,
+    /// What goes before the names of its things in `activate` mode, with a `_` between; none if
+    /// empty. The toolbox's name where the file says nothing.
+    pub namespace: String,
+    /// Its servers that are not disabled, in the order of the file; never empty.
+    pub servers: Vec<ServerConfig>,
+}
+
+impl ToolboxConfig {
+    /// Its servers but for [`MACROS`], which is none.
+    pub fn launched(&self) -> impl Iterator<Item = &ServerConfig> {
+        self.servers.iter().filter(|server| !matches!(server.launch, Launch::Macros(_)))
+    }
+
+    /// Its macros.
+    pub fn macros(&self) -> impl Iterator<Item = &MacroConfig> {
+        let macros = self.servers.iter().filter_map(|server| match &server.launch {
+            Launch::Macros(macros) => Some(macros),
+            _ => None,
+        });
+        macros.flatten()
+    }
+
+    /// The server called `name`.
+    pub fn server(&self, name: &str) -> Option<&ServerConfig> {
+        self.servers.iter().find(|server| server.name.as_str() == name)
+    }
+
+    /// What the toolbox is for, if anybody has said.
+    pub fn purpose(&self) -> Option<&str> {
+        let says_nothing = |server: &ServerConfig| self.description == unsaid(server.name.as_str());
+        (!self.servers.iter().any(says_nothing)).then_some(&self.description)
+    }
+}
+
+/// The description of a toolbox that is a server, or some of its tools, where the file has none.
+pub fn unsaid(server: &str) -> String {
+    format!("Tools of the server `{server}`")
+}
+
+/// One entry under `mcpServers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// The key in the file.
+    pub name: ServerName,
+    /// What it is for, if the file says.
+    pub description: Option<String>,
+    /// How the server is reached.
+    pub launch: Launch,
+    /// `toolFilters` as written: names, globs and `!` globs. Empty means all.
+    pub tool_filters: Vec<String>,
+    /// The tools that a category has (`includeNames`), as written; all if there is no such list.
+    pub include: Option<Vec<String>>,
+    /// What is to be different about single tools (`overrides`), by the server's names for them as
+    /// written; [`ServerConfig::tool_override`] finds the one of a tool.
+    pub overrides: BTreeMap<String, ToolOverride>,
+    /// How long the server may take from its start to its tool list (`startupTimeoutMs`).
+    pub startup_timeout: Duration,
+    /// How long a call may go without an answer or progress (`callTimeoutMs`).
+    pub call_timeout: Duration,
+    /// How long the server may be unused before it is stopped (`idleTimeoutMs`); `None`: it stays.
+    pub idle_timeout: Option<Duration>,
+    /// Whether entries with the same launch share one process.
+    pub shared: bool,
+    /// Whether it is started before anybody asks for it.
+    pub eager: bool,
+    /// Who shares a connection to it.
+    pub isolation: Isolation,
+    /// Which revisions of MCP it is spoken to in.
+    pub protocol: Protocol,
+    /// Whether it is told the agent's roots.
+    pub roots: bool,
+    /// How much may be asked of it, where that is said of it alone.
+    pub limits: Rates,
+    /// How long answers of its tools hold that only read, where that is said of it alone.
+    pub cache: CacheConfig,
+}
+
+impl ServerConfig {
+    /// A server with everything besides as it is where the file says nothing.
+    pub fn new(name: ServerName, launch: Launch) -> Self {
+        Self {
+            name,
+            description: None,
+            launch,
+            tool_filters: Vec::new(),
+            include: None,
+            overrides: BTreeMap::new(),
+            startup_timeout: Duration::from_millis(limits::DEFAULT_STARTUP_TIMEOUT_MS),
+            call_timeout: Duration::from_millis(limits::DEFAULT_CALL_TIMEOUT_MS),
+            idle_timeout: None,
+            shared: true,
+            eager: false,
+            isolation: Isolation::default(),
+            protocol: Protocol::default(),
+            roots: false,
+            limits: Rates::default(),
+            cache: CacheConfig::default(),
+        }
+    }
+
+    /// What is to be different about the tool that the server calls `tool`.
+    ///
+    /// `mcp__<server>__<tool>` means that tool too, unless the server has another that is called
+    /// just so, as `has_namesake` says.
+    pub fn tool_override(&self, tool: &str, has_namesake: bool) -> Option<&ToolOverride> {
+        let prefixed = || self.overrides.get(&format!("{}{tool}", self.client_prefix()));
+        let prefixed = if has_namesake { None } else { prefixed() };
+        prefixed.or_else(|| self.overrides.get(tool))
+    }
+
+    /// What clients put before the names of this server's tools.
+    pub fn client_prefix(&self) -> String {
+        name::client_prefix(self.name.as_str())
+    }
+}
+
+/// Who shares a connection to a server (`isolation`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// All agents, until the server asks one of them something.
+    #[default]
+    Shared,
+    /// Nobody: each session has one of its own.
+    Session,
+}
+
+impl Isolation {
+    /// Every kind, by the word for it in the file.
+    pub(crate) const WORDS: [(&str, Self); 2] =
+        [("shared", Self::Shared), ("session", Self::Session)];
+}
+
+/// What is to be different about one tool (an entry of `overrides`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolOverride {
+    /// Whether the tool is there at all.
+    pub enabled: Option<bool>,
+    /// What it is called instead.
+    pub name: Option<String>,
+    /// What is said of it instead.
+    pub description: Option<String>,
+    /// Arguments that the model neither sees nor gives; each a name and its JSON.
+    pub arguments: BTreeMap<String, serde_json::Value>,
+}
+
+/// Which revisions of MCP a server is spoken to in (`protocol`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Whichever it turns out to speak.
+    #[default]
+    Auto,
+    /// 2024-11-05 to 2025-11-25, which begin with `initialize`.
+    Legacy,
+    /// 2026-07-28, where every request says of itself what it needs.
+    Modern,
+}
+
+impl Protocol {
+    /// The setting that the file calls `word`.
+    fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "auto" => Some(Self::Auto),
+            "legacy" => Some(Self::Legacy),
+            "modern" => Some(Self::Modern),
+            _ => None,
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Launch {
+    /// A child process that speaks MCP on its standard input and output.
+    Stdio(StdioLaunch),
+    /// A server that is there already and speaks streamable HTTP.
+    Http(HttpLaunch),
+    /// A kind of server that a pasted block may name but that cannot be reached here. It never
+    /// starts; opening its toolbox reports it like any server that failed.
+    Unsupported {
+        /// What about the entry cannot be honored.
+        reason: String,
+        /// What to do instead.
+        hint: String,
+    },
+    /// Something is wrong with its entry in the file. It never starts; opening its toolbox reports it
+    /// like any server that failed.
+    Broken {
+        /// The problem.
+        reason: String,
+        /// The advice to the user.
+        hint: String,
+    },
+    /// No server at all: tools of ours, of steps over other tools ([`MACROS`]). It is never
+    /// started, and all that it has is known from the start.
+    Macros(Vec<MacroConfig>),
+}
+
+/// Everything that decides what a child process is; equal launches may share a process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StdioLaunch {
+    /// The program: a name to find on `PATH`, or a path.
+    pub command: String,
+    /// Its arguments, untouched but for variables.
+    pub args: Vec<String>,
+    /// Variables set for it beside the small environment every child gets.
+    pub env: BTreeMap<String, String>,
+    /// The folder it starts in; absolute.
+    pub cwd: PathBuf,
+    /// Whether it gets the whole environment of the workbench.
+    pub inherit_env: bool,
+    /// What of that it does not get: the variables that hold tokens of agents.
+    pub withheld: BTreeSet<String>,
+}
+
+/// Everything that decides which server is spoken to over HTTP; equal ones may share a session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HttpLaunch {
+    /// Its one address, `http` or `https`.
+    pub url: Url,
+    /// What it is told with every request; marked as secret.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}

@@ -1,0 +1,22 @@
+//! The keys of our files, a file for each section: its shape, which makes the schema too, how it is
+//! read, and how it is checked.
+
+pub(crate) mod audit;
+pub(crate) mod auth;
+pub(crate) mod bounds;
+pub(crate) mod category;
+pub(crate) mod clients;
+pub mod environment;
+pub mod foreign;
+pub(crate) mod http;
+pub mod limits;
+pub(crate) mod llm;
+pub(crate) mod macros;
+pub(crate) mod misplaced;
+pub(crate) mod navigator;
+pub(crate) mod policy;
+pub mod raw;
+pub(crate) mod schema;
+pub(crate) mod search;
+pub mod server;
+pub mod task_rules;

@@ -1,0 +1,172 @@
+//! The file of a tool: what it does, and what arguments it takes.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::config::catalog::CatalogTool;
+use crate::config::load::catalog::read_text;
+use crate::config::syntax::document::{Node, shortened};
+use crate::config::syntax::finding::{Finding, Severity};
+use crate::config::syntax::reader::{Fields, Reader, did_you_mean, listed};
+
+/// Reads the file of the tool called `name`; what is wrong or odd in it stands beside.
+pub fn parse(file: &str, text: &str, name: &str) -> (Option<CatalogTool>, Vec<Finding>) {
+    let read = read_text(file, text, None, |root, reader| read(root, name, reader));
+    let is_wrong = read.findings.iter().any(|finding| finding.severity == Severity::Error);
+    (read.value.filter(|_| !is_wrong), read.findings)
+}
+
+fn read(root: &Node<'_>, name: &str, reader: &mut Reader<'_>) -> Option<CatalogTool> {
+    let mut description = String::new();
+    let mut schema = None;
+    if !root.is_null() {
+        let mut fields = reader.fields(root)?;
+        let said = fields.take("description").and_then(|node| reader.string(&node));
+        description = said.map(|text| text.value.trim().to_owned()).unwrap_or_default();
+        schema = arguments(&mut fields, reader);
+        fields.refuse_unknown(reader, |_| None);
+    }
+    if description.is_empty() && !reader.has_error_under(&root.spot, "description") {
+        let hint = "write `description: …`: a tool is chosen by it";
+        reader.warn(&root.spot, "expected a `description`", Some(hint.to_owned()));
+    }
+    let schema = schema.unwrap_or_else(|| json!({ "type": "object", "properties": {} }));
+    Some(CatalogTool { name: name.to_owned(), description, schema })
+}
+
+/// The schema of the arguments, however it is written.
+fn arguments(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Option<Json> {
+    let whole = fields.take("inputSchema");
+    let parameters = fields.take("parameters");
+    if let (Some(whole), Some(_)) = (&whole, &parameters) {
+        let message = "there are `parameters` too, which say the same";
+        reader.error(&whole.spot, message, Some("remove one of the two".to_owned()));
+    }
+    let node = whole.as_ref().or(parameters.as_ref())?;
+    let schema = if let Some(whole) = &whole {
+        let schema = reader.json(whole);
+        if schema.get("type") != Some(&json!("object")) {
+            let hint = "write `type: object`, and the arguments under `properties`";
+            let message = "expected a JSON Schema of an object";
+            reader.error(&whole.spot, message, Some(hint.to_owned()));
+            return None;
+        }
+        schema
+    } else {
+        let mut object = Map::from_iter([("type".to_owned(), json!("object"))]);
+        properties(node, &mut object, reader)?;
+        Json::Object(object)
+    };
+    if let Err(error) = jsonschema::validator_for(&schema) {
+        let place = error.instance_path().to_string();
+        let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
+        let message = format!("this is no JSON Schema{place}: {error}");
+        if !reader.has_error_in(&node.spot) {
+            reader.error(&node.spot, message, None);
+        }
+    }
+    Some(schema)
+}
+
+/// Puts `properties`, and which of them are `required`, into a schema.
+fn properties(
+    node: &Node<'_>,
+    schema: &mut Map<String, Json>,
+    reader: &mut Reader<'_>,
+) -> Option<()> {
+    let mut all = Map::new();
+    let mut required = Vec::new();
+    for entry in reader.fields(node)?.take_all(|_| true) {
+        let (property, is_required) = property(&entry.node, reader);
+        if is_required {
+            required.push(json!(entry.key.value));
+        }
+        all.insert(entry.key.value, property);
+    }
+    schema.insert("properties".to_owned(), Json::Object(all));
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), Json::Array(required));
+    }
+    Some(())
+}
+
+/// The schema of one parameter, and whether it is required.
+fn property(node: &Node<'_>, reader: &mut Reader<'_>) -> (Json, bool) {
+    let mut schema = Map::new();
+    let mut is_required = false;
+    if node.is_null() {
+        return (Json::Object(schema), is_required);
+    }
+    let Some(mut fields) = reader.fields(node) else { return (Json::Null, is_required) };
+    for entry in fields.take_all(|_| true) {
+        let (key, node) = (entry.key.value, entry.node);
+        match key.as_str() {
+            // A list is JSON Schema's own, of the members of an object.
+            "required" if node.value.as_array().is_none() => {
+                is_required = reader.boolean(&node).is_some_and(|flag| flag.value);
+            }
+            "required" => {
+                let named = reader.json(&node).as_array().cloned().unwrap_or_default();
+                let all = schema.entry("required").or_insert_with(|| json!([]));
+                all.as_array_mut().into_iter().for_each(|all| all.extend(named.iter().cloned()));
+            }
+            "properties" if node.value.as_object().is_some() => {
+                let before = schema.remove("required");
+                _ = properties(&node, &mut schema, reader);
+                if let Some(Json::Array(before)) = before {
+                    let all = schema.entry("required").or_insert_with(|| json!([]));
+                    all.as_array_mut().into_iter().for_each(|all| all.extend(before.clone()));
+                }
+            }
+            "items" if node.value.as_object().is_some() => {
+                schema.insert(key, property(&node, reader).0);
+            }
+            "type" => {
+                check_type(&node, reader);
+                schema.insert(key, word_for_null(reader.json(&node)));
+            }
+            _ => {
+                schema.insert(key, reader.json(&node));
+            }
+        }
+    }
+    (Json::Object(schema), is_required)
+}
+
+/// The type `null`, which YAML reads as nothing where it stands without quotation marks.
+fn word_for_null(kind: Json) -> Json {
+    match kind {
+        Json::Null => json!("null"),
+        Json::Array(kinds) => kinds.into_iter().map(word_for_null).collect(),
+        other => other,
+    }
+}
+
+/// What JSON Schema calls types.
+const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "object", "null"];
+
+fn check_type(node: &Node<'_>, reader: &mut Reader<'_>) {
+    if node.value.as_array().is_some() {
+        for element in node.elements() {
+            check_type(&element, reader);
+        }
+        return;
+    }
+    // `null` without quotation marks means what it says.
+    let Some(word) = (!node.is_null()).then(|| reader.string(node)).flatten() else { return };
+    if !TYPES.contains(&word.value.as_str()) {
+        let meant = match word.value.to_lowercase().as_str() {
+            "str" | "text" => Some("string"),
+            "int" => Some("integer"),
+            "float" | "double" => Some("number"),
+            "bool" => Some("boolean"),
+            "list" => Some("array"),
+            "dict" | "map" => Some("object"),
+            _ => None,
+        };
+        let hint = meant.map(|meant| format!("did you mean `{meant}`?"));
+        let hint = hint.or_else(|| did_you_mean(&word.value, &TYPES));
+        let found = shortened(&word.value);
+        let message = format!("expected {}, found `{found}`", listed(&TYPES, "or"));
+        reader.error(&word.spot, message, hint);
+    }
+}

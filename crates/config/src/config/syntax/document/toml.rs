@@ -1,0 +1,91 @@
+//! A TOML text as the same located tree that a JSON text becomes.
+
+use std::ops::Range as Bytes;
+
+use jsonc_parser::ast::{
+    Array, BooleanLit, NumberLit, Object, ObjectProp, ObjectPropName, StringLit, Value,
+};
+use jsonc_parser::common::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Error};
+
+use crate::config::syntax::document::positions;
+use crate::config::syntax::finding::{Finding, Severity};
+
+/// Reads the text as one table. After the first mistake in its syntax nobody knows what is meant,
+/// so it is the only one that is reported.
+pub fn parse(text: &str) -> Result<Value<'_>, Finding> {
+    if let Some(at) = too_deep(text) {
+        return Err(finding(text, at, "nested too deeply".to_owned()));
+    }
+    let table = DeTable::parse(text).map_err(|error| syntax_error(text, &error))?;
+    let span = table.span();
+    Ok(object(text, span, table.into_inner()))
+}
+
+/// The most parts of one dotted key: each is a table within a table, and nobody bounds them.
+const MAX_PARTS: usize = 64;
+
+/// The end of a line with more dots than a key may have, outside of what could be a value.
+fn too_deep(text: &str) -> Option<usize> {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let key = line.split(['=', '"', '\'', '#']).next().unwrap_or_default();
+        if key.matches('.').count() > MAX_PARTS {
+            return Some(at);
+        }
+        at += line.len();
+    }
+    None
+}
+
+fn syntax_error(text: &str, error: &Error) -> Finding {
+    // The first line says what is wrong; more of them say where in the grammar.
+    let message = error.message().lines().next().unwrap_or("this is no TOML");
+    let at = error.span().map_or(text.len(), |span| span.start);
+    finding(text, at, message.replace('`', "'"))
+}
+
+fn finding(text: &str, at: usize, message: String) -> Finding {
+    Finding {
+        severity: Severity::Error,
+        file: None,
+        path: String::new(),
+        position: positions(text, &[at]).first().copied(),
+        message,
+        hint: None,
+    }
+}
+
+fn range(span: &Bytes<usize>) -> Range {
+    Range::new(span.start, span.end)
+}
+
+fn object<'a>(text: &'a str, span: Bytes<usize>, table: DeTable<'a>) -> Value<'a> {
+    let properties = table.into_iter().map(|(key, value)| {
+        let at = key.span();
+        let range = Range::new(at.start, value.span().end.max(at.end));
+        let name = StringLit { range: self::range(&at), value: key.into_inner() };
+        ObjectProp { range, name: ObjectPropName::String(name), value: self::value(text, value) }
+    });
+    Value::Object(Object { range: range(&span), properties: properties.collect() })
+}
+
+fn value<'a>(text: &'a str, value: Spanned<DeValue<'a>>) -> Value<'a> {
+    let span = value.span();
+    let range = range(&span);
+    match value.into_inner() {
+        DeValue::String(value) => Value::StringLit(StringLit { range, value }),
+        DeValue::Boolean(value) => Value::BooleanLit(BooleanLit { range, value }),
+        // Nothing of ours is a date; the tree has no kind of its own for it.
+        DeValue::Integer(_) | DeValue::Float(_) | DeValue::Datetime(_) => {
+            let value = text.get(span).unwrap_or_default();
+            Value::NumberLit(NumberLit { range, value })
+        }
+        DeValue::Array(elements) => {
+            let elements = elements.into_iter().map(|element| self::value(text, element));
+            Value::Array(Array { range, elements: elements.collect() })
+        }
+        DeValue::Table(table) => object(text, span, table),
+    }
+}

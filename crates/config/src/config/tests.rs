@@ -1,0 +1,117 @@
+//! Tests of the whole way from a text to a checked configuration.
+//!
+//! `tests/configs` holds the cases: adding one is adding a file. `UPDATE_EXPECT=1` writes what is
+//! expected of them anew.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pretty_assertions::assert_eq;
+
+use crate::config::env::EnvSource;
+use crate::config::{Config, Loaded, Report, parse};
+
+mod blocks;
+mod dialects;
+mod files;
+mod robustness;
+mod schema;
+mod variables;
+
+/// An environment with nothing in it but these.
+fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn read(text: &str, env: &dyn EnvSource) -> Result<Loaded, Report> {
+    parse(text, Path::new("test.json"), Path::new("/project"), env)
+}
+
+/// The configuration of a text that has no errors.
+fn config(text: &str) -> Config {
+    let env = env(&[("HOME", "/home/me"), ("SET", "value")]);
+    read(text, &env).unwrap_or_else(|report| panic!("{report}")).config
+}
+
+/// Everything found in a text, as it is shown.
+fn findings(text: &str) -> String {
+    match read(text, &env(&[("HOME", "/home/me"), ("SET", "value")])) {
+        Ok(loaded) => loaded.report().map(|report| report.to_string()).unwrap_or_default(),
+        Err(report) => report.to_string(),
+    }
+}
+
+fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn json_files(folder: &str) -> Vec<PathBuf> {
+    files(folder, &["json"])
+}
+
+fn files(folder: &str, endings: &[&str]) -> Vec<PathBuf> {
+    let is_wanted = |path: &PathBuf| {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        ending.is_some_and(|ending| endings.contains(&ending))
+    };
+    let mut files: Vec<PathBuf> = fs::read_dir(repository().join(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(is_wanted)
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no cases in {folder}");
+    files
+}
+
+/// Compares with the file beside `case`; no file is the same as an empty one.
+fn check_beside(case: &Path, extension: &str, actual: &str) {
+    let expectation = case.with_extension(extension);
+    let actual = if actual.is_empty() { String::new() } else { format!("{actual}\n") };
+    let update = crate::config::env::ProcessEnv.get("UPDATE_EXPECT").is_some();
+    if update && actual.is_empty() {
+        _ = fs::remove_file(&expectation);
+    } else if update {
+        fs::write(&expectation, &actual).unwrap();
+    }
+    let expected = fs::read_to_string(&expectation).unwrap_or_default();
+    assert_eq!(expected, actual, "{}", case.display());
+}
+
+fn case_env() -> BTreeMap<String, String> {
+    env(&[("SET", "value"), ("EMPTY", ""), ("TOKEN", "a-token-of-an-agent")])
+}
+
+fn case(path: &Path) -> Result<Loaded, Report> {
+    let text = fs::read_to_string(path).unwrap();
+    let name = Path::new(path.file_name().unwrap());
+    parse(&text, name, Path::new("/project"), &case_env())
+}
+
+#[test]
+fn valid_configurations_load_with_exactly_their_warnings() {
+    for path in files("tests/configs/valid", &["json", "toml"]) {
+        let loaded = case(&path).unwrap_or_else(|report| panic!("{report}"));
+        let warnings = loaded.report().map(|report| report.to_string());
+        check_beside(&path, "warnings", &warnings.unwrap_or_default());
+    }
+}
+
+#[test]
+fn an_entry_that_is_wrong_costs_its_server_alone() {
+    for path in files("tests/configs/broken", &["json", "toml"]) {
+        let loaded = case(&path).unwrap_or_else(|report| panic!("{report}"));
+        assert!(loaded.has_errors() && !loaded.broken().is_empty(), "{}", path.display());
+        let report = loaded.report().map(|report| report.to_string());
+        check_beside(&path, "stderr", &report.unwrap_or_default());
+    }
+}
+
+#[test]
+fn invalid_configurations_fail_with_exactly_their_report() {
+    for path in files("tests/configs/invalid", &["json", "toml"]) {
+        let report = case(&path).expect_err(&path.display().to_string());
+        check_beside(&path, "stderr", &report.to_string());
+    }
+}

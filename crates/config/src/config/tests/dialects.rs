@@ -1,0 +1,373 @@
+//! Files of other programs: whose they are, and what they mean here.
+
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+
+use crate::config::env::EnvSource;
+use crate::config::tests::{env, repository};
+use crate::config::{
+    ChosenBy, Config, Confirmation, Dialect, Launch, Loaded, Location, StdioLaunch, ToolMode, find,
+    load, parse,
+};
+
+use crate::name::AgentName;
+
+fn loaded(name: &str, text: &str) -> Loaded {
+    let env = env(&[("HOME", "/home/me"), ("SET", "value")]);
+    parse(text, Path::new(name), Path::new("/project"), &env)
+        .unwrap_or_else(|report| panic!("{report}"))
+}
+
+fn launch(config: &Config, toolbox: &str) -> StdioLaunch {
+    match &config.toolbox(toolbox).unwrap().servers[0].launch {
+        Launch::Stdio(launch) => launch.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_file_is_known_by_what_is_at_its_top() {
+    let servers = r#""mcpServers": {"a": {"command": "a"}}"#;
+    let described = r#""mcpServers": {"a": {"command": "a", "description": "d"},
+        "b": {"type": "http", "url": "https://example.org/mcp", "headers": {}, "description": "e"}}"#;
+    let modular = r#""$schema": "https://example.org/modular-mcp/config-schema.json""#;
+    let ours = r#""$schema": "./workbench-config.schema.json""#;
+    for (name, text, dialect, mode) in [
+        ("x.toml", String::new(), Dialect::Toolman, ToolMode::Activate),
+        ("X.TOML", String::new(), Dialect::Toolman, ToolMode::Activate),
+        ("x.json", format!("{{{servers}}}"), Dialect::Client, ToolMode::Auto),
+        (
+            "x.json",
+            format!(r#"{{"$schema": "https://x", {servers}}}"#),
+            Dialect::Client,
+            ToolMode::Auto,
+        ),
+        ("x.json", format!("{{{described}}}"), Dialect::Modular, ToolMode::Modular),
+        ("modular-mcp.json", format!("{{{servers}}}"), Dialect::Modular, ToolMode::Modular),
+        ("x.json", format!("{{{modular}, {servers}}}"), Dialect::Modular, ToolMode::Modular),
+        (
+            "x.json",
+            format!(r#"{{{servers}, "categories": {{}}}}"#),
+            Dialect::Modular,
+            ToolMode::Modular,
+        ),
+        (
+            "modular-mcp.json",
+            format!(r#"{{{modular}, {servers}, "categories": {{}}, "toolMode": "proxy"}}"#),
+            Dialect::Native,
+            ToolMode::Proxy,
+        ),
+        (
+            "modular-mcp.json",
+            format!(r#"{{{ours}, {servers}, "categories": {{}}}}"#),
+            Dialect::Native,
+            ToolMode::Auto,
+        ),
+        (
+            "x.json",
+            r#"{"servers": {"a": {"command": "a"}}, "exposed_tools": {}}"#.to_owned(),
+            Dialect::ToolmanServer,
+            ToolMode::Direct,
+        ),
+        (
+            "x.json",
+            r#"{"servers": {"a": {"command": "a"}}, "exposed_tools": {}, "limits": {}, "http": {}}"#
+                .to_owned(),
+            Dialect::ToolmanServer,
+            ToolMode::Direct,
+        ),
+        (
+            "x.json",
+            format!(r#"{{{servers}, "agent_policies": {{}}}}"#),
+            Dialect::Native,
+            ToolMode::Auto,
+        ),
+    ] {
+        let loaded = loaded(name, &text);
+        assert_eq!((loaded.dialect, loaded.config.mode), (dialect, mode), "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_client_s_file_in_which_some_servers_are_described_stays_one() {
+    let a = r#""a": {"command": "a", "description": "d"}"#;
+    for (others, top) in [
+        (r#", "b": {"command": "b"}"#, ""),
+        (r#", "b": {"command": "b", "description": " "}"#, ""),
+        (r#", "b": {"command": "b", "description": "e", "toolFilters": ["x"]}"#, ""),
+        (r#", "b": {"command": "b", "description": "e", "trust": true}"#, ""),
+        ("", r#""$schema": "https://x", "#),
+    ] {
+        let text = format!(r#"{{{top}"mcpServers": {{{a}{others}}}}}"#);
+        let loaded = loaded("x.json", &text);
+        assert_eq!(
+            (loaded.dialect, loaded.config.mode),
+            (Dialect::Client, ToolMode::Auto),
+            "{text}"
+        );
+    }
+    let ours = format!(r#"{{"toolMode": "dynamic", "mcpServers": {{{a}}}}}"#);
+    assert_eq!(loaded("x.json", &ours).dialect, Dialect::Native);
+}
+
+#[test]
+fn what_is_taken_for_modular_mcp_s_by_its_shape_alone_is_said() {
+    let text = r#"{"mcpServers": {"a": {"command": "a", "description": "d"}}}"#;
+    let shape = loaded("x.json", text);
+    let [warning] = &shape.warnings[..] else { panic!("{:?}", shape.warnings) };
+    assert!(warning.message.starts_with("taken for a file of Modular MCP"), "{warning:?}");
+    assert!(warning.hint.as_ref().unwrap().contains("\"toolMode\": \"dynamic\""), "{warning:?}");
+    assert_eq!(loaded("modular-mcp.json", text).warnings, []);
+}
+
+#[test]
+fn variables_of_any_case_are_expanded_in_a_file_of_modular_mcp_and_nowhere_else() {
+    let text = r#"{"mcpServers": {"a": {"command": "${lower}", "description": "${Mixed_1}${lower:-x}",
+        "args": ["${unset}", "${unset:-default}", "$lower", "${cwd}"]}}}"#;
+    let env = env(&[("lower", "value"), ("Mixed_1", "d")]);
+    let read = |name: &str, text: &str| {
+        parse(text, Path::new(name), Path::new("/project"), &env)
+            .unwrap_or_else(|report| panic!("{report}"))
+    };
+    let modular = read("modular-mcp.json", text);
+    let launch_of_a = launch(&modular.config, "a");
+    assert_eq!(launch_of_a.command, "value");
+    assert_eq!(launch_of_a.args, ["${unset}", "default", "$lower", "${cwd}"]);
+    assert_eq!(modular.config.toolboxes[0].description, "dvalue");
+    let said: Vec<_> = modular.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert_eq!(
+        said,
+        ["environment variable `unset` is not set; left as it is", "`${cwd}` is left as it is"]
+    );
+    let ours = read("x.json", &text.replacen('{', "{\"toolMode\": \"modular\", ", 1));
+    assert_eq!(launch(&ours.config, "a").command, "${lower}");
+}
+
+#[test]
+fn a_file_that_says_there_are_no_toolboxes_is_served_with_a_remark() {
+    let empty = loaded("x.json", r#"{"toolboxes": {}}"#);
+    assert_eq!(empty.config.toolboxes, []);
+    assert!(empty.warnings[0].message.starts_with("no toolboxes"), "{:?}", empty.warnings);
+    for text in ["{}", r#"{"mcpServers": {}}"#] {
+        let place = Path::new("/project");
+        assert!(parse(text, Path::new("x.json"), place, &env(&[])).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_toolman_server_s_file_is_servers_and_rules() {
+    let text =
+        std::fs::read_to_string(repository().join("tests/configs/valid/toolman-server.json"));
+    let config = loaded("toolman-server.json", &text.unwrap()).config;
+    let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
+    assert_eq!(names, ["filesystem", "github"], "one is not enabled");
+    let filesystem = &config.toolboxes[0];
+    assert_eq!(filesystem.description, "Official filesystem MCP server");
+    assert_eq!(filesystem.servers[0].call_timeout, std::time::Duration::from_secs(30));
+    let policy = &config.policy;
+    assert_eq!(policy.exposed_tools["github"], ["get_file", "create_issue"]);
+    assert_eq!(policy.dangerous_tools, ["filesystem:delete_file", "github:delete_repository"]);
+    let confirmed = vec!["github:create_pull_request".to_owned()];
+    assert_eq!(policy.confirmation, Confirmation::Dangerous(confirmed));
+    assert!(!policy.default.allow_unknown_tools);
+    let agents: Vec<_> = policy.agents.keys().map(AgentName::as_str).collect();
+    assert_eq!(agents, ["claude-developer", "claude-readonly"]);
+}
+
+#[test]
+fn keys_of_ours_stand_beside_the_toolman_server_s_and_go_before_them() {
+    let text = r#"{"servers": {"a": {"command": "a"}}, "agent_policies": {"x": {}},
+        "toolMode": "proxy", "limits": {"maxResultBytes": 5000}, "cache": {"ttlMs": 7000},
+        "http": {"maxSessions": 3}, "agentPolicies": null,
+        "performance_settings": {"max_concurrent_calls": 4, "cache_tool_responses": true,
+            "cache_duration_seconds": 9},
+        "security_settings": {"dangerous_tools": ["a:x"], "audit_all_calls": true}}"#;
+    let Loaded { config, dialect, .. } = loaded("x.json", text);
+    assert_eq!((dialect, config.mode), (Dialect::ToolmanServer, ToolMode::Proxy));
+    assert_eq!(config.limits.max_result_bytes, Some(5000));
+    assert_eq!(config.cache.ttl(), Some(std::time::Duration::from_secs(7)));
+    assert_eq!(config.policy.dangerous_tools, ["a:x"]);
+    assert!(config.audit.is_some());
+    let both = text.replace(r#""toolMode": "proxy""#, r#""dangerousTools": ["a:y"]"#);
+    let report = parse(&both, Path::new("x.json"), Path::new("/project"), &env(&[("HOME", "/h")]));
+    let report = report.expect_err("two lists").to_string();
+    assert!(report.contains("`dangerousTools` is at the top of the file too"), "{report}");
+    let wrong = text.replace(r#""http": {"maxSessions": 3}"#, r#""http": {"maxSesions": 3}"#);
+    let report = parse(&wrong, Path::new("x.json"), Path::new("/project"), &env(&[("HOME", "/h")]));
+    assert!(report.expect_err("a key that is misspelt").to_string().contains("maxSessions"));
+}
+
+#[test]
+fn tools_toml_is_a_toolbox_for_each_server() {
+    let text = std::fs::read_to_string(repository().join("tests/configs/valid/toolman.toml"));
+    let Loaded { config, .. } = loaded("tools.toml", &text.unwrap());
+    assert_eq!(config.active_toolsets, ["pjpd*", "vec_search"]);
+    let toolboxes = config.toolboxes.iter();
+    let names: Vec<_> = toolboxes.map(|t| (t.name.as_str(), t.namespace.as_str())).collect();
+    assert_eq!(names, [("pjpd", "pjpd"), ("vec", "vec"), ("standalone-tool", "")]);
+    let first = launch(&config, "pjpd");
+    assert_eq!((first.command.as_str(), first.cwd.as_path()), ("node", Path::new("/project")));
+    assert_eq!(first.args, ["/path/to/pjpd/build/index.js"]);
+}
+
+#[test]
+fn a_command_line_is_taken_apart_as_a_shell_does_or_by_one() {
+    let text = r#"
+        [[servers]]
+        namespace = "plain"
+        command = "./bin/server 'a b' \"c d\" ~/e ~f"
+        [[servers]]
+        namespace = "shell"
+        command = "cd sub && node \"${SET}/x.js\" $HOME | tee ~/log"
+    "#;
+    let Loaded { config, warnings, .. } = loaded("tools.toml", text);
+    assert_eq!(warnings, []);
+    let plain = launch(&config, "plain");
+    assert_eq!(plain.command, "/project/bin/server");
+    assert_eq!(plain.args, ["a b", "c d", "/home/me/e", "~f"]);
+    let shell = launch(&config, "shell");
+    assert_eq!(shell.command, "sh");
+    assert_eq!(shell.args, ["-c", "cd sub && node \"${SET}/x.js\" $HOME | tee ~/log"]);
+    assert_eq!(shell.env, env(&[("HOME", "/home/me"), ("SET", "value")]));
+}
+
+#[test]
+fn a_category_goes_before_its_server() {
+    let text = r#"{
+        "mcpServers": {
+            "s": {"command": "s", "namespace": "n", "description": "S", "overrides": {
+                "mcp__s__a": {"description": "below", "arguments": {"x": 1, "y": 1}},
+                "b": {"enabled": false}}},
+            "t": {"command": "t", "showServer": true}},
+        "categories": {
+            "c": {"description": "C", "server": "s", "tools": {"includeNames": ["a"], "overrides": {
+                "a": {"description": "above", "arguments": {"x": 2}}}}},
+            "d": {"description": "D", "server": "t", "tools": {"includeNames": ["a"]}}}
+    }"#;
+    let Loaded { config, .. } = loaded("x.json", text);
+    let names: Vec<_> = config.toolboxes.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["t", "c", "d"]);
+    let category = config.toolbox("c").unwrap();
+    assert_eq!((category.description.as_str(), category.namespace.as_str()), ("C", "n"));
+    let server = &category.servers[0];
+    assert_eq!(
+        (server.name.as_str(), server.include.as_deref()),
+        ("s", Some(&["a".to_owned()][..]))
+    );
+    let a = server.tool_override("a", false).unwrap();
+    assert_eq!(a.description.as_deref(), Some("above"));
+    assert_eq!(serde_json::json!(a.arguments), serde_json::json!({"x": 2, "y": 1}));
+    assert_eq!(server.tool_override("b", false).unwrap().enabled, Some(false));
+    assert_eq!(config.toolbox("d").unwrap().namespace, "d");
+}
+
+#[test]
+fn files_of_others_are_found_where_ours_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = |env: &dyn EnvSource| {
+        let location = find(None, env, folder.path());
+        (location.shown.display().to_string(), location.chosen_by)
+    };
+    let none = env(&[]);
+    let default = |file: &str| (file.to_owned(), ChosenBy::Default);
+    assert_eq!(shown(&none), default("./workbench-config.json"));
+    for file in ["modular-mcp.json", "tools.toml", "workbench-config.json"] {
+        std::fs::write(folder.path().join(file), "").unwrap();
+        assert_eq!(shown(&none), default(&format!("./{file}")));
+    }
+    std::fs::remove_file(folder.path().join("workbench-config.json")).unwrap();
+    assert_eq!(load(&find(None, &none, folder.path()), &none).unwrap().file, "./tools.toml");
+    let named = env(&[("WORKBENCH_CONFIG", "w.json")]);
+    assert_eq!(shown(&named), ("w.json".to_owned(), ChosenBy::Variable));
+}
+
+#[test]
+fn the_users_own_file_is_found_where_there_is_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let own = home.join(".config/mcp-workbench");
+    std::fs::create_dir_all(&own).unwrap();
+    let home = home.to_str().unwrap();
+    let shown = |env: &dyn EnvSource| {
+        let Location { shown, chosen_by, .. } = find(None, env, folder.path());
+        (shown.display().to_string(), chosen_by)
+    };
+    let ours = ("./workbench-config.json".to_owned(), ChosenBy::Default);
+    assert_eq!(shown(&env(&[("HOME", home)])), ours);
+    std::fs::write(own.join("config.json"), "").unwrap();
+    let users = "~/.config/mcp-workbench/config.json".to_owned();
+    assert_eq!(shown(&env(&[("HOME", home)])), (users, ChosenBy::User));
+    assert_eq!(shown(&env(&[("HOME", home), ("XDG_CONFIG_HOME", "/nowhere")])), ours);
+    std::fs::write(folder.path().join("tools.toml"), "").unwrap();
+    assert_eq!(shown(&env(&[("HOME", home)])).0, "./tools.toml");
+}
+
+#[test]
+fn no_toml_makes_the_reader_panic() {
+    let whole = "active_toolsets = [\"a\"]\na.b.c = 1\n[[servers]]\nnamespace = 'é'\ncommand = \"\"\"x\n$y\"\"\"\n";
+    let try_it = |text: &str| _ = parse(text, Path::new("t.toml"), Path::new("/"), &env(&[]));
+    for (end, was) in whole.char_indices() {
+        try_it(&whole[..end]);
+        for now in ["", "[", "=", "\"", "\n", "é", "."] {
+            try_it(&[&whole[..end], now, &whole[end + was.len_utf8()..]].concat());
+        }
+    }
+    for part in ["[", "a.", "{a=", "[[", "[a.", "a=[", "a={b=", "[a]\nb.", "'a'.", "a . "] {
+        try_it(&part.repeat(2_000));
+        try_it(&format!("{}x = 1", part.repeat(2_000)));
+        try_it(&format!("x = {}", part.repeat(2_000)));
+        try_it(&format!("x = {{{}y = 1}}", part.repeat(2_000)));
+        try_it(&format!("[{}x]", part.repeat(2_000)));
+    }
+}
+
+#[test]
+fn a_clients_file_is_served_whatever_else_is_in_it() {
+    let server = r#"{"a": {"command": "a", "env": {"T": "${SET}"}}}"#;
+    let keys = (0..30).map(|n| format!(r#""key{n}": {{"x": "${{NONE}}", "x": 1}}, "#));
+    let many = keys.collect::<Vec<_>>().concat();
+    for text in [
+        // Claude Desktop
+        format!(r#"{{"globalShortcut": "", "preferences": {{}}, "mcpServers": {server}}}"#),
+        // Claude Code
+        format!(
+            r#"{{{many} "mcpServers": {server}, "projects": {{"/x": {{"mcpServers": {{}}}}}}}}"#
+        ),
+        // Gemini CLI
+        format!(
+            r#"{{"theme": "x", "telemetry": {{"enabled": true, "target": "local"}},
+                "mcp": {{"allowed": ["a"]}}, "mcpServers": {server}}}"#
+        ),
+        // VS Code
+        format!(r#"{{"editor.fontSize": 12, "mcp": {{"servers": {server}, "inputs": []}}}}"#),
+        format!(r#"{{"inputs": [], "servers": {server}}}"#),
+        // Zed
+        format!(r#"{{"search": {{"regex": true}}, "agent": {{}}, "context_servers": {server}}}"#),
+        // opencode
+        format!(r#"{{"$schema": "https://x", "model": "m", "mcp": {server}}}"#),
+    ] {
+        let loaded = loaded("x.json", &text);
+        assert_eq!(loaded.dialect, Dialect::Client, "{text}");
+        assert_eq!(launch(&loaded.config, "a").env["T"], "value", "{text}");
+        let remarks: Vec<_> = loaded.warnings.iter().map(|one| one.message.as_str()).collect();
+        assert!(remarks.len() <= 1 && !loaded.has_errors(), "{remarks:?}");
+    }
+    let text = format!(r#"{{{many} "mcpServers": {server}}}"#);
+    assert_eq!(
+        loaded("x.json", &text).report().unwrap().to_string(),
+        "warning: 1 remark in `x.json`\n\n  x.json:1:2: ignored: `key0`, `key1`, `key2`, `key3` and 26 \
+         more are for the client"
+    );
+}
+
+#[test]
+fn a_misspelt_key_of_ours_is_no_clients_key() {
+    for key in
+        ["tooolboxes", "toolmode", "agentPolicy", "agent-policies", "allowedServers", "limit"]
+    {
+        let text = format!(r#"{{"mcpServers": {{"a": {{"command": "a"}}}}, "{key}": {{}}}}"#);
+        let report = parse(&text, Path::new("x.json"), Path::new("/"), &env(&[])).unwrap_err();
+        assert!(report.to_string().contains(&format!("{key}: unknown key")), "{report}");
+    }
+}

@@ -1,0 +1,3 @@
+//! Names of what there is, for everybody above.
+
+pub mod name;

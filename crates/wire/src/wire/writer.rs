@@ -1,0 +1,193 @@
+//! The one task that writes to a stream, so that messages never mix and a caller that is cancelled
+//! never leaves half a message behind.
+
+use bytes::Bytes;
+use thiserror::Error;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tokio_util::task::TaskTracker;
+
+/// How many messages may wait to be written before senders wait too.
+const QUEUE: usize = 256;
+/// How many waiting messages are written together.
+const BATCH: usize = 64;
+/// Parts up to this size are copied together into one write; larger ones are written in place.
+pub(crate) const COPIED: usize = 16 * 1024;
+
+/// The other side is gone: nothing can be sent to it any more.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("the connection is closed")]
+pub struct Closed;
+
+enum Job {
+    Message(Message),
+    /// Told once what comes before it is written.
+    Flush(oneshot::Sender<()>),
+    Close,
+}
+
+/// One message that is to be written.
+pub struct Message {
+    /// Its text, in parts.
+    pub parts: Vec<Bytes>,
+    /// Told once it is written, where somebody waits for that.
+    pub written: Option<oneshot::Sender<()>>,
+}
+
+impl Message {
+    /// Tells whoever waits for it that a message is on its way.
+    pub fn done(written: Option<oneshot::Sender<()>>) {
+        if let Some(written) = written {
+            // Whoever waited may have given up.
+            let _ = written.send(());
+        }
+    }
+}
+
+/// The messages that wait to be written, for whoever carries them in another way than as lines.
+pub struct Outbox {
+    waiting: mpsc::Receiver<Job>,
+}
+
+impl Outbox {
+    /// The next message; `None` once nothing more can be sent. Loses nothing when cancelled.
+    pub async fn next(&mut self) -> Option<Message> {
+        loop {
+            match self.waiting.recv().await? {
+                Job::Message(message) => return Some(message),
+                Job::Flush(written) => Message::done(Some(written)),
+                Job::Close => {
+                    self.waiting.close();
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// A handle to the task that writes; messages sent through clones keep each sender's order.
+#[derive(Clone)]
+pub struct Writer {
+    jobs: mpsc::Sender<Job>,
+    /// The task, where there is one.
+    task: Option<AbortHandle>,
+}
+
+impl Writer {
+    /// Starts the task on `tasks`. It ends when the stream fails or is closed, or when the last
+    /// handle is dropped; the stream is closed with it.
+    pub fn start<W>(stream: W, tasks: &TaskTracker) -> Self
+    where
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let (jobs, waiting) = mpsc::channel(QUEUE);
+        let task = tasks.spawn(async move {
+            let mut stream = stream;
+            write_all(&mut stream, waiting).await;
+            // The stream is closed by dropping it, which cannot fail in a way that matters here.
+            let _ = stream.shutdown().await;
+        });
+        Self { jobs, task: Some(task.abort_handle()) }
+    }
+
+    /// A writer whose messages come out of an [`Outbox`].
+    pub fn detached() -> (Self, Outbox) {
+        let (jobs, waiting) = mpsc::channel(QUEUE);
+        (Self { jobs, task: None }, Outbox { waiting })
+    }
+
+    /// Queues one message, given in parts, to be written with a line end; waits until there is
+    /// room for it.
+    pub async fn send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
+        match self.jobs.try_send(Job::Message(Message { parts, written: None })) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Closed(_)) => Err(Closed),
+            // Boxed, for it is rare, and would make every request's future larger.
+            Err(TrySendError::Full(job)) => Box::pin(self.jobs.send(job)).await.map_err(|_| Closed),
+        }
+    }
+
+    /// Sends a message, and returns once it is written.
+    pub async fn send_written(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
+        let (written, done) = oneshot::channel();
+        let message = Message { parts, written: Some(written) };
+        self.jobs.send(Job::Message(message)).await.map_err(|_| Closed)?;
+        done.await.map_err(|_| Closed)
+    }
+
+    /// Returns once everything that was queued before is written.
+    pub(crate) async fn flush(&self) -> Result<(), Closed> {
+        let (written, done) = oneshot::channel();
+        self.jobs.send(Job::Flush(written)).await.map_err(|_| Closed)?;
+        done.await.map_err(|_| Closed)
+    }
+
+    /// Queues one message if there is room, for use where nothing can wait.
+    pub(crate) fn try_send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
+        self.jobs.try_send(Job::Message(Message { parts, written: None })).map_err(|_| Closed)
+    }
+
+    /// Resolves when nothing can be sent any more.
+    pub async fn closed(&self) {
+        self.jobs.closed().await;
+    }
+
+    /// Closes the stream after what is queued. What is sent later is refused. Where the queue is
+    /// full, the other side does not read, and what is queued is given up.
+    pub(crate) fn close(&self) {
+        if let Err(TrySendError::Full(_)) = self.jobs.try_send(Job::Close)
+            && let Some(task) = &self.task
+        {
+            task.abort();
+        }
+    }
+}
+
+async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: mpsc::Receiver<Job>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut copied = Vec::new();
+    let mut done = Vec::new();
+    let mut closing = false;
+    while !closing && waiting.recv_many(&mut batch, BATCH).await > 0 {
+        for job in batch.drain(..) {
+            let Message { parts, written } = match job {
+                Job::Message(message) => message,
+                Job::Flush(written) => {
+                    done.push(written);
+                    continue;
+                }
+                Job::Close => {
+                    closing = true;
+                    break;
+                }
+            };
+            for part in parts {
+                if part.len() <= COPIED {
+                    copied.extend_from_slice(&part);
+                } else if flush(stream, &mut copied).await.is_err()
+                    || stream.write_all(&part).await.is_err()
+                {
+                    return;
+                }
+            }
+            copied.push(b'\n');
+            done.extend(written);
+        }
+        if flush(stream, &mut copied).await.is_err() || stream.flush().await.is_err() {
+            return;
+        }
+        for written in done.drain(..) {
+            Message::done(Some(written));
+        }
+    }
+}
+
+async fn flush<W: AsyncWrite + Unpin>(stream: &mut W, copied: &mut Vec<u8>) -> std::io::Result<()> {
+    if !copied.is_empty() {
+        stream.write_all(copied).await?;
+        copied.clear();
+    }
+    Ok(())
+}
