@@ -25,7 +25,7 @@ pub struct StderrTail {
 }
 
 impl StderrTail {
-    /// An empty tail that blots out the values of secret variables of this environment.
+    /// An empty tail that redacts the values of secret variables of this environment.
     pub fn new<'a>(environment: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self { lines: Arc::default(), secrets: Arc::new(Secrets::of_environment(environment)) }
     }
@@ -47,7 +47,7 @@ impl StderrTail {
     }
 
     fn without_secrets(&self, text: &str) -> String {
-        self.secrets.blot(text).into_owned()
+        self.secrets.redact(text).into_owned()
     }
 
     fn push(&self, text: &str) {

@@ -123,7 +123,7 @@ impl Gateway {
 
     /// A text without the secrets that are known from the configuration.
     pub fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.secrets().blot_written(text)
+        self.secrets().redact_written(text)
     }
 
     /// The secrets that are known from the configuration.

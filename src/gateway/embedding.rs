@@ -90,7 +90,7 @@ impl Gateway {
         let secrets = self.secrets().clone();
         let texts = move || {
             let texts = BACKGROUND.map(str::to_owned).into_iter().chain(texts());
-            let clean = |text: String| secrets.blot_written(&text).into_owned();
+            let clean = |text: String| secrets.redact_written(&text).into_owned();
             texts.map(clean).map(|text| (text_key(&text), text)).collect()
         };
         let waiting = || format!("waiting for the model `{}`", embedding.endpoint.config().model);

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// The most characters of what an endpoint says of a failure.
 const MOST_CHARS: usize = 200;
 /// The text in place of the key.
-const BLOT: &str = "***";
+const REDACTED: &str = "***";
 /// Whoever wants to be left alone for longer than a week is left alone for a week.
 const LONGEST: Duration = Duration::from_hours(7 * 24);
 
@@ -113,7 +113,7 @@ fn one_line(text: &str, key: Option<&str>) -> String {
     let text: String = text.chars().map(|c| if is_invisible(c) { ' ' } else { c }).collect();
     let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some(key) = key.filter(|key| !key.is_empty()) {
-        text = text.replace(key, BLOT);
+        text = text.replace(key, REDACTED);
     }
     if let Some((end, _)) = text.char_indices().nth(MOST_CHARS - 1)
         && text[end..].chars().nth(1).is_some()
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_blotted_out_and_a_long_text_cut() {
+    fn the_key_is_redacted_and_a_long_text_cut() {
         let body = r#"{"error": "the key hunter2-hunter2 is wrong"}"#;
         assert_eq!(said(body).unwrap(), "the key *** is wrong");
         let long = said(&format!(r#"{{"error": "{}"}}"#, "ä".repeat(201))).unwrap();

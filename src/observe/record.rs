@@ -175,12 +175,12 @@ impl Scribe {
         };
         text(line, "decision", decision);
         if let (Some(rule), true) = (&ended.rule, decision != "unknown") {
-            text(line, "rule", &self.secrets.blot(rule));
+            text(line, "rule", &self.secrets.redact(rule));
         }
         let outcome = if decision == DENIED { decision } else { ended.ending.as_str() };
         text(line, "outcome", outcome);
         if let Some(reason) = &ended.reason {
-            text(line, "reason", &cut(&self.secrets.blot(reason)));
+            text(line, "reason", &cut(&self.secrets.redact(reason)));
         }
         if let Some(stopped_by) = ended.notes.stopped_by {
             text(line, "stoppedBy", stopped_by);
@@ -218,7 +218,7 @@ impl Scribe {
         if let Some(server) = &begun.server {
             text(line, "server", server.as_str());
         }
-        text(line, "tool", &cut(&self.secrets.blot(&begun.tool)));
+        text(line, "tool", &cut(&self.secrets.redact(&begun.tool)));
         let Some(arguments) = &begun.arguments else { return };
         number(line, "argumentBytes", arguments.len());
         if self.kept == KeptArguments::None {
@@ -244,7 +244,7 @@ impl Scribe {
         head(line, SystemTime::now(), "session");
         self.who(line, given.agent.as_ref(), given.session);
         if !given.program.name.is_empty() {
-            text(line, "client", &cut(&self.secrets.blot(&given.program.name)));
+            text(line, "client", &cut(&self.secrets.redact(&given.program.name)));
         }
         if given.program.has_tool_search {
             flag(line, "toolSearch");
@@ -259,7 +259,7 @@ impl Scribe {
         head(line, answered.at, "llm");
         text(line, "request", &format!("{}-{}", self.run, answered.serial));
         self.who(line, answered.agent.as_ref(), answered.session);
-        text(line, "model", &cut(&self.secrets.blot(&answered.model)));
+        text(line, "model", &cut(&self.secrets.redact(&answered.model)));
         text(line, "purpose", answered.purpose);
         text(line, "outcome", answered.response.as_str());
         milliseconds(line, "ms", answered.took);

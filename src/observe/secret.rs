@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use crate::config::{Config, Launch};
 use crate::raw::{self, Raw};
 
-/// A shorter value is no secret, and would blot out half of every line.
+/// A shorter value is no secret, and would redact half of every line.
 const MIN_SECRET: usize = 6;
 /// The text in place of a secret.
-const BLOT: &str = "***";
-/// How deep values lie within each other that are looked through; deeper ones are blotted out.
+const REDACTED: &str = "***";
+/// How deep values lie within each other that are looked through; deeper ones are redacted.
 const DEPTH: usize = 32;
 
 /// The values that are known to be secret.
@@ -68,32 +68,32 @@ impl Secrets {
         Self(values)
     }
 
-    /// The text with every secret blotted out.
-    pub fn blot<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut blotted = Cow::Borrowed(text);
+    /// The text with every secret redacted.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut redacted = Cow::Borrowed(text);
         for secret in &self.0 {
-            if blotted.contains(secret.as_str()) {
-                blotted = Cow::Owned(blotted.replace(secret.as_str(), BLOT));
+            if redacted.contains(secret.as_str()) {
+                redacted = Cow::Owned(redacted.replace(secret.as_str(), REDACTED));
             }
         }
-        blotted
+        redacted
     }
 
     /// Takes secrets out of a text that has JSON in it, where they may be written with escapes.
-    pub fn blot_written<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut blotted = self.blot(text);
+    pub fn redact_written<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut redacted = self.redact(text);
         for secret in &self.0 {
             let written = Raw::of_text(secret);
             let written = written.as_str();
             let written = written.trim_matches('"');
-            if written != secret && blotted.contains(written) {
-                blotted = Cow::Owned(blotted.replace(written, BLOT));
+            if written != secret && redacted.contains(written) {
+                redacted = Cow::Owned(redacted.replace(written, REDACTED));
             }
         }
-        blotted
+        redacted
     }
 
-    /// Writes a JSON value, with every text blotted and every member left out whose name says that
+    /// Writes a JSON value, with every text redacted and every member left out whose name says that
     /// it is secret.
     pub fn write_redacted(&self, json: &mut Vec<u8>, value: &Raw) {
         self.write(json, value, DEPTH);
@@ -101,17 +101,17 @@ impl Secrets {
 
     fn write(&self, json: &mut Vec<u8>, value: &Raw, depth: usize) {
         if depth == 0 {
-            raw::push_text(json, BLOT);
+            raw::push_text(json, REDACTED);
         } else if let Some(members) = value.members() {
             json.push(b'{');
             for (at, (key, value)) in members.iter().enumerate() {
                 if at > 0 {
                     json.push(b',');
                 }
-                raw::push_text(json, &self.blot(key));
+                raw::push_text(json, &self.redact(key));
                 json.push(b':');
                 if is_secret(&snake(key)) {
-                    raw::push_text(json, BLOT);
+                    raw::push_text(json, REDACTED);
                 } else {
                     self.write(json, value, depth - 1);
                 }
@@ -127,12 +127,12 @@ impl Secrets {
             }
             json.push(b']');
         } else if let Some(text) = value.text() {
-            raw::push_text(json, &self.blot(&text));
+            raw::push_text(json, &self.redact(&text));
         } else if value.as_bytes().first().is_some_and(|first| matches!(first, b'{' | b'[')) {
             // It cannot be looked through.
-            raw::push_text(json, BLOT);
+            raw::push_text(json, REDACTED);
         } else {
-            json.extend_from_slice(self.blot(&value.as_str()).as_bytes());
+            json.extend_from_slice(self.redact(&value.as_str()).as_bytes());
         }
     }
 }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_secret_or_known_to_be_is_blotted_out_and_the_rest_keeps_its_spelling() {
+    fn what_is_called_secret_or_known_to_be_is_redacted_and_the_rest_keeps_its_spelling() {
         let secrets =
             Secrets::of_environment([("DB_TOKEN", "hunter2hunter2"), ("MODE", "reading")]);
         let text = r#"{"path":"/a/hunter2hunter2/b","n":1.50,"big":12345678901234567890123,
@@ -218,7 +218,7 @@ mod tests {
         config.navigator.llm = Some(model("hunter2-hunter2"));
         config.search.embeddings = Some(model("hunter3-hunter3"));
         let secrets = Secrets::of_config(&config);
-        assert_eq!(secrets.blot("a hunter2-hunter2 b hunter3-hunter3"), "a *** b ***");
+        assert_eq!(secrets.redact("a hunter2-hunter2 b hunter3-hunter3"), "a *** b ***");
     }
 
     #[test]
@@ -237,16 +237,16 @@ mod tests {
     fn a_secret_is_seen_in_json_too() {
         let secrets = Secrets::of_environment([("TOKEN", "a\"quoted\\one"), ("KEY", "plain-one")]);
         let text = format!("x a\"quoted\\one {}", json!({"a": "plain-one a\"quoted\\one"}));
-        assert_eq!(secrets.blot_written(&text), r#"x *** {"a":"*** ***"}"#);
+        assert_eq!(secrets.redact_written(&text), r#"x *** {"a":"*** ***"}"#);
     }
 
     #[test]
-    fn what_is_too_deep_is_blotted_out() {
+    fn what_is_too_deep_is_redacted() {
         let mut value = json!("hunter2");
         for _ in 0..=DEPTH {
             value = json!([value]);
         }
         let text = redacted(&Secrets::default(), &Raw::encode(&value));
-        assert!(text.contains(BLOT) && !text.contains("hunter2"), "{text}");
+        assert!(text.contains(REDACTED) && !text.contains("hunter2"), "{text}");
     }
 }

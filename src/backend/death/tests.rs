@@ -24,7 +24,7 @@ async fn the_last_lines_are_kept_without_secrets() {
 }
 
 #[tokio::test]
-async fn secrets_of_several_lines_and_in_addresses_are_blotted_out() {
+async fn secrets_of_several_lines_and_in_addresses_are_redacted() {
     let tail = tail(&[
         ("PRIVATE_KEY", "--BEGIN--\nabcdefgh\r\nijklmnop\n"),
         ("GH_PAT", "ghp_123456"),
