@@ -18,6 +18,7 @@ use crate::frontend::http::Door;
 use crate::frontend::http::Ending;
 use crate::frontend::{self, Host};
 use crate::gateway::{Caller, Gateway, Gateways};
+use crate::observe::Event;
 use crate::wire::stdio;
 
 pub use crate::app::reload::Source;
@@ -64,8 +65,8 @@ pub async fn serve_http(
     grace: Duration,
 ) -> Result<(), Stopped> {
     if let Ok(address) = listener.local_addr() {
-        tracing::info!("serving MCP at http://{address}{}", frontend::http::ENDPOINT);
-        options.observer.show_address(format!("http://{address}{}", frontend::http::ENDPOINT));
+        let address = format!("http://{address}{}", frontend::http::ENDPOINT);
+        options.observer.listeners().tell(Event::Serving(&address));
     }
     let draining = CancellationToken::new();
     serve(config, source, options, Some(draining.clone()), |host, tasks, shutdown| async move {

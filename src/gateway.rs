@@ -15,7 +15,6 @@ mod caller;
 mod calling;
 mod clock;
 mod confirming;
-mod course;
 mod eager;
 mod embedding;
 mod error;
@@ -64,7 +63,7 @@ use crate::gateway::tasks::Tasks;
 use crate::gateway::world::World;
 use crate::llm;
 use crate::name::{Place, ServerName, ToolboxName};
-use crate::observe::{Audit, Meters, Secrets};
+use crate::observe::{Listeners, Meters, Secrets};
 use crate::policy::{Admission, Policy};
 
 pub use crate::backend::{
@@ -72,7 +71,6 @@ pub use crate::backend::{
 };
 pub use crate::gateway::asking::{Asked, Unlent};
 pub use crate::gateway::caller::Caller;
-pub use crate::gateway::course::{Course, Stop};
 pub use crate::gateway::eager::Down;
 pub use crate::gateway::error::{CallError, FailedServer};
 pub use crate::gateway::filing::Filed;
@@ -103,8 +101,8 @@ pub struct Gateway {
     /// What is left of results that were too long.
     results: Arc<Results>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
-    /// Where calls are recorded.
-    audit: Option<Audit>,
+    /// Who hears of what is done through it.
+    listeners: Listeners,
     /// What is counted of calls of servers that there are not.
     nowhere: Arc<Meters>,
     tasks: Arc<Tasks>,
@@ -193,7 +191,7 @@ impl Gateway {
             is_namespaced,
             members,
             snapshot,
-            audit: observer.current_audit(),
+            listeners: observer.listeners(),
             nowhere: observer.meters("", ""),
             tasks: known,
             llm: OnceLock::new(),

@@ -1,29 +1,40 @@
-//! Observation: what is done here, for whoever wants to know it later.
+//! Observation: what happens here, for whoever wants to know it.
 //!
-//! *Theory of operation.* The call path begins a [`Watch`] for each call and says what it finds
-//! out; when the watch ends, or is dropped, the call is counted ([`metrics`]), recorded
-//! ([`audit`]), and told to a collector ([`spans`]). Nothing of that waits: counting is an addition,
-//! and a record goes into a queue that a thread of its own empties. An observer outlives configurations; what a configuration wants
-//! recorded is its [`Audit`]. A request to a language model is observed in the same way ([`Inquiry`]).
+//! *Theory of operation.* Whatever happens is an [`Event`], told where it happens to those who listen:
+//! the log, the metrics ([`metrics`]), the audit ([`audit`]), a collector of spans ([`spans`]) and the
+//! list of what runs ([`running`]). Who listens is fixed when a configuration begins to be served
+//! ([`Listeners`]), so that telling takes no lock, and what nobody wants to hear of costs a branch. A call
+//! has one context ([`CallContext`]) from its beginning to its end, which all of them read; what may end
+//! in many ways is told by a guard ([`ObservedCall`], [`LlmRequest`], [`ServerRun`], [`Guest`]), which
+//! tells the end when it is dropped, too. Nothing of that waits: counting is an addition, and a record
+//! goes into a queue that a thread of its own empties.
 
-mod answered;
 mod audit;
+mod call;
+mod context;
+mod ending;
+mod event;
 mod file;
 mod guest;
-mod inquiry;
+mod listeners;
+mod llm_outcome;
+mod llm_request;
+mod log;
+mod meters;
 mod metrics;
 mod post;
 mod queue;
 mod record;
 pub mod running;
 mod secret;
+mod server_run;
 mod spans;
 pub mod stats;
 mod subject;
+mod trace;
 mod unfinished;
-mod watch;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -31,57 +42,70 @@ use std::{fmt, io};
 use url::Url;
 
 use crate::config::Config;
+use crate::observe::listeners::Process;
+use crate::observe::log::Log;
 use crate::observe::metrics::Metrics;
-use crate::observe::running::{Board, Files, Shown, Told, ToldState};
+use crate::observe::running::{Board, Files, Told};
 use crate::observe::spans::Spans;
 
-pub use crate::observe::answered::Response;
 pub use crate::observe::audit::Audit;
+pub use crate::observe::call::ObservedCall;
+pub use crate::observe::context::{CallContext, CallDetails, CallFacts, Stop};
+pub use crate::observe::ending::{CallEnd, Ending};
+pub use crate::observe::event::{
+    ClientProgram, DeniedAccess, DeniedFor, Event, Kinds, LlmContext, ServerContext,
+    SessionContext, StoppedFor,
+};
 pub use crate::observe::guest::{Guest, tokens};
-pub use crate::observe::inquiry::{Inquired, Inquiry};
-pub use crate::observe::metrics::{Meters, Up};
-pub use crate::observe::record::ClientProgram;
-pub use crate::observe::record::Ending;
-pub use crate::observe::record::Notes;
+pub use crate::observe::listeners::{Listener, Listeners};
+pub use crate::observe::llm_outcome::LlmOutcome;
+pub use crate::observe::llm_request::{LlmRequest, Prompted};
+pub use crate::observe::meters::Meters;
 pub use crate::observe::secret::Secrets;
 pub(crate) use crate::observe::secret::{is_secret, password};
+pub use crate::observe::server_run::ServerRun;
 pub use crate::observe::spans::is_trace_parent;
 pub use crate::observe::subject::Subject;
-pub use crate::observe::watch::Watch;
 
-/// Counts and records what is done here.
+/// The observers of one process, whichever configuration is served.
 pub struct Observer {
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     /// Tells this process from others that write to the same files.
     run: String,
+    is_counting: bool,
+    /// The listeners after the log and the metrics, in this order.
+    further: Vec<Arc<dyn Listener>>,
     audits: Mutex<Audits>,
-    /// Counts the calls that are recorded.
-    calls: Arc<AtomicU64>,
-    spans: Option<Spans>,
-    /// Where it is told what runs; `None`: nowhere.
-    board: Option<Board>,
-    is_ending: AtomicBool,
+    process: Process,
+    /// Counts the runs of servers.
+    runs: AtomicU64,
+    is_tracing: bool,
 }
 
-#[derive(Default)]
 struct Audits {
     opened: usize,
     current: Option<(Audit, Secrets)>,
     /// The audits before the current one, which may still be writing.
     before: Vec<Audit>,
+    /// The listeners to what happens now.
+    listeners: Listeners,
 }
 
 impl Default for Observer {
     fn default() -> Self {
-        Self {
-            metrics: Metrics::new(),
+        let nobody = Listeners::new([], Process::default());
+        let audits = Audits { opened: 0, current: None, before: Vec::new(), listeners: nobody };
+        let observer = Self {
+            metrics: Arc::new(Metrics::new()),
             run: run(),
-            audits: Mutex::default(),
-            calls: Arc::default(),
-            spans: None,
-            board: None,
-            is_ending: AtomicBool::new(false),
-        }
+            is_counting: true,
+            further: Vec::new(),
+            audits: Mutex::new(audits),
+            process: Process::default(),
+            runs: AtomicU64::new(0),
+            is_tracing: false,
+        };
+        observer.renewed()
     }
 }
 
@@ -92,47 +116,68 @@ impl fmt::Debug for Observer {
 }
 
 impl Observer {
+    /// Lets somebody hear of what happens, after those who do already.
+    #[must_use]
+    pub fn heard_by(mut self, listener: Arc<dyn Listener>) -> Self {
+        self.further.push(listener);
+        self.renewed()
+    }
+
+    /// Counts nothing from now on, where nobody can ask for the figures.
+    #[must_use]
+    pub fn uncounted(mut self) -> Self {
+        self.is_counting = false;
+        self.renewed()
+    }
+
+    /// Makes its list of those who hear of what happens anew, before anything is recorded.
+    fn renewed(self) -> Self {
+        let listeners = self.with(None);
+        self.audits(|audits| audits.listeners = listeners);
+        self
+    }
+
     /// Makes it export spans to the collector at this address, as the service of this name.
     ///
     /// # Errors
     ///
     /// When this machine cannot make such connections.
     pub fn exporting(self, address: &Url, service: &str) -> Result<Self, String> {
-        Ok(Self { spans: Some(Spans::new(address, service)?), ..self })
+        let spans = Spans::new(address, service, &self.run)?;
+        Ok(Self { is_tracing: true, ..self.heard_by(Arc::new(spans)) })
     }
 
     /// Tells others on this machine what runs here, in these files. Where they cannot be made, nobody
     /// is told.
     #[must_use]
     pub fn telling(self, files: &Files, told: Told) -> Self {
-        let board = Board::start(files, told).inspect_err(|error| {
-            tracing::debug!(%error, "others are not told what runs here");
-        });
-        Self { board: board.ok(), ..self }
-    }
-
-    /// Tells others of a server for as long as the result is there.
-    pub(crate) fn show(&self, server: &str, state: ToldState, pid: Option<u32>) -> Shown {
-        self.board.as_ref().map_or(Shown::NOWHERE, |board| board.server(server, state, pid))
-    }
-
-    /// Tells others why a server could not be started.
-    pub(crate) fn show_failure(&self, server: &str, reason: &str) {
-        if let Some(board) = &self.board {
-            board.failed(server, reason);
+        match Board::start(files, told) {
+            Ok(board) => self.heard_by(Arc::new(board)),
+            Err(error) => {
+                tracing::debug!(%error, "others are not told what runs here");
+                self
+            }
         }
     }
 
-    /// Tells others at which address agents are served.
-    pub(crate) fn show_address(&self, address: String) {
-        if let Some(board) = &self.board {
-            board.tell(|told| told.at = address);
-        }
+    /// Returns the listeners to what happens now, and to all that belongs to what begins now.
+    pub fn listeners(&self) -> Listeners {
+        self.audits(|audits| audits.listeners.clone())
+    }
+
+    /// Makes the list of listeners where calls are recorded there.
+    fn with(&self, audit: Option<&Audit>) -> Listeners {
+        let metrics = self.is_counting.then(|| Arc::clone(&self.metrics) as Arc<dyn Listener>);
+        let audit = audit.map(|audit| Arc::new(audit.clone()) as Arc<dyn Listener>);
+        let log: Arc<dyn Listener> = Arc::new(Log);
+        let further = self.further.iter().cloned();
+        let all = [log].into_iter().chain(metrics).chain(further).chain(audit);
+        Listeners::new(all, self.process.clone())
     }
 
     /// Returns `true` if traces are continued here.
     pub fn is_tracing(&self) -> bool {
-        self.spans.is_some()
+        self.is_tracing
     }
 
     fn audits<T>(&self, f: impl FnOnce(&mut Audits) -> T) -> T {
@@ -149,7 +194,7 @@ impl Observer {
         let secrets = Secrets::of_config(config);
         self.audits(|audits| {
             let Some(wanted) = &config.audit else {
-                audits.replace(None);
+                audits.replace(None, self.with(None));
                 return Ok(None);
             };
             if let Some((audit, known)) = &audits.current
@@ -162,19 +207,20 @@ impl Observer {
             let process = audit::Process {
                 run: self.run.clone(),
                 opened: audits.opened,
-                calls: Arc::clone(&self.calls),
+                calls: Arc::clone(&self.process.calls),
                 lost: self.metrics.lost.clone(),
             };
             let audit = Audit::open(wanted.clone(), secrets.clone(), process).map_err(|error| {
                 io::Error::new(error.kind(), format!("`{}`: {error}", wanted.file.display()))
             })?;
-            audits.replace(Some((audit.clone(), secrets)));
+            audits.replace(Some((audit.clone(), secrets)), self.with(Some(&audit)));
             Ok(Some(audit))
         })
     }
 
     /// Where calls are recorded now.
-    pub fn current_audit(&self) -> Option<Audit> {
+    #[cfg(test)]
+    pub(crate) fn current_audit(&self) -> Option<Audit> {
         self.audits(|audits| audits.current.as_ref().map(|(audit, _)| audit.clone()))
     }
 
@@ -190,33 +236,27 @@ impl Observer {
 
     /// From now on what ends does so because the program does.
     pub fn begin_ending(&self) {
-        self.is_ending.store(true, Ordering::Relaxed);
+        self.process.is_ending.store(true, Ordering::Relaxed);
     }
 
     /// Writes what is still to be written, within `patience`.
     pub fn close(&self, patience: Duration) {
         let until = Instant::now() + patience;
         let left = || until.saturating_duration_since(Instant::now());
-        let all = self.audits(|audits| {
-            audits.replace(None);
-            std::mem::take(&mut audits.before)
+        let (before, listeners) = self.audits(|audits| {
+            audits.replace(None, self.with(None));
+            (std::mem::take(&mut audits.before), audits.listeners.clone())
         });
-        for audit in all {
-            if !audit.close(left()) {
-                tracing::warn!("what was still to be recorded could not be written in time");
-            }
+        for audit in before {
+            audit.flush(left());
         }
-        if let Some(spans) = &self.spans {
-            spans.close(left());
-        }
-        if let Some(board) = &self.board {
-            board.close(left());
-        }
+        listeners.flush(left);
     }
 }
 
 impl Audits {
-    fn replace(&mut self, audit: Option<(Audit, Secrets)>) {
+    fn replace(&mut self, audit: Option<(Audit, Secrets)>, listeners: Listeners) {
+        self.listeners = listeners;
         self.before.retain(|before| !before.has_finished());
         self.before.extend(std::mem::replace(&mut self.current, audit).map(|(audit, _)| audit));
     }

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{self, Config, LoadError, Loaded};
 use crate::gateway::Gateways;
+use crate::observe::Event;
 
 /// A file that has not changed for this long is read. It may be written in several steps.
 const DEBOUNCE: Duration = Duration::from_millis(300);
@@ -81,10 +82,8 @@ impl Reload {
                     }
                     self.renew(&gateways);
                 }
-                Ok(Err(error)) => tracing::error!(
-                    "the configuration is not read anew, and what was served goes on: {error}"
-                ),
-                Err(error) => tracing::error!(%error, "the configuration could not be read"),
+                Ok(Err(error)) => tell(&gateways, Event::ReloadRefused(&error)),
+                Err(error) => tell(&gateways, Event::ReloadRefused(&error)),
             }
         }
     }
@@ -108,8 +107,12 @@ async fn apply(loaded: Loaded, gateways: &Gateways) -> bool {
     }
     let changes = changes(&served, &loaded.config);
     gateways.replace(Arc::new(loaded.config)).await;
-    tracing::info!("the configuration was read anew: {changes}");
+    tell(gateways, Event::Reloaded(&changes));
     true
+}
+
+fn tell(gateways: &Gateways, event: Event<'_>) {
+    gateways.observer().listeners().tell(event);
 }
 
 /// Sums up the changes from one configuration to another.

@@ -21,8 +21,7 @@ use crate::backend::{
     Store, Urgency,
 };
 use crate::catalog::Listing;
-use crate::observe::running::{Shown, ToldState};
-use crate::observe::{Meters, Up};
+use crate::observe::{ServerRun, StoppedFor};
 use crate::raw::Raw;
 
 /// Changes of lists within this time are read together.
@@ -79,8 +78,15 @@ pub(crate) struct Actor {
 /// Which part of its life the server is in.
 enum State {
     Stopped,
-    Starting { start: Start, waiting: Vec<Waiter>, urgency: watch::Sender<Urgency> },
+    Starting(Starting),
     Running(Box<Running>),
+}
+
+struct Starting {
+    start: Start,
+    waiting: Vec<Waiter>,
+    urgency: watch::Sender<Urgency>,
+    run: ServerRun,
 }
 
 type Start = JoinHandle<Result<Started, StartFailure>>;
@@ -93,10 +99,8 @@ struct Running {
     since: Instant,
     listed: watch::Sender<Listed>,
     death: watch::Sender<Option<Arc<str>>>,
-    /// Counts it among those that run.
-    _up: Up,
-    /// Tells others that it runs.
-    _shown: Shown,
+    /// Tells what becomes of it.
+    run: ServerRun,
     /// A new reading of its lists, while there is one.
     relisting: Option<JoinHandle<Result<Option<Listing>, String>>>,
 }
@@ -116,8 +120,9 @@ impl Actor {
                     command = self.commands.recv() => match command {
                         Some(Command::Ensure(waiter, urgency)) => {
                             let (urgency, wanted) = watch::channel(urgency);
-                            let start = self.begin(era, &mut restarts, wanted);
-                            State::Starting { start, waiting: vec![waiter], urgency }
+                            let (start, run) = self.begin(era, &mut restarts, wanted);
+                            let waiting = vec![waiter];
+                            State::Starting(Starting { start, waiting, urgency, run })
                         }
                         Some(command) => {
                             self.learn(command);
@@ -127,38 +132,33 @@ impl Actor {
                         None => State::Stopped,
                     }
                 },
-                State::Starting { mut start, mut waiting, urgency } => tokio::select! {
-                    () = shutdown.cancelled() => State::Starting { start, waiting, urgency },
+                State::Starting(mut starting) => tokio::select! {
+                    () = shutdown.cancelled() => State::Starting(starting),
                     command = self.commands.recv() => {
                         match command {
                             Some(Command::Ensure(waiter, wanted)) => {
-                                waiting.push(waiter);
-                                wanted.raise(&urgency);
+                                starting.waiting.push(waiter);
+                                wanted.raise(&starting.urgency);
                             }
                             Some(command) => self.learn(command),
                             // Without a handle left, nobody waits for it.
                             None => {}
                         }
-                        State::Starting { start, waiting, urgency }
+                        State::Starting(starting)
                     }
-                    result = &mut start => {
+                    result = &mut starting.start => {
+                        let Starting { waiting, run, .. } = starting;
                         match result.unwrap_or_else(|_| Err(StartFailure::internal())) {
                             Ok(started) => {
                                 era = Some(started.greeting.era);
                                 versions += 1;
-                                let running = self.publish(started, versions).await;
+                                let running = self.publish(started, versions, run).await;
                                 answer(waiting, &Ok(running.live.clone()));
                                 State::Running(Box::new(running))
                             }
                             Err(failure) => {
-                                tracing::warn!(
-                                    server = self.spec.label,
-                                    "the server could not be started: {failure}"
-                                );
+                                run.fail(&failure.reason);
                                 restarts.failed();
-                                self.meters().not_started();
-                                let observer = &self.context.observer;
-                                observer.show_failure(&self.spec.label, &failure.reason);
                                 let failure = Arc::new(failure);
                                 self.status.send_replace(Status::Failed(Arc::clone(&failure)));
                                 self.report(Change::Failed).await;
@@ -180,19 +180,9 @@ impl Actor {
                             self.bury(*running).await;
                             State::Stopped
                         }
-                        Next::Retired => {
+                        Next::Stopped(why) => {
                             running.started.end().await;
-                            State::Stopped
-                        }
-                        Next::Dismissed => {
-                            let server = &self.spec.label;
-                            tracing::info!(server, "stopped, being in use no more");
-                            running.started.end().await;
-                            State::Stopped
-                        }
-                        Next::Idle => {
-                            tracing::info!(server = self.spec.label, "stopped, having been idle");
-                            running.started.end().await;
+                            running.run.stop(why);
                             State::Stopped
                         }
                     }
@@ -211,38 +201,33 @@ impl Actor {
         era: Option<Era>,
         restarts: &mut Restarts,
         urgency: watch::Receiver<Urgency>,
-    ) -> Start {
+    ) -> (Start, ServerRun) {
         self.gone.send_replace(false);
         let (not_before, after) = (restarts.not_before.take(), self.after.take());
         let when = When { not_before, after, urgency };
         let (spec, context) = (Arc::clone(&self.spec), Arc::clone(&self.context));
-        let shown = self.context.observer.show(&spec.label, ToldState::Starting, None);
+        let run = self.context.observer.begin_run(spec.toolbox(), &spec.server, &spec.label);
         let start = start::start(spec, context, Arc::clone(&self.board), era, when);
-        self.context.tasks.spawn(async move {
-            let _shown = shown;
-            start.await
-        })
+        (self.context.tasks.spawn(start), run)
     }
 
     /// Ends whatever there is of the server.
     async fn finish(&self, state: State) {
         self.status.send_replace(Status::Stopped);
+        let is_end = self.context.shutdown.is_cancelled();
+        let why = if is_end { StoppedFor::Shutdown } else { StoppedFor::NoUse };
         match state {
             State::Stopped => {}
-            State::Starting { start, waiting, .. } => {
+            State::Starting(Starting { start, waiting, run, .. }) => {
                 start.abort();
                 // The process ends with the start that is given up.
                 let _ = start.await;
                 answer(waiting, &Err(Error::ShuttingDown));
+                run.stop(why);
             }
             State::Running(running) => {
-                if !self.context.shutdown.is_cancelled() {
-                    tracing::info!(
-                        server = self.spec.label,
-                        "stopped, for nobody needs it any more"
-                    );
-                }
                 running.started.end().await;
+                running.run.stop(why);
             }
         }
     }
@@ -253,7 +238,7 @@ impl Actor {
     }
 
     /// Makes a started server known: first to the snapshot, then to those who wait for it.
-    async fn publish(&mut self, started: Started, version: u64) -> Running {
+    async fn publish(&mut self, started: Started, version: u64, mut run: ServerRun) -> Running {
         let first = Listed { version, listing: Arc::clone(&started.listing) };
         self.report(Change::Listed(first.clone())).await;
         self.keep(started.greeting.era, Arc::clone(&first.listing));
@@ -269,16 +254,9 @@ impl Actor {
         });
         self.status.send_replace(Status::Ready(live.clone()));
         self.restore(live.clone());
-        tracing::info!(
-            server = self.spec.label,
-            tools = live.listed().listing.tools.len(),
-            "the server is ready"
-        );
-        let up = self.meters().started(version > 1);
-        let observer = &self.context.observer;
-        let shown = observer.show(&self.spec.label, ToldState::Running, started.id());
+        run.is_ready(started.id(), version > 1, &started.listing);
         let since = Instant::now();
-        Running { started, live, since, listed, death, _up: up, _shown: shown, relisting: None }
+        Running { started, live, since, listed, death, run, relisting: None }
     }
 
     /// Tells a server what its agents asked of the one before it.
@@ -315,11 +293,6 @@ impl Actor {
             };
             keeper.run(keep).await;
         })));
-    }
-
-    /// The meters of the server in the toolbox that asked first.
-    fn meters(&self) -> Arc<Meters> {
-        self.context.observer.meters(self.spec.toolbox(), &self.spec.server)
     }
 
     async fn report(&self, change: Change) {
@@ -362,7 +335,7 @@ impl Actor {
                     }
                     Some(Command::Retire) => {
                         self.status.send_replace(Status::Stopped);
-                        Next::Retired
+                        Next::Stopped(StoppedFor::Renewal)
                     }
                     Some(command) => {
                         self.learn(command);
@@ -395,6 +368,7 @@ impl Actor {
                     Ok(Ok(Some(listing))) => {
                         *versions += 1;
                         let next = Listed { version: *versions, listing: Arc::new(listing) };
+                        running.run.lists(&next.listing);
                         running.listed.send_replace(next.clone());
                         self.keep(running.started.greeting.era, Arc::clone(&next.listing));
                         self.report(Change::Listed(next)).await;
@@ -409,7 +383,7 @@ impl Actor {
             () = live.unused(), if self.is_dismissed => {
                 if running.live.close_if_unused() {
                     self.status.send_replace(Status::Stopped);
-                    Next::Dismissed
+                    Next::Stopped(StoppedFor::Dismissal)
                 } else {
                     Next::Stay
                 }
@@ -420,7 +394,7 @@ impl Actor {
                 let is_wanted = self.board.has_subscriptions();
                 if is_idle && !is_wanted && running.live.close_if_unused() {
                     self.status.send_replace(Status::Stopped);
-                    Next::Idle
+                    Next::Stopped(StoppedFor::Idle)
                 } else {
                     Next::Stay
                 }
@@ -431,10 +405,9 @@ impl Actor {
     /// Takes note of a death, and tells those who lost a call by it.
     async fn bury(&self, running: Running) {
         self.status.send_replace(Status::Stopped);
-        self.meters().died();
         self.report(Change::Crashed).await;
         let cause = running.started.end().await;
-        tracing::warn!(server = self.spec.label, "the server ended: {cause}");
+        running.run.die(&cause);
         running.death.send_replace(Some(cause.into()));
     }
 }
@@ -443,9 +416,7 @@ impl Actor {
 enum Next {
     Stay,
     Died,
-    Idle,
-    Retired,
-    Dismissed,
+    Stopped(StoppedFor),
 }
 
 fn answer(waiting: Vec<Waiter>, result: &Result<Live, Error>) {

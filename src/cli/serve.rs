@@ -150,6 +150,10 @@ fn options(
     let config = &loaded.config;
     let options = pool_options(global.store());
     let mut observer = Observer::default();
+    if args.http.is_none() {
+        // The figures are asked for over HTTP.
+        observer = observer.uncounted();
+    }
     let collector = match args.otlp.clone().or_else(|| config.telemetry.otlp.clone()) {
         Some(address) => Some(address),
         None => otlp_of(&ProcessEnv).map_err(|error| {

@@ -15,7 +15,7 @@ use crate::gateway::{Gateway, Origin};
 use crate::llm::{
     Cost, Endpoint, Failure, Prompt, Said, Usage, Within, estimate, without_thoughts,
 };
-use crate::observe::{Inquired, Inquiry, Response, Secrets};
+use crate::observe::{LlmOutcome, LlmRequest, Prompted, Secrets};
 use crate::raw::Raw;
 
 /// What asks a client for a completion of its model.
@@ -68,7 +68,7 @@ impl Gateway {
     ) -> Option<Asked<Failure>> {
         let config = self.config.navigator.llm.as_ref()?;
         let prompt = self.clean(prompt);
-        let mut inquiry = self.inquire(&config.model, &prompt, origin);
+        let mut request = self.begin_request(&config.model, &prompt, origin);
         let mut cost = Cost::default();
         let said = match self.llm.get_or_init(|| Endpoint::new(config)) {
             Ok(endpoint) => Box::pin(endpoint.ask(&prompt, within, &mut cost)).await,
@@ -82,9 +82,9 @@ impl Gateway {
             }
             failure => failure,
         });
-        inquiry.tokens = [cost.usage.read, cost.usage.written];
-        inquiry.attempts = cost.requests;
-        inquiry.end(said.as_ref().map_or_else(of_failure, of_said));
+        request.context.tokens = [cost.usage.read, cost.usage.written];
+        request.context.attempts = cost.requests;
+        request.end(said.as_ref().map_or_else(of_failure, of_said));
         Some(Asked { said, cost })
     }
 
@@ -96,14 +96,14 @@ impl Gateway {
         origin: Origin<'_>,
     ) -> Asked<Unlent> {
         let prompt = self.clean(prompt);
-        let mut inquiry = self.inquire(SAMPLING, &prompt, origin);
+        let mut request = self.begin_request(SAMPLING, &prompt, origin);
         let answered = match origin.events {
             Some(events) => Box::pin(put(events, &prompt, within.until)).await,
             None => Err(Unlent::Unable),
         };
         let said = answered.and_then(|answer| {
             if let Some(model) = answer.get("model").and_then(Value::as_str) {
-                inquiry.named(model);
+                request.context.named = Some(model.to_owned());
             }
             said(&answer, &prompt)
         });
@@ -112,12 +112,12 @@ impl Gateway {
             Err(Unlent::Unable | Unlent::Declined) => Usage::default(),
             Err(_) => Usage { read: prompt.tokens(), written: 0 },
         };
-        inquiry.tokens = [usage.read, usage.written];
+        request.context.tokens = [usage.read, usage.written];
         let said = said.map_err(|why| match why {
             Unlent::Failed(why) => Unlent::Failed(self.without_secrets(&why).into_owned()),
             why => why,
         });
-        inquiry.end(said.as_ref().map_or_else(of_unlent, of_said));
+        request.end(said.as_ref().map_or_else(of_unlent, of_said));
         Asked { said, cost: Cost { usage, requests: 1 } }
     }
 
@@ -139,17 +139,22 @@ impl Gateway {
         }
     }
 
-    /// Begins to watch a request to a model. What is given up counts as read.
-    fn inquire<'a>(&'a self, model: &'a str, prompt: &Prompt, origin: Origin<'a>) -> Inquiry<'a> {
-        let asked = Inquired {
+    /// Begins a request to a model. What is given up counts as read.
+    fn begin_request<'a>(
+        &'a self,
+        model: &'a str,
+        prompt: &Prompt,
+        origin: Origin<'a>,
+    ) -> LlmRequest<'a> {
+        let prompted = Prompted {
             agent: origin.caller.agent.as_ref(),
             session: origin.agent.id.number(),
             model,
             purpose: prompt.purpose,
         };
-        let mut inquiry = self.pool.observer().inquire(self.audit.as_ref(), asked);
-        inquiry.tokens = [prompt.tokens(), 0];
-        inquiry
+        let mut request = self.listeners.begin_llm_request(prompted);
+        request.context.tokens = [prompt.tokens(), 0];
+        request
     }
 }
 
@@ -216,32 +221,32 @@ fn of_error(error: &Value) -> Unlent {
     }
 }
 
-fn of_said(said: &Said) -> Response {
-    if said.is_cut { Response::Unusable } else { Response::Ok }
+fn of_said(said: &Said) -> LlmOutcome {
+    if said.is_cut { LlmOutcome::Unusable } else { LlmOutcome::Ok }
 }
 
 /// What is recorded of a failure.
-pub(crate) fn of_failure(failure: &Failure) -> Response {
+pub(crate) fn of_failure(failure: &Failure) -> LlmOutcome {
     match failure.plain() {
-        Failure::Unreachable(_) | Failure::Cut(_) => Response::Unreachable,
-        Failure::TimedOut => Response::TimedOut,
-        Failure::Unauthorized(_) => Response::Unauthorized,
-        Failure::UnknownModel(_) => Response::UnknownModel,
-        Failure::Unpaid => Response::Unpaid,
-        Failure::TooOften(_) => Response::RateLimited,
-        Failure::Status(_) | Failure::Redirected(_) | Failure::Explained(..) => Response::Failed,
-        Failure::Html | Failure::Unusable(_) => Response::Unusable,
-        Failure::TooLong => Response::Oversized,
+        Failure::Unreachable(_) | Failure::Cut(_) => LlmOutcome::Unreachable,
+        Failure::TimedOut => LlmOutcome::TimedOut,
+        Failure::Unauthorized(_) => LlmOutcome::Unauthorized,
+        Failure::UnknownModel(_) => LlmOutcome::UnknownModel,
+        Failure::Unpaid => LlmOutcome::Unpaid,
+        Failure::TooOften(_) => LlmOutcome::RateLimited,
+        Failure::Status(_) | Failure::Redirected(_) | Failure::Explained(..) => LlmOutcome::Failed,
+        Failure::Html | Failure::Unusable(_) => LlmOutcome::Unusable,
+        Failure::TooLong => LlmOutcome::Oversized,
     }
 }
 
-fn of_unlent(why: &Unlent) -> Response {
+fn of_unlent(why: &Unlent) -> LlmOutcome {
     match why {
-        Unlent::Unable => Response::Unable,
-        Unlent::Declined => Response::Declined,
-        Unlent::TimedOut => Response::TimedOut,
-        Unlent::Failed(_) => Response::Failed,
-        Unlent::Unusable(_) => Response::Unusable,
+        Unlent::Unable => LlmOutcome::Unable,
+        Unlent::Declined => LlmOutcome::Declined,
+        Unlent::TimedOut => LlmOutcome::TimedOut,
+        Unlent::Failed(_) => LlmOutcome::Failed,
+        Unlent::Unusable(_) => LlmOutcome::Unusable,
     }
 }
 

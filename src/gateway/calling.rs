@@ -3,7 +3,6 @@
 
 use crate::backend::{self, Outcome, Urgency};
 use crate::gateway::bridge::{self, InputRequired};
-use crate::gateway::course::Course;
 use crate::gateway::error::server_error;
 use crate::gateway::members::{Member, Server};
 use crate::gateway::observing::{ended, rule};
@@ -11,7 +10,7 @@ use crate::gateway::opening::while_starting;
 use crate::gateway::sending::Sending;
 use crate::gateway::{CallError, Gateway, Origin, listed};
 use crate::name::{Place, ToolId};
-use crate::observe::{Meters, Watch};
+use crate::observe::{CallContext, Meters};
 use crate::policy::{Permit, Refusal};
 use crate::raw::{self, Raw};
 use crate::toolbox::{NotAnObject, ViewTool};
@@ -59,37 +58,33 @@ impl Gateway {
             Target::Server(server) => &*server.meters,
             Target::Macros(meters) => *meters,
         });
-        let mut watch = self.watch(tool, meters, arguments, origin);
-        let meta = watch.meta();
+        let mut call = self.begin_call(tool, meters, arguments, origin);
+        let context = &mut call.context;
+        let meta = context.take_meta();
         let origin = Origin { meta: meta.as_deref().unwrap_or(origin.meta), ..origin };
-        let mut course = Course::default();
         let called = match target {
-            Ok(Target::Macros(_)) => {
-                self.take_macro(tool, arguments, origin, &mut course, &mut watch).await
-            }
+            Ok(Target::Macros(_)) => self.take_macro(tool, arguments, origin, context).await,
             Ok(Target::Server(server)) => {
                 let wanted = Wanted { tool, at: &at, arguments, rest };
-                self.take(wanted, server, origin, &mut course, &mut watch).await
+                self.take(wanted, server, origin, context).await
             }
             Err(error) => Err(error),
         };
         if let Err(CallError::Refused { reason, .. }) = &called {
-            watch.refused_for(reason);
+            context.refused_for(reason);
         }
-        watch.went(course.notes());
         let (ending, bytes) = ended(&called, origin);
-        watch.end(ending, bytes);
+        call.end(ending, bytes);
         called
     }
 
-    /// The steps of a call. How it went is in `course` and `watch` then, whatever came of it.
+    /// The steps of a call. How it went is in its context then, whatever came of it.
     async fn take(
         &self,
         Wanted { tool, at, arguments, rest }: Wanted<'_>,
         server: &Server,
         origin: Origin<'_>,
-        course: &mut Course,
-        watch: &mut Watch<'_>,
+        call: &mut CallContext<'_>,
     ) -> Result<Outcome, CallError> {
         // What it listed when it last ran may not be true any more, nor the tool's schema.
         if self.snapshot().version(server.shared.id()) == 0 {
@@ -102,29 +97,29 @@ impl Gateway {
         }
         let view = self.snapshot().view(&tool.toolbox);
         let Some(shown) = view.tool(tool.server.as_str(), &tool.tool) else {
-            self.not_found(tool, watch);
+            self.not_found(tool, call);
             return Err(self.unknown_tool(tool));
         };
         let given = arguments;
-        let (permit, arguments) = self.permit(tool, shown, given, course, watch)?;
+        let (permit, arguments) = self.permit(tool, shown, given, call)?;
         let sending = Sending::Call { permit: &permit, arguments: arguments.as_ref(), rest };
         let key = self.asked_before(server, shown, sending, origin);
         if let Some(answer) = key.as_ref().and_then(|(answers, key)| answers.get(key)) {
-            course.is_cached = true;
+            call.details.is_cached = true;
             return Ok(Outcome::Result(answer));
         }
-        self.count(tool, server, course)?;
+        self.count(tool, server, call)?;
         if let Some(concern) = permit.confirmation() {
-            Box::pin(self.confirm(tool, concern, given, origin, course)).await?;
+            Box::pin(self.confirm(tool, concern, given, origin, call)).await?;
         }
         let _places = if self.has_places(server) {
-            Some(Box::pin(self.take_places(tool, server, origin, course)).await?)
+            Some(Box::pin(self.take_places(tool, server, origin, call)).await?)
         } else {
             None
         };
-        let outcome = self.pass(at, server, origin, sending, course).await?;
+        let outcome = self.pass(at, server, origin, sending, &mut call.has_asked).await?;
         if let Some((answers, key)) = key
-            && !course.has_asked
+            && !call.has_asked
             && !server.shared.asks()
             && !self.may_be_cut(&outcome)
         {
@@ -140,22 +135,21 @@ impl Gateway {
         tool: &ToolId,
         shown: &ViewTool,
         given: Option<&Raw>,
-        course: &mut Course,
-        watch: &mut Watch<'_>,
+        call: &mut CallContext<'_>,
     ) -> Result<(Permit, Option<Raw>), CallError> {
         // The view shows nothing that policy denies; so denied and missing look alike.
         let leave = self.policy.decide(&shown.own_id(), shown.traits, || self.clock.now());
-        watch.decided_by(|| rule(leave.as_ref()));
+        call.decided_by(|| rule(leave.as_ref()));
         let leave = leave.map_err(|_| self.unknown_tool(tool))?;
         let arguments = shown
             .arguments(given)
             .map_err(|NotAnObject(found)| CallError::NotAnObject { tool: tool.clone(), found })?;
         let permit = leave.permit(arguments.as_ref().map(Raw::as_bytes));
         let permit = permit.map_err(|Refusal { rule, reason, hint }| {
-            watch.decided_by(|| Some(rule.to_string().into()));
+            call.decided_by(|| Some(rule.to_string().into()));
             CallError::Refused { tool: tool.clone(), reason, hint }
         })?;
-        course.danger = permit.danger();
+        call.details.is_dangerous = permit.danger().is_some();
         Ok((permit, arguments))
     }
 
@@ -171,18 +165,18 @@ impl Gateway {
         let server = self.server(at)?;
         let admission = self.admit(at)?;
         let sending = Sending::Other { admission: &admission, method, params };
-        self.pass(at, server, origin, sending, &mut Course::default()).await
+        self.pass(at, server, origin, sending, &mut false).await
     }
 
     /// Makes a request through the agent's own connection, again for as long as the server wants
-    /// to know more of an agent that has to be asked.
+    /// to know more of an agent that has to be asked, which is noted then.
     async fn pass(
         &self,
         at: &Place,
         server: &Server,
         origin: Origin<'_>,
         sending: Sending<'_>,
-        course: &mut Course,
+        has_asked: &mut bool,
     ) -> Result<Outcome, CallError> {
         let failed = |error| server_error(at, error);
         let backend = server.backend(origin.agent, &self.pool).map_err(failed)?;
@@ -206,7 +200,7 @@ impl Gateway {
                 return Ok(outcome);
             }
             let Some(wanted) = InputRequired::read(result) else { return Ok(outcome) };
-            course.has_asked = true;
+            *has_asked = true;
             added = match Box::pin(wanted.resolve(origin.events)).await {
                 Ok(added) => added,
                 Err(outcome) => return Ok(outcome),

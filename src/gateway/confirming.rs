@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use crate::backend::{Event, Outcome, Question, events};
 use crate::gateway::confirming::wording::ask;
-use crate::gateway::course::{Course, Stop};
 use crate::gateway::opening::while_waiting;
 use crate::gateway::{CallError, Gateway, Origin};
 use crate::name::ToolId;
+use crate::observe::{CallContext, Stop};
 use crate::policy::Concern;
 use crate::raw::Raw;
 
@@ -46,7 +46,7 @@ impl Gateway {
         concern: Concern,
         arguments: Option<&Raw>,
         origin: Origin<'_>,
-        course: &mut Course,
+        call: &mut CallContext<'_>,
     ) -> Result<(), CallError> {
         let patience = self.config.limits.confirm_timeout;
         let message = ask(origin.caller.agent.as_ref(), tool, concern, arguments);
@@ -58,9 +58,9 @@ impl Gateway {
         };
         let waiting = || "waiting for the user to confirm the call".to_owned();
         let confirmed = while_waiting(waiting, origin, asking).await;
-        course.is_confirmed = confirmed.is_ok();
+        call.details.is_confirmed = confirmed.is_ok();
         confirmed.map_err(|why| {
-            course.stop = Some(Stop::Confirmation);
+            call.details.stopped_by = Some(Stop::Confirmation);
             let (reason, hint) = why.explain(concern);
             CallError::Refused { tool: tool.clone(), reason, hint: hint.to_owned() }
         })

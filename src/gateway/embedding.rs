@@ -26,7 +26,7 @@ use crate::gateway::asking::of_failure;
 use crate::gateway::opening::while_waiting;
 use crate::gateway::{Gateway, Origin};
 use crate::llm::{Endpoint, Failure, estimate};
-use crate::observe::{Inquired, Response};
+use crate::observe::{LlmOutcome, Prompted};
 
 /// How long a search waits for the vectors of tools, and for those of its queries.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -335,12 +335,12 @@ impl Embedding {
         purpose: &'static str,
     ) -> Result<Vec<Vec<f32>>, Failure> {
         let model = &self.endpoint.config().model;
-        let audit = pool.observer().current_audit();
-        let asked = Inquired { agent: None, session: 0, model, purpose };
-        let mut inquiry = pool.observer().inquire(audit.as_ref(), asked);
-        inquiry.tokens = [texts.iter().map(|text| estimate(text.len())).sum(), 0];
+        let listeners = pool.observer().listeners();
+        let prompted = Prompted { agent: None, session: 0, model, purpose };
+        let mut request = listeners.begin_llm_request(prompted);
+        request.context.tokens = [texts.iter().map(|text| estimate(text.len())).sum(), 0];
         let embedded = self.endpoint.embed(texts, until).await;
-        inquiry.end(embedded.as_ref().map_or_else(of_failure, |_| Response::Ok));
+        request.end(embedded.as_ref().map_or_else(of_failure, |_| LlmOutcome::Ok));
         embedded
     }
 

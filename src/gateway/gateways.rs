@@ -326,7 +326,7 @@ impl Gateways {
 
     /// Takes note of an agent that comes and stays for a while.
     pub fn welcome(&self, caller: &Caller, agent: AgentId) -> Guest {
-        self.observer().welcome(caller.agent.as_ref(), agent.number())
+        self.observer().listeners().welcome(caller.agent.as_ref(), agent.number())
     }
 
     /// Forgets an agent that has left.

@@ -20,11 +20,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use crate::config::{Config, Launch, Rates, ServerConfig};
-use crate::gateway::course::{Course, Stop};
 use crate::gateway::members::Server;
 use crate::gateway::opening::while_waiting;
 use crate::gateway::{CallError, Caller, Gateway, Origin};
 use crate::name::{AgentName, ServerName, ToolId};
+use crate::observe::{CallContext, Stop};
 
 /// How many agents are told apart; those that come when there are so many count as one.
 const MAX_BOUNDS: usize = 10_000;
@@ -188,11 +188,11 @@ impl Gateway {
         &self,
         tool: &ToolId,
         server: &Server,
-        course: &mut Course,
+        call: &mut CallContext<'_>,
     ) -> Result<(), CallError> {
         for bound in self.bounds.with(server) {
             let Err(wait) = bound.count() else { continue };
-            course.stop = Some(Stop::Rate);
+            call.details.stopped_by = Some(Stop::Rate);
             let most = bound.rates.calls_per_minute().map_or(0, std::num::NonZeroU32::get);
             let seconds = wait.as_millis().div_ceil(1000).max(1);
             return Err(CallError::Refused {
@@ -224,7 +224,7 @@ impl Gateway {
         tool: &ToolId,
         server: &Server,
         origin: Origin<'_>,
-        course: &mut Course,
+        call: &mut CallContext<'_>,
     ) -> Result<Places, CallError> {
         let since = Instant::now();
         let mut full = None;
@@ -241,9 +241,9 @@ impl Gateway {
         let message = || "waiting for other calls to end".to_owned();
         let taking = while_waiting(message, origin, timeout(self.bounds.max_wait, taking));
         let places = Box::pin(taking).await;
-        course.waited = since.elapsed();
+        call.details.waited = since.elapsed();
         places.map_err(|_| {
-            course.stop = Some(Stop::Concurrency);
+            call.details.stopped_by = Some(Stop::Concurrency);
             let whose = full.map_or("", |bound| &bound.whose);
             let most = full.and_then(|bound| bound.rates.concurrent_calls());
             CallError::Refused {

@@ -25,10 +25,9 @@ use crate::backend::Outcome;
 use crate::catalog::schema::{MAX_CHECKED, Mismatch};
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::config::{Config, MacroConfig};
-use crate::gateway::course::Course;
 use crate::gateway::{CallError, Gateway, Origin};
 use crate::name::{Place, ToolId, ToolboxName};
-use crate::observe::Watch;
+use crate::observe::CallContext;
 use crate::raw::{self, Raw};
 use crate::toolbox::ViewTool;
 
@@ -113,22 +112,21 @@ impl Gateway {
         tool: &'a ToolId,
         given: Option<&'a Raw>,
         origin: Origin<'a>,
-        course: &'a mut Course,
-        watch: &'a mut Watch<'_>,
+        call: &'a mut CallContext<'_>,
     ) -> Pin<Box<dyn Future<Output = Result<Outcome, CallError>> + Send + 'a>> {
         Box::pin(async move {
             self.recalled().await;
             let view = self.snapshot().view(&tool.toolbox);
             let shown = view.tool(tool.server.as_str(), &tool.tool);
             let (Some(shown), Some(config)) = (shown, self.config.macro_at(tool)) else {
-                self.not_found(tool, watch);
+                self.not_found(tool, call);
                 return Err(self.unknown_tool(tool));
             };
             let given = given.filter(|given| given.as_bytes() != b"null");
-            let (permit, arguments) = self.permit(tool, shown, given, course, watch)?;
+            let (permit, arguments) = self.permit(tool, shown, given, call)?;
             check(tool, shown, given)?;
             if let Some(concern) = permit.confirmation() {
-                Box::pin(self.confirm(tool, concern, given, origin, course)).await?;
+                Box::pin(self.confirm(tool, concern, given, origin, call)).await?;
             }
             Ok(self.run(config, arguments, origin).await)
         })

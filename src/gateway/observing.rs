@@ -1,4 +1,4 @@
-//! What observers are told of a call: who makes it, which rule decided on it, what became of it.
+//! What the context of a call says: who makes it, which rule decided on it, what became of it.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use memchr::memmem::Finder;
 use crate::backend::{self, Outcome};
 use crate::gateway::{CallError, Gateway, Origin};
 use crate::name::ToolId;
-use crate::observe::{Ending, Meters, Subject, Watch};
+use crate::observe::{CallContext, Ending, Meters, ObservedCall, Subject};
 use crate::policy::{Denial, Leave, Traits};
 use crate::raw::Raw;
 
@@ -16,14 +16,14 @@ use crate::raw::Raw;
 const IS_ERROR: &str = "isError";
 
 impl Gateway {
-    /// Begins to watch a call of a tool.
-    pub(crate) fn watch<'a>(
+    /// Begins a call of a tool, with the context that is its own from here to its end.
+    pub(crate) fn begin_call<'a>(
         &'a self,
-        tool: &ToolId,
+        tool: &'a ToolId,
         found: Result<&'a Meters, &CallError>,
-        arguments: Option<&Raw>,
-        origin: Origin<'_>,
-    ) -> Watch<'a> {
+        arguments: Option<&'a Raw>,
+        origin: Origin<'a>,
+    ) -> ObservedCall<'a> {
         let (toolbox, server) = (&tool.toolbox, &tool.server);
         let (meters, is_known): (&Meters, _) = match found {
             Ok(meters) => (meters, true),
@@ -40,7 +40,7 @@ impl Gateway {
             arguments,
             meta: origin.meta,
         };
-        self.pool.observer().watch(self.audit.as_ref(), meters, subject)
+        self.listeners.begin_call(meters, subject)
     }
 
     /// Tells of a call of a name that has led to no tool, and why if that is not that it means
@@ -61,18 +61,18 @@ impl Gateway {
             arguments,
             meta: origin.meta,
         };
-        let watch = self.pool.observer().watch(self.audit.as_ref(), &self.nowhere, subject);
-        watch.end(error.map_or(Ending::Unknown, of_error), None);
+        let call = self.listeners.begin_call(&self.nowhere, subject);
+        call.end(error.map_or(Ending::Unknown, of_error), None);
     }
 
     /// Takes note of a tool that the agent may not know of, or that is not there.
-    pub(crate) fn not_found(&self, tool: &ToolId, watch: &mut Watch<'_>) {
-        watch.not_found(|| {
+    pub(crate) fn not_found(&self, tool: &ToolId, call: &mut CallContext<'_>) {
+        call.not_found(|| {
             let server = self.at(&tool.toolbox, &tool.server)?;
             Some(server.shared.running()?.listed().listing)
         });
         let decision = self.policy.decide(tool, Traits::default(), || self.clock.now());
-        watch.decided_by(|| rule(decision.as_ref()));
+        call.decided_by(|| rule(decision.as_ref()));
     }
 }
 
@@ -131,3 +131,6 @@ fn of_result(result: &Raw, origin: Origin<'_>) -> Ending {
         Ending::Ok
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The audit: one line for each call, written by a thread of its own.
 //!
-//! A call says when it begins and when it has ended; either is a note in a [`Queue`] that takes it
+//! It hears when a call begins and when it has ended; either becomes a note in a [`Queue`] that takes it
 //! at once or not at all. The writer takes what has come together, makes lines of it and appends
 //! them. Records for which there was no room, or no space on the disk, are counted, and the count
 //! is written before the next line. Calls that run for longer than a moment are noted beside the
@@ -15,12 +15,15 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 
 use crate::config::AuditConfig;
-use crate::observe::answered::Answered;
+use crate::observe::context::{CallDetails, CallFacts};
+use crate::observe::ending::{CallEnd, Ending};
+use crate::observe::event::{Event, Kinds};
 use crate::observe::file::AuditFile;
+use crate::observe::listeners::Listener;
 use crate::observe::queue::{Note, Queue};
-use crate::observe::record::{Begun, Ended, Ending, Given, Scribe};
+use crate::observe::record::{LlmRecord, Scribe};
+use crate::observe::secret::Secrets;
 use crate::observe::unfinished::{Unfinished, beside, take_left};
-use crate::observe::{Notes, Secrets};
 
 /// How long lines come together before they are written.
 const GATHER: Duration = Duration::from_millis(20);
@@ -100,32 +103,6 @@ impl Audit {
         &self.0.config
     }
 
-    /// A number for the next call, or request to a model.
-    pub(crate) fn next_serial(&self) -> u64 {
-        self.0.calls.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// A call begins.
-    pub(crate) fn begin(&self, begun: &Arc<Begun>) {
-        // What found no room is recorded when it ends.
-        self.0.queue.push(Note::Begun(Arc::clone(begun)));
-    }
-
-    /// It has ended.
-    pub(crate) fn end(&self, begun: Arc<Begun>, ended: Ended) {
-        self.put(Note::Ended(begun, ended));
-    }
-
-    /// An agent has left.
-    pub(crate) fn give(&self, given: Given) {
-        self.put(Note::Given(given));
-    }
-
-    /// A request to a model has ended.
-    pub(crate) fn inquired(&self, answered: Answered) {
-        self.put(Note::Answered(answered));
-    }
-
     fn put(&self, note: Note) {
         if !self.0.queue.push(note) {
             self.0.queue.lose(1);
@@ -142,6 +119,40 @@ impl Audit {
     pub(crate) fn close(&self, patience: Duration) -> bool {
         self.0.queue.close();
         self.0.queue.wait_finished(patience)
+    }
+}
+
+impl Listener for Audit {
+    fn wants(&self) -> Kinds {
+        let calls = Kinds::CALLS_BEGUN.and(Kinds::CALLS_ENDED).and(Kinds::CALL_TEXTS);
+        calls.and(Kinds::LLM_REQUESTS).and(Kinds::SESSIONS)
+    }
+
+    fn hear(&self, event: Event<'_>) {
+        match event {
+            Event::CallBegan(call) => {
+                // What found no room is recorded when it ends.
+                self.0.queue.push(Note::CallBegan(Arc::clone(call.facts())));
+            }
+            Event::CallEnded(call, end) => {
+                let facts = Arc::clone(call.facts());
+                self.put(Note::CallEnded(facts, call.details.clone(), end));
+            }
+            Event::LlmRequestEnded(request, outcome) => {
+                let number = self.0.calls.fetch_add(1, Ordering::Relaxed);
+                self.put(Note::LlmRequestEnded(LlmRecord::new(request, outcome, number)));
+            }
+            Event::SessionClosed(session) if session.without_us > 0 => {
+                self.put(Note::SessionClosed(session.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn flush(&self, patience: Duration) {
+        if !self.close(patience) {
+            tracing::warn!("what was still to be recorded could not be written in time");
+        }
     }
 }
 
@@ -183,7 +194,7 @@ struct Writer {
 
 /// A call that has begun. When nobody has it any more, it has ended.
 struct Running {
-    begun: Weak<Begun>,
+    facts: Weak<CallFacts>,
     is_noted: bool,
 }
 
@@ -207,14 +218,16 @@ impl Writer {
         let (mut lines, mut records) = (Vec::new(), 0);
         for note in notes {
             match note {
-                Note::Begun(begun) => {
-                    let begun = Arc::downgrade(&begun);
-                    self.running.push(Running { begun, is_noted: false });
+                Note::CallBegan(facts) => {
+                    let facts = Arc::downgrade(&facts);
+                    self.running.push(Running { facts, is_noted: false });
                     continue;
                 }
-                Note::Ended(begun, ended) => self.scribe.call(&mut lines, &begun, &ended),
-                Note::Given(given) => self.scribe.given(&mut lines, &given),
-                Note::Answered(answered) => self.scribe.answered(&mut lines, &answered),
+                Note::CallEnded(facts, details, end) => {
+                    self.scribe.call(&mut lines, &facts, &details, end);
+                }
+                Note::LlmRequestEnded(request) => self.scribe.llm_request(&mut lines, &request),
+                Note::SessionClosed(session) => self.scribe.session(&mut lines, &session),
             }
             records += 1;
             if lines.len() >= BATCH {
@@ -253,13 +266,13 @@ impl Writer {
     fn note_running(&mut self) {
         let mut has_changed = false;
         self.running.retain(|running| {
-            let is_running = running.begun.strong_count() > 0;
+            let is_running = running.facts.strong_count() > 0;
             has_changed |= running.is_noted && !is_running;
             is_running
         });
         for running in self.running.iter_mut().filter(|running| !running.is_noted) {
-            let begun = running.begun.upgrade();
-            let runs = begun.and_then(|begun| begun.at.elapsed().ok());
+            let facts = running.facts.upgrade();
+            let runs = facts.and_then(|facts| facts.at.elapsed().ok());
             running.is_noted = runs.is_some_and(|time| time >= MOMENT);
             has_changed |= running.is_noted;
         }
@@ -267,8 +280,8 @@ impl Writer {
             return;
         }
         let mut lines = Vec::new();
-        for begun in self.running.iter().filter(|r| r.is_noted).filter_map(|r| r.begun.upgrade()) {
-            self.scribe.unfinished(&mut lines, &begun);
+        for facts in self.running.iter().filter(|r| r.is_noted).filter_map(|r| r.facts.upgrade()) {
+            self.scribe.unfinished(&mut lines, &facts);
         }
         if let Err(error) = self.unfinished.note(&lines) {
             tracing::warn!(%error, "calls that are running cannot be noted");
@@ -278,20 +291,12 @@ impl Writer {
     /// Writes the lines of the calls that end with the program.
     fn end_running(&mut self) {
         let mut lines = Vec::new();
-        let running = self.running.drain(..).filter_map(|running| running.begun.upgrade());
+        let running = self.running.drain(..).filter_map(|running| running.facts.upgrade());
         let mut records = 0;
-        for begun in running.collect::<Vec<_>>() {
-            let took = begun.at.elapsed().unwrap_or_default();
-            let ended = Ended {
-                ending: Ending::ShuttingDown,
-                took,
-                result_bytes: None,
-                rule: None,
-                reason: None,
-                listing: None,
-                notes: Notes::default(),
-            };
-            self.scribe.call(&mut lines, &begun, &ended);
+        for facts in running.collect::<Vec<_>>() {
+            let took = facts.at.elapsed().unwrap_or_default();
+            let end = CallEnd { ending: Ending::ShuttingDown, took, result_bytes: None };
+            self.scribe.call(&mut lines, &facts, &CallDetails::default(), end);
             records += 1;
         }
         self.append(&mut lines, records);

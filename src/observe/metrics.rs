@@ -3,9 +3,7 @@
 //! What a call needs is looked up once for each server ([`Meters`]), so that counting is an
 //! addition or two.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use foldhash::HashMap;
 use prometheus_client::encoding::text::encode;
@@ -15,8 +13,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::observe::answered::Response;
-use crate::observe::record::Ending;
+use crate::observe::ending::Ending;
+use crate::observe::event::{Event, Kinds, LlmContext, ServerContext};
+use crate::observe::listeners::Listener;
+use crate::observe::llm_outcome::LlmOutcome;
+use crate::observe::meters::Meters;
 
 /// The least of the times that are told apart, in seconds; from here on they double.
 const BUCKETS: [f64; 14] =
@@ -49,20 +50,6 @@ pub(crate) struct Metrics {
     pub(crate) tokens_saved: Gauge,
     pub(crate) lost: Counter,
     meters: Mutex<HashMap<Key, Arc<Meters>>>,
-}
-
-/// The metrics of one server in one toolbox.
-#[derive(Debug)]
-pub struct Meters {
-    calls: [Counter<u64, AtomicU64>; Ending::ALL.len()],
-    seconds: Histogram,
-    argument_bytes: Counter,
-    result_bytes: Counter,
-    running: Gauge,
-    started: Counter,
-    not_started: Counter,
-    restarts: Counter,
-    deaths: Counter,
 }
 
 impl Metrics {
@@ -158,13 +145,18 @@ impl Metrics {
         }
     }
 
-    /// A request to a model has ended, which has read and written so many tokens.
-    pub(crate) fn inquired(&self, model: &str, response: Response, tokens: [u64; 2]) {
-        let model: Arc<str> = model.into();
+    /// The metrics of the server whose run it is.
+    fn of_run(&self, server: &ServerContext) -> Arc<Meters> {
+        self.of(&server.toolbox, &server.server)
+    }
+
+    /// A request to a model has ended so.
+    fn llm_request(&self, request: &LlmContext<'_>, outcome: LlmOutcome) {
+        let model: Arc<str> = request.model.into();
         let with =
             |key, word: &str| -> Labels { [("model", Arc::clone(&model)), (key, word.into())] };
-        self.llm_requests.get_or_create_owned(&with("outcome", response.as_str())).inc();
-        for (kind, tokens) in ["read", "written"].into_iter().zip(tokens) {
+        self.llm_requests.get_or_create_owned(&with("outcome", outcome.as_str())).inc();
+        for (kind, tokens) in ["read", "written"].into_iter().zip(request.tokens) {
             self.llm_tokens.get_or_create_owned(&with("kind", kind)).inc_by(tokens);
         }
     }
@@ -178,49 +170,46 @@ impl Metrics {
     }
 }
 
-impl Meters {
-    /// A call has ended.
-    pub(crate) fn call(&self, ending: Ending, took: Duration, sizes: [usize; 2]) {
-        self.calls[ending as usize].inc();
-        self.seconds.observe(took.as_secs_f64());
-        let [arguments, result] = sizes;
-        self.argument_bytes.inc_by(arguments as u64);
-        self.result_bytes.inc_by(result as u64);
+impl Listener for Metrics {
+    fn wants(&self) -> Kinds {
+        let ended = Kinds::CALLS_ENDED.and(Kinds::LLM_REQUESTS);
+        ended.and(Kinds::SERVERS).and(Kinds::SESSIONS)
     }
 
-    /// A server runs for as long as the result is there; `again`: one has run before it.
-    #[must_use]
-    pub fn started(self: &Arc<Self>, again: bool) -> Up {
-        self.started.inc();
-        self.restarts.inc_by(u64::from(again));
-        self.running.inc();
-        Up(Arc::clone(self))
-    }
-
-    /// A server could not be started.
-    pub fn not_started(&self) {
-        self.not_started.inc();
-    }
-
-    /// A server has ended by itself.
-    pub fn died(&self) {
-        self.deaths.inc();
-    }
-}
-
-/// A server that runs.
-#[derive(Debug)]
-pub struct Up(Arc<Meters>);
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        self.0.running.dec();
+    fn hear(&self, event: Event<'_>) {
+        match event {
+            Event::CallEnded(call, end) => call.meters.call(call.argument_bytes(), end),
+            Event::LlmRequestEnded(request, outcome) => self.llm_request(request, outcome),
+            Event::ServerStarted(server, _) => self.of_run(server).up(server.has_run_before),
+            Event::ServerFailed(server, _) => self.of_run(server).not_started(),
+            Event::ServerDied(server, _) => {
+                let meters = self.of_run(server);
+                meters.died();
+                meters.down();
+            }
+            Event::ServerStopped(server, _) if server.was_ready => self.of_run(server).down(),
+            Event::SessionOpened(_) => {
+                self.sessions.inc();
+            }
+            Event::TokensSaved(_, tokens) => {
+                self.tokens_saved.inc_by(tokens);
+            }
+            Event::SessionClosed(_) => {
+                self.sessions.dec();
+            }
+            _ => {}
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::*;
+    use crate::catalog::Listing;
+    use crate::observe::ending::CallEnd;
+    use crate::observe::event::StoppedFor;
 
     #[test]
     fn every_outcome_stands_where_its_number_says() {
@@ -233,12 +222,34 @@ mod tests {
     fn what_is_counted_is_rendered() {
         let metrics = Metrics::new();
         let meters = metrics.of("dev", "git \"x\"");
-        meters.call(Ending::Ok, Duration::from_millis(3), [10, 20]);
-        meters.call(Ending::TimedOut, Duration::from_secs(3), [1, 0]);
-        let up = meters.started(true);
+        let end = |ending, took, result_bytes| CallEnd { ending, took, result_bytes };
+        meters.call(10, end(Ending::Ok, Duration::from_millis(3), Some(20)));
+        meters.call(1, end(Ending::TimedOut, Duration::from_secs(3), None));
+        let server = ServerContext {
+            run: 1,
+            toolbox: "dev".to_owned(),
+            server: "git \"x\"".to_owned(),
+            label: String::new(),
+            pid: None,
+            was_ready: true,
+            has_run_before: true,
+        };
+        metrics.hear(Event::ServerStarted(&server, &Listing::default()));
         assert!(Arc::ptr_eq(&meters, &metrics.of("dev", "git \"x\"")));
-        metrics.inquired("small", Response::TimedOut, [7, 0]);
-        metrics.inquired("small", Response::TimedOut, [5, 2]);
+        for tokens in [[7, 0], [5, 2]] {
+            let request = LlmContext {
+                agent: None,
+                session: 0,
+                model: "small",
+                named: None,
+                purpose: "tool",
+                at: SystemTime::now(),
+                took: Duration::ZERO,
+                tokens,
+                attempts: 1,
+            };
+            metrics.hear(Event::LlmRequestEnded(&request, LlmOutcome::TimedOut));
+        }
         let text = metrics.render();
         let labels = r#"toolbox="dev",server="git \"x\"""#;
         for line in [
@@ -256,7 +267,7 @@ mod tests {
         ] {
             assert!(text.contains(&line), "no {line} in\n{text}");
         }
-        drop(up);
+        metrics.hear(Event::ServerStopped(&server, StoppedFor::Idle));
         assert!(metrics.render().contains(&format!("backends_running{{{labels}}} 0")));
     }
 }

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::observe::answered::Answered;
-use crate::observe::record::{Begun, Ended, Given};
+use crate::observe::context::{CallDetails, CallFacts};
+use crate::observe::ending::CallEnd;
+use crate::observe::event::SessionContext;
+use crate::observe::record::LlmRecord;
 use crate::raw::Raw;
 
 /// How many notes may wait to be written.
@@ -17,13 +19,13 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) enum Note {
     /// A call has begun.
-    Begun(Arc<Begun>),
+    CallBegan(Arc<CallFacts>),
     /// It has ended.
-    Ended(Arc<Begun>, Ended),
-    /// An agent has left.
-    Given(Given),
+    CallEnded(Arc<CallFacts>, CallDetails, CallEnd),
     /// A request to a model has ended.
-    Answered(Answered),
+    LlmRequestEnded(LlmRecord),
+    /// An agent has left.
+    SessionClosed(SessionContext),
 }
 
 /// Notes that wait to be written.
@@ -54,8 +56,8 @@ impl Queue {
     /// Puts a note in; false where there is no room for it.
     pub(crate) fn push(&self, note: Note) -> bool {
         let bytes = match &note {
-            Note::Ended(begun, _) => begun.arguments.as_ref().map_or(0, Raw::len),
-            Note::Begun(_) | Note::Given(_) | Note::Answered(_) => 0,
+            Note::CallEnded(facts, ..) => facts.arguments.as_ref().map_or(0, Raw::len),
+            Note::CallBegan(_) | Note::LlmRequestEnded(_) | Note::SessionClosed(_) => 0,
         };
         let mut state = self.state();
         if state.is_closed || state.notes.len() >= MAX_NOTES || state.bytes + bytes > MAX_BYTES {
@@ -136,25 +138,23 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::observe::ClientProgram;
 
-    fn given(session: u64) -> Note {
-        let program = ClientProgram::default();
-        Note::Given(Given { agent: None, session, program, without_us: 0, received: 0 })
+    fn closed(session: u64) -> Note {
+        Note::SessionClosed(SessionContext { session, ..SessionContext::default() })
     }
 
     #[test]
     fn what_finds_no_room_is_turned_away_and_nobody_waits() {
         let queue = Queue::default();
         for session in 0..MAX_NOTES as u64 {
-            assert!(queue.push(given(session)));
+            assert!(queue.push(closed(session)));
         }
-        assert!(!queue.push(given(0)));
+        assert!(!queue.push(closed(0)));
         queue.lose(2);
         assert_eq!((queue.take_lost(), queue.take_lost()), (2, 0));
         let (notes, is_last) = queue.take(None);
         assert_eq!((notes.len(), is_last), (MAX_NOTES, false));
-        assert!(queue.push(given(0)), "there is room again");
+        assert!(queue.push(closed(0)), "there is room again");
     }
 
     #[test]
@@ -174,11 +174,11 @@ mod tests {
             }
         });
         for session in 0..1000 {
-            assert!(queue.push(given(session)));
+            assert!(queue.push(closed(session)));
         }
         queue.close();
         assert!(queue.wait_finished(Duration::from_secs(20)));
         assert_eq!(writer.join().unwrap(), 1000);
-        assert!(!queue.push(given(0)));
+        assert!(!queue.push(closed(0)));
     }
 }

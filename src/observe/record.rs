@@ -1,4 +1,4 @@
-//! The record of a call, and the line that it becomes.
+//! The lines of an audit: what is recorded of a call, of a request to a model and of a session.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,10 +10,13 @@ use sha2::Sha256;
 
 use crate::catalog::Listing;
 use crate::config::KeptArguments;
-use crate::name::{AgentName, ServerName, ToolboxName};
-use crate::observe::Secrets;
-use crate::observe::answered::Answered;
-use crate::raw::{self, Raw};
+use crate::name::AgentName;
+use crate::observe::context::{CallDetails, CallFacts, Stop};
+use crate::observe::ending::{CallEnd, Ending};
+use crate::observe::event::{LlmContext, SessionContext};
+use crate::observe::llm_outcome::LlmOutcome;
+use crate::observe::secret::Secrets;
+use crate::raw;
 
 /// How many bytes of the hash of arguments are kept.
 const HASH: usize = 16;
@@ -22,127 +25,43 @@ const MAX_WHOLE: usize = 64 * 1024;
 /// The most bytes of a name that an agent has made up.
 const MAX_NAME: usize = 200;
 
-/// The ways in which a call can end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// The server's result.
-    Ok,
-    /// The server's result, which says that the tool failed.
-    ToolError,
-    /// The server answered with an error of the protocol.
-    ProtocolError,
-    /// The server wants to know something first; the call is made again with the answer.
-    InputRequired,
-    /// There is no such tool, or the agent may not know of it.
-    Unknown,
-    /// The arguments are no JSON object, or do not fit a macro.
-    BadArguments,
-    /// It was not let through.
-    Refused,
-    /// The agent gave it up, or left.
-    Cancelled,
-    /// No answer in time.
-    TimedOut,
-    /// The server died of it, or while it ran.
-    ServerDied,
-    /// The server could not be started.
-    StartFailed,
-    /// The answer was too long.
-    Oversized,
-    /// The workbench ended.
-    ShuttingDown,
-    /// An error of ours.
-    Panicked,
-}
-
-impl Ending {
-    /// Every one.
-    pub const ALL: [Self; 14] = [
-        Self::Ok,
-        Self::ToolError,
-        Self::ProtocolError,
-        Self::InputRequired,
-        Self::Unknown,
-        Self::BadArguments,
-        Self::Refused,
-        Self::Cancelled,
-        Self::TimedOut,
-        Self::ServerDied,
-        Self::StartFailed,
-        Self::Oversized,
-        Self::ShuttingDown,
-        Self::Panicked,
-    ];
-
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::ToolError => "tool_error",
-            Self::ProtocolError => "protocol_error",
-            Self::InputRequired => "input_required",
-            Self::Unknown => "unknown",
-            Self::BadArguments => "bad_arguments",
-            Self::Refused => "refused",
-            Self::Cancelled => "cancelled",
-            Self::TimedOut => "timed_out",
-            Self::ServerDied => "server_died",
-            Self::StartFailed => "start_failed",
-            Self::Oversized => "oversized",
-            Self::ShuttingDown => "shutting_down",
-            Self::Panicked => "panicked",
-        }
-    }
-}
-
 /// The word for a call that was running when the program was killed.
 pub(crate) const LOST: &str = "lost";
 /// The word for a tool that is there, but not for this agent.
 pub(crate) const DENIED: &str = "denied";
 
-/// The part of a record that is known when the call begins.
+/// A request to a model that has ended, for the thread that writes.
 #[derive(Debug)]
-pub(crate) struct Begun {
-    /// Counts the calls of this process.
-    pub(crate) serial: u64,
+pub(crate) struct LlmRecord {
+    /// Counts the calls and requests of this process.
+    pub(crate) number: u64,
     pub(crate) at: SystemTime,
     pub(crate) agent: Option<AgentName>,
-    /// Counts the agents of this process.
     pub(crate) session: u64,
-    pub(crate) toolbox: Option<ToolboxName>,
-    pub(crate) server: Option<ServerName>,
-    pub(crate) tool: String,
-    pub(crate) arguments: Option<Raw>,
-}
-
-/// The part of a record that is known when the call has ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) ending: Ending,
-    /// How long it took, if it did not end with the program.
+    pub(crate) model: String,
+    pub(crate) purpose: &'static str,
+    pub(crate) outcome: LlmOutcome,
     pub(crate) took: Duration,
-    pub(crate) result_bytes: Option<usize>,
-    /// The rule that decided, if one did.
-    pub(crate) rule: Option<Cow<'static, str>>,
-    /// Why it was not let through.
-    pub(crate) reason: Option<String>,
-    /// The tools of its server, where a tool was not found among those that the agent may know of.
-    pub(crate) listing: Option<Arc<Listing>>,
-    /// How it went.
-    pub(crate) notes: Notes,
+    pub(crate) tokens: [u64; 2],
+    pub(crate) attempts: u32,
 }
 
-/// How many bytes of definitions one agent's model was shown while it was there.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Given {
-    pub(crate) agent: Option<AgentName>,
-    pub(crate) session: u64,
-    /// The program that the agent is.
-    pub(crate) program: ClientProgram,
-    /// The bytes that the program would have shown without us.
-    pub(crate) without_us: usize,
-    /// The bytes that came from us.
-    pub(crate) received: usize,
+impl LlmRecord {
+    /// The record of a request that has ended so.
+    pub(crate) fn new(request: &LlmContext<'_>, outcome: LlmOutcome, number: u64) -> Self {
+        Self {
+            number,
+            at: request.at,
+            agent: request.agent.cloned(),
+            session: request.session,
+            model: request.named.clone().unwrap_or_else(|| request.model.to_owned()),
+            purpose: request.purpose,
+            outcome,
+            took: request.took,
+            tokens: request.tokens,
+            attempts: request.attempts,
+        }
+    }
 }
 
 /// Makes lines.
@@ -161,31 +80,37 @@ impl Scribe {
     }
 
     /// Writes the line of a call that has ended.
-    pub(crate) fn call(&self, line: &mut Vec<u8>, begun: &Begun, ended: &Ended) {
-        self.begin(line, begun);
-        let decision = match ended.ending {
+    pub(crate) fn call(
+        &self,
+        line: &mut Vec<u8>,
+        facts: &CallFacts,
+        details: &CallDetails,
+        end: CallEnd,
+    ) {
+        self.begin(line, facts);
+        let decision = match end.ending {
             Ending::Unknown => {
                 let has = |listing: &Arc<Listing>| {
-                    listing.tools.iter().any(|tool| tool.name == begun.tool)
+                    listing.tools.iter().any(|tool| tool.name == facts.tool)
                 };
-                if ended.listing.as_ref().is_some_and(has) { DENIED } else { "unknown" }
+                if details.listing.as_ref().is_some_and(has) { DENIED } else { "unknown" }
             }
             Ending::Refused => "refused",
             _ => "allowed",
         };
         text(line, "decision", decision);
-        if let (Some(rule), true) = (&ended.rule, decision != "unknown") {
+        if let (Some(rule), true) = (&details.rule, decision != "unknown") {
             text(line, "rule", &self.secrets.redact(rule));
         }
-        let outcome = if decision == DENIED { decision } else { ended.ending.as_str() };
+        let outcome = if decision == DENIED { decision } else { end.ending.as_str() };
         text(line, "outcome", outcome);
-        if let Some(reason) = &ended.reason {
+        if let Some(reason) = &details.reason {
             text(line, "reason", &cut(&self.secrets.redact(reason)));
         }
-        if let Some(stopped_by) = ended.notes.stopped_by {
+        if let Some(stopped_by) = details.stopped_by.map(Stop::as_str) {
             text(line, "stoppedBy", stopped_by);
         }
-        let Notes { is_dangerous, is_confirmed, is_cached, waited, stopped_by: _ } = ended.notes;
+        let CallDetails { is_dangerous, is_confirmed, is_cached, waited, .. } = *details;
         let marks =
             [("dangerous", is_dangerous), ("confirmed", is_confirmed), ("cached", is_cached)];
         for (mark, _) in marks.into_iter().filter(|(_, is_set)| *is_set) {
@@ -194,32 +119,32 @@ impl Scribe {
         if !waited.is_zero() {
             milliseconds(line, "waitedMs", waited);
         }
-        milliseconds(line, "ms", ended.took);
-        if let Some(bytes) = ended.result_bytes {
+        milliseconds(line, "ms", end.took);
+        if let Some(bytes) = end.result_bytes {
             number(line, "resultBytes", bytes);
         }
         line.extend_from_slice(b"}\n");
     }
 
     /// Writes what would be the line of a call if the program were killed now.
-    pub(crate) fn unfinished(&self, line: &mut Vec<u8>, begun: &Begun) {
-        self.begin(line, begun);
+    pub(crate) fn unfinished(&self, line: &mut Vec<u8>, facts: &CallFacts) {
+        self.begin(line, facts);
         text(line, "outcome", LOST);
         line.extend_from_slice(b"}\n");
     }
 
-    fn begin(&self, line: &mut Vec<u8>, begun: &Begun) {
-        head(line, begun.at, "call");
-        text(line, "call", &format!("{}-{}", self.run, begun.serial));
-        self.who(line, begun.agent.as_ref(), begun.session);
-        if let Some(toolbox) = &begun.toolbox {
+    fn begin(&self, line: &mut Vec<u8>, facts: &CallFacts) {
+        head(line, facts.at, "call");
+        text(line, "call", &format!("{}-{}", self.run, facts.number));
+        self.who(line, facts.agent.as_ref(), facts.session);
+        if let Some(toolbox) = &facts.toolbox {
             text(line, "toolbox", toolbox.as_str());
         }
-        if let Some(server) = &begun.server {
+        if let Some(server) = &facts.server {
             text(line, "server", server.as_str());
         }
-        text(line, "tool", &cut(&self.secrets.redact(&begun.tool)));
-        let Some(arguments) = &begun.arguments else { return };
+        text(line, "tool", &cut(&self.secrets.redact(&facts.tool)));
+        let Some(arguments) = &facts.arguments else { return };
         number(line, "argumentBytes", arguments.len());
         if self.kept == KeptArguments::None {
             return;
@@ -240,33 +165,34 @@ impl Scribe {
     }
 
     /// Writes what the model of an agent that has left was shown of definitions.
-    pub(crate) fn given(&self, line: &mut Vec<u8>, given: &Given) {
+    pub(crate) fn session(&self, line: &mut Vec<u8>, session: &SessionContext) {
         head(line, SystemTime::now(), "session");
-        self.who(line, given.agent.as_ref(), given.session);
-        if !given.program.name.is_empty() {
-            text(line, "client", &cut(&self.secrets.redact(&given.program.name)));
+        self.who(line, session.agent.as_ref(), session.session);
+        if !session.program.name.is_empty() {
+            text(line, "client", &cut(&self.secrets.redact(&session.program.name)));
         }
-        if given.program.has_tool_search {
+        if session.program.has_tool_search {
             flag(line, "toolSearch");
         }
-        number(line, "withoutBytes", given.without_us);
-        number(line, "givenBytes", given.received);
+        number(line, "withoutBytes", session.without_us);
+        number(line, "givenBytes", session.given);
         line.extend_from_slice(b"}\n");
     }
 
     /// Writes the line of a request to a model.
-    pub(crate) fn answered(&self, line: &mut Vec<u8>, answered: &Answered) {
-        head(line, answered.at, "llm");
-        text(line, "request", &format!("{}-{}", self.run, answered.serial));
-        self.who(line, answered.agent.as_ref(), answered.session);
-        text(line, "model", &cut(&self.secrets.redact(&answered.model)));
-        text(line, "purpose", answered.purpose);
-        text(line, "outcome", answered.response.as_str());
-        milliseconds(line, "ms", answered.took);
-        count(line, "tokensRead", answered.read);
-        count(line, "tokensWritten", answered.written);
-        if answered.attempts > 1 {
-            count(line, "attempts", answered.attempts.into());
+    pub(crate) fn llm_request(&self, line: &mut Vec<u8>, request: &LlmRecord) {
+        head(line, request.at, "llm");
+        text(line, "request", &format!("{}-{}", self.run, request.number));
+        self.who(line, request.agent.as_ref(), request.session);
+        text(line, "model", &cut(&self.secrets.redact(&request.model)));
+        text(line, "purpose", request.purpose);
+        text(line, "outcome", request.outcome.as_str());
+        milliseconds(line, "ms", request.took);
+        let [read, written] = request.tokens;
+        count(line, "tokensRead", read);
+        count(line, "tokensWritten", written);
+        if request.attempts > 1 {
+            count(line, "attempts", request.attempts.into());
         }
         line.extend_from_slice(b"}\n");
     }
@@ -344,27 +270,3 @@ pub(crate) fn cut(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests;
-
-/// An agent's program, as far as it decides what its model is shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClientProgram {
-    /// The name that it gives itself; empty if it gives none.
-    pub name: String,
-    /// `true` if the program hides tools behind a search of its own.
-    pub has_tool_search: bool,
-}
-
-/// How a call went, besides what came of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Notes {
-    /// `true` if the tool is dangerous, as the configuration or its server says.
-    pub is_dangerous: bool,
-    /// `true` if the user was asked and agreed.
-    pub is_confirmed: bool,
-    /// `true` if an earlier answer of the server was used again.
-    pub is_cached: bool,
-    /// How long it waited for other calls to end.
-    pub waited: Duration,
-    /// The reason why it was not let through though its tool is there.
-    pub stopped_by: Option<&'static str>,
-}

@@ -1,27 +1,27 @@
 //! Files that tell others of this user what runs here now (`mcp-workbench ps`).
 //!
 //! *Theory of operation.* Each process that serves has a name of its own in a folder of the user, and
-//! two files of that name: `.open` says what runs, and `.log` what was logged. Whoever changes what
-//! runs changes a [`Board`] in memory and goes on; a thread writes it, a few times a second at most.
+//! two files of that name: `.open` says what runs, and `.log` what was logged. A
+//! [`Board`] in memory hears what changes and goes on; a thread writes it, a few times a second at most.
 //! The `.open` file is locked for as long as its process lives, as the audit's is, so that one that
 //! nobody holds was left behind. Both files are for their owner alone, have bounds, and go with the
 //! process.
 
+mod board;
 mod logs;
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::observe::file::{AuditFile, aside, is_at};
-use crate::observe::unfinished::Unfinished;
 
+pub(crate) use crate::observe::running::board::Board;
 pub use crate::observe::running::logs::{LogFile, LogReader, logs};
 
 /// The folder in that of the cache.
@@ -34,12 +34,6 @@ const LOG: &str = "log";
 /// The most bytes of a log before it is put aside; one is kept.
 const MAX_LOG: u64 = 1024 * 1024;
 const KEPT_LOGS: u32 = 1;
-/// How often the file is written at most.
-const PAUSE: Duration = Duration::from_millis(200);
-/// The most servers, and the most agents, that are told of.
-const MAX_TOLD: usize = 256;
-/// The most bytes of a name or a reason.
-const MAX_TEXT: usize = 400;
 /// The most bytes of a file that are read.
 const MAX_FILE: u64 = 1024 * 1024;
 /// How often a file may take the place of the one that is looked at.
@@ -89,6 +83,16 @@ impl Files {
             }
         }
         Ok(())
+    }
+
+    /// The beginning of the path of the file that has what runs here.
+    fn base(&self) -> PathBuf {
+        self.folder.join(NAME)
+    }
+
+    /// The process, and a number that no other has.
+    fn run(&self) -> &str {
+        &self.run
     }
 
     fn path(&self, extension: &str) -> PathBuf {
@@ -198,190 +202,6 @@ pub enum ToldState {
     Failed,
 }
 
-/// A list in memory of all that runs here. Clones share it.
-#[derive(Clone)]
-pub(crate) struct Board(Arc<Shared>);
-
-struct Shared {
-    now: Mutex<Now>,
-    changed: Condvar,
-}
-
-struct Now {
-    told: Told,
-    agents: BTreeMap<u64, ToldAgent>,
-    servers: BTreeMap<u64, ToldServer>,
-    next: u64,
-    is_changed: bool,
-    is_ending: bool,
-    has_ended: bool,
-}
-
-/// An agent or a server on a board, for as long as this is there.
-pub struct Shown {
-    board: Option<Board>,
-    entry: u64,
-}
-
-impl Board {
-    /// A board with nothing on it, which a thread writes to the files of this process.
-    pub(crate) fn start(files: &Files, told: Told) -> io::Result<Self> {
-        files.open()?;
-        let now = Now {
-            told: Told { pid: std::process::id(), since: seconds(SystemTime::now()), ..told },
-            agents: BTreeMap::new(),
-            servers: BTreeMap::new(),
-            next: 0,
-            is_changed: true,
-            is_ending: false,
-            has_ended: false,
-        };
-        let shared = Arc::new(Shared { now: Mutex::new(now), changed: Condvar::new() });
-        let board = Self(Arc::clone(&shared));
-        let file = Unfinished::new(&files.folder.join(NAME), &files.run);
-        std::thread::Builder::new().name("running".to_owned()).spawn(move || shared.write(file))?;
-        Ok(board)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut Now) -> T) -> T {
-        let mut now = self.0.lock();
-        let changed = change(&mut now);
-        now.is_changed = true;
-        self.0.changed.notify_all();
-        changed
-    }
-
-    /// Says what else is to be said of the process.
-    pub(crate) fn tell(&self, change: impl FnOnce(&mut Told)) {
-        self.change(|now| change(&mut now.told));
-    }
-
-    /// Shows a server. One that could not be started is shown until it is started again.
-    pub(crate) fn server(&self, server: &str, state: ToldState, pid: Option<u32>) -> Shown {
-        self.put(server, state, pid, None)
-    }
-
-    /// Shows why a server could not be started, until it is started again.
-    pub(crate) fn failed(&self, server: &str, reason: &str) {
-        self.put(server, ToldState::Failed, None, Some(short(reason))).entry = u64::MAX;
-    }
-
-    fn put(
-        &self,
-        server: &str,
-        state: ToldState,
-        pid: Option<u32>,
-        reason: Option<String>,
-    ) -> Shown {
-        let told = ToldServer {
-            server: short(server),
-            state,
-            pid,
-            since: seconds(SystemTime::now()),
-            reason,
-        };
-        let entry = self.change(|now| {
-            let is_over = |other: &ToldServer| {
-                other.state == ToldState::Failed && other.server == told.server
-            };
-            now.servers.retain(|_, other| !is_over(other));
-            now.next += 1;
-            now.servers.insert(now.next, told);
-            now.next
-        });
-        Shown { board: Some(self.clone()), entry }
-    }
-
-    /// Shows an agent.
-    pub(crate) fn agent(&self, name: Option<&str>) -> Shown {
-        let since = seconds(SystemTime::now());
-        let agent = ToldAgent { name: name.map(short), client: None, since };
-        let entry = self.change(|now| {
-            now.next += 1;
-            now.agents.insert(now.next, agent);
-            now.next
-        });
-        Shown { board: Some(self.clone()), entry }
-    }
-
-    /// Removes the file, within `patience`.
-    pub(crate) fn close(&self, patience: Duration) {
-        let mut now = self.0.lock();
-        now.is_ending = true;
-        self.0.changed.notify_all();
-        // One that takes longer is removed by whoever comes next.
-        let _ = self.0.changed.wait_timeout_while(now, patience, |now| !now.has_ended);
-    }
-}
-
-impl Shown {
-    /// Nothing that is shown.
-    pub(crate) const NOWHERE: Self = Self { board: None, entry: 0 };
-
-    /// Says what the agent's program says that it is.
-    pub(crate) fn is_called(&self, client: &str) {
-        let Some(board) = &self.board else { return };
-        board.change(|now| {
-            if let Some(agent) = now.agents.get_mut(&self.entry) {
-                agent.client = Some(short(client)).filter(|client| !client.is_empty());
-            }
-        });
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        if let Some(board) = &self.board {
-            board.change(|now| {
-                now.agents.remove(&self.entry);
-                now.servers.remove(&self.entry);
-            });
-        }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes what has changed until the end.
-    fn write(&self, mut file: Unfinished) {
-        loop {
-            let is_still = |now: &mut Now| !now.is_changed && !now.is_ending;
-            let now = self.changed.wait_while(self.lock(), is_still);
-            let mut now = now.unwrap_or_else(PoisonError::into_inner);
-            if now.is_ending {
-                break;
-            }
-            now.is_changed = false;
-            let told = now.whole();
-            drop(now);
-            // Serializing such a value cannot fail, and what cannot be written is not told.
-            let noted = serde_json::to_vec(&told).map(|json| file.note(&json));
-            if let Ok(Err(error)) = noted {
-                tracing::debug!(%error, "what runs here cannot be told to others");
-            }
-            let now = self.lock();
-            let _ = self.changed.wait_timeout_while(now, PAUSE, |now| !now.is_ending);
-        }
-        // It may have been removed by somebody else.
-        let _ = file.note(b"");
-        self.lock().has_ended = true;
-        self.changed.notify_all();
-    }
-}
-
-impl Now {
-    fn whole(&self) -> Told {
-        Told {
-            agents: self.agents.values().take(MAX_TOLD).cloned().collect(),
-            servers: self.servers.values().take(MAX_TOLD).cloned().collect(),
-            ..self.told.clone()
-        }
-    }
-}
-
 /// Reads the files of processes that serve, the oldest first. Files that were left behind are passed
 /// over.
 pub fn told(cache: &Path) -> io::Result<Vec<Told>> {
@@ -450,17 +270,6 @@ fn make_folder(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// As much of a text as is told.
-fn short(text: &str) -> String {
-    let end = (0..=MAX_TEXT.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-    text[..end.unwrap_or_default()].to_owned()
-}
-
-/// A time as it is told.
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 #[cfg(test)]

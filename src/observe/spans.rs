@@ -9,18 +9,22 @@ use std::fmt::{self, Write};
 use std::time::Duration;
 
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
-use opentelemetry::trace::{Span as _, SpanKind, Status, TraceContextExt, Tracer, TracerProvider};
+use opentelemetry::trace::{SpanKind, Status, TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use url::Url;
 
 use crate::name::{AgentName, ServerName, ToolboxName};
+use crate::observe::ending::Ending;
+use crate::observe::event::{Event, Kinds};
+use crate::observe::listeners::Listener;
 use crate::observe::post::Poster;
 use crate::observe::record::cut;
-use crate::observe::{Ending, Subject};
+use crate::observe::subject::Subject;
+use crate::observe::trace::Trace;
 use crate::raw::{Member, Raw};
 
 /// How long one export may take.
@@ -36,20 +40,14 @@ pub(crate) struct Spans {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
     propagator: TraceContextPropagator,
+    /// Tells this process from others.
+    run: String,
 }
 
 impl fmt::Debug for Spans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Spans")
     }
-}
-
-/// The span of one call.
-pub(crate) struct Spanning {
-    span: Span,
-    /// The members of the request's `_meta` that go on to the server, with this span in place of
-    /// the agent's.
-    pub(crate) meta: Vec<Member>,
 }
 
 /// The trace context of a request.
@@ -75,7 +73,7 @@ impl Extractor for Carrier<'_> {
 
 impl Spans {
     /// Exports to the collector at this address, as the service of this name.
-    pub(crate) fn new(address: &Url, service: &str) -> Result<Self, String> {
+    pub(crate) fn new(address: &Url, service: &str, run: &str) -> Result<Self, String> {
         let poster = Poster::new(address).map_err(|error| error.to_string())?;
         let exporter = SpanExporter::builder()
             .with_http()
@@ -94,11 +92,12 @@ impl Spans {
             .with_resource(resource)
             .build();
         let tracer = provider.tracer(env!("CARGO_PKG_NAME"));
-        Ok(Self { provider, tracer, propagator: TraceContextPropagator::new() })
+        let propagator = TraceContextPropagator::new();
+        Ok(Self { provider, tracer, propagator, run: run.to_owned() })
     }
 
     /// Begins the span of a call.
-    pub(crate) fn begin(&self, run: &str, subject: &Subject<'_>) -> Spanning {
+    fn begin(&self, subject: &Subject<'_>) -> Trace {
         let said = |key: &str| {
             let found = subject.meta.iter().find(|(name, _)| &**name == key);
             found.and_then(|(_, value)| value.text())
@@ -110,7 +109,7 @@ impl Spans {
             KeyValue::new("mcp.method.name", METHOD),
             KeyValue::new("gen_ai.operation.name", "execute_tool"),
             KeyValue::new("gen_ai.tool.name", tool.clone()),
-            KeyValue::new("mcp.session.id", format!("{run}-{}", subject.session)),
+            KeyValue::new("mcp.session.id", format!("{}-{}", self.run, subject.session)),
         ];
         let named = [
             ("mcp_workbench.toolbox", subject.toolbox.map(ToolboxName::as_str)),
@@ -125,12 +124,32 @@ impl Spans {
             .with_kind(SpanKind::Server)
             .with_attributes(attributes)
             .start_with_context(&self.tracer, &parent);
+        let span = Context::new().with_span(span);
         let meta = passed_on(&span, subject.meta);
-        Spanning { span, meta }
+        Trace { span, meta }
+    }
+}
+
+impl Listener for Spans {
+    fn wants(&self) -> Kinds {
+        Kinds::CALLS_BEGUN.and(Kinds::CALLS_ENDED)
     }
 
-    /// Exports what there is, and ends.
-    pub(crate) fn close(&self, patience: Duration) {
+    fn hear(&self, event: Event<'_>) {
+        match event {
+            Event::CallBegan(call) => {
+                call.trace.get_or_init(|| Box::new(self.begin(&call.subject)));
+            }
+            Event::CallEnded(call, end) => {
+                if let Some(trace) = call.trace.get() {
+                    finish(&trace.span, end.ending);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn flush(&self, patience: Duration) {
         if let Err(error) = self.provider.shutdown_with_timeout(patience) {
             tracing::warn!(%error, "the last spans were not exported");
         }
@@ -138,7 +157,8 @@ impl Spans {
 }
 
 /// The `_meta` of a request with a span in place of its parent.
-fn passed_on(span: &Span, meta: &[Member]) -> Vec<Member> {
+fn passed_on(span: &Context, meta: &[Member]) -> Vec<Member> {
+    let span = span.span();
     let context = span.span_context();
     let (trace, own) = (context.trace_id(), context.span_id());
     let mut parent = String::with_capacity(55);
@@ -151,16 +171,15 @@ fn passed_on(span: &Span, meta: &[Member]) -> Vec<Member> {
     kept.chain([parent]).chain(state).collect()
 }
 
-impl Spanning {
-    /// The call has ended.
-    pub(crate) fn end(mut self, ending: Ending) {
-        self.span.set_attribute(KeyValue::new("mcp_workbench.outcome", ending.as_str()));
-        if !matches!(ending, Ending::Ok | Ending::InputRequired) {
-            self.span.set_attribute(KeyValue::new("error.type", ending.as_str()));
-            self.span.set_status(Status::error(""));
-        }
-        self.span.end();
+/// Ends the span of a call that has ended so.
+fn finish(span: &Context, ending: Ending) {
+    let span = span.span();
+    span.set_attribute(KeyValue::new("mcp_workbench.outcome", ending.as_str()));
+    if !matches!(ending, Ending::Ok | Ending::InputRequired) {
+        span.set_attribute(KeyValue::new("error.type", ending.as_str()));
+        span.set_status(Status::error(""));
     }
+    span.end();
 }
 
 /// Returns `true` if a text says which trace a request belongs to.
@@ -181,7 +200,7 @@ mod tests {
 
     fn spans() -> Spans {
         // Nobody listens there, and nothing is exported before the end.
-        Spans::new(&Url::parse("http://127.0.0.1:9/v1/traces").unwrap(), "test").unwrap()
+        Spans::new(&Url::parse("http://127.0.0.1:9/v1/traces").unwrap(), "test", "run").unwrap()
     }
 
     fn subject(meta: &[Member]) -> Subject<'_> {
@@ -200,7 +219,7 @@ mod tests {
     fn the_trace_of_the_agent_goes_on_and_the_rest_of_its_meta_stays() {
         let given = json!({"x": 1, "traceparent": AGENTS, "tracestate": "a=b", "baggage": "c=d"});
         let given = Raw::encode(&given).members().unwrap();
-        let passed = spans().begin("run", &subject(&given)).meta;
+        let passed = spans().begin(&subject(&given)).meta;
         let keys: Vec<_> = passed.iter().map(|(key, _)| &**key).collect();
         assert_eq!(keys, ["x", "baggage", "traceparent", "tracestate"]);
         let parent = passed[2].1.text().unwrap().into_owned();
@@ -211,7 +230,7 @@ mod tests {
 
     #[test]
     fn without_one_a_trace_begins() {
-        let meta = spans().begin("run", &subject(&[])).meta;
+        let meta = spans().begin(&subject(&[])).meta;
         assert!(is_trace_parent(&meta[0].1.text().unwrap()));
     }
 

@@ -137,6 +137,64 @@ fn the_trace_of_a_request_over_http_goes_on() {
 }
 
 #[test]
+fn the_audit_the_metrics_and_the_spans_tell_the_same_of_a_call() {
+    let (address, exports) = collector();
+    let mut entry = fake(json!({
+        "tools": ["echo", "fail", "secret"],
+        "behavior": {"fail": {"tool_error": {"text": "it does not work"}}},
+    }));
+    entry["toolFilters"] = json!(["!secret"]);
+    let bench = Bench::new()
+        .set("telemetry", json!({"otlp": address}))
+        .set("audit", json!({"file": "audit.jsonl"}))
+        .set("toolMode", json!("proxy"))
+        .server("box", "srv", entry);
+    let (program, http) = bench.http();
+    let calls = [("echo", "ok"), ("fail", "tool_error"), ("secret", "unknown")];
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    });
+    let headers = [
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "use_tool"),
+    ];
+    for (tool, _) in calls {
+        let tool = json!({"toolbox": "box", "server": "srv", "tool": tool});
+        let params = json!({"name": "use_tool", "arguments": {"tool": tool}, "_meta": meta});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        http.post(&headers, &message);
+    }
+    let metrics = http.send("GET", "/metrics", &[], "").text();
+    program.0.signal(Signal::TERM);
+    program.0.wait_exit(Duration::from_secs(5));
+    let (_, spans) = exports.recv_timeout(DEADLINE).expect("an export");
+    let audit = std::fs::read_to_string(bench.path("audit.jsonl")).expect("an audit");
+    let lines: Vec<serde_json::Value> =
+        audit.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), calls.len(), "{audit}");
+    for ((tool, outcome), line) in calls.into_iter().zip(&lines) {
+        // The audit alone tells what is denied from what is not there, from the same context.
+        let recorded = line["outcome"].as_str().map(|told| told.replace("denied", "unknown"));
+        assert_eq!((line["tool"].as_str(), recorded.as_deref()), (Some(tool), Some(outcome)));
+        assert_eq!([&line["toolbox"], &line["server"]], ["box", "srv"]);
+        let counted = format!(
+            "mcp_workbench_tool_calls_total{{toolbox=\"box\",server=\"srv\",outcome=\"{outcome}\"}} 1"
+        );
+        assert!(metrics.contains(&counted), "no {counted} in\n{metrics}");
+        let session = line["session"].as_str().expect("a session");
+        for part in [format!("tools/call {tool}"), session.to_owned(), outcome.to_owned()] {
+            assert!(contains(&spans, part.as_bytes()), "no {part} in the spans");
+        }
+    }
+    for part in ["mcp_workbench.toolbox", "mcp_workbench.server", "mcp_workbench.outcome"] {
+        assert!(contains(&spans, part.as_bytes()), "no {part} in the spans");
+    }
+}
+
+#[test]
 fn a_collector_that_is_not_there_holds_nobody_up() {
     let bench = Bench::new().env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9").server(
         "box",

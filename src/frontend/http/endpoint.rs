@@ -22,6 +22,7 @@ use crate::frontend::http::stream::{self, Reader};
 use crate::frontend::http::{self, INVALID_REQUEST, Server};
 use crate::gateway::Caller;
 use crate::name::ToolboxName;
+use crate::observe::Event;
 
 /// The first revision that knows events without data.
 const KNOWS_PRIMING: &str = "2025-11-25";
@@ -46,7 +47,7 @@ pub(crate) async fn metadata(State(server): State<Arc<Server>>, request: Request
     match server.identity.metadata(&head) {
         Ok(Some(reply)) => reply,
         Ok(None) => http::nothing().await,
-        Err(refusal) => refusal.reply(None),
+        Err(denial) => server.turn_away(denial.reply()),
     }
 }
 
@@ -55,7 +56,7 @@ impl Server {
         let (mut head, body) = request.into_parts();
         let (caller, pass) = match self.identity.caller(&mut head).await {
             Ok((caller, pass)) => (Caller { toolbox, ..caller }, pass),
-            Err(reply) => return reply,
+            Err(reply) => return self.turn_away(reply),
         };
         if !self.host.gateways.has_toolbox(&caller) {
             // What is forbidden is not there.
@@ -70,6 +71,14 @@ impl Server {
             _ => Err(not_allowed()),
         };
         answered.unwrap_or_else(|refusal| refusal.reply(None))
+    }
+
+    /// Tells that access is denied where a reply does that.
+    pub(crate) fn turn_away(&self, reply: Reply) -> Reply {
+        if let Some(denied) = reply.extensions().get() {
+            self.host.gateways.observer().listeners().tell(Event::AccessDenied(denied));
+        }
+        reply
     }
 
     async fn post(

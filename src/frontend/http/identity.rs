@@ -33,10 +33,11 @@ use crate::frontend::http::identity::bearer::Presented;
 use crate::frontend::http::identity::challenge::{Denied, Resource};
 use crate::frontend::http::identity::issuer::Issuer;
 use crate::frontend::http::identity::jwt::Jwt;
-use crate::frontend::http::response::{Refusal, Reply};
+use crate::frontend::http::response::{Denial, Refusal, Reply};
 use crate::frontend::http::{INVALID_REQUEST, origin};
 use crate::gateway::{Caller, Gateways};
 use crate::name::AgentName;
+use crate::observe::{DeniedAccess, DeniedFor};
 
 pub(crate) use crate::frontend::http::identity::challenge::WELL_KNOWN;
 pub(crate) use crate::frontend::http::identity::pass::Pass;
@@ -103,13 +104,13 @@ impl Identity {
     /// taken out of the request.
     pub(crate) async fn caller(&self, head: &mut Parts) -> Result<(Caller, Pass), Reply> {
         let presented = bearer::take(&mut head.headers);
-        self.check_origin(head).map_err(|refusal| refusal.reply(None))?;
+        self.check_origin(head).map_err(Denial::reply)?;
         let rules = self.rules();
         let resource = rules.resource(head);
         match self.agent(&rules, presented, &resource).await {
             Ok((agent, pass)) => {
                 if let Some(agent) = &agent {
-                    self.check_rules(agent).map_err(|refusal| refusal.reply(None))?;
+                    self.check_rules(agent).map_err(Denial::reply)?;
                     self.meet(agent);
                 }
                 Ok((Caller { agent, toolbox: None }, pass))
@@ -122,41 +123,42 @@ impl Identity {
     /// machine may where no other can reach us, else agents that may know of all servers.
     pub(crate) async fn may_see_figures(&self, head: &mut Parts) -> Result<(), Reply> {
         if self.is_local {
-            return self.check_origin(head).map_err(|refusal| refusal.reply(None));
+            return self.check_origin(head).map_err(Denial::reply);
         }
         let (caller, _) = self.caller(head).await?;
         if self.gateways.shows_every_server(&caller) {
             return Ok(());
         }
         let message = "there are servers that this agent may not know of";
-        Err(Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message).reply(None))
+        Err(forbidden(message, caller.agent, DeniedFor::Figures).reply())
     }
 
     /// The document that tells clients how to get a token (RFC 9728); nothing where signed tokens
     /// are not taken.
-    pub(crate) fn metadata(&self, head: &Parts) -> Result<Option<Reply>, Refusal> {
+    pub(crate) fn metadata(&self, head: &Parts) -> Result<Option<Reply>, Denial> {
         self.check_origin(head)?;
         let rules = self.rules();
         Ok(rules.jwt.as_ref().and_then(|jwt| challenge::metadata(head, &jwt.config)))
     }
 
     /// Refuses an agent of whom the rules do not say what it may use.
-    fn check_rules(&self, agent: &AgentName) -> Result<(), Refusal> {
+    fn check_rules(&self, agent: &AgentName) -> Result<(), Denial> {
         if self.gateways.config().policy.knows(agent) {
             return Ok(());
         }
-        let agent: String = agent.as_str().chars().take(MAX_NAME).collect();
-        tracing::warn!(%agent, "refused: `agentPolicies` has no such agent, and there is no `defaultPolicy`");
+        let said: String = agent.as_str().chars().take(MAX_NAME).collect();
         let message = format!(
-            "the rules of this workbench do not know the agent `{agent}`; whoever runs it can add it \
+            "the rules of this workbench do not know the agent `{said}`; whoever runs it can add it \
              to `agentPolicies`, or say in `defaultPolicy` what other agents may use"
         );
-        Err(Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, &message))
+        Err(forbidden(&message, Some(agent.clone()), DeniedFor::NoRules))
     }
 
     /// Refuses what is not for us, or comes from a page that may not ask us.
-    fn check_origin(&self, head: &Parts) -> Result<(), Refusal> {
-        origin::check(head, &self.gateways.config().http)
+    fn check_origin(&self, head: &Parts) -> Result<(), Denial> {
+        let denied = DeniedAccess { agent: None, why: DeniedFor::Origin };
+        let checked = origin::check(head, &self.gateways.config().http);
+        checked.map_err(|refusal| Denial { refusal, denied })
     }
 
     async fn agent(
@@ -263,6 +265,12 @@ impl Rules {
     fn resource<'a>(&'a self, head: &'a Parts) -> Resource<'a> {
         Resource::of(head, self.jwt.as_ref().map(|jwt| &jwt.config))
     }
+}
+
+/// The refusal of somebody who may not, with who that is where it is known.
+fn forbidden(message: &str, agent: Option<AgentName>, why: DeniedFor) -> Denial {
+    let refusal = Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message);
+    Denial { refusal, denied: DeniedAccess { agent, why } }
 }
 
 /// Which token it is, and whose. All are compared, and each in constant time, so that how long it takes says

@@ -14,6 +14,7 @@ use hyper::header::{
 };
 use tokio::sync::mpsc;
 
+use crate::observe::DeniedAccess;
 use crate::raw::{self, Raw};
 use crate::wire::incoming::error_object;
 
@@ -83,6 +84,23 @@ impl Refusal {
             }
             _ => {}
         }
+        reply
+    }
+}
+
+/// A refusal that denies access.
+pub(crate) struct Denial {
+    /// The refusal.
+    pub(crate) refusal: Refusal,
+    /// Who is denied access, and why.
+    pub(crate) denied: DeniedAccess,
+}
+
+impl Denial {
+    /// The denial as an answer, which is marked with who is denied access, and why.
+    pub(crate) fn reply(self) -> Reply {
+        let mut reply = self.refusal.reply(None);
+        reply.extensions_mut().insert(self.denied);
         reply
     }
 }

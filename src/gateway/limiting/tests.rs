@@ -43,11 +43,11 @@ fn tool(server: &str) -> ToolId {
 
 /// What is said where a call is refused for there being too many.
 fn count(gateway: &Gateway, server: &str) -> Result<(), (String, String)> {
-    let mut course = Course::default();
-    let counted =
-        gateway.count(&tool(server), gateway.server(&place(server)).unwrap(), &mut course);
-    counted.map_err(|error| {
-        assert_eq!(course.stop, Some(Stop::Rate));
+    let (nobody, tool) = (Presence::new(None), tool(server));
+    let server = gateway.server(&place(server)).unwrap();
+    let mut call = gateway.begin_call(&tool, Ok(&server.meters), None, Origin::nobody(&nobody));
+    gateway.count(&tool, server, &mut call.context).map_err(|error| {
+        assert_eq!(call.context.details.stopped_by, Some(Stop::Rate));
         said(error)
     })
 }
@@ -58,14 +58,15 @@ fn said(error: CallError) -> (String, String) {
 }
 
 async fn enter(gateway: &Gateway, server: &str) -> Result<(Places, Duration), (String, String)> {
-    let nobody = Presence::new(None);
-    let mut course = Course::default();
+    let (nobody, tool) = (Presence::new(None), tool(server));
     let origin = Origin::nobody(&nobody);
     let of = gateway.server(&place(server)).unwrap();
     assert!(gateway.has_places(of));
-    let places = gateway.take_places(&tool(server), of, origin, &mut course).await;
-    assert_eq!(course.stop, places.is_err().then_some(Stop::Concurrency));
-    places.map(|places| (places, course.waited)).map_err(said)
+    let mut call = gateway.begin_call(&tool, Ok(&of.meters), None, origin);
+    let places = gateway.take_places(&tool, of, origin, &mut call.context).await;
+    let details = &call.context.details;
+    assert_eq!(details.stopped_by, places.is_err().then_some(Stop::Concurrency));
+    places.map(|places| (places, details.waited)).map_err(said)
 }
 
 #[tokio::test(start_paused = true)]

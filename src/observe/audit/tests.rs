@@ -8,7 +8,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::config::KeptArguments;
 use crate::name::{ServerName, ToolboxName};
-use crate::observe::{Meters, Observer, Subject};
+use crate::observe::listeners::Listeners;
+use crate::observe::{Meters, ObservedCall, Observer, Subject};
 use crate::raw::Raw;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,7 +18,11 @@ struct Bench {
     folder: TempDir,
     observer: Observer,
     audit: Audit,
+    listeners: Listeners,
     meters: Arc<Meters>,
+    toolbox: ToolboxName,
+    server: ServerName,
+    arguments: Raw,
 }
 
 impl Bench {
@@ -25,23 +30,29 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let observer = Observer::default();
         let audit = open(&file(&folder), "one");
-        let meters = observer.meters("dev", "git");
-        Self { folder, observer, audit, meters }
+        Self {
+            listeners: observer.with(Some(&audit)),
+            meters: observer.meters("dev", "git"),
+            toolbox: ToolboxName::new("dev"),
+            server: ServerName::new("git"),
+            arguments: Raw::encode(&json!({"n": 1})),
+            folder,
+            observer,
+            audit,
+        }
     }
 
-    fn call(&self, tool: &str) -> crate::observe::Watch<'_> {
-        let (toolbox, server) = (ToolboxName::new("dev"), ServerName::new("git"));
-        let arguments = Raw::encode(&json!({"tool": tool}));
+    fn call<'a>(&'a self, tool: &'a str) -> ObservedCall<'a> {
         let subject = Subject {
             agent: None,
             session: 1,
-            toolbox: Some(&toolbox),
-            server: Some(&server),
+            toolbox: Some(&self.toolbox),
+            server: Some(&self.server),
             tool,
-            arguments: Some(&arguments),
+            arguments: Some(&self.arguments),
             meta: &[],
         };
-        self.observer.watch(Some(&self.audit), &self.meters, subject)
+        self.listeners.begin_call(&self.meters, subject)
     }
 
     fn lines(&self) -> Vec<Value> {
@@ -101,7 +112,7 @@ fn every_call_has_a_line_however_it_ends() {
     bench.call("good").end(Ending::Ok, Some(2));
     drop(bench.call("given up"));
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _watch = bench.call("broken");
+        let _call = bench.call("broken");
         panic!("on purpose");
     }));
     assert!(panicked.is_err());

@@ -1,10 +1,28 @@
 //! Files of a process: their content, and how long they are there.
 
+use std::time::SystemTime;
+
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::catalog::Listing;
+use crate::name::AgentName;
+use crate::observe::event::{Event, ServerContext, SessionContext, StoppedFor};
+use crate::observe::listeners::Listener;
 
 const PATIENCE: Duration = Duration::from_secs(20);
+
+fn server(run: u64, label: &str) -> ServerContext {
+    ServerContext {
+        run,
+        toolbox: String::new(),
+        server: String::new(),
+        label: label.to_owned(),
+        pid: None,
+        was_ready: false,
+        has_run_before: false,
+    }
+}
 
 /// Waits until a process is told of as wanted.
 fn wait_told(cache: &Path, is_it: impl Fn(&Told) -> bool) -> Told {
@@ -24,10 +42,20 @@ fn what_runs_is_told_until_it_ends() {
     let cache = tempfile::tempdir().unwrap();
     let files = Files::new(cache.path(), "a1");
     let board = Board::start(&files, Told { at: "stdio".to_owned(), ..Told::default() }).unwrap();
-    let server = board.server("box/one", ToldState::Running, Some(7));
-    board.failed("box/two", "no such program");
-    let agent = board.agent(Some("ann"));
-    agent.is_called("claude-code");
+    let listing = Listing::default();
+    let server = ServerContext { pid: Some(7), ..server(1, "box/one") };
+    board.hear(Event::ServerStarting(&server));
+    board.hear(Event::ServerStarted(&server, &listing));
+    let failing = self::server(2, "box/two");
+    board.hear(Event::ServerStarting(&failing));
+    board.hear(Event::ServerFailed(&failing, "no such program"));
+    let agent = SessionContext {
+        agent: Some(AgentName::new("ann")),
+        session: 3,
+        ..SessionContext::default()
+    };
+    board.hear(Event::SessionOpened(&agent));
+    board.hear(Event::SessionIntroduced(&agent, "claude-code"));
     let told_now = wait_told(cache.path(), |told| {
         told.servers.len() == 2 && told.agents.iter().any(|agent| agent.client.is_some())
     });
@@ -39,14 +67,16 @@ fn what_runs_is_told_until_it_ends() {
         servers,
         [("box/one", ToldState::Running, Some(7)), ("box/two", ToldState::Failed, None)]
     );
-    let starting = board.server("box/two", ToldState::Starting, None);
-    drop((server, agent));
+    let again = self::server(4, "box/two");
+    board.hear(Event::ServerStarting(&again));
+    board.hear(Event::ServerStopped(&server, StoppedFor::Idle));
+    board.hear(Event::SessionClosed(&agent));
     let told_now =
         wait_told(cache.path(), |told| told.servers.len() == 1 && told.agents.is_empty());
     assert_eq!((told_now.servers[0].state, told_now.agents.len()), (ToldState::Starting, 0));
-    board.close(PATIENCE);
+    board.flush(PATIENCE);
     assert_eq!(told(cache.path()).unwrap().len(), 0);
-    drop(starting);
+    board.hear(Event::ServerStopped(&again, StoppedFor::Shutdown));
     assert_eq!(fs::read_dir(Files::folder(cache.path())).unwrap().count(), 0);
 }
 
@@ -132,7 +162,7 @@ fn files_are_for_their_owner_alone() {
     assert_eq!(mode(&folder), 0o700);
     let modes = fs::read_dir(&folder).unwrap().map(|entry| mode(&entry.unwrap().path()));
     assert_eq!(modes.collect::<Vec<_>>(), [0o600, 0o600]);
-    board.close(PATIENCE);
+    board.flush(PATIENCE);
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     assert!(Board::start(&files, Told::default()).is_err(), "others could write there");
 }

@@ -10,8 +10,9 @@ use hyper::http::request::Parts;
 use serde::Serialize;
 
 use crate::config::JwtConfig;
-use crate::frontend::http::response::{self, Refusal, Reply};
+use crate::frontend::http::response::{self, Denial, Refusal, Reply};
 use crate::frontend::http::{ENDPOINT, INVALID_REQUEST};
+use crate::observe::{DeniedAccess, DeniedFor};
 
 /// Where clients look for what they may know.
 pub(crate) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -35,6 +36,20 @@ pub(crate) enum Denied {
     Unknown,
     /// It cannot be checked now.
     Unavailable,
+}
+
+impl Denied {
+    /// Why access is denied; none where something else is wrong.
+    fn access(self) -> Option<DeniedFor> {
+        match self {
+            Self::Missing => Some(DeniedFor::NoToken),
+            Self::Invalid => Some(DeniedFor::InvalidToken),
+            Self::Expired => Some(DeniedFor::ExpiredToken),
+            Self::Scope => Some(DeniedFor::Scope),
+            Self::Unknown => Some(DeniedFor::UnknownHolder),
+            Self::Malformed | Self::Unavailable => None,
+        }
+    }
 }
 
 /// The thing that is asked for, by its name in tokens and metadata.
@@ -101,7 +116,14 @@ impl<'a> Resource<'a> {
                 (StatusCode::SERVICE_UNAVAILABLE, None, "the token cannot be checked now")
             }
         };
-        let mut reply = Refusal::new(status, INVALID_REQUEST, message).reply(None);
+        let refusal = Refusal::new(status, INVALID_REQUEST, message);
+        let mut reply = match denied.access() {
+            Some(why) => {
+                let denied = DeniedAccess { agent: None, why };
+                Denial { refusal, denied }.reply()
+            }
+            None => refusal.reply(None),
+        };
         let headers = reply.headers_mut();
         if denied == Denied::Unavailable {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY));

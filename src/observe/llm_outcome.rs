@@ -1,12 +1,8 @@
-//! Requests to language models that have ended, and how.
-
-use std::time::{Duration, SystemTime};
-
-use crate::name::AgentName;
+//! The ways in which requests to language models can end.
 
 /// The outcome of a request to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Response {
+pub enum LlmOutcome {
     /// It answered.
     Ok,
     /// Its endpoint cannot be reached.
@@ -39,7 +35,7 @@ pub enum Response {
     Panicked,
 }
 
-impl Response {
+impl LlmOutcome {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,22 +56,4 @@ impl Response {
             Self::Panicked => "panicked",
         }
     }
-}
-
-/// A finished request to a model, as it is recorded.
-#[derive(Debug)]
-pub(crate) struct Answered {
-    /// Counts the calls and requests of this process.
-    pub(crate) serial: u64,
-    pub(crate) at: SystemTime,
-    pub(crate) agent: Option<AgentName>,
-    pub(crate) session: u64,
-    pub(crate) model: String,
-    pub(crate) purpose: &'static str,
-    pub(crate) response: Response,
-    pub(crate) took: Duration,
-    pub(crate) read: u64,
-    pub(crate) written: u64,
-    /// How many requests it took.
-    pub(crate) attempts: u32,
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config;
+use crate::observe::Observer;
 
 #[test]
 fn a_request_leaves_one_line_however_it_ends() {
@@ -18,19 +19,20 @@ fn a_request_leaves_one_line_however_it_ends() {
     let env = std::collections::BTreeMap::<String, String>::new();
     let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
     let observer = Observer::default();
-    let audit = observer.audit(&loaded.unwrap().config).unwrap();
+    observer.audit(&loaded.unwrap().config).unwrap();
+    let listeners = observer.listeners();
     let agent = AgentName::new("claude");
-    let asked = Inquired { agent: Some(&agent), session: 3, model: "small", purpose: "tool" };
-    let mut answered = observer.inquire(audit.as_ref(), asked);
-    answered.tokens = [120, 9];
-    answered.attempts = 3;
-    answered.end(Response::Ok);
-    let mut named = observer.inquire(audit.as_ref(), Inquired { model: "sampling", ..asked });
-    named.named("opus-hunter2hunter2");
-    named.end(Response::Unusable);
-    drop(observer.inquire(audit.as_ref(), Inquired { agent: None, ..asked }));
+    let asked = Prompted { agent: Some(&agent), session: 3, model: "small", purpose: "tool" };
+    let mut answered = listeners.begin_llm_request(asked);
+    answered.context.tokens = [120, 9];
+    answered.context.attempts = 3;
+    answered.end(LlmOutcome::Ok);
+    let mut named = listeners.begin_llm_request(Prompted { model: "sampling", ..asked });
+    named.context.named = Some("opus-hunter2hunter2".to_owned());
+    named.end(LlmOutcome::Unusable);
+    drop(listeners.begin_llm_request(Prompted { agent: None, ..asked }));
     observer.begin_ending();
-    drop(observer.inquire(audit.as_ref(), asked));
+    drop(listeners.begin_llm_request(asked));
     observer.close(Duration::from_secs(20));
     let lines = std::fs::read_to_string(&file).unwrap();
     let mut lines: Vec<Value> =

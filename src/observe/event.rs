@@ -1,0 +1,228 @@
+//! Events: what happens here, in one typed stream.
+//!
+//! Each is told where it happens, and there alone, to whoever listens
+//! (`Listener`). An event borrows what it tells of, and nothing is
+//! written out for it, so telling costs nothing but the work of those who hear it.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use crate::catalog::Listing;
+use crate::name::AgentName;
+use crate::observe::context::CallContext;
+use crate::observe::ending::CallEnd;
+use crate::observe::llm_outcome::LlmOutcome;
+
+/// Something that happened here.
+#[derive(Clone, Copy)]
+pub enum Event<'a> {
+    /// A call of a tool begins.
+    CallBegan(&'a CallContext<'a>),
+    /// It has ended, in whichever way.
+    CallEnded(&'a CallContext<'a>, CallEnd),
+    /// A request to a language model has ended, in whichever way.
+    LlmRequestEnded(&'a LlmContext<'a>, LlmOutcome),
+    /// A server begins to start.
+    ServerStarting(&'a ServerContext),
+    /// It is ready, with this listing.
+    ServerStarted(&'a ServerContext, &'a Listing),
+    /// It could not be started, for this reason.
+    ServerFailed(&'a ServerContext, &'a str),
+    /// It has ended by itself, of this.
+    ServerDied(&'a ServerContext, &'a str),
+    /// It was stopped.
+    ServerStopped(&'a ServerContext, StoppedFor),
+    /// A server that runs has another listing than before.
+    ListingChanged(&'a ServerContext, &'a Listing),
+    /// An agent has come that stays for a while.
+    SessionOpened(&'a SessionContext),
+    /// Its program has said what it is called.
+    SessionIntroduced(&'a SessionContext, &'a str),
+    /// Its model has been spared so many tokens of definitions more than before; fewer where that is
+    /// negative.
+    TokensSaved(&'a SessionContext, i64),
+    /// It has left.
+    SessionClosed(&'a SessionContext),
+    /// Somebody was not let in.
+    AccessDenied(&'a DeniedAccess),
+    /// Agents are served at this address.
+    Serving(&'a str),
+    /// Another configuration is served from now on, which differs in this.
+    Reloaded(&'a str),
+    /// The configuration was to be read again, and cannot be used for this reason.
+    ReloadRefused(&'a dyn fmt::Display),
+}
+
+/// Which kinds of events somebody wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinds(u16);
+
+impl Kinds {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// Calls that begin.
+    pub const CALLS_BEGUN: Self = Self(1);
+    /// Calls that have ended.
+    pub const CALLS_ENDED: Self = Self(1 << 1);
+    /// The texts in the details of calls, which are written for whoever wants them alone.
+    pub const CALL_TEXTS: Self = Self(1 << 2);
+    /// Requests to language models.
+    pub const LLM_REQUESTS: Self = Self(1 << 3);
+    /// Servers that start and end.
+    pub const SERVERS: Self = Self(1 << 4);
+    /// Listings that change.
+    pub const LISTINGS: Self = Self(1 << 5);
+    /// Agents that come and leave.
+    pub const SESSIONS: Self = Self(1 << 6);
+    /// Requests of somebody who is not let in.
+    pub const DENIALS: Self = Self(1 << 7);
+    /// The program as a whole: where it serves, and with which configuration.
+    pub const PROGRAM: Self = Self(1 << 8);
+    /// Everything.
+    pub const ALL: Self = Self((1 << 9) - 1);
+
+    /// These kinds, and those.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Returns `true` if one of these kinds is among those.
+    pub const fn has(self, any: Self) -> bool {
+        self.0 & any.0 != 0
+    }
+}
+
+impl Event<'_> {
+    /// The kind that it is of.
+    pub fn kind(&self) -> Kinds {
+        match self {
+            Self::CallBegan(_) => Kinds::CALLS_BEGUN,
+            Self::CallEnded(..) => Kinds::CALLS_ENDED,
+            Self::LlmRequestEnded(..) => Kinds::LLM_REQUESTS,
+            Self::ServerStarting(_)
+            | Self::ServerStarted(..)
+            | Self::ServerFailed(..)
+            | Self::ServerDied(..)
+            | Self::ServerStopped(..) => Kinds::SERVERS,
+            Self::ListingChanged(..) => Kinds::LISTINGS,
+            Self::SessionOpened(_)
+            | Self::SessionIntroduced(..)
+            | Self::TokensSaved(..)
+            | Self::SessionClosed(_) => Kinds::SESSIONS,
+            Self::AccessDenied(_) => Kinds::DENIALS,
+            Self::Serving(_) | Self::Reloaded(_) | Self::ReloadRefused(_) => Kinds::PROGRAM,
+        }
+    }
+}
+
+/// A request to a language model, and for whom it is made.
+#[derive(Clone, Debug)]
+pub struct LlmContext<'a> {
+    /// The agent, where it has a name.
+    pub agent: Option<&'a AgentName>,
+    /// Counts the agents of this process.
+    pub session: u64,
+    /// The model, in a word of the configuration.
+    pub model: &'a str,
+    /// The name that the model gives itself, where it is the agent's.
+    pub named: Option<String>,
+    /// The purpose of the request.
+    pub purpose: &'static str,
+    /// When it began.
+    pub at: SystemTime,
+    /// How long it has taken.
+    pub took: Duration,
+    /// The tokens that were read and written so far.
+    pub tokens: [u64; 2],
+    /// How many requests were made so far.
+    pub attempts: u32,
+}
+
+/// One run of a server, from its start to its end.
+#[derive(Clone, Debug)]
+pub struct ServerContext {
+    /// Counts the runs of this process.
+    pub run: u64,
+    /// The toolbox that asked for it first.
+    pub toolbox: String,
+    /// The server.
+    pub server: String,
+    /// Names it in logs.
+    pub label: String,
+    /// Its process, once it is ready; none over HTTP.
+    pub pid: Option<u32>,
+    /// `true` once it has been ready in this run.
+    pub was_ready: bool,
+    /// `true` if it has been ready in an earlier one.
+    pub has_run_before: bool,
+}
+
+/// Why a server was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoppedFor {
+    /// Nobody used it for long.
+    Idle,
+    /// It was to be started anew.
+    Renewal,
+    /// It is not in the configuration any more, and not in use any more.
+    Dismissal,
+    /// Nobody can use it any more.
+    NoUse,
+    /// The workbench ends.
+    Shutdown,
+}
+
+/// An agent that is there, and what its model was shown of definitions.
+#[derive(Clone, Debug, Default)]
+pub struct SessionContext {
+    /// The agent, where it has a name.
+    pub agent: Option<AgentName>,
+    /// Counts the agents of this process.
+    pub session: u64,
+    /// The agent's program, once that is known.
+    pub program: ClientProgram,
+    /// The bytes of definitions that the program would have shown without us.
+    pub without_us: usize,
+    /// The bytes that came from us.
+    pub given: usize,
+}
+
+/// Somebody who was not let in over HTTP.
+#[derive(Clone, Debug)]
+pub struct DeniedAccess {
+    /// The agent, where it is known who that is.
+    pub agent: Option<AgentName>,
+    /// Why.
+    pub why: DeniedFor,
+}
+
+/// Why somebody was not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeniedFor {
+    /// The request is not meant for us, or comes from a page that may not ask us.
+    Origin,
+    /// There is no token.
+    NoToken,
+    /// The token is not good here.
+    InvalidToken,
+    /// The token was good.
+    ExpiredToken,
+    /// The token does not allow enough.
+    Scope,
+    /// The token is of nobody who is known here.
+    UnknownHolder,
+    /// The rules do not say what the agent may use.
+    NoRules,
+    /// The figures name servers that the agent may not know of.
+    Figures,
+}
+
+/// An agent's program, as far as it decides what its model is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientProgram {
+    /// The name that it gives itself; empty if it gives none.
+    pub name: String,
+    /// `true` if the program hides tools behind a search of its own.
+    pub has_tool_search: bool,
+}

@@ -1,0 +1,101 @@
+//! Who hears of events: a list that is made once, so that telling takes no lock, and costs one branch
+//! where nobody wants to hear.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::observe::event::{Event, Kinds};
+
+/// Somebody who hears of events.
+///
+/// It is told in the middle of the work, so it may not wait: what takes longer goes into a queue that a
+/// thread of its own empties.
+pub trait Listener: Send + Sync {
+    /// The kinds of events that it wants to hear of, which never change.
+    fn wants(&self) -> Kinds;
+
+    /// Hears of an event of one of those kinds.
+    fn hear(&self, event: Event<'_>);
+
+    /// Finishes what is still to be written, within `patience`.
+    fn flush(&self, patience: Duration) {
+        let _ = patience;
+    }
+}
+
+/// Everybody who hears of events; clones are the same.
+#[derive(Clone)]
+pub struct Listeners(Arc<Shared>);
+
+struct Shared {
+    /// The kinds that anybody wants.
+    wanted: Kinds,
+    all: Box<[(Kinds, Arc<dyn Listener>)]>,
+    process: Process,
+}
+
+/// The facts about this process that events need.
+#[derive(Clone, Default)]
+pub(crate) struct Process {
+    /// Counts its calls of which somebody wants the facts, and requests to models.
+    pub(crate) calls: Arc<AtomicU64>,
+    /// Set when what ends does so because the program does.
+    pub(crate) is_ending: Arc<AtomicBool>,
+}
+
+impl Listeners {
+    /// These listeners, who hear of events in this order.
+    pub(crate) fn new(all: impl IntoIterator<Item = Arc<dyn Listener>>, process: Process) -> Self {
+        let all = all.into_iter().map(|listener| (listener.wants(), listener));
+        let all: Box<[_]> = all.filter(|(wants, _)| *wants != Kinds::NONE).collect();
+        let wanted = all.iter().fold(Kinds::NONE, |wanted, (wants, _)| wanted.and(*wants));
+        Self(Arc::new(Shared { wanted, all, process }))
+    }
+
+    /// Returns `true` if anybody wants to hear of one of these kinds.
+    pub fn want(&self, kinds: Kinds) -> bool {
+        self.0.wanted.has(kinds)
+    }
+
+    /// Tells everybody who wants to hear of it.
+    pub fn tell(&self, event: Event<'_>) {
+        let kind = event.kind();
+        if self.want(kind) {
+            self.pass_on(kind, event);
+        }
+    }
+
+    fn pass_on(&self, kind: Kinds, event: Event<'_>) {
+        for (wants, listener) in &self.0.all {
+            if !wants.has(kind) {
+                continue;
+            }
+            // An error of one is nobody else's: neither of the other listeners nor of the work.
+            if catch_unwind(AssertUnwindSafe(|| listener.hear(event))).is_err() {
+                tracing::error!("an error of ours: an event was not taken note of");
+            }
+        }
+    }
+
+    /// Counts the calls of this process of which somebody wants the facts, and requests to models.
+    pub(crate) fn calls(&self) -> &AtomicU64 {
+        &self.0.process.calls
+    }
+
+    /// Returns `true` if what ends does so because the program does.
+    pub(crate) fn are_closing(&self) -> bool {
+        self.0.process.is_ending.load(Ordering::Relaxed)
+    }
+
+    /// Lets everybody finish what is still to be written; `left` says how long that may take.
+    pub(crate) fn flush(&self, left: impl Fn() -> Duration) {
+        for (_, listener) in &self.0.all {
+            listener.flush(left());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! The log, as far as it tells of events.
+
+use crate::name::AgentName;
+use crate::observe::event::{DeniedAccess, DeniedFor, Event, Kinds, StoppedFor};
+use crate::observe::listeners::Listener;
+
+/// How much of an agent's name is repeated, in characters.
+const MAX_NAME: usize = 100;
+
+/// The log, as somebody who hears of events.
+pub(crate) struct Log;
+
+impl Listener for Log {
+    fn wants(&self) -> Kinds {
+        Kinds::SERVERS.and(Kinds::DENIALS).and(Kinds::PROGRAM)
+    }
+
+    fn hear(&self, event: Event<'_>) {
+        match event {
+            Event::ServerStarted(server, listing) => {
+                let tools = listing.tools.len();
+                tracing::info!(server = server.label, tools, "the server is ready");
+            }
+            Event::ServerFailed(server, reason) => {
+                let server = &server.label;
+                tracing::warn!(server, "the server could not be started: {reason}");
+            }
+            Event::ServerDied(server, cause) => {
+                tracing::warn!(server = server.label, "the server ended: {cause}");
+            }
+            Event::ServerStopped(server, why) if server.was_ready => {
+                let server = &server.label;
+                match why {
+                    StoppedFor::Idle => tracing::info!(server, "stopped, having been idle"),
+                    StoppedFor::Dismissal => {
+                        tracing::info!(server, "stopped, being in use no more");
+                    }
+                    StoppedFor::NoUse => {
+                        tracing::info!(server, "stopped, for nobody needs it any more");
+                    }
+                    StoppedFor::Renewal | StoppedFor::Shutdown => {}
+                }
+            }
+            // Of those whom nobody knows there may be any number, and each answer says why.
+            Event::AccessDenied(DeniedAccess { agent: Some(agent), why: DeniedFor::NoRules }) => {
+                tracing::warn!(
+                    agent = cut(agent),
+                    "refused: `agentPolicies` has no such agent, and there is no `defaultPolicy`"
+                );
+            }
+            Event::Serving(address) => tracing::info!("serving MCP at {address}"),
+            Event::Reloaded(changes) => {
+                tracing::info!("the configuration was read anew: {changes}");
+            }
+            Event::ReloadRefused(error) => tracing::error!(
+                "the configuration is not read anew, and what was served goes on: {error}"
+            ),
+            _ => {}
+        }
+    }
+}
+
+fn cut(agent: &AgentName) -> String {
+    agent.as_str().chars().take(MAX_NAME).collect()
+}
