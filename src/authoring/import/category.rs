@@ -6,8 +6,9 @@ use serde_json::{Map, Value, json};
 use crate::authoring::import::nodes::entries;
 use crate::config::keys::raw::category::{RawCategory, RawCategoryTools, RawOverride};
 use crate::config::syntax::document::Node;
-use crate::config::syntax::entries::{Entries, object};
+use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::section::FromNode;
 use crate::config::{self, Dialect};
 
 /// What a file says beside its servers.
@@ -40,7 +41,7 @@ impl Top {
             return None;
         }
         let categories = categories.iter().flat_map(entries).filter_map(|(name, node)| {
-            Category::new(name.value, object(&node, reader, RawCategory::read)?)
+            Category::new(name.value, RawCategory::from_node(&node, reader)?)
         });
         let categories = categories.collect();
         let written = root.get("toolMode").and_then(|node| reader.string(&node));

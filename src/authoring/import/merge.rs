@@ -304,7 +304,7 @@ fn toolboxes(existing: &Source) -> Vec<Toolbox> {
     let launch = |node: &Node<'_>| {
         let mut reader = config::Dialect::Native.reader(None);
         let mut fields = reader.fields(node)?;
-        let raw = RawServer::read(&mut fields, &mut reader);
+        let raw = RawServer::block(&mut fields, &mut reader);
         let name = Located { value: String::new(), spot: node.spot.clone() };
         let means = Means::of(&raw, &name, &mut reader)?;
         let (block, _) = Block::new(raw, means, &Dialect::default(), ("", &mut KeepSecrets))?;

@@ -7,10 +7,11 @@ use crate::authoring::import::grading::graded;
 use crate::authoring::import::{Grade, ImportFinding, Source};
 use crate::authoring::tailor::keys;
 use crate::config::Dialect;
-use crate::config::load::dialect::OURS;
+use crate::config::keys::raw::RawConfig;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::finding::Severity;
 use crate::config::syntax::reader::listed;
+use crate::config::syntax::section::{Described, Kind};
 
 /// The rules of a file, in our words, with the settings beside them.
 #[derive(Debug)]
@@ -21,9 +22,6 @@ pub(super) struct Rules {
     settings: Option<Map<String, Value>>,
 }
 
-/// Our names for the settings that are rules.
-const RULES: [&str; 5] =
-    ["agentPolicies", "exposedTools", "defaultPolicy", "dangerousTools", "requireConfirmation"];
 /// Settings of ours that are carried over in other ways.
 const ELSEWHERE: [&str; 4] = ["toolMode", "toolboxes", "activeToolsets", "categories"];
 
@@ -40,7 +38,7 @@ impl Rules {
         };
         let mut notes = Vec::new();
         let settings = keys::every(written.clone(), dialect, &mut notes);
-        let is_rule = |key: &str| RULES.contains(&key);
+        let is_rule = |key: &str| kind(key) == Some(Kind::Rule);
         if !settings.keys().any(|key| is_rule(key)) {
             return (None, Vec::new());
         }
@@ -77,7 +75,7 @@ impl Rules {
             notes.extend(graded(source, wrong, true));
             return (Some(Self { names, settings: None }), notes);
         }
-        let left = settings.keys().filter(|key| !OURS.contains(&key.as_str()) && !is_known(key));
+        let left = settings.keys().filter(|key| !is_carried(key) && !is_known(key));
         let left: Vec<&String> = left.collect();
         if !left.is_empty() {
             let message = format!("not carried over: {}", listed(&left, "and"));
@@ -85,7 +83,7 @@ impl Rules {
         }
         let settings = settings
             .into_iter()
-            .filter(|(key, _)| OURS.contains(&key.as_str()) && !ELSEWHERE.contains(&key.as_str()));
+            .filter(|(key, _)| is_carried(key) && !ELSEWHERE.contains(&key.as_str()));
         (Some(Self { names, settings: Some(settings.collect()) }), notes)
     }
 
@@ -107,6 +105,16 @@ impl Rules {
         }
         Err(format!("{names} would hold for other servers too"))
     }
+}
+
+/// Returns the kind of a key that may stand at the top of our files.
+fn kind(key: &str) -> Option<Kind> {
+    RawConfig::DESCRIPTION.key(key).map(|key| key.kind)
+}
+
+/// Returns whether a key is a setting of ours, and not one that other programs have as well.
+fn is_carried(key: &str) -> bool {
+    kind(key).is_some_and(|kind| kind != Kind::Everybodys)
 }
 
 /// Whether a key has been dealt with where it stands.

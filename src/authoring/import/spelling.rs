@@ -7,8 +7,9 @@ use crate::config::keys::environment::environment;
 use crate::config::keys::limits;
 use crate::config::keys::raw::RawServer;
 use crate::config::syntax::document::{Node, Spot};
-use crate::config::syntax::entries::{Entries, named_texts};
+use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Fields, Located, Reader};
+use crate::config::syntax::section::FromNode;
 
 /// Reads a block; `timeout` is the unit of that key, where the client's is known.
 pub(super) fn server(
@@ -22,7 +23,7 @@ pub(super) fn server(
     let mut theirs = Theirs::default();
     theirs.take(&mut fields, timeout, reader);
     fields.take_all(|key| DECORATION.contains(&key));
-    let mut raw = RawServer::read(&mut fields, reader);
+    let mut raw = RawServer::block(&mut fields, reader);
     if inner.is_some()
         && let Some(enabled) = node.get("enabled")
     {
@@ -81,9 +82,9 @@ impl Theirs {
                     self.only = only.filter(|only| !only.is_empty());
                 }
                 // Codex
-                "http_headers" => self.headers.extend(named_texts(&node, reader).0),
+                "http_headers" => self.headers.extend(texts(&node, reader)),
                 "env_http_headers" => {
-                    let headers = named_texts(&node, reader).0.into_iter();
+                    let headers = texts(&node, reader).into_iter();
                     self.headers.extend(headers.map(|(name, variable)| {
                         (name, Located { value: format!("${{{}}}", variable.value), ..variable })
                     }));
@@ -108,7 +109,7 @@ impl Theirs {
                 }
                 "requestOptions" => {
                     if let Some(headers) = node.get("headers").filter(is_object) {
-                        self.headers.extend(named_texts(&headers, reader).0);
+                        self.headers.extend(texts(&headers, reader));
                     }
                 }
                 "timeout" => match unit {
@@ -200,6 +201,11 @@ const KEYS: &[&str] = &[
 /// Whether an entry of a list of tools stands for all of them.
 fn is_any_tool(node: &Node<'_>) -> bool {
     node.value.as_string_lit().is_some_and(|text| text.value == "*")
+}
+
+/// Reads an object of texts by names of the user's own.
+fn texts(node: &Node<'_>, reader: &mut Reader<'_>) -> Vec<(Located<String>, Located<String>)> {
+    Entries::from_node(node, reader).unwrap_or_default().0
 }
 
 fn words(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<Vec<String>>> {

@@ -3,13 +3,18 @@
 use serde_json::{Map, Value, json};
 
 use crate::config::dialect::Dialect;
+use crate::config::keys::raw::RawConfig;
 use crate::config::load::toolman_server::AUDIT;
+use crate::config::syntax::section::{Described, Section};
 
 /// The keys of `security_settings` that are ours by other names.
 const SECURITY: [&str; 3] = ["dangerous_tools", "require_confirmation", "audit_all_calls"];
 /// Those of `performance_settings`.
 const PERFORMANCE: [&str; 4] =
     ["tool_call_timeout", "max_concurrent_calls", "cache_tool_responses", "cache_duration_seconds"];
+
+/// Keys of ours that no other program's file has.
+const NATIVE: [&str; 2] = ["$schema", "toolboxes"];
 
 /// The same with our spelling of each key that we have, and without what only another program reads.
 /// What of that mattered is told.
@@ -18,9 +23,10 @@ pub(super) fn ours(
     dialect: Dialect,
     warnings: &mut Vec<String>,
 ) -> Map<String, Value> {
+    let top = RawConfig::DESCRIPTION;
     let mut root = every(root, dialect, warnings);
     if dialect != Dialect::Native {
-        root.retain(|key, _| OURS.contains(&key.as_str()));
+        root.retain(|key, _| top.key(key).is_some() && !NATIVE.contains(&key.as_str()));
     }
     root
 }
@@ -31,15 +37,18 @@ pub(crate) fn every(
     dialect: Dialect,
     warnings: &mut Vec<String>,
 ) -> Map<String, Value> {
-    let mut root = renamed(root, &TOP);
-    if let Some(Value::Object(policy)) = root.get_mut("defaultPolicy") {
-        *policy = renamed(std::mem::take(policy), &DEFAULTS);
+    let mut root = renamed(root, RawConfig::DESCRIPTION);
+    let inside = |key: &str| RawConfig::DESCRIPTION.key(key).and_then(|key| key.section);
+    if let (Some(Value::Object(policy)), Some(section)) =
+        (root.get_mut("defaultPolicy"), inside("defaultPolicy"))
+    {
+        *policy = renamed(std::mem::take(policy), section);
     }
-    if let Some(Value::Object(agents)) = root.get_mut("agentPolicies") {
-        for agent in agents.values_mut() {
-            if let Value::Object(agent) = agent {
-                *agent = renamed(std::mem::take(agent), &AGENT);
-            }
+    if let (Some(Value::Object(agents)), Some(section)) =
+        (root.get_mut("agentPolicies"), inside("agentPolicies"))
+    {
+        for agent in agents.values_mut().filter_map(Value::as_object_mut) {
+            *agent = renamed(std::mem::take(agent), section);
         }
     }
     match dialect {
@@ -53,10 +62,11 @@ pub(crate) fn every(
     root
 }
 
-fn renamed(object: Map<String, Value>, keys: &[(&str, &str)]) -> Map<String, Value> {
+/// Puts our names in place of the other spellings of the keys in `section`.
+fn renamed(object: Map<String, Value>, section: &Section) -> Map<String, Value> {
     let members = object.into_iter().map(|(key, value)| {
-        let ours = keys.iter().find(|(theirs, _)| *theirs == key);
-        (ours.map_or(key, |(_, ours)| (*ours).to_owned()), value)
+        let ours = section.keys.iter().find(|ours| ours.also == Some(&key));
+        (ours.map_or(key, |ours| ours.name.to_owned()), value)
     });
     members.collect()
 }
@@ -115,47 +125,3 @@ fn of_toolman_server(root: &mut Map<String, Value>, warnings: &mut Vec<String>) 
 
 /// How the block of a server may say how long a call takes.
 const TIMEOUTS: [&str; 2] = ["callTimeoutMs", "timeout"];
-
-/// What another program's file has that means something in ours.
-const OURS: [&str; 21] = [
-    "mcpServers",
-    "categories",
-    "activeToolsets",
-    "agentPolicies",
-    "exposedTools",
-    "defaultPolicy",
-    "dangerousTools",
-    "requireConfirmation",
-    "taskBasedToolSelection",
-    "limits",
-    "cache",
-    "audit",
-    "toolMode",
-    "maxToolNameLength",
-    "search",
-    "navigator",
-    "http",
-    "auth",
-    "clients",
-    "telemetry",
-    "macros",
-];
-
-const TOP: [(&str, &str); 6] = [
-    ("exposed_tools", "exposedTools"),
-    ("agent_policies", "agentPolicies"),
-    ("default_policy", "defaultPolicy"),
-    ("dangerous_tools", "dangerousTools"),
-    ("require_confirmation", "requireConfirmation"),
-    ("task_based_tool_selection", "taskBasedToolSelection"),
-];
-
-const DEFAULTS: [(&str, &str); 4] = [
-    ("allow_unknown_tools", "allowUnknownTools"),
-    ("allow_unknown_servers", "allowUnknownServers"),
-    ("max_tools_per_agent", "maxToolsPerAgent"),
-    ("require_explicit_approval", "requireExplicitApproval"),
-];
-
-const AGENT: [(&str, &str); 2] =
-    [("allowed_servers", "allowedServers"), ("tool_overrides", "toolOverrides")];

@@ -7,9 +7,10 @@ use crate::authoring::tailor::words::{Words, is_in_name};
 use crate::config::Dialect;
 use crate::config::keys::task_rules::{RawPattern, RawServiceType, RawTaskRules};
 use crate::config::syntax::document::{self, Node};
-use crate::config::syntax::entries::{Entries, object};
+use crate::config::syntax::entries::Entries;
 use crate::config::syntax::finding::{Report, Severity};
 use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::section::FromNode;
 
 /// The rules that are used where nobody brings others.
 const DEFAULT: &str = include_str!("../../../examples/selective/tailor-rules.json");
@@ -139,7 +140,7 @@ fn read(source: &Source, mut reader: Reader<'_>) -> Result<RawTaskRules, Report>
     let tree = document::parse(text).map_err(|finding| refuse(vec![finding]))?;
     let root = Node::root(&tree);
     let inside = KEYS.iter().find_map(|key| root.get(key));
-    let raw = object(&inside.unwrap_or(root), &mut reader, RawTaskRules::read);
+    let raw = RawTaskRules::from_node(&inside.unwrap_or(root), &mut reader);
     let findings = reader.into_findings(text);
     let is_wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
     raw.filter(|_| !is_wrong).ok_or_else(|| refuse(findings))

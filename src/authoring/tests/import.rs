@@ -225,6 +225,21 @@ fn a_workbench_configuration_keeps_its_toolboxes() {
 }
 
 #[test]
+fn settings_come_with_the_rules_that_stand_beside_them() {
+    let plan = import(
+        None,
+        "old.json",
+        r#"{"mcpServers": {"a": {"command": "a"}}, "exposedTools": {"a": ["x"]}, "search": true,
+            "telemetry": {"otlp": "http://127.0.0.1:4318"}, "http": {"maxSessions": 3}}"#,
+    );
+    assert_eq!(said(&plan), ["+ old/a (exact)"]);
+    let written: serde_json::Value = serde_json::from_str(&plan.text).unwrap();
+    assert_eq!(written["search"], true);
+    assert_eq!(written["telemetry"]["otlp"], "http://127.0.0.1:4318");
+    assert_eq!(written["http"]["maxSessions"], 3);
+}
+
+#[test]
 fn every_known_file_has_a_name_for_its_toolbox() {
     for (file, expected) in [
         ("claude_desktop_config.json", "claude-desktop"),

@@ -1,7 +1,11 @@
 //! Rules on what may stand where in the sources.
 
+use std::collections::BTreeSet;
+
+use mcp_workbench::config;
 use pretty_assertions::assert_eq;
 use regex::Regex;
+use serde_json::Value;
 
 use crate::tidy::text::{Source, files, program, repository, sources, split};
 
@@ -14,6 +18,16 @@ const LONG: [&str; 2] = ["src/authoring/client_files.rs", "src/catalog/rank/purp
 /// The modules in which some doc comments do not say yet what their items are. Each leaves the list
 /// when it is done, and none comes to it.
 const EVASIVE: [&str; 3] = ["src/authoring", "crates/config/src/config", "src/gateway"];
+
+/// The files that list keys of configurations by hand, for they are no description of the keys: what
+/// a catalog folder has no room for, what an import carries over in another way, and another program's.
+const LISTING_KEYS: [&str; 5] = [
+    "src/authoring/import/launches.rs",
+    "src/authoring/import/rules.rs",
+    "src/authoring/tailor/narrow.rs",
+    "src/cli/catalog/draft.rs",
+    "crates/config/src/config/load/dialect.rs",
+];
 
 /// Something that may stand in certain files only.
 struct Rule<'a> {
@@ -297,6 +311,66 @@ fn a_test_that_sleeps_says_why() {
     tests.retain(Source::is_test);
     let found: Vec<String> = tests.iter().flat_map(sleeps).collect();
     assert_eq!(found, [""; 0]);
+}
+
+/// The names of all keys in a schema.
+fn keys(schema: &Value, found: &mut BTreeSet<String>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    found.extend(properties.into_iter().flat_map(|properties| properties.keys().cloned()));
+    let members = schema.as_object().into_iter().flatten();
+    members.filter(|(key, _)| *key != "examples").for_each(|(_, inside)| keys(inside, found));
+    schema.as_array().into_iter().flatten().for_each(|inside| keys(inside, found));
+}
+
+/// The lists of three keys or more in a file.
+fn lists_of_keys(source: &Source, keys: &BTreeSet<String>) -> Vec<String> {
+    let comment = Regex::new(r"(?m)^\s*//.*$").expect("a pattern");
+    let list = Regex::new(r#"("\$?\w+"\s*[,|]\s*)+"\$?\w+""#).expect("a pattern");
+    let word = Regex::new(r"\$?\w+").expect("a pattern");
+    let program = source.text.split("#[cfg(test)]").next().unwrap_or_default();
+    let text = comment.replace_all(program, "");
+    let lists = list.find_iter(&text).map(|list| list.as_str());
+    let has_keys = |list: &&str| {
+        let mut run = 0;
+        word.find_iter(list).any(|word| {
+            run = if keys.contains(word.as_str()) { run + 1 } else { 0 };
+            run == 3
+        })
+    };
+    lists.filter(has_keys).map(|list| format!("{}: {list}", source.path)).collect()
+}
+
+#[test]
+fn a_key_is_described_once() {
+    let mut known = BTreeSet::new();
+    keys(&config::schema(), &mut known);
+    assert!(known.len() > 100, "{known:?}");
+    let found = |text: &str| lists_of_keys(&Source::new("src/x.rs", text), &known).len();
+    for text in [
+        "const OURS: [&str; 3] = [\"toolMode\", \"limits\", \"toolboxes\"];",
+        "\"maxSessions\"\n        | \"sessionIdleMs\" | \"maxConnections\" => \"`http`\",",
+    ] {
+        assert_eq!(found(text), 1, "{text}");
+    }
+    for text in [
+        "[\"toolboxes\", \"mcpServers\"]",
+        "// [\"toolMode\", \"limits\", \"toolboxes\"]",
+        "[\"npx\", \"uvx\", \"node\", \"deno\"]",
+    ] {
+        assert_eq!(found(text), 0, "{text}");
+    }
+    let listing: BTreeSet<String> = program()
+        .iter()
+        .filter(|source| {
+            ["crates/config/src/config", "src/authoring", "src/cli"]
+                .iter()
+                .any(|module| is_in(source, module))
+        })
+        .filter(|source| !lists_of_keys(source, &known).is_empty())
+        .map(|source| source.path.clone())
+        .collect();
+    let allowed: BTreeSet<String> = LISTING_KEYS.map(str::to_owned).into();
+    assert_eq!(listing, allowed, "what is known of a key follows from its `section!`");
 }
 
 /// Returns `true` if a file begins with what it owns.

@@ -9,3 +9,4 @@ pub mod finding;
 pub(crate) mod lookup;
 pub(crate) mod places;
 pub mod reader;
+pub mod section;

@@ -17,6 +17,7 @@ mod dialects;
 mod files;
 mod robustness;
 mod schema;
+mod sections;
 mod variables;
 
 /// An environment with nothing in it but these.

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
 use url::Url;
 
 use crate::config::keys::limits;
-use crate::config::syntax::bounds::bounded;
+use crate::config::syntax::bounds::number;
 use crate::config::syntax::document::Node;
+use crate::config::syntax::entries::object;
 use crate::config::syntax::places::{Places, located_path};
-use crate::config::syntax::reader::{Fields, Located, Reader, did_you_mean, listed};
+use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
+use crate::config::syntax::section::{Described, FromNode, Section, keys, section};
 
 /// Where and how calls are recorded (`audit`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,73 +57,65 @@ pub struct TelemetryConfig {
     pub otlp: Option<Url>,
 }
 
-/// Records every call of a tool, a JSON object a line.
-#[derive(Default, JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Audit")]
-pub(crate) struct RawAudit {
-    /// The file that is written to. Relative paths start at the folder of this file.
-    #[schemars(required, extend("examples" = ["~/.local/state/mcp-workbench/audit.jsonl"]))]
-    pub(crate) file: Option<Located<String>>,
+keys! {
+    /// Records every call of a tool, a JSON object a line.
+    #[schemars(rename = "Audit", deny_unknown_fields)]
+    pub(crate) struct RawAudit {
+        /// The file that is written to. Relative paths start at the folder of this file.
+        #[schemars(required, extend("examples" = ["~/.local/state/mcp-workbench/audit.jsonl"]))]
+        "file" as pub(crate) file: Located<String>,
 
-    /// What is kept of the arguments: a keyed `hash`, the `whole` of them less secrets, or `none`.
-    #[schemars(extend("enum" = ["hash", "whole", "none", null], "default" = "hash"))]
-    pub(crate) arguments: Option<Located<String>>,
+        /// What is kept of the arguments: a keyed `hash`, the `whole` of them less secrets, or
+        /// `none`.
+        #[schemars(extend("enum" = ["hash", "whole", "none", null], "default" = "hash"))]
+        "arguments" as pub(crate) arguments: Located<String> => kept,
 
-    /// From how many bytes on the file is put aside, as `audit.1.jsonl`.
-    #[schemars(range(min = limits::AUDIT_BYTES.0, max = limits::AUDIT_BYTES.1))]
-    #[schemars(extend("default" = limits::DEFAULT_AUDIT_BYTES))]
-    pub(crate) max_bytes: Option<Located<u64>>,
+        /// From how many bytes on the file is put aside, as `audit.1.jsonl`.
+        #[schemars(extend("default" = limits::DEFAULT_AUDIT_BYTES))]
+        "maxBytes" as pub(crate) max_bytes: Located<u64> [limits::AUDIT_BYTES],
 
-    /// How many files are kept that were put aside.
-    #[schemars(range(min = limits::AUDIT_FILES.0, max = limits::AUDIT_FILES.1))]
-    #[schemars(extend("default" = limits::DEFAULT_AUDIT_FILES))]
-    pub(crate) keep: Option<Located<u64>>,
+        /// How many files are kept that were put aside.
+        #[schemars(extend("default" = limits::DEFAULT_AUDIT_FILES))]
+        "keep" as pub(crate) keep: Located<u64> [limits::AUDIT_FILES],
+    }
 }
 
-/// Tells others of every call.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Telemetry")]
-pub(crate) struct RawTelemetry {
-    /// The address of an OpenTelemetry collector that takes OTLP over HTTP.
-    #[schemars(extend("examples" = ["http://127.0.0.1:4318"]))]
-    pub(crate) otlp: Option<Located<String>>,
+section! {
+    /// Tells others of every call.
+    #[schemars(rename = "Telemetry")]
+    pub(crate) struct RawTelemetry {
+        /// The address of an OpenTelemetry collector that takes OTLP over HTTP.
+        #[schemars(extend("examples" = ["http://127.0.0.1:4318"]))]
+        "otlp" as pub(crate) otlp: Located<String>,
+    }
 }
 
 impl RawAudit {
-    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
-        let audit = Self {
-            file: fields.take("file").and_then(|node| reader.string(&node)),
-            arguments: fields.take("arguments").and_then(|node| kept(&node, reader)),
-            max_bytes: fields.take("maxBytes").and_then(|node| reader.number(&node)),
-            keep: fields.take("keep").and_then(|node| reader.number(&node)),
-        };
-        let is_empty = audit.file.as_ref().is_some_and(|file| file.value.trim().is_empty());
-        if is_empty || (audit.file.is_none() && !reader.has_error_under(fields.spot(), "file")) {
-            let hint = "write the `file` that calls are recorded in, such as `audit.jsonl`";
-            reader.error(fields.spot(), "expected a `file`", Some(hint.to_owned()));
-        }
-        audit
-    }
-
-    pub(crate) fn checked(
-        self,
-        places: &Places<'_>,
-        reader: &mut Reader<'_>,
-    ) -> Option<AuditConfig> {
+    pub(crate) fn checked(self, places: &Places<'_>) -> Option<AuditConfig> {
         let Self { file, arguments, max_bytes, keep } = self;
-        let (least, most) = limits::AUDIT_BYTES;
-        let max_bytes = bounded(max_bytes, least..=most, reader);
-        let (least, most) = limits::AUDIT_FILES;
-        let keep = bounded(keep, least..=most, reader);
         let word = arguments.map(|word| word.value);
         let arguments =
             KeptArguments::ALL.into_iter().find(|kept| Some(kept.as_str()) == word.as_deref());
         Some(AuditConfig {
             file: located_path(&file?.value, places),
             arguments: arguments.unwrap_or_default(),
-            max_bytes: max_bytes.unwrap_or(limits::DEFAULT_AUDIT_BYTES),
-            keep: keep.unwrap_or(limits::DEFAULT_AUDIT_FILES),
+            max_bytes: number(max_bytes).unwrap_or(limits::DEFAULT_AUDIT_BYTES),
+            keep: number(keep).unwrap_or(limits::DEFAULT_AUDIT_FILES),
         })
+    }
+}
+
+impl FromNode for RawAudit {
+    const SECTION: Option<&'static Section> = Some(Self::DESCRIPTION);
+
+    fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+        let audit = object(node, reader, Self::read)?;
+        let is_empty = audit.file.as_ref().is_some_and(|file| file.value.trim().is_empty());
+        if is_empty || (audit.file.is_none() && !reader.has_error_under(&node.spot, "file")) {
+            let hint = "write the `file` that calls are recorded in, such as `audit.jsonl`";
+            reader.error(&node.spot, "expected a `file`", Some(hint.to_owned()));
+        }
+        Some(audit)
     }
 }
 
@@ -137,10 +130,6 @@ fn kept(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<String>> {
 }
 
 impl RawTelemetry {
-    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
-        Self { otlp: fields.take("otlp").and_then(|node| reader.string(&node)) }
-    }
-
     pub(crate) fn checked(self, reader: &mut Reader<'_>) -> TelemetryConfig {
         let otlp = self.otlp.and_then(|Located { value, spot }| match otlp_address(&value) {
             Ok(url) => Some(url),

@@ -2,6 +2,8 @@
 //! else reported in one line.
 
 use crate::config::keys::environment::environment;
+use crate::config::keys::limits;
+use crate::config::syntax::bounds::within;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Fields, Located, Reader, did_you_mean, listed};
@@ -26,15 +28,14 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Takes what is left of a block once the keys of ours are gone; `call_timeout` is the one of
-    /// ours that a foreign key would set too.
+    /// Takes the keys that are left of a block once ours are gone; `call_timeout` is the value of ours
+    /// that a foreign key would set too.
     pub(crate) fn read(
         fields: &mut Fields<'_>,
         reader: &mut Reader<'_>,
-        enabled: Option<Located<bool>>,
         call_timeout: Option<&Located<u64>>,
     ) -> Self {
-        let mut foreign = Self { enabled, ..Self::default() };
+        let mut foreign = Self::default();
         let mut ignored: Vec<Located<String>> = Vec::new();
         let known = fields.known().to_vec();
         for entry in fields.take_all(|_| true) {
@@ -43,6 +44,7 @@ impl Foreign {
                 continue;
             }
             match key.value.as_str() {
+                "enabled" => foreign.enabled = reader.boolean(&node),
                 "type" => foreign.kind = reader.string(&node),
                 "serverUrl" | "httpUrl" => foreign.url = reader.string(&node),
                 "timeout" if call_timeout.is_some() => {
@@ -101,7 +103,7 @@ fn timeout(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<u64>> {
         format!("read as a call timeout of {written} {unit}"),
         Some(format!("write `\"callTimeoutMs\": {}`", timeout.value)),
     );
-    Some(timeout)
+    within(timeout, (1, limits::MAX_TIMEOUT_MS), reader)
 }
 
 /// A hint, if the key looks like one of ours that is written wrongly.

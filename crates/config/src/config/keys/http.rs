@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ::http::uri::Authority;
-use schemars::JsonSchema;
 use url::Url;
 
 use crate::config::keys::limits;
-use crate::config::syntax::bounds::bounded;
-use crate::config::syntax::reader::{Fields, Located, Reader};
+use crate::config::syntax::bounds::{milliseconds, number};
+use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::section::section;
 
 /// Bounds on what agents may cost over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,70 +48,48 @@ impl Default for HttpConfig {
     }
 }
 
-/// Bounds on what agents may cost over HTTP.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields, inline)]
-pub(crate) struct RawHttp {
-    /// What clients may call us by in the `Host` of their requests, besides `localhost` and loopback
-    /// addresses: names with a port, or without one for all ports.
-    #[schemars(extend("examples" = [["workbench.example.com"]]))]
-    pub(crate) allowed_hosts: Option<Vec<Located<String>>>,
+section! {
+    /// Bounds on what agents may cost over HTTP.
+    #[schemars(inline)]
+    pub(crate) struct RawHttp in "`http`" {
+        /// What clients may call us by in the `Host` of their requests, besides `localhost` and
+        /// loopback addresses: names with a port, or without one for all ports.
+        #[schemars(extend("examples" = [["workbench.example.com"]]))]
+        "allowedHosts" as pub(crate) allowed_hosts: Vec<Located<String>>,
 
-    /// Where pages in browsers may come from that use the workbench, by their `Origin`, besides
-    /// those of this machine.
-    #[schemars(extend("examples" = [["https://app.example.com"]]))]
-    pub(crate) allowed_origins: Option<Vec<Located<String>>>,
+        /// Where pages in browsers may come from that use the workbench, by their `Origin`, besides
+        /// those of this machine.
+        #[schemars(extend("examples" = [["https://app.example.com"]]))]
+        "allowedOrigins" as pub(crate) allowed_origins: Vec<Located<String>>,
 
-    /// How many sessions there may be. For one more, the one that was idle for longest ends.
-    #[schemars(range(min = limits::SESSIONS.0, max = limits::SESSIONS.1))]
-    #[schemars(extend("default" = limits::DEFAULT_SESSIONS))]
-    pub(crate) max_sessions: Option<Located<u64>>,
+        /// How many sessions there may be. For one more, the one that was idle for longest ends.
+        #[schemars(extend("default" = limits::DEFAULT_SESSIONS))]
+        "maxSessions" as pub(crate) max_sessions: Located<u64> [limits::SESSIONS],
 
-    /// How long a session is kept that nobody uses, in milliseconds.
-    #[schemars(range(min = limits::SESSION_IDLE_MS.0, max = limits::SESSION_IDLE_MS.1))]
-    #[schemars(extend("default" = limits::DEFAULT_SESSION_IDLE_MS))]
-    pub(crate) session_idle_ms: Option<Located<u64>>,
+        /// How long a session is kept that nobody uses, in milliseconds.
+        #[schemars(extend("default" = limits::DEFAULT_SESSION_IDLE_MS))]
+        "sessionIdleMs" as pub(crate) session_idle_ms: Located<u64> [limits::SESSION_IDLE_MS],
 
-    /// How many connections there may be at once; more wait until one ends.
-    #[schemars(range(min = limits::CONNECTIONS.0, max = limits::CONNECTIONS.1))]
-    #[schemars(extend("default" = limits::DEFAULT_CONNECTIONS))]
-    pub(crate) max_connections: Option<Located<u64>>,
+        /// How many connections there may be at once; more wait until one ends.
+        #[schemars(extend("default" = limits::DEFAULT_CONNECTIONS))]
+        "maxConnections" as pub(crate) max_connections: Located<u64> [limits::CONNECTIONS],
 
-    /// How many bytes the request line and the headers of a request may have together.
-    #[schemars(range(min = limits::HEADER_BYTES.0, max = limits::HEADER_BYTES.1))]
-    #[schemars(extend("default" = limits::DEFAULT_HEADER_BYTES))]
-    pub(crate) max_header_bytes: Option<Located<u64>>,
+        /// How many bytes the request line and the headers of a request may have together.
+        #[schemars(extend("default" = limits::DEFAULT_HEADER_BYTES))]
+        "maxHeaderBytes" as pub(crate) max_header_bytes: Located<u64> [limits::HEADER_BYTES],
 
-    /// How long a connection may go without the whole head of a request, in milliseconds; one that
-    /// is not used for so long is closed.
-    #[schemars(range(min = limits::HTTP_TIMEOUT_MS.0, max = limits::HTTP_TIMEOUT_MS.1))]
-    #[schemars(extend("default" = limits::DEFAULT_HEAD_TIMEOUT_MS))]
-    pub(crate) head_timeout_ms: Option<Located<u64>>,
+        /// How long a connection may go without the whole head of a request, in milliseconds; one
+        /// that is not used for so long is closed.
+        #[schemars(extend("default" = limits::DEFAULT_HEAD_TIMEOUT_MS))]
+        "headTimeoutMs" as pub(crate) head_timeout_ms: Located<u64> [limits::HTTP_TIMEOUT_MS],
 
-    /// How long the whole body of a request may take, in milliseconds.
-    #[schemars(range(min = limits::HTTP_TIMEOUT_MS.0, max = limits::HTTP_TIMEOUT_MS.1))]
-    #[schemars(extend("default" = limits::DEFAULT_BODY_TIMEOUT_MS))]
-    pub(crate) body_timeout_ms: Option<Located<u64>>,
+        /// How long the whole body of a request may take, in milliseconds.
+        #[schemars(extend("default" = limits::DEFAULT_BODY_TIMEOUT_MS))]
+        "bodyTimeoutMs" as pub(crate) body_timeout_ms: Located<u64> [limits::HTTP_TIMEOUT_MS],
+    }
 }
 
 impl RawHttp {
-    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
-        let mut texts = |key| fields.take(key).and_then(|node| reader.strings(&node));
-        let allowed_hosts = texts("allowedHosts");
-        let allowed_origins = texts("allowedOrigins");
-        let mut number = |key| fields.take(key).and_then(|node| reader.number(&node));
-        Self {
-            allowed_hosts,
-            allowed_origins,
-            max_sessions: number("maxSessions"),
-            session_idle_ms: number("sessionIdleMs"),
-            max_connections: number("maxConnections"),
-            max_header_bytes: number("maxHeaderBytes"),
-            head_timeout_ms: number("headTimeoutMs"),
-            body_timeout_ms: number("bodyTimeoutMs"),
-        }
-    }
-
     pub(crate) fn checked(self, reader: &mut Reader<'_>) -> HttpConfig {
         let Self {
             allowed_hosts,
@@ -128,26 +106,15 @@ impl RawHttp {
         let allowed_hosts = hosts.filter_map(|text| host(&text, reader)).collect();
         let origins = allowed_origins.unwrap_or_default().into_iter();
         let allowed_origins = origins.filter_map(|text| origin(&text, reader)).collect();
-        let mut size = |number, (least, most), by_default| {
-            bounded(number, least..=most, reader).unwrap_or(by_default)
-        };
-        let max_sessions = size(max_sessions, limits::SESSIONS, by_default.max_sessions);
-        let max_connections =
-            size(max_connections, limits::CONNECTIONS, by_default.max_connections);
-        let max_header_bytes =
-            size(max_header_bytes, limits::HEADER_BYTES, by_default.max_header_bytes);
-        let mut time = |number, (least, most), by_default| {
-            bounded(number, least..=most, reader).map_or(by_default, Duration::from_millis)
-        };
         HttpConfig {
             allowed_hosts,
             allowed_origins,
-            max_sessions,
-            session_idle: time(session_idle_ms, limits::SESSION_IDLE_MS, by_default.session_idle),
-            max_connections,
-            max_header_bytes,
-            head_timeout: time(head_timeout_ms, limits::HTTP_TIMEOUT_MS, by_default.head_timeout),
-            body_timeout: time(body_timeout_ms, limits::HTTP_TIMEOUT_MS, by_default.body_timeout),
+            max_sessions: number(max_sessions).unwrap_or(by_default.max_sessions),
+            session_idle: milliseconds(session_idle_ms).unwrap_or(by_default.session_idle),
+            max_connections: number(max_connections).unwrap_or(by_default.max_connections),
+            max_header_bytes: number(max_header_bytes).unwrap_or(by_default.max_header_bytes),
+            head_timeout: milliseconds(head_timeout_ms).unwrap_or(by_default.head_timeout),
+            body_timeout: milliseconds(body_timeout_ms).unwrap_or(by_default.body_timeout),
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::num::NonZeroU64;
 
-/// The longest `maxToolNameLength`; the protocol asks for names of at most 128 characters.
-pub(crate) const MAX_NAME_LIMIT: u64 = 128;
+use crate::name::MIN_NAME_LIMIT;
+
+/// The least and the most `maxToolNameLength`; the protocol asks for names of at most 128 characters.
+pub(crate) const NAME_BYTES: (u64, u64) = (MIN_NAME_LIMIT as u64, 128);
 /// Clients allow 64 bytes and put `mcp__workbench__` before a name.
 pub const DEFAULT_NAME_LIMIT: usize = 48;
 

@@ -5,15 +5,15 @@ use std::fmt;
 use std::time::Duration;
 
 use ::http::header::HeaderValue;
-use schemars::JsonSchema;
 use url::Url;
 
 use crate::config::keys::auth::is_loopback;
 use crate::config::keys::limits;
-use crate::config::syntax::bounds::bounded;
+use crate::config::syntax::bounds::milliseconds;
 use crate::config::syntax::document::{Node, Spot};
 use crate::config::syntax::expand::variables;
-use crate::config::syntax::reader::{Fields, Located, Reader};
+use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::section::{FromNode, section};
 
 /// What stands at the end of an address that is not the endpoint's but that of one thing it does.
 const PATHS: [&str; 4] = ["/chat/completions", "/completions", "/embeddings", "/responses"];
@@ -46,56 +46,34 @@ impl fmt::Debug for LlmConfig {
 
 // === raw ===
 
-/// An endpoint that speaks the API of `OpenAI`: Cerebras, Gemini, `OpenAI`, Ollama and others.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Endpoint")]
-pub(crate) struct RawLlm {
-    /// What the paths of the API are put behind.
-    #[schemars(required, extend("examples" = ["https://api.cerebras.ai/v1", "http://127.0.0.1:11434/v1"]))]
-    pub(crate) base_url: Option<Located<String>>,
+section! {
+    /// An endpoint that speaks the API of `OpenAI`: Cerebras, Gemini, `OpenAI`, Ollama and others.
+    #[schemars(rename = "Endpoint")]
+    pub(crate) struct RawLlm {
+        /// What the paths of the API are put behind.
+        #[schemars(required, extend("examples" = ["https://api.cerebras.ai/v1", "http://127.0.0.1:11434/v1"]))]
+        "baseUrl" | "base_url" as pub(crate) base_url: Located<String>,
 
-    /// The model, as the endpoint calls it.
-    #[schemars(required, extend("examples" = ["gpt-oss-120b"]))]
-    pub(crate) model: Option<Located<String>>,
+        /// The model, as the endpoint calls it.
+        #[schemars(required, extend("examples" = ["gpt-oss-120b"]))]
+        "model" as pub(crate) model: Located<String>,
 
-    /// The key, which belongs into a variable.
-    #[schemars(extend("examples" = ["${CEREBRAS_API_KEY}"]))]
-    pub(crate) api_key: Option<Located<String>>,
-    /// Whether the key stands in the file itself.
-    #[schemars(skip)]
-    pub(crate) is_key_written: bool,
+        /// The key, which belongs into a variable.
+        #[schemars(with = "Option<String>", extend("examples" = ["${CEREBRAS_API_KEY}"]))]
+        "apiKey" | "api_key" as pub(crate) api_key: ApiKey,
 
-    /// How long one answer may take, in milliseconds.
-    #[schemars(range(min = 1, max = limits::MAX_TIMEOUT_MS))]
-    #[schemars(extend("default" = limits::DEFAULT_LLM_TIMEOUT_MS))]
-    pub(crate) timeout_ms: Option<Located<u64>>,
+        /// How long one answer may take, in milliseconds.
+        #[schemars(extend("default" = limits::DEFAULT_LLM_TIMEOUT_MS))]
+        "timeoutMs" | "timeout_ms" as pub(crate) timeout_ms: Located<u64> [(1, limits::MAX_TIMEOUT_MS)],
 
-    /// How much a model that reasons is to think, such as `low`; sent as it is.
-    pub(crate) reasoning_effort: Option<Located<String>>,
+        /// How much a model that reasons is to think, such as `low`; sent as it is.
+        "reasoningEffort" | "reasoning_effort" as pub(crate) reasoning_effort: Located<String>,
+    }
 }
 
 impl RawLlm {
-    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
-        let base_url = fields.either("baseUrl", "base_url", reader);
-        let model = fields.take("model");
-        let api_key = fields.either("apiKey", "api_key", reader);
-        Self {
-            base_url: base_url.and_then(|node| reader.string(&node)),
-            model: model.and_then(|node| reader.string(&node)),
-            is_key_written: api_key.as_ref().is_some_and(|node| !has_variable(node)),
-            api_key: api_key.and_then(|node| reader.string(&node)),
-            timeout_ms: fields
-                .either("timeoutMs", "timeout_ms", reader)
-                .and_then(|node| reader.number(&node)),
-            reasoning_effort: fields
-                .either("reasoningEffort", "reasoning_effort", reader)
-                .and_then(|node| reader.string(&node)),
-        }
-    }
-
     pub(crate) fn checked(self, spot: &Spot, reader: &mut Reader<'_>) -> Option<LlmConfig> {
-        let Self { base_url, model, api_key, is_key_written, timeout_ms, reasoning_effort } = self;
-        let timeout_ms = bounded(timeout_ms, 1..=limits::MAX_TIMEOUT_MS, reader);
+        let Self { base_url, model, api_key, timeout_ms, reasoning_effort } = self;
         let base_url = match base_url {
             Some(text) => address(&text, reader).map(|url| Located { value: url, spot: text.spot }),
             None => missing("baseUrl", spot, reader),
@@ -104,7 +82,7 @@ impl RawLlm {
             Some(model) => word(&model, "the model, as the endpoint calls it", reader),
             None => missing("model", spot, reader),
         };
-        let api_key = api_key.and_then(|text| key(text, is_key_written, reader));
+        let api_key = api_key.and_then(|api_key| key(api_key, reader));
         let effort = reasoning_effort.and_then(|text| word(&text, "a word such as `low`", reader));
         let Located { value: base_url, spot } = base_url?;
         if api_key.is_some() && base_url.scheme() == "http" && !is_loopback(&base_url) {
@@ -115,7 +93,8 @@ impl RawLlm {
             base_url,
             model: model?,
             api_key,
-            timeout: Duration::from_millis(timeout_ms.unwrap_or(limits::DEFAULT_LLM_TIMEOUT_MS)),
+            timeout: milliseconds(timeout_ms)
+                .unwrap_or(Duration::from_millis(limits::DEFAULT_LLM_TIMEOUT_MS)),
             reasoning_effort: effort,
         })
     }
@@ -138,14 +117,24 @@ fn word(text: &Located<String>, expected: &str, reader: &mut Reader<'_>) -> Opti
     Some(word.to_owned())
 }
 
-/// Whether there is a `${VARIABLE}` in a string.
-fn has_variable(node: &Node<'_>) -> bool {
-    node.value.as_string_lit().is_some_and(|literal| !variables(&literal.value).is_empty())
+/// The key of an endpoint.
+pub(crate) struct ApiKey {
+    text: Located<String>,
+    /// True if it stands in the file itself.
+    is_written: bool,
+}
+
+impl FromNode for ApiKey {
+    fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+        let literal = node.value.as_string_lit();
+        let has_variable = literal.is_some_and(|literal| !variables(&literal.value).is_empty());
+        Some(Self { text: reader.string(node)?, is_written: !has_variable })
+    }
 }
 
 /// A key that can be sent. No message has it, for it may be right all the same.
-fn key(text: Located<String>, is_written: bool, reader: &mut Reader<'_>) -> Option<String> {
-    let Located { value: key, spot } = text;
+fn key(api_key: ApiKey, reader: &mut Reader<'_>) -> Option<String> {
+    let ApiKey { text: Located { value: key, spot }, is_written } = api_key;
     if reader.has_error_in(&spot) {
         return None;
     }

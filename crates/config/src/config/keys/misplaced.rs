@@ -1,68 +1,41 @@
-//! Keys that stand in the wrong place, for whoever refuses them.
+//! Hints about keys that stand in the wrong place, for whoever refuses them.
 
-/// Where a key belongs that is often written in the wrong place.
+use crate::config::keys::raw::RawConfig;
+use crate::config::syntax::section::{Described, Section};
+
+/// The most places that a hint names.
+const MOST: usize = 3;
+
+/// Returns a hint about a key that was refused where it stands.
 pub(crate) fn belongs_elsewhere(key: &str) -> Option<String> {
-    let place = match key {
-        "toolMode"
-        | "maxToolNameLength"
-        | "http"
-        | "toolboxes"
-        | "categories"
-        | "macros"
-        | "activeToolsets"
-        | "auth"
-        | "audit"
-        | "telemetry"
-        | "agentPolicies"
-        | "agent_policies"
-        | "exposedTools"
-        | "exposed_tools"
-        | "defaultPolicy"
-        | "default_policy"
-        | "dangerousTools"
-        | "dangerous_tools"
-        | "requireConfirmation"
-        | "require_confirmation" => "the top level",
-        "limits" | "cache" => "the top level, or a server",
-        "maxListingBytes" | "maxMessageBytes" | "maxResultBytes" | "perAgent" | "perServer"
-        | "maxWaitMs" | "confirmTimeoutMs" => "the top-level `limits`",
-        "allowedHosts" | "allowedOrigins" | "maxSessions" | "sessionIdleMs" | "maxConnections"
-        | "maxHeaderBytes" | "headTimeoutMs" | "bodyTimeoutMs" => "`http`",
-        "tokens" | "jwt" | "anonymous" => "`auth`",
-        "issuer" | "audience" | "jwksUrl" | "agentClaim" | "requiredScopes" | "leewaySeconds" => {
-            "`jwt`, in `auth`"
-        }
-        "callsPerMinute" | "concurrentCalls" => "`limits`",
-        "ttlMs" | "maxBytes" => "`cache`",
-        "allowUnknownTools"
-        | "allow_unknown_tools"
-        | "allowUnknownServers"
-        | "allow_unknown_servers" => "`defaultPolicy`",
-        "allowedServers" | "allowed_servers" | "toolOverrides" | "tool_overrides" => {
-            "an agent, under `agentPolicies`"
-        }
-        "description" | "namespace" => "a toolbox, or a server",
-        "command" | "args" | "env" | "cwd" | "url" | "headers" | "toolFilters" | "transport"
-        | "disabled" | "startupTimeoutMs" | "callTimeoutMs" | "idleTimeoutMs" | "inheritEnv"
-        | "shared" | "eager" | "isolation" | "protocol" | "roots" | "showServer" => {
-            "a server, under `mcpServers`"
-        }
-        "includeNames" => "`tools`, in a category",
-        "overrides" => "a server, or `tools` in a category",
-        "servers" | "context_servers" | "mcp" => {
-            return Some("did you mean `mcpServers`?".to_owned());
-        }
-        "tools" => {
-            return Some(
-                "tools are chosen by `toolFilters`, in a server under `mcpServers`".to_owned(),
-            );
-        }
-        "inputs" => {
-            return Some(
-                "nobody is asked for input here: write `${NAME}` and set that variable".to_owned(),
-            );
-        }
-        _ => return None,
+    let hint = match key {
+        "servers" | "context_servers" | "mcp" => "did you mean `mcpServers`?",
+        "tools" => "tools are chosen by `toolFilters`, in a server under `mcpServers`",
+        "inputs" => "nobody is asked for input here: write `${NAME}` and set that variable",
+        _ => return belongs_in(key, RawConfig::DESCRIPTION),
     };
-    Some(format!("`{key}` belongs in {place}"))
+    Some(hint.to_owned())
+}
+
+/// Returns a hint with the places in `top`, and in the sections inside it, that have such a key.
+pub(crate) fn belongs_in(key: &str, top: &'static Section) -> Option<String> {
+    let has_key = |section: &&Section| {
+        section.keys.iter().any(|known| known.name == key || known.also == Some(key))
+    };
+    let sections = top.all().into_iter().filter(has_key);
+    let mut places: Vec<&str> = sections.filter_map(|section| section.place).collect();
+    // `limits` is said of the top-level `limits` too.
+    let all = places.clone();
+    places.retain(|place| !all.iter().any(|other| other != place && place.ends_with(other)));
+    places.truncate(MOST);
+    if places.len() > 1 {
+        // Among others a place is named in a few words.
+        places = places.iter().filter_map(|place| place.split(", under ").next()).collect();
+    }
+    let places = match places.as_slice() {
+        [] => return None,
+        [only] => (*only).to_owned(),
+        [most @ .., last] => format!("{}, or {last}", most.join(", ")),
+    };
+    Some(format!("`{key}` belongs in {places}"))
 }

@@ -3,15 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-
 use crate::config::keys::limits;
 use crate::config::keys::llm::RawLlm;
-use crate::config::syntax::bounds::bounded;
+use crate::config::syntax::bounds::{milliseconds, number};
 use crate::config::syntax::document::Node;
-use crate::config::syntax::entries::{located, object};
 use crate::config::syntax::places::{Places, located_path};
-use crate::config::syntax::reader::{Fields, Located, Reader, did_you_mean, listed};
+use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
+use crate::config::syntax::section::section;
 use crate::config::{Catalog, LlmConfig};
 
 /// How `execute_task` finds its way.
@@ -101,66 +99,53 @@ impl Default for BudgetConfig {
 
 // === raw ===
 
-/// How `execute_task` finds its way, in `navigate` mode.
-#[derive(Default, JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Navigator")]
-pub(crate) struct RawNavigator {
-    /// The folder with the catalog that is walked. Without one the toolboxes are: a category is a
-    /// toolbox, a service one of its servers.
-    pub(crate) catalog: Option<Located<String>>,
+section! {
+    /// How `execute_task` finds its way, in `navigate` mode.
+    #[schemars(rename = "Navigator")]
+    pub(crate) struct RawNavigator {
+        /// The folder with the catalog that is walked. Without one the toolboxes are: a category is
+        /// a toolbox, a service one of its servers.
+        "catalog" as pub(crate) catalog: Located<String>,
 
-    /// `hierarchy`: category, then service, then tool; the default with a `catalog`. `retrieve`:
-    /// among the tools that the ranker finds; the default without.
-    #[schemars(extend("enum" = ["hierarchy", "retrieve", null]))]
-    pub(crate) strategy: Option<Located<String>>,
+        /// `hierarchy`: category, then service, then tool; the default with a `catalog`.
+        /// `retrieve`: among the tools that the ranker finds; the default without.
+        #[schemars(extend("enum" = ["hierarchy", "retrieve", null]))]
+        "strategy" as pub(crate) strategy: Located<String>
+            => |node: &Node<'_>, reader| word(node, &Strategy::WORDS, reader),
 
-    /// Who chooses: the model of `llm`, the client's own where it lends it (`sampling`), or the
-    /// `ranker`, which needs nothing.
-    #[schemars(extend("enum" = ["llm", "sampling", "ranker", null]))]
-    pub(crate) chooser: Option<Located<String>>,
+        /// Who chooses: the model of `llm`, the client's own where it lends it (`sampling`), or the
+        /// `ranker`, which needs nothing.
+        #[schemars(extend("enum" = ["llm", "sampling", "ranker", null]))]
+        "chooser" as pub(crate) chooser: Located<String>
+            => |node: &Node<'_>, reader| word(node, &ChooserKind::WORDS, reader),
 
-    /// The model that chooses.
-    pub(crate) llm: Option<Located<RawLlm>>,
+        /// The model that chooses.
+        "llm" as pub(crate) llm: Located<RawLlm>,
 
-    /// What choosing may cost for one task.
-    pub(crate) budget: Option<RawBudget>,
+        /// What choosing may cost for one task.
+        "budget" as pub(crate) budget: RawBudget,
+    }
 }
 
-/// What choosing may cost for one task.
-#[derive(Default, JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Budget")]
-pub(crate) struct RawBudget {
-    /// How long it may take in all, in milliseconds.
-    #[schemars(range(min = 1, max = limits::MAX_TIMEOUT_MS))]
-    #[schemars(extend("default" = limits::DEFAULT_BUDGET_MS))]
-    pub(crate) timeout_ms: Option<Located<u64>>,
+section! {
+    /// What choosing may cost for one task.
+    #[schemars(rename = "Budget")]
+    pub(crate) struct RawBudget {
+        /// How long it may take in all, in milliseconds.
+        #[schemars(extend("default" = limits::DEFAULT_BUDGET_MS))]
+        "timeoutMs" | "timeout_ms" as pub(crate) timeout_ms: Located<u64> [(1, limits::MAX_TIMEOUT_MS)],
 
-    /// How many tokens models may read and write for it.
-    #[schemars(range(min = limits::BUDGET_TOKENS.0, max = limits::BUDGET_TOKENS.1))]
-    #[schemars(extend("default" = limits::DEFAULT_BUDGET_TOKENS))]
-    pub(crate) max_tokens: Option<Located<u64>>,
+        /// How many tokens models may read and write for it.
+        #[schemars(extend("default" = limits::DEFAULT_BUDGET_TOKENS))]
+        "maxTokens" | "max_tokens" as pub(crate) max_tokens: Located<u64> [limits::BUDGET_TOKENS],
 
-    /// How often models may be asked.
-    #[schemars(range(min = limits::BUDGET_CALLS.0, max = limits::BUDGET_CALLS.1))]
-    #[schemars(extend("default" = limits::DEFAULT_BUDGET_CALLS))]
-    pub(crate) max_calls: Option<Located<u64>>,
+        /// How often models may be asked.
+        #[schemars(extend("default" = limits::DEFAULT_BUDGET_CALLS))]
+        "maxCalls" | "max_calls" as pub(crate) max_calls: Located<u64> [limits::BUDGET_CALLS],
+    }
 }
 
 impl RawNavigator {
-    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
-        Self {
-            catalog: fields.take("catalog").and_then(|node| reader.string(&node)),
-            strategy: fields
-                .take("strategy")
-                .and_then(|node| word(&node, &Strategy::WORDS.map(|(word, _)| word), reader)),
-            chooser: fields
-                .take("chooser")
-                .and_then(|node| word(&node, &ChooserKind::WORDS.map(|(word, _)| word), reader)),
-            llm: fields.take("llm").and_then(|node| located(&node, reader, RawLlm::read)),
-            budget: fields.take("budget").and_then(|node| object(&node, reader, RawBudget::read)),
-        }
-    }
-
     pub(crate) fn checked(self, places: &Places<'_>, reader: &mut Reader<'_>) -> NavigatorConfig {
         let Self { catalog, strategy, chooser, llm, budget } = self;
         if let (Some(chooser), None) = (&chooser, &llm)
@@ -175,42 +160,34 @@ impl RawNavigator {
             strategy: meant(strategy, &Strategy::WORDS),
             chooser: meant(chooser, &ChooserKind::WORDS),
             llm: llm.and_then(|raw| raw.value.checked(&raw.spot, reader)),
-            budget: budget.map(|raw| raw.checked(reader)).unwrap_or_default(),
+            budget: budget.map(RawBudget::checked).unwrap_or_default(),
         }
     }
 }
 
 impl RawBudget {
-    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
-        let mut number =
-            |key, other| fields.either(key, other, reader).and_then(|node| reader.number(&node));
-        Self {
-            timeout_ms: number("timeoutMs", "timeout_ms"),
-            max_tokens: number("maxTokens", "max_tokens"),
-            max_calls: number("maxCalls", "max_calls"),
-        }
-    }
-
-    fn checked(self, reader: &mut Reader<'_>) -> BudgetConfig {
+    fn checked(self) -> BudgetConfig {
         let Self { timeout_ms, max_tokens, max_calls } = self;
         let default = BudgetConfig::default();
-        let (fewest, most) = limits::BUDGET_TOKENS;
-        let tokens = bounded(max_tokens, fewest..=most, reader);
-        let (fewest, most) = limits::BUDGET_CALLS;
-        let time = bounded(timeout_ms, 1..=limits::MAX_TIMEOUT_MS, reader);
         BudgetConfig {
-            time: time.map_or(default.time, Duration::from_millis),
-            tokens: tokens.unwrap_or(default.tokens),
-            calls: bounded(max_calls, fewest..=most, reader).unwrap_or(default.calls),
+            time: milliseconds(timeout_ms).unwrap_or(default.time),
+            tokens: number(max_tokens).unwrap_or(default.tokens),
+            calls: number(max_calls).unwrap_or(default.calls),
         }
     }
 }
 
-fn word(node: &Node<'_>, words: &[&str], reader: &mut Reader<'_>) -> Option<Located<String>> {
+/// Reads one of `words`.
+fn word<T>(
+    node: &Node<'_>,
+    words: &[(&str, T)],
+    reader: &mut Reader<'_>,
+) -> Option<Located<String>> {
     let word = reader.string(node)?;
+    let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     if !words.contains(&word.value.as_str()) {
-        let message = format!("expected {}, found `{}`", listed(words, "or"), word.value);
-        reader.error(&word.spot, message, did_you_mean(&word.value, words));
+        let message = format!("expected {}, found `{}`", listed(&words, "or"), word.value);
+        reader.error(&word.spot, message, did_you_mean(&word.value, &words));
     }
     Some(word)
 }

@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::config::keys::llm::RawLlm;
 use crate::config::syntax::document::Node;
-use crate::config::syntax::entries::{located, object};
-use crate::config::syntax::reader::{Fields, Located, Reader};
+use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::section::{FromNode, Section, section};
 use crate::config::{LlmConfig, ToolMode};
 
 /// Whether and how tools can be searched for.
@@ -22,39 +22,25 @@ pub struct SearchConfig {
 // === raw ===
 
 /// Whether and how tools can be searched for.
-pub(crate) struct RawSearch {
-    offered: Option<Located<bool>>,
-    embeddings: Option<Located<RawLlm>>,
-}
+///
+/// It is an object, or `true` or `false` in place of one that has `offered` alone.
+pub(crate) struct RawSearch(RawSearchObject);
 
-/// How tools are searched for.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields, rename = "Search")]
-#[expect(dead_code, reason = "it makes the schema alone")]
-struct RawSearchObject {
-    /// Whether `search_tools` is offered in `dynamic`, `proxy` and `auto` mode too.
-    #[schemars(extend("default" = false))]
-    offered: Option<Located<bool>>,
-    /// An endpoint that says what texts mean, in place of the table that is compiled in.
-    embeddings: Option<RawLlm>,
+section! {
+    /// How tools are searched for.
+    #[schemars(rename = "Search")]
+    pub(crate) struct RawSearchObject {
+        /// Whether `search_tools` is offered in `dynamic`, `proxy` and `auto` mode too.
+        #[schemars(extend("default" = false))]
+        "offered" as pub(crate) offered: Located<bool>,
+        /// An endpoint that says what texts mean, in place of the table that is compiled in.
+        "embeddings" as pub(crate) embeddings: Located<RawLlm>,
+    }
 }
 
 impl RawSearch {
-    pub(crate) fn read(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
-        if node.value.as_boolean_lit().is_some() {
-            let offered = reader.boolean(node);
-            return Some(Self { offered, embeddings: None });
-        }
-        object(node, reader, |fields: &mut Fields<'_>, reader| Self {
-            offered: fields.take("offered").and_then(|node| reader.boolean(&node)),
-            embeddings: fields
-                .take("embeddings")
-                .and_then(|node| located(&node, reader, RawLlm::read)),
-        })
-    }
-
     pub(crate) fn checked(self, mode: ToolMode, reader: &mut Reader<'_>) -> SearchConfig {
-        let Self { offered, embeddings } = self;
+        let RawSearchObject { offered, embeddings } = self.0;
         let offered = offered.filter(|flag| flag.value);
         if let Some(flag) = &offered {
             match mode {
@@ -70,6 +56,18 @@ impl RawSearch {
             is_offered: offered.is_some(),
             embeddings: embeddings.and_then(|raw| raw.value.checked(&raw.spot, reader)),
         }
+    }
+}
+
+impl FromNode for RawSearch {
+    const SECTION: Option<&'static Section> = RawSearchObject::SECTION;
+
+    fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+        if node.value.as_boolean_lit().is_some() {
+            let offered = reader.boolean(node);
+            return Some(Self(RawSearchObject { offered, ..RawSearchObject::default() }));
+        }
+        RawSearchObject::from_node(node, reader).map(Self)
     }
 }
 

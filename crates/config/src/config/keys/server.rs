@@ -9,11 +9,12 @@ use ::http::header::{HeaderName, HeaderValue};
 use globset::Glob;
 use url::Url;
 
+use crate::config::keys::bounds::{RawCache, RawRates};
 use crate::config::keys::category::check_overrides;
 use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits;
 use crate::config::keys::raw::RawServer;
-use crate::config::syntax::bounds::bounded;
+use crate::config::syntax::bounds::milliseconds;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::places::{Places, absolute, located_path, with_home};
 use crate::config::syntax::reader::{Located, Reader, Trouble, did_you_mean, listed};
@@ -72,13 +73,10 @@ pub(crate) fn check(
     let overrides = check_overrides(overrides, reader);
     check_filters(tool_filters.as_deref(), include.as_deref(), reader);
     let tool_filters = filters(tool_filters, include, exclude);
-    let timeout = |number, least, reader: &mut Reader<'_>| {
-        bounded(number, least..=limits::MAX_TIMEOUT_MS, reader).map(Duration::from_millis)
-    };
-    let startup_timeout = timeout(startup_timeout_ms, 1, reader);
-    let call_timeout = timeout(call_timeout_ms.or(timeout_ms), 1, reader);
+    let startup_timeout = milliseconds(startup_timeout_ms);
+    let call_timeout = milliseconds(call_timeout_ms.or(timeout_ms));
     let (isolation, eager) = check_start(isolation, eager, idle_timeout_ms.as_ref(), reader);
-    let idle_timeout = timeout(idle_timeout_ms, 0, reader);
+    let idle_timeout = milliseconds(idle_timeout_ms);
     let protocol = check_protocol(protocol, reader);
     if off {
         return Checked::Off;
@@ -114,8 +112,8 @@ pub(crate) fn check(
             })
         }
     };
-    let limits = limits.map(|raw| raw.checked(reader)).unwrap_or_default();
-    let cache = cache.map(|raw| raw.checked(reader)).unwrap_or_default();
+    let limits = limits.map(RawRates::checked).unwrap_or_default();
+    let cache = cache.map(RawCache::checked).unwrap_or_default();
     let broken = reader.trouble(&name.spot);
     let broken = broken.map(|Trouble { reason, hint }| Launch::Broken { reason, hint });
     let Some(launch) = broken.or(launch) else { return Checked::Wrong };

@@ -1,118 +1,96 @@
 //! Which tools which task wants (`taskBasedToolSelection`): the rules of `tailor`, as they are written.
 
 use globset::Glob;
-use schemars::JsonSchema;
 
-use crate::config::keys::policy::raw as policy;
 use crate::config::syntax::document::Node;
-use crate::config::syntax::entries::{Entries, named};
-use crate::config::syntax::reader::{Fields, Located, Reader};
+use crate::config::syntax::entries::{Entries, object};
+use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::section::{Described, FromNode, Section, keys, section};
 
-/// Which tools which task wants; `mcp-workbench tailor` chooses by it. A part that is not there is
-/// that of the rules which the executable carries.
-#[derive(Default, JsonSchema)]
-#[schemars(
-    rename_all = "camelCase",
-    deny_unknown_fields,
-    rename = "TaskRules",
-    extend("patternProperties" = {"^(base_tools|service_types)$": {"description": "The same in snake_case."}})
-)]
-pub struct RawTaskRules {
-    /// Tools that every task gets, by server.
-    pub base_tools: Option<Entries<Vec<Located<String>>>>,
+section! {
+    /// Which tools which task wants; `mcp-workbench tailor` chooses by it. A part that is not there
+    /// is that of the rules which the executable carries.
+    #[schemars(rename = "TaskRules")]
+    pub struct RawTaskRules {
+        /// Tools that every task gets, by server.
+        "baseTools" | "base_tools" as pub base_tools: Entries<Vec<Located<String>>> => tools,
 
-    /// What tasks get that are done on a service of some kind, by the kind. The first whose words
-    /// are in the name of the service is the one.
-    pub service_types: Option<Entries<RawServiceType>>,
+        /// What tasks get that are done on a service of some kind, by the kind. The first whose
+        /// words are in the name of the service is the one.
+        "serviceTypes" | "service_types" as pub service_types: Entries<RawServiceType>,
 
-    /// What tasks get in whose description there is a word, by a name for the rule.
-    pub patterns: Option<Entries<RawPattern>>,
-}
-
-/// What tasks get that are done on a service of one kind.
-#[derive(JsonSchema)]
-#[schemars(
-    rename_all = "camelCase",
-    deny_unknown_fields,
-    rename = "ServiceType",
-    extend("patternProperties" = {"^(additional_tools)$": {"description": "The same in snake_case."}})
-)]
-pub struct RawServiceType {
-    /// Parts of the names of such services; the name of the kind by default.
-    #[schemars(extend("examples" = [["api", "service"]]))]
-    pub words: Option<Vec<Located<String>>>,
-
-    /// The tools, by server.
-    #[schemars(required)]
-    pub additional_tools: Option<Entries<Vec<Located<String>>>>,
-}
-
-/// What tasks get in whose description there is a word.
-#[derive(JsonSchema)]
-#[schemars(
-    rename_all = "camelCase",
-    deny_unknown_fields,
-    rename = "TaskPattern",
-    extend("patternProperties" = {"^(additional_tools)$": {"description": "The same in snake_case."}})
-)]
-pub struct RawPattern {
-    /// The words, in any of their forms: `test` is in "write tests" too.
-    #[schemars(required)]
-    #[schemars(extend("examples" = [["test", "coverage", "pull request"]]))]
-    pub keywords: Option<Vec<Located<String>>>,
-
-    /// The tools, by server.
-    #[schemars(required)]
-    pub additional_tools: Option<Entries<Vec<Located<String>>>>,
-}
-
-impl RawTaskRules {
-    pub fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
-        let base_tools = fields.either("baseTools", "base_tools", reader);
-        let service_types = fields.either("serviceTypes", "service_types", reader);
-        Self {
-            base_tools: base_tools.map(|node| tools(&node, reader)),
-            service_types: service_types.map(|node| named(&node, reader, RawServiceType::read)),
-            patterns: fields.take("patterns").map(|node| named(&node, reader, RawPattern::read)),
-        }
+        /// What tasks get in whose description there is a word, by a name for the rule.
+        "patterns" as pub patterns: Entries<RawPattern>,
     }
 }
 
-impl RawServiceType {
-    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
-        Self {
-            words: fields.take("words").and_then(|node| reader.strings(&node)),
-            additional_tools: additional_tools(fields, reader),
-        }
+keys! {
+    /// What tasks get that are done on a service of one kind.
+    #[schemars(rename = "ServiceType", deny_unknown_fields)]
+    pub struct RawServiceType {
+        /// Parts of the names of such services; the name of the kind by default.
+        #[schemars(extend("examples" = [["api", "service"]]))]
+        "words" as pub words: Vec<Located<String>>,
+
+        /// The tools, by server.
+        #[schemars(required)]
+        "additionalTools" | "additional_tools"
+            as pub additional_tools: Entries<Vec<Located<String>>> => tools,
     }
 }
 
-impl RawPattern {
-    pub(crate) fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self {
-        let keywords = fields.take("keywords").and_then(|node| reader.strings(&node));
-        if keywords.is_none() && !reader.has_error_under(fields.spot(), "keywords") {
+keys! {
+    /// What tasks get in whose description there is a word.
+    #[schemars(rename = "TaskPattern", deny_unknown_fields)]
+    pub struct RawPattern {
+        /// The words, in any of their forms: `test` is in "write tests" too.
+        #[schemars(required)]
+        #[schemars(extend("examples" = [["test", "coverage", "pull request"]]))]
+        "keywords" as pub keywords: Vec<Located<String>>,
+
+        /// The tools, by server.
+        #[schemars(required)]
+        "additionalTools" | "additional_tools"
+            as pub additional_tools: Entries<Vec<Located<String>>> => tools,
+    }
+}
+
+impl FromNode for RawServiceType {
+    const SECTION: Option<&'static Section> = Some(Self::DESCRIPTION);
+
+    fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+        let read = object(node, reader, Self::read)?;
+        check_tools(read.additional_tools.is_some(), node, reader);
+        Some(read)
+    }
+}
+
+impl FromNode for RawPattern {
+    const SECTION: Option<&'static Section> = Some(Self::DESCRIPTION);
+
+    fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+        let read = object(node, reader, Self::read)?;
+        if read.keywords.is_none() && !reader.has_error_under(&node.spot, "keywords") {
             let hint = "write `\"keywords\": [\"test\"]`".to_owned();
-            reader.fault(fields.spot(), "expected `keywords`", "it is never used", Some(hint));
+            reader.fault(&node.spot, "expected `keywords`", "it is never used", Some(hint));
         }
-        Self { keywords, additional_tools: additional_tools(fields, reader) }
+        check_tools(read.additional_tools.is_some(), node, reader);
+        Some(read)
     }
 }
 
-fn additional_tools(
-    fields: &mut Fields<'_>,
-    reader: &mut Reader<'_>,
-) -> Option<Entries<Vec<Located<String>>>> {
-    let node = fields.either("additionalTools", "additional_tools", reader);
-    if node.is_none() {
+/// Notes that a rule has no tools.
+fn check_tools(has_tools: bool, rule: &Node<'_>, reader: &mut Reader<'_>) {
+    if !has_tools {
         let hint = "write `\"additionalTools\": {\"server\": [\"tool\"]}`".to_owned();
-        reader.fault(fields.spot(), "expected `additionalTools`", "it adds nothing", Some(hint));
+        reader.fault(&rule.spot, "expected `additionalTools`", "it adds nothing", Some(hint));
     }
-    Some(tools(&node?, reader))
 }
 
-/// Reads lists of tools; what comes of them is written into a configuration, which has to take it.
-fn tools(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<Vec<Located<String>>> {
-    let mut lists = policy::tools(node, reader);
+/// Reads lists of tools by server. A configuration has to take them, so that only names and globs are
+/// kept.
+fn tools(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Entries<Vec<Located<String>>>> {
+    let mut lists: Entries<Vec<Located<String>>> = FromNode::from_node(node, reader)?;
     for (_, tools) in &mut lists.0 {
         tools.retain(|tool| {
             let text = &tool.value;
@@ -125,5 +103,5 @@ fn tools(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<Vec<Located<String
             is_good
         });
     }
-    lists
+    Some(lists)
 }

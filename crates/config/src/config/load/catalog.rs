@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::config::catalog::{Catalog, CatalogTool};
 use crate::config::env::EnvSource;
 use crate::config::keys::llm::RawLlm;
-use crate::config::keys::raw::{self, RawConfig, RawServer};
+use crate::config::keys::raw::{RawConfig, RawServer};
 use crate::config::load::catalog::draft::{Draft, Home, OwnServers, Placed};
 use crate::config::load::catalog::tree::{finding, stem};
 use crate::config::load::check;
@@ -17,10 +17,11 @@ use crate::config::load::folder::Disk;
 use crate::config::load::loaded::Loaded;
 use crate::config::load::shelf::Shelf;
 use crate::config::syntax::document::{self, Node};
-use crate::config::syntax::entries::{Entries, located, object};
+use crate::config::syntax::entries::{Entries, object};
 use crate::config::syntax::finding::{Finding, Report, Severity};
 use crate::config::syntax::places::Places;
-use crate::config::syntax::reader::Reader;
+use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::section::{Described, FromNode};
 use crate::config::{Config, Dialect, ToolMode};
 use crate::name::{ServerName, ToolboxName};
 
@@ -124,7 +125,8 @@ pub(crate) fn read(root: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawConfig
             let hint = "write them in a JSON file with a `navigator.catalog`".to_owned();
             reader.error(&node.spot, message, Some(hint));
         }
-        let llm = fields.take("llm").and_then(|node| located(&node, reader, RawLlm::read));
+        let llm = fields.take("llm");
+        let llm: Option<Located<RawLlm>> = llm.and_then(|node| FromNode::from_node(&node, reader));
         let mut raw = RawConfig::read(fields, reader);
         if let Some(folder) = raw.navigator.as_mut().and_then(|raw| raw.catalog.take()) {
             let hint = "remove it".to_owned();
@@ -301,7 +303,8 @@ fn servers_alone(root: &Node<'_>, reader: &mut Reader<'_>) -> Entries<RawServer>
         return Entries::default();
     }
     let Some(mut fields) = reader.fields(root) else { return Entries::default() };
-    let servers = fields.take("mcpServers").map(|node| raw::servers(&node, reader));
+    let servers = fields.take("mcpServers");
+    let servers = servers.and_then(|node| FromNode::from_node(&node, reader));
     for entry in fields.take_all(|_| true) {
         let message = "no effect: the file that names this catalog has the settings";
         reader.warn(&entry.key.spot, message, None);

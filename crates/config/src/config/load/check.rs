@@ -6,13 +6,14 @@ use std::collections::{BTreeSet, HashSet};
 
 use globset::Glob;
 
+use crate::config::keys::bounds::{RawCache, RawLimits};
 use crate::config::keys::category::{self, Servers, Whole};
 use crate::config::keys::macros::{MACROS, Unplaced};
 use crate::config::keys::policy::check::Rules;
 use crate::config::keys::raw::category::RawCategory;
 use crate::config::keys::raw::{RawConfig, RawServer, RawToolbox};
 use crate::config::keys::{limits, server};
-use crate::config::syntax::bounds::{bounded, check_name};
+use crate::config::syntax::bounds::{check_name, number};
 use crate::config::syntax::document::Spot;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::places::Places;
@@ -20,7 +21,7 @@ use crate::config::syntax::reader::{Located, Reader};
 use crate::config::{
     self, Config, HttpConfig, Launch, Limits, ServerConfig, ToolMode, ToolboxConfig,
 };
-use crate::name::{MIN_NAME_LIMIT, ServerName, ToolboxName};
+use crate::name::{ServerName, ToolboxName};
 
 /// The servers that are switched off: those in toolboxes, then those that stand alone.
 pub(crate) fn disabled(raw: &RawConfig) -> Vec<(ToolboxName, ServerName)> {
@@ -85,8 +86,7 @@ pub(crate) fn config(
         dangerous_tools,
         require_confirmation,
     };
-    let max_tool_name_length =
-        bounded(max_tool_name_length, MIN_NAME_LIMIT as u64..=limits::MAX_NAME_LIMIT, reader);
+    let max_tool_name_length = number(max_tool_name_length);
     let mode = tool_mode.map_or(ToolMode::default(), |mode| mode.value.checked());
     let policy = rules.checked(&known, places, reader);
     if let Some(auth) = &auth {
@@ -98,16 +98,16 @@ pub(crate) fn config(
         search: search.map(|raw| raw.checked(mode, reader)).unwrap_or_default(),
         navigator: navigator.map(|raw| raw.checked(places, reader)).unwrap_or_default(),
         http: http.map_or_else(HttpConfig::default, |raw| raw.checked(reader)),
-        limits: limits.map_or_else(Limits::default, |raw| raw.checked(reader)),
-        cache: cache.map(|raw| raw.checked(reader)).unwrap_or_default(),
+        limits: limits.map_or_else(Limits::default, RawLimits::checked),
+        cache: cache.map(RawCache::checked).unwrap_or_default(),
         active_toolsets: check_globs(active_toolsets.unwrap_or_default(), reader),
         clients: clients
             .into_iter()
             .flat_map(|clients| clients.0)
-            .map(|(name, raw)| (name.value, raw.checked(reader)))
+            .map(|(name, raw)| (name.value, raw.checked()))
             .collect(),
         policy,
-        audit: audit.and_then(|raw| raw.checked(places, reader)),
+        audit: audit.and_then(|raw| raw.checked(places)),
         telemetry: telemetry.map(|raw| raw.checked(reader)).unwrap_or_default(),
         auth: auth.map(|raw| raw.value.checked(&raw.spot, places.env, reader)),
         toolboxes: Vec::new(),

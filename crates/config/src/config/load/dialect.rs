@@ -10,8 +10,8 @@ use crate::config::keys::misplaced;
 use crate::config::keys::raw::RawConfig;
 use crate::config::load::{catalog, foreign_file, toolman, toolman_server};
 use crate::config::syntax::document::{Node, Spot};
-use crate::config::syntax::entries;
 use crate::config::syntax::reader::Reader;
+use crate::config::syntax::section::{Described, FromNode};
 
 impl Dialect {
     /// Recognizes the program by what is at the top of its file. `file` is its name.
@@ -29,7 +29,7 @@ impl Dialect {
         if toolman_server::is_one(root) {
             return Self::ToolmanServer;
         }
-        if OURS.iter().any(|key| has(key)) || SHARED.iter().any(|shared| shared.is_ours(root)) {
+        if RawConfig::DESCRIPTION.keys.iter().any(|key| key.marks(root)) {
             return Self::Native;
         }
         let schema = root.get("$schema");
@@ -44,7 +44,7 @@ impl Dialect {
             || is_shaped_as_modular(root)
         {
             Self::Modular
-        } else if foreign_file::is_one(root, OURS) {
+        } else if foreign_file::is_one(root, RawConfig::DESCRIPTION) {
             Self::Client
         } else {
             Self::Native
@@ -90,7 +90,7 @@ impl Dialect {
         reader: &mut Reader<'_>,
     ) -> Option<RawConfig> {
         match self {
-            Self::Native | Self::Modular => entries::object(root, reader, RawConfig::read),
+            Self::Native | Self::Modular => RawConfig::from_node(root, reader),
             Self::Client => foreign_file::read(root, reader),
             Self::Toolman => toolman::read(root, env, reader),
             Self::Catalog => catalog::read(root, reader),
@@ -123,48 +123,3 @@ fn is_shaped_as_modular(root: &Node<'_>) -> bool {
         !servers.properties.is_empty() && servers.properties.iter().all(is_theirs)
     })
 }
-
-/// A key at the top of our files that a client has too, for something else.
-struct Shared {
-    key: &'static str,
-    /// The keys that ours has in it.
-    members: &'static [&'static str],
-}
-
-impl Shared {
-    /// Returns whether a file has it in our sense.
-    fn is_ours(&self, root: &Node<'_>) -> bool {
-        let Some(node) = root.get(self.key) else { return false };
-        // What a client has is an object with other keys.
-        node.value.as_object().is_none_or(|object| object.properties.is_empty())
-            || self.members.iter().any(|member| node.get(member).is_some())
-    }
-}
-
-/// Gemini CLI has `telemetry`, Zed has `search`.
-const SHARED: [Shared; 2] = [
-    Shared { key: "telemetry", members: &["otlp"] },
-    Shared { key: "search", members: &["offered", "embeddings"] },
-];
-
-/// Keys at the top of our files that no other program has.
-pub const OURS: &[&str] = &[
-    "toolMode",
-    "maxToolNameLength",
-    "limits",
-    "navigator",
-    "macros",
-    "cache",
-    "http",
-    "clients",
-    "toolboxes",
-    "activeToolsets",
-    "agentPolicies",
-    "exposedTools",
-    "defaultPolicy",
-    "dangerousTools",
-    "requireConfirmation",
-    "auth",
-    "audit",
-    "taskBasedToolSelection",
-];

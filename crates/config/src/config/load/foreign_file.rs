@@ -4,9 +4,10 @@ use jsonc_parser::common::Ranged;
 use serde_json::{Value, json};
 use strsim::osa_distance;
 
-use crate::config::keys::raw::{RawConfig, servers};
+use crate::config::keys::raw::RawConfig;
 use crate::config::syntax::document::{Node, Spot};
 use crate::config::syntax::reader::{Reader, camel, listed};
+use crate::config::syntax::section::{FromNode, Kind, Section};
 
 /// Where clients have their servers, each a way from the top of the file; the first that is there
 /// counts, for `mcp` beside `mcpServers` holds settings.
@@ -42,20 +43,20 @@ fn has_servers(node: &Node<'_>) -> bool {
     entries.any(|entry| MEANS.iter().any(|key| entry.get(key).is_some()))
 }
 
-/// Returns whether a file is a client's, which has servers and no key that is, or was meant to be,
-/// one of `ours`.
-pub(crate) fn is_one(root: &Node<'_>, ours: &[&str]) -> bool {
+/// Returns whether a file is a client's, which has servers and no key that was meant to be one of
+/// `ours`, the section at the top of our files.
+pub(crate) fn is_one(root: &Node<'_>, ours: &'static Section) -> bool {
     let entries = root.value.as_object().into_iter().flat_map(|object| &object.properties);
     let mut keys = entries.map(|entry| entry.name.as_str());
     block(root).is_some() && !keys.any(|key| is_meant(key, ours))
 }
 
-/// Returns whether a key is one of `ours` in another spelling, or belongs elsewhere in our files.
-/// What says who may do what must not be taken for a client's key, which nobody reads.
-fn is_meant(key: &str, ours: &[&str]) -> bool {
+/// Returns whether a key is one of `ours` in another spelling, or a rule that belongs deeper in our
+/// files. A key that says who may do what must not be taken for a client's, which nobody reads.
+fn is_meant(key: &str, ours: &'static Section) -> bool {
     let folded = |key: &str| camel(key).to_ascii_lowercase();
     let key = folded(key);
-    let is_near = |ours: &&str| {
+    let is_near = |ours: &str| {
         let ours = folded(ours);
         let most = match ours.len() {
             0..=6 => 1,
@@ -65,23 +66,11 @@ fn is_meant(key: &str, ours: &[&str]) -> bool {
         // Hardly anybody gets the first letter wrong, and `oauth` is not `auth`.
         key.chars().next() == ours.chars().next() && osa_distance(&key, &ours) <= most
     };
-    let strict = ours.iter().filter(|ours| !COMMON.contains(ours));
-    strict.chain(&MISPLACED).any(is_near)
+    let top = ours.keys.iter().filter(|key| matches!(key.kind, Kind::Ours | Kind::Rule));
+    let sections = ours.all().into_iter().flat_map(|section| section.keys);
+    let rules = sections.filter(|key| key.kind == Kind::Rule);
+    top.chain(rules).any(|key| is_near(key.name))
 }
-
-/// Keys of ours that look like words of anybody's.
-const COMMON: [&str; 2] = ["cache", "clients"];
-
-/// Keys about who may do what that belong deeper in a file of ours.
-const MISPLACED: [&str; 7] = [
-    "allowedServers",
-    "toolOverrides",
-    "allowUnknownTools",
-    "allowUnknownServers",
-    "toolFilters",
-    "includeNames",
-    "callsPerMinute",
-];
 
 /// Returns whether something in a client's file is in its servers; nothing else concerns us.
 pub(crate) fn concerns(root: &Node<'_>, spot: &Spot) -> bool {
@@ -114,17 +103,17 @@ pub(crate) fn read(root: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawConfig
         let message = format!("ignored: {shown} {verb} for the client");
         reader.warn(&root.spot.at(first.start()), message, None);
     }
-    let servers = servers(&block, reader);
-    Some(RawConfig { mcp_servers: Some(servers), ..RawConfig::default() })
+    Some(RawConfig { mcp_servers: FromNode::from_node(&block, reader), ..RawConfig::default() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::syntax::section::Described;
 
     #[test]
     fn tells_a_misspelt_key_of_ours_from_a_clients() {
-        let ours = ["toolboxes", "toolMode", "auth", "limits", "agentPolicies", "audit", "http"];
+        let ours = RawConfig::DESCRIPTION;
         for key in [
             "tooolboxes",
             "toolboxs",
@@ -138,7 +127,7 @@ mod tests {
             "agent-policies",
             "allowed_servers",
         ] {
-            assert!(is_meant(key, &ours), "{key}");
+            assert!(is_meant(key, ours), "{key}");
         }
         for key in [
             "globalShortcut",
@@ -157,7 +146,7 @@ mod tests {
             "editor.fontSize",
             "",
         ] {
-            assert!(!is_meant(key, &ours), "{key}");
+            assert!(!is_meant(key, ours), "{key}");
         }
     }
 }

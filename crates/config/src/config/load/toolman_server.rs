@@ -6,11 +6,12 @@ use crate::config::keys::audit::RawAudit;
 use crate::config::keys::bounds::RawCache;
 use crate::config::keys::limits;
 use crate::config::keys::policy::raw::RawConfirmation;
-use crate::config::keys::raw::{RawConfig, servers};
+use crate::config::keys::raw::{RawConfig, RawServer};
 use crate::config::keys::task_rules::RawTaskRules;
 use crate::config::syntax::document::Node;
-use crate::config::syntax::entries::object;
+use crate::config::syntax::entries::{Entries, object};
 use crate::config::syntax::reader::{Fields, Located, Reader};
+use crate::config::syntax::section::{Described, FromNode};
 
 /// Keys at the top of such a file, one of which it has beside its `servers`.
 const KEYS: [&str; 6] = [
@@ -43,10 +44,12 @@ pub fn call_timeout(root: &Node<'_>) -> Option<u64> {
 /// Reads the file.
 pub(crate) fn read(root: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawConfig> {
     let mut fields = reader.fields(root)?;
-    let mut servers = fields.take("servers").map(|node| servers(&node, reader));
+    let servers = fields.take("servers");
+    let mut servers: Option<Entries<RawServer>> =
+        servers.and_then(|node| FromNode::from_node(&node, reader));
     let for_tasks = fields
         .take("task_based_tool_selection")
-        .and_then(|node| object(&node, reader, RawTaskRules::read));
+        .and_then(|node| RawTaskRules::from_node(&node, reader));
     // What that program does not know it ignores. Of rules, that would be to allow more than is
     // meant, so they are read as ours are, together with all other keys of ours.
     let mut raw = reader.strictly(|reader| RawConfig::read(&mut fields, reader));
@@ -88,7 +91,7 @@ fn security(node: &Node<'_>, raw: &mut RawConfig, reader: &mut Reader<'_>) {
     }
     if let Some(node) = fields.take("require_confirmation") {
         refuse_twice("requireConfirmation", raw.require_confirmation.is_some(), &node, reader);
-        raw.require_confirmation = RawConfirmation::read(&node, reader);
+        raw.require_confirmation = RawConfirmation::from_node(&node, reader);
     }
     let audit = fields.take("audit_all_calls").and_then(|node| reader.boolean(&node));
     let audit = audit.filter(|audit| audit.value).map(|Located { spot, .. }| RawAudit {

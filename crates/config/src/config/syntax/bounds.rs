@@ -1,6 +1,6 @@
-//! Checks that many sections have in common.
+//! Checks and conversions that many sections have in common.
 
-use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use crate::config::syntax::reader::{Located, Reader};
 
@@ -16,22 +16,26 @@ pub(crate) fn check_name(name: &Located<String>, what: &str, reader: &mut Reader
     }
 }
 
-/// The number, if it is there and within bounds.
-pub(crate) fn bounded<T: TryFrom<u64>>(
-    number: Option<Located<u64>>,
-    bounds: RangeInclusive<u64>,
+/// Returns the number if it is at least `least` and at most `most`; anything else is an error.
+pub(crate) fn within(
+    number: Located<u64>,
+    (least, most): (u64, u64),
     reader: &mut Reader<'_>,
-) -> Option<T> {
-    let number = number?;
-    if bounds.contains(&number.value) {
-        return T::try_from(number.value).ok();
+) -> Option<Located<u64>> {
+    if (least..=most).contains(&number.value) {
+        return Some(number);
     }
-    let message = format!(
-        "expected a number from {} to {}, found {}",
-        bounds.start(),
-        bounds.end(),
-        number.value
-    );
+    let message = format!("expected a number from {least} to {most}, found {}", number.value);
     reader.error(&number.spot, message, None);
     None
+}
+
+/// Returns a number that was read in another type of numbers, which has room for its bounds.
+pub(crate) fn number<T: TryFrom<u64>>(read: Option<Located<u64>>) -> Option<T> {
+    T::try_from(read?.value).ok()
+}
+
+/// Returns a number of milliseconds that was read as a duration.
+pub(crate) fn milliseconds(read: Option<Located<u64>>) -> Option<Duration> {
+    Some(Duration::from_millis(read?.value))
 }

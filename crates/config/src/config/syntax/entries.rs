@@ -17,14 +17,7 @@ impl<T> Default for Entries<T> {
     }
 }
 
-pub(crate) fn named<T>(
-    node: &Node<'_>,
-    reader: &mut Reader<'_>,
-    read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,
-) -> Entries<T> {
-    entries(node, reader, |entry, reader| object(&entry.node, reader, &read))
-}
-
+/// Reads an object with the user's own names as keys, each value by `read`.
 pub(crate) fn entries<T>(
     node: &Node<'_>,
     reader: &mut Reader<'_>,
@@ -37,7 +30,7 @@ pub(crate) fn entries<T>(
 }
 
 /// Reads an object of ours: a key that nobody asked for is an error.
-pub fn object<T>(
+pub(crate) fn object<T>(
     node: &Node<'_>,
     reader: &mut Reader<'_>,
     read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,
@@ -47,21 +40,6 @@ pub fn object<T>(
     let elsewhere = reader.elsewhere;
     fields.refuse_unknown(reader, elsewhere);
     Some(value)
-}
-
-/// The same, with where it stands.
-pub(crate) fn located<T>(
-    node: &Node<'_>,
-    reader: &mut Reader<'_>,
-    read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T,
-) -> Option<Located<T>> {
-    let value = object(node, reader, read)?;
-    Some(Located { value, spot: node.spot.clone() })
-}
-
-/// Reads an object of texts by names of the user's own.
-pub fn named_texts(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<Located<String>> {
-    entries(node, reader, |entry, reader| reader.string(&entry.node))
 }
 
 impl<T: JsonSchema> JsonSchema for Located<T> {

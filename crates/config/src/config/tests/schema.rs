@@ -1,5 +1,6 @@
 //! The schema is generated, committed, and knows the same keys as the reader.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -7,20 +8,9 @@ use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use crate::config::dialect::Dialect;
-use crate::config::keys::auth::raw::{RawAuth, RawJwt, RawToken};
-use crate::config::keys::bounds::{RawCache, RawLimits, RawRates};
-use crate::config::keys::clients::RawClient;
-use crate::config::keys::llm::RawLlm;
-use crate::config::keys::macros::raw::{RawMacro, RawStep, RawToolObject};
-use crate::config::keys::navigator::{RawBudget, RawNavigator};
-use crate::config::keys::policy::raw::{
-    RawAgentPolicy, RawArgument, RawDefaultPolicy, RawTime, RawWhen,
-};
-use crate::config::keys::raw::category::{RawCategory, RawCategoryTools, RawOverride};
-use crate::config::keys::raw::{RawConfig, RawServer, RawToolMode, RawToolbox};
-use crate::config::keys::task_rules::{RawPattern, RawServiceType, RawTaskRules};
-use crate::config::syntax::document::{self, Node};
-use crate::config::syntax::reader::{Fields, Reader};
+use crate::config::keys::raw::{RawConfig, RawToolMode};
+use crate::config::syntax::document;
+use crate::config::syntax::section::Described;
 use crate::config::tests::{case, json_files, repository};
 use crate::config::{schema, schema_text};
 
@@ -37,55 +27,33 @@ fn the_committed_schema_is_current() {
     }
 }
 
-/// Every key that `read` asks for.
-fn known<T>(read: impl Fn(&mut Fields<'_>, &mut Reader<'_>) -> T) -> Vec<String> {
-    let tree = document::parse("{}").unwrap();
-    let mut reader = Reader::new(None);
-    let mut fields = reader.fields(&Node::root(&tree)).unwrap();
-    read(&mut fields, &mut reader);
-    let mut known: Vec<String> = fields.known().iter().map(|key| (*key).to_owned()).collect();
-    known.sort();
-    known
-}
-
-fn properties(pointer: &str) -> Vec<String> {
-    let schema = schema();
-    let object = schema.pointer(pointer).unwrap();
-    let properties = object["properties"].as_object().unwrap();
-    let mut properties: Vec<String> = properties.keys().cloned().collect();
-    properties.sort();
-    properties
+/// Every object of the schema that has keys, each as the set of these.
+fn objects(schema: &Value, found: &mut BTreeSet<BTreeSet<String>>) {
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        found.insert(properties.keys().cloned().collect());
+    }
+    match schema {
+        Value::Object(members) => {
+            members.iter().filter(|(key, _)| *key != "examples").for_each(|(_, value)| {
+                objects(value, found);
+            });
+        }
+        Value::Array(items) => items.iter().for_each(|item| objects(item, found)),
+        _ => {}
+    }
 }
 
 #[test]
 fn the_schema_has_the_keys_that_are_read() {
-    assert_eq!(properties(""), known(RawConfig::read));
-    assert_eq!(properties("/properties/limits"), known(RawLimits::read));
-    assert_eq!(properties("/definitions/Rates"), known(RawRates::read));
-    assert_eq!(properties("/definitions/Cache"), known(RawCache::read));
-    assert_eq!(properties("/definitions/Navigator"), known(RawNavigator::read));
-    assert_eq!(properties("/definitions/Budget"), known(RawBudget::read));
-    assert_eq!(properties("/definitions/Endpoint"), known(RawLlm::read));
-    assert_eq!(properties("/definitions/Toolbox"), known(RawToolbox::read));
-    assert_eq!(properties("/definitions/Client"), known(RawClient::read));
-    assert_eq!(properties("/properties/auth"), known(RawAuth::read));
-    assert_eq!(properties("/definitions/Jwt"), known(RawJwt::read));
-    assert_eq!(properties("/definitions/Token"), known(RawToken::read));
-    assert_eq!(properties("/definitions/Server"), known(RawServer::read));
-    assert_eq!(properties("/definitions/Category"), known(RawCategory::read));
-    assert_eq!(properties("/definitions/Category/properties/tools"), known(RawCategoryTools::read));
-    assert_eq!(properties("/definitions/Macro"), known(RawMacro::read));
-    assert_eq!(properties("/definitions/Step"), known(RawStep::read));
-    assert_eq!(properties("/definitions/StepTool"), known(RawToolObject::read));
-    assert_eq!(properties("/definitions/Override"), known(RawOverride::read));
-    assert_eq!(properties("/definitions/AgentPolicy"), known(RawAgentPolicy::read));
-    assert_eq!(properties("/definitions/TaskRules"), known(RawTaskRules::read));
-    assert_eq!(properties("/definitions/ServiceType"), known(RawServiceType::read));
-    assert_eq!(properties("/definitions/TaskPattern"), known(RawPattern::read));
-    assert_eq!(properties("/definitions/When"), known(RawWhen::read));
-    assert_eq!(properties("/definitions/Argument"), known(RawArgument::read));
-    assert_eq!(properties("/definitions/Time"), known(RawTime::read));
-    assert_eq!(properties("/properties/defaultPolicy"), known(RawDefaultPolicy::read));
+    let sections = RawConfig::DESCRIPTION.all();
+    let read: BTreeSet<BTreeSet<String>> = sections
+        .iter()
+        .map(|section| section.keys.iter().map(|key| key.name.to_owned()).collect())
+        .collect();
+    let mut offered = BTreeSet::new();
+    objects(&schema(), &mut offered);
+    assert!(read.len() > 25, "{read:#?}");
+    assert_eq!(offered, read);
 }
 
 #[test]

@@ -14,16 +14,17 @@ use crate::config::keys::auth::{
     names_of_all, token_digest,
 };
 use crate::config::keys::limits;
-use crate::config::syntax::bounds::bounded;
+use crate::config::syntax::bounds::number;
 use crate::config::syntax::document::Spot;
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
+use crate::config::syntax::section::Described;
 use crate::name::AgentName;
 
 impl RawAuth {
     /// Warns of agents who have a token, or stand for those without one, and are refused because
     /// no rule knows them.
     pub(crate) fn note_strangers(&self, rules: &PolicyConfig, reader: &mut Reader<'_>) {
-        let tokens = self.tokens.iter().flatten().filter_map(|token| token.agent.as_ref());
+        let tokens = self.tokens.iter().flatten().filter_map(|token| token.value.agent.as_ref());
         let anonymous = match &self.anonymous {
             Some(RawAnonymous::Called(name)) => Some(name),
             Some(RawAnonymous::Are(_)) | None => None,
@@ -52,15 +53,15 @@ impl RawAuth {
             && jwt.is_none()
             && !matches!(anonymous, Some(RawAnonymous::Are(true) | RawAnonymous::Called(_)));
         let is_wrong =
-            ["tokens", "jwt", "anonymous"].iter().any(|key| reader.has_error_under(spot, key));
+            Self::DESCRIPTION.keys.iter().any(|key| reader.has_error_under(spot, key.name));
         if nobody && !is_wrong {
             let hint = format!("{MAKE}; `\"anonymous\": true` serves whoever comes");
             reader.error(spot, "nobody could be served over HTTP", Some(hint));
         }
         let mut checked: Vec<TokenConfig> = Vec::new();
         for token in tokens.unwrap_or_default() {
-            let spot = token.spot.clone();
-            let Some(token) = token.checked(env, reader) else { continue };
+            let Located { value: token, spot } = token;
+            let Some(token) = token.checked(&spot, env, reader) else { continue };
             if let Some(twin) = checked.iter().find(|other| other.digest == token.digest) {
                 let message = format!("this token is that of `{}`, further up", twin.agent);
                 let hint = "give each entry a token of its own".to_owned();
@@ -70,7 +71,7 @@ impl RawAuth {
         }
         AuthConfig {
             tokens: checked,
-            jwt: jwt.and_then(|jwt| jwt.checked(reader)),
+            jwt: jwt.and_then(|jwt| jwt.value.checked(&jwt.spot, reader)),
             anonymous: anonymous.map_or(Anonymous::Refused, |raw| raw.checked(reader)),
         }
     }
@@ -87,11 +88,16 @@ impl RawAnonymous {
 }
 
 impl RawToken {
-    fn checked(self, env: &dyn EnvSource, reader: &mut Reader<'_>) -> Option<TokenConfig> {
-        let Self { agent: name, sha256, env: variable, is_plain, spot } = self;
-        if name.is_none() && !reader.has_error_under(&spot, "agent") {
+    fn checked(
+        self,
+        spot: &Spot,
+        env: &dyn EnvSource,
+        reader: &mut Reader<'_>,
+    ) -> Option<TokenConfig> {
+        let Self { agent: name, sha256, env: variable, is_plain } = self;
+        if name.is_none() && !reader.has_error_under(spot, "agent") {
             let hint = "write whose token it is, as in `\"agent\": \"claude\"`".to_owned();
-            reader.error(&spot, "expected an `agent`", Some(hint));
+            reader.error(spot, "expected an `agent`", Some(hint));
         }
         let agent = name.and_then(|name| agent(&name, reader));
         let digest = match (&sha256, &variable) {
@@ -103,10 +109,10 @@ impl RawToken {
             }
             (None, None) => {
                 let is_known = is_plain
-                    || ["sha256", "env"].iter().any(|key| reader.has_error_under(&spot, key));
+                    || ["sha256", "env"].iter().any(|key| reader.has_error_under(spot, key));
                 if !is_known {
                     let message = "expected a `sha256` or an `env`";
-                    reader.error(&spot, message, Some(MAKE.to_owned()));
+                    reader.error(spot, message, Some(MAKE.to_owned()));
                 }
                 None
             }
@@ -171,7 +177,7 @@ fn agent(name: &Located<String>, reader: &mut Reader<'_>) -> Option<AgentName> {
 }
 
 impl RawJwt {
-    fn checked(self, reader: &mut Reader<'_>) -> Option<JwtConfig> {
+    fn checked(self, spot: &Spot, reader: &mut Reader<'_>) -> Option<JwtConfig> {
         let Self {
             issuer,
             audience,
@@ -182,7 +188,6 @@ impl RawJwt {
             required_scopes,
             algorithms,
             leeway_seconds,
-            spot,
         } = self;
         let resource = resource.and_then(|text| address(&text, Security::OfOthers, reader));
         let mut audience: Vec<String> = audience
@@ -198,15 +203,14 @@ impl RawJwt {
             ("audience", audience.is_empty(), "the address of this server, as tokens name it"),
         ];
         for (key, is_missing, what) in expected {
-            if is_missing && !reader.has_error_under(&spot, key) {
-                reader.error(&spot, format!("expected `{key}`: {what}"), None);
+            if is_missing && !reader.has_error_under(spot, key) {
+                reader.error(spot, format!("expected `{key}`: {what}"), None);
             }
         }
         if let Some(issuer) = &issuer {
             address(issuer, Security::Ours, reader);
         }
         let resource = resource.or_else(|| audience.iter().find_map(|text| web_address(text)));
-        let leeway = bounded(leeway_seconds, 0..=limits::MAX_LEEWAY_SECONDS, reader);
         let agents = agents.map(|agents| {
             let agents = agents.0.into_iter();
             agents.filter_map(|(claim, name)| Some((claim.value, agent(&name, reader)?))).collect()
@@ -219,8 +223,10 @@ impl RawJwt {
             agents,
             required_scopes: check_scopes(required_scopes.unwrap_or_default(), reader),
             algorithms: algorithms
-                .map_or(ALGORITHMS.into(), |all| check_algorithms(all, &spot, reader)),
-            leeway: Duration::from_secs(leeway.unwrap_or(limits::DEFAULT_LEEWAY_SECONDS)),
+                .map_or(ALGORITHMS.into(), |all| check_algorithms(all, spot, reader)),
+            leeway: Duration::from_secs(
+                number(leeway_seconds).unwrap_or(limits::DEFAULT_LEEWAY_SECONDS),
+            ),
             issuer: issuer?.value,
             audience,
         })

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use globset::Glob;
 
+use crate::config::keys::bounds::RawRates;
 use crate::config::keys::policy::patterns::{glob, patterns, texts, unknown_server};
 use crate::config::keys::policy::raw::{RawAgentPolicy, RawConfirmation, RawDefaultPolicy};
 use crate::config::keys::policy::{
@@ -117,7 +118,7 @@ fn agent(
             .flatten()
             .map(|raw| conditions::check(raw, servers, places, reader))
             .collect(),
-        limits: limits.map(|raw| raw.checked(reader)).unwrap_or_default(),
+        limits: limits.map(RawRates::checked).unwrap_or_default(),
     }
 }
 

@@ -11,12 +11,13 @@ use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
 
 /// Checks one entry of `when`. Where something is wrong with it, that has been reported.
 pub(super) fn check(
-    raw: RawWhen,
+    raw: Located<RawWhen>,
     servers: &[String],
     places: &Places<'_>,
     reader: &mut Reader<'_>,
 ) -> When {
-    let RawWhen { tools, arguments, working_directory, time, spot } = raw;
+    let Located { value: raw, spot } = raw;
+    let RawWhen { tools, arguments, working_directory, time } = raw;
     let is_idle = arguments.is_none() && working_directory.is_none() && time.is_none();
     if is_idle && !reader.has_error_in(&spot) {
         let hint = "write `arguments`, `workingDirectory` or `time`".to_owned();
@@ -51,8 +52,9 @@ fn check_pointer(pointer: &Located<String>, reader: &mut Reader<'_>) {
     }
 }
 
-fn argument(raw: RawArgument, reader: &mut Reader<'_>) -> ArgumentTest {
-    let RawArgument { matches, not_matches, min, max, one_of, spot } = raw;
+fn argument(raw: Located<RawArgument>, reader: &mut Reader<'_>) -> ArgumentTest {
+    let Located { value: raw, spot } = raw;
+    let RawArgument { matches, not_matches, min, max, one_of } = raw;
     let is_idle = matches.is_none() && not_matches.is_none();
     if is_idle && min.is_none() && max.is_none() && one_of.is_none() && !reader.has_error_in(&spot)
     {
@@ -103,8 +105,8 @@ fn folder_glob(folder: &Located<String>, places: &Places<'_>, reader: &mut Reade
     glob
 }
 
-fn window(raw: RawTime, reader: &mut Reader<'_>) -> Option<TimeWindow> {
-    let RawTime { between, days, utc_offset, spot } = raw;
+fn window(raw: Located<RawTime>, reader: &mut Reader<'_>) -> Option<TimeWindow> {
+    let Located { value: RawTime { between, days, utc_offset }, spot } = raw;
     if between.is_none() && days.is_none() && !reader.has_error_in(&spot) {
         let hint = "write `\"between\": [\"09:00\", \"17:00\"]`, or `days`".to_owned();
         reader.error(&spot, "expected a time", Some(hint));

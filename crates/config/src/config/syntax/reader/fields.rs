@@ -42,6 +42,12 @@ impl<'a> Fields<'a> {
         taken.map(|entry| entry.node).filter(|node| !node.is_null())
     }
 
+    /// Returns the value of `key` without taking it.
+    pub(crate) fn peek(&self, key: &str) -> Option<&Node<'a>> {
+        let mut entries = self.entries.iter().rev();
+        entries.find(|entry| entry.key.value == key).map(|entry| &entry.node)
+    }
+
     /// Takes the value of a key that is called `key`, or `also` by other programs; it is an error
     /// to have both.
     pub(crate) fn either(

@@ -1,0 +1,127 @@
+//! A key is described in one place, and everything else follows from that.
+
+use pretty_assertions::assert_eq;
+use schemars::SchemaGenerator;
+use serde_json::json;
+
+use crate::config::keys::misplaced::belongs_in;
+use crate::config::keys::raw::RawConfig;
+use crate::config::load::foreign_file;
+use crate::config::syntax::document::{self, Node};
+use crate::config::syntax::finding::Finding;
+use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::section::{Described, FromNode, Kind, Section, section};
+
+section! {
+    /// A file with one key of each kind.
+    pub(crate) struct Top in "the top level" {
+        /// Counts sheep.
+        "sheepLimit" as pub(crate) sheep_limit: Located<u64> [(1, 20)],
+        /// Says who may shear.
+        rule "shearPolicies" | "shear_policies" as pub(crate) shear_policies: Vec<Located<String>>,
+        /// What others have too.
+        shared "meadow" as pub(crate) meadow: Meadow,
+        /// What everybody has.
+        everybodys "mcpServers" as pub(crate) mcp_servers: Located<String>,
+    }
+}
+
+section! {
+    /// Where sheep are.
+    pub(crate) struct Meadow in "`meadow`" {
+        /// How much grass there is.
+        "grass" as pub(crate) grass: Located<u64>,
+    }
+}
+
+const TOP: &Section = Top::DESCRIPTION;
+
+/// Reads a file, and returns it with what is wrong.
+fn read(text: &str) -> (Option<Top>, Vec<Finding>) {
+    let tree = document::parse(text).unwrap();
+    let mut reader = Reader::new(None).hinting(|key| belongs_in(key, TOP));
+    let top = Top::from_node(&Node::root(&tree), &mut reader);
+    (top, reader.into_findings(text))
+}
+
+#[test]
+fn all_that_is_known_of_a_key_follows_from_its_description() {
+    // Reading, with types, bounds and other spellings.
+    let (top, findings) =
+        read(r#"{"sheepLimit": 7, "shear_policies": ["a"], "meadow": {"grass": 3}}"#);
+    let top = top.unwrap();
+    assert_eq!(findings, []);
+    assert!(top.mcp_servers.is_none());
+    assert_eq!(top.sheep_limit.unwrap().value, 7);
+    assert_eq!(top.shear_policies.unwrap().len(), 1);
+    assert_eq!(top.meadow.unwrap().grass.unwrap().value, 3);
+    let message = |text| read(text).1.into_iter().map(|finding| finding.message).next();
+    assert_eq!(
+        message(r#"{"sheepLimit": 21}"#).as_deref(),
+        Some("expected a number from 1 to 20, found 21")
+    );
+    assert_eq!(
+        message(r#"{"sheepLimit": true}"#).as_deref(),
+        Some("expected a whole number, found a boolean")
+    );
+
+    // Hints.
+    let hint = |text| read(text).1.into_iter().find_map(|finding| finding.hint);
+    let belongs = "`grass` belongs in `meadow`";
+    assert_eq!(hint(r#"{"grass": 1}"#).as_deref(), Some(belongs));
+    let belongs = "`sheepLimit` belongs in the top level";
+    assert_eq!(hint(r#"{"meadow": {"sheepLimit": 1}}"#).as_deref(), Some(belongs));
+    assert_eq!(hint(r#"{"shepLimit": 1}"#).as_deref(), Some("did you mean `sheepLimit`?"));
+
+    // The schema.
+    let schema = SchemaGenerator::default().into_root_schema_for::<Top>().to_value();
+    let limit = &schema["properties"]["sheepLimit"];
+    assert_eq!(limit["description"], "Counts sheep.");
+    assert_eq!([&limit["minimum"], &limit["maximum"]], [1, 20]);
+    assert_eq!(schema["additionalProperties"], false);
+    assert_eq!(
+        schema["patternProperties"],
+        json!({"^(shear_policies)$": {"description": "The same in snake_case."}})
+    );
+
+    // Whose file it is.
+    let is_a_clients = |text: &str| {
+        let tree = document::parse(text).unwrap();
+        let root = Node::root(&tree);
+        let is_ours = TOP.keys.iter().any(|key| key.marks(&root));
+        !is_ours && foreign_file::is_one(&root, TOP)
+    };
+    for (rest, expected) in [
+        (r#""theme": "dark""#, true),
+        (r#""meadow": {"flowers": 1}"#, true),
+        (r#""meadow": {"grass": 1}"#, false),
+        (r#""sheepLimit": 7"#, false),
+        (r#""sheep_limits": 7"#, false),
+        (r#""shearPolicies": []"#, false),
+    ] {
+        let text = format!(r#"{{"mcpServers": {{"a": {{"command": "a"}}}}, {rest}}}"#);
+        assert_eq!(is_a_clients(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_section_has_each_key_once() {
+    for section in RawConfig::DESCRIPTION.all() {
+        let mut names: Vec<&str> = section.keys.iter().map(|key| key.name).collect();
+        names.extend(section.keys.iter().filter_map(|key| key.also));
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count, "{section:#?}");
+    }
+}
+
+#[test]
+fn keys_that_say_who_may_do_what_are_rules() {
+    let keys = RawConfig::DESCRIPTION.keys.iter();
+    let rules: Vec<_> = keys.filter(|key| key.kind == Kind::Rule).map(|key| key.name).collect();
+    assert_eq!(
+        rules,
+        ["agentPolicies", "exposedTools", "defaultPolicy", "dangerousTools", "requireConfirmation"]
+    );
+}
