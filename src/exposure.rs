@@ -39,7 +39,6 @@ use crate::raw::Raw;
 use crate::toolbox::{Kind, TOOLMAN_ACTIVATE};
 
 pub use crate::config::ToolMode;
-pub use crate::exposure::activate::{Active, Switch};
 pub(crate) use crate::exposure::answer::explain;
 pub use crate::exposure::mode::Exposure;
 use crate::exposure::mode::{Audience, Mode};
@@ -47,8 +46,9 @@ pub(crate) use crate::exposure::profile::is_meant;
 pub use crate::exposure::profile::{Profile, Relisting};
 use crate::exposure::proxy::Showing;
 pub(crate) use crate::exposure::request::Refusal;
-pub use crate::exposure::request::{Chosen, Lists, Reply, Request, Surface};
+pub use crate::exposure::request::{Lists, Reply, Request, Surface};
 pub use crate::exposure::search::Finding;
+pub use crate::state::{Active, Chosen, Switch};
 
 /// Returns `true` if a call of this name is answered with definitions of tools.
 pub fn tells_definitions(name: &str) -> bool {

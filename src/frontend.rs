@@ -15,12 +15,12 @@ mod handshake;
 pub mod http;
 mod listed;
 mod lists;
-mod parked;
 mod profiles;
 mod resolve;
 mod session;
 mod shown;
 mod subscriptions;
+mod suspended;
 mod things;
 
 use std::pin::pin;
@@ -34,9 +34,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::frontend::parked::AllParked;
 use crate::frontend::session::Session;
+use crate::frontend::suspended::AllSuspended;
 use crate::gateway::{Caller, Gateways};
+use crate::state::{SessionKey, rehearsal};
 use crate::wire;
 use crate::wire::incoming::Incoming;
 
@@ -47,7 +48,7 @@ const LAST_ANSWERS: Duration = Duration::from_millis(300);
 #[derive(Clone)]
 pub struct Host {
     gateways: Arc<Gateways>,
-    parked: Arc<AllParked>,
+    suspended: Arc<AllSuspended>,
     tickets: Arc<AtomicU64>,
     tasks: TaskTracker,
 }
@@ -63,7 +64,7 @@ impl Host {
         getrandom::fill(&mut key)?;
         Ok(Self {
             gateways,
-            parked: Arc::new(AllParked::new(key)),
+            suspended: Arc::new(AllSuspended::new(key)),
             tickets: Arc::default(),
             tasks: tasks.clone(),
         })
@@ -98,7 +99,7 @@ pub async fn serve<R, W>(
     let max = host.gateways.config().limits.max_message_bytes;
     let (mut messages, notifier) = wire::agent::connect(reader, writer, max, tasks);
     let last_words = notifier.clone();
-    let session = Session::new(host, caller, Some(notifier));
+    let mut session = Session::new(host, caller, Some(notifier), SessionKey::random());
     let mut ending = pin!(shutdown.cancelled());
     // Dropped on return, which ends what still runs.
     let mut calls = JoinSet::new();
@@ -118,6 +119,9 @@ pub async fn serve<R, W>(
             }
             Some(Incoming::Request(request)) => {
                 while calls.try_join_next().is_some() {}
+                if rehearsal::is_on() && calls.is_empty() {
+                    session = Box::pin(session.renewed()).await;
+                }
                 calls.spawn(dispatch::answer(Arc::clone(&session), request));
             }
         }

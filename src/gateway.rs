@@ -105,7 +105,7 @@ pub struct Gateway {
     listeners: Listeners,
     /// What is counted of calls of servers that there are not.
     nowhere: Arc<Meters>,
-    tasks: Arc<Tasks>,
+    tasks: Tasks,
     /// The model that the navigator asks, once it has been asked.
     llm: OnceLock<Result<llm::Endpoint, llm::Failure>>,
     /// What goes into no prompt, once it has been looked for.
@@ -177,7 +177,7 @@ impl Gateway {
         let (publish, snapshot) = watch::channel(Arc::new(nothing));
         tasks.spawn(writer.run(remembered, changes, publish));
         let observer = Arc::clone(pool.observer());
-        let known = before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default();
+        let known = Tasks::new(Arc::clone(&common.store), caller, abilities);
         Self {
             bounds: common.bounds.of(caller, config),
             results: Arc::clone(&common.results),
@@ -329,8 +329,8 @@ impl Gateway {
     }
 
     /// The server that runs a task.
-    pub fn task(&self, id: &str) -> Option<Place> {
-        self.tasks.find(id)
+    pub async fn task(&self, id: &str) -> Option<Place> {
+        self.tasks.find(id).await
     }
 
     /// Whether its agents may ask after tasks that were not begun through it: those of agents that

@@ -16,6 +16,7 @@ pub mod llm;
 pub mod navigator;
 pub mod observe;
 pub mod policy;
+pub mod state;
 pub mod toolbox;
 
 pub use mcp_workbench_config::config;

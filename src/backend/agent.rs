@@ -137,9 +137,13 @@ impl LogLevel {
         (usize::from(self.0) < LEVELS.len()).then_some(self)
     }
 
-    /// Its word.
+    /// Its word, where one was said.
+    pub fn word(self) -> Option<&'static str> {
+        LEVELS.get(usize::from(self.0)).copied()
+    }
+
     pub(crate) fn encode(self) -> Raw {
-        Raw::encode(&LEVELS.get(usize::from(self.0)).copied().unwrap_or("debug"))
+        Raw::encode(&self.word().unwrap_or("debug"))
     }
 }
 

@@ -27,6 +27,9 @@ const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
+/// Has tests go through the text of every record, if it is set.
+#[cfg(feature = "test-fakes")]
+const REHEARSAL: &str = "WORKBENCH_REHEARSAL";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,6 +86,10 @@ impl Args {
 
 /// Serves until the agent leaves, or over HTTP until a signal comes.
 pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result<ExitCode, Error> {
+    #[cfg(feature = "test-fakes")]
+    if let Some(without) = ProcessEnv.get(REHEARSAL) {
+        crate::state::rehearsal::begin(without);
+    }
     let loaded = if args.strict {
         strictly(global.read()?.map_err(Error::config)?).map_err(Error::config)?
     } else {

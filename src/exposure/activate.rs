@@ -3,7 +3,6 @@
 //! What is active belongs to a session. Where lists must not change, those of the start stay, and
 //! everything in the catalog can be called: activation answers with the definitions.
 
-mod active;
 mod addresses;
 mod catalog;
 mod change;
@@ -26,9 +25,8 @@ use crate::exposure::{answer, meta, proxy, uris};
 use crate::gateway::{CallError, FailedServer, Origin, Presence, Snapshot};
 use crate::name::{self, Place, ToolId};
 use crate::raw::Raw;
+use crate::state::{Active, Switch};
 use crate::toolbox::{Item, Kind, TOOLMAN_ACTIVATE};
-
-pub use crate::exposure::activate::active::{Active, Switch};
 
 /// How long servers that nothing is known of are waited for; clients give up on a first list after
 /// 10 s and more. What comes later is told as a change.
@@ -279,7 +277,7 @@ async fn call_tool(exposure: &Exposure, request: Request<'_>) -> Reply {
     let tool = item.tool();
     let called = gateway.call(&tool, arguments.as_ref(), request.rest, request.origin).await;
     Reply::plain(match called {
-        Ok(outcome) => exposure.hand_out(&tool, outcome, request.origin),
+        Ok(outcome) => exposure.hand_out(&tool, outcome, request.origin).await,
         Err(CallError::Server { error: died @ backend::Error::Died(_), .. }) => error(&format!(
             "Upstream server for '{name}' crashed and has been removed from the catalog. Error: \
              {died}. The call may or may not have had effects. Calling '{name}' again starts the \

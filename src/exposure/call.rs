@@ -82,7 +82,7 @@ impl Exposure {
                     CalledBy::ItsName => outcome,
                     CalledBy::OurTool => self.gateway.explained(tool, arguments, outcome),
                 };
-                self.hand_out(tool, outcome, request.origin)
+                self.hand_out(tool, outcome, request.origin).await
             }
             Err(
                 error @ (CallError::BadArguments { .. }
@@ -96,9 +96,14 @@ impl Exposure {
 
     /// Readies a tool's answer for an agent: with the addresses that the agent knows, and no longer
     /// than it may be given at once.
-    pub(super) fn hand_out(&self, tool: &ToolId, outcome: Outcome, origin: Origin<'_>) -> Outcome {
+    pub(super) async fn hand_out(
+        &self,
+        tool: &ToolId,
+        outcome: Outcome,
+        origin: Origin<'_>,
+    ) -> Outcome {
         let outcome = self.with_addresses(&self.gateway.answering(tool), outcome);
-        let outcome = self.gateway.hand_out(&tool.tool, outcome, origin);
+        let outcome = self.gateway.hand_out(&tool.tool, outcome, origin).await;
         let written = self.gateway.config().macro_at(tool);
         let is_ours = written.is_some_and(|config| config.result.is_some());
         if is_ours && !origin.is_modern { answer::structured_as_object(outcome) } else { outcome }

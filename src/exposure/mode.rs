@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use crate::backend::Outcome;
 use crate::config::Config;
-use crate::exposure::activate::Active;
 use crate::exposure::profile::Profile;
-use crate::exposure::request::{Chosen, Refusal, Reply, Request, Surface};
+use crate::exposure::request::{Refusal, Reply, Request, Surface};
 use crate::exposure::uris;
 use crate::gateway::{Gateway, Presence, Snapshot};
 use crate::name::{Place, ToolId};
 use crate::raw::Raw;
+use crate::state::{Active, Chosen};
 use crate::toolbox::Kind;
 
 /// Work that a mode does, boxed: most of it is larger than the call that begins it.

@@ -271,7 +271,7 @@ impl Exposure {
         let done = Done { tool, came };
         let of = done.tool.as_ref().map_or(EXECUTE_TASK, |used| used.id.tool.as_str());
         let answer = Outcome::Result(navigator::answer(&done));
-        Reply::plain(self.gateway.hand_out(of, answer, origin))
+        Reply::plain(self.gateway.hand_out(of, answer, origin).await)
     }
 }
 

@@ -1,12 +1,10 @@
 //! Requests to a mode, and its replies.
 
-use std::collections::BTreeSet;
-
 use crate::backend::Outcome;
-use crate::exposure::activate::{Active, Switch};
 use crate::gateway::Origin;
 use crate::name::ToolboxName;
 use crate::raw::{Member, Raw};
+use crate::state::{Chosen, Switch};
 
 /// The kind of tool list that a session allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,24 +13,6 @@ pub enum Surface {
     Changing,
     /// It must not change as a side effect of requests: 2026-07-28, server/tools.
     Constant,
-}
-
-/// The choices of an agent in what it wants to see.
-#[derive(Clone, Debug, Default)]
-pub struct Chosen {
-    /// The toolboxes that it has opened.
-    pub opened: BTreeSet<ToolboxName>,
-    /// The things that it has switched on and off.
-    pub active: Active,
-    /// `true` once its model has been told that its client does not list tools again.
-    pub is_told: bool,
-}
-
-impl Chosen {
-    /// Switches tools and resources.
-    pub fn switch(&mut self, switches: Vec<Switch>) {
-        self.active.apply(switches);
-    }
 }
 
 /// The lists of an agent, where they are more than the views of toolboxes.

@@ -69,7 +69,7 @@ pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
         }
         if let Some(unread) = unread.filter(|_| !has_followed) {
             outcome = *unread;
-            session.is_told();
+            session.is_told().await;
         }
         if exposure::tells_definitions(&name) {
             session.tells(&outcome);
@@ -97,6 +97,7 @@ pub(crate) fn origin<'a>(
     Origin {
         agent: presence,
         caller: session.caller(),
+        session: session.key(),
         is_modern: meta.is_modern,
         reads_links: session.reads_links(meta),
         meta: &meta.passed_on,
@@ -124,7 +125,7 @@ where
         return Box::pin(running.accompany(session, asked, reply));
     }
     Box::pin(async move {
-        let running = match session.host().parked.resume(&session, &asked).await {
+        let running = match session.host().suspended.resume(&session, &asked).await {
             Some(Ok(running)) => running,
             Some(Err(refusal)) => return send(reply, refusal).await,
             None => Running::new(&session, &asked, work),
@@ -182,8 +183,9 @@ impl Running {
                         question.decline(METHOD_NOT_FOUND, reason);
                     }
                     Event::Question(question) if is_modern => {
-                        let required = session.host().parked.park(session, asked, self, question);
-                        return Box::pin(reply.answer(Outcome::Result(required))).await;
+                        let suspended = &session.host().suspended;
+                        let required = Box::pin(suspended.suspend(session, asked, self, question));
+                        return Box::pin(reply.answer(Outcome::Result(required.await))).await;
                     }
                     Event::Question(question) => asking.push(ask(session, &reply, question)),
                     event => Box::pin(tell(&reply, &asked.meta, event)).await?,

@@ -8,9 +8,9 @@ use serde_json::json;
 
 use crate::backend::Outcome;
 use crate::exposure::Surface;
-use crate::frontend::profiles::Program;
 use crate::gateway::LogLevel;
 use crate::raw::{self, Member, Raw};
+use crate::state::Program;
 use crate::wire::incoming::error_object;
 
 /// JSON-RPC: the parameters are not what the method takes.

@@ -23,14 +23,14 @@ pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
     pass_on(session, asked, reply, move |passed| async move {
         let Passed { session, exposure, presence, asked, events } = &passed;
         exposure.run_everything(presence).await;
-        let Some(place) = find(&passed) else { return unknown(&asked.method) };
+        let Some(place) = find(&passed).await else { return unknown(&asked.method) };
         let origin = origin(session, presence, &asked.meta, events);
         let gateway = exposure.gateway();
         let outcome = gateway.request(&place, &asked.method, &asked.params, origin).await;
         let outcome = outcome.unwrap_or_else(|error| things::failed(&error));
         // It is what a call would have answered (2025-11-25, basic/utilities/tasks).
         let outcome = if asked.method == "tasks/result" {
-            gateway.hand_out("a task", outcome, origin)
+            gateway.hand_out("a task", outcome, origin).await
         } else {
             outcome
         };
@@ -50,11 +50,11 @@ fn is_unknown(outcome: &Outcome) -> bool {
     error.member("code").is_some_and(|code| code.as_bytes() == b"-32601")
 }
 
-fn find(passed: &Passed) -> Option<Place> {
+async fn find(passed: &Passed) -> Option<Place> {
     let Passed { exposure, asked, .. } = passed;
     let gateway = exposure.gateway();
     if let Ok(task) = asked.text("taskId")
-        && let Some(place) = gateway.task(&task)
+        && let Some(place) = gateway.task(&task).await
     {
         return Some(place);
     }

@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use crate::backend::Outcome;
 use crate::exposure::{Exposure, Surface};
 use crate::frontend::asked::{Asked, unknown};
-use crate::frontend::profiles::Program;
 use crate::frontend::session::Session;
 use crate::gateway::Crowded;
 use crate::raw::Raw;
+use crate::state::{Introduction, Program};
 use crate::wire::incoming::error_object;
 
 /// JSON-RPC: the parameters are not what the method takes.
@@ -46,7 +46,13 @@ pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<
         .filter(|version| version.has_initialize())
         .find(|version| version.as_str() == requested)
         .unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE);
-    session.introduce(capabilities, &client, version).map_err(crowded)?;
+    let introduction = Introduction {
+        capabilities: capabilities.detached(),
+        client: client.clone(),
+        protocol: version.as_str().to_owned(),
+    };
+    session.introduce(introduction).map_err(crowded)?;
+    session.save().await;
     let exposure = session.exposure(&asked.meta);
     if exposure.falls_back() {
         tracing::info!(

@@ -29,6 +29,11 @@ impl Listed {
         });
     }
 
+    /// Returns `true` if the agent has been given this version.
+    pub(crate) fn has(&self, version: u64) -> bool {
+        *self.0.borrow() >= version
+    }
+
     /// Returns what waits for a version, from now on; nothing if the agent has been given it.
     pub(crate) fn awaited(&self, version: u64) -> Option<Awaited> {
         let listed = self.0.subscribe();

@@ -36,7 +36,7 @@ pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
         tracing::debug!("the agent left before its answer");
     }
     if !asked.meta.is_modern {
-        session.has_listed(version);
+        session.has_listed(version).await;
     }
 }
 

@@ -3,24 +3,13 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use crate::exposure::{Profile, Relisting, is_meant};
+use crate::state::Program;
 
 /// Bytes of `mcp__workbench__` and the like, which a client puts before a name.
 const CLAUDE_PREFIX: usize = 16;
 const CODEX_PREFIX: usize = 16;
 const GEMINI_PREFIX: usize = 14;
-
-/// How a client introduces itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(crate) struct Program {
-    /// Its name.
-    pub(crate) name: String,
-    /// Its version.
-    pub(crate) version: String,
-}
 
 /// A client's program, from this version on.
 struct Known {

@@ -28,10 +28,10 @@ pub(crate) async fn resource(passed: &Passed, uri: &str) -> Result<Vec<(Place, S
 
 /// The rest of a result that was too long, if that is what is to be read; an error is the answer
 /// where there is no such thing for this agent.
-pub(crate) fn rest(passed: &Passed, uri: &str) -> Option<Result<Raw, Outcome>> {
+pub(crate) async fn rest(passed: &Passed, uri: &str) -> Option<Result<Raw, Outcome>> {
     let Passed { session, exposure, presence, asked, events } = passed;
     let origin = origin(session, presence, &asked.meta, events);
-    let found = exposure.gateway().read_rest(uri, origin)?;
+    let found = exposure.gateway().read_rest(uri, origin).await?;
     Some(found.ok_or_else(|| {
         let refusal = known(session, exposure, &asked.meta, uri).err();
         refusal.unwrap_or_else(|| no_resource(uri, asked.meta.is_modern))

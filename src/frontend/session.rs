@@ -1,34 +1,32 @@
 //! The state of one agent: the toolboxes it has opened, and the news it has been told of them.
 
+mod live;
+mod record;
 mod telling;
+mod watching;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use rmcp::model::ProtocolVersion;
 use tokio::sync::watch;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{Outcome, events};
+use crate::backend::Outcome;
 use crate::exposure::{Chosen, Exposure, Profile, Surface, Switch, ToolMode};
 use crate::frontend::Host;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::listed::Listed;
-use crate::frontend::profiles::{self, Program};
+use crate::frontend::profiles;
+use crate::frontend::session::live::Live;
 use crate::frontend::shown::{Changed, Shown};
-use crate::gateway::{Caller, Crowded, Gateway, LogLevel, Presence, Snapshot, Tie};
+use crate::gateway::{Caller, Crowded, Gateway, LogLevel, Presence, Snapshot};
 use crate::name::ToolboxName;
-use crate::observe::{ClientProgram, Guest};
+use crate::observe::ClientProgram;
 use crate::raw::Raw;
+use crate::state::Session as Record;
+use crate::state::{Introduction, Program, SessionKey};
 use crate::wire::agent::Notifier;
-
-/// Changes of lists within this time are told together.
-const DEBOUNCE: Duration = Duration::from_millis(50);
-
-/// How much may wait for an agent that does not take what it is told.
-const EVENTS: usize = 256;
 
 /// One agent's session.
 pub(crate) struct Session {
@@ -37,28 +35,29 @@ pub(crate) struct Session {
     mode: ToolMode,
     /// Who the agent is.
     caller: Caller,
-    /// The agent as servers can reach it.
-    presence: Presence,
-    notifier: Option<Notifier>,
+    /// The live things beside its record.
+    live: Arc<Live>,
+    /// The one that goes on in its place, or itself; `None`: it cannot be told anything.
+    current: Option<Current>,
     /// The introduction of a legacy agent, from its `initialize`.
     introduced: OnceLock<Introduced>,
     state: Mutex<State>,
-    /// The count of what the agent is given, if it is there for longer than a request.
-    guest: Option<Guest>,
     /// The newest state of the list that the agent has been given.
     listed: Listed,
-    /// Cancelled when nothing more is read of the agent.
-    is_leaving: CancellationToken,
-    ended: CancellationToken,
 }
 
+/// The session with an agent, which may be another one from one request to the next.
+type Current = Arc<Mutex<Weak<Session>>>;
+
 struct Introduced {
-    capabilities: Raw,
+    introduction: Introduction,
     /// `true` if it knows links to resources in results.
     reads_links: bool,
     client: Client,
     /// The gateway that the agent looks through, as one configuration follows another.
     gateway: watch::Receiver<Arc<Gateway>>,
+    /// Ends the watching, when another session takes the place of this one.
+    is_replaced: CancellationToken,
 }
 
 /// An agent's program.
@@ -85,6 +84,10 @@ struct State {
     version: u64,
     /// The state of the list that the agent was waited for in vain to list, if there is one.
     ignored: Option<u64>,
+    /// The resources that it has subscribed to.
+    subscriptions: BTreeSet<String>,
+    /// The record that was put last.
+    saved: Option<Arc<Record>>,
 }
 
 impl State {
@@ -107,57 +110,73 @@ impl State {
 }
 
 impl Session {
-    /// A session with an agent; `notifier` is how it can be told what belongs to no request.
-    pub(crate) fn new(host: &Host, caller: Caller, notifier: Option<Notifier>) -> Arc<Self> {
-        let (standing, events) = events::channel(EVENTS);
-        let tie = match (&notifier, &caller.agent) {
-            (Some(_), _) => Tie::Session,
-            (None, Some(_)) => Tie::Name,
-            (None, None) => Tie::Nothing,
-        };
-        let presence = Presence::new(notifier.is_some().then_some(standing)).tied_by(tie);
-        let guest = notifier.is_some().then(|| host.gateways.welcome(&caller, presence.id));
+    /// A session with an agent; `notifier` is how it can be told what belongs to no request, and `key`
+    /// where a record of it is kept.
+    pub(crate) fn new(
+        host: &Host,
+        caller: Caller,
+        notifier: Option<Notifier>,
+        key: Option<SessionKey>,
+    ) -> Arc<Self> {
+        let (live, events) = Live::new(host, &caller, notifier, key);
+        let mode = host.gateways.mode(&caller);
+        let current = live.notifier.is_some().then(Current::default);
+        let session = Self::with(live, current, caller, mode, State::default());
+        if let (Some(notifier), Some(current)) = (&session.live.notifier, &session.current) {
+            let (notifier, current) = (notifier.clone(), Arc::clone(current));
+            session.spawn(Self::tell_events(notifier, current, events));
+        }
+        session
+    }
+
+    fn with(
+        live: Arc<Live>,
+        current: Option<Current>,
+        caller: Caller,
+        mode: ToolMode,
+        state: State,
+    ) -> Arc<Self> {
         let session = Arc::new(Self {
-            host: host.clone(),
-            mode: host.gateways.mode(&caller),
+            host: live.host.clone(),
+            mode,
             caller,
-            presence,
-            notifier,
+            live,
+            current,
             introduced: OnceLock::new(),
-            state: Mutex::default(),
-            guest,
+            state: Mutex::new(state),
             listed: Listed::default(),
-            is_leaving: CancellationToken::new(),
-            ended: CancellationToken::new(),
         });
-        if session.notifier.is_some() {
-            let telling = Arc::clone(&session);
-            session.spawn(async move { telling.tell_events(events).await });
+        if let Some(current) = &session.current {
+            let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+            *current = Arc::downgrade(&session);
         }
         session
     }
 
     /// Runs something for as long as the session lasts.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.host.tasks.spawn(self.ended.clone().run_until_cancelled_owned(work));
+        self.host.tasks.spawn(self.live.ended.clone().run_until_cancelled_owned(work));
     }
 
     /// Takes note of what a legacy agent says that it can do, and of what its program is called.
-    pub(crate) fn introduce(
-        self: &Arc<Self>,
-        capabilities: &Raw,
-        client: &Program,
-        protocol: &ProtocolVersion,
-    ) -> Result<(), Crowded> {
-        if let Some(guest) = &self.guest {
-            guest.is_called(&client.name);
+    pub(crate) fn introduce(self: &Arc<Self>, introduction: Introduction) -> Result<(), Crowded> {
+        if let Some(guest) = &self.live.guest {
+            guest.is_called(&introduction.client.name);
         }
-        let capabilities = capabilities.detached();
+        self.follow(introduction, false)
+    }
+
+    /// Looks through the gateway of an agent that introduces itself so, and watches what changes there.
+    /// One that `goes_on` is told of all that differs from what it is shown now.
+    fn follow(self: &Arc<Self>, introduction: Introduction, goes_on: bool) -> Result<(), Crowded> {
         let older = [ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26];
-        let reads_links = !older.contains(protocol);
-        let gateway = self.host.gateways.follow(&self.caller, Some(&capabilities))?;
-        let (client, follower) = (Client::of(Some(client)), gateway.clone());
-        let introduced = Introduced { capabilities, reads_links, client, gateway: follower };
+        let reads_links = !older.iter().any(|older| older.as_str() == introduction.protocol);
+        let capabilities = Some(&introduction.capabilities);
+        let gateway = self.host.gateways.follow(&self.caller, capabilities)?;
+        let client = Client::of(Some(&introduction.client));
+        let is_replaced = CancellationToken::new();
+        let over = is_replaced.clone();
+        let introduced = Introduced { introduction, reads_links, client, gateway, is_replaced };
         if self.introduced.set(introduced).is_ok() {
             // What is there already is no news to one that has not listed anything.
             let exposure = self.exposure(&RequestMeta::legacy());
@@ -165,7 +184,10 @@ impl Session {
             self.state(|state| state.update(&exposure, &snapshot));
             self.is_program(&exposure);
             let watching = Arc::clone(self);
-            self.spawn(async move { watching.watch().await });
+            let watching = async move { watching.watch(goes_on).await };
+            self.spawn(async move {
+                let _replaced = over.run_until_cancelled_owned(watching).await;
+            });
         }
         Ok(())
     }
@@ -209,17 +231,25 @@ impl Session {
 
     /// The agent as servers can reach it from a request: a modern one is told nothing unasked.
     pub(crate) fn presence(&self, meta: &RequestMeta) -> Presence {
-        if meta.is_modern { self.presence.within_requests() } else { self.presence.clone() }
+        if meta.is_modern {
+            self.live.presence.within_requests()
+        } else {
+            self.live.presence.clone()
+        }
     }
 
     /// Returns `true` if the agent can be told things that belong to no request.
     pub(crate) fn can_be_told(&self) -> bool {
-        self.notifier.is_some()
+        self.live.notifier.is_some()
     }
 
     /// The level of servers' logs that a request of this session hears.
     pub(crate) fn log(&self, meta: &RequestMeta) -> LogLevel {
-        if meta.is_modern { meta.log.unwrap_or(LogLevel::NOTHING) } else { self.presence.log() }
+        if meta.is_modern {
+            meta.log.unwrap_or(LogLevel::NOTHING)
+        } else {
+            self.live.presence.log()
+        }
     }
 
     /// The agent's capabilities: from this request, or from when it began.
@@ -227,7 +257,7 @@ impl Session {
         if meta.is_modern {
             meta.capabilities.as_ref()
         } else {
-            self.introduced.get().map(|introduced| &introduced.capabilities)
+            self.introduced.get().map(|introduced| &introduced.introduction.capabilities)
         }
     }
 
@@ -258,7 +288,7 @@ impl Session {
             ("notifications/initialized", _) => {}
             ("notifications/roots/list_changed", Some(introduced)) => {
                 let gateway = introduced.gateway.borrow().clone();
-                gateway.pass_on_changed_roots(&self.presence);
+                gateway.pass_on_changed_roots(&self.live.presence);
             }
             _ => tracing::debug!(method, ?params, "a notification that concerns nobody"),
         }
@@ -266,19 +296,17 @@ impl Session {
 
     /// Ends what waits for changes alone, for the agent will soon be gone.
     pub(crate) fn stop_listening(&self) {
-        self.is_leaving.cancel();
+        self.live.is_leaving.cancel();
     }
 
     /// Ends the session: what was for this agent alone ends with it.
     pub(crate) fn end(&self) {
-        self.is_leaving.cancel();
-        self.ended.cancel();
-        self.host.gateways.leave(self.presence.id);
+        self.live.end();
     }
 
     /// Resolves when the session has ended, or is about to.
     pub(crate) async fn leaving(&self) {
-        self.is_leaving.cancelled().await;
+        self.live.is_leaving.cancelled().await;
     }
 
     fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
@@ -292,7 +320,7 @@ impl Session {
 
     /// Takes note of what the agent's program is, for the account of what its model is shown.
     fn is_program(&self, exposure: &Exposure) {
-        if let (Some(guest), Some(introduced)) = (&self.guest, self.introduced.get()) {
+        if let (Some(guest), Some(introduced)) = (&self.live.guest, self.introduced.get()) {
             guest.runs(ClientProgram {
                 name: introduced.client.name.clone(),
                 has_tool_search: exposure.profile().has_tool_search,
@@ -303,23 +331,24 @@ impl Session {
     /// Takes note of the tools that the agent is given.
     pub(crate) fn gives(&self, exposure: &Exposure, tools: &[Raw]) {
         self.state(|state| state.shown.give(exposure, tools));
-        if let Some(guest) = &self.guest {
+        if let Some(guest) = &self.live.guest {
             guest.listed(exposure.shown_bytes(tools), exposure.bytes_without_us());
         }
     }
 
     /// Takes note that the agent is told definitions in an answer.
     pub(crate) fn tells(&self, outcome: &Outcome) {
-        if let (Some(guest), Outcome::Result(result)) = (&self.guest, outcome) {
+        if let (Some(guest), Outcome::Result(result)) = (&self.live.guest, outcome) {
             guest.told(result.len());
         }
     }
 
     /// Takes note that the agent has been given its list in this state.
-    pub(crate) fn has_listed(&self, version: u64) {
+    pub(crate) async fn has_listed(&self, version: u64) {
         self.listed.note(version);
         // One that was merely slow is waited for again.
         self.state(|state| state.ignored = state.ignored.filter(|ignored| *ignored > version));
+        self.save().await;
     }
 
     /// Opens a toolbox for this agent and tells it where that changes its list. With `waits`, it
@@ -350,7 +379,7 @@ impl Session {
         });
         if is_new && !waits {
             // The one that was called has been listed, and may have died of it.
-            self.start_new(exposure, &BTreeSet::from([toolbox]), &self.presence);
+            self.start_new(exposure, &BTreeSet::from([toolbox]), &self.live.presence);
         }
         self.tell_in_time(exposure, changed, version, waits).await
     }
@@ -372,8 +401,9 @@ impl Session {
     }
 
     /// Takes note that the agent's model has been told that its client does not list again.
-    pub(crate) fn is_told(&self) {
+    pub(crate) async fn is_told(&self) {
         self.state(|state| Arc::make_mut(&mut state.chosen).is_told = true);
+        self.save().await;
     }
 
     /// Tells the agent of changes that lead to this version of its list. With `waits`, it returns once
@@ -386,6 +416,7 @@ impl Session {
         version: u64,
         waits: bool,
     ) -> bool {
+        self.save().await;
         // Before it is told, for it may have listed again before we go on.
         let awaited = self.listed.awaited(version);
         self.tell(changed).await;
@@ -397,88 +428,8 @@ impl Session {
         if !arrives {
             tracing::info!("the agent does not list again when its tools change");
             self.state(|state| state.ignored = Some(version));
+            self.save().await;
         }
         arrives
-    }
-
-    /// Brings what the agent is shown up to date, before it is told a list: what it has seen is what
-    /// later changes are measured by.
-    pub(crate) async fn refresh(&self, exposure: &Exposure) {
-        let snapshot = exposure.gateway().snapshot();
-        let changed = self.state(|state| state.update(exposure, &snapshot));
-        self.tell(changed).await;
-    }
-
-    /// Tells the agent of changes in what it is shown, as servers change what they have, and as the
-    /// configuration is read anew.
-    async fn watch(&self) {
-        let Some(Introduced { gateway, client, .. }) = self.introduced.get() else { return };
-        let mut gateways = gateway.clone();
-        let mut exposure = self.present(gateways.borrow_and_update().clone(), client);
-        let mut snapshots = exposure.gateway().snapshots();
-        // What is known before anything runs is in the agent's first list, and no change.
-        exposure.gateway().recalled().await;
-        let known = snapshots.borrow_and_update().clone();
-        self.state(|state| state.update(&exposure, &known));
-        loop {
-            let changed = tokio::select! {
-                biased;
-                replaced = gateways.changed() => {
-                    if replaced.is_err() {
-                        return;
-                    }
-                    let next = self.present(gateways.borrow_and_update().clone(), client);
-                    let before = std::mem::replace(&mut exposure, next);
-                    before.gateway().hand_over(self.presence.id, exposure.gateway());
-                    snapshots = exposure.gateway().snapshots();
-                    snapshots.mark_unchanged();
-                    let changed = self.state(|state| state.replace(&before, &exposure));
-                    self.start_new(&exposure, &self.chosen().0.opened, &self.presence);
-                    changed
-                }
-                changed = snapshots.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    sleep(DEBOUNCE).await;
-                    let snapshot = snapshots.borrow_and_update().clone();
-                    self.state(|state| state.update(&exposure, &snapshot))
-                }
-            };
-            self.tell(changed).await;
-        }
-    }
-
-    /// Starts those servers of what the agent is shown that nothing is known of. It is told as each is
-    /// listed; those that fail are reported when their toolbox is opened in words.
-    pub(crate) fn start_new(
-        &self,
-        exposure: &Exposure,
-        opened: &BTreeSet<ToolboxName>,
-        agent: &Presence,
-    ) {
-        if exposure.starts_everything() {
-            let (exposure, agent) = (exposure.clone(), agent.clone());
-            self.host.tasks.spawn(async move { exposure.start_everything(&agent).await });
-        } else if exposure.shows_tools(Surface::Changing) {
-            exposure.gateway().start_unlisted(opened, agent);
-        }
-    }
-
-    async fn tell(&self, changed: Changed) {
-        let Some(notifier) = &self.notifier else { return };
-        for method in changed.notices() {
-            if notifier.notify(method, None).await.is_err() {
-                tracing::debug!("the agent is gone");
-            }
-        }
-    }
-}
-
-/// A session that nobody ends, such as that of a single request, ends when it is not needed any
-/// more.
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.end();
     }
 }

@@ -47,6 +47,11 @@ impl Shown {
         }
     }
 
+    /// Returns `true` if such tools were given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.given.is_some()
+    }
+
     /// Brings them up to date and says which lists that changes.
     pub(crate) fn update(
         &mut self,

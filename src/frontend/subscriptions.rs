@@ -148,7 +148,7 @@ impl Listening<'_> {
             }
         }
         for task in &wanted.task_ids {
-            if let Some(place) = self.exposure.gateway().task(task) {
+            if let Some(place) = self.exposure.gateway().task(task).await {
                 self.exposure.gateway().watch_task(&place, task, self.presence);
             }
         }

@@ -28,7 +28,7 @@ pub(crate) fn read(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
         Err(refusal) => return Box::pin(send(reply, refusal)),
     };
     pass(session, asked, reply, move |passed| async move {
-        if let Some(rest) = resolve::rest(&passed, &uri) {
+        if let Some(rest) = resolve::rest(&passed, &uri).await {
             return rest.map_or_else(
                 |refusal| refusal,
                 |rest| with_cache_hints(Outcome::Result(rest), passed.asked.meta.is_modern),
@@ -140,6 +140,7 @@ pub(crate) async fn set_log_level(
     })?;
     let presence = session.presence(&asked.meta);
     presence.set_log(level);
+    session.save().await;
     session.exposure(&asked.meta).gateway().pass_on_log_level(&presence).await;
     Ok(Outcome::Result(raw::object([])))
 }
@@ -152,6 +153,9 @@ pub(crate) async fn subscribe(session: &Arc<Session>, asked: &Asked) -> Result<O
     let found = resolve::known(session, &exposure, &asked.meta, &uri)?.into_iter().next();
     let (place, own) = found.ok_or_else(|| resolve::no_resource(&uri, false))?;
     let subscribed = exposure.gateway().subscribe(&place, &own, &uri, &presence).await;
+    if matches!(subscribed, Ok(Outcome::Result(_))) {
+        session.has_subscribed(&uri, true).await;
+    }
     subscribed.map_err(|error| failed(&error))
 }
 
@@ -165,5 +169,6 @@ pub(crate) async fn unsubscribe(session: &Arc<Session>, asked: &Asked) -> Result
         let gateway = exposure.gateway();
         gateway.unsubscribe(&place, &own, &presence).await.map_err(|error| failed(&error))?;
     }
+    session.has_subscribed(&uri, false).await;
     Ok(Outcome::Result(Raw::encode(&json!({}))))
 }

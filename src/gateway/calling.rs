@@ -8,6 +8,7 @@ use crate::gateway::members::{Member, Server};
 use crate::gateway::observing::{ended, rule};
 use crate::gateway::opening::while_starting;
 use crate::gateway::sending::Sending;
+use crate::gateway::tasks::task_id;
 use crate::gateway::{CallError, Gateway, Origin, listed};
 use crate::name::{Place, ToolId};
 use crate::observe::{CallContext, Meters};
@@ -108,7 +109,9 @@ impl Gateway {
             call.details.is_cached = true;
             return Ok(Outcome::Result(answer));
         }
-        self.count(tool, server, call)?;
+        if self.has_rates(server) {
+            Box::pin(self.count(tool, server, call)).await?;
+        }
         if let Some(concern) = permit.confirmation() {
             Box::pin(self.confirm(tool, concern, given, origin, call)).await?;
         }
@@ -125,7 +128,10 @@ impl Gateway {
         {
             answers.keep(key, &outcome);
         }
-        Ok(self.tasks.learn(at, outcome))
+        if let Some(task) = task_id(&outcome) {
+            self.tasks.learn(&task, at).await;
+        }
+        Ok(outcome)
     }
 
     /// Leave and a permit for a call, and the arguments that the server is to get. It is the server

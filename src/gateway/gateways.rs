@@ -22,6 +22,7 @@ use crate::gateway::{Caller, Gateway, places};
 use crate::observe::{Guest, Observer};
 use crate::policy::{Policies, Policy};
 use crate::raw::Raw;
+use crate::state::{self, Store};
 
 /// How many gateways there may be, and how many for one caller's classes of abilities. Those go first
 /// that nobody follows; where everybody follows theirs, newcomers are refused.
@@ -52,6 +53,7 @@ pub(crate) struct Common {
     pub(crate) bounds: Bounds,
     pub(crate) stores: Stores,
     pub(crate) results: Arc<Results>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) embeddings: Embeddings,
 }
 
@@ -144,12 +146,14 @@ impl State {
 impl Gateways {
     /// Nothing is started yet. The gateways' own tasks run on `tasks` until this is dropped.
     pub fn new(config: Arc<Config>, options: PoolOptions, tasks: &TaskTracker) -> Self {
+        let store = state::store();
         Self {
             common: Common {
                 pool: Arc::new(Pool::new(options)),
-                bounds: Bounds::default(),
+                bounds: Bounds::new(Arc::clone(&store)),
                 stores: Stores::default(),
-                results: Arc::default(),
+                results: Arc::new(Results(Arc::clone(&store))),
+                store,
                 embeddings: Embeddings::default(),
             },
             tasks: tasks.clone(),
@@ -331,7 +335,6 @@ impl Gateways {
 
     /// Forgets an agent that has left.
     pub fn leave(&self, agent: AgentId) {
-        self.common.results.leave(agent);
         self.state(|state| {
             for slot in state.made.values() {
                 for member in slot.gateway.borrow().servers() {
@@ -339,6 +342,11 @@ impl Gateways {
                 }
             }
         });
+    }
+
+    /// What is known of agents beyond one request.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.common.store
     }
 
     /// Who is told of what happens.

@@ -12,10 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use governor::clock::Clock;
-use governor::middleware::NoOpMiddleware;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
+use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
@@ -25,6 +22,7 @@ use crate::gateway::opening::while_waiting;
 use crate::gateway::{CallError, Caller, Gateway, Origin};
 use crate::name::{AgentName, ServerName, ToolId};
 use crate::observe::{CallContext, Stop};
+use crate::state::{Rate, Store};
 
 /// How many agents are told apart; those that come when there are so many count as one.
 const MAX_BOUNDS: usize = 10_000;
@@ -35,7 +33,8 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 /// Every bound there is.
 pub(crate) struct Bounds {
-    clock: SinceStart,
+    store: Arc<dyn Store>,
+    since: Instant,
     known: Mutex<Known>,
 }
 
@@ -67,10 +66,13 @@ pub(crate) struct Bound {
     /// Whose calls are limited, in words.
     whose: String,
     rates: Rates,
-    rate: Option<RateLimiter<NotKeyed, InMemoryState, SinceStart, NoOpMiddleware<Duration>>>,
+    rate: Option<Rate>,
+    store: Arc<dyn Store>,
+    /// The subject under which calls are counted in the store.
+    subject: String,
     places: Option<Arc<Semaphore>>,
-    clock: SinceStart,
-    /// When a call was last counted, in milliseconds of that clock.
+    since: Instant,
+    /// When a call was last counted, in milliseconds since then.
     counted: AtomicU64,
 }
 
@@ -79,26 +81,13 @@ pub(crate) struct Places {
     _taken: Vec<OwnedSemaphorePermit>,
 }
 
-/// The time that has passed, which tests can stop.
-#[derive(Clone, Copy, Debug)]
-struct SinceStart(Instant);
-
-impl Clock for SinceStart {
-    type Instant = Duration;
-
-    fn now(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        let known = Known { bounds: HashMap::new(), sweep_at: FIRST_SWEEP };
-        Self { clock: SinceStart(Instant::now()), known: Mutex::new(known) }
-    }
-}
-
 impl Bounds {
+    /// Counts in this store.
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        let known = Known { bounds: HashMap::new(), sweep_at: FIRST_SWEEP };
+        Self { store, since: Instant::now(), known: Mutex::new(known) }
+    }
+
     /// Those of a gateway.
     pub(crate) fn of(&self, caller: &Caller, config: &Config) -> OwnBounds {
         let limits = &config.limits;
@@ -129,39 +118,46 @@ impl Bounds {
                 subject = Subject::Agent(None);
             }
         }
-        let new = |subject: &Subject| Arc::new(Bound::new(subject, rates, self.clock));
-        let bound = new(&subject);
-        Some(Arc::clone(known.bounds.entry((subject, rates)).or_insert(bound)))
+        let entry = known.bounds.entry((subject, rates));
+        let bound = entry.or_insert_with_key(|(subject, rates)| {
+            Arc::new(Bound::new(subject, *rates, &self.store, self.since))
+        });
+        Some(Arc::clone(bound))
     }
 }
 
 impl Bound {
-    fn new(subject: &Subject, rates: Rates, clock: SinceStart) -> Self {
+    fn new(subject: &Subject, rates: Rates, store: &Arc<dyn Store>, since: Instant) -> Self {
         let whose = match subject {
             Subject::All => "all agents together".to_owned(),
             Subject::Agent(Some(agent)) => format!("agent `{agent}`"),
             Subject::Agent(None) => "agents without a name".to_owned(),
             Subject::Server(server, _) => format!("server `{server}`"),
         };
-        let quota = rates.calls_per_minute().map(Quota::per_minute);
+        let rate = rates.calls_per_minute().map(|per_minute| Rate { per_minute });
+        // Of a server there may be secrets in it.
+        let digest = Sha256::digest(format!("{subject:?} {rates:?}"));
+        let mut subject = [0; 16];
+        subject.copy_from_slice(&digest[..16]);
         // More than there is room for is as good as any number.
         let places = |most: u32| Arc::new(Semaphore::new(most as usize));
         Self {
             whose,
             rates,
-            rate: quota.map(|quota| RateLimiter::direct_with_clock(quota, clock)),
+            rate,
+            store: Arc::clone(store),
+            subject: format!("{:032x}", u128::from_be_bytes(subject)),
             places: rates.concurrent_calls().map(|most| places(most.get())),
-            clock,
+            since,
             counted: AtomicU64::new(0),
         }
     }
 
     /// Counts a call; an error is how long to wait until there may be one.
-    fn count(&self) -> Result<(), Duration> {
-        let Some(rate) = &self.rate else { return Ok(()) };
-        let now = self.clock.now();
-        rate.check().map_err(|until| until.wait_time_from(now))?;
-        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    async fn count(&self) -> Result<(), Duration> {
+        let Some(rate) = self.rate else { return Ok(()) };
+        self.store.count(&self.subject, rate).await?;
+        let now = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.counted.store(now, Ordering::Relaxed);
         Ok(())
     }
@@ -169,7 +165,7 @@ impl Bound {
     /// Whether nothing that was counted matters any more.
     fn is_clear(&self) -> bool {
         let counted = Duration::from_millis(self.counted.load(Ordering::Relaxed));
-        self.clock.now().saturating_sub(counted) > MINUTE
+        self.since.elapsed().saturating_sub(counted) > MINUTE
     }
 }
 
@@ -184,14 +180,14 @@ impl OwnBounds {
 impl Gateway {
     /// Counts a call where calls of this agent or this server are limited, unless there have been
     /// too many in the last minute.
-    pub(crate) fn count(
+    pub(crate) async fn count(
         &self,
         tool: &ToolId,
         server: &Server,
         call: &mut CallContext<'_>,
     ) -> Result<(), CallError> {
         for bound in self.bounds.with(server) {
-            let Err(wait) = bound.count() else { continue };
+            let Err(wait) = bound.count().await else { continue };
             call.details.stopped_by = Some(Stop::Rate);
             let most = bound.rates.calls_per_minute().map_or(0, std::num::NonZeroU32::get);
             let seconds = wait.as_millis().div_ceil(1000).max(1);
@@ -205,6 +201,11 @@ impl Gateway {
             });
         }
         Ok(())
+    }
+
+    /// Whether calls of this server are counted.
+    pub(crate) fn has_rates(&self, server: &Server) -> bool {
+        self.bounds.with(server).any(|bound| bound.rate.is_some())
     }
 
     /// Whether calls of this server may have to wait for others to end.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::backend::{Call, LogLevel, Presence, events};
 use crate::gateway::Caller;
 use crate::raw::{Member, Raw};
+use crate::state::SessionKey;
 
 /// Where a request comes from, and what goes back there while it runs.
 #[derive(Clone, Copy)]
@@ -14,6 +15,8 @@ pub struct Origin<'a> {
     pub agent: &'a Presence,
     /// Who that is, as policy knows it.
     pub caller: &'a Caller,
+    /// The session that it belongs to; `None`: none that lasts.
+    pub session: Option<&'a SessionKey>,
     /// Whether it is of the modern form (2026-07-28), where what the server asks is part of an
     /// answer.
     pub is_modern: bool,
@@ -37,6 +40,7 @@ impl<'a> Origin<'a> {
         Self {
             agent,
             caller: &Caller::NOBODY,
+            session: None,
             is_modern: false,
             reads_links: true,
             meta: &[],

@@ -8,64 +8,27 @@
 
 mod cut;
 
-use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use serde_json::json;
-use tokio::time::Instant;
 
-use crate::backend::{AgentId, Outcome};
+use crate::backend::Outcome;
 use crate::gateway::results::cut::{Cut, cut, fitting};
 use crate::gateway::{Gateway, Origin};
-use crate::name::AgentName;
 use crate::raw::{self, Raw};
+use crate::state::{Key, Kind, Record, Rest, Store};
 
 /// What addresses of such resources begin with.
 const PREFIX: &str = "mcp-workbench://results/";
 /// What stands in an address before where a piece begins.
 const OFFSET: &str = "?offset=";
-/// How long what is left of a result can be read.
-const LIFETIME: Duration = Duration::from_mins(15);
-/// How many of them are kept, and how many bytes, of one agent and of all; the oldest go first.
-const PER_AGENT: Room = Room { count: 100, bytes: 16 * 1024 * 1024 };
-const IN_ALL: Room = Room { count: 1000, bytes: 64 * 1024 * 1024 };
-
-#[derive(Clone, Copy)]
-struct Room {
-    count: usize,
-    bytes: usize,
-}
-
 /// What is left of results, of all agents.
-#[derive(Default)]
-pub(crate) struct Results(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    kept: HashMap<String, Kept>,
-    /// The oldest first.
-    order: VecDeque<String>,
-}
-
-struct Kept {
-    agent: Option<AgentName>,
-    /// The session that it is for; `None`: any of that agent.
-    session: Option<AgentId>,
-    text: Arc<str>,
-    /// How many bytes of it are given at once.
-    piece: usize,
-    until: Instant,
-}
+pub(crate) struct Results(pub(crate) Arc<dyn Store>);
 
 impl Results {
-    fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Keeps what is left of a result; the name that it goes by, unless there are no random numbers.
-    fn keep(&self, text: &str, piece: usize, origin: Origin<'_>) -> Option<String> {
+    async fn keep(&self, text: &str, piece: usize, origin: Origin<'_>) -> Option<String> {
         let mut random = [0_u8; 16];
         getrandom::fill(&mut random).ok()?;
         let mut id = String::with_capacity(2 * random.len());
@@ -73,75 +36,31 @@ impl Results {
             // Writing to a string does not fail.
             let _ = write!(id, "{byte:02x}");
         }
-        let kept = Kept {
-            agent: origin.caller.agent.clone(),
-            session: (!origin.is_modern).then_some(origin.agent.id),
-            text: text.into(),
-            piece,
-            until: Instant::now() + LIFETIME,
-        };
-        self.state(|state| {
-            state.forget(|kept| kept.until <= Instant::now());
-            state.make_room(PER_AGENT, kept.text.len(), |other| other.agent == kept.agent);
-            state.make_room(IN_ALL, kept.text.len(), |_| true);
-            state.order.push_back(id.clone());
-            state.kept.insert(id.clone(), kept);
-        });
+        // Where it is for a session, there is one.
+        let session = if origin.is_modern { None } else { Some(origin.session?.clone()) };
+        let agent = origin.caller.agent.clone();
+        let rest = Rest { agent, session, text: text.into(), piece };
+        self.0.put(Key::Rest(id.clone()), Record::Rest(rest)).await;
         Some(id)
     }
 
     /// What goes by this name, if it is for whoever asks.
-    fn find(&self, id: &str, origin: Origin<'_>) -> Option<(Arc<str>, usize)> {
-        self.state(|state| {
-            let kept = state.kept.get(id)?;
-            let is_theirs = kept.agent == origin.caller.agent
-                && kept.session.is_none_or(|session| session == origin.agent.id)
-                && kept.until > Instant::now();
-            is_theirs.then(|| (Arc::clone(&kept.text), kept.piece))
-        })
-    }
-
-    /// Forgets what a session that has ended could read.
-    pub(crate) fn leave(&self, session: AgentId) {
-        self.state(|state| state.forget(|kept| kept.session == Some(session)));
-    }
-}
-
-impl State {
-    fn forget(&mut self, is_over: impl Fn(&Kept) -> bool) {
-        if self.kept.is_empty() {
-            return;
-        }
-        self.kept.retain(|_, kept| !is_over(kept));
-        self.order.retain(|id| self.kept.contains_key(id));
-    }
-
-    /// Lets the oldest go among those that count, until there is room for one more.
-    fn make_room(&mut self, room: Room, bytes: usize, counts: impl Fn(&Kept) -> bool) {
-        let counted = self.kept.values().filter(|kept| counts(kept));
-        let (mut count, mut total) =
-            counted.fold((1, bytes), |(count, total), kept| (count + 1, total + kept.text.len()));
-        let Self { kept, order } = self;
-        order.retain(|id| {
-            let is_too_much = count > room.count || total > room.bytes;
-            let goes = is_too_much && kept.get(id).is_some_and(&counts);
-            if goes && let Some(gone) = kept.remove(id) {
-                count -= 1;
-                total -= gone.text.len();
-            }
-            !goes
-        });
+    async fn find(&self, id: &str, origin: Origin<'_>) -> Option<(Arc<str>, usize)> {
+        let Record::Rest(rest) = self.0.get(&Key::Rest(id.to_owned())).await? else { return None };
+        let is_theirs = rest.agent == origin.caller.agent
+            && rest.session.is_none_or(|session| Some(&session) == origin.session);
+        is_theirs.then_some((rest.text, rest.piece))
     }
 }
 
 impl Gateway {
     /// The outcome of a call as it is given to the agent: as much of a long result as it may be
     /// given at once, and where to read the rest. `of` is what it is the result of.
-    pub fn hand_out(&self, of: &str, outcome: Outcome, origin: Origin<'_>) -> Outcome {
+    pub async fn hand_out(&self, of: &str, outcome: Outcome, origin: Origin<'_>) -> Outcome {
         let Some(most) = self.config.limits.max_result_bytes else { return outcome };
         match outcome {
             Outcome::Result(result) if result.len() > most => {
-                let given = self.first_part(of, &result, most, origin);
+                let given = Box::pin(self.first_part(of, &result, most, origin)).await;
                 Outcome::Result(given.unwrap_or(result))
             }
             other => other,
@@ -155,10 +74,16 @@ impl Gateway {
     }
 
     /// The first part of a result with its rest kept, if the result is too long.
-    fn first_part(&self, of: &str, result: &Raw, most: usize, origin: Origin<'_>) -> Option<Raw> {
+    async fn first_part(
+        &self,
+        of: &str,
+        result: &Raw,
+        most: usize,
+        origin: Origin<'_>,
+    ) -> Option<Raw> {
         let Cut { mut content, rest, is_structured } = cut(result, most)?;
-        let kept = &rest[..rest.floor_char_boundary(PER_AGENT.bytes)];
-        let id = self.results.keep(kept, most, origin)?;
+        let kept = &rest[..rest.floor_char_boundary(Kind::Rest.room_of_one().bytes)];
+        let id = self.results.keep(kept, most, origin).await?;
         let uri = format!("{PREFIX}{id}");
         let structured = if is_structured { ", `structuredContent` among them" } else { "" };
         let of_which = if kept.len() < rest.len() {
@@ -171,7 +96,7 @@ impl Gateway {
              out{structured}.{of_which} can be read for {} minutes as a resource, in pieces of up \
              to {most} bytes, each of which names the next: {uri}",
             rest.len(),
-            LIFETIME.as_secs() / 60,
+            Kind::Rest.lifetime().map_or(0, |lifetime| lifetime.as_secs() / 60),
         );
         if origin.reads_links {
             content.push(Raw::encode(&json!({
@@ -189,9 +114,9 @@ impl Gateway {
 
     /// A piece of what was left of a result; `None` if the address is that of something else, an
     /// inner `None` if nothing is there for this agent.
-    pub fn read_rest(&self, uri: &str, origin: Origin<'_>) -> Option<Option<Raw>> {
+    pub async fn read_rest(&self, uri: &str, origin: Origin<'_>) -> Option<Option<Raw>> {
         let (id, offset) = address(uri)?;
-        let Some((text, most)) = self.results.find(id, origin) else { return Some(None) };
+        let Some((text, most)) = self.results.find(id, origin).await else { return Some(None) };
         let Some(rest) = text.get(offset..) else { return Some(None) };
         let (piece, later) = rest.split_at(fitting(rest, most));
         let mut contents = vec![json!({"uri": uri, "mimeType": "text/plain", "text": piece})];

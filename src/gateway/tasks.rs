@@ -3,25 +3,22 @@
 //! A server answers a call with a task's id (2026-07-28, the tasks extension; 2025-11-25, its
 //! experimental forerunner). Ids stay as the server made them.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
-use crate::backend::Outcome;
-use crate::name::Place;
+use crate::backend::{ClientAbilities, Outcome};
+use crate::gateway::Caller;
+use crate::name::{AgentName, Place};
+use crate::state::{Key, Record, Store};
 
-/// How many tasks are remembered; the oldest is forgotten first.
-const MAX_TASKS: usize = 10_000;
-
-#[derive(Default)]
-pub(crate) struct Tasks(Mutex<Known>);
-
-#[derive(Default)]
-struct Known {
-    places: HashMap<String, Place>,
-    order: VecDeque<String>,
+/// The tasks of the agents that look through one gateway, and those that take its place.
+pub(crate) struct Tasks {
+    store: Arc<dyn Store>,
+    agent: Option<AgentName>,
+    /// Tells them from those of others.
+    whose: String,
 }
 
 #[derive(Deserialize)]
@@ -31,36 +28,36 @@ struct Task {
 }
 
 impl Tasks {
-    fn known<T>(&self, f: impl FnOnce(&mut Known) -> T) -> T {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn new(store: Arc<dyn Store>, caller: &Caller, abilities: ClientAbilities) -> Self {
+        // Quoted as they are, no two callers are spelled alike.
+        let whose = format!("{caller:?} {abilities:?}");
+        Self { store, agent: caller.agent.clone(), whose }
     }
 
-    /// Remembers the task that an answer speaks of, if it does; gives the answer back.
-    pub(crate) fn learn(&self, place: &Place, outcome: Outcome) -> Outcome {
-        if let Some(id) = task_id(&outcome) {
-            self.known(|known| {
-                if known.places.contains_key(&id) {
-                    return;
-                }
-                if known.order.len() == MAX_TASKS
-                    && let Some(oldest) = known.order.pop_front()
-                {
-                    known.places.remove(&oldest);
-                }
-                known.order.push_back(id.clone());
-                known.places.insert(id, place.clone());
-            });
+    fn key(&self, id: &str) -> Key {
+        Key::Task(format!("{} {id}", self.whose))
+    }
+
+    /// Remembers which server runs a task; the first that speaks of it does.
+    pub(crate) async fn learn(&self, id: &str, place: &Place) {
+        let key = self.key(id);
+        if self.store.get(&key).await.is_none() {
+            let (agent, place) = (self.agent.clone(), place.clone());
+            self.store.put(key, Record::Task { agent, place }).await;
         }
-        outcome
     }
 
     /// The server that runs a task.
-    pub(crate) fn find(&self, id: &str) -> Option<Place> {
-        self.known(|known| known.places.get(id).cloned())
+    pub(crate) async fn find(&self, id: &str) -> Option<Place> {
+        match self.store.get(&self.key(id)).await? {
+            Record::Task { place, .. } => Some(place),
+            _ => None,
+        }
     }
 }
 
-fn task_id(outcome: &Outcome) -> Option<String> {
+/// The id of the task that an answer speaks of, if it does.
+pub(crate) fn task_id(outcome: &Outcome) -> Option<String> {
     #[derive(Deserialize)]
     struct Nested {
         task: Task,

@@ -66,6 +66,7 @@ mod questions;
 mod ranking;
 mod real;
 mod real_servers;
+mod rehearsal;
 mod reload;
 mod remote_servers;
 mod sdk_clients;

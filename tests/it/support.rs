@@ -27,6 +27,9 @@ pub(crate) use bench::{Bench, conformance, fake};
 /// How long a test waits for anything.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
+/// The variable that begins a rehearsal (`rehearsal`), in tests and in the programs that they run.
+pub(crate) const REHEARSAL: &str = "WORKBENCH_REHEARSAL";
+
 /// A command that inherits nothing but the search path. A workbench that has no folder of the test
 /// for its home keeps nothing, so that nobody's cache is touched.
 pub(crate) fn command(program: &str) -> Command {

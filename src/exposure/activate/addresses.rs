@@ -1,11 +1,11 @@
 //! Addresses of resources in `activate` mode: whose they are, and whether they may be read now.
 
-use crate::exposure::activate::active::Active;
 use crate::exposure::activate::change::problem;
 use crate::exposure::request::{Refusal, Surface};
 use crate::gateway::Snapshot;
 use crate::name::Place;
 use crate::raw::{self, Raw};
+use crate::state::Active;
 use crate::toolbox::{Item, TOOLMAN_ACTIVATE};
 
 /// The servers that an address may lead to, each with its own address; of things that are listed

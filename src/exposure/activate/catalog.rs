@@ -4,9 +4,9 @@
 //! toolboxes that have most are counted; at each step as many things as have room keep the step before.
 
 use crate::catalog::shorten;
-use crate::exposure::activate::active::Active;
 use crate::exposure::budget::names_that_fit;
 use crate::exposure::guidance::fold;
+use crate::state::Active;
 use crate::toolbox::{Item, Kind};
 
 /// How long the description of one thing may be, in characters.

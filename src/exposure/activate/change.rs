@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use crate::catalog::shorten;
-use crate::exposure::activate::active::Switch;
 use crate::exposure::meta;
 use crate::name;
 use crate::raw::Raw;
+use crate::state::Switch;
 use crate::toolbox::{Item, Kind, Namespaced};
 
 /// The most names that are offered for one that is not there.

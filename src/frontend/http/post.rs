@@ -23,6 +23,7 @@ use crate::frontend::http::{INTERNAL_ERROR, INVALID_REQUEST, Server};
 use crate::frontend::session::Session;
 use crate::gateway::Caller;
 use crate::raw::Raw;
+use crate::state::{SessionKey, rehearsal};
 use crate::wire::agent::Notifier;
 use crate::wire::cancellation::Cancellation;
 use crate::wire::incoming::{self, Incoming, Sent};
@@ -64,7 +65,7 @@ impl Server {
         let ticket = self.under_way.begin(None).ok_or_else(ending)?;
         // Who only listens is not waited for.
         let ticket = (message.method != LISTEN).then_some(ticket);
-        let session = Session::new(&self.host, caller.clone(), None);
+        let session = Session::new(&self.host, caller.clone(), None, None);
         headers::check(message, headers)?;
         if let (Some(tool), "tools/call") = (&message.name, message.method.as_str()) {
             let mirrored = mirrored(&session, message.meta.as_ref(), tool).await;
@@ -98,6 +99,9 @@ impl Server {
         connected.touch();
         // What is under way may need to be told something, and to be answered.
         let is_request = message.kind == Kind::Request;
+        if is_request && rehearsal::is_on() {
+            Box::pin(connected.renew()).await;
+        }
         let ticket = is_request
             .then(|| self.under_way.begin(Some(&connected.requests)).ok_or_else(ending))
             .transpose()?;
@@ -105,12 +109,12 @@ impl Server {
         let request = match take(&connected.peer, &message.text, &writer)? {
             Some(Incoming::Request(request)) => request,
             Some(Incoming::Notification { method, params }) => {
-                connected.session.hears(&method, params.as_ref());
+                connected.session().hears(&method, params.as_ref());
                 return Ok(response::empty(StatusCode::ACCEPTED));
             }
             None => return Ok(response::empty(StatusCode::ACCEPTED)),
         };
-        let answer = dispatch::answer(Arc::clone(&connected.session), request);
+        let answer = dispatch::answer(connected.session(), request);
         self.tasks.spawn(connected.ended.clone().run_until_cancelled_owned(answer));
         drop(writer);
         let whose = Whose::Legacy(Arc::clone(&connected), begins);
@@ -138,7 +142,8 @@ impl Server {
         let (writer, outbox) = Writer::detached();
         let peer = Peer::new();
         let notifier = Notifier::new(peer.clone(), writer);
-        let session = Session::new(&self.host, caller.clone(), Some(notifier));
+        let key = SessionKey::of_id(&id);
+        let session = Session::new(&self.host, caller.clone(), Some(notifier), Some(key));
         let ended = self.leaving.child_token();
         let connected = Arc::new(Connected::new(id, session, peer, ended));
         // The first stream is that of what belongs to no request.

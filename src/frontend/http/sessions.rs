@@ -21,8 +21,6 @@ use crate::wire::writer::{Message, Outbox};
 pub(crate) struct Connected {
     /// Its id.
     pub(crate) id: String,
-    /// The session of the agent.
-    pub(crate) session: Arc<Session>,
     /// Its requests, and ours to it.
     pub(crate) peer: Peer,
     /// Is cancelled when the session is over.
@@ -33,6 +31,8 @@ pub(crate) struct Connected {
 }
 
 struct State {
+    /// The session of the agent.
+    session: Arc<Session>,
     used: Instant,
     /// The streams that can be read, by their numbers.
     streams: HashMap<u64, mpsc::Sender<Reader>>,
@@ -53,17 +53,31 @@ impl Connected {
         ended: CancellationToken,
     ) -> Self {
         let state = State {
+            session,
             used: Instant::now(),
             streams: HashMap::new(),
             next_stream: OWN_STREAM,
             listener: None,
         };
         let requests = TaskTracker::new();
-        Self { id, session, peer, ended, requests, state: Mutex::new(state) }
+        Self { id, peer, ended, requests, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session of the agent.
+    pub(crate) fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.state().session)
+    }
+
+    /// Lets a session that was made of its record take the place of this one, if nothing is under way.
+    pub(crate) async fn renew(&self) {
+        if self.requests.is_empty() {
+            let renewed = self.session().renewed().await;
+            self.state().session = renewed;
+        }
     }
 
     /// Carries what comes out of `outbox` as a new stream, whose number is returned. The first is
@@ -115,7 +129,7 @@ impl Connected {
     /// Ends it.
     pub(crate) fn end(&self) {
         self.ended.cancel();
-        self.session.end();
+        self.session().end();
         self.peer.close();
     }
 }
@@ -167,7 +181,7 @@ impl Sessions {
 
     /// The session of this id, if it is this caller's.
     pub(crate) fn get(&self, id: &str, caller: &Caller) -> Option<Arc<Connected>> {
-        self.table().get(id).filter(|found| found.session.caller() == caller).cloned()
+        self.table().get(id).filter(|found| found.state().session.caller() == caller).cloned()
     }
 
     /// Ends the session of this id.

@@ -1,12 +1,13 @@
 //! Messages to an agent that it has not asked for: servers' news that belongs to no request, and
 //! their questions.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use crate::backend::events;
 use crate::frontend::era::RequestMeta;
-use crate::frontend::session::Session;
+use crate::frontend::session::{Current, Session};
 use crate::gateway::{Event, Question};
+use crate::wire::agent::Notifier;
 use crate::wire::mailbox::RequestError;
 use crate::wire::outgoing::Pending;
 
@@ -16,9 +17,12 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const INTERNAL_ERROR: i64 = -32603;
 
 impl Session {
-    /// Tells the agent what belongs to no request of it.
-    pub(super) async fn tell_events(self: Arc<Self>, mut events: events::Receiver) {
-        let Some(notifier) = self.notifier.clone() else { return };
+    /// Tells an agent what belongs to no request of it.
+    pub(super) async fn tell_events(
+        notifier: Notifier,
+        current: Current,
+        mut events: events::Receiver,
+    ) {
         while let Some(event) = events.recv().await {
             match event {
                 // It belongs to a request, and goes with that.
@@ -29,8 +33,10 @@ impl Session {
                     }
                 }
                 Event::Question(question) => {
-                    let (session, notifier) = (Arc::clone(&self), notifier.clone());
-                    self.spawn(async move {
+                    let session = current.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+                    let (Some(session), notifier) = (session, notifier.clone()) else { return };
+                    let asking = Arc::clone(&session);
+                    asking.spawn(async move {
                         let (method, params) = (question.method.clone(), question.params.clone());
                         let asked = notifier.ask(&method, params);
                         session.put(question, asked).await;

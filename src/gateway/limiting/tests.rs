@@ -12,6 +12,7 @@ use crate::config;
 use crate::gateway::Gateways;
 use crate::name::{Place, ToolboxName};
 use crate::raw::Raw;
+use crate::state;
 
 /// Two servers that are never started.
 fn config(limits: &Value, own: &Value) -> Arc<Config> {
@@ -42,11 +43,11 @@ fn tool(server: &str) -> ToolId {
 }
 
 /// What is said where a call is refused for there being too many.
-fn count(gateway: &Gateway, server: &str) -> Result<(), (String, String)> {
+async fn count(gateway: &Gateway, server: &str) -> Result<(), (String, String)> {
     let (nobody, tool) = (Presence::new(None), tool(server));
     let server = gateway.server(&place(server)).unwrap();
     let mut call = gateway.begin_call(&tool, Ok(&server.meters), None, Origin::nobody(&nobody));
-    gateway.count(&tool, server, &mut call.context).map_err(|error| {
+    gateway.count(&tool, server, &mut call.context).await.map_err(|error| {
         assert_eq!(call.context.details.stopped_by, Some(Stop::Rate));
         said(error)
     })
@@ -76,17 +77,17 @@ async fn an_agent_has_one_rate_through_all_gateways() {
     let other = gateways.of(&agent("ann"), Some(&Raw::encode(&json!({ "roots": {} }))));
     let stranger = gateways.of(&agent("bob"), None);
     for gateway in [&one, &other, &one] {
-        assert_eq!(count(gateway, "a"), Ok(()));
+        assert_eq!(count(gateway, "a").await, Ok(()));
     }
-    let (reason, hint) = count(&other, "b").unwrap_err();
+    let (reason, hint) = count(&other, "b").await.unwrap_err();
     assert_eq!(reason, "there have been too many calls of agent `ann`, which may be 3 a minute");
     assert_eq!(hint, "wait 20 s, then call it again");
-    assert_eq!(count(&stranger, "b"), Ok(()));
+    assert_eq!(count(&stranger, "b").await, Ok(()));
     advance(Duration::from_millis(19_500)).await;
-    assert_eq!(count(&one, "a").unwrap_err().1, "wait 1 s, then call it again");
+    assert_eq!(count(&one, "a").await.unwrap_err().1, "wait 1 s, then call it again");
     advance(Duration::from_millis(500)).await;
-    assert_eq!(count(&one, "a"), Ok(()));
-    assert!(count(&one, "a").is_err());
+    assert_eq!(count(&one, "a").await, Ok(()));
+    assert!(count(&one, "a").await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,29 +95,32 @@ async fn a_server_has_one_rate_for_all_agents_and_what_it_says_itself_goes_first
     let limits = json!({ "perServer": { "callsPerMinute": 1 }, "callsPerMinute": 4 });
     let gateways = serve(&limits, &json!({ "callsPerMinute": 2 }));
     let (ann, bob) = (gateways.of(&agent("ann"), None), gateways.of(&agent("bob"), None));
-    assert_eq!((count(&ann, "b"), count(&ann, "a"), count(&bob, "a")), (Ok(()), Ok(()), Ok(())));
-    let (reason, _) = count(&bob, "b").unwrap_err();
+    assert_eq!(
+        (count(&ann, "b").await, count(&ann, "a").await, count(&bob, "a").await),
+        (Ok(()), Ok(()), Ok(()))
+    );
+    let (reason, _) = count(&bob, "b").await.unwrap_err();
     assert!(reason.contains("calls of server `b`, which may be 1 a minute"), "{reason}");
-    assert!(count(&ann, "a").unwrap_err().0.contains("may be 2 a minute"));
+    assert!(count(&ann, "a").await.unwrap_err().0.contains("may be 2 a minute"));
     // What was refused has used up nothing of what all share: of four a minute, one is left.
     advance(Duration::from_mins(1)).await;
-    assert_eq!((count(&ann, "b"), count(&ann, "a")), (Ok(()), Ok(())));
+    assert_eq!((count(&ann, "b").await, count(&ann, "a").await), (Ok(()), Ok(())));
 
     let gateways = serve(&json!({ "callsPerMinute": 2 }), &json!({}));
     let (ann, bob) = (gateways.of(&agent("ann"), None), gateways.of(&agent("bob"), None));
-    assert_eq!((count(&ann, "a"), count(&bob, "b")), (Ok(()), Ok(())));
-    assert!(count(&bob, "a").unwrap_err().0.contains("calls of all agents together"));
+    assert_eq!((count(&ann, "a").await, count(&bob, "b").await), (Ok(()), Ok(())));
+    assert!(count(&bob, "a").await.unwrap_err().0.contains("calls of all agents together"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_counted_counts_under_the_next_configuration_with_the_same_limits() {
     let limits = json!({ "perAgent": { "callsPerMinute": 1 } });
     let gateways = serve(&limits, &json!({}));
-    assert_eq!(count(&gateways.of(&agent("ann"), None), "a"), Ok(()));
+    assert_eq!(count(&gateways.of(&agent("ann"), None), "a").await, Ok(()));
     gateways.replace(config(&limits, &json!({ "concurrentCalls": 7 }))).await;
-    assert!(count(&gateways.of(&agent("ann"), None), "a").is_err());
+    assert!(count(&gateways.of(&agent("ann"), None), "a").await.is_err());
     gateways.replace(config(&json!({ "perAgent": { "callsPerMinute": 2 } }), &json!({}))).await;
-    assert_eq!(count(&gateways.of(&agent("ann"), None), "a"), Ok(()));
+    assert_eq!(count(&gateways.of(&agent("ann"), None), "a").await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,24 +183,25 @@ async fn a_call_that_gets_no_place_in_time_is_refused_and_holds_none() {
 #[tokio::test(start_paused = true)]
 async fn agents_that_have_gone_are_forgotten_once_it_makes_no_difference() {
     let config = config(&json!({ "perAgent": { "callsPerMinute": 1 } }), &json!({}));
-    let bounds = Bounds::default();
+    let bounds = Bounds::new(state::store());
     let named = |name: usize| bounds.of(&agent(&name.to_string()), &config).agent.unwrap();
     let known = || bounds.known.lock().unwrap().bounds.len();
     advance(MINUTE * 2).await;
     for name in 0..FIRST_SWEEP {
-        named(name).count().unwrap();
+        named(name).count().await.unwrap();
     }
-    let is_limited = |name| named(name).count().is_err();
-    assert!(is_limited(0) && is_limited(FIRST_SWEEP - 1));
+    for name in [0, FIRST_SWEEP - 1] {
+        assert!(named(name).count().await.is_err());
+    }
     let kept = named(1);
     advance(MINUTE + Duration::from_secs(1)).await;
     for name in FIRST_SWEEP..=2 * FIRST_SWEEP {
-        named(name).count().unwrap();
+        named(name).count().await.unwrap();
     }
     assert_eq!(known(), 1 + FIRST_SWEEP + 1, "the one that is in use, and the new ones");
     drop(kept);
     for name in 0..MAX_BOUNDS + 2 * FIRST_SWEEP {
-        named(name).count().ok();
+        named(name).count().await.ok();
     }
     assert!(known() <= MAX_BOUNDS + 1, "{}", known());
 }

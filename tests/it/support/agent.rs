@@ -416,6 +416,7 @@ impl Drop for Agent {
             let violations = inbox.violations.clone();
             drop(inbox);
             assert!(violations.is_empty(), "not protocol: {violations:#?}");
+            assert!(!self.stderr().contains("rehearsal: "), "{}", self.stderr());
         }
     }
 }

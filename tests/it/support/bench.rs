@@ -13,7 +13,7 @@ use crate::support::agent::Agent;
 use crate::support::http::{Http, Program};
 use crate::support::process::{Output, fake_path, finish, finish_within};
 use crate::support::real::{Sdk, sdk_client};
-use crate::support::{DEADLINE, command, snapshot};
+use crate::support::{DEADLINE, REHEARSAL, command, snapshot};
 
 /// The server entry that starts the fake with this script.
 pub(crate) fn fake(script: Value) -> Value {
@@ -285,6 +285,7 @@ impl Bench {
             .current_dir(self.dir())
             .env("HOME", self.path("home"))
             .env_remove("MCP_WORKBENCH_CACHE")
+            .envs(std::env::var_os(REHEARSAL).map(|is_on| (REHEARSAL, is_on)))
             .envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }

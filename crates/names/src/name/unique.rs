@@ -3,11 +3,12 @@
 use std::hash::Hash;
 
 use foldhash::{HashMap, HashMapExt, HashSet};
+use serde::{Deserialize, Serialize};
 
 use crate::name::{ServerName, ToolboxName};
 
 /// A server of a toolbox.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// The toolbox.
     pub toolbox: ToolboxName,

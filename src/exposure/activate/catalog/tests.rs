@@ -1,8 +1,8 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::exposure::activate::active::Switch;
 use crate::exposure::activate::tests::item;
+use crate::state::Switch;
 
 const DOCUMENT: &str = "\
 Head

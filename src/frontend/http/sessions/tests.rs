@@ -31,7 +31,7 @@ impl Stage {
     }
 
     fn session(&self, id: &str, caller: &Caller) -> Arc<Connected> {
-        let session = Session::new(&self.host, caller.clone(), None);
+        let session = Session::new(&self.host, caller.clone(), None, None);
         let (peer, ended) = (Peer::new(), CancellationToken::new());
         Arc::new(Connected::new(id.to_owned(), session, peer, ended))
     }

@@ -34,6 +34,11 @@ impl Agent {
         Self::of(Arc::clone(program), outlet.http)
     }
 
+    /// The log of the program so far.
+    pub(crate) fn program_log(&self) -> String {
+        self.program.as_ref().expect("an agent over HTTP").0.stderr()
+    }
+
     /// Ends the session.
     pub(crate) fn leave(&self) {
         let outlet = self.link.outlet.as_ref().expect("an agent over HTTP");

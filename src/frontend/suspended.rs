@@ -4,6 +4,7 @@
 //! with a `requestState` that leads back here, and makes its request again with the answer
 //! (2026-07-28, basic/patterns/mrtr). The state is signed, good for one use by a request like the
 //! first of the same caller, and expires; the call that it leads to is then cancelled at the server.
+//! What is live of it waits here. That it may be taken up, once, is a record in the store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,19 +21,18 @@ use crate::frontend::session::Session;
 use crate::gateway::Question;
 use crate::name::{AgentName, ToolboxName};
 use crate::raw::Raw;
+use crate::state::{Key, Kind, Record, Suspended};
 use crate::wire::incoming::error_object;
 
-/// How long an agent may take to answer.
-const PATIENCE: Duration = Duration::from_mins(10);
 /// How much work may wait at once; more is given up.
-const MAX_PARKED: usize = 1000;
+const MOST: usize = 1000;
 /// The mark that tells our states from those of servers, which are passed on.
 const PREFIX: &str = "workbench.";
 /// JSON-RPC: the parameters are not what the method takes.
 const INVALID_PARAMS: i64 = -32602;
 
 /// All work that waits for agents.
-pub(crate) struct AllParked {
+pub(crate) struct AllSuspended {
     codec: RequestStateCodec,
     waiting: Mutex<HashMap<u64, Waiting>>,
 }
@@ -44,7 +44,7 @@ struct Waiting {
     _expiry: AbortOnDropHandle<()>,
 }
 
-impl AllParked {
+impl AllSuspended {
     pub(crate) fn new(key: [u8; 32]) -> Self {
         // The key has the length that is asked for.
         Self { codec: RequestStateCodec::new_unchecked(key), waiting: Mutex::default() }
@@ -55,7 +55,7 @@ impl AllParked {
     }
 
     /// Puts work aside until the question is answered; the result to answer the agent with.
-    pub(crate) fn park(
+    pub(crate) async fn suspend(
         &self,
         session: &Session,
         asked: &Asked,
@@ -63,26 +63,33 @@ impl AllParked {
         question: Question,
     ) -> Raw {
         let ticket = session.host().next_ticket();
-        let options = SealOptions::new().ttl(PATIENCE);
+        let patience = Kind::Suspended.lifetime().unwrap_or(Duration::MAX);
+        let options = SealOptions::new().ttl(patience);
         let binding = binding(session, asked);
         let sealed = self
             .codec
             .seal_with(ticket.to_string().as_bytes(), &options.associated_data(binding.as_bytes()));
         let required = input_required(&question, &format!("{PREFIX}{sealed}"));
-        let parked = Arc::clone(&session.host().parked);
+        let agent = session.caller().agent.clone();
+        let record = Suspended { agent, method: asked.method.clone() };
+        let store = session.host().gateways.store();
+        store.put(Key::Suspended(ticket), Record::Suspended(record)).await;
+        let suspended = Arc::clone(&session.host().suspended);
         let expiry = session.host().tasks.spawn(async move {
-            sleep(PATIENCE).await;
-            drop(parked.waiting(|waiting| waiting.remove(&ticket)));
+            sleep(patience).await;
+            drop(suspended.waiting(|waiting| waiting.remove(&ticket)));
         });
         let expiry = AbortOnDropHandle::new(expiry);
         let given_up = self.waiting(|waiting| {
-            let is_full = waiting.len() >= MAX_PARKED;
+            let is_full = waiting.len() >= MOST;
             let oldest = waiting.keys().min().copied().filter(|_| is_full);
-            let given_up = oldest.and_then(|oldest| waiting.remove(&oldest));
+            let given_up = oldest.map(|oldest| (oldest, waiting.remove(&oldest)));
             waiting.insert(ticket, Waiting { running, question, _expiry: expiry });
             given_up
         });
-        drop(given_up);
+        if let Some((oldest, _work)) = given_up {
+            store.remove(&Key::Suspended(oldest));
+        }
         required
     }
 
@@ -112,15 +119,18 @@ impl AllParked {
             RequestStateError::Expired => refuse("has expired: make the request anew"),
             _ => refuse("is not what was given for this request"),
         })?;
-        let ticket = String::from_utf8(ticket).ok().and_then(|ticket| ticket.parse().ok());
+        let ticket = String::from_utf8(ticket).ok().and_then(|ticket| ticket.parse::<u64>().ok());
+        let over = || refuse("was used already, or given up: make the request anew");
+        let ticket = ticket.ok_or_else(over)?;
         let answer = asked.param("inputResponses").and_then(|all| all.member(QUESTION));
         let answer = answer.ok_or_else(|| {
             let message = format!("`inputResponses` has no `{QUESTION}`");
             Outcome::Error(error_object(INVALID_PARAMS, &message, None))
         })?;
-        let waiting = ticket.and_then(|ticket| self.waiting(|waiting| waiting.remove(&ticket)));
-        let Waiting { running, question, .. } = waiting
-            .ok_or_else(|| refuse("was used already, or given up: make the request anew"))?;
+        let store = session.host().gateways.store();
+        store.take(&Key::Suspended(ticket)).await.ok_or_else(over)?;
+        let waiting = self.waiting(|waiting| waiting.remove(&ticket));
+        let Waiting { running, question, .. } = waiting.ok_or_else(over)?;
         question.answer(Outcome::Result(answer)).await;
         Ok(running)
     }

@@ -1,0 +1,96 @@
+//! Changes in what an agent is shown, and what is told it of them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::exposure::{Exposure, Surface};
+use crate::frontend::session::{Introduced, Session};
+use crate::frontend::shown::Changed;
+use crate::gateway::Presence;
+use crate::name::ToolboxName;
+
+/// Changes of lists within this time are told together.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+
+impl Session {
+    /// Brings what the agent is shown up to date, before it is told a list: what it has seen is what
+    /// later changes are measured by.
+    pub(crate) async fn refresh(&self, exposure: &Exposure) {
+        let snapshot = exposure.gateway().snapshot();
+        let changed = self.state(|state| state.update(exposure, &snapshot));
+        self.tell(changed).await;
+    }
+
+    /// Tells the agent of changes in what it is shown, as servers change what they have, and as the
+    /// configuration is read anew.
+    pub(super) async fn watch(&self, goes_on: bool) {
+        let Some(Introduced { gateway, client, .. }) = self.introduced.get() else { return };
+        let mut gateways = gateway.clone();
+        let mut exposure = self.present(gateways.borrow_and_update().clone(), client);
+        let mut snapshots = exposure.gateway().snapshots();
+        // What is known before anything runs is in the agent's first list, and no change.
+        exposure.gateway().recalled().await;
+        let known = snapshots.borrow_and_update().clone();
+        let changed = self.state(|state| state.update(&exposure, &known));
+        if goes_on {
+            self.tell(changed).await;
+        }
+        loop {
+            let changed = tokio::select! {
+                biased;
+                replaced = gateways.changed() => {
+                    if replaced.is_err() {
+                        return;
+                    }
+                    let next = self.present(gateways.borrow_and_update().clone(), client);
+                    let before = std::mem::replace(&mut exposure, next);
+                    before.gateway().hand_over(self.live.presence.id, exposure.gateway());
+                    snapshots = exposure.gateway().snapshots();
+                    snapshots.mark_unchanged();
+                    let changed = self.state(|state| state.replace(&before, &exposure));
+                    self.start_new(&exposure, &self.chosen().0.opened, &self.live.presence);
+                    changed
+                }
+                changed = snapshots.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    sleep(DEBOUNCE).await;
+                    let snapshot = snapshots.borrow_and_update().clone();
+                    self.state(|state| state.update(&exposure, &snapshot))
+                }
+            };
+            self.tell(changed).await;
+        }
+    }
+
+    /// Starts those servers of what the agent is shown that nothing is known of. It is told as each is
+    /// listed; those that fail are reported when their toolbox is opened in words.
+    pub(crate) fn start_new(
+        &self,
+        exposure: &Exposure,
+        opened: &BTreeSet<ToolboxName>,
+        agent: &Presence,
+    ) {
+        if exposure.starts_everything() {
+            let (exposure, agent) = (exposure.clone(), agent.clone());
+            self.host.tasks.spawn(async move { exposure.start_everything(&agent).await });
+        } else if exposure.shows_tools(Surface::Changing) {
+            exposure.gateway().start_unlisted(opened, agent);
+        }
+    }
+
+    pub(super) async fn tell(&self, changed: Changed) {
+        let Some(notifier) = &self.live.notifier else { return };
+        for method in changed.notices() {
+            if notifier.notify(method, None).await.is_err() {
+                tracing::debug!("the agent is gone");
+            }
+        }
+        if changed != Changed::default() {
+            self.save().await;
+        }
+    }
+}

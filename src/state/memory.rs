@@ -1,0 +1,226 @@
+//! The store in memory, for one process.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::ready;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::name::AgentName;
+use crate::state::record::Room;
+use crate::state::{Answer, Key, Kind, Rate, Record, SessionKey, Store};
+
+/// When counts are looked for first that do not matter any more.
+const FIRST_SWEEP: usize = 64;
+/// After this time without a call, nothing is left of what was counted.
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// A store in memory: records stay the values that they are.
+#[derive(Default)]
+pub struct Memory {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    shelves: HashMap<Kind, Shelf>,
+    counts: Counts,
+}
+
+/// The records of one kind.
+#[derive(Default)]
+struct Shelf {
+    kept: HashMap<Key, Kept>,
+    /// The order in which they came, each with its number; those that are gone have another or none.
+    order: VecDeque<(Key, u64)>,
+    next: u64,
+    used: HashMap<Option<AgentName>, Used>,
+    in_all: Used,
+}
+
+struct Kept {
+    record: Record,
+    number: u64,
+    until: Option<Instant>,
+}
+
+/// The room that is taken.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    count: usize,
+    bytes: usize,
+}
+
+impl Used {
+    fn is_too_much(self, room: Room) -> bool {
+        self.count > room.count || self.bytes > room.bytes
+    }
+}
+
+impl Shelf {
+    fn put(&mut self, key: Key, record: Record) {
+        self.remove(&key);
+        let kind = key.kind();
+        let [per_agent, in_all] = kind.rooms();
+        let agent = record.agent().cloned();
+        self.next += 1;
+        let number = self.next;
+        let until = kind.lifetime().map(|lifetime| Instant::now() + lifetime);
+        self.forget_what_is_over();
+        self.charge(&record);
+        self.order.push_back((key.clone(), number));
+        self.kept.insert(key, Kept { record, number, until });
+        while self.used.get(&agent).is_some_and(|used| used.is_too_much(per_agent)) {
+            self.let_oldest_go(|record| record.agent() == agent.as_ref());
+        }
+        while self.in_all.is_too_much(in_all) {
+            self.let_oldest_go(|_| true);
+        }
+    }
+
+    fn get(&self, key: &Key) -> Option<&Record> {
+        let kept = self.kept.get(key)?;
+        kept.until.is_none_or(|until| until > Instant::now()).then_some(&kept.record)
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Record> {
+        let is_over = self.get(key).is_none();
+        let Kept { record, .. } = self.kept.remove(key)?;
+        self.in_all.count -= 1;
+        self.in_all.bytes -= record.bytes();
+        let agent = record.agent().cloned();
+        if let Some(used) = self.used.get_mut(&agent) {
+            used.count -= 1;
+            used.bytes -= record.bytes();
+            if used.count == 0 {
+                self.used.remove(&agent);
+            }
+        }
+        if self.order.len() > 2 * self.kept.len() {
+            let Self { order, kept, .. } = self;
+            order.retain(|(key, number)| kept.get(key).is_some_and(|kept| kept.number == *number));
+        }
+        (!is_over).then_some(record)
+    }
+
+    fn charge(&mut self, record: &Record) {
+        let used = self.used.entry(record.agent().cloned()).or_default();
+        for used in [used, &mut self.in_all] {
+            used.count += 1;
+            used.bytes += record.bytes();
+        }
+    }
+
+    /// Lets those go whose time is over. All of a kind have the same time, so they are the oldest.
+    fn forget_what_is_over(&mut self) {
+        let now = Instant::now();
+        while let Some((key, number)) = self.order.front() {
+            let kept = self.kept.get(key).filter(|kept| kept.number == *number);
+            match kept.map(|kept| kept.until.is_some_and(|until| until <= now)) {
+                Some(false) => return,
+                Some(true) => {
+                    let key = key.clone();
+                    self.order.pop_front();
+                    self.remove(&key);
+                }
+                None => {
+                    self.order.pop_front();
+                }
+            }
+        }
+    }
+
+    fn let_oldest_go(&mut self, is_meant: impl Fn(&Record) -> bool) {
+        let oldest = self.order.iter().find(|(key, number)| {
+            let kept = self.kept.get(key).filter(|kept| kept.number == *number);
+            kept.is_some_and(|kept| is_meant(&kept.record))
+        });
+        if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+            self.remove(&oldest);
+        }
+    }
+}
+
+/// How often things have happened, of each the time at which nothing is left of that (the generic cell
+/// rate algorithm).
+struct Counts {
+    since: Instant,
+    clear_at: HashMap<String, Duration>,
+    /// At how many of them those are let go that do not matter any more.
+    sweep_at: usize,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { since: Instant::now(), clear_at: HashMap::new(), sweep_at: FIRST_SWEEP }
+    }
+}
+
+impl Counts {
+    fn count(&mut self, subject: &str, rate: Rate) -> Result<(), Duration> {
+        let now = self.since.elapsed();
+        if self.clear_at.len() >= self.sweep_at {
+            self.clear_at.retain(|_, clear_at| *clear_at > now);
+            self.sweep_at = FIRST_SWEEP.max(2 * self.clear_at.len());
+        }
+        let each = MINUTE / rate.per_minute.get();
+        let clear_at = self.clear_at.get(subject).map_or(now, |clear_at| now.max(*clear_at));
+        let wait = (clear_at + each).saturating_sub(now + MINUTE);
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        self.clear_at.insert(subject.to_owned(), clear_at + each);
+        Ok(())
+    }
+}
+
+impl Memory {
+    fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn shelf<T>(&self, key: &Key, f: impl FnOnce(&mut Shelf) -> T) -> T {
+        self.state(|state| f(state.shelves.entry(key.kind()).or_default()))
+    }
+}
+
+impl Store for Memory {
+    fn put(&self, key: Key, record: Record) -> Answer<'_, ()> {
+        self.state(|state| state.shelves.entry(key.kind()).or_default().put(key, record));
+        Box::pin(ready(()))
+    }
+
+    fn get<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Record>> {
+        Box::pin(ready(self.shelf(key, |shelf| shelf.get(key).cloned())))
+    }
+
+    fn take<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Record>> {
+        Box::pin(ready(self.shelf(key, |shelf| shelf.remove(key))))
+    }
+
+    fn count<'a>(&'a self, subject: &'a str, rate: Rate) -> Answer<'a, Result<(), Duration>> {
+        Box::pin(ready(self.state(|state| state.counts.count(subject, rate))))
+    }
+
+    fn end(&self, session: &SessionKey) {
+        self.remove(&Key::Session(session.clone()));
+        self.state(|state| {
+            for shelf in state.shelves.values_mut() {
+                let of_session = |kept: &Kept| kept.record.session() == Some(session);
+                let ended = shelf.kept.iter().filter(|(_, kept)| of_session(kept));
+                let ended: Vec<Key> = ended.map(|(key, _)| key.clone()).collect();
+                for key in ended {
+                    shelf.remove(&key);
+                }
+            }
+        });
+    }
+
+    fn remove(&self, key: &Key) {
+        self.shelf(key, |shelf| shelf.remove(key));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! Records, and their text.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use crate::name::{AgentName, Place, ToolboxName};
+use crate::raw::Raw;
+use crate::state::Chosen;
+
+/// The version of the text of records. A program reads its own alone, and takes any other for
+/// something that is not there.
+const VERSION: u32 = 1;
+
+/// The key of a session. It cannot be guessed, and an agent that comes back with its session's id is
+/// led to it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionKey(String);
+
+impl SessionKey {
+    /// Returns the key of the session with this id. The id is a credential, so it is not in there.
+    pub fn of_id(id: &str) -> Self {
+        Self::of_bytes(&Sha256::digest(id)[..16])
+    }
+
+    /// Returns a key for a session without an id; `None` if the system has no random numbers.
+    pub fn random() -> Option<Self> {
+        let mut random = [0_u8; 16];
+        getrandom::fill(&mut random).ok()?;
+        Some(Self::of_bytes(&random))
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Self {
+        Self(bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut key, byte| {
+            // Writing to a string does not fail.
+            let _ = write!(key, "{byte:02x}");
+            key
+        }))
+    }
+}
+
+/// Where a record is found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A session.
+    Session(SessionKey),
+    /// The rest of a result, by its random name.
+    Rest(String),
+    /// A task, by its id and whatever tells apart the agents that may know it.
+    Task(String),
+    /// Suspended work, by its ticket.
+    Suspended(u64),
+}
+
+/// The state of something that outlasts a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Record {
+    /// A session.
+    Session(Arc<Session>),
+    /// The rest of a result that was too long to be given at once.
+    Rest(Rest),
+    /// A task: the server that runs it.
+    Task {
+        /// The agent that began it, by its name.
+        agent: Option<AgentName>,
+        /// The server.
+        place: Place,
+    },
+    /// Work that waits for an agent to come back with an answer.
+    Suspended(Suspended),
+}
+
+/// The state of one legacy agent's session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Session {
+    /// The agent's name, if it has one.
+    pub agent: Option<AgentName>,
+    /// The one toolbox that it wants, if it wants one.
+    pub toolbox: Option<ToolboxName>,
+    /// The word of the mode in which everything is presented to it.
+    pub mode: String,
+    /// Its introduction; `None`: it has not begun yet.
+    pub introduction: Option<Introduction>,
+    /// Its choices.
+    pub chosen: Chosen,
+    /// Its knowledge of its lists.
+    pub lists: Lists,
+    /// The addresses of the resources that it has subscribed to.
+    pub subscriptions: BTreeSet<String>,
+    /// From which level on it hears servers' logs, if it said so.
+    pub log_level: Option<String>,
+}
+
+/// A legacy agent's words about itself in `initialize`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Introduction {
+    /// The capabilities of its client, as it wrote them.
+    pub capabilities: Raw,
+    /// Its program.
+    pub client: Program,
+    /// The revision of the protocol that was agreed upon.
+    pub protocol: String,
+}
+
+/// How a client introduces itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// An agent's knowledge of its lists, which tells whether it is to be told of changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Lists {
+    /// `true` if it has been given its tools, where those tell of servers.
+    pub is_given: bool,
+    /// `true` if it has been given them as they are now.
+    pub is_current: bool,
+    /// `true` if it was waited for in vain to list them again.
+    pub is_ignored: bool,
+}
+
+/// The rest of a result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rest {
+    /// The agent that got the result, by its name.
+    pub agent: Option<AgentName>,
+    /// The session that it is for; `None`: any of that agent.
+    pub session: Option<SessionKey>,
+    /// The text.
+    pub text: Arc<str>,
+    /// How many bytes of it are given at once.
+    pub piece: usize,
+}
+
+/// Work that waits. The work itself is live, and with whoever suspended it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Suspended {
+    /// The agent that is asked, by its name.
+    pub agent: Option<AgentName>,
+    /// The method of its request.
+    pub method: String,
+}
+
+/// A kind of records: they have the same bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Sessions, which whoever begins them bounds.
+    Session,
+    /// Rests of results.
+    Rest,
+    /// Tasks.
+    Task,
+    /// Suspended work, which whoever has the work bounds.
+    Suspended,
+}
+
+/// How many records there may be, and how many bytes of text in them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) count: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Room {
+    const ENDLESS: Self = Self { count: usize::MAX, bytes: usize::MAX };
+}
+
+impl Kind {
+    /// How long such a record can be found; `None`: until it is removed.
+    pub const fn lifetime(self) -> Option<Duration> {
+        match self {
+            Self::Rest => Some(Duration::from_mins(15)),
+            Self::Suspended => Some(Duration::from_mins(10)),
+            Self::Session | Self::Task => None,
+        }
+    }
+
+    /// The room for such records of one agent.
+    pub(crate) const fn room_of_one(self) -> Room {
+        self.rooms()[0]
+    }
+
+    /// The room for such records of one agent, and of all.
+    pub(crate) const fn rooms(self) -> [Room; 2] {
+        const MIB: usize = 1024 * 1024;
+        match self {
+            Self::Rest => {
+                [Room { count: 100, bytes: 16 * MIB }, Room { count: 1000, bytes: 64 * MIB }]
+            }
+            Self::Task => {
+                [Room { count: 10_000, ..Room::ENDLESS }, Room { count: 100_000, ..Room::ENDLESS }]
+            }
+            Self::Session | Self::Suspended => [Room::ENDLESS; 2],
+        }
+    }
+}
+
+impl Key {
+    /// The kind of record that is found there.
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Session(_) => Kind::Session,
+            Self::Rest(_) => Kind::Rest,
+            Self::Task(_) => Kind::Task,
+            Self::Suspended(_) => Kind::Suspended,
+        }
+    }
+}
+
+/// The text of a record, with its version.
+#[derive(Serialize)]
+struct Written<'a> {
+    version: u32,
+    record: &'a Record,
+}
+
+/// A text, of whichever version.
+#[derive(Deserialize)]
+struct Read<'a> {
+    version: u32,
+    #[serde(borrow)]
+    record: &'a RawValue,
+}
+
+impl Record {
+    /// Writes it.
+    ///
+    /// # Errors
+    ///
+    /// When there is something in it that JSON cannot express, which is a defect.
+    pub fn encode(&self) -> serde_json::Result<String> {
+        serde_json::to_string(&Written { version: VERSION, record: self })
+    }
+
+    /// Reads one that was written by a program that writes them in the same way; `None` for any
+    /// other. Members that are not known are passed over.
+    pub fn decode(text: &str) -> Option<Self> {
+        let read: Read<'_> = serde_json::from_str(text).ok()?;
+        (read.version == VERSION).then(|| serde_json::from_str(read.record.get()).ok())?
+    }
+
+    /// The agent whose it is, by its name.
+    pub(crate) fn agent(&self) -> Option<&AgentName> {
+        match self {
+            Self::Session(session) => session.agent.as_ref(),
+            Self::Rest(rest) => rest.agent.as_ref(),
+            Self::Task { agent, .. } => agent.as_ref(),
+            Self::Suspended(suspended) => suspended.agent.as_ref(),
+        }
+    }
+
+    /// The session that it is for, if it is for one alone.
+    pub(crate) fn session(&self) -> Option<&SessionKey> {
+        match self {
+            Self::Rest(rest) => rest.session.as_ref(),
+            Self::Session(_) | Self::Task { .. } | Self::Suspended(_) => None,
+        }
+    }
+
+    /// The bytes of text in it that count.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Rest(rest) => rest.text.len(),
+            Self::Session(_) | Self::Task { .. } | Self::Suspended(_) => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
