@@ -5,20 +5,11 @@
 
 pub mod app;
 pub mod authoring;
-pub mod backend;
 pub mod builtin;
-pub mod catalog;
 pub mod cli;
-pub mod exposure;
-pub mod frontend;
-pub mod gateway;
-pub mod llm;
-pub mod navigator;
-pub mod observe;
-pub mod policy;
-pub mod state;
-pub mod toolbox;
 
 pub use mcp_workbench_config::config;
+pub use mcp_workbench_core::{backend, catalog, gateway, llm, observe, policy, state, toolbox};
 pub use mcp_workbench_names::name;
+pub use mcp_workbench_serve::{exposure, frontend, navigator};
 pub use mcp_workbench_wire::{raw, wire};

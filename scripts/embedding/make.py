@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes `src/catalog/rank/words.bin`, the table of word vectors that search mixes with BM25.
+"""Makes `crates/core/src/catalog/rank/words.bin`, the table of word vectors that search mixes with BM25.
 
 usage: make.py --model FOLDER --wordnet FOLDER --work FOLDER OUTPUT
 
@@ -33,7 +33,7 @@ SEED = 7
 
 
 def words_of(text):
-    """The words of a text, as `plain_words` of `src/catalog/rank/text.rs` takes it apart."""
+    """The words of a text, as `plain_words` of `crates/core/src/catalog/rank/text.rs` takes it apart."""
     runs = re.findall(r"[^\W_]+", text)
     split = r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\WA-Z0-9_]+|[A-Z]+|[0-9]+"
     return [part.lower() for run in runs for part in re.findall(split, run)]

@@ -2,5 +2,5 @@
 
 pub mod config;
 
-// `crate::name` is the crate below.
+// The crate below, by the path that its module has everywhere.
 use mcp_workbench_names::name;

@@ -366,7 +366,7 @@ fn the_documentation_describes_every_key_with_its_default() {
 fn the_documentation_names_every_variable_that_servers_get() {
     let list = Regex::new(r"(?s)const PASSED_ON: &\[&str\] = &\[(.*?)\];").expect("a pattern");
     let name = Regex::new(r#""(\w+)""#).expect("a pattern");
-    let launch = read("src/backend/launch.rs");
+    let launch = read("crates/core/src/backend/launch.rs");
     let list = &list.captures(&launch).expect("the list")[1];
     let passed_on: BTreeSet<&str> =
         name.captures_iter(list).map(|found| found.get(1).expect("a name").as_str()).collect();

@@ -1,0 +1,454 @@
+//! Backends: our live links to servers, each started when it is first needed and never left behind.
+//!
+//! *Theory of operation.* A [`Backend`] is a cheap handle to one actor task ([`actor`]) that owns
+//! the server's process and everything that happens to it: start on first use, once however many
+//! ask; listing again when the server says so; stop when idle; restart after a death, with growing
+//! pauses when it keeps dying. A call goes past the actor: the handle's status holds the
+//! [`Live`] link while there is one. What a server says unasked goes to its [`switchboard`], which
+//! finds out for whom it is. [`Pool`] gives entries with equal launches one backend.
+
+mod abilities;
+mod account;
+mod actor;
+mod agent;
+mod deadline;
+mod death;
+pub mod events;
+mod group;
+pub mod guard;
+pub mod handshake;
+mod host;
+pub mod launch;
+mod listen;
+pub mod lists;
+mod live;
+mod pool;
+mod question;
+mod reports;
+mod spec;
+mod start;
+mod store;
+mod switchboard;
+mod turns;
+mod unanswered;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use thiserror::Error;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::backend::deadline::Deadlines;
+use crate::backend::guard::Guard;
+use crate::backend::reports::Reports;
+use crate::backend::store::Keeper;
+use crate::backend::switchboard::{Entry, Switchboard};
+use crate::backend::turns::Turns;
+use crate::catalog::Listing;
+use crate::observe::Observer;
+use crate::policy::{Admission, Permit};
+use crate::raw::{self, Raw};
+
+pub use crate::backend::abilities::ClientAbilities;
+pub use crate::backend::account::Account;
+pub use crate::backend::agent::{AgentId, LogLevel, Presence, Tie, asks_for_roots, may_ask};
+pub use crate::backend::death::StderrTail;
+pub use crate::backend::handshake::Era;
+pub use crate::backend::launch::{ChildEnvironment, missing};
+pub use crate::backend::live::{Call, Live};
+pub use crate::backend::pool::{Pool, PoolOptions};
+pub use crate::backend::question::{Event, Question};
+pub use crate::backend::spec::{Reach, Remote, Spec};
+pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store, Unusable};
+pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
+pub use crate::backend::turns::Urgency;
+pub use crate::backend::unanswered::Unanswered;
+pub use crate::backend::unanswered::WANTS_AUTHORIZATION;
+pub use crate::wire::server::Outcome;
+
+/// Why a call did not get the server's own answer.
+#[derive(Clone, Debug, Error)]
+pub enum Error {
+    /// The server could not be started; nothing was sent to it.
+    #[error(transparent)]
+    StartFailed(Arc<StartFailure>),
+    /// The server ended while the call was running, which may have had effects.
+    #[error("the server ended while the call was running: {0}")]
+    Died(Arc<str>),
+    /// No answer and no progress for this long; the call was cancelled at the server.
+    #[error("no answer and no progress for {} ms", .0.as_millis())]
+    TimedOut(Duration),
+    /// The server over HTTP gave no answer.
+    #[error(transparent)]
+    Unanswered(Arc<Unanswered>),
+    /// The answer had this many bytes, which is more than a message may have.
+    #[error("the answer had {0} bytes, which is more than `limits.maxMessageBytes` allows")]
+    Oversized(usize),
+    /// The workbench is shutting down.
+    #[error("the workbench is shutting down")]
+    ShuttingDown,
+}
+
+/// Why a server could not be started, for a person and for a model.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub struct StartFailure {
+    /// A sentence on what happened, with the last lines of its standard error where they explain
+    /// it.
+    pub reason: String,
+    /// Advice on what to do about it.
+    pub hint: String,
+}
+
+impl fmt::Display for StartFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+/// Something that happened to a backend and that everybody must see.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// Whom it happened to.
+    pub backend: BackendId,
+    /// The change itself.
+    pub change: Change,
+}
+
+/// A change that a backend can go through.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// It has been listed.
+    Listed(Listed),
+    /// It could not be started ([`Backend::failure`] says why).
+    Failed,
+    /// It has died; what it listed was true until then.
+    Crashed,
+}
+
+/// A listing and how many there were before it, so that one can wait for it to be shown.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Counts from 1 and never repeats for one backend.
+    pub version: u64,
+    /// The server's listing.
+    pub listing: Arc<Listing>,
+}
+
+/// Identifies a backend among those of its pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BackendId(usize);
+
+impl BackendId {
+    /// The id of something that is no backend.
+    pub(crate) const NONE: Self = Self(usize::MAX);
+}
+
+#[cfg(test)]
+impl BackendId {
+    /// One of no pool.
+    pub(crate) fn numbered(number: usize) -> Self {
+        Self(number)
+    }
+}
+
+/// The means that the actors of a pool share.
+pub(crate) struct Context {
+    pub(crate) environment: ChildEnvironment,
+    pub(crate) program: Option<PathBuf>,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) deadlines: Arc<Deadlines>,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) keeper: Option<Arc<Keeper>>,
+    pub(crate) turns: Turns,
+    pub(crate) observer: Arc<Observer>,
+}
+
+/// The knowledge of a server before it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Remembered {
+    /// The server's listing when it last ran.
+    pub(crate) listing: Arc<Listing>,
+    /// When that was last found to be true.
+    pub(crate) since: SystemTime,
+}
+
+/// A handle to one backend; clones are handles to the same one. With the last one the server ends.
+#[derive(Clone)]
+pub struct Backend {
+    id: BackendId,
+    commands: mpsc::Sender<actor::Command>,
+    status: watch::Receiver<actor::Status>,
+    board: Arc<Switchboard>,
+    reports: Arc<Reports>,
+    /// `true` once its server has gone because nobody wants it any more.
+    gone: watch::Receiver<bool>,
+}
+
+/// A handle that does not keep the server.
+pub(crate) struct WeakBackend {
+    id: BackendId,
+    commands: mpsc::WeakSender<actor::Command>,
+    status: watch::Receiver<actor::Status>,
+    board: Arc<Switchboard>,
+    reports: Arc<Reports>,
+    gone: watch::Receiver<bool>,
+}
+
+impl WeakBackend {
+    /// A handle, if there still is another one.
+    pub(crate) fn upgrade(&self) -> Option<Backend> {
+        Some(Backend {
+            id: self.id,
+            commands: self.commands.upgrade()?,
+            status: self.status.clone(),
+            board: Arc::clone(&self.board),
+            reports: Arc::clone(&self.reports),
+            gone: self.gone.clone(),
+        })
+    }
+}
+
+impl Backend {
+    /// A handle that does not keep the server.
+    pub(crate) fn downgrade(&self) -> WeakBackend {
+        let Self { id, commands, status, board, reports, gone } = self.clone();
+        WeakBackend { id, commands: commands.downgrade(), status, board, reports, gone }
+    }
+
+    /// Lets somebody hear of what happens to the server from now on, and says what it listed last.
+    pub(crate) fn report_to(&self, hearer: &mpsc::Sender<Changed>) -> Option<Listed> {
+        self.reports.hear(hearer)
+    }
+
+    /// Makes this one come after another in the same place: what agents have asked of that one
+    /// holds for it too, and it does not start before that one has gone, for there may be a port
+    /// or a file that only one of them can have.
+    pub(crate) fn follow(&self, other: &Self) {
+        self.board.inherit(&other.board);
+        self.command(actor::Command::Follow(other.gone.clone()));
+    }
+
+    /// Lets what holds now hold for a server that is kept: how long it may take, and what it is
+    /// called.
+    pub(crate) fn adopt(&self, spec: Arc<Spec>) {
+        self.command(actor::Command::Adopt(spec));
+    }
+
+    /// Ends the server as soon as it is not used.
+    pub(crate) fn dismiss(&self) {
+        self.command(actor::Command::Dismiss);
+    }
+
+    fn command(&self, command: actor::Command) {
+        if self.commands.try_send(command).is_err() {
+            tracing::warn!(server = self.board.server(), "it does not take what has changed");
+        }
+    }
+
+    /// Identifies the backend among those of its pool.
+    pub fn id(&self) -> BackendId {
+        self.id
+    }
+
+    /// The link to the running server, which is started when it is not running, as soon as its start
+    /// has its turn.
+    pub async fn ready(&self, urgency: Urgency) -> Result<Live, Error> {
+        if let Some(live) = self.running() {
+            return Ok(live);
+        }
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let ensure = actor::Command::Ensure(reply, urgency);
+        self.commands.send(ensure).await.map_err(|_| Error::ShuttingDown)?;
+        answer.await.map_err(|_| Error::ShuttingDown)?
+    }
+
+    /// The link to the server, while it is running.
+    pub fn running(&self) -> Option<Live> {
+        match &*self.status.borrow() {
+            actor::Status::Ready(live) => Some(live.clone()),
+            actor::Status::Stopped | actor::Status::Failed(_) => None,
+        }
+    }
+
+    /// Resolves when the server is not running.
+    pub(crate) async fn stopped(&self) {
+        let mut status = self.status.clone();
+        let is_stopped = |status: &actor::Status| !matches!(status, actor::Status::Ready(_));
+        // Without an actor nothing runs.
+        let _ = status.wait_for(is_stopped).await;
+    }
+
+    /// Why the server could not be started, if that was the last thing that was tried.
+    pub fn failure(&self) -> Option<Arc<StartFailure>> {
+        match &*self.status.borrow() {
+            actor::Status::Failed(failure) => Some(Arc::clone(failure)),
+            actor::Status::Stopped | actor::Status::Ready(_) => None,
+        }
+    }
+
+    /// Enters a request of an agent, so that what the server asks finds its way; the request's
+    /// place lasts until the result is dropped.
+    pub fn enter(&self, agent: &Presence, log: LogLevel, events: Option<&events::Sender>) -> Seat {
+        self.board.attach(agent);
+        Seat(self.board.enter(agent.id, log, events))
+    }
+
+    /// Lets the server reach an agent outside of its requests too.
+    pub fn attach(&self, agent: &Presence) {
+        self.board.attach(agent);
+    }
+
+    /// Lets an agent hear of a task.
+    pub fn watch_task(&self, agent: &Presence, task: &str) {
+        self.board.attach(agent);
+        self.board.watch_task(agent.id, task);
+    }
+
+    /// Ends the running server if it knows an agent's roots, which are not for the next one; that
+    /// starts it anew.
+    pub fn forget_roots(&self) {
+        if self.board.take_knowledge_of_roots()
+            && self.commands.try_send(actor::Command::Retire).is_err()
+        {
+            tracing::warn!("a server that knows an agent's roots goes on");
+        }
+    }
+
+    /// Ends the running server; the next use starts it anew.
+    pub(crate) fn retire(&self) {
+        self.command(actor::Command::Retire);
+    }
+
+    /// Forgets an agent that has left.
+    pub fn detach(&self, agent: AgentId) {
+        self.board.detach(agent);
+    }
+
+    /// Returns `true` if the server asks questions, so that it can have only one agent.
+    pub fn asks(&self) -> bool {
+        self.board.asks()
+    }
+
+    /// Calls the permitted tool. A call that was sent is never sent again. Dropping the future
+    /// cancels the call at the server.
+    pub async fn call(
+        &self,
+        permit: &Permit,
+        call: Call<'_>,
+        seat: &Seat,
+    ) -> Result<Outcome, Error> {
+        let name = Raw::of_text(&permit.tool().tool);
+        Box::pin(self.send("tools/call", Some(("name", &name)), call, seat)).await
+    }
+
+    /// Makes any other request, under the same conditions. A tool cannot be called in this way.
+    pub async fn request(
+        &self,
+        _: &Admission,
+        method: &str,
+        call: Call<'_>,
+        seat: &Seat,
+    ) -> Result<Outcome, Error> {
+        debug_assert_ne!(method, "tools/call", "a tool needs a permit");
+        Box::pin(self.send(method, None, call, seat)).await
+    }
+
+    async fn send(
+        &self,
+        method: &str,
+        first: Option<(&str, &Raw)>,
+        call: Call<'_>,
+        Seat(entry): &Seat,
+    ) -> Result<Outcome, Error> {
+        loop {
+            let live = match self.running() {
+                Some(live) => live,
+                None => Box::pin(self.ready(Urgency::Call)).await?,
+            };
+            // A link that is being put to rest takes no more calls; the next one does.
+            let Some(_use) = live.begin_use() else {
+                continue;
+            };
+            if let Some(sent) = call.sent {
+                sent.store(true, Ordering::Relaxed);
+            }
+            if let Some(outcome) = live.request(method, first, call, entry).await? {
+                return Ok(outcome);
+            }
+            // It died before it got the call, so the next one may have it.
+            Box::pin(live.cause_of_death()).await;
+        }
+    }
+
+    /// Hears of changes of a resource, for an agent who knows it as `as_known`.
+    pub async fn subscribe(
+        &self,
+        _: &Admission,
+        agent: &Presence,
+        uri: &str,
+        as_known: &str,
+    ) -> Result<Outcome, Error> {
+        self.board.attach(agent);
+        let is_first = self.board.subscribe(agent.id, uri, as_known);
+        let live = self.ready(Urgency::Call).await?;
+        if is_first {
+            let answer = self.tell_of_subscription(&live, "resources/subscribe", uri).await;
+            if let Err(Outcome::Error(error)) = answer {
+                self.board.unsubscribe(agent.id, uri);
+                return Ok(Outcome::Error(error));
+            }
+        }
+        Ok(Outcome::Result(raw::object([])))
+    }
+
+    /// Takes that back.
+    pub async fn unsubscribe(&self, agent: &Presence, uri: &str) {
+        if self.board.unsubscribe(agent.id, uri)
+            && let Some(live) = self.running()
+        {
+            // There is nothing to be done about a server that does not take it.
+            let _ = self.tell_of_subscription(&live, "resources/unsubscribe", uri).await;
+        }
+    }
+
+    async fn tell_of_subscription(
+        &self,
+        live: &Live,
+        method: &str,
+        uri: &str,
+    ) -> Result<(), Outcome> {
+        match live.era() {
+            Era::Legacy => {
+                let uri = Raw::encode(&uri);
+                live.outcome(method, &[("uri", &uri)]).await
+            }
+            Era::Modern => {
+                self.board.subscriptions_changed.notify_one();
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells the running server what its agents want to hear of its log.
+    pub async fn pass_on_log_level(&self) {
+        if let Some(live) = self.running() {
+            live.pass_on_log_level(&self.board).await;
+        }
+    }
+
+    /// Tells the running server something that concerns no request.
+    pub fn notify(&self, method: &str, params: Option<Raw>) {
+        if let Some(live) = self.running() {
+            live.notify(method, params);
+        }
+    }
+}
+
+/// The place of a running request among those that a server may mean.
+pub struct Seat(Entry);

@@ -1,0 +1,336 @@
+//! The launcher: the one place that spawns processes, and the way they end.
+//!
+//! Every child leads a process group of its own, so that what it starts (npx starts node) can be
+//! ended with it. On Linux the kernel kills the child itself when we die, or rather when the thread
+//! ends that started it: so a thread that lasts as long as we do starts them all (`lasting`). The
+//! rest of the group is the guard's business.
+
+mod lasting;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::time::timeout;
+
+use crate::backend::StartFailure;
+use crate::backend::group::{Ending, signal_group};
+use crate::backend::guard::Guard;
+use crate::config::StdioLaunch;
+use crate::name::PROGRAM;
+
+/// After the end of its input a child may take this long to leave by itself.
+const LEAVE: Duration = Duration::from_millis(700);
+/// After being asked to terminate it may take this long; then it is killed.
+const TERMINATE: Duration = Duration::from_millis(500);
+
+/// The variables of ours that every child gets, where they are set: what programs need to find
+/// their way, and nothing that could be a secret.
+const PASSED_ON: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TERM",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "SYSTEMROOT",
+    "SYSTEMDRIVE",
+    "USERPROFILE",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "PROGRAMFILES",
+    "PATHEXT",
+    "COMSPEC",
+    "WINDIR",
+];
+
+/// Our own environment, as far as children may get it.
+#[derive(Clone, Debug, Default)]
+pub struct ChildEnvironment {
+    all: Vec<(OsString, OsString)>,
+}
+
+impl ChildEnvironment {
+    /// Takes the whole environment; what of it a child gets depends on its launch.
+    pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        Self { all: all.into_iter().collect() }
+    }
+
+    pub(crate) fn for_launch<'a>(
+        &'a self,
+        launch: &'a StdioLaunch,
+    ) -> impl Iterator<Item = (&'a OsString, &'a OsString)> {
+        let is_passed_on = |key: &OsString| {
+            PASSED_ON
+                .iter()
+                .any(|name| key.to_str().is_some_and(|key| key.eq_ignore_ascii_case(name)))
+        };
+        self.all
+            .iter()
+            .filter(move |(key, _)| {
+                let is_withheld = key.to_str().is_some_and(|key| launch.withheld.contains(key));
+                !is_withheld && (launch.inherit_env || is_passed_on(key))
+            })
+            .map(|(key, value)| (key, value))
+    }
+}
+
+/// The streams of a child.
+pub struct Streams {
+    pub stdin: ChildStdin,
+    pub stdout: ChildStdout,
+    pub stderr: ChildStderr,
+}
+
+/// A running child and its process group. Dropping it kills both.
+pub struct Process {
+    child: Child,
+    /// The id of the child and of the group it leads.
+    group: Option<u32>,
+    guard: Option<Arc<Guard>>,
+}
+
+/// Starts a child. The command `mcp-workbench` means `ourselves`, whatever is on `PATH`. If it is not
+/// waited for, the child is killed.
+pub async fn spawn(
+    launch: &StdioLaunch,
+    environment: &ChildEnvironment,
+    ourselves: Option<&Path>,
+) -> Result<(Process, Streams), StartFailure> {
+    let StdioLaunch { command, args, env, cwd, inherit_env: _, withheld: _ } = launch;
+    if !cwd.is_dir() {
+        return Err(no_folder(cwd));
+    }
+    let ourselves = ourselves.filter(|_| command == PROGRAM);
+    let program = ourselves.map_or(command.as_ref(), Path::as_os_str);
+    #[expect(clippy::disallowed_methods, reason = "the one place that spawns servers")]
+    let mut builder = tokio::process::Command::new(program);
+    builder
+        .args(args)
+        .env_clear()
+        .envs(environment.for_launch(launch))
+        .envs(env)
+        .current_dir(cwd)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    #[cfg(unix)]
+    builder.process_group(0);
+    die_with_us(&mut builder);
+    let process = lasting::start(builder).await;
+    let mut process = process.map_err(|error| spawn_failure(command, &error))?;
+    let child = &mut process.child;
+    let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
+        return Err(StartFailure {
+            reason: "its streams could not be opened".to_owned(),
+            hint: "this is a defect of the workbench; please report it".to_owned(),
+        });
+    };
+    Ok((process, Streams { stdin, stdout, stderr }))
+}
+
+fn spawn_failure(command: &str, error: &io::Error) -> StartFailure {
+    let is_path = command.contains(std::path::MAIN_SEPARATOR);
+    match error.kind() {
+        io::ErrorKind::NotFound if is_path => StartFailure {
+            reason: format!("there is no program `{command}`"),
+            hint: "correct `command`".to_owned(),
+        },
+        io::ErrorKind::NotFound => StartFailure {
+            reason: format!("the command `{command}` was not found on PATH"),
+            hint: format!("install it, or give `command` as a whole path (`which {command}`)"),
+        },
+        io::ErrorKind::PermissionDenied => StartFailure {
+            reason: format!("`{command}` may not be executed"),
+            hint: format!("make it executable (`chmod +x {command}`) or correct `command`"),
+        },
+        _ => StartFailure {
+            reason: format!("`{command}` could not be started: {error}"),
+            hint: "correct `command` and `args`".to_owned(),
+        },
+    }
+}
+
+/// Says why a child could not be started, where its folder or its program is not there. The program
+/// is looked for as [`spawn`] does, on the child's own `PATH`.
+pub fn missing(
+    launch: &StdioLaunch,
+    environment: &ChildEnvironment,
+    ourselves: Option<&Path>,
+) -> Option<StartFailure> {
+    let StdioLaunch { command, cwd, .. } = launch;
+    if !cwd.is_dir() {
+        return Some(no_folder(cwd));
+    }
+    if cfg!(not(unix)) || (ourselves.is_some() && command == PROGRAM) {
+        return None;
+    }
+    let found = if command.contains(std::path::MAIN_SEPARATOR) {
+        is_program(&cwd.join(command))
+    } else {
+        let own = launch.env.iter().find(|(key, _)| *key == "PATH").map(|(_, path)| path.into());
+        let ours = || {
+            let mut all = environment.for_launch(launch);
+            all.find(|(key, _)| *key == "PATH").map(|(_, path)| path.clone())
+        };
+        let path = own.or_else(ours).unwrap_or_else(|| DEFAULT_PATH.into());
+        let found = std::env::split_paths(&path).map(|f| is_program(&cwd.join(f).join(command)));
+        // What may not be executed counts only where nothing else is found.
+        found.reduce(|first, next| match (&first, &next) {
+            (Ok(()), _) | (Err(io::ErrorKind::PermissionDenied), Err(_)) => first,
+            _ => next,
+        })?
+    };
+    found.err().map(|kind| spawn_failure(command, &kind.into()))
+}
+
+/// Where programs are looked for without a `PATH`.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// Finds out whether a file can be executed.
+#[cfg(unix)]
+fn is_program(path: &Path) -> Result<(), io::ErrorKind> {
+    use rustix::fs::{Access, access};
+
+    if !path.is_file() {
+        return Err(io::ErrorKind::NotFound);
+    }
+    access(path, Access::EXEC_OK).map_err(|_| io::ErrorKind::PermissionDenied)
+}
+
+#[cfg(not(unix))]
+fn is_program(_: &Path) -> Result<(), io::ErrorKind> {
+    Ok(())
+}
+
+fn no_folder(cwd: &Path) -> StartFailure {
+    StartFailure {
+        reason: format!("its folder `{}` does not exist", cwd.display()),
+        hint: "correct `cwd`; where it is not set, it is the folder of the config file".to_owned(),
+    }
+}
+
+/// Has the kernel kill the child when the thread that spawns it ends, which lasts as long as the
+/// workbench.
+#[cfg(target_os = "linux")]
+fn die_with_us(builder: &mut tokio::process::Command) {
+    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+    let parent = rustix::process::getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // We may have died before the signal was set.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(3)) }
+    };
+    #[expect(unsafe_code, reason = "the closure makes two system calls and allocates nothing")]
+    // SAFETY: between fork and exec only async-signal-safe functions may run; prctl and getppid
+    // are, and nothing here allocates or takes a lock.
+    unsafe {
+        builder.pre_exec(prepare);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_us(_: &mut tokio::process::Command) {}
+
+impl Process {
+    fn new(child: Child) -> Self {
+        Self { group: child.id(), child, guard: None }
+    }
+
+    /// The id of the process.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.group
+    }
+
+    /// Has the guard end the group when we are killed.
+    pub(crate) fn guard_with(&mut self, guard: &Arc<Guard>) {
+        if let Some(group) = self.group {
+            guard.watch(group);
+            self.guard = Some(Arc::clone(guard));
+        }
+    }
+
+    /// Resolves when the child itself has left, whatever it may have left behind.
+    pub(crate) async fn left(&mut self) {
+        // An error means that there is nothing to wait for.
+        let _ = self.child.wait().await;
+    }
+
+    /// Waits until the child has left, ends what it left behind, and says how it left.
+    ///
+    /// Its input must have been closed before. A child that stays is terminated, then killed;
+    /// all in all that takes no longer than 1.3 s.
+    pub async fn end(mut self) -> Option<ExitStatus> {
+        let mut status = self.left_within(LEAVE).await;
+        if status.is_none() {
+            self.signal_group(Ending::Terminate);
+            status = self.left_within(TERMINATE).await;
+        }
+        self.kill();
+        if status.is_none() {
+            status = self.left_within(TERMINATE).await;
+        }
+        status
+    }
+
+    /// Kills what is left of the group, once: afterwards its id may become somebody else's.
+    fn kill(&mut self) {
+        self.signal_group(Ending::Kill);
+        // It is dead already where there are process groups.
+        let _ = self.child.start_kill();
+        if let Some((guard, group)) = self.guard.take().zip(self.group) {
+            guard.release(group);
+        }
+        self.group = None;
+    }
+
+    async fn left_within(&mut self, patience: Duration) -> Option<ExitStatus> {
+        timeout(patience, self.child.wait()).await.ok()?.ok()
+    }
+
+    fn signal_group(&self, ending: Ending) {
+        if let Some(group) = self.group {
+            signal_group(group, ending);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Starts the guard (see `guard`), in a group of its own so that it outlives us.
+pub(crate) fn spawn_guard(program: &Path) -> io::Result<std::process::ChildStdin> {
+    #[expect(clippy::disallowed_methods, reason = "the one place that spawns processes")]
+    let mut builder = std::process::Command::new(program);
+    builder.arg("guard").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut builder, 0);
+    let mut child = builder.spawn()?;
+    child.stdin.take().ok_or_else(|| io::Error::other("the guard has no input"))
+}

@@ -1,0 +1,312 @@
+//! A tool's argument schema: checking arguments against it, and writing it as a signature.
+//!
+//! Servers decide about arguments. The check here explains a server's error, asks for what is missing
+//! before a task is done, and decides about tools of our own, which have no server.
+
+mod described;
+mod mismatch;
+
+use std::collections::HashSet;
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
+use serde_json::{Map, Value};
+
+use crate::catalog::glance::Glance;
+use crate::raw::Raw;
+
+pub use crate::catalog::schema::described::{Parameter, parameters};
+pub use crate::catalog::schema::mismatch::{Mismatch, list_mismatches};
+
+/// Arguments longer than this are left to the server to check.
+pub(crate) const MAX_CHECKED: usize = 256 * 1024;
+/// The most mismatches that are reported for one call.
+const MAX_REPORTED: usize = 5;
+/// The most bytes of a schema that are quoted in a mismatch, and of what is wrong.
+const MAX_QUOTED: usize = 1000;
+const MAX_PROBLEM: usize = 200;
+/// The most bytes of a property's name in a mismatch; an agent may make up longer ones.
+const MAX_PROPERTY: usize = 120;
+
+/// The problem of a property that is required and not there.
+pub const MISSING: &str = "is required and missing";
+
+/// The key by which a schema says that an argument is repeated in a header.
+const ANNOTATION: &str = "x-mcp-header";
+
+/// A compiled schema. A schema that is not valid itself checks nothing.
+#[derive(Debug)]
+pub struct ArgumentCheck {
+    validator: Option<Validator>,
+    glance: Option<Glance>,
+}
+
+impl ArgumentCheck {
+    /// Compiles a schema. References to other documents are not followed, and what has a default
+    /// need not be there.
+    pub fn new(schema: &Raw) -> Self {
+        let compiled =
+            schema.parse::<Value>().map_err(|error| error.to_string()).and_then(|mut schema| {
+                need_no_defaults(&mut schema);
+                let validator =
+                    jsonschema::validator_for(&schema).map_err(|error| error.to_string())?;
+                Ok((validator, Glance::of(&schema)))
+            });
+        let compiled = compiled.inspect_err(|error| tracing::debug!(error, "an unusable schema"));
+        let (validator, glance) = compiled.ok().unzip();
+        Self { validator, glance: glance.flatten() }
+    }
+
+    /// Checks arguments against `schema`, which must be the one that was compiled; no arguments
+    /// at all count as an empty object.
+    pub fn check(&self, schema: &Raw, arguments: Option<&Raw>) -> Result<(), Vec<Mismatch>> {
+        let Some(validator) = &self.validator else {
+            return Ok(());
+        };
+        if arguments.is_some_and(|arguments| arguments.len() > MAX_CHECKED) {
+            return Ok(());
+        }
+        if let (Some(glance), Some(arguments)) = (&self.glance, arguments)
+            && glance.fits(arguments)
+        {
+            return Ok(());
+        }
+        let arguments = match arguments.map(Raw::parse::<Value>) {
+            None => Value::Object(Map::new()),
+            Some(Ok(arguments)) => arguments,
+            // Valid JSON that does not fit our numbers or our depth is for the server to judge.
+            Some(Err(_)) => return Ok(()),
+        };
+        if validator.is_valid(&arguments) {
+            return Ok(());
+        }
+        let schema = schema.parse::<Value>().unwrap_or_default();
+        let mismatches: Vec<_> = validator
+            .iter_errors(&arguments)
+            .take(MAX_REPORTED)
+            .map(|error| mismatch(&error, &schema))
+            .map(|mismatch| Mismatch {
+                property: cut(&mismatch.property, MAX_PROPERTY),
+                ..mismatch
+            })
+            .collect();
+        if mismatches.is_empty() { Ok(()) } else { Err(mismatches) }
+    }
+}
+
+fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
+    let at = error.instance_path().as_str().trim_start_matches('/').replace('/', ".");
+    let within = |name: &str| {
+        if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
+    };
+    // The schema that holds the keyword which failed.
+    let holder = error.schema_path().as_str().rsplit_once('/').map_or("", |(holder, _)| holder);
+    let holder = at_path(schema, holder).unwrap_or(schema);
+    let known = holder.get("properties").and_then(Value::as_object);
+    match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            Mismatch {
+                property: within(name),
+                problem: MISSING.to_owned(),
+                expected: quote(known.and_then(|known| known.get(name)).unwrap_or(holder)),
+            }
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => Mismatch {
+            property: unexpected.iter().map(|name| within(name)).collect::<Vec<_>>().join("`, `"),
+            problem: "is not a property of this tool".to_owned(),
+            expected: known.map_or_else(
+                || quote(holder),
+                |known| {
+                    let names: Vec<_> = known.keys().map(|name| format!("`{name}`")).collect();
+                    cut(&format!("one of {}", names.join(", ")), MAX_QUOTED)
+                },
+            ),
+        },
+        ValidationErrorKind::Type { .. } => Mismatch {
+            property: at,
+            problem: format!("is {}", kind_of(error.instance())),
+            expected: quote(holder),
+        },
+        _ => Mismatch {
+            property: at,
+            problem: cut(&error.masked_with("it").to_string(), MAX_PROBLEM),
+            expected: quote(holder),
+        },
+    }
+}
+
+/// Takes properties that have a default out of `required`, at every depth. Schemas that are made from
+/// code list them there, though their servers fill them in (zod's `.default()` is one that does).
+fn need_no_defaults(schema: &mut Value) {
+    // What a schema says of values, which are no schemas.
+    const VALUES: [&str; 4] = ["default", "const", "enum", "examples"];
+
+    let schema = match schema {
+        Value::Object(schema) => schema,
+        Value::Array(several) => return several.iter_mut().for_each(need_no_defaults),
+        _ => return,
+    };
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let filled_in: HashSet<_> =
+        properties.filter(|(_, has)| has_default(has)).map(|(name, _)| name.clone()).collect();
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| name.as_str().is_none_or(|name| !filled_in.contains(name)));
+    }
+    for (_, part) in schema.iter_mut().filter(|(key, _)| !VALUES.contains(&key.as_str())) {
+        need_no_defaults(part);
+    }
+}
+
+/// Tells whether a property says which value it has when it is not there.
+fn has_default(property: &Value) -> bool {
+    property.get("default").is_some()
+}
+
+/// The value at a path that a validator has gone. Such a path leads through references.
+fn at_path<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
+    let steps = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
+    steps.into_iter().try_fold(schema, |at, step| match (step.as_str(), at.get(&step)) {
+        ("$ref", Some(Value::String(reference))) => schema.pointer(reference.strip_prefix('#')?),
+        (_, Some(found)) => Some(found),
+        _ => at.get(step.parse::<usize>().ok()?),
+    })
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn quote(schema: &Value) -> String {
+    cut(&schema.to_string(), MAX_QUOTED)
+}
+
+fn cut(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(max)])
+}
+
+/// The arguments that clients over HTTP repeat in headers, each with the header's name and the
+/// JSON pointer to it (MCP 2026-07-28, basic/transports/streamable-http, `x-mcp-header`).
+pub fn mirrored(schema: &Raw) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    // Few tools want that, and every call asks.
+    if memchr::memmem::find(schema.as_bytes(), ANNOTATION.as_bytes()).is_some()
+        && let Ok(schema) = schema.parse()
+    {
+        walk_properties(&schema, "", &mut found);
+    }
+    found
+}
+
+fn walk_properties(schema: &Value, pointer: &str, found: &mut Vec<(String, String)>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+        walk_properties(property, &pointer, found);
+        if let Some(header) = property.get(ANNOTATION).and_then(Value::as_str) {
+            found.push((format!("Mcp-Param-{header}"), pointer));
+        }
+    }
+}
+
+/// Writes a tool as `name(required: type, optional?: type)`, which says in a line most of what
+/// its schema does; with `…` for the properties that are too many for that.
+pub fn signature(name: &str, schema: &Raw) -> String {
+    let schema = schema.parse::<Value>().unwrap_or_default();
+    format!("{name}({})", listed(&schema, 0))
+}
+
+/// How long a list of properties may be, in bytes, before the next one is left out, and all that
+/// follow it.
+const MAX_LISTED: usize = 4000;
+/// How deep the types of a signature are spelled out.
+const MAX_DEPTH: usize = 2;
+/// The most choices of an enumeration that a signature spells out.
+const MAX_CHOICES: usize = 6;
+
+fn listed(schema: &Value, depth: usize) -> String {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return String::new();
+    };
+    let required = required(schema);
+    let (first, then): (Vec<_>, Vec<_>) =
+        properties.iter().partition(|(name, _)| required.contains(name.as_str()));
+    let marked = first.into_iter().map(|property| (":", property));
+    let marked = marked.chain(then.into_iter().map(|property| ("?:", property)));
+    let mut list = String::new();
+    for (mark, (name, schema)) in marked {
+        if !list.is_empty() {
+            list.push_str(", ");
+        }
+        if list.len() > MAX_LISTED {
+            list.push('…');
+            break;
+        }
+        list.extend([name, mark, " ", &type_of(schema, depth)]);
+    }
+    list
+}
+
+/// The names of the properties that a schema requires and that have no default.
+fn required(schema: &Value) -> HashSet<&str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    let names = names.into_iter().flatten().filter_map(Value::as_str);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let is_filled_in = |name: &str| {
+        properties.and_then(|properties| properties.get(name)).is_some_and(has_default)
+    };
+    names.filter(|name| !is_filled_in(name)).collect()
+}
+
+fn type_of(schema: &Value, depth: usize) -> String {
+    if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+        return choice(choices.iter().map(Value::to_string), choices.len());
+    }
+    if let Some(constant) = schema.get("const") {
+        return constant.to_string();
+    }
+    for key in ["anyOf", "oneOf"] {
+        if let Some(options) = schema.get(key).and_then(Value::as_array) {
+            return choice(options.iter().map(|option| type_of(option, depth)), options.len());
+        }
+    }
+    match schema.get("type") {
+        Some(Value::Array(types)) => {
+            choice(types.iter().map(|t| t.as_str().unwrap_or("any").to_owned()), types.len())
+        }
+        Some(Value::String(name)) => match name.as_str() {
+            "array" => {
+                let item = schema.get("items").map_or("any".to_owned(), |s| type_of(s, depth));
+                if item.contains(" | ") { format!("({item})[]") } else { format!("{item}[]") }
+            }
+            "object" if depth < MAX_DEPTH && schema.get("properties").is_some() => {
+                format!("{{{}}}", listed(schema, depth + 1))
+            }
+            other => other.to_owned(),
+        },
+        _ => "any".to_owned(),
+    }
+}
+
+fn choice(options: impl Iterator<Item = String>, count: usize) -> String {
+    let mut shown: Vec<_> = options.take(MAX_CHOICES).collect();
+    shown.dedup();
+    if count > MAX_CHOICES {
+        shown.push("…".to_owned());
+    }
+    shown.join(" | ")
+}
+
+#[cfg(test)]
+mod tests;

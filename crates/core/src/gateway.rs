@@ -1,0 +1,446 @@
+//! The gateway: the one way in to every server, and the one writer of what everybody sees.
+//!
+//! *Theory of operation.* There is one [`Gateway`] for each set of things that agents say they can
+//! do ([`Gateways`]), for servers behave by that. In it, one task ([`snapshot`]) hears of changed
+//! listings and publishes a new immutable [`Snapshot`]; nobody else writes state that agents share.
+//! A request looks at one snapshot. Servers are started by [`Gateway::open`], by [`Gateway::call`]
+//! and by [`Gateway::start_all`], whichever comes first, and a call starts no server but its own.
+//! A server that asks questions gets a connection for each agent ([`members`]); a modern one that
+//! asks an older agent is understood in [`bridge`].
+
+mod asking;
+mod bridge;
+mod caching;
+mod caller;
+mod calling;
+mod clock;
+mod confirming;
+mod eager;
+mod embedding;
+mod error;
+mod explaining;
+mod filing;
+mod finding;
+mod gateways;
+mod lens;
+mod limiting;
+mod macros;
+mod members;
+mod observing;
+mod opening;
+mod origin;
+mod reload;
+mod results;
+mod searching;
+mod sending;
+mod snapshot;
+mod starting;
+mod tasks;
+mod trying;
+mod world;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+use foldhash::HashMap;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
+
+use crate::backend::{self, Backend, BackendId, Listed, Outcome, Pool, Reach, Spec};
+use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
+use crate::gateway::clock::Clock;
+use crate::gateway::embedding::Embedding;
+use crate::gateway::error::{failed, server_error};
+use crate::gateway::filing::Files;
+use crate::gateway::gateways::{Common, Terms};
+use crate::gateway::limiting::OwnBounds;
+use crate::gateway::members::{Member, Server};
+use crate::gateway::results::Results;
+use crate::gateway::searching::LastIndex;
+use crate::gateway::starting::Once;
+use crate::gateway::tasks::Tasks;
+use crate::gateway::world::World;
+use crate::llm;
+use crate::name::{Place, ServerName, ToolboxName};
+use crate::observe::{Listeners, Meters, Secrets};
+use crate::policy::{Admission, Policy};
+
+pub use crate::backend::{
+    AgentId, ClientAbilities, Event, LogLevel, Presence, Question, Tie, Urgency,
+};
+pub use crate::gateway::asking::{Asked, Unlent};
+pub use crate::gateway::caller::Caller;
+pub use crate::gateway::eager::Down;
+pub use crate::gateway::error::{CallError, FailedServer};
+pub use crate::gateway::filing::Filed;
+pub use crate::gateway::finding::Standing;
+pub use crate::gateway::gateways::{Crowded, Gateways};
+pub use crate::gateway::macros::Lacking;
+pub use crate::gateway::opening::Opened;
+pub use crate::gateway::opening::heartbeat;
+pub use crate::gateway::origin::Origin;
+pub use crate::gateway::searching::{Found, Sought};
+pub use crate::gateway::snapshot::Snapshot;
+
+/// How many changed listings may wait to be published.
+const EVENTS: usize = 64;
+
+/// Everything behind the agents that can do the same: policy, servers, and what they have.
+pub struct Gateway {
+    config: Arc<Config>,
+    policy: Arc<Policy>,
+    world: Arc<World>,
+    clock: Clock,
+    pool: Arc<Pool>,
+    abilities: ClientAbilities,
+    is_namespaced: bool,
+    members: HashMap<Place, Member>,
+    /// What its calls are limited by.
+    bounds: OwnBounds,
+    /// What is left of results that were too long.
+    results: Arc<Results>,
+    snapshot: watch::Receiver<Arc<Snapshot>>,
+    /// Who hears of what is done through it.
+    listeners: Listeners,
+    /// What is counted of calls of servers that there are not.
+    nowhere: Arc<Meters>,
+    tasks: Tasks,
+    /// The model that the navigator asks, once it has been asked.
+    llm: OnceLock<Result<llm::Endpoint, llm::Failure>>,
+    /// What goes into no prompt, once it has been looked for.
+    secrets: OnceLock<Secrets>,
+    /// What tools are found with.
+    last_index: LastIndex,
+    /// What was read of a catalog folder.
+    files: Arc<Files>,
+    /// The model that says what texts mean, where the configuration names one.
+    embedding: Option<Arc<Embedding>>,
+    /// What is done once, whoever wants it first.
+    once: Once,
+    /// Whether another has taken its place.
+    is_replaced: AtomicBool,
+}
+
+impl Gateway {
+    fn new(
+        terms: Terms,
+        common: &Common,
+        abilities: ClientAbilities,
+        tasks: &TaskTracker,
+        before: Option<&Self>,
+    ) -> Self {
+        let Terms { caller, config, .. } = &terms;
+        let pool = Arc::clone(&common.pool);
+        let (events, changes) = mpsc::channel(EVENTS);
+        let member = |toolbox: &ToolboxConfig, server: &ServerConfig| {
+            let meters = || pool.observer().meters(toolbox.name.as_str(), server.name.as_str());
+            if let Launch::Macros(_) = server.launch {
+                return Member::Macros(meters());
+            }
+            let spec = || spec(config, toolbox, server, abilities);
+            let at = place(&toolbox.name, &server.name);
+            let spec = match terms.world.spec(at, abilities, spec) {
+                Ok(spec) => spec,
+                Err(failure) => return Member::Unsupported(failure),
+            };
+            let old = before.and_then(|before| before.at(&toolbox.name, &server.name));
+            let same = old.and_then(|old| old.renewed(server, &spec));
+            let mut member = same.unwrap_or_else(|| Server::new(server, spec, meters(), &pool));
+            member.bound = common.bounds.of_server(server, config);
+            member.answers = common.stores.of(server, config);
+            Member::Server(Box::new(member))
+        };
+        let members: HashMap<_, _> = places(config)
+            .map(|(toolbox, server)| (place(&toolbox.name, &server.name), member(toolbox, server)))
+            .collect();
+        let sources = members.iter().filter_map(|(place, member)| match member {
+            Member::Server(server) => Some((place.clone(), server.shared.id())),
+            Member::Macros(_) => Some((place.clone(), BackendId::NONE)),
+            Member::Unsupported(_) => None,
+        });
+        // Sessions that began in that mode keep it.
+        let is_namespaced =
+            config.mode.has_namespaces() || before.is_some_and(|before| before.is_namespaced);
+        let clock = Clock::default();
+        let mut writer = snapshot::Writer::new(&terms, clock, sources.collect(), is_namespaced);
+        let mut unlisted = Vec::new();
+        for member in members.values() {
+            let Member::Server(server) = member else { continue };
+            match server.shared.report_to(&events) {
+                Some(listed) => writer.knows(server.shared.id(), listed),
+                None => unlisted.push((server.shared.id(), Arc::clone(server.spec()))),
+            }
+        }
+        let remembered = pool.recall(unlisted);
+        let nothing = Snapshot::nothing(!pool.has_store());
+        let (publish, snapshot) = watch::channel(Arc::new(nothing));
+        tasks.spawn(writer.run(remembered, changes, publish));
+        let observer = Arc::clone(pool.observer());
+        let known = Tasks::new(Arc::clone(&common.store), caller, abilities);
+        Self {
+            bounds: common.bounds.of(caller, config),
+            results: Arc::clone(&common.results),
+            embedding: common.embeddings.of(&config.search),
+            config: terms.config,
+            policy: terms.policy,
+            world: terms.world,
+            clock,
+            pool,
+            abilities,
+            is_namespaced,
+            members,
+            snapshot,
+            listeners: observer.listeners(),
+            nowhere: observer.meters("", ""),
+            tasks: known,
+            llm: OnceLock::new(),
+            secrets: OnceLock::new(),
+            last_index: LastIndex::default(),
+            files: Arc::default(),
+            once: Once::default(),
+            is_replaced: AtomicBool::new(false),
+        }
+    }
+
+    /// The configuration that is being served.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What the agents behind it can do.
+    pub(crate) fn abilities(&self) -> ClientAbilities {
+        self.abilities
+    }
+
+    /// What everybody sees now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.borrow().clone()
+    }
+
+    /// What everybody sees, as it changes.
+    pub fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshot.clone()
+    }
+
+    /// Starts one server of a toolbox, if it is not running, and waits until the snapshot shows
+    /// what it has. Dropping the future stops the waiting, not the server.
+    pub fn start(
+        &self,
+        toolbox: &ToolboxName,
+        server: &ServerName,
+        agent: &Presence,
+        urgency: Urgency,
+    ) -> impl Future<Output = Result<(), FailedServer>> + Send + use<> {
+        let backend = match self.member(toolbox, server) {
+            Some(Member::Server(server)) => server.backend(agent, &self.pool).map(|own| {
+                own.attach(agent);
+                Some((own, server.shared.clone()))
+            }),
+            Some(Member::Macros(_)) => Ok(None),
+            Some(Member::Unsupported(failure)) => {
+                Err(backend::Error::StartFailed(Arc::clone(failure)))
+            }
+            None => Err(backend::Error::StartFailed(Arc::new(backend::StartFailure {
+                reason: format!("toolbox `{toolbox}` has no such server"),
+                hint: "correct the name".to_owned(),
+            }))),
+        };
+        let (server, snapshots) = (server.clone(), self.snapshots());
+        async move {
+            let started = match backend {
+                Ok(None) => Ok(()),
+                Ok(Some((own, shared))) if own.id() != shared.id() => {
+                    // What it has is known already, or the shared one says so.
+                    let known = snapshots.borrow().version(shared.id()) > 0;
+                    let shown =
+                        if known { Ok(()) } else { listed(&shared, snapshots, urgency).await };
+                    match shown {
+                        Ok(()) => own.ready(urgency).await.map(drop),
+                        error => error,
+                    }
+                }
+                Ok(Some((own, _))) => listed(&own, snapshots, urgency).await,
+                Err(error) => Err(error),
+            };
+            started.map_err(|error| failed(&server, &error))
+        }
+    }
+
+    /// Ends a server that is running; the next use starts it anew.
+    pub fn retire(&self, toolbox: &ToolboxName, server: &ServerName) {
+        if let Some(server) = self.at(toolbox, server) {
+            server.shared.retire();
+        }
+    }
+
+    /// Waits until what servers have listed so far is in the store of listings.
+    pub async fn kept(&self) {
+        self.pool.kept().await;
+    }
+
+    /// Hears of changes of a resource for an agent, which knows it as `as_known`.
+    pub async fn subscribe(
+        &self,
+        at: &Place,
+        uri: &str,
+        as_known: &str,
+        agent: &Presence,
+    ) -> Result<Outcome, CallError> {
+        let (server, admission) = (self.server(at)?, self.admit(at)?);
+        let backend = server.backend(agent, &self.pool).map_err(|error| server_error(at, error))?;
+        let subscribed = backend.subscribe(&admission, agent, uri, as_known).await;
+        subscribed.map_err(|error| server_error(at, error))
+    }
+
+    /// Takes that back.
+    pub async fn unsubscribe(
+        &self,
+        at: &Place,
+        uri: &str,
+        agent: &Presence,
+    ) -> Result<(), CallError> {
+        self.server(at)?.used_by(agent).unsubscribe(agent, uri).await;
+        Ok(())
+    }
+
+    /// Tells the servers that an agent uses what it now wants to hear of their logs.
+    pub async fn pass_on_log_level(&self, agent: &Presence) {
+        let mut telling = JoinSet::new();
+        for server in self.servers() {
+            let backend = server.used_by(agent);
+            telling.spawn(async move { backend.pass_on_log_level().await });
+        }
+        while telling.join_next().await.is_some() {}
+    }
+
+    /// Tells the servers that know the agent's roots that those have changed.
+    pub fn pass_on_changed_roots(&self, agent: &Presence) {
+        for server in self.servers().filter(|server| server.has_roots()) {
+            server.used_by(agent).notify("notifications/roots/list_changed", None);
+        }
+    }
+
+    /// Lets an agent hear of a task that a server runs.
+    pub fn watch_task(&self, at: &Place, task: &str, agent: &Presence) {
+        if let Some(server) = self.at(&at.toolbox, &at.server) {
+            server.used_by(agent).watch_task(agent, task);
+        }
+    }
+
+    /// The server that runs a task.
+    pub async fn task(&self, id: &str) -> Option<Place> {
+        self.tasks.find(id).await
+    }
+
+    /// Whether its agents may ask after tasks that were not begun through it: those of agents that
+    /// may have other tools are not theirs.
+    pub fn shares_tasks(&self) -> bool {
+        !self.policy.tells_agents_apart()
+    }
+
+    /// The servers that are running, in the order of the configuration.
+    pub fn running(&self) -> Vec<Place> {
+        let places = places(&self.config).map(|(t, s)| place(&t.name, &s.name));
+        places
+            .filter(|place| match self.members.get(place) {
+                Some(Member::Server(server)) => server.shared.running().is_some(),
+                Some(Member::Unsupported(_) | Member::Macros(_)) | None => false,
+            })
+            .collect()
+    }
+
+    fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.members.values().filter_map(|member| match member {
+            Member::Server(server) => Some(&**server),
+            Member::Unsupported(_) | Member::Macros(_) => None,
+        })
+    }
+
+    /// The server in this place, if it can be started.
+    fn at(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Server> {
+        match self.member(toolbox, server)? {
+            Member::Server(server) => Some(server),
+            Member::Unsupported(_) | Member::Macros(_) => None,
+        }
+    }
+
+    fn server(&self, at: &Place) -> Result<&Server, CallError> {
+        match self.members.get(at) {
+            Some(Member::Server(server)) => Ok(server),
+            Some(Member::Unsupported(failure)) => {
+                Err(server_error(at, backend::Error::StartFailed(Arc::clone(failure))))
+            }
+            Some(Member::Macros(_)) => {
+                let none = backend::StartFailure {
+                    reason: "it is no server, it has the tools alone that the configuration makes"
+                        .to_owned(),
+                    hint: "call one of its tools".to_owned(),
+                };
+                Err(server_error(at, backend::Error::StartFailed(Arc::new(none))))
+            }
+            None => {
+                let toolbox = self.toolbox(at.toolbox.as_str())?;
+                Err(CallError::UnknownServer {
+                    toolbox: at.toolbox.clone(),
+                    wanted: at.server.to_string(),
+                    known: toolbox.servers.iter().map(|server| server.name.to_string()).collect(),
+                })
+            }
+        }
+    }
+
+    fn admit(&self, at: &Place) -> Result<Admission, CallError> {
+        self.policy.admit(&at.toolbox, &at.server).map_err(|_| CallError::UnknownServer {
+            toolbox: at.toolbox.clone(),
+            wanted: at.server.to_string(),
+            known: Vec::new(),
+        })
+    }
+
+    fn member(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Member> {
+        self.members.get(&place(toolbox, server))
+    }
+}
+
+/// What a server is made of, for agents that can do this.
+fn spec(
+    config: &Config,
+    toolbox: &ToolboxConfig,
+    server: &ServerConfig,
+    abilities: ClientAbilities,
+) -> Result<Spec, backend::StartFailure> {
+    Ok(Spec {
+        label: format!("{}/{}", toolbox.name, server.name),
+        server: server.name.to_string(),
+        reach: Reach::of(server)?,
+        protocol: server.protocol,
+        abilities: if server.roots { abilities } else { abilities.without_roots() },
+        startup_timeout: server.startup_timeout,
+        idle_timeout: server.idle_timeout,
+        max_message_bytes: config.limits.max_message_bytes,
+    })
+}
+
+fn place(toolbox: &ToolboxName, server: &ServerName) -> Place {
+    Place { toolbox: toolbox.clone(), server: server.clone() }
+}
+
+fn places(config: &Config) -> impl Iterator<Item = (&ToolboxConfig, &ServerConfig)> {
+    let toolboxes = config.toolboxes.iter();
+    toolboxes.flat_map(|toolbox| toolbox.servers.iter().map(move |server| (toolbox, server)))
+}
+
+/// Waits until a server runs and the snapshot shows what it has.
+async fn listed(
+    backend: &Backend,
+    mut snapshots: watch::Receiver<Arc<Snapshot>>,
+    urgency: Urgency,
+) -> Result<(), backend::Error> {
+    let Listed { version, .. } = backend.ready(urgency).await?.listed();
+    snapshots
+        .wait_for(|snapshot| snapshot.version(backend.id()) >= version)
+        .await
+        .map_err(|_| backend::Error::ShuttingDown)?;
+    Ok(())
+}

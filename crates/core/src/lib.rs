@@ -1,0 +1,15 @@
+//! The core: what servers have and who may use it, the links to them, and the one way in.
+
+pub mod backend;
+pub mod catalog;
+pub mod gateway;
+pub mod llm;
+pub mod observe;
+pub mod policy;
+pub mod state;
+pub mod toolbox;
+
+// The crates below, by the paths that their modules have everywhere.
+use mcp_workbench_config::config;
+use mcp_workbench_names::name;
+use mcp_workbench_wire::{raw, wire};

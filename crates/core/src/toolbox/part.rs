@@ -1,0 +1,179 @@
+//! One server as a toolbox shows it. It changes when that server's listing does, and with nothing
+//! else; so it is made once for a listing, and shared by all who see the same.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+
+use crate::catalog::{Abilities, Listing, Prompt, Resource, Template, ToolDefinition};
+use crate::config::{ServerConfig, ToolboxConfig};
+use crate::name::{Place, ServerName, ToolId};
+use crate::policy::{Moment, Policy, Traits};
+use crate::toolbox::ViewTool;
+
+/// One server that has been listed, as one toolbox shows it; immutable. Everything is in the order of
+/// the server's own lists.
+#[derive(Debug)]
+pub struct Part {
+    /// Where the server stands.
+    pub place: Place,
+    /// Its tools.
+    pub tools: Vec<ViewTool>,
+    /// Tools that are not shown because the configuration has given their names to others: the
+    /// server's own name for one, and the name that is taken.
+    pub eclipsed: Vec<(String, String)>,
+    /// The listing again, where the rest of it may be seen.
+    besides: Option<Arc<Listing>>,
+    listing: Arc<Listing>,
+    /// Where each tool stands in that order.
+    places: HashMap<String, usize>,
+}
+
+impl Part {
+    /// Shows what policy allows of a server's listing. `name_limit` bounds the registered names, in
+    /// bytes. What may be used at certain times only is shown as of `now`.
+    pub fn new(
+        toolbox: &ToolboxConfig,
+        server: &ServerConfig,
+        listing: &Arc<Listing>,
+        policy: &Policy,
+        name_limit: usize,
+        now: Moment,
+    ) -> Self {
+        let place = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        let is_admitted = policy.admit(&place.toolbox, &place.server).is_ok();
+        let mut part = Self::empty(place.clone(), Arc::clone(listing));
+        part.besides = is_admitted.then(|| Arc::clone(listing));
+        let decide = Deciding::new(place, server, listing, policy, now);
+        for definition in &listing.tools {
+            let Some((own, traits)) = decide.on(definition) else { continue };
+            let over = server.tool_override(&own.tool, traits.has_namesake);
+            let Some(tool) = ViewTool::overridden(own, definition, over, name_limit) else {
+                continue;
+            };
+            part.add(ViewTool { traits, ..tool });
+        }
+        part.tools.shrink_to_fit();
+        part
+    }
+
+    fn empty(place: Place, listing: Arc<Listing>) -> Self {
+        let (tools, eclipsed, places) = Default::default();
+        Self { place, tools, eclipsed, besides: None, listing, places }
+    }
+
+    /// Adds a tool, unless another has its name.
+    fn add(&mut self, tool: ViewTool) {
+        if self.places.contains_key(&tool.id.tool) {
+            self.eclipsed.push((tool.own.name.clone(), tool.id.tool));
+            return;
+        }
+        self.places.insert(tool.id.tool.clone(), self.tools.len());
+        self.tools.push(tool);
+    }
+
+    /// The server.
+    pub fn server(&self) -> &ServerName {
+        &self.place.server
+    }
+
+    /// The tool called so.
+    pub fn tool(&self, name: &str) -> Option<&ViewTool> {
+        self.tools.get(*self.places.get(name)?)
+    }
+
+    /// Its resources.
+    pub fn resources(&self) -> &[Arc<Resource>] {
+        self.besides.as_ref().map_or(&[], |listing| &listing.resources)
+    }
+
+    /// Its resource templates.
+    pub fn templates(&self) -> &[Arc<Template>] {
+        self.besides.as_ref().map_or(&[], |listing| &listing.templates)
+    }
+
+    /// Its prompts.
+    pub fn prompts(&self) -> &[Arc<Prompt>] {
+        self.besides.as_ref().map_or(&[], |listing| &listing.prompts)
+    }
+
+    /// Its capabilities, where those may be known.
+    pub fn abilities(&self) -> Option<&Abilities> {
+        self.besides.as_ref().map(|listing| &listing.abilities)
+    }
+
+    /// Its instructions, in its own words.
+    pub fn instructions(&self) -> Option<&str> {
+        let said = self.besides.as_ref()?.instructions.as_deref();
+        said.filter(|text| !text.trim().is_empty())
+    }
+
+    /// Identifies the listing that it shows among all that are shown: those of one server in several
+    /// toolboxes are one.
+    pub fn source(&self) -> usize {
+        Arc::as_ptr(&self.listing).addr()
+    }
+
+    /// Returns `true` if both show the same of the same listing.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.place == other.place
+            && Arc::ptr_eq(&self.listing, &other.listing)
+            && self.besides.is_some() == other.besides.is_some()
+            && self.eclipsed == other.eclipsed
+            && self.tools.len() == other.tools.len()
+            && self.tools.iter().zip(&other.tools).all(|(a, b)| a.is_same(b))
+    }
+}
+
+#[cfg(any(test, feature = "test-support"))]
+impl Part {
+    /// These tools, without a server that has listed them.
+    pub fn of_tools(place: Place, tools: Vec<ViewTool>) -> Self {
+        let mut part = Self::empty(place, Arc::default());
+        for tool in tools {
+            part.add(tool);
+        }
+        part
+    }
+}
+
+/// The policy for the tools of one server.
+struct Deciding<'a> {
+    place: Place,
+    by_name: HashMap<&'a str, &'a ToolDefinition>,
+    prefix: String,
+    policy: &'a Policy,
+    now: Moment,
+}
+
+impl<'a> Deciding<'a> {
+    fn new(
+        place: Place,
+        server: &ServerConfig,
+        listing: &'a Listing,
+        policy: &'a Policy,
+        now: Moment,
+    ) -> Self {
+        let tools = listing.tools.iter();
+        let by_name = tools.map(|tool| (tool.name.as_str(), &**tool)).collect();
+        Self { place, by_name, prefix: server.client_prefix(), policy, now }
+    }
+
+    /// The tool and what there is to know of it, if it may be seen.
+    fn on(&self, definition: &ToolDefinition) -> Option<(ToolId, Traits)> {
+        let has_namesake = self.has_namesake(&definition.name);
+        let is_destructive = self.policy.heeds_hints() && definition.is_destructive();
+        let traits = Traits { has_namesake, is_destructive };
+        let Place { toolbox, server } = self.place.clone();
+        let own = ToolId { toolbox, server, tool: definition.name.clone() };
+        let leave = self.policy.decide(&own, traits, || self.now);
+        leave.ok().map(|_| (own, traits))
+    }
+
+    /// Returns `true` if clients call another tool by the name that they call this one. A tool that
+    /// may not be seen counts as absent, for nothing that is said of others may depend on it.
+    fn has_namesake(&self, tool: &str) -> bool {
+        let namesake = self.by_name.get(format!("{}{tool}", self.prefix).as_str());
+        namesake.is_some_and(|namesake| self.on(namesake).is_some())
+    }
+}

@@ -1,0 +1,286 @@
+//! Who asks over HTTP: from the head of a request to the caller, or to what is said instead of an
+//! answer.
+//!
+//! A token is one that was given to an agent, of which we have the hash ([`AuthConfig`]), or a signed
+//! one of an authorization server ([`jwt`]). It is taken out of the request here, so that nothing
+//! behind this module can pass it on. It comes in a header or not at all.
+
+mod bearer;
+mod challenge;
+mod issuer;
+mod jwt;
+mod keys;
+mod pass;
+#[cfg(test)]
+#[path = "../../../../../tests/it/support/signer.rs"]
+mod signer;
+#[cfg(test)]
+mod signing;
+mod verifying;
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::StatusCode;
+use hyper::http::request::Parts;
+use subtle::ConstantTimeEq;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Anonymous, AuthConfig, Config, TokenConfig, token_digest};
+use crate::frontend::Host;
+use crate::frontend::http::identity::bearer::Presented;
+use crate::frontend::http::identity::challenge::{Denied, Resource};
+use crate::frontend::http::identity::issuer::Issuer;
+use crate::frontend::http::identity::jwt::Jwt;
+use crate::frontend::http::response::{Denial, Refusal, Reply};
+use crate::frontend::http::{INVALID_REQUEST, origin};
+use crate::gateway::{Caller, Gateways};
+use crate::name::AgentName;
+use crate::observe::{DeniedAccess, DeniedFor};
+
+pub(crate) use crate::frontend::http::identity::challenge::WELL_KNOWN;
+pub(crate) use crate::frontend::http::identity::pass::Pass;
+
+/// How many agents are remembered to have been here.
+const MAX_MET: usize = 10_000;
+/// How much of an agent's name an error repeats, in characters.
+const MAX_NAME: usize = 100;
+
+/// Who may come in where the configuration does not say.
+#[derive(Clone, Debug, Default)]
+pub struct Door {
+    /// The agent that those are who have no token, in place of what the configuration says.
+    pub agent: Option<AgentName>,
+    /// `true` if everybody is served where the configuration asks for no token.
+    pub is_open: bool,
+}
+
+/// Finds out who asks.
+pub(crate) struct Identity {
+    gateways: Arc<Gateways>,
+    door: Door,
+    /// `true` if only programs of this machine can reach us.
+    is_local: bool,
+    /// The rules of the configuration that is being served.
+    rules: Mutex<Option<(Arc<Config>, Arc<Rules>)>>,
+    /// Who has been here.
+    met: Mutex<HashSet<AgentName>>,
+    host: Host,
+    shutdown: CancellationToken,
+}
+
+/// The rules of one configuration.
+#[derive(Default)]
+struct Rules {
+    /// `None`: it asks nobody for a token.
+    auth: Option<AuthConfig>,
+    /// The marks that are cancelled when a token is not in the configuration any more, in the
+    /// tokens' order.
+    revoked: Vec<CancellationToken>,
+    jwt: Option<Jwt>,
+}
+
+impl Identity {
+    /// Nothing is asked of an issuer yet.
+    pub(crate) fn new(
+        host: &Host,
+        address: Option<SocketAddr>,
+        door: Door,
+        shutdown: &CancellationToken,
+    ) -> Self {
+        Self {
+            gateways: Arc::clone(&host.gateways),
+            door,
+            is_local: address.is_some_and(|address| address.ip().is_loopback()),
+            rules: Mutex::default(),
+            met: Mutex::default(),
+            host: host.clone(),
+            shutdown: shutdown.clone(),
+        }
+    }
+
+    /// Who asks, and for how long that is so; or what is said instead of an answer. The token is
+    /// taken out of the request.
+    pub(crate) async fn caller(&self, head: &mut Parts) -> Result<(Caller, Pass), Reply> {
+        let presented = bearer::take(&mut head.headers);
+        self.check_origin(head).map_err(Denial::reply)?;
+        let rules = self.rules();
+        let resource = rules.resource(head);
+        match self.agent(&rules, presented, &resource).await {
+            Ok((agent, pass)) => {
+                if let Some(agent) = &agent {
+                    self.check_rules(agent).map_err(Denial::reply)?;
+                    self.meet(agent);
+                }
+                Ok((Caller { agent, toolbox: None }, pass))
+            }
+            Err(denied) => Err(resource.refuse(denied)),
+        }
+    }
+
+    /// Checks that the one who asks may see the figures, which name every server. Anybody of this
+    /// machine may where no other can reach us, else agents that may know of all servers.
+    pub(crate) async fn may_see_figures(&self, head: &mut Parts) -> Result<(), Reply> {
+        if self.is_local {
+            return self.check_origin(head).map_err(Denial::reply);
+        }
+        let (caller, _) = self.caller(head).await?;
+        if self.gateways.shows_every_server(&caller) {
+            return Ok(());
+        }
+        let message = "there are servers that this agent may not know of";
+        Err(forbidden(message, caller.agent, DeniedFor::Figures).reply())
+    }
+
+    /// The document that tells clients how to get a token (RFC 9728); nothing where signed tokens
+    /// are not taken.
+    pub(crate) fn metadata(&self, head: &Parts) -> Result<Option<Reply>, Denial> {
+        self.check_origin(head)?;
+        let rules = self.rules();
+        Ok(rules.jwt.as_ref().and_then(|jwt| challenge::metadata(head, &jwt.config)))
+    }
+
+    /// Refuses an agent of whom the rules do not say what it may use.
+    fn check_rules(&self, agent: &AgentName) -> Result<(), Denial> {
+        if self.gateways.config().policy.knows(agent) {
+            return Ok(());
+        }
+        let said: String = agent.as_str().chars().take(MAX_NAME).collect();
+        let message = format!(
+            "the rules of this workbench do not know the agent `{said}`; whoever runs it can add it \
+             to `agentPolicies`, or say in `defaultPolicy` what other agents may use"
+        );
+        Err(forbidden(&message, Some(agent.clone()), DeniedFor::NoRules))
+    }
+
+    /// Refuses what is not for us, or comes from a page that may not ask us.
+    fn check_origin(&self, head: &Parts) -> Result<(), Denial> {
+        let denied = DeniedAccess { agent: None, why: DeniedFor::Origin };
+        let checked = origin::check(head, &self.gateways.config().http);
+        checked.map_err(|refusal| Denial { refusal, denied })
+    }
+
+    async fn agent(
+        &self,
+        rules: &Rules,
+        presented: Presented,
+        resource: &Resource<'_>,
+    ) -> Result<(Option<AgentName>, Pass), Denied> {
+        let Some(auth) = &rules.auth else {
+            let agent = self.door.agent.clone();
+            let is_open = self.door.is_open;
+            return if is_open { Ok((agent, Pass::default())) } else { Err(Denied::Missing) };
+        };
+        match presented {
+            Presented::Nothing => match (&auth.anonymous, &self.door.agent) {
+                (Anonymous::Refused, _) => Err(Denied::Missing),
+                (Anonymous::Nameless, named) => Ok((named.clone(), Pass::default())),
+                (Anonymous::Named(_), Some(named)) | (Anonymous::Named(named), None) => {
+                    Ok((Some(named.clone()), Pass::default()))
+                }
+            },
+            Presented::Other => Err(Denied::Missing),
+            Presented::Malformed => Err(Denied::Malformed),
+            Presented::Token(token) => {
+                if let Some((index, agent)) = holder(&auth.tokens, &token) {
+                    let pass = Pass { until: None, revoked: rules.revoked.get(index).cloned() };
+                    return Ok((Some(agent.clone()), pass));
+                }
+                let Some(jwt) = &rules.jwt else { return Err(Denied::Invalid) };
+                let (agent, pass) = jwt.agent(&token, resource.of_toolbox().as_deref()).await?;
+                Ok((Some(agent), pass))
+            }
+        }
+    }
+
+    /// The rules of the configuration that is being served now.
+    fn rules(&self) -> Arc<Rules> {
+        let config = self.gateways.config();
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, rules)) = &*rules
+            && Arc::ptr_eq(of, &config)
+        {
+            return Arc::clone(rules);
+        }
+        let old = rules.as_ref().map(|(_, rules)| Arc::clone(rules)).unwrap_or_default();
+        let before = old.jwt.as_ref();
+        let jwt = config.auth.as_ref().and_then(|auth| auth.jwt.as_ref()).map(|jwt| {
+            // Keys of the same issuer need not be asked for again.
+            let same = before.filter(|before| before.is_of_the_issuer_of(jwt));
+            let issuer = same.map_or_else(
+                || Arc::new(Issuer::new(jwt, &self.host.tasks, &self.shutdown)),
+                |same| Arc::clone(&same.issuer),
+            );
+            let kept = before.filter(|before| before.config == *jwt);
+            let revoked = kept.map(|kept| kept.revoked.clone()).unwrap_or_default();
+            Jwt { config: jwt.clone(), issuer, revoked }
+        });
+        let tokens = config.auth.iter().flat_map(|auth| &auth.tokens);
+        let revoked = tokens.map(|token| old.revoked_with(token).cloned().unwrap_or_default());
+        let made = Arc::new(Rules { auth: config.auth.clone(), revoked: revoked.collect(), jwt });
+        old.end_what_is_not_in(&made);
+        *rules = Some((config, Arc::clone(&made)));
+        made
+    }
+
+    /// Ends what was begun with tokens that the configuration has not any more.
+    pub(crate) fn renew(&self) {
+        drop(self.rules());
+    }
+
+    /// Says in the log that an agent is here, once.
+    fn meet(&self, agent: &AgentName) {
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        if met.len() < MAX_MET && met.insert(agent.clone()) {
+            tracing::info!(%agent, "an agent asks for the first time");
+        }
+    }
+}
+
+impl Rules {
+    /// The mark that is cancelled when this token is not there any more.
+    fn revoked_with(&self, token: &TokenConfig) -> Option<&CancellationToken> {
+        let mut tokens = self.auth.iter().flat_map(|auth| &auth.tokens);
+        let index = tokens
+            .position(|known| (&known.agent, known.digest) == (&token.agent, token.digest))?;
+        self.revoked.get(index)
+    }
+
+    /// Ends what was begun with tokens that hold no more.
+    fn end_what_is_not_in(&self, next: &Self) {
+        let tokens = self.auth.iter().flat_map(|auth| &auth.tokens);
+        for (token, revoked) in tokens.zip(&self.revoked) {
+            if next.revoked_with(token).is_none() {
+                revoked.cancel();
+            }
+        }
+        if let Some(jwt) = &self.jwt
+            && next.jwt.as_ref().is_none_or(|next| next.config != jwt.config)
+        {
+            jwt.revoked.cancel();
+        }
+    }
+
+    fn resource<'a>(&'a self, head: &'a Parts) -> Resource<'a> {
+        Resource::of(head, self.jwt.as_ref().map(|jwt| &jwt.config))
+    }
+}
+
+/// The refusal of somebody who may not, with who that is where it is known.
+fn forbidden(message: &str, agent: Option<AgentName>, why: DeniedFor) -> Denial {
+    let refusal = Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message);
+    Denial { refusal, denied: DeniedAccess { agent, why } }
+}
+
+/// Which token it is, and whose. All are compared, and each in constant time, so that how long it takes says
+/// nothing.
+fn holder<'a>(tokens: &'a [TokenConfig], token: &str) -> Option<(usize, &'a AgentName)> {
+    let digest = token_digest(token);
+    tokens.iter().enumerate().fold(None, |found, (index, entry)| {
+        if bool::from(entry.digest.ct_eq(&digest)) { Some((index, &entry.agent)) } else { found }
+    })
+}
+
+#[cfg(test)]
+mod tests;
