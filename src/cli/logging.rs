@@ -53,7 +53,7 @@ pub(crate) fn start(
     let mut filter = targets(level);
     if global.log_level.is_none() && default < LevelFilter::INFO {
         // The commands that start servers say themselves which failed.
-        filter = filter.with_target("mcp_workbench::observe::log", LevelFilter::ERROR);
+        filter = filter.with_target("mcp_workbench_core::observe::log", LevelFilter::ERROR);
     }
     let (log, flush, is_terminal) = match &global.log_file {
         None => {
