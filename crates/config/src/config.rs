@@ -39,6 +39,7 @@ pub use keys::policy::{
 pub use keys::schema::{schema, schema_text};
 pub use keys::search::SearchConfig;
 pub use load::catalog::{check_catalog_tools, is_yaml, read_catalog_tool};
+pub use load::check::as_written;
 pub use load::file::{
     ChosenBy, LoadError, Location, find, load, locate, locate_cache, parse, user_file,
 };

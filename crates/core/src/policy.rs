@@ -283,7 +283,7 @@ impl Policy {
     /// Returns `true` if the agent may have a tool, at some time, as far as its name tells.
     pub fn may_have(&self, tool: &ToolId) -> bool {
         let rules = self.rules_at(&tool.toolbox, &tool.server);
-        rules.is_ok_and(|rules| rules.may_pass(tool))
+        rules.is_ok_and(|rules| rules.may_pass(tool).is_some())
     }
 
     /// Returns `true` if anything depends on servers' hints that tools are destructive.
@@ -428,12 +428,13 @@ impl Rules {
         Ok(Leave { permit: Permit { tool: tool.clone(), rule, danger, confirmation }, conditions })
     }
 
-    /// Returns `true` if it may ever let a tool through.
-    fn may_pass(&self, tool: &ToolId) -> bool {
+    /// Returns the rule by which it may let a tool through at some time, if it ever may.
+    fn may_pass(&self, tool: &ToolId) -> Option<&Rule> {
         let candidate = self.candidate(tool, Traits::default());
         let mut elsewhere = self.conditions.iter().filter(|(condition, _)| !condition.is_here());
-        self.listed(&candidate, Traits::default()).is_ok()
-            && !elsewhere.any(|(_, names)| names.has(&candidate).unwrap_or(true))
+        let (rule, _) = self.listed(&candidate, Traits::default()).ok()?;
+        let is_elsewhere = elsewhere.any(|(_, names)| names.has(&candidate).unwrap_or(true));
+        (!is_elsewhere).then_some(rule)
     }
 
     fn candidate<'a>(&'a self, tool: &'a ToolId, traits: Traits) -> Candidate<'a> {

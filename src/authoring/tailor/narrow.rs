@@ -10,7 +10,7 @@ use crate::authoring::tailor::text::Tree;
 use crate::config::ToolMode;
 
 /// Keys that are written anew, whether or not the full configuration has them.
-const OURS: [&str; 3] = ["exposedTools", "defaultPolicy", "agentPolicies"];
+const WRITTEN_ANEW: [&str; 3] = ["exposedTools", "defaultPolicy", "agentPolicies"];
 
 /// The servers that are needed, and the configuration that has those alone. `folder` is where
 /// relative paths started.
@@ -29,6 +29,7 @@ pub(super) fn narrow(
         let kept = match key.as_str() {
             // It was for choosing.
             "taskBasedToolSelection" => continue,
+            key if WRITTEN_ANEW.contains(&key) => continue,
             // Nobody asked for what they do, and their steps may be of what has gone.
             "macros" => {
                 moved.warnings.push("not carried over: `macros`".to_owned());
@@ -36,7 +37,6 @@ pub(super) fn narrow(
             }
             // It leads from another folder, and only editors want it.
             "$schema" if folder.is_some() => continue,
-            key if OURS.contains(&key) => continue,
             "toolboxes" => toolboxes(value, &servers, &mut moved),
             "mcpServers" => blocks(value, &servers, &mut moved),
             "categories" => categories(value, &servers),
@@ -200,6 +200,21 @@ fn agents(full: &Full, choices: &[Choice], servers: &[String]) -> Vec<(String, T
                 _ => Tree::Value(value.clone()),
             };
             members.push((key.clone(), kept));
+        }
+        // What nobody said of these tools is not said any more, so it is written down.
+        let by_default = servers.iter().filter_map(|server| {
+            let of_server = || choices.iter().filter(|choice| choice.server == *server);
+            let is_needed = full.own_list(agent, server).is_none()
+                && of_server().any(|choice| full.allows_by_default(agent, server, &choice.tool));
+            let had = of_server().filter(|choice| full.allows(agent, server, &choice.tool));
+            let had = || had.map(|choice| (choice.tool.clone(), why(choice))).collect();
+            is_needed.then(|| (server.clone(), Tree::Names(had())))
+        });
+        let by_default: Vec<_> = by_default.collect();
+        match members.iter_mut().find(|(key, _)| key == "toolOverrides") {
+            Some((_, Tree::Object(lists))) => lists.extend(by_default),
+            _ if by_default.is_empty() => {}
+            _ => members.push(("toolOverrides".to_owned(), Tree::Object(by_default))),
         }
         Tree::Object(members)
     };

@@ -339,6 +339,17 @@ proptest! {
 }
 
 #[test]
+fn an_agent_has_what_it_takes_over() {
+    let full = r#"{"mcpServers": {"github": {"command": "g"}}, "agentPolicies": {
+        "base": {"toolOverrides": {"github": ["get_file_contents"]}},
+        "dev": {"extends": "base"},
+        "other": {"allowedServers": []}}}"#;
+    let tailored = tailor(&request(full, "Paint the shed", None)).unwrap();
+    let choice = tailored.choices.iter().find(|choice| choice.tool == "get_file_contents");
+    assert_eq!(choice.unwrap().agents, ["base", "dev"]);
+}
+
+#[test]
 fn what_is_written_is_read_here() {
     let text = tailor(&request(OPEN, "test the api", Some("api"))).unwrap().text.unwrap();
     let env = BTreeMap::new();

@@ -1,10 +1,10 @@
 //! Why a tool may be used or not, for people: the same rules as every decision, with what decided.
 
 use crate::config::{TimeWindow, When};
-use crate::name::{AgentName, ToolId};
+use crate::name::{AgentName, Place, ToolId};
 use crate::policy::access;
 use crate::policy::rule::{Concern, Rule};
-use crate::policy::{Moment, Policies, Rules, Traits, Whens, place};
+use crate::policy::{Moment, Policies, Policy, Rules, Traits, Whens, place};
 
 /// Why an agent may use a tool, or why the tool does not exist for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,22 @@ pub struct Demand {
     pub words: String,
     /// `true` if it holds now, as far as that does not depend on a call.
     pub holds: bool,
+}
+
+impl Policy {
+    /// Returns the rule by which the agent may have a tool, at some time, as far as its name tells.
+    pub fn rule_for(&self, tool: &ToolId) -> Option<&Rule> {
+        self.rules_at(&tool.toolbox, &tool.server).ok()?.may_pass(tool)
+    }
+
+    /// Returns the rule by which the agent may have every tool of a server that a glob means,
+    /// whatever tools the server turns out to have: a rule about all tools, or about this very glob.
+    pub fn rule_for_glob(&self, at: &Place, glob: &str) -> Option<&Rule> {
+        let rules = self.rules_at(&at.toolbox, &at.server).ok()?;
+        let listed = rules.lists.iter().find(|(_, names)| names.has_pattern(glob));
+        let otherwise = || rules.otherwise.1.then_some(&rules.otherwise.0);
+        listed.map(|(rule, _)| rule).or_else(otherwise)
+    }
 }
 
 impl Policies {

@@ -126,6 +126,11 @@ impl Names {
             || (!self.exposed_globs.is_empty() && self.exposed_globs.is_match(tool.exposed())))
     }
 
+    /// Returns `true` if a glob is in it as it is written, or every tool of the server is.
+    pub(crate) fn has_pattern(&self, glob: &str) -> bool {
+        !self.is_broken && (self.has_all || self.exact.contains(glob))
+    }
+
     /// Returns `true` if every tool of the server is in it.
     pub(crate) fn has_all(&self) -> bool {
         self.has_all

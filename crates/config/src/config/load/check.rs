@@ -2,7 +2,8 @@
 //!
 //! Every raw object is destructured field by field, so a new key cannot be forgotten here.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
 
 use globset::Glob;
 
@@ -121,6 +122,14 @@ pub(crate) fn config(
     checked.toolboxes = all_toolboxes(blocks, has_catalog, places, reader);
     withhold_tokens(&mut checked);
     (checked, Unplaced { macros: macros.unwrap_or_default(), servers })
+}
+
+/// Returns the toolboxes and rules of a file as they are written, before variables are expanded. What
+/// is wrong with the file is passed over; whoever serves it hears of that.
+pub fn as_written(raw: RawConfig, folder: &Path) -> Config {
+    let env = BTreeMap::new();
+    let places = Places { folder, env: &env };
+    config(raw, None, &places, &mut Reader::new(None)).0
 }
 
 /// The blocks that make toolboxes.
