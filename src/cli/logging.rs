@@ -20,6 +20,7 @@ use crate::cli::error::Error;
 use crate::cli::logging::kept::Kept;
 use crate::cli::logging::lossy::{Flush, Lossy};
 use crate::cli::visible::visible;
+use crate::observe;
 use crate::observe::running::Files;
 
 pub(crate) use crate::cli::logging::kept::Line;
@@ -53,7 +54,7 @@ pub(crate) fn start(
     let mut filter = targets(level);
     if global.log_level.is_none() && default < LevelFilter::INFO {
         // The commands that start servers say themselves which failed.
-        filter = filter.with_target("mcp_workbench_core::observe::log", LevelFilter::ERROR);
+        filter = filter.with_target(observe::LOG_TARGET, LevelFilter::ERROR);
     }
     let (log, flush, is_terminal) = match &global.log_file {
         None => {

@@ -60,6 +60,7 @@ pub use crate::observe::guest::{Guest, tokens};
 pub use crate::observe::listeners::{Listener, Listeners};
 pub use crate::observe::llm_outcome::LlmOutcome;
 pub use crate::observe::llm_request::{LlmRequest, Prompted};
+pub use crate::observe::log::TARGET as LOG_TARGET;
 pub use crate::observe::meters::Meters;
 pub use crate::observe::secret::Secrets;
 pub use crate::observe::secret::{is_secret, password};

@@ -7,6 +7,9 @@ use crate::observe::listeners::Listener;
 /// How much of an agent's name is repeated, in characters.
 const MAX_NAME: usize = 100;
 
+/// The target of its lines, for whoever wants fewer of them.
+pub const TARGET: &str = module_path!();
+
 /// The log, as somebody who hears of events.
 pub(crate) struct Log;
 
