@@ -39,7 +39,13 @@ bench *args:
     cargo bench --bench stdio -- {{ args }}
     cargo bench --bench warm
     cargo bench --bench http
+    cargo bench --bench open
     cargo bench --bench rank
+
+# Measure what the program weighs: its file, its crates, its memory at rest.
+weight *args:
+    cargo build --profile dist
+    scripts/weight.sh {{ args }}
 
 # Measure how good search is, on data of ours or in the folders named; `tests/eval/README.md`.
 eval *folders:

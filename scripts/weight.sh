@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# What the program weighs: its file, the crates that it is made of, and its memory at rest.
+# `scripts/weight.sh [PROGRAM]` takes `target/dist/mcp-workbench`.
+#
+# Wants Linux and python3. Memory is that of the program and its guard, with an agent that has
+# greeted it and one server that runs; pages of the file count once, as they do on a machine where
+# nothing else runs it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+program=$(realpath "${1:-target/dist/mcp-workbench}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat >"$work/config.json" <<JSON
+{"toolboxes": {"box": {"description": "To measure with", "mcpServers": {
+  "clock": {"command": "$program", "args": ["builtin", "clock"]}}}}}
+JSON
+# The server is the same file; a copy keeps its pages from being shared with the program.
+cp "$program" "$work/server"
+sed -i "s|$program|$work/server|" "$work/config.json"
+
+cat >"$work/rest.py" <<'PYTHON'
+import json, pathlib, subprocess, sys, time
+
+command = sys.argv[1:]
+agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def ask(number, method, params):
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    agent.stdin.write((json.dumps(message) + "\n").encode())
+    agent.stdin.flush()
+    while True:
+        line = agent.stdout.readline()
+        assert line, "the program has ended"
+        if json.loads(line).get("id") == number:
+            return
+
+
+def ours():
+    """The program and the processes of the same file that it has started."""
+    file = pathlib.Path(f"/proc/{agent.pid}/exe").readlink()
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "exe").readlink() == file:
+                yield process
+        except OSError:
+            pass
+
+
+def row(name):
+    total = {}
+    for process in ours():
+        for line in (process / "smaps_rollup").read_text().splitlines()[1:]:
+            key, value = line.split()[:2]
+            total[key] = total.get(key, 0) + int(value)
+    print(f"{name:28} {total['Pss:'] / 1024:6.1f} MB, of it {total['Pss_Anon:'] / 1024:.1f} MB its own")
+
+
+client = {"name": "measure", "version": "1"}
+ask(0, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client})
+# At rest means that nothing has been going on for a while.
+time.sleep(2)
+row("memory, greeted")
+ask(1, "tools/call", {"name": "open_toolbox", "arguments": {"toolbox": "box"}})
+time.sleep(2)
+row("memory, a server running")
+agent.stdin.close()
+agent.wait()
+PYTHON
+
+printf '%-28s %6.1f MB\n' "program file" "$(stat -c %s "$program" | awk '{ print $1 / 1e6 }')"
+printf '%-28s %6d\n' "crates" "$(cargo tree --edges normal,build --prefix none | awk '{ print $1, $2 }' | sort -u | wc -l)"
+MCP_WORKBENCH_CACHE=/dev/null python3 "$work/rest.py" "$program" serve --config "$work/config.json" --log-level error
