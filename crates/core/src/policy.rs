@@ -5,7 +5,7 @@
 //! [`Policy`], which decides on single tools. All that the file says is worked out when a policy is
 //! made ([`access`] finds out which lists count, [`names`] makes them ready), so that a decision is
 //! a few look-ups. What is asked before each call is the same as what was asked before the tool was
-//! shown; arguments come to it there ([`Leave::permit`]).
+//! shown; arguments come to it there ([`Grant::permit`]).
 //!
 //! Whatever cannot be compiled or evaluated is denied.
 
@@ -76,19 +76,19 @@ impl Permit {
 
 /// A tool may be seen, and may be called with the right arguments.
 #[derive(Debug)]
-pub struct Leave {
+pub struct Grant {
     permit: Permit,
     /// The conditions for its arguments.
     conditions: Vec<Arc<Condition>>,
 }
 
-impl Leave {
+impl Grant {
     /// The rule that lets it through.
     pub fn rule(&self) -> &Rule {
         &self.permit.rule
     }
 
-    /// Leave to call the tool with these arguments, which are JSON and what its server gets.
+    /// Returns the permit to call the tool with these arguments, which are JSON and what its server gets.
     ///
     /// # Errors
     ///
@@ -275,7 +275,7 @@ impl Policy {
         tool: &ToolId,
         traits: Traits,
         now: impl Fn() -> Moment,
-    ) -> Result<Leave, Denial> {
+    ) -> Result<Grant, Denial> {
         let rules = self.rules_at(&tool.toolbox, &tool.server)?;
         rules.judge(tool, traits, now).map_err(|rule| Denial { rule: Some(rule) })
     }
@@ -407,7 +407,7 @@ impl Rules {
         tool: &ToolId,
         traits: Traits,
         now: impl Fn() -> Moment,
-    ) -> Result<Leave, Rule> {
+    ) -> Result<Grant, Rule> {
         let candidate = self.candidate(tool, traits);
         let (rule, is_listed) = self.listed(&candidate, traits)?;
         let mut conditions = Vec::new();
@@ -425,7 +425,7 @@ impl Rules {
         let danger = self.concerns.danger(&candidate, traits);
         let confirmation = self.concerns.confirmation(&candidate, danger, is_listed);
         let rule = rule.clone();
-        Ok(Leave { permit: Permit { tool: tool.clone(), rule, danger, confirmation }, conditions })
+        Ok(Grant { permit: Permit { tool: tool.clone(), rule, danger, confirmation }, conditions })
     }
 
     /// Returns the rule by which it may let a tool through at some time, if it ever may.

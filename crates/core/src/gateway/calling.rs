@@ -134,7 +134,7 @@ impl Gateway {
         Ok(outcome)
     }
 
-    /// Leave and a permit for a call, and the arguments that the server is to get. It is the server
+    /// Returns the permit for a call, and the arguments that the server is to get. It is the server
     /// that decides whether they are right.
     pub(crate) fn permit(
         &self,
@@ -144,13 +144,13 @@ impl Gateway {
         call: &mut CallContext<'_>,
     ) -> Result<(Permit, Option<Raw>), CallError> {
         // The view shows nothing that policy denies; so denied and missing look alike.
-        let leave = self.policy.decide(&shown.own_id(), shown.traits, || self.clock.now());
-        call.decided_by(|| rule(leave.as_ref()));
-        let leave = leave.map_err(|_| self.unknown_tool(tool))?;
+        let grant = self.policy.decide(&shown.own_id(), shown.traits, || self.clock.now());
+        call.decided_by(|| rule(grant.as_ref()));
+        let grant = grant.map_err(|_| self.unknown_tool(tool))?;
         let arguments = shown
             .arguments(given)
             .map_err(|NotAnObject(found)| CallError::NotAnObject { tool: tool.clone(), found })?;
-        let permit = leave.permit(arguments.as_ref().map(Raw::as_bytes));
+        let permit = grant.permit(arguments.as_ref().map(Raw::as_bytes));
         let permit = permit.map_err(|Refusal { rule, reason, hint }| {
             call.decided_by(|| Some(rule.to_string().into()));
             CallError::Refused { tool: tool.clone(), reason, hint }

@@ -4,7 +4,7 @@
 //! ([`Member::Macros`]). The writer of snapshots shows those whose steps' tools are all there for the
 //! agent ([`Written`]), so that every surface has them, and none tells of a tool that is not. A call of
 //! one goes the way of any call, and where others are sent to their server it runs its steps
-//! ([`running`]). Each of these is a call of its own, with all that belongs to it: leave, schema,
+//! ([`running`]). Each of these is a call of its own, with all that belongs to it: a grant, schema,
 //! rates, confirmation, places, a line in the audit.
 //!
 //! [`Member::Macros`]: crate::gateway::members::Member::Macros

@@ -9,7 +9,7 @@ use crate::backend::{self, Outcome};
 use crate::gateway::{CallError, Gateway, Origin};
 use crate::name::ToolId;
 use crate::observe::{CallContext, Ending, Meters, ObservedCall, Subject};
-use crate::policy::{Denial, Leave, Traits};
+use crate::policy::{Denial, Grant, Traits};
 use crate::raw::Raw;
 
 /// The member of a result that says whether the tool failed.
@@ -77,9 +77,9 @@ impl Gateway {
 }
 
 /// The rule that decided on a tool.
-pub(crate) fn rule(decision: Result<&Leave, &Denial>) -> Option<Cow<'static, str>> {
+pub(crate) fn rule(decision: Result<&Grant, &Denial>) -> Option<Cow<'static, str>> {
     let rule = match decision {
-        Ok(leave) => Some(leave.rule()),
+        Ok(grant) => Some(grant.rule()),
         Err(denial) => denial.rule(),
     };
     rule.map(|rule| rule.to_string().into())

@@ -42,7 +42,7 @@ fn noon() -> Moment {
 }
 
 /// Decides on a tool that has no special traits. An empty name stands for an agent without one.
-fn decide(config: &Arc<Config>, name: &str, server: &str, called: &str) -> Result<Leave, Denial> {
+fn decide(config: &Arc<Config>, name: &str, server: &str, called: &str) -> Result<Grant, Denial> {
     let policies = Policies::new(Arc::clone(config));
     let policy = policies.of(agent(name).as_ref());
     let (of, id) = (agent(name), tool(server, called));
@@ -203,8 +203,8 @@ fn what_a_server_s_own_entry_says_holds_beside() {
 fn concerns(keys: &Value, called: &str, is_destructive: bool) -> [Option<Concern>; 2] {
     let policy = Policies::new(config(&["github"], keys)).of(None);
     let traits = Traits { is_destructive, ..Traits::default() };
-    let leave = policy.decide(&tool("github", called), traits, noon).unwrap();
-    let permit = leave.permit(None).unwrap();
+    let grant = policy.decide(&tool("github", called), traits, noon).unwrap();
+    let permit = grant.permit(None).unwrap();
     [permit.danger(), permit.confirmation()]
 }
 
@@ -304,8 +304,8 @@ fn arguments_are_asked_of_the_tools_that_are_named() {
     }}});
     let config = config(&["github"], &keys);
     let call = |called: &str, arguments: &str| {
-        let leave = decide(&config, "a", "github", called).unwrap();
-        leave
+        let grant = decide(&config, "a", "github", called).unwrap();
+        grant
             .permit(Some(arguments.as_bytes()))
             .map(drop)
             .map_err(|refusal| refusal.rule.to_string())

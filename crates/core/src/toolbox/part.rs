@@ -166,8 +166,8 @@ impl<'a> Deciding<'a> {
         let traits = Traits { has_namesake, is_destructive };
         let Place { toolbox, server } = self.place.clone();
         let own = ToolId { toolbox, server, tool: definition.name.clone() };
-        let leave = self.policy.decide(&own, traits, || self.now);
-        leave.ok().map(|_| (own, traits))
+        let grant = self.policy.decide(&own, traits, || self.now);
+        grant.ok().map(|_| (own, traits))
     }
 
     /// Returns `true` if clients call another tool by the name that they call this one. A tool that

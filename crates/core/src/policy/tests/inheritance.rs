@@ -72,8 +72,8 @@ fn conditions_of_all_apply() {
         "bold": {"extends": ["fs"], "when": {"tools": ["drop"], "time": {"between": ["01:00", "02:00"]}}},
     }));
     let call = |name: &str, called: &str, arguments: &str| {
-        let leave = decide(&config, name, "fs", called).ok()?;
-        Some(leave.permit(Some(arguments.as_bytes())).is_ok())
+        let grant = decide(&config, name, "fs", called).ok()?;
+        Some(grant.permit(Some(arguments.as_bytes())).is_ok())
     };
     assert_eq!(call("bold", "read", r#"{"a": 0}"#), Some(false));
     assert_eq!(call("bold", "read", r#"{"a": 1}"#), Some(true));
