@@ -16,7 +16,7 @@ use crate::backend::PoolOptions;
 use crate::config::Config;
 use crate::frontend::http::Door;
 use crate::frontend::http::Ending;
-use crate::frontend::{self, Host};
+use crate::frontend::{self, AppState};
 use crate::gateway::{Caller, Gateway, Gateways};
 use crate::observe::Event;
 use crate::wire::stdio;
@@ -41,9 +41,9 @@ pub async fn serve_stdio(
     options: PoolOptions,
     caller: Caller,
 ) -> Result<(), Stopped> {
-    serve(config, source, options, None, |host, tasks, shutdown| async move {
+    serve(config, source, options, None, |app, tasks, shutdown| async move {
         let (input, output) = stdio::streams();
-        frontend::serve(&host, caller, input, output, &tasks, &shutdown).await;
+        frontend::serve(&app, caller, input, output, &tasks, &shutdown).await;
         tracing::info!("the agent has left");
     })
     .await
@@ -69,9 +69,9 @@ pub async fn serve_http(
         options.observer.listeners().tell(Event::Serving(&address));
     }
     let draining = CancellationToken::new();
-    serve(config, source, options, Some(draining.clone()), |host, tasks, shutdown| async move {
+    serve(config, source, options, Some(draining.clone()), |app, tasks, shutdown| async move {
         let ending = Ending { draining, grace, shutdown };
-        frontend::http::serve(host, listener, door, &tasks, ending).await;
+        frontend::http::serve(app, listener, door, &tasks, ending).await;
     })
     .await
 }
@@ -83,7 +83,7 @@ async fn serve<F>(
     source: Option<Source>,
     options: PoolOptions,
     draining: Option<CancellationToken>,
-    frontend: impl FnOnce(Host, TaskTracker, CancellationToken) -> F,
+    frontend: impl FnOnce(AppState, TaskTracker, CancellationToken) -> F,
 ) -> Result<(), Stopped>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -95,7 +95,7 @@ where
     let catalog = config.navigator.folder.clone();
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
     gateways.start_eager();
-    let host = Host::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
+    let app = AppState::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
     let reload = source.map(|source| Reload::new(source, catalog.as_deref()));
     let mut signals =
         Signals::listen(reload.as_ref().map(Reload::wanted)).map_err(Stopped::Deaf)?;
@@ -104,7 +104,7 @@ where
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(reload));
     }
     // In a task of its own: each time the main future of a runtime is woken costs a system call.
-    let mut agents = tasks.spawn(frontend(host, tasks.clone(), shutdown.clone()));
+    let mut agents = tasks.spawn(frontend(app, tasks.clone(), shutdown.clone()));
     let mut ended = signals.until(&mut agents).await;
     if let (Err(stopped), Some(draining)) = (&ended, draining) {
         tracing::info!("{stopped}; another signal ends everything at once");

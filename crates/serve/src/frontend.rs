@@ -46,14 +46,14 @@ const LAST_ANSWERS: Duration = Duration::from_millis(300);
 
 /// The state that all sessions share; clones are the same.
 #[derive(Clone)]
-pub struct Host {
+pub struct AppState {
     gateways: Arc<Gateways>,
     suspended: Arc<AllSuspended>,
     tickets: Arc<AtomicU64>,
     tasks: TaskTracker,
 }
 
-impl Host {
+impl AppState {
     /// Serves agents from these gateways; what belongs to sessions runs on `tasks`.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl Host {
 /// Calls that are still running then are given up, after 300 ms in the first case; their servers
 /// are the gateway's business.
 pub async fn serve<R, W>(
-    host: &Host,
+    app: &AppState,
     caller: Caller,
     reader: R,
     writer: W,
@@ -96,10 +96,10 @@ pub async fn serve<R, W>(
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let max = host.gateways.config().limits.max_message_bytes;
+    let max = app.gateways.config().limits.max_message_bytes;
     let (mut messages, notifier) = wire::agent::connect(reader, writer, max, tasks);
     let last_words = notifier.clone();
-    let mut session = Session::new(host, caller, Some(notifier), SessionKey::random());
+    let mut session = Session::new(app, caller, Some(notifier), SessionKey::random());
     let mut ending = pin!(shutdown.cancelled());
     // Dropped on return, which ends what still runs.
     let mut calls = JoinSet::new();

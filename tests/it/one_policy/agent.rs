@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use mcp_workbench::backend::PoolOptions;
 use mcp_workbench::config::{self, Config};
-use mcp_workbench::frontend::{self, Host};
+use mcp_workbench::frontend::{self, AppState};
 use mcp_workbench::gateway::{Caller, Gateways};
 use mcp_workbench::name::{AgentName, ToolboxName};
 use serde_json::{Value, json};
@@ -49,13 +49,13 @@ pub(crate) async fn answers(
     if !gateways.has_toolbox(&caller) {
         return vec![json!("there is no such toolbox")];
     }
-    let host = Host::new(Arc::clone(&gateways), &tasks).expect("random numbers");
+    let app = AppState::new(Arc::clone(&gateways), &tasks).expect("random numbers");
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (reader, writer) = tokio::io::split(theirs);
     let shutdown = CancellationToken::new();
     let serving = tasks.spawn({
         let (tasks, shutdown) = (tasks.clone(), shutdown.clone());
-        async move { frontend::serve(&host, caller, reader, writer, &tasks, &shutdown).await }
+        async move { frontend::serve(&app, caller, reader, writer, &tasks, &shutdown).await }
     });
     let mut agent = Agent::on(ours, &tasks);
     let mut answers = Vec::new();

@@ -125,7 +125,7 @@ where
         return Box::pin(running.accompany(session, asked, reply));
     }
     Box::pin(async move {
-        let running = match session.host().suspended.resume(&session, &asked).await {
+        let running = match session.app().suspended.resume(&session, &asked).await {
             Some(Ok(running)) => running,
             Some(Err(refusal)) => return send(reply, refusal).await,
             None => Running::new(&session, &asked, work),
@@ -183,7 +183,7 @@ impl Running {
                         question.decline(METHOD_NOT_FOUND, reason);
                     }
                     Event::Question(question) if is_modern => {
-                        let suspended = &session.host().suspended;
+                        let suspended = &session.app().suspended;
                         let required = Box::pin(suspended.suspend(session, asked, self, question));
                         return Box::pin(reply.answer(Outcome::Result(required.await))).await;
                     }
@@ -203,7 +203,7 @@ impl Running {
 /// Asks a legacy agent something that belongs to its request.
 fn ask(session: &Arc<Session>, reply: &Reply, question: Question) -> AbortOnDropHandle<()> {
     let (asking, asker) = (Arc::clone(session), reply.asker());
-    let asked = session.host().tasks.spawn(async move {
+    let asked = session.app().tasks.spawn(async move {
         let (method, params) = (question.method.clone(), question.params.clone());
         asking.put(question, asker.ask(&method, params)).await;
     });

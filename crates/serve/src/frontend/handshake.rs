@@ -60,7 +60,7 @@ pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<
             "this client does not follow changes of its tool list, so that stays as it is"
         );
     }
-    let longest = session.host().max_name_length();
+    let longest = session.app().max_name_length();
     if exposure.profile().name_limit.is_some_and(|limit| limit < longest) {
         tracing::warn!(
             client = client.name,

@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::frontend::Host;
+use crate::frontend::AppState;
 use crate::frontend::http::drain::UnderWay;
 use crate::frontend::http::identity::{Identity, WELL_KNOWN};
 use crate::frontend::http::response::{Refusal, Reply};
@@ -62,14 +62,14 @@ const INTERNAL_ERROR: i64 = -32603;
 
 /// Serves agents that come to `listener` until the end.
 pub async fn serve(
-    host: Host,
+    app: AppState,
     listener: TcpListener,
     door: Door,
     tasks: &TaskTracker,
     ending: Ending,
 ) {
     let Ending { draining, grace, shutdown } = ending;
-    let identity = Identity::new(&host, listener.local_addr().ok(), door, &shutdown);
+    let identity = Identity::new(&app, listener.local_addr().ok(), door, &shutdown);
     let server = Arc::new(Server {
         identity,
         under_way: UnderWay::new(draining),
@@ -78,17 +78,17 @@ pub async fn serve(
         tasks: tasks.clone(),
         leaving: shutdown.child_token(),
         shutdown,
-        host,
+        app,
     });
-    server.host.gateways.keep_eager();
+    server.app.gateways.keep_eager();
     let router = router(&server);
-    let most = server.host.gateways.config().http.max_connections;
+    let most = server.app.gateways.config().http.max_connections;
     let mut sweep = interval(SWEEP);
     let sweeping = async {
         loop {
             sweep.tick().await;
             server.identity.renew();
-            server.sessions.end_idle(server.host.gateways.config().http.session_idle);
+            server.sessions.end_idle(server.app.gateways.config().http.session_idle);
         }
     };
     tokio::select! {
@@ -108,7 +108,7 @@ pub async fn serve(
 
 /// The state that all connections share.
 struct Server {
-    host: Host,
+    app: AppState,
     identity: Identity,
     under_way: UnderWay,
     sessions: Sessions,

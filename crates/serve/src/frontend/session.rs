@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::Outcome;
 use crate::exposure::{Chosen, Exposure, Profile, Surface, Switch, ToolMode};
-use crate::frontend::Host;
+use crate::frontend::AppState;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::listed::Listed;
 use crate::frontend::profiles;
@@ -30,7 +30,7 @@ use crate::wire::agent::Notifier;
 
 /// One agent's session.
 pub(crate) struct Session {
-    host: Host,
+    app: AppState,
     /// How everything is presented to the agent for as long as it is there.
     mode: ToolMode,
     /// Who the agent is.
@@ -113,13 +113,13 @@ impl Session {
     /// A session with an agent; `notifier` is how it can be told what belongs to no request, and `key`
     /// where a record of it is kept.
     pub(crate) fn new(
-        host: &Host,
+        app: &AppState,
         caller: Caller,
         notifier: Option<Notifier>,
         key: Option<SessionKey>,
     ) -> Arc<Self> {
-        let (live, events) = Live::new(host, &caller, notifier, key);
-        let mode = host.gateways.mode(&caller);
+        let (live, events) = Live::new(app, &caller, notifier, key);
+        let mode = app.gateways.mode(&caller);
         let current = live.notifier.is_some().then(Current::default);
         let session = Self::with(live, current, caller, mode, State::default());
         if let (Some(notifier), Some(current)) = (&session.live.notifier, &session.current) {
@@ -137,7 +137,7 @@ impl Session {
         state: State,
     ) -> Arc<Self> {
         let session = Arc::new(Self {
-            host: live.host.clone(),
+            app: live.app.clone(),
             mode,
             caller,
             live,
@@ -155,7 +155,7 @@ impl Session {
 
     /// Runs something for as long as the session lasts.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.host.tasks.spawn(self.live.ended.clone().run_until_cancelled_owned(work));
+        self.app.tasks.spawn(self.live.ended.clone().run_until_cancelled_owned(work));
     }
 
     /// Takes note of what a legacy agent says that it can do, and of what its program is called.
@@ -172,7 +172,7 @@ impl Session {
         let older = [ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26];
         let reads_links = !older.iter().any(|older| older.as_str() == introduction.protocol);
         let capabilities = Some(&introduction.capabilities);
-        let gateway = self.host.gateways.follow(&self.caller, capabilities)?;
+        let gateway = self.app.gateways.follow(&self.caller, capabilities)?;
         let client = Client::of(Some(&introduction.client));
         let is_replaced = CancellationToken::new();
         let over = is_replaced.clone();
@@ -197,12 +197,12 @@ impl Session {
         if !meta.is_modern && self.introduced.get().is_some() {
             return Ok(());
         }
-        self.host.gateways.admit(&self.caller, meta.capabilities.as_ref())
+        self.app.gateways.admit(&self.caller, meta.capabilities.as_ref())
     }
 
     /// The exposure that a request of this session sees.
     pub(crate) fn exposure(&self, meta: &RequestMeta) -> Exposure {
-        let gateways = &self.host.gateways;
+        let gateways = &self.app.gateways;
         match (meta.is_modern, self.introduced.get()) {
             (false, Some(introduced)) => {
                 self.present(introduced.gateway.borrow().clone(), &introduced.client)
@@ -220,8 +220,8 @@ impl Session {
         Exposure::new(gateway, &client.name, client.known).in_mode(self.mode)
     }
 
-    pub(crate) fn host(&self) -> &Host {
-        &self.host
+    pub(crate) fn app(&self) -> &AppState {
+        &self.app
     }
 
     /// Who the agent is.

@@ -85,7 +85,7 @@ pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
     };
     let client = Client::of(asked.meta.client.as_ref());
     let capabilities = asked.meta.capabilities.as_ref();
-    let mut gateways = match session.host().gateways.follow(session.caller(), capabilities) {
+    let mut gateways = match session.app().gateways.follow(session.caller(), capabilities) {
         Ok(gateways) => gateways,
         Err(error) => return send(reply, crowded(error)).await,
     };
@@ -105,7 +105,7 @@ pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
     if listening.run(wanted, events).await.is_err() {
         tracing::debug!("the agent left while it listened");
     }
-    session.host().gateways.leave(presence.id);
+    session.app().gateways.leave(presence.id);
     let meta = json!({"io.modelcontextprotocol/serverInfo": ourselves()});
     let meta = Raw::encode(&meta).with_member(SUBSCRIPTION_ID, reply.id());
     let complete = Raw::encode(&"complete");

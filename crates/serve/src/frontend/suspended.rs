@@ -62,7 +62,7 @@ impl AllSuspended {
         running: Running,
         question: Question,
     ) -> Raw {
-        let ticket = session.host().next_ticket();
+        let ticket = session.app().next_ticket();
         let patience = Kind::Suspended.lifetime().unwrap_or(Duration::MAX);
         let options = SealOptions::new().ttl(patience);
         let binding = binding(session, asked);
@@ -72,10 +72,10 @@ impl AllSuspended {
         let required = input_required(&question, &format!("{PREFIX}{sealed}"));
         let agent = session.caller().agent.clone();
         let record = Suspended { agent, method: asked.method.clone() };
-        let store = session.host().gateways.store();
+        let store = session.app().gateways.store();
         store.put(Key::Suspended(ticket), Record::Suspended(record)).await;
-        let suspended = Arc::clone(&session.host().suspended);
-        let expiry = session.host().tasks.spawn(async move {
+        let suspended = Arc::clone(&session.app().suspended);
+        let expiry = session.app().tasks.spawn(async move {
             sleep(patience).await;
             drop(suspended.waiting(|waiting| waiting.remove(&ticket)));
         });
@@ -127,7 +127,7 @@ impl AllSuspended {
             let message = format!("`inputResponses` has no `{QUESTION}`");
             Outcome::Error(error_object(INVALID_PARAMS, &message, None))
         })?;
-        let store = session.host().gateways.store();
+        let store = session.app().gateways.store();
         store.take(&Key::Suspended(ticket)).await.ok_or_else(over)?;
         let waiting = self.waiting(|waiting| waiting.remove(&ticket));
         let Waiting { running, question, .. } = waiting.ok_or_else(over)?;

@@ -60,7 +60,7 @@ async fn serve(stream: TcpStream, router: Router, server: Arc<Server>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages may wait");
     }
-    let config = server.host.gateways.config();
+    let config = server.app.gateways.config();
     let bounds = &config.http;
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

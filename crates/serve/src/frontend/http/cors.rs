@@ -34,7 +34,7 @@ pub(crate) async fn allow(
     let headers = request.headers();
     let origin = headers
         .get(ORIGIN)
-        .filter(|origin| origin::is_allowed_origin(origin, &server.host.gateways.config().http));
+        .filter(|origin| origin::is_allowed_origin(origin, &server.app.gateways.config().http));
     let Some(origin) = origin.cloned() else { return next.run(request).await };
     let asks =
         request.method() == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);

@@ -58,7 +58,7 @@ impl Server {
             Ok((caller, pass)) => (Caller { toolbox, ..caller }, pass),
             Err(reply) => return self.turn_away(reply),
         };
-        if !self.host.gateways.has_toolbox(&caller) {
+        if !self.app.gateways.has_toolbox(&caller) {
             // What is forbidden is not there.
             let message = "there is no such toolbox; /mcp serves all that there are";
             let refusal = Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message);
@@ -76,7 +76,7 @@ impl Server {
     /// Tells that access is denied where a reply does that.
     pub(crate) fn turn_away(&self, reply: Reply) -> Reply {
         if let Some(denied) = reply.extensions().get() {
-            self.host.gateways.observer().listeners().tell(Event::AccessDenied(denied));
+            self.app.gateways.observer().listeners().tell(Event::AccessDenied(denied));
         }
         reply
     }
@@ -99,7 +99,7 @@ impl Server {
             return Err(not_acceptable("application/json and text/event-stream"));
         }
         let mut message = Message::read(self.read(body).await?)?;
-        if self.host.gateways.observer().is_tracing() {
+        if self.app.gateways.observer().is_tracing() {
             message.continue_trace(headers);
         }
         let answered = if message.is_modern(headers) {
@@ -113,7 +113,7 @@ impl Server {
     }
 
     async fn read(&self, body: Body) -> Result<Bytes, Refusal> {
-        let config = self.host.gateways.config();
+        let config = self.app.gateways.config();
         let (max, time) = (config.limits.max_message_bytes, config.http.body_timeout);
         let too_long = || {
             let message = format!(

@@ -24,7 +24,7 @@ pub(crate) async fn ready(State(server): State<Arc<Server>>, mut head: Parts) ->
     if server.under_way.is_ending() {
         return not_ready(&json!({ "status": "draining" }));
     }
-    let down = server.host.gateways.down();
+    let down = server.app.gateways.down();
     if down.is_empty() {
         return response::message(StatusCode::OK, Bytes::from_static(br#"{"status":"ready"}"#));
     }
@@ -49,7 +49,7 @@ fn not_ready(why: &Value) -> Reply {
 pub(crate) async fn metrics(State(server): State<Arc<Server>>, request: Request) -> Reply {
     let (mut head, _) = request.into_parts();
     match server.identity.may_see_figures(&mut head).await {
-        Ok(()) => response::metrics(server.host.gateways.observer().render()),
+        Ok(()) => response::metrics(server.app.gateways.observer().render()),
         Err(reply) => server.turn_away(reply),
     }
 }

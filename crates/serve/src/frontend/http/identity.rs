@@ -28,7 +28,7 @@ use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Anonymous, AuthConfig, Config, TokenConfig, token_digest};
-use crate::frontend::Host;
+use crate::frontend::AppState;
 use crate::frontend::http::identity::bearer::Presented;
 use crate::frontend::http::identity::challenge::{Denied, Resource};
 use crate::frontend::http::identity::issuer::Issuer;
@@ -66,7 +66,7 @@ pub(crate) struct Identity {
     rules: Mutex<Option<(Arc<Config>, Arc<Rules>)>>,
     /// Who has been here.
     met: Mutex<HashSet<AgentName>>,
-    host: Host,
+    app: AppState,
     shutdown: CancellationToken,
 }
 
@@ -84,18 +84,18 @@ struct Rules {
 impl Identity {
     /// Nothing is asked of an issuer yet.
     pub(crate) fn new(
-        host: &Host,
+        app: &AppState,
         address: Option<SocketAddr>,
         door: Door,
         shutdown: &CancellationToken,
     ) -> Self {
         Self {
-            gateways: Arc::clone(&host.gateways),
+            gateways: Arc::clone(&app.gateways),
             door,
             is_local: address.is_some_and(|address| address.ip().is_loopback()),
             rules: Mutex::default(),
             met: Mutex::default(),
-            host: host.clone(),
+            app: app.clone(),
             shutdown: shutdown.clone(),
         }
     }
@@ -209,7 +209,7 @@ impl Identity {
             // Keys of the same issuer need not be asked for again.
             let same = before.filter(|before| before.is_of_the_issuer_of(jwt));
             let issuer = same.map_or_else(
-                || Arc::new(Issuer::new(jwt, &self.host.tasks, &self.shutdown)),
+                || Arc::new(Issuer::new(jwt, &self.app.tasks, &self.shutdown)),
                 |same| Arc::clone(&same.issuer),
             );
             let kept = before.filter(|before| before.config == *jwt);

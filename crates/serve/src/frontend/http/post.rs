@@ -65,7 +65,7 @@ impl Server {
         let ticket = self.under_way.begin(None).ok_or_else(ending)?;
         // Who only listens is not waited for.
         let ticket = (message.method != LISTEN).then_some(ticket);
-        let session = Session::new(&self.host, caller.clone(), None, None);
+        let session = Session::new(&self.app, caller.clone(), None, None);
         headers::check(message, headers)?;
         if let (Some(tool), "tools/call") = (&message.name, message.method.as_str()) {
             let mirrored = mirrored(&session, message.meta.as_ref(), tool).await;
@@ -143,12 +143,12 @@ impl Server {
         let peer = Peer::new();
         let notifier = Notifier::new(peer.clone(), writer);
         let key = SessionKey::of_id(&id);
-        let session = Session::new(&self.host, caller.clone(), Some(notifier), Some(key));
+        let session = Session::new(&self.app, caller.clone(), Some(notifier), Some(key));
         let ended = self.leaving.child_token();
         let connected = Arc::new(Connected::new(id, session, peer, ended));
         // The first stream is that of what belongs to no request.
         connected.carry(outbox, None, None, &self.tasks);
-        let most = self.host.gateways.config().http.max_sessions;
+        let most = self.app.gateways.config().http.max_sessions;
         if let Err(Full) = self.sessions.insert(Arc::clone(&connected), most) {
             connected.end();
             return Err(Refusal::for_now(

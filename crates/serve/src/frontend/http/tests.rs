@@ -36,16 +36,16 @@ async fn who_is_not_let_in_is_told_of_once_with_the_reason() {
     let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
     let options = PoolOptions { observer, ..PoolOptions::default() };
     let gateways = Arc::new(Gateways::new(Arc::new(Config::default()), options, &tasks));
-    let host = Host::new(gateways, &tasks).unwrap();
+    let app = AppState::new(gateways, &tasks).unwrap();
     let server = Arc::new(Server {
-        identity: Identity::new(&host, None, Door::default(), &shutdown),
+        identity: Identity::new(&app, None, Door::default(), &shutdown),
         under_way: UnderWay::new(CancellationToken::new()),
         sessions: Sessions::default(),
         connections: TaskTracker::new(),
         tasks,
         leaving: shutdown.child_token(),
         shutdown,
-        host,
+        app,
     });
     let router = router(&server);
     for (host, path, status) in [

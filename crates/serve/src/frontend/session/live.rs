@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::events;
-use crate::frontend::Host;
+use crate::frontend::AppState;
 use crate::gateway::{Caller, Presence, Tie};
 use crate::observe::Guest;
 use crate::state::SessionKey;
@@ -16,7 +16,7 @@ const EVENTS: usize = 256;
 
 /// The live part of a session, which stays when another session takes its place.
 pub(crate) struct Live {
-    pub(super) host: Host,
+    pub(super) app: AppState,
     /// The key of its record; `None`: it is there for one request.
     pub(super) key: Option<SessionKey>,
     /// The agent as servers can reach it.
@@ -32,7 +32,7 @@ pub(crate) struct Live {
 impl Live {
     /// Returns what a new session needs, and what servers tell its agent.
     pub(super) fn new(
-        host: &Host,
+        app: &AppState,
         caller: &Caller,
         notifier: Option<Notifier>,
         key: Option<SessionKey>,
@@ -44,9 +44,9 @@ impl Live {
             (None, None) => Tie::Nothing,
         };
         let presence = Presence::new(notifier.is_some().then_some(standing)).tied_by(tie);
-        let guest = notifier.is_some().then(|| host.gateways.welcome(caller, presence.id));
+        let guest = notifier.is_some().then(|| app.gateways.welcome(caller, presence.id));
         let live = Self {
-            host: host.clone(),
+            app: app.clone(),
             key,
             presence,
             notifier,
@@ -61,9 +61,9 @@ impl Live {
     pub(super) fn end(&self) {
         self.is_leaving.cancel();
         self.ended.cancel();
-        self.host.gateways.leave(self.presence.id);
+        self.app.gateways.leave(self.presence.id);
         if let Some(key) = &self.key {
-            self.host.gateways.store().end(key);
+            self.app.gateways.store().end(key);
         }
     }
 }

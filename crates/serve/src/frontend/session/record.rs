@@ -20,7 +20,7 @@ impl Session {
     pub(crate) async fn save(&self) {
         let Some(key) = self.key() else { return };
         let Some(record) = self.changed_record() else { return };
-        let store = self.host.gateways.store();
+        let store = self.app.gateways.store();
         store.put(Key::Session(key.clone()), Record::Session(record)).await;
         if self.live.ended.is_cancelled() {
             store.end(key);
@@ -76,7 +76,7 @@ impl Session {
         let exposure = self.exposure(&meta);
         // What is on its way is told by whoever knows of it.
         self.refresh(&exposure).await;
-        let found = self.host.gateways.store().get(&Key::Session(key.clone())).await;
+        let found = self.app.gateways.store().get(&Key::Session(key.clone())).await;
         let Some(Record::Session(record)) = found else {
             tracing::error!("rehearsal: a session has no record");
             return Arc::clone(self);
@@ -105,7 +105,7 @@ impl Session {
     async fn resumed(&self, record: &crate::state::Session) -> Result<Arc<Self>, Crowded> {
         let caller = Caller { agent: record.agent.clone(), toolbox: record.toolbox.clone() };
         let mode = ToolMode::from_word(&record.mode);
-        let mode = mode.unwrap_or_else(|| self.host.gateways.mode(&caller));
+        let mode = mode.unwrap_or_else(|| self.app.gateways.mode(&caller));
         let state = State {
             chosen: Arc::new(record.chosen.clone()),
             subscriptions: record.subscriptions.clone(),

@@ -76,7 +76,7 @@ impl Session {
     ) {
         if exposure.starts_everything() {
             let (exposure, agent) = (exposure.clone(), agent.clone());
-            self.host.tasks.spawn(async move { exposure.start_everything(&agent).await });
+            self.app.tasks.spawn(async move { exposure.start_everything(&agent).await });
         } else if exposure.shows_tools(Surface::Changing) {
             exposure.gateway().start_unlisted(opened, agent);
         }

@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::backend::PoolOptions;
 use crate::config;
-use crate::frontend::Host;
+use crate::frontend::AppState;
 use crate::gateway::Gateways;
 use crate::name::{AgentName, ToolboxName};
 
@@ -14,7 +14,7 @@ const CONFIG: &str = r#"{"mcpServers": {"box": {"command": "/no/such/program"}}}
 
 /// The parts that sessions are made of here.
 struct Stage {
-    host: Host,
+    app: AppState,
     tasks: TaskTracker,
     sessions: Sessions,
 }
@@ -26,12 +26,12 @@ impl Stage {
         let tasks = TaskTracker::new();
         let config = Arc::new(loaded.config);
         let gateways = Arc::new(Gateways::new(config, PoolOptions::default(), &tasks));
-        let host = Host::new(gateways, &tasks).unwrap();
-        Self { host, tasks, sessions: Sessions::default() }
+        let app = AppState::new(gateways, &tasks).unwrap();
+        Self { app, tasks, sessions: Sessions::default() }
     }
 
     fn session(&self, id: &str, caller: &Caller) -> Arc<Connected> {
-        let session = Session::new(&self.host, caller.clone(), None, None);
+        let session = Session::new(&self.app, caller.clone(), None, None);
         let (peer, ended) = (Peer::new(), CancellationToken::new());
         Arc::new(Connected::new(id.to_owned(), session, peer, ended))
     }
