@@ -237,7 +237,7 @@ async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>) {
     (servers, starts.iter().filter_map(Start::explanation).collect())
 }
 
-/// The things that are known and not shown: something else has the name, or a macro calls what is
+/// The primitives that are known and not shown: something else has the name, or a macro calls what is
 /// not there.
 fn not_shown(config: &Config, snapshot: &Snapshot) -> Vec<String> {
     let eclipsed = config.toolboxes.iter().flat_map(|toolbox| {

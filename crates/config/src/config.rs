@@ -188,7 +188,7 @@ impl ToolMode {
         Self::Modular,
     ];
 
-    /// Returns `true` if things are called by the namespaces of their servers.
+    /// Returns `true` if primitives are called by the namespaces of their servers.
     pub fn has_namespaces(self) -> bool {
         self == Self::Activate
     }
@@ -220,7 +220,7 @@ pub struct ToolboxConfig {
     pub name: ToolboxName,
     /// What the toolbox is for, in the user's words.
     pub description: String,
-    /// What goes before the names of its things in `activate` mode, with a `_` between; none if
+    /// What goes before the names of its primitives in `activate` mode, with a `_` between; none if
     /// empty. The toolbox's name where the file says nothing.
     pub namespace: String,
     /// Its servers that are not disabled, in the order of the file; never empty.

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 mod unique;
 
-pub use crate::name::unique::{Place, Thing, UniqueNames, uri_prefix};
+pub use crate::name::unique::{Place, Primitive, UniqueNames, uri_prefix};
 
 #[cfg(test)]
 mod tests;

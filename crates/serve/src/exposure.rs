@@ -193,18 +193,18 @@ impl Exposure {
 
     /// Returns the definitions of what else an agent sees, where that is more than the views of
     /// toolboxes.
-    pub fn things(&self, kind: Kind, surface: Surface, chosen: &Chosen) -> Option<Vec<Raw>> {
+    pub fn primitives(&self, kind: Kind, surface: Surface, chosen: &Chosen) -> Option<Vec<Raw>> {
         let snapshot = self.gateway.snapshot();
-        self.mode(surface).things(self.audience(surface, chosen, &snapshot), kind)
+        self.mode(surface).primitives(self.audience(surface, chosen, &snapshot), kind)
     }
 
     /// Returns all lists at one moment, where they are more than the views of toolboxes.
     pub fn lists(&self, surface: Surface, chosen: &Chosen, at: &Snapshot) -> Option<Lists> {
         let mode = self.mode(surface);
         let audience = self.audience(surface, chosen, at);
-        let mut resources = mode.things(audience, Kind::Resource)?;
-        resources.extend(mode.things(audience, Kind::Template)?);
-        let prompts = mode.things(audience, Kind::Prompt)?;
+        let mut resources = mode.primitives(audience, Kind::Resource)?;
+        resources.extend(mode.primitives(audience, Kind::Template)?);
+        let prompts = mode.primitives(audience, Kind::Prompt)?;
         let mut tools = mode.own_tools(audience);
         tools.extend(mode.server_tools(audience));
         Some(Lists { tools, resources, prompts })
@@ -222,7 +222,7 @@ impl Exposure {
         self.mode(surface).addressed(self.audience(surface, chosen, &snapshot), uri)
     }
 
-    /// Returns the server that has a thing of this name, and its own name for it.
+    /// Returns the server that has a primitive of this name, and its own name for it.
     pub fn find(&self, kind: Kind, name: &str) -> Option<(Place, String)> {
         self.mode(Surface::Changing).find(&self.gateway.snapshot(), kind, name)
     }

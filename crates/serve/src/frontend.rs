@@ -2,7 +2,7 @@
 //!
 //! *Theory of operation.* Every request comes here as raw text and is answered in a task of its
 //! own ([`dispatch`]). What ends here is answered here ([`handshake`], [`lists`],
-//! [`subscriptions`]); the rest is passed on through the gateway ([`calls`], [`things`],
+//! [`subscriptions`]); the rest is passed on through the gateway ([`calls`], [`primitives`],
 //! [`extensions`]) and accompanied: what the server says meanwhile goes to the agent. What is known
 //! of the agent is its [`session`].
 
@@ -15,13 +15,13 @@ mod handshake;
 pub mod http;
 mod listed;
 mod lists;
+mod primitives;
 mod profiles;
 mod resolve;
 mod session;
 mod shown;
 mod subscriptions;
 mod suspended;
-mod things;
 
 use std::pin::pin;
 use std::sync::Arc;

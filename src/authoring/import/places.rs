@@ -28,7 +28,7 @@ pub(super) struct Place<'a> {
     pub(super) name: String,
     pub(super) description: Description,
     pub(super) servers: Vec<(Located<String>, Node<'a>)>,
-    /// What goes before the names of its things, where the file says so.
+    /// What goes before the names of its primitives, where the file says so.
     pub(super) namespace: Option<String>,
     /// Whether it is a block at the top of the file.
     pub(super) is_top: bool,

@@ -43,7 +43,7 @@ pub(super) struct Group {
     pub(super) name: String,
     /// What the file says they are for, or who they are from.
     pub(super) description: Description,
-    /// What goes before the names of their things, where the file says so.
+    /// What goes before the names of their primitives, where the file says so.
     pub(super) namespace: Option<String>,
     /// Whether each has to be a toolbox of its own, for the file to mean the same.
     pub(super) is_apart: bool,

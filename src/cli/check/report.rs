@@ -19,7 +19,7 @@ pub(super) struct Report<'a> {
     pub(super) mode: Option<&'a str>,
     pub(super) findings: Vec<Finding<'a>>,
     pub(super) servers: Vec<Row>,
-    /// The things whose names others have.
+    /// The primitives whose names others have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) not_shown: Vec<String>,
 }

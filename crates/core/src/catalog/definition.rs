@@ -1,4 +1,4 @@
-//! The kinds of things that a server lists, each entry kept as the bytes it came in.
+//! The kinds of primitives that a server lists, each entry kept as the bytes it came in.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub trait Definition: Sized {
     const METHOD: &'static str;
     /// The member of its result that has them.
     const MEMBER: &'static str;
-    /// The word for one such thing.
+    /// The word for one such primitive.
     const WORD: &'static str;
     /// The member of an entry that tells it from others.
     const KEY: &'static str;

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use foldhash::HashMap;
 
 use crate::config::Config;
-use crate::name::{self, ExposedName, NameTable, Place, Thing, ToolId, ToolboxName, UniqueNames};
+use crate::name::{
+    self, ExposedName, NameTable, Place, Primitive, ToolId, ToolboxName, UniqueNames,
+};
 use crate::raw::Raw;
 use crate::toolbox::{Discarded, Namespaced, Part, View};
 
@@ -25,11 +27,11 @@ pub(crate) struct Lens {
     templates: OnceLock<UniqueNames>,
     /// In `activate` mode, the same under its names.
     namespaced: Option<OnceLock<Namespaced>>,
-    /// The things that the log has been told of as discarded.
+    /// The primitives that the log has been told of as discarded.
     said: Said,
 }
 
-/// The things that had lost their names the last time that anybody looked.
+/// The primitives that had lost their names the last time that anybody looked.
 pub(crate) type Said = Arc<Mutex<Vec<Discarded>>>;
 
 impl Lens {
@@ -87,10 +89,10 @@ impl Lens {
                     let pinned = tool.pinned.as_ref().map(Raw::as_bytes);
                     let definition = tool.definition.raw.as_bytes();
                     let source = (part.source(), tool.own.name.as_str(), definition, pinned);
-                    (source, thing(part, &tool.id.tool))
+                    (source, primitive(part, &tool.id.tool))
                 })
             });
-            UniqueNames::new(tools, |thing| self.full_name(thing))
+            UniqueNames::new(tools, |primitive| self.full_name(primitive))
         })
     }
 
@@ -98,9 +100,9 @@ impl Lens {
     pub(crate) fn prompts(&self) -> &UniqueNames {
         self.prompts.get_or_init(|| {
             let prompts = self.parts().flat_map(|part| {
-                part.prompts().iter().map(|prompt| (part.source(), thing(part, &prompt.name)))
+                part.prompts().iter().map(|prompt| (part.source(), primitive(part, &prompt.name)))
             });
-            UniqueNames::new(prompts, |thing| self.full_name(thing))
+            UniqueNames::new(prompts, |primitive| self.full_name(primitive))
         })
     }
 
@@ -108,7 +110,9 @@ impl Lens {
     pub(crate) fn uris(&self) -> &UniqueNames {
         self.uris.get_or_init(|| {
             let uris = self.parts().flat_map(|part| {
-                part.resources().iter().map(|resource| (part.source(), thing(part, &resource.uri)))
+                part.resources()
+                    .iter()
+                    .map(|resource| (part.source(), primitive(part, &resource.uri)))
             });
             UniqueNames::new(uris, full_uri)
         })
@@ -118,15 +122,17 @@ impl Lens {
     pub(crate) fn templates(&self) -> &UniqueNames {
         self.templates.get_or_init(|| {
             let templates = self.parts().flat_map(|part| {
-                part.templates().iter().map(|template| (part.source(), thing(part, &template.uri)))
+                part.templates()
+                    .iter()
+                    .map(|template| (part.source(), primitive(part, &template.uri)))
             });
             UniqueNames::new(templates, full_uri)
         })
     }
 
     /// The full name of a tool or a prompt.
-    pub(crate) fn full_name(&self, thing: &Thing) -> String {
-        let Thing { place: Place { toolbox, server }, name } = thing;
+    pub(crate) fn full_name(&self, primitive: &Primitive) -> String {
+        let Primitive { place: Place { toolbox, server }, name } = primitive;
         let id = ToolId { toolbox: toolbox.clone(), server: server.clone(), tool: name.clone() };
         ExposedName::registered(&id, self.config.max_tool_name_length).to_string()
     }
@@ -152,10 +158,10 @@ impl Lens {
     }
 }
 
-fn thing(part: &Part, name: &str) -> Thing {
-    Thing { place: part.place.clone(), name: name.to_owned() }
+fn primitive(part: &Part, name: &str) -> Primitive {
+    Primitive { place: part.place.clone(), name: name.to_owned() }
 }
 
-fn full_uri(thing: &Thing) -> String {
-    format!("{}{}", name::uri_prefix(&thing.place), thing.name)
+fn full_uri(primitive: &Primitive) -> String {
+    format!("{}{}", name::uri_prefix(&primitive.place), primitive.name)
 }

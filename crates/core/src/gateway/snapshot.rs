@@ -15,7 +15,9 @@ use crate::gateway::gateways::Terms;
 use crate::gateway::lens::{Lens, Said};
 use crate::gateway::macros::{Lacking, Written};
 use crate::gateway::world::World;
-use crate::name::{self, ExposedName, Place, ServerName, Thing, ToolId, ToolboxName, UniqueNames};
+use crate::name::{
+    self, ExposedName, Place, Primitive, ServerName, ToolId, ToolboxName, UniqueNames,
+};
 use crate::policy::{Moment, Policy, Traits};
 use crate::toolbox::{Namespaced, Part, View};
 
@@ -87,7 +89,7 @@ impl Snapshot {
     /// The name that agents know a server's prompt by.
     pub fn exposed_prompt(&self, place: &Place, prompt: &str) -> String {
         if self.prompts().is_ambiguous(prompt) {
-            self.lens.full_name(&Thing { place: place.clone(), name: prompt.to_owned() })
+            self.lens.full_name(&Primitive { place: place.clone(), name: prompt.to_owned() })
         } else {
             prompt.to_owned()
         }

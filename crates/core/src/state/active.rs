@@ -13,7 +13,7 @@ use crate::toolbox::{Item, Kind};
 pub struct Chosen {
     /// The toolboxes that it has opened.
     pub opened: BTreeSet<ToolboxName>,
-    /// The things that it has switched on and off.
+    /// The primitives that it has switched on and off.
     pub active: Active,
     /// `true` once its model has been told that its client does not list tools again.
     pub is_told: bool,
@@ -27,10 +27,10 @@ pub struct Active {
     resources: HashMap<String, bool>,
 }
 
-/// One thing that is switched on or off.
+/// One primitive that is switched on or off.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Switch {
-    /// The kind of thing.
+    /// The kind of primitive.
     pub kind: Kind,
     /// Its name.
     pub name: String,
@@ -46,7 +46,7 @@ impl Chosen {
 }
 
 impl Active {
-    /// Switches things.
+    /// Switches primitives.
     pub fn apply(&mut self, switches: Vec<Switch>) {
         for Switch { kind, name, is_on } in switches {
             let switched = if kind == Kind::Tool { &mut self.tools } else { &mut self.resources };
@@ -54,7 +54,7 @@ impl Active {
         }
     }
 
-    /// Returns `true` if a thing is active: as it was switched, else as it started.
+    /// Returns `true` if a primitive is active: as it was switched, else as it started.
     pub fn has(&self, item: &Item) -> bool {
         let switched = match item.kind {
             Kind::Tool => self.tools.get(&item.name),

@@ -20,7 +20,7 @@ use crate::toolbox::{Part, View};
 /// The name of the one tool of our own, which no server's tool may have.
 pub const TOOLMAN_ACTIVATE: &str = "toolman_activate";
 
-/// The kind of a thing.
+/// The kind of a primitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A tool.
@@ -34,7 +34,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word for one thing of this kind.
+    /// The word for one primitive of this kind.
     pub fn word(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// One thing under its name.
+/// One primitive under its name.
 #[derive(Debug)]
 pub struct Item {
     /// Its kind.
@@ -67,7 +67,7 @@ pub struct Item {
     /// Its name, namespace included; for a resource its address.
     pub name: String,
     /// The documented form of that, `<namespace>_<own name>`, however long it is. It is understood
-    /// for the name wherever it means one thing alone.
+    /// for the name wherever it means one primitive alone.
     pub full: String,
     /// The server that has it.
     pub at: Place,
@@ -82,7 +82,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// A thing under its name, which is not active unless it is said to be.
+    /// A primitive under its name, which is not active unless it is said to be.
     pub fn new(
         kind: Kind,
         name: String,
@@ -122,7 +122,7 @@ impl Item {
     }
 }
 
-/// A thing whose name was taken already.
+/// A primitive whose name was taken already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discarded {
     /// Its kind.
@@ -148,7 +148,7 @@ impl fmt::Display for Discarded {
     }
 }
 
-/// Where an address may lead: a server, its own address, and the thing it is known by, if any.
+/// Where an address may lead: a server, its own address, and the primitive it is known by, if any.
 pub type Target<'a> = (Place, String, Option<&'a Item>);
 
 /// Everything there is, by name; immutable.
@@ -156,10 +156,10 @@ pub type Target<'a> = (Place, String, Option<&'a Item>);
 pub struct Namespaced {
     /// In the order of the configuration, then of each server's own lists.
     pub items: Vec<Item>,
-    /// The things that lost their names to something before them.
+    /// The primitives that lost their names to something before them.
     pub discarded: Vec<Discarded>,
     by_name: HashMap<(Kind, String), usize>,
-    /// Documented names that are not the names; none where several things have the same.
+    /// Documented names that are not the names; none where several primitives have the same.
     by_full: HashMap<(Kind, String), Option<usize>>,
     owners: Vec<Owner>,
 }
@@ -193,8 +193,9 @@ impl Namespaced {
             let view = view(&toolbox.name);
             for server in &toolbox.servers {
                 let part = view.part(server.name.as_str());
-                let things = part.map(|part| Things { namespace: &toolbox.namespace, part });
-                let items = things.iter().flat_map(|it| it.items(config.max_tool_name_length));
+                let primitives =
+                    part.map(|part| Primitives { namespace: &toolbox.namespace, part });
+                let items = primitives.iter().flat_map(|it| it.items(config.max_tool_name_length));
                 for mut item in items {
                     item.starts_active = item.kind == Kind::Prompt || active.has(&item);
                     all.push(item);
@@ -216,7 +217,7 @@ impl Namespaced {
         all
     }
 
-    /// Takes in a thing, unless its name is taken.
+    /// Takes in a primitive, unless its name is taken.
     pub fn push(&mut self, item: Item) {
         let key = (item.kind.family(), item.name.clone());
         let is_ours = key == (Kind::Tool, TOOLMAN_ACTIVATE.to_owned());
@@ -286,7 +287,7 @@ impl Namespaced {
         named.into_iter().map(|(owner, own)| (owner.at.clone(), own.to_owned(), None)).collect()
     }
 
-    /// Returns the patterns that match nothing: no thing that is here, and none that a server may
+    /// Returns the patterns that match nothing: no primitive that is here, and none that a server may
     /// have which has not been listed.
     pub fn unmatched<'p>(
         &self,
@@ -332,7 +333,7 @@ impl StartsActive {
         Self { only: filter(only), never: filter(never) }
     }
 
-    /// Returns true if the patterns name a thing, by its documented name or by the one it has here.
+    /// Returns true if the patterns name a primitive, by its documented name or by the one it has here.
     fn has(&self, item: &Item) -> bool {
         let matches = |filter: &Option<ToolFilter>| {
             let filter = filter.as_ref();
@@ -342,13 +343,13 @@ impl StartsActive {
     }
 }
 
-/// The things that one server of a toolbox shows.
-struct Things<'a> {
+/// The primitives that one server of a toolbox shows.
+struct Primitives<'a> {
     namespace: &'a str,
     part: &'a Part,
 }
 
-impl Things<'_> {
+impl Primitives<'_> {
     fn items(&self, limit: usize) -> impl Iterator<Item = Item> {
         let Self { namespace, part } = *self;
         let tools = part.tools.iter().map(move |t| {
@@ -376,7 +377,7 @@ impl Things<'_> {
     }
 }
 
-/// A few words on a thing from its definition: its description, its title, or its name.
+/// A few words on a primitive from its definition: its description, its title, or its name.
 fn described(raw: &Raw) -> Option<String> {
     #[derive(Deserialize)]
     struct Head {

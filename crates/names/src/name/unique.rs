@@ -1,4 +1,4 @@
-//! Things of many servers under names of their own: changed only where two servers have the same.
+//! Primitives of many servers under names of their own: changed only where two servers have the same.
 
 use std::hash::Hash;
 
@@ -16,47 +16,47 @@ pub struct Place {
     pub server: ServerName,
 }
 
-/// A thing of one server, by the server's own name for it.
+/// A primitive of one server, by the server's own name for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Thing {
+pub struct Primitive {
     /// The server that has it.
     pub place: Place,
     /// The server's own name for it.
     pub name: String,
 }
 
-/// The names of one kind of things, from every server that has been listed.
+/// The names of one kind of primitives, from every server that has been listed.
 #[derive(Debug, Default)]
 pub struct UniqueNames {
-    things: HashMap<String, Thing>,
+    primitives: HashMap<String, Primitive>,
     /// Names that more than one server gives.
     ambiguous: HashSet<String>,
 }
 
 impl UniqueNames {
-    /// Names things in their order. `source` tells servers apart that are one and the same in
-    /// several toolboxes; `full` makes a name that no other thing has.
+    /// Names primitives in their order. `source` tells servers apart that are one and the same in
+    /// several toolboxes; `full` makes a name that no other primitive has.
     ///
-    /// Every full name leads to its thing, and every plain one to the first that has it.
+    /// Every full name leads to its primitive, and every plain one to the first that has it.
     pub fn new<S: Copy + Eq + Hash>(
-        things: impl IntoIterator<Item = (S, Thing)>,
-        full: impl Fn(&Thing) -> String,
+        primitives: impl IntoIterator<Item = (S, Primitive)>,
+        full: impl Fn(&Primitive) -> String,
     ) -> Self {
         let mut names = Self::default();
         let mut sources: HashMap<String, S> = HashMap::new();
-        for (source, thing) in things {
-            if *sources.entry(thing.name.clone()).or_insert(source) != source {
-                names.ambiguous.insert(thing.name.clone());
+        for (source, primitive) in primitives {
+            if *sources.entry(primitive.name.clone()).or_insert(source) != source {
+                names.ambiguous.insert(primitive.name.clone());
             }
-            names.things.entry(full(&thing)).or_insert_with(|| thing.clone());
-            names.things.entry(thing.name.clone()).or_insert(thing);
+            names.primitives.entry(full(&primitive)).or_insert_with(|| primitive.clone());
+            names.primitives.entry(primitive.name.clone()).or_insert(primitive);
         }
         names
     }
 
-    /// The thing that is called so.
-    pub fn resolve(&self, name: &str) -> Option<&Thing> {
-        self.things.get(name)
+    /// The primitive that is called so.
+    pub fn resolve(&self, name: &str) -> Option<&Primitive> {
+        self.primitives.get(name)
     }
 
     /// Returns `true` if more than one server gives this name.
@@ -100,19 +100,20 @@ mod tests {
 
     use super::*;
 
-    fn thing(server: &str, name: &str) -> Thing {
+    fn primitive(server: &str, name: &str) -> Primitive {
         let place = Place { toolbox: ToolboxName::new("box"), server: ServerName::new(server) };
-        Thing { place, name: name.to_owned() }
+        Primitive { place, name: name.to_owned() }
     }
 
-    fn full(thing: &Thing) -> String {
-        format!("{}{}", uri_prefix(&thing.place), thing.name)
+    fn full(primitive: &Primitive) -> String {
+        format!("{}{}", uri_prefix(&primitive.place), primitive.name)
     }
 
     #[test]
     fn a_name_is_changed_only_where_two_servers_give_it() {
-        let things = [(1, thing("a", "x")), (1, thing("a", "y")), (2, thing("b c", "y"))];
-        let names = UniqueNames::new(things, full);
+        let primitives =
+            [(1, primitive("a", "x")), (1, primitive("a", "y")), (2, primitive("b c", "y"))];
+        let names = UniqueNames::new(primitives, full);
         assert!(!names.is_ambiguous("x"));
         assert!(names.is_ambiguous("y"));
         assert_eq!(names.resolve("y").unwrap().place.server.as_str(), "a");
@@ -122,7 +123,8 @@ mod tests {
 
     #[test]
     fn one_server_in_two_toolboxes_gives_a_name_once() {
-        let names = UniqueNames::new([(1, thing("a", "x")), (1, thing("again", "x"))], full);
+        let names =
+            UniqueNames::new([(1, primitive("a", "x")), (1, primitive("again", "x"))], full);
         assert!(names.is_plain());
     }
 }

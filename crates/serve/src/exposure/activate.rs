@@ -48,7 +48,7 @@ const UNREADABLE: &str = "use_tool cannot read its arguments. Expected {\"tool\"
                           \"arguments\": {…}}, with a name from the catalog in the description of \
                           toolman_activate.";
 
-/// Makes a test that tells if the server of a thing is there, as far as is known.
+/// Makes a test that tells if the server of a primitive is there, as far as is known.
 fn is_there(snapshot: &Snapshot) -> impl Fn(&Item) -> bool {
     move |item| !snapshot.has_crashed(&item.at)
 }
@@ -85,8 +85,8 @@ impl Mode for Activate {
         active_tools(audience.at, &audience.active())
     }
 
-    fn things(&self, audience: Audience<'_>, kind: Kind) -> Option<Vec<Raw>> {
-        Some(things(audience.at, kind, &audience.active()))
+    fn primitives(&self, audience: Audience<'_>, kind: Kind) -> Option<Vec<Raw>> {
+        Some(primitives(audience.at, kind, &audience.active()))
     }
 
     fn call<'a>(
@@ -161,7 +161,7 @@ fn active_tools(at: &Snapshot, on: &Active) -> Vec<Raw> {
 }
 
 /// The definitions of what else is active; prompts always are.
-fn things(at: &Snapshot, kind: Kind, on: &Active) -> Vec<Raw> {
+fn primitives(at: &Snapshot, kind: Kind, on: &Active) -> Vec<Raw> {
     let items = at.namespaced().items.iter();
     items
         .filter(|item| item.kind == kind && on.has(item) && is_there(at)(item))

@@ -89,13 +89,13 @@ fn is_of(place: &Place, tool: &ToolId) -> bool {
 
 /// The tool that is called so: by its own name, or `server:tool`.
 pub(crate) fn resolve(gateway: &Gateway, snapshot: &Snapshot, name: &str) -> Option<ToolId> {
-    if let Some(thing) = snapshot.tools().resolve(name)
+    if let Some(primitive) = snapshot.tools().resolve(name)
         && !snapshot.tools().is_ambiguous(name)
     {
         return Some(ToolId {
-            toolbox: thing.place.toolbox.clone(),
-            server: thing.place.server.clone(),
-            tool: thing.name.clone(),
+            toolbox: primitive.place.toolbox.clone(),
+            server: primitive.place.server.clone(),
+            tool: primitive.name.clone(),
         });
     }
     gateway.qualified(name).into_iter().find(|id| {

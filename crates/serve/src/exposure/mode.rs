@@ -108,7 +108,7 @@ pub(crate) trait Mode: Sync {
 
     /// Returns the definitions of what else the agent sees, where that is not all of the toolboxes
     /// that it is shown.
-    fn things(&self, _audience: Audience<'_>, _kind: Kind) -> Option<Vec<Raw>> {
+    fn primitives(&self, _audience: Audience<'_>, _kind: Kind) -> Option<Vec<Raw>> {
         None
     }
 
@@ -132,7 +132,7 @@ pub(crate) trait Mode: Sync {
         None
     }
 
-    /// Returns the server of a thing that is no tool, and its own name for it.
+    /// Returns the server of a primitive that is no tool, and its own name for it.
     fn find(&self, at: &Snapshot, kind: Kind, name: &str) -> Option<(Place, String)> {
         let names = match kind {
             Kind::Tool => at.tools(),
@@ -140,7 +140,7 @@ pub(crate) trait Mode: Sync {
             Kind::Template => at.templates(),
             Kind::Prompt => at.prompts(),
         };
-        names.resolve(name).map(|thing| (thing.place.clone(), thing.name.clone()))
+        names.resolve(name).map(|primitive| (primitive.place.clone(), primitive.name.clone()))
     }
 
     /// Returns the servers that an address may lead to, each with its own address, where addresses

@@ -49,7 +49,7 @@ pub struct Reply {
     pub outcome: Outcome,
     /// The toolbox that the call has opened for this agent, if it did.
     pub opened: Option<ToolboxName>,
-    /// The things that the call has switched on and off for this agent.
+    /// The primitives that the call has switched on and off for this agent.
     pub switched: Vec<Switch>,
     /// `true` if the answer is worth holding back until the agent has listed its tools again.
     pub awaits_relisting: bool,

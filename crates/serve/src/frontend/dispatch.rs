@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::backend::Outcome;
 use crate::frontend::asked::{Answering, Asked, send, unknown};
 use crate::frontend::session::Session;
-use crate::frontend::{calls, extensions, handshake, lists, subscriptions, things};
+use crate::frontend::{calls, extensions, handshake, lists, primitives, subscriptions};
 use crate::raw;
 use crate::wire::incoming::{Reply, Request};
 
@@ -22,9 +22,9 @@ pub(crate) fn answer(session: Arc<Session>, request: Request) -> Answering {
     // Each has a future of its own size, for calls are many and some others are large.
     match asked.method.as_str() {
         "tools/call" => calls::call(session, asked, reply),
-        "resources/read" => things::read(session, asked, reply),
-        "prompts/get" => things::get_prompt(session, asked, reply),
-        "completion/complete" => things::complete(session, asked, reply),
+        "resources/read" => primitives::read(session, asked, reply),
+        "prompts/get" => primitives::get_prompt(session, asked, reply),
+        "completion/complete" => primitives::complete(session, asked, reply),
         _ => Box::pin(answer_other(session, asked, reply)),
     }
 }
@@ -38,9 +38,9 @@ async fn answer_other(session: Arc<Session>, asked: Asked, reply: Reply) {
         ("resources/list", _) => lists::resources(&session, &asked).await,
         ("resources/templates/list", _) => lists::templates(&session, &asked).await,
         ("prompts/list", _) => lists::prompts(&session, &asked).await,
-        ("logging/setLevel", false) => things::set_log_level(&session, &asked).await,
-        ("resources/subscribe", false) => things::subscribe(&session, &asked).await,
-        ("resources/unsubscribe", false) => things::unsubscribe(&session, &asked).await,
+        ("logging/setLevel", false) => primitives::set_log_level(&session, &asked).await,
+        ("resources/subscribe", false) => primitives::subscribe(&session, &asked).await,
+        ("resources/unsubscribe", false) => primitives::unsubscribe(&session, &asked).await,
         ("subscriptions/listen", true) => {
             return subscriptions::listen(session, asked, reply).await;
         }

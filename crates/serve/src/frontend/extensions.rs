@@ -14,7 +14,7 @@ use crate::frontend::asked::{Asked, unknown};
 use crate::frontend::calls::{Passed, origin, pass as pass_on};
 use crate::frontend::era::harmless;
 use crate::frontend::session::Session;
-use crate::frontend::{resolve, things};
+use crate::frontend::{primitives, resolve};
 use crate::name::Place;
 use crate::wire::incoming::Reply;
 
@@ -27,7 +27,7 @@ pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
         let origin = origin(session, presence, &asked.meta, events);
         let gateway = exposure.gateway();
         let outcome = gateway.request(&place, &asked.method, &asked.params, origin).await;
-        let outcome = outcome.unwrap_or_else(|error| things::failed(&error));
+        let outcome = outcome.unwrap_or_else(|error| primitives::failed(&error));
         // It is what a call would have answered (2025-11-25, basic/utilities/tasks).
         let outcome = if asked.method == "tasks/result" {
             gateway.hand_out("a task", outcome, origin).await

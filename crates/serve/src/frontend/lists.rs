@@ -113,7 +113,7 @@ async fn entries(
     let snapshot = exposure.gateway().snapshot();
     let (chosen, _) = session.chosen();
     let surface = asked.meta.surface();
-    if let Some(entries) = exposure.things(kind, surface, &chosen) {
+    if let Some(entries) = exposure.primitives(kind, surface, &chosen) {
         return entries;
     }
     let mut all = Vec::new();

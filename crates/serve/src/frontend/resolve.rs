@@ -27,7 +27,7 @@ pub(crate) async fn resource(passed: &Passed, uri: &str) -> Result<Vec<(Place, S
 }
 
 /// The rest of a result that was too long, if that is what is to be read; an error is the answer
-/// where there is no such thing for this agent.
+/// where there is no such primitive for this agent.
 pub(crate) async fn rest(passed: &Passed, uri: &str) -> Option<Result<Raw, Outcome>> {
     let Passed { session, exposure, presence, asked, events } = passed;
     let origin = origin(session, presence, &asked.meta, events);
@@ -67,8 +67,8 @@ pub(crate) fn all_known(exposure: &Exposure, uri: &str) -> Vec<(Place, String)> 
 fn in_views(exposure: &Exposure, uri: &str) -> Vec<(Place, String)> {
     let gateway = exposure.gateway();
     let snapshot = gateway.snapshot();
-    if let Some(thing) = snapshot.uris().resolve(uri) {
-        return vec![(thing.place.clone(), thing.name.clone())];
+    if let Some(primitive) = snapshot.uris().resolve(uri) {
+        return vec![(primitive.place.clone(), primitive.name.clone())];
     }
     let running = gateway.running();
     for place in &running {

@@ -8,7 +8,7 @@ use crate::raw::{self, Raw};
 use crate::state::Active;
 use crate::toolbox::{Item, TOOLMAN_ACTIVATE};
 
-/// The servers that an address may lead to, each with its own address; of things that are listed
+/// The servers that an address may lead to, each with its own address; of primitives that are listed
 /// only what is active may be read.
 pub(crate) fn addressed(
     at: &Snapshot,

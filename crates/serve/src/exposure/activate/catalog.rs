@@ -1,7 +1,7 @@
 //! The catalog in the description of `toolman_activate`, as long as a client lets it be.
 //!
 //! Where not everything has room, descriptions become shorter, then names stand alone, then the
-//! toolboxes that have most are counted; at each step as many things as have room keep the step before.
+//! toolboxes that have most are counted; at each step as many primitives as have room keep the step before.
 
 use crate::catalog::shorten;
 use crate::exposure::budget::names_that_fit;
@@ -9,9 +9,9 @@ use crate::exposure::guidance::fold;
 use crate::state::Active;
 use crate::toolbox::{Item, Kind};
 
-/// How long the description of one thing may be, in characters.
+/// How long the description of one primitive may be, in characters.
 pub(crate) const MAX_DESCRIPTION: usize = 132;
-/// How long the descriptions of active things and those of the others are, step by step; with
+/// How long the descriptions of active primitives and those of the others are, step by step; with
 /// none, names stand alone.
 const STEPS: [(usize, usize); 5] =
     [(MAX_DESCRIPTION, MAX_DESCRIPTION), (80, 80), (40, 40), (40, 0), (0, 0)];
@@ -56,8 +56,8 @@ impl Section {
         }
     }
 
-    /// The word for its things when they are counted.
-    fn things(self) -> &'static str {
+    /// The word for its primitives when they are counted.
+    fn primitives(self) -> &'static str {
         match self {
             Self::Tools => "tools",
             Self::Resources => "resources",
@@ -72,7 +72,7 @@ impl Section {
     }
 }
 
-/// The things of one toolbox in a section.
+/// The primitives of one toolbox in a section.
 struct Group<'a> {
     section: Section,
     toolbox: &'a str,
@@ -116,7 +116,7 @@ impl Catalog<'_> {
         groups
     }
 
-    /// Returns a line for each thing, with descriptions of these lengths.
+    /// Returns a line for each primitive, with descriptions of these lengths.
     fn lines(&self, groups: &[Group<'_>], step: (usize, usize)) -> Vec<(Section, String)> {
         let items = groups.iter().flat_map(|group| {
             group.items.iter().map(move |item| (group.section, self.line(item, step)))
@@ -130,7 +130,7 @@ impl Catalog<'_> {
     }
 
     /// Returns the lines with descriptions that fit: all of one length, and as many as have room of
-    /// the next one, from the first thing on.
+    /// the next one, from the first primitive on.
     fn described(
         &self,
         groups: &[Group<'_>],
@@ -193,8 +193,8 @@ impl Catalog<'_> {
 
     fn count(&self, group: &Group<'_>) -> String {
         let active = group.items.iter().filter(|item| self.active.has(item)).count();
-        let (count, things) = (group.items.len(), group.section.things());
-        format!("  {}: {count} {things} ({active} active)", group.toolbox)
+        let (count, primitives) = (group.items.len(), group.section.primitives());
+        format!("  {}: {count} {primitives} ({active} active)", group.toolbox)
     }
 
     /// Returns how many there are in all.
@@ -202,7 +202,7 @@ impl Catalog<'_> {
         let sections = Section::BOTH.map(|section| {
             let items = || self.items.iter().filter(|item| section.has(item));
             let active = items().filter(|item| self.active.has(item)).count();
-            format!("{} {} ({active} active)", items().count(), section.things())
+            format!("{} {} ({active} active)", items().count(), section.primitives())
         });
         format!("{}\n\nin all: {}", self.head, sections.join(", "))
     }
@@ -250,7 +250,7 @@ impl Catalog<'_> {
     }
 }
 
-/// One thing on its line: `* ` before what is active, its name, and what it is.
+/// One primitive on its line: `* ` before what is active, its name, and what it is.
 pub(crate) fn line(item: &Item, is_active: bool, max: usize) -> String {
     let mark = if is_active { "* " } else { "  " };
     match brief(item, max) {

@@ -137,14 +137,14 @@ fn names(value: Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// The things that may be switched: all but those of servers that have crashed.
+/// The primitives that may be switched: all but those of servers that have crashed.
 pub(crate) struct Known<'a> {
     pub(crate) all: &'a Namespaced,
     pub(crate) is_there: &'a dyn Fn(&Item) -> bool,
 }
 
 impl<'a> Known<'a> {
-    /// The thing of this name.
+    /// The primitive of this name.
     pub(crate) fn get(&self, kind: Kind, name: &str) -> Option<&'a Item> {
         self.all.get(kind, name).filter(|item| (self.is_there)(item))
     }
