@@ -1,4 +1,4 @@
-//! How long it takes to fold an audit: a table, not a test.
+//! How long it takes to summarise an audit: a table, not a test.
 //!
 //! `cargo bench --bench stats`. An audit of 100,000 calls in three files, of 200 tools.
 #![allow(
@@ -28,9 +28,9 @@ fn main() {
     let bytes = write(&audit);
     println!("{CALLS} calls of {TOOLS} tools in {FILES} files, {bytes} bytes\n");
     println!("{:<40}{:>12}{:>12}", "ms", "median", "max");
-    print_times("read and folded, in this process", || {
-        let folded = Stats::read(&files(&audit), None).expect("an audit").finish();
-        assert_eq!((folded.calls(), folded.unreadable), (CALLS as u64, 0));
+    print_times("read and summarise, in this process", || {
+        let summary = Stats::read(&files(&audit), None).expect("an audit").finish();
+        assert_eq!((summary.calls(), summary.unreadable), (CALLS as u64, 0));
     });
     print_times("`stats --json`, from start to end", || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-workbench"));

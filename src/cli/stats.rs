@@ -17,7 +17,7 @@ use crate::cli::stats::prose::{in_words, size};
 use crate::cli::{Global, print, with_gateway, without_rules};
 use crate::config::{Config, Dialect, LoadError, Loaded};
 use crate::gateway::Gateway;
-use crate::observe::stats::{Client, Folded, Model, Stats, Tool, files};
+use crate::observe::stats::{Client, Model, Stats, Summary, Tool, files};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -153,7 +153,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             .hint("it is made when something is served with `audit` in the configuration"));
     }
     let stats = Stats::read(&files, args.since.as_deref()).map_err(Error::internal)?;
-    let folded = stats.finish();
+    let summary = stats.finish();
     let known = match &loaded {
         Some(Loaded { config, .. }) => {
             // What any agent may use counts, unless one is named.
@@ -162,7 +162,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             let config = if is_of_one { config } else { without_rules(config) };
             with_gateway(global, config, async |gateway| {
                 gateway.recalled().await;
-                Known::new(gateway, &folded)
+                Known::new(gateway, &summary)
             })?
         }
         None => Known::default(),
@@ -171,15 +171,15 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         return patch(global, loaded, &known);
     }
     if args.json {
-        print::json(&report(&files, &folded, &known))?;
+        print::json(&report(&files, &summary, &known))?;
     } else {
-        print::prose(&in_words(&audit, &folded, &known, args.top))?;
+        print::prose(&in_words(&audit, &summary, &known, args.top))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 impl Known {
-    fn new(gateway: &Gateway, folded: &Folded) -> Self {
+    fn new(gateway: &Gateway, summary: &Summary) -> Self {
         let mut known = Self::default();
         let snapshot = gateway.snapshot();
         for toolbox in &gateway.config().toolboxes {
@@ -191,7 +191,7 @@ impl Known {
                     known.unlisted.push(format!("{toolbox}/{server}"));
                 }
                 let unused = tools.iter().filter(|tool| {
-                    let called = folded.tool(&toolbox, &server, &tool.id.tool);
+                    let called = summary.tool(&toolbox, &server, &tool.id.tool);
                     called.is_none_or(|called| called.calls == called.refused())
                 });
                 known.unused.extend(unused.map(|tool| Unused {
@@ -255,7 +255,7 @@ fn not_known(known: &Known) -> String {
     )
 }
 
-fn report<'a>(files: &[PathBuf], folded: &'a Folded, known: &'a Known) -> Report<'a> {
+fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Report<'a> {
     let row = |tool: &'a Tool| Row {
         toolbox: &tool.toolbox,
         server: &tool.server,
@@ -288,20 +288,20 @@ fn report<'a>(files: &[PathBuf], folded: &'a Folded, known: &'a Known) -> Report
     };
     Report {
         files: files.iter().map(|file| file.display().to_string()).collect(),
-        from: &folded.from,
-        to: &folded.to,
-        calls: folded.calls(),
-        agents: &folded.agents,
-        sessions: folded.sessions,
-        tools: folded.tools.iter().map(row).collect(),
-        models: folded.models.iter().map(model).collect(),
+        from: &summary.from,
+        to: &summary.to,
+        calls: summary.calls(),
+        agents: &summary.agents,
+        sessions: summary.sessions,
+        tools: summary.tools.iter().map(row).collect(),
+        models: summary.models.iter().map(model).collect(),
         never_used: &known.unused,
         not_known: &known.unlisted,
-        clients: folded.clients.iter().map(client).collect(),
-        saved_bytes: folded.saved_bytes(),
-        estimated_tokens_saved: size(folded.saved_bytes()).tokens(),
-        sessions_without_client: folded.unclear_sessions,
-        lost_records: folded.lost,
-        unreadable_lines: folded.unreadable,
+        clients: summary.clients.iter().map(client).collect(),
+        saved_bytes: summary.saved_bytes(),
+        estimated_tokens_saved: size(summary.saved_bytes()).tokens(),
+        sessions_without_client: summary.unclear_sessions,
+        lost_records: summary.lost,
+        unreadable_lines: summary.unreadable,
     }
 }

@@ -7,49 +7,51 @@ use crate::cli::size::{Size, count, number};
 use crate::cli::stats::patch::by_server;
 use crate::cli::stats::{Known, not_known};
 use crate::cli::table::{Align, Table};
-use crate::observe::stats::{Folded, Model, Tool};
+use crate::observe::stats::{Model, Summary, Tool};
 
 /// How wide a bar is that stands for the most.
 const BAR: usize = 20;
 /// How many names of one server are told.
 const NAMES: usize = 8;
 
-pub(super) fn in_words(audit: &Path, folded: &Folded, known: &Known, top: usize) -> String {
-    let mut sections = vec![head(audit, folded)];
-    let reached = folded.tools.iter().filter(|tool| tool.calls > tool.refused());
+pub(super) fn in_words(audit: &Path, summary: &Summary, known: &Known, top: usize) -> String {
+    let mut sections = vec![head(audit, summary)];
+    let reached = summary.tools.iter().filter(|tool| tool.calls > tool.refused());
     let used = reached.clone().map(|tool| (tool, tool.calls - tool.refused()));
     sections
         .extend(table("Most used", "Calls", used.collect(), top, &|_, calls| number(whole(calls))));
     let slow = reached.filter_map(|tool| Some((tool, whole_micros(tool.percentile(95)?))));
     sections.extend(table("Slowest", "Half, 95 % within", slow.collect(), top, &half_and_most));
-    let failing = folded.tools.iter().map(|tool| (tool, tool.failed()));
+    let failing = summary.tools.iter().map(|tool| (tool, tool.failed()));
     sections.extend(table("Failing", "Failed", failing.collect(), top, &|_, calls| {
         number(whole(calls))
     }));
-    let refused = folded.tools.iter().map(|tool| (tool, tool.refused()));
+    let refused = summary.tools.iter().map(|tool| (tool, tool.refused()));
     sections.extend(table("Refused", "Refused", refused.collect(), top, &|_, calls| {
         number(whole(calls))
     }));
-    sections.extend(models(&folded.models));
+    sections.extend(models(&summary.models));
     sections.extend(never_used(known));
     if !known.unlisted.is_empty() {
         sections.push(not_known(known));
     }
-    sections.extend(clients(folded));
-    if folded.lost > 0 {
-        sections
-            .push(format!("warning: {} could not be written", count(whole(folded.lost), "record")));
+    sections.extend(clients(summary));
+    if summary.lost > 0 {
+        sections.push(format!(
+            "warning: {} could not be written",
+            count(whole(summary.lost), "record")
+        ));
     }
-    if folded.unreadable > 0 {
-        let lines = count(whole(folded.unreadable), "line");
+    if summary.unreadable > 0 {
+        let lines = count(whole(summary.unreadable), "line");
         sections.push(format!("warning: {lines} could not be read"));
     }
     sections.join("\n\n")
 }
 
-fn head(audit: &Path, folded: &Folded) -> String {
+fn head(audit: &Path, summary: &Summary) -> String {
     let day = |time: &str| time.split('T').next().unwrap_or_default().to_owned();
-    let (from, to) = (day(&folded.from), day(&folded.to));
+    let (from, to) = (day(&summary.from), day(&summary.to));
     let when = match (from.as_str(), to.as_str()) {
         ("", _) => String::new(),
         (from, to) if from == to => format!(", on {from}"),
@@ -58,8 +60,8 @@ fn head(audit: &Path, folded: &Folded) -> String {
     format!(
         "{}: {} in {}{when}",
         audit.display(),
-        count(whole(folded.calls()), "call"),
-        count(folded.sessions, "session"),
+        count(whole(summary.calls()), "call"),
+        count(summary.sessions, "session"),
     )
 }
 
@@ -125,14 +127,14 @@ fn models(models: &[Model]) -> Option<String> {
 }
 
 /// Definitions that clients showed their models, and that they would have shown without us.
-fn clients(folded: &Folded) -> Option<String> {
-    let unclear = (folded.unclear_sessions > 0).then(|| {
-        let sessions = count(whole(folded.unclear_sessions), "session");
+fn clients(summary: &Summary) -> Option<String> {
+    let unclear = (summary.unclear_sessions > 0).then(|| {
+        let sessions = count(whole(summary.unclear_sessions), "session");
         format!(
             "{sessions} of an older version: it is not known what their clients would have shown"
         )
     });
-    if folded.clients.is_empty() {
+    if summary.clients.is_empty() {
         return unclear;
     }
     let mut table = Table::new([
@@ -141,7 +143,7 @@ fn clients(folded: &Folded) -> Option<String> {
         ("Tokens", Align::Right),
         ("Without the workbench", Align::Right),
     ]);
-    for client in &folded.clients {
+    for client in &summary.clients {
         let name = if client.name.is_empty() { "(no name)" } else { client.name.as_str() };
         let mark = if client.has_tool_search { " *" } else { "" };
         let tokens = |bytes| number(size(bytes).tokens());
@@ -152,12 +154,12 @@ fn clients(folded: &Folded) -> Option<String> {
             tokens(client.without_bytes),
         ]);
     }
-    let search = folded.clients.iter().any(|client| client.has_tool_search).then(|| {
+    let search = summary.clients.iter().any(|client| client.has_tool_search).then(|| {
         "* finds tools by a search of its own: without the workbench it shows their names, which are \
          counted,\n  and what its searches find, which is not known"
             .to_owned()
     });
-    let saved = format!("Spared at least: {}, counted once a session", size(folded.saved_bytes()));
+    let saved = format!("Spared at least: {}, counted once a session", size(summary.saved_bytes()));
     let lines = [Some(table.to_string()), search, Some(saved), unclear];
     Some(lines.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }

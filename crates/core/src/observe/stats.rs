@@ -185,13 +185,13 @@ impl Stats {
         let mut stats = Self::default();
         for file in files {
             let text = std::fs::read(file)?;
-            stats.fold(&text, since);
+            stats.summarise(&text, since);
         }
         Ok(stats)
     }
 
     /// Adds lines.
-    pub fn fold(&mut self, text: &[u8], since: Option<&str>) {
+    pub fn summarise(&mut self, text: &[u8], since: Option<&str>) {
         let mut begin = 0;
         for end in memchr_iter(b'\n', text).chain([text.len()]) {
             let line = text.get(begin..end).unwrap_or_default();
@@ -287,13 +287,13 @@ impl Stats {
     }
 
     /// Everything as it is to be told, each tool with its times in order.
-    pub fn finish(mut self) -> Folded {
+    pub fn finish(mut self) -> Summary {
         for tool in &mut self.tools {
             tool.times.sort_unstable();
         }
         self.tools
             .sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.identity().cmp(&b.identity())));
-        Folded {
+        Summary {
             agents: self.agents.into_iter().collect(),
             sessions: self.sessions.len(),
             from: self.from,
@@ -310,7 +310,7 @@ impl Stats {
 
 /// The statistics of a whole audit.
 #[derive(Debug)]
-pub struct Folded {
+pub struct Summary {
     /// Every tool that was called, the most used first.
     pub tools: Vec<Tool>,
     /// Every language model that was asked, the most used first.
@@ -333,7 +333,7 @@ pub struct Folded {
     pub unreadable: u64,
 }
 
-impl Folded {
+impl Summary {
     /// How many calls there were.
     pub fn calls(&self) -> u64 {
         self.tools.iter().map(|tool| tool.calls).sum()

@@ -238,7 +238,7 @@ fn start_of(text: &str, max: usize) -> String {
 }
 
 /// A description on one line.
-pub(crate) fn fold(text: &str) -> String {
+pub(crate) fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

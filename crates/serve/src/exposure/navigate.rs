@@ -8,7 +8,9 @@ use crate::backend::Outcome;
 use crate::catalog::shorten;
 use crate::config::Config;
 use crate::exposure::budget::{first_that_fits, names_that_fit};
-use crate::exposure::guidance::{FIRST_GLANCE, MAX_DESCRIPTION, MAX_INSTRUCTIONS, STEPS, fold};
+use crate::exposure::guidance::{
+    FIRST_GLANCE, MAX_DESCRIPTION, MAX_INSTRUCTIONS, STEPS, on_one_line,
+};
 use crate::exposure::meta;
 use crate::exposure::mode::{Audience, Doing, Exposure, Guide, Mode};
 use crate::exposure::request::{Reply, Request, Surface};
@@ -186,7 +188,7 @@ fn what_there_is(config: &Config) -> Vec<(&str, &str)> {
 }
 
 fn lines(what: &[(&str, &str)], max: usize) -> String {
-    let line = |(name, about): &(&str, &str)| match shorten(&fold(about), max) {
+    let line = |(name, about): &(&str, &str)| match shorten(&on_one_line(about), max) {
         about if about.is_empty() => format!("\n- {name}"),
         about => format!("\n- {name}: {about}"),
     };

@@ -12,9 +12,9 @@ fn call(time: u32, tool: &str, outcome: &str, ms: u32) -> String {
     )
 }
 
-fn fold(text: &str, since: Option<&str>) -> Folded {
+fn summarise(text: &str, since: Option<&str>) -> Summary {
     let mut stats = Stats::default();
-    stats.fold(text.as_bytes(), since);
+    stats.summarise(text.as_bytes(), since);
     stats.finish()
 }
 
@@ -25,19 +25,22 @@ fn calls_are_counted_by_tool_and_by_what_became_of_them() {
     text += &call(2, "push", "denied", 0);
     text += &call(3, "push", "cancelled", 7);
     text += &call(4, "pull", "lost", 0);
-    let folded = fold(&text, None);
-    assert_eq!(folded.calls(), 24);
-    assert_eq!((folded.agents.as_slice(), folded.sessions), (["claude".to_owned()].as_slice(), 1));
-    let log = folded.tool("dev", "git", "log").unwrap();
+    let summary = summarise(&text, None);
+    assert_eq!(summary.calls(), 24);
+    assert_eq!(
+        (summary.agents.as_slice(), summary.sessions),
+        (["claude".to_owned()].as_slice(), 1)
+    );
+    let log = summary.tool("dev", "git", "log").unwrap();
     assert_eq!((log.calls, log.failed(), log.refused()), (21, 1, 0));
     assert_eq!((log.argument_bytes, log.result_bytes), (210, 420));
     let percentiles = [0, 50, 95, 100].map(|percent| log.percentile(percent));
     assert_eq!(percentiles, [Some(0.5), Some(10.5), Some(19.5), Some(100.5)]);
-    let push = folded.tool("dev", "git", "push").unwrap();
+    let push = summary.tool("dev", "git", "push").unwrap();
     assert_eq!((push.calls, push.failed(), push.refused()), (2, 0, 1));
     assert_eq!(push.percentile(50), Some(7.5), "what was not made has no time");
-    assert_eq!(folded.tool("dev", "git", "pull").unwrap().failed(), 1);
-    assert_eq!(folded.tools.iter().map(|tool| tool.calls).collect::<Vec<_>>(), [21, 2, 1]);
+    assert_eq!(summary.tool("dev", "git", "pull").unwrap().failed(), 1);
+    assert_eq!(summary.tools.iter().map(|tool| tool.calls).collect::<Vec<_>>(), [21, 2, 1]);
 }
 
 #[test]
@@ -48,10 +51,10 @@ fn other_lines_say_what_was_saved_and_lost_and_what_is_none_is_counted() {
                 {\"time\":\"a\",\"kind\":\"lost\",\"records\":3}\n\
                 {\"time\":\"d\",\"kind\":\"something new\",\"x\":[1]}\n\n\
                 {\"time\":\"e\",\"torn";
-    let folded = fold(text, None);
-    assert_eq!((folded.saved_bytes(), folded.lost, folded.unreadable), (900, 3, 1));
-    assert_eq!(folded.unclear_sessions, 1, "an older version wrote less");
-    assert_eq!((folded.from.as_str(), folded.to.as_str()), ("a", "d"));
+    let summary = summarise(text, None);
+    assert_eq!((summary.saved_bytes(), summary.lost, summary.unreadable), (900, 3, 1));
+    assert_eq!(summary.unclear_sessions, 1, "an older version wrote less");
+    assert_eq!((summary.from.as_str(), summary.to.as_str()), ("a", "d"));
 }
 
 #[test]
@@ -67,15 +70,15 @@ fn a_client_that_searches_for_tools_itself_is_counted_apart() {
         + &line("claude-code", search, 2_000, 5_000)
         + &line("claude-code", search, 2_000, 1_500)
         + &line("gemini-cli", "", 90_000, 100_000);
-    let folded = fold(&text, None);
-    let [claude, gemini] = folded.clients.as_slice() else { panic!("{:?}", folded.clients) };
+    let summary = summarise(&text, None);
+    let [claude, gemini] = summary.clients.as_slice() else { panic!("{:?}", summary.clients) };
     assert_eq!(
         (claude.name.as_str(), claude.has_tool_search, claude.sessions),
         ("claude-code", true, 2)
     );
     assert_eq!((claude.given_bytes, claude.without_bytes, claude.saved_bytes), (6_500, 4_000, 500));
     assert_eq!((gemini.has_tool_search, gemini.sessions, gemini.saved_bytes), (false, 2, 86_000));
-    assert_eq!(folded.saved_bytes(), 86_500);
+    assert_eq!(summary.saved_bytes(), 86_500);
 }
 
 #[test]
@@ -92,27 +95,27 @@ fn models_are_counted_by_name_and_their_tokens_added() {
     text += &line("small", "cancelled", 1000);
     text += &line("sampling", "unable", 1);
     text += &line("small", "ok", 1).replace(":100,", ":18446744073709551615,");
-    let folded = fold(&text, None);
-    let [small, sampling] = folded.models.as_slice() else { panic!("{:?}", folded.models) };
+    let summary = summarise(&text, None);
+    let [small, sampling] = summary.models.as_slice() else { panic!("{:?}", summary.models) };
     assert_eq!((small.name.as_str(), small.requests, small.failed), ("small", 23, 1));
     assert_eq!((small.tokens_read, small.tokens_written), (u64::MAX, 161));
     assert_eq!([50, 95].map(|percent| small.percentile(percent)), [Some(9.5), Some(18.5)]);
     assert_eq!((sampling.requests, sampling.failed, sampling.percentile(50)), (1, 1, None));
-    assert_eq!((folded.calls(), folded.sessions, folded.unreadable), (0, 0, 0));
+    assert_eq!((summary.calls(), summary.sessions, summary.unreadable), (0, 0, 0));
 }
 
 #[test]
 fn names_with_escapes_are_the_names_they_mean() {
     let text = call(0, r"a\u0062", "ok", 1) + &call(0, "ab", "ok", 1) + &call(0, r#"\""#, "ok", 1);
-    let folded = fold(&text, None);
-    assert_eq!(folded.tool("dev", "git", "ab").map(|tool| tool.calls), Some(2));
-    assert_eq!(folded.tool("dev", "git", "\"").map(|tool| tool.calls), Some(1));
+    let summary = summarise(&text, None);
+    assert_eq!(summary.tool("dev", "git", "ab").map(|tool| tool.calls), Some(2));
+    assert_eq!(summary.tool("dev", "git", "\"").map(|tool| tool.calls), Some(1));
 }
 
 #[test]
 fn what_is_older_is_left_out() {
     let text: String = (0..10).map(|time| call(time, "log", "ok", 1)).collect();
-    assert_eq!(fold(&text, Some("2026-11-20T10:00:07.000Z")).calls(), 3);
+    assert_eq!(summarise(&text, Some("2026-11-20T10:00:07.000Z")).calls(), 3);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::catalog::shorten;
 use crate::exposure::budget::names_that_fit;
-use crate::exposure::guidance::fold;
+use crate::exposure::guidance::on_one_line;
 use crate::state::Active;
 use crate::toolbox::{Item, Kind};
 
@@ -261,7 +261,7 @@ pub(crate) fn line(item: &Item, is_active: bool, max: usize) -> String {
 
 /// A description on one line, in at most `max` characters.
 pub(crate) fn brief(item: &Item, max: usize) -> Option<String> {
-    let text = shorten(&fold(item.description.as_deref()?), max);
+    let text = shorten(&on_one_line(item.description.as_deref()?), max);
     Some(text).filter(|text| !text.is_empty())
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::backend::Outcome;
 use crate::catalog::rank::{no_server_for, rounded};
 use crate::catalog::{ToolDefinition, shorten};
-use crate::exposure::guidance::fold;
+use crate::exposure::guidance::on_one_line;
 use crate::exposure::listing::{self, Line, Listing};
 use crate::exposure::meta::Detail;
 use crate::gateway::{Found, Gateway};
@@ -116,7 +116,7 @@ impl Answer<'_> {
             // What one query leaves is there for the next ones.
             let share = room / (found.len() - index);
             let mut head = Map::new();
-            let echo = shorten(&fold(query), MAX_ECHO.min(share / ECHO_PART));
+            let echo = shorten(&on_one_line(query), MAX_ECHO.min(share / ECHO_PART));
             head.insert("query".to_owned(), echo.into());
             match tools.first() {
                 None => {
@@ -226,7 +226,9 @@ pub(crate) fn unsearched(
     let unsearched = gateway.unsearched(toolbox, server).into_iter();
     let said = unsearched.map(|(at, failed)| {
         let why = match failed {
-            Some(failed) => format!("{}. {}", fold(&failed.reason), fold(&failed.hint)),
+            Some(failed) => {
+                format!("{}. {}", on_one_line(&failed.reason), on_one_line(&failed.hint))
+            }
             None => "it is still starting; ask again in a moment".to_owned(),
         };
         (format!("{}/{}", at.toolbox, at.server), shorten(&why, MAX_REASON))
