@@ -2,7 +2,8 @@
 //!
 //! `cargo bench --bench http`. A thousand sessions are held at once, some of which listen, and calls
 //! are made over all of them; it is bounded and stays on this machine. What a session costs is what
-//! the program has more of its own memory (`/proc/<pid>/smaps_rollup`) for a thousand of them.
+//! the program has more of its own memory (`/proc/<pid>/smaps_rollup`) for a thousand of them. How many
+//! calls there are a second is beside a relay that only copies messages (`relay`), in the same run.
 #![allow(
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
@@ -16,13 +17,15 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tempfile::TempDir;
 
 #[path = "http/load.rs"]
 mod load;
+#[path = "http/relay.rs"]
+mod relay;
 
 use load::Load;
 
@@ -31,8 +34,21 @@ const LISTENING: usize = 200;
 /// How many calls are made in each session, and from how many clients at once.
 const CALLS: usize = 10;
 const CLIENTS: [usize; 2] = [1, 16];
+/// From how many clients at once calls are made beside the relay, how many from all, and how often.
+const BESIDE: [usize; 2] = [1, 32];
+const CALLS_BESIDE: usize = 20_000;
+const ROUNDS: usize = 5;
+/// As the first argument, makes this program a relay before the server with the second.
+const RELAY: &str = "--relay";
 
 fn main() {
+    if let (Some(first), Some(script)) = (std::env::args().nth(1), std::env::args().nth(2))
+        && first == RELAY
+    {
+        let mut server = Command::new(env!("CARGO_BIN_EXE_fake-mcp-server"));
+        server.arg(script);
+        return relay::run(server);
+    }
     let folder = TempDir::new().expect("a temporary folder");
     let server = Server::start(&folder);
     // What is there once and for all: the server behind it, the code that runs.
@@ -53,6 +69,37 @@ fn main() {
         println!("{name:<52}{p50:>12.1}{p99:>12.1}{max:>12.1}");
     }
     print_bytes("\na session after that", server.memory() - listening, load.sessions.len());
+    drop((load, server));
+    beside_the_relay(&folder);
+}
+
+/// Prints how many calls a second there are, and through the relay.
+fn beside_the_relay(folder: &TempDir) {
+    println!("\n{:<52}{:>12}{:>12}{:>12}", "calls a second, median", "ours", "relay", "÷");
+    for clients in BESIDE {
+        let mut measured = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            let server = Server::start(folder);
+            measured[0].push(speed(server.address, clients));
+            let relay = Server::relay();
+            measured[1].push(speed(relay.address, clients));
+        }
+        let [ours, relay] = measured.map(|mut speeds| {
+            speeds.sort_by(f64::total_cmp);
+            speeds[speeds.len() / 2]
+        });
+        let name = format!("{clients} in flight");
+        println!("{name:<52}{ours:>12.0}{relay:>12.0}{:>12.2}", ours / relay);
+    }
+}
+
+/// How many calls a second as many clients make, each in a session of its own.
+fn speed(address: SocketAddr, clients: usize) -> f64 {
+    let load = Load::begin(address, clients);
+    load.call(CALLS_BESIDE / clients / 10, clients);
+    let began = Instant::now();
+    let calls = load.call(CALLS_BESIDE / clients, clients).len();
+    calls as f64 / began.elapsed().as_secs_f64()
 }
 
 fn print_bytes(name: &str, bytes: f64, count: usize) {
@@ -64,7 +111,12 @@ fn micros(sorted: &[Duration], percent: usize) -> f64 {
     sorted[(sorted.len() - 1) * percent / 100].as_secs_f64() * 1e6
 }
 
-/// The program, which is killed when this is dropped.
+/// The server behind both.
+fn script() -> String {
+    json!({ "lean": true, "tools": ["echo"] }).to_string()
+}
+
+/// The program, or the relay, which is killed when this is dropped.
 struct Server {
     child: Child,
     address: SocketAddr,
@@ -73,7 +125,7 @@ struct Server {
 impl Server {
     fn start(folder: &TempDir) -> Self {
         let config = folder.path().join("workbench.json");
-        let script = json!({ "lean": true, "tools": ["echo"] }).to_string();
+        let script = script();
         let server = json!({ "command": env!("CARGO_BIN_EXE_fake-mcp-server"), "args": [script] });
         let toolbox = json!({ "description": "To measure with", "mcpServers": { "srv": server } });
         let text = json!({
@@ -100,6 +152,17 @@ impl Server {
         // What it says is read on, or it would be lost.
         thread::spawn(move || log.count());
         Self { child, address: address.expect("an address") }
+    }
+
+    /// A relay before the same server.
+    fn relay() -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.arg(RELAY).arg(script()).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("this program starts");
+        let mut said = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+        stdout.read_line(&mut said).expect("an address");
+        Self { child, address: said.trim().parse().expect("an address") }
     }
 
     /// How many bytes are its own.
