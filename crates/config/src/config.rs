@@ -220,7 +220,7 @@ pub struct ToolboxConfig {
     pub name: ToolboxName,
     /// What the toolbox is for, in the user's words.
     pub description: String,
-    /// What goes before the names of its primitives in `activate` mode, with a `_` between; none if
+    /// The prefix of the names of its primitives in `activate` mode, with a `_` between; none if
     /// empty. The toolbox's name where the file says nothing.
     pub namespace: String,
     /// Its servers that are not disabled, in the order of the file; never empty.

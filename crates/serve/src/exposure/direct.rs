@@ -1,8 +1,8 @@
 //! `direct`: everything is there from the start, under its own name where that is unambiguous.
 
 use crate::config::Config;
-use crate::exposure::mode::{Audience, Doing, Exposure, Guide, Mode};
-use crate::exposure::request::{CalledBy, Reply, Request, Surface};
+use crate::exposure::mode::{Audience, Doing, Exposure, Mode};
+use crate::exposure::request::{CalledBy, Reply, Request};
 use crate::exposure::{meta, uris};
 use crate::gateway::{Gateway, Presence, Snapshot};
 use crate::name::{Place, ToolId};
@@ -12,11 +12,6 @@ use crate::raw::Raw;
 pub(crate) struct Direct;
 
 impl Mode for Direct {
-    fn guide(&self, _: &Config, _: Surface) -> Guide {
-        let call = "Their tools are in your tool list.";
-        Guide { call, lists_toolboxes: None, usage: String::new() }
-    }
-
     fn where_tools_are(&self) -> &'static str {
         "The list of tools shows all there are."
     }

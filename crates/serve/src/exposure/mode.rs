@@ -88,7 +88,10 @@ impl Giving {
 /// [`Audience`], and everything else in the gateway.
 pub(crate) trait Mode: Sync {
     /// Returns the words of the instructions, where lists are like this.
-    fn guide(&self, config: &Config, surface: Surface) -> Guide;
+    fn guide(&self, _config: &Config, _surface: Surface) -> Guide {
+        let call = "Their tools are in your tool list.";
+        Guide { call, lists_toolboxes: None, usage: String::new() }
+    }
 
     /// Returns the instructions, where they are not made of the [`Guide`].
     fn instructions(&self, _config: &Config) -> Option<String> {

@@ -16,9 +16,9 @@ use crate::catalog::shorten;
 use crate::config::{Config, ToolboxConfig};
 use crate::exposure::answer;
 use crate::exposure::budget::names_that_fit;
-use crate::exposure::mode::{Audience, Doing, Exposure, Guide, Mode};
+use crate::exposure::mode::{Audience, Doing, Exposure, Mode};
 use crate::exposure::modular::arguments::{CallTool, GetTools};
-use crate::exposure::request::{CalledBy, Reply, Request, Surface};
+use crate::exposure::request::{CalledBy, Reply, Request};
 use crate::gateway::{FailedServer, Origin};
 use crate::name::{self, ToolId};
 use crate::raw::Raw;
@@ -48,11 +48,6 @@ const MAX_NAME: usize = 200;
 pub(crate) struct Modular;
 
 impl Mode for Modular {
-    fn guide(&self, _: &Config, _: Surface) -> Guide {
-        let call = "Their tools are in your tool list.";
-        Guide { call, lists_toolboxes: None, usage: String::new() }
-    }
-
     fn instructions(&self, config: &Config) -> Option<String> {
         Some(instructions(config))
     }

@@ -12,8 +12,8 @@ use crate::exposure::guidance::{
     FIRST_GLANCE, MAX_DESCRIPTION, MAX_INSTRUCTIONS, STEPS, on_one_line,
 };
 use crate::exposure::meta;
-use crate::exposure::mode::{Audience, Doing, Exposure, Guide, Mode};
-use crate::exposure::request::{Reply, Request, Surface};
+use crate::exposure::mode::{Audience, Doing, Exposure, Mode};
+use crate::exposure::request::{Reply, Request};
 use crate::gateway::{Event, Gateway, Origin, heartbeat};
 use crate::navigator::{self, Came, Done, Failure, Step, Task};
 use crate::raw::Raw;
@@ -28,11 +28,6 @@ const TASK: [&str; 5] = ["task", "query", "instruction", "prompt", "description"
 pub(crate) struct Navigate;
 
 impl Mode for Navigate {
-    fn guide(&self, _: &Config, _: Surface) -> Guide {
-        let call = "Their tools are in your tool list.";
-        Guide { call, lists_toolboxes: None, usage: String::new() }
-    }
-
     fn instructions(&self, config: &Config) -> Option<String> {
         Some(instructions(config))
     }

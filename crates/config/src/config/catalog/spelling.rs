@@ -89,7 +89,7 @@ impl FileNames {
     }
 }
 
-/// What the file of a tool is called, if nobody calls it otherwise.
+/// The usual name of a tool's file.
 pub(crate) fn usual(tool: &str) -> String {
     format!("{}.yaml", encode(tool))
 }

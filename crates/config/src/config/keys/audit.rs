@@ -65,7 +65,7 @@ keys! {
         #[schemars(required, extend("examples" = ["~/.local/state/mcp-workbench/audit.jsonl"]))]
         "file" as pub(crate) file: Located<String>,
 
-        /// What is kept of the arguments: a keyed `hash`, the `whole` of them less secrets, or
+        /// How much is kept of the arguments: a keyed `hash`, the `whole` of them less secrets, or
         /// `none`.
         #[schemars(extend("enum" = ["hash", "whole", "none", null], "default" = "hash"))]
         "arguments" as pub(crate) arguments: Located<String> => kept,

@@ -24,7 +24,7 @@ section! {
         /// The authorization server (OAuth 2.1) whose signed tokens are taken.
         "jwt" as pub(crate) jwt: Located<RawJwt>,
 
-        /// Whether those are served that have no token: `true` as agents without a name, a name as
+        /// Serves those that have no token, too: with `true` as agents without a name, with a name as
         /// that agent.
         #[schemars(with = "Option<AnonymousShape>")]
         #[schemars(extend("default" = false))]
@@ -63,8 +63,8 @@ section! {
         #[schemars(extend("examples" = ["https://auth.example.com"]))]
         "issuer" as pub(crate) issuer: Located<String>,
 
-        /// What the tokens have to be for, by their `aud`; one of several in a list. `resource` by
-        /// default.
+        /// The audience that tokens have to be for, by their `aud`; one of several in a list. `resource`
+        /// by default.
         #[schemars(with = "Option<OneOrMore>")]
         #[schemars(extend("examples" = ["https://workbench.example.com/mcp"]))]
         "audience" as pub(crate) audience: Vec<Located<String>> => one_or_more,
@@ -86,7 +86,7 @@ section! {
         /// is the agent's name.
         "agents" as pub(crate) agents: Entries<Located<String>>,
 
-        /// What every token has to be allowed, by its `scope` or `scp`.
+        /// The scopes that every token has to have, by its `scope` or `scp`.
         #[schemars(extend("examples" = [["mcp:tools"]]))]
         "requiredScopes" as pub(crate) required_scopes: Vec<Located<String>>,
 
