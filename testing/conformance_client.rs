@@ -21,7 +21,7 @@ use mcp_workbench::config::{
 use mcp_workbench::gateway::{
     CallError, Caller, Event, Gateway, Gateways, Origin, Presence, Question,
 };
-use mcp_workbench::name::{Place, ServerName, ToolId, ToolboxName};
+use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
 use mcp_workbench::raw::{Member, Raw};
 use serde_json::{Map, Value, json};
 use tokio_util::task::TaskTracker;
@@ -153,7 +153,7 @@ impl Agent {
     }
 
     async fn call(&self, tool: &str, arguments: &Value) -> Result<(), String> {
-        let Place { toolbox, server } = place();
+        let ServerRef { toolbox, server } = server_ref();
         let id = ToolId { toolbox, server, tool: tool.to_owned() };
         let call = async |arguments: &Value| {
             let arguments = Raw::encode(arguments);
@@ -171,14 +171,14 @@ impl Agent {
     }
 
     async fn request(&self, method: &str, params: &[Member]) -> Result<(), String> {
-        let outcome = self.gateway.request(&place(), method, params, self.origin()).await;
+        let outcome = self.gateway.request(&server_ref(), method, params, self.origin()).await;
         report(method, outcome.map_err(|error| error.to_string())?);
         Ok(())
     }
 }
 
-fn place() -> Place {
-    Place { toolbox: ToolboxName::new("suite"), server: ServerName::new("server") }
+fn server_ref() -> ServerRef {
+    ServerRef { toolbox: ToolboxName::new("suite"), server: ServerName::new("server") }
 }
 
 fn report(what: &str, outcome: Outcome) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mcp_workbench::catalog::ToolDefinition;
 use mcp_workbench::catalog::rank::{Fit, Index};
 use mcp_workbench::config::Strategy;
-use mcp_workbench::name::{Place, ServerName, ToolId, ToolboxName};
+use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
 use mcp_workbench::navigator::{Budget, Category, Failure, Service, Tool, Tree, pick};
 use tokio::runtime::{Builder, Runtime};
 
@@ -94,13 +94,13 @@ fn service(leaves: &[&Leaf<'_>]) -> Service {
         category: any.category.to_owned(),
         name: any.service.to_owned(),
         about: any.about.to_owned(),
-        at: place(any),
+        at: server_ref(any),
         tools: leaves.iter().map(|leaf| leaf.tool.name.clone()).collect(),
     }
 }
 
 fn tool(leaf: &Leaf<'_>, at: usize) -> Tool {
-    let Place { toolbox, server } = place(leaf);
+    let ServerRef { toolbox, server } = server_ref(leaf);
     Tool {
         id: ToolId { toolbox, server, tool: at.to_string() },
         category: leaf.category.to_owned(),
@@ -110,6 +110,6 @@ fn tool(leaf: &Leaf<'_>, at: usize) -> Tool {
     }
 }
 
-fn place(leaf: &Leaf<'_>) -> Place {
-    Place { toolbox: ToolboxName::new(leaf.category), server: ServerName::new(leaf.service) }
+fn server_ref(leaf: &Leaf<'_>) -> ServerRef {
+    ServerRef { toolbox: ToolboxName::new(leaf.category), server: ServerName::new(leaf.service) }
 }

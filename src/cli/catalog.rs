@@ -7,7 +7,7 @@ use crate::catalog::ToolDefinition;
 use crate::cli::Global;
 use crate::cli::error::Error;
 use crate::gateway::Snapshot;
-use crate::name::Place;
+use crate::name::ServerRef;
 
 mod compare;
 mod draft;
@@ -36,7 +36,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
 }
 
 /// The tools that a server lists, as it says them itself.
-pub(crate) fn tools(snapshot: &Snapshot, at: &Place) -> Vec<Arc<ToolDefinition>> {
+pub(crate) fn tools(snapshot: &Snapshot, at: &ServerRef) -> Vec<Arc<ToolDefinition>> {
     let view = snapshot.view(&at.toolbox);
     view.tools_of(&at.server).iter().map(|tool| Arc::clone(&tool.own)).collect()
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::cli::error::Error;
 use crate::cli::{Global, complete, known, print};
 use crate::config::{Config, Key, Loaded, ToolOverride, find_key};
-use crate::name::{self, AgentName, Place, ToolId};
+use crate::name::{self, AgentName, ServerRef, ToolId};
 use crate::policy::{Concern, Explanation, Moment, Policies, Traits};
 
 const EXAMPLES: &str = "\
@@ -95,12 +95,12 @@ struct Condition<'a> {
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let Loaded { config, file, disabled, .. } = global.read()?.map_err(Error::config)?;
     let (file, text) = settings(global, file)?;
-    let off: Vec<Place> = disabled
+    let off: Vec<ServerRef> = disabled
         .into_iter()
-        .map(|(toolbox, server)| Place { toolbox, server })
+        .map(|(toolbox, server)| ServerRef { toolbox, server })
         .filter(|at| is_meant(at, &args.server))
         .collect();
-    let places = places(&config, &args.server, !off.is_empty())?;
+    let servers = servers(&config, &args.server, !off.is_empty())?;
     let known = known::tools(global, &config)?;
     let of = Some(args.of.trim()).filter(|name| !matches!(*name, "" | "-")).map(AgentName::new);
     let config = Arc::new(config);
@@ -108,9 +108,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let now = Moment::from(SystemTime::now());
     let mut answers = Vec::new();
     let mut texts = Vec::new();
-    for at in places {
+    for at in servers {
         let tools = known.get(&at);
-        let Place { toolbox, server } = at;
+        let ServerRef { toolbox, server } = at;
         let asked = ToolId { toolbox, server, tool: args.tool.clone() };
         let tool = config.own_id(&asked);
         let found = tools.and_then(|tools| tools.iter().find(|(own, _)| *own == tool.tool));
@@ -161,12 +161,12 @@ fn settings(global: &Global, shown: String) -> Result<(String, Option<String>), 
 }
 
 /// Returns true if `wanted` is the name of a server, or that of its toolbox and its own.
-fn is_meant(at: &Place, wanted: &str) -> bool {
+fn is_meant(at: &ServerRef, wanted: &str) -> bool {
     at.server.as_str() == wanted || format!("{}/{}", at.toolbox, at.server) == wanted
 }
 
 /// Says that a server is switched off, and so all of its tools.
-fn switched_off(at: &Place, tool: &str, key: Option<&Key>, file: &str) -> String {
+fn switched_off(at: &ServerRef, tool: &str, key: Option<&Key>, file: &str) -> String {
     let line = key.map(|key| format!(" ({file}:{})", key.line)).unwrap_or_default();
     format!(
         "`{tool}` of `{}/{}` does not exist for anybody\n  rule      {}{line}\n  why       {OFF}\n  \
@@ -178,7 +178,7 @@ fn switched_off(at: &Place, tool: &str, key: Option<&Key>, file: &str) -> String
 }
 
 fn switched_off_as_json(
-    at: &Place,
+    at: &ServerRef,
     of: Option<&AgentName>,
     tool: &str,
     key: Option<&Key>,
@@ -202,13 +202,13 @@ const OFF: &str = "its server is disabled";
 const SWITCH_ON: &str = "take `\"disabled\": true` (or `\"enabled\": false`) away";
 
 /// Where the server stands that is meant; nowhere is no error if `is_off`, for it is switched off.
-fn places(config: &Config, wanted: &str, is_off: bool) -> Result<Vec<Place>, Error> {
+fn servers(config: &Config, wanted: &str, is_off: bool) -> Result<Vec<ServerRef>, Error> {
     let all = config.toolboxes.iter().flat_map(|toolbox| {
-        let place = |name| Place { toolbox: toolbox.name.clone(), server: name };
-        toolbox.servers.iter().map(move |server| place(server.name.clone()))
+        let server_ref = |name| ServerRef { toolbox: toolbox.name.clone(), server: name };
+        toolbox.servers.iter().map(move |server| server_ref(server.name.clone()))
     });
-    let all: Vec<Place> = all.collect();
-    let found: Vec<Place> = all.iter().filter(|at| is_meant(at, wanted)).cloned().collect();
+    let all: Vec<ServerRef> = all.collect();
+    let found: Vec<ServerRef> = all.iter().filter(|at| is_meant(at, wanted)).cloned().collect();
     if !found.is_empty() || is_off {
         return Ok(found);
     }

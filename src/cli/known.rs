@@ -7,11 +7,11 @@ use crate::cli::error::Error;
 use crate::cli::{Global, block_on, pool_options, without_rules};
 use crate::config::{Config, MACROS};
 use crate::gateway::Caller;
-use crate::name::{Place, ServerName};
+use crate::name::{ServerName, ServerRef};
 use crate::policy::Traits;
 
 /// The tools of servers by their own names, as far as anything is kept of them.
-pub(crate) type Known = HashMap<Place, Vec<(String, Traits)>>;
+pub(crate) type Known = HashMap<ServerRef, Vec<(String, Traits)>>;
 
 /// Looks at what is kept of the servers of a configuration, whatever is left out of it; its macros
 /// are known.
@@ -27,14 +27,14 @@ pub(crate) fn tools(global: &Global, config: &Config) -> Result<Known, Error> {
         gateway.recalled().await;
         let kept = gateway.remembered();
         let snapshot = gateway.snapshot();
-        let tools = kept.into_iter().map(|(place, _)| {
-            let view = snapshot.view(&place.toolbox);
-            let tools = view.tools_of(&place.server).iter().map(|tool| {
+        let tools = kept.into_iter().map(|(server_ref, _)| {
+            let view = snapshot.view(&server_ref.toolbox);
+            let tools = view.tools_of(&server_ref.server).iter().map(|tool| {
                 let is_destructive = tool.own.is_destructive();
                 (tool.own.name.clone(), Traits { is_destructive, ..tool.traits })
             });
             let tools = tools.collect();
-            (place, tools)
+            (server_ref, tools)
         });
         tools.collect()
     }))?;
@@ -44,7 +44,7 @@ pub(crate) fn tools(global: &Global, config: &Config) -> Result<Known, Error> {
         let macros: Vec<_> = macros.collect();
         if !macros.is_empty() {
             let (toolbox, server) = (toolbox.name.clone(), ServerName::new(MACROS));
-            known.insert(Place { toolbox, server }, macros);
+            known.insert(ServerRef { toolbox, server }, macros);
         }
     }
     Ok(known)

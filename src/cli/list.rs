@@ -17,7 +17,7 @@ use crate::cli::table::{Align, Table};
 use crate::cli::{Global, complete, print, with_gateway};
 use crate::config::ToolboxConfig;
 use crate::gateway::Gateway;
-use crate::name::Place;
+use crate::name::ServerRef;
 use crate::raw::Raw;
 use crate::toolbox::ViewTool;
 
@@ -111,9 +111,9 @@ async fn list(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     };
     gateway.recalled().await;
     let mut kept = if args.refresh { Vec::new() } else { gateway.remembered() };
-    kept.retain(|(place, _)| toolboxes.iter().any(|toolbox| toolbox.name == place.toolbox));
-    let is_kept = |wanted: &Place| kept.iter().any(|(place, _)| place == wanted);
-    let starts = servers::start(gateway, &toolboxes, |place| !is_kept(place)).await;
+    kept.retain(|(server, _)| toolboxes.iter().any(|toolbox| toolbox.name == server.toolbox));
+    let is_kept = |wanted: &ServerRef| kept.iter().any(|(server, _)| server == wanted);
+    let starts = servers::start(gateway, &toolboxes, |server| !is_kept(server)).await;
     let has_started = starts.iter().any(|start| start.failure.is_none());
     let has_listed = starts.is_empty() || has_started || !kept.is_empty();
     let snapshot = gateway.snapshot();
@@ -173,11 +173,11 @@ fn in_words(tools: &[&ViewTool], toolboxes: &[&ToolboxConfig]) -> String {
 fn in_json<'a>(
     tools: &[&'a ViewTool],
     starts: &'a [Start],
-    kept: &'a [(Place, SystemTime)],
+    kept: &'a [(ServerRef, SystemTime)],
 ) -> Listed<'a> {
-    let kept = kept.iter().map(|(place, since)| Kept {
-        toolbox: place.toolbox.as_str(),
-        server: place.server.as_str(),
+    let kept = kept.iter().map(|(server, since)| Kept {
+        toolbox: server.toolbox.as_str(),
+        server: server.server.as_str(),
         age_seconds: cache::age(*since).as_secs(),
     });
     let tool = |tool: &&'a ViewTool| Entry {

@@ -15,7 +15,7 @@ use crate::cli::size::count;
 use crate::cli::{Global, print};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, Config};
-use crate::name::{AgentName, Place, ToolId};
+use crate::name::{AgentName, ServerRef, ToolId};
 use crate::policy::{Moment, Policies, Traits};
 
 const EXAMPLES: &str = "\
@@ -74,7 +74,7 @@ fn note_unknown(configs: &[&Config], known: &Known) {
     let mut unknown = BTreeSet::new();
     for toolbox in configs.iter().flat_map(|config| &config.toolboxes) {
         for server in toolbox.launched() {
-            let at = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
+            let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
             if !known.contains_key(&at) {
                 unknown.insert(format!("`{}`", server.name));
             }
@@ -188,11 +188,11 @@ fn changes(old: Config, new: Config, known: &Known) -> Vec<Changes> {
 fn terms(
     policies: &Policies,
     agent: Option<&AgentName>,
-    at: &Place,
+    at: &ServerRef,
     tool: &str,
     traits: Traits,
 ) -> Option<Terms> {
-    let Place { toolbox, server } = at.clone();
+    let ServerRef { toolbox, server } = at.clone();
     let id = ToolId { toolbox, server, tool: tool.to_owned() };
     // What depends on the time is compared in words.
     let explanation = policies.explain(agent, &id, traits, Moment::new(0))?;
@@ -203,12 +203,12 @@ fn terms(
 }
 
 /// The tools to compare: those that servers have, and where that is not known, what the lists name.
-fn candidates(configs: &[&Config], known: &Known) -> BTreeMap<Place, BTreeMap<String, Traits>> {
-    let mut all: BTreeMap<Place, BTreeMap<String, Traits>> = BTreeMap::new();
+fn candidates(configs: &[&Config], known: &Known) -> BTreeMap<ServerRef, BTreeMap<String, Traits>> {
+    let mut all: BTreeMap<ServerRef, BTreeMap<String, Traits>> = BTreeMap::new();
     for config in configs {
         for toolbox in &config.toolboxes {
             for server in &toolbox.servers {
-                let at = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
+                let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
                 let tools = all.entry(at.clone()).or_default();
                 if let Some(known) = known.get(&at) {
                     tools.extend(known.iter().cloned());

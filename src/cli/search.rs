@@ -106,7 +106,7 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     };
     gateway.recalled().await;
     let unknown = gateway.unlisted();
-    let starts = servers::start(gateway, &toolboxes, |place| unknown.contains(place)).await;
+    let starts = servers::start(gateway, &toolboxes, |server| unknown.contains(server)).await;
     let toolbox = toolbox.map(|toolbox| &toolbox.name);
     let limit = usize::from(args.limit);
     let queries = || args.queries.iter().map(String::as_str);

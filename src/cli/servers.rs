@@ -10,7 +10,7 @@ use crate::catalog::shorten;
 use crate::cli::progress::Spinner;
 use crate::config::ToolboxConfig;
 use crate::gateway::{FailedServer, Gateway, Presence, Urgency};
-use crate::name::{Place, ServerName, ToolboxName};
+use crate::name::{ServerName, ServerRef, ToolboxName};
 
 /// The longest line of progress, in characters.
 const SPINNER: usize = 70;
@@ -43,18 +43,19 @@ impl Start {
 pub(crate) async fn start(
     gateway: &Gateway,
     toolboxes: &[&ToolboxConfig],
-    is_wanted: impl Fn(&Place) -> bool,
+    is_wanted: impl Fn(&ServerRef) -> bool,
 ) -> Vec<Start> {
     let mut starting = JoinSet::new();
     let mut waiting = Vec::new();
     let nobody = Presence::new(None);
     for toolbox in toolboxes {
         for server in &toolbox.servers {
-            let place = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
-            if !is_wanted(&place) {
+            let server_ref =
+                ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+            if !is_wanted(&server_ref) {
                 continue;
             }
-            let Place { toolbox, server } = place;
+            let ServerRef { toolbox, server } = server_ref;
             let index = waiting.len();
             waiting.push(Some(format!("{toolbox}/{server}")));
             let start = gateway.start(&toolbox, &server, &nobody, Urgency::Background);

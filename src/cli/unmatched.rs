@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::cli::error::Error;
 use crate::cli::{Global, known, with_gateway, without_rules};
 use crate::config::{Config, Confirmation, Finding, Severity, find_key};
-use crate::name::{self, Place};
+use crate::name::{self, ServerRef};
 use crate::policy;
 
 /// Returns a remark on each name and glob of a configuration that means nothing that its servers
@@ -14,7 +14,7 @@ use crate::policy;
 pub(crate) fn findings(global: &Global, config: &Config) -> Result<Vec<Finding>, Error> {
     let known = known::tools(global, config)?;
     let names = |tools: Vec<(String, _)>| tools.into_iter().map(|(name, _)| name).collect();
-    let known = known.into_iter().map(|(place, tools)| (place, names(tools))).collect();
+    let known = known.into_iter().map(|(server, tools)| (server, names(tools))).collect();
     let rules = policy::unmatched(config, &known);
     let patterns = patterns(global, config)?;
     if rules.is_empty() && patterns.is_empty() {
@@ -60,7 +60,7 @@ fn patterns(global: &Global, config: &Config) -> Result<Vec<(String, Option<Stri
     with_gateway(global, whole, async |gateway| {
         gateway.recalled().await;
         let snapshot = gateway.snapshot();
-        let is_listed = |at: &Place| {
+        let is_listed = |at: &ServerRef| {
             let view = snapshot.view(&at.toolbox);
             view.abilities_of(&at.server).is_some()
         };

@@ -62,7 +62,7 @@ use crate::gateway::starting::Once;
 use crate::gateway::tasks::Tasks;
 use crate::gateway::world::World;
 use crate::llm;
-use crate::name::{Place, ServerName, ToolboxName};
+use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::observe::{Listeners, Meters, Secrets};
 use crate::policy::{Admission, Policy};
 
@@ -95,7 +95,7 @@ pub struct Gateway {
     pool: Arc<Pool>,
     abilities: ClientAbilities,
     is_namespaced: bool,
-    members: HashMap<Place, Member>,
+    members: HashMap<ServerRef, Member>,
     /// What its calls are limited by.
     bounds: OwnBounds,
     /// What is left of results that were too long.
@@ -139,7 +139,7 @@ impl Gateway {
                 return Member::Macros(meters());
             }
             let spec = || spec(config, toolbox, server, abilities);
-            let at = place(&toolbox.name, &server.name);
+            let at = server_ref(&toolbox.name, &server.name);
             let spec = match terms.world.spec(at, abilities, spec) {
                 Ok(spec) => spec,
                 Err(failure) => return Member::Unsupported(failure),
@@ -151,12 +151,11 @@ impl Gateway {
             member.answers = common.stores.of(server, config);
             Member::Server(Box::new(member))
         };
-        let members: HashMap<_, _> = places(config)
-            .map(|(toolbox, server)| (place(&toolbox.name, &server.name), member(toolbox, server)))
-            .collect();
-        let sources = members.iter().filter_map(|(place, member)| match member {
-            Member::Server(server) => Some((place.clone(), server.shared.id())),
-            Member::Macros(_) => Some((place.clone(), BackendId::NONE)),
+        let members: HashMap<_, _> =
+            configured(config).map(|(t, s)| (server_ref(&t.name, &s.name), member(t, s))).collect();
+        let sources = members.iter().filter_map(|(at, member)| match member {
+            Member::Server(server) => Some((at.clone(), server.shared.id())),
+            Member::Macros(_) => Some((at.clone(), BackendId::NONE)),
             Member::Unsupported(_) => None,
         });
         // Sessions that began in that mode keep it.
@@ -282,7 +281,7 @@ impl Gateway {
     /// Hears of changes of a resource for an agent, which knows it as `as_known`.
     pub async fn subscribe(
         &self,
-        at: &Place,
+        at: &ServerRef,
         uri: &str,
         as_known: &str,
         agent: &Presence,
@@ -296,7 +295,7 @@ impl Gateway {
     /// Takes that back.
     pub async fn unsubscribe(
         &self,
-        at: &Place,
+        at: &ServerRef,
         uri: &str,
         agent: &Presence,
     ) -> Result<(), CallError> {
@@ -322,14 +321,14 @@ impl Gateway {
     }
 
     /// Lets an agent hear of a task that a server runs.
-    pub fn watch_task(&self, at: &Place, task: &str, agent: &Presence) {
+    pub fn watch_task(&self, at: &ServerRef, task: &str, agent: &Presence) {
         if let Some(server) = self.at(&at.toolbox, &at.server) {
             server.used_by(agent).watch_task(agent, task);
         }
     }
 
     /// The server that runs a task.
-    pub async fn task(&self, id: &str) -> Option<Place> {
+    pub async fn task(&self, id: &str) -> Option<ServerRef> {
         self.tasks.find(id).await
     }
 
@@ -340,14 +339,13 @@ impl Gateway {
     }
 
     /// The servers that are running, in the order of the configuration.
-    pub fn running(&self) -> Vec<Place> {
-        let places = places(&self.config).map(|(t, s)| place(&t.name, &s.name));
-        places
-            .filter(|place| match self.members.get(place) {
-                Some(Member::Server(server)) => server.shared.running().is_some(),
-                Some(Member::Unsupported(_) | Member::Macros(_)) | None => false,
-            })
-            .collect()
+    pub fn running(&self) -> Vec<ServerRef> {
+        let all = configured(&self.config).map(|(t, s)| server_ref(&t.name, &s.name));
+        all.filter(|at| match self.members.get(at) {
+            Some(Member::Server(server)) => server.shared.running().is_some(),
+            Some(Member::Unsupported(_) | Member::Macros(_)) | None => false,
+        })
+        .collect()
     }
 
     fn servers(&self) -> impl Iterator<Item = &Server> {
@@ -357,7 +355,7 @@ impl Gateway {
         })
     }
 
-    /// The server in this place, if it can be started.
+    /// This server, if it can be started.
     fn at(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Server> {
         match self.member(toolbox, server)? {
             Member::Server(server) => Some(server),
@@ -365,7 +363,7 @@ impl Gateway {
         }
     }
 
-    fn server(&self, at: &Place) -> Result<&Server, CallError> {
+    fn server(&self, at: &ServerRef) -> Result<&Server, CallError> {
         match self.members.get(at) {
             Some(Member::Server(server)) => Ok(server),
             Some(Member::Unsupported(failure)) => {
@@ -390,7 +388,7 @@ impl Gateway {
         }
     }
 
-    fn admit(&self, at: &Place) -> Result<Admission, CallError> {
+    fn admit(&self, at: &ServerRef) -> Result<Admission, CallError> {
         self.policy.admit(&at.toolbox, &at.server).map_err(|_| CallError::UnknownServer {
             toolbox: at.toolbox.clone(),
             wanted: at.server.to_string(),
@@ -399,7 +397,7 @@ impl Gateway {
     }
 
     fn member(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Member> {
-        self.members.get(&place(toolbox, server))
+        self.members.get(&server_ref(toolbox, server))
     }
 }
 
@@ -422,11 +420,11 @@ fn spec(
     })
 }
 
-fn place(toolbox: &ToolboxName, server: &ServerName) -> Place {
-    Place { toolbox: toolbox.clone(), server: server.clone() }
+fn server_ref(toolbox: &ToolboxName, server: &ServerName) -> ServerRef {
+    ServerRef { toolbox: toolbox.clone(), server: server.clone() }
 }
 
-fn places(config: &Config) -> impl Iterator<Item = (&ToolboxConfig, &ServerConfig)> {
+fn configured(config: &Config) -> impl Iterator<Item = (&ToolboxConfig, &ServerConfig)> {
     let toolboxes = config.toolboxes.iter();
     toolboxes.flat_map(|toolbox| toolbox.servers.iter().map(move |server| (toolbox, server)))
 }

@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 use foldhash::HashMap;
 
 use crate::config::{Config, Confirmation, Launch, PolicyConfig, ServerConfig, ToolMode};
-use crate::name::{AgentName, Place, ServerName, ToolId, ToolboxName};
+use crate::name::{AgentName, ServerName, ServerRef, ToolId, ToolboxName};
 use crate::policy::access::Access;
 use crate::policy::condition::Condition;
 use crate::policy::filter::Entry;
@@ -177,7 +177,7 @@ impl Policies {
         let rules = &self.config.policy;
         let whens = Whens::new(rules, agent);
         for toolbox in &mut seen.toolboxes {
-            let at = |server: &ServerConfig| place(&toolbox.name, &server.name);
+            let at = |server: &ServerConfig| server_ref(&toolbox.name, &server.name);
             toolbox.servers.retain(|server| standing(rules, agent, &whens, &at(server)).is_ok());
         }
         self.narrow_macros(&mut seen, agent);
@@ -241,7 +241,7 @@ impl Policy {
         let whens = Whens::new(&config.policy, agent);
         let rules = config.toolboxes.iter().map(|toolbox| {
             let rules = toolbox.servers.iter().filter_map(|server| {
-                let at = place(&toolbox.name, &server.name);
+                let at = server_ref(&toolbox.name, &server.name);
                 let access = standing(&config.policy, agent, &whens, &at).ok()?;
                 let rules = Rules::new(config, access, &whens, server, &at);
                 Some((server.name.clone(), rules))
@@ -302,8 +302,8 @@ impl Policy {
     }
 }
 
-fn place(toolbox: &ToolboxName, server: &ServerName) -> Place {
-    Place { toolbox: toolbox.clone(), server: server.clone() }
+fn server_ref(toolbox: &ToolboxName, server: &ServerName) -> ServerRef {
+    ServerRef { toolbox: toolbox.clone(), server: server.clone() }
 }
 
 /// The conditions of an agent, made ready, each with the tools that it is about.
@@ -318,19 +318,19 @@ impl<'a> Whens<'a> {
         Self(whens.collect())
     }
 
-    fn at<'w>(&'w self, at: &'w Place) -> impl Iterator<Item = (&'w Arc<Condition>, Names)> {
+    fn at<'w>(&'w self, at: &'w ServerRef) -> impl Iterator<Item = (&'w Arc<Condition>, Names)> {
         self.0.iter().map(|(condition, tools)| {
             (condition, tools.map_or_else(Names::all, |tools| Names::new(tools, at)))
         })
     }
 }
 
-/// The agent's access to the server in this place; else the rule by which the server is not there.
+/// The agent's access to this server; else the rule by which the server is not there.
 fn standing<'a>(
     config: &'a PolicyConfig,
     agent: Option<&AgentName>,
     whens: &Whens<'_>,
-    at: &Place,
+    at: &ServerRef,
 ) -> Result<Access<'a>, Rule> {
     let access = access::of(config, agent, &at.server)?;
     let mut elsewhere = whens.at(at).filter(|(condition, _)| !condition.is_here());
@@ -374,7 +374,7 @@ impl Rules {
         access: Access<'_>,
         whens: &Whens<'_>,
         server: &ServerConfig,
-        at: &Place,
+        at: &ServerRef,
     ) -> Self {
         let policy = &config.policy;
         let Access { lists, otherwise } = access;

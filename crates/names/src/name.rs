@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 mod unique;
 
-pub use crate::name::unique::{Place, Primitive, UniqueNames, uri_prefix};
+pub use crate::name::unique::{Primitive, ServerRef, UniqueNames, uri_prefix};
 
 #[cfg(test)]
 mod tests;
@@ -91,9 +91,9 @@ pub struct ToolId {
 }
 
 impl ToolId {
-    /// The server that has it.
-    pub fn place(&self) -> Place {
-        Place { toolbox: self.toolbox.clone(), server: self.server.clone() }
+    /// Returns a reference to the server that has it.
+    pub fn server_ref(&self) -> ServerRef {
+        ServerRef { toolbox: self.toolbox.clone(), server: self.server.clone() }
     }
 }
 

@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use crate::backend::Outcome;
 use crate::gateway::{Gateway, Origin, Presence, Snapshot};
-use crate::name::{Place, ToolboxName};
+use crate::name::{ServerRef, ToolboxName};
 use crate::raw::Raw;
 use crate::toolbox::{Kind, TOOLMAN_ACTIVATE};
 
@@ -217,20 +217,20 @@ impl Exposure {
         uri: &str,
         surface: Surface,
         chosen: &Chosen,
-    ) -> Option<Result<Vec<(Place, String)>, Refusal>> {
+    ) -> Option<Result<Vec<(ServerRef, String)>, Refusal>> {
         let snapshot = self.gateway.snapshot();
         self.mode(surface).addressed(self.audience(surface, chosen, &snapshot), uri)
     }
 
     /// Returns the server that has a primitive of this name, and its own name for it.
-    pub fn find(&self, kind: Kind, name: &str) -> Option<(Place, String)> {
+    pub fn find(&self, kind: Kind, name: &str) -> Option<(ServerRef, String)> {
         self.mode(Surface::Changing).find(&self.gateway.snapshot(), kind, name)
     }
 
     /// Returns the result of a server with the addresses in it as agents know them.
-    pub fn with_addresses(&self, place: &Place, outcome: Outcome) -> Outcome {
+    pub fn with_addresses(&self, server: &ServerRef, outcome: Outcome) -> Outcome {
         let snapshot = self.gateway.snapshot();
-        self.mode(Surface::Changing).with_addresses(&snapshot, place, outcome)
+        self.mode(Surface::Changing).with_addresses(&snapshot, server, outcome)
     }
 
     /// Returns the arguments that clients over HTTP repeat in headers when they call a tool that

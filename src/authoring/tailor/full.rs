@@ -12,7 +12,7 @@ use crate::config::load::foreign_file;
 use crate::config::syntax::document::{self, Node};
 use crate::config::syntax::finding::{Finding, Report, Severity};
 use crate::config::{self, Config, PolicyConfig, ToolMode};
-use crate::name::{AgentName, Place, ToolId};
+use crate::name::{AgentName, ServerRef, ToolId};
 use crate::policy::{Policies, Policy, Rule, ToolFilter};
 
 /// A configuration, put in our own keys.
@@ -181,7 +181,7 @@ impl Full {
         self.config.toolboxes.iter().find_map(|toolbox| {
             let (toolbox, server) = (toolbox.name.clone(), toolbox.server(server)?.name.clone());
             if is_glob(tool) {
-                return policy.rule_for_glob(&Place { toolbox, server }, tool);
+                return policy.rule_for_glob(&ServerRef { toolbox, server }, tool);
             }
             policy.rule_for(&ToolId { toolbox, server, tool: tool.to_owned() })
         })

@@ -15,7 +15,7 @@ use crate::cli::size::count;
 use crate::cli::{Global, print, with_gateway, without_rules};
 use crate::config::{Catalog, CatalogService, read_catalog_tool};
 use crate::gateway::Gateway;
-use crate::name::Place;
+use crate::name::ServerRef;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -142,7 +142,7 @@ fn services(catalog: &Catalog) -> impl Iterator<Item = (&str, &CatalogService)> 
 }
 
 async fn differences(gateway: &Gateway, catalog: &Catalog) -> (Vec<Difference>, Vec<String>) {
-    let wanted = |at: &Place| services(catalog).any(|(_, service)| service.at == *at);
+    let wanted = |at: &ServerRef| services(catalog).any(|(_, service)| service.at == *at);
     let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
     let starts = servers::start(gateway, &toolboxes, wanted).await;
     let snapshot = gateway.snapshot();

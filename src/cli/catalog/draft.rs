@@ -18,7 +18,7 @@ use crate::cli::servers::{self, Start};
 use crate::config::env::ProcessEnv;
 use crate::config::{CatalogTool, ChosenBy, FileNames, Location, expand};
 use crate::gateway::{Gateway, Snapshot};
-use crate::name::Place;
+use crate::name::ServerRef;
 
 /// A catalog that is not written yet.
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Draft {
             let before = draft.services;
             let mut names = FileNames::default();
             for server in toolbox.launched() {
-                let at = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
+                let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
                 let has_failed = |start: &Start| {
                     let is_it = start.toolbox == at.toolbox && start.server == at.server;
                     is_it && start.failure.is_some()
@@ -96,7 +96,7 @@ impl Draft {
     fn service(
         &mut self,
         folder: &str,
-        at: &Place,
+        at: &ServerRef,
         block: &Map<String, Value>,
         snapshot: &Snapshot,
         base: &Path,
@@ -141,7 +141,7 @@ impl Draft {
     }
 
     /// Adds a server, unless it is there already; the name it has then.
-    fn server(&mut self, at: &Place, block: &Map<String, Value>, base: &Path) -> String {
+    fn server(&mut self, at: &ServerRef, block: &Map<String, Value>, base: &Path) -> String {
         let mut block = block.clone();
         for key in ["description", "namespace", "showServer"] {
             block.shift_remove(key);
@@ -208,7 +208,7 @@ impl Draft {
     }
 }
 
-fn shown(at: &Place) -> String {
+fn shown(at: &ServerRef) -> String {
     format!("{}/{}", at.toolbox, at.server)
 }
 
@@ -286,7 +286,7 @@ mod tests {
     fn added(draft: &mut Draft, (toolbox, server): (&str, &str), token: &str) -> String {
         let block = json!({ "command": "x", "env": { "GITHUB_TOKEN": token } });
         let Value::Object(block) = block else { unreachable!() };
-        let at = Place { toolbox: ToolboxName::new(toolbox), server: ServerName::new(server) };
+        let at = ServerRef { toolbox: ToolboxName::new(toolbox), server: ServerName::new(server) };
         draft.server(&at, &block, Path::new("/base"))
     }
 

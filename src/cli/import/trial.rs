@@ -16,7 +16,7 @@ use crate::cli::{Global, catalog, with_gateway, without_rules};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{self, Config, Launch, Location, Severity};
 use crate::gateway::{FailedServer, Gateway};
-use crate::name::Place;
+use crate::name::ServerRef;
 
 /// The outcome of starting servers, for each of them.
 #[derive(Debug)]
@@ -46,15 +46,15 @@ pub(super) fn run(
     let secrets = secrets.values().map(|(name, value)| (name.to_owned(), value.to_owned()));
     let environment = WithSecrets(secrets.collect());
     let mut trial = Trial::none(gathered.servers().len());
-    let mut places = Vec::new();
+    let mut servers = Vec::new();
     let mut whole: Option<Config> = None;
     for (index, server) in gathered.servers().iter().enumerate() {
         if server.is_off || unasked.contains(&server.file) {
             continue;
         }
         match configuration(gathered, index, folder, &environment) {
-            Ok((place, config)) => {
-                places.push((index, place));
+            Ok((server, config)) => {
+                servers.push((index, server));
                 match &mut whole {
                     Some(whole) => whole.toolboxes.extend(config.toolboxes),
                     None => whole = Some(config),
@@ -65,7 +65,7 @@ pub(super) fn run(
     }
     let Some(whole) = whole else { return Ok(trial) };
     let came =
-        with_gateway(global, without_rules(whole), async |gateway| start(gateway, places).await)?;
+        with_gateway(global, without_rules(whole), async |gateway| start(gateway, servers).await)?;
     for (index, outcome, tools) in came {
         trial.outcomes[index] = outcome;
         trial.tools[index] = tools;
@@ -79,7 +79,7 @@ fn configuration(
     index: usize,
     folder: &Path,
     environment: &WithSecrets,
-) -> Result<(Place, Config), Outcome> {
+) -> Result<(ServerRef, Config), Outcome> {
     let failed = |reason: &str, hint: &str| Outcome::Failed {
         reason: reason.to_owned(),
         hint: hint.to_owned(),
@@ -100,34 +100,34 @@ fn configuration(
     };
     let server = config.toolboxes.first().and_then(|toolbox| {
         let server = toolbox.servers.first()?;
-        let place = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
-        Some((place, &server.launch))
+        let server_ref = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        Some((server_ref, &server.launch))
     });
     match server {
         None => Err(failed("its block cannot be used", "correct its block")),
         Some((_, Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint })) => {
             Err(failed(reason, hint))
         }
-        Some((place, _)) => Ok((place, config)),
+        Some((server_ref, _)) => Ok((server_ref, config)),
     }
 }
 
 type Came = (usize, Outcome, Vec<Arc<ToolDefinition>>);
 
 /// Starts all servers of a gateway, each alone in its toolbox, and ends each when its tools are known.
-async fn start(gateway: &Gateway, places: Vec<(usize, Place)>) -> Vec<Came> {
+async fn start(gateway: &Gateway, servers: Vec<(usize, ServerRef)>) -> Vec<Came> {
     let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
     let starts = servers::start(gateway, &toolboxes, |_| true).await;
     let snapshot = gateway.snapshot();
     let came = starts.into_iter().filter_map(|Start { toolbox, server, failure, .. }| {
-        let place = Place { toolbox, server };
-        let (index, _) = places.iter().find(|(_, other)| *other == place)?;
+        let server_ref = ServerRef { toolbox, server };
+        let (index, _) = servers.iter().find(|(_, other)| *other == server_ref)?;
         let outcome = match failure {
             None => Outcome::Started,
             Some(failure) if failure.hint == WANTS_AUTHORIZATION => Outcome::WantsSignIn,
             Some(FailedServer { reason, hint, .. }) => Outcome::Failed { reason, hint },
         };
-        Some((*index, outcome, catalog::tools(&snapshot, &place)))
+        Some((*index, outcome, catalog::tools(&snapshot, &server_ref)))
     });
     came.collect()
 }

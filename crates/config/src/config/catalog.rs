@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::config::catalog::spelling::usual;
-use crate::name::Place;
+use crate::name::ServerRef;
 
 pub(crate) mod spelling;
 
@@ -19,7 +19,7 @@ pub struct Catalog {
 
 impl Catalog {
     /// Takes out the tools that are not to be kept, and services and categories without any.
-    pub fn retain(&mut self, keeps: impl Fn(&Place, &str) -> bool) {
+    pub fn retain(&mut self, keeps: impl Fn(&ServerRef, &str) -> bool) {
         for category in &mut self.categories {
             for service in &mut category.services {
                 let at = &service.at;
@@ -50,7 +50,7 @@ pub struct CatalogService {
     /// What it is for (`_service.yaml`); empty if nobody said.
     pub description: String,
     /// The server that has the tools.
-    pub at: Place,
+    pub at: ServerRef,
     /// The names of its tools, which are those of the files; never empty.
     pub tools: Vec<String>,
     /// Where the files are, from the folder of the catalog on.

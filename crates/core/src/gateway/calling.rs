@@ -10,7 +10,7 @@ use crate::gateway::opening::while_starting;
 use crate::gateway::sending::Sending;
 use crate::gateway::tasks::task_id;
 use crate::gateway::{CallError, Gateway, Origin, listed};
-use crate::name::{Place, ToolId};
+use crate::name::{ServerRef, ToolId};
 use crate::observe::{CallContext, Meters};
 use crate::policy::{Permit, Refusal};
 use crate::raw::{self, Raw};
@@ -21,7 +21,7 @@ use crate::toolbox::{NotAnObject, ViewTool};
 struct Wanted<'a> {
     tool: &'a ToolId,
     /// The server that is to have it.
-    at: &'a Place,
+    at: &'a ServerRef,
     arguments: Option<&'a Raw>,
     rest: &'a [raw::Member],
 }
@@ -34,7 +34,7 @@ enum Target<'a> {
 }
 
 impl Gateway {
-    fn target(&self, at: &Place) -> Result<Target<'_>, CallError> {
+    fn target(&self, at: &ServerRef) -> Result<Target<'_>, CallError> {
         match self.members.get(at) {
             Some(Member::Server(server)) => Ok(Target::Server(server)),
             Some(Member::Macros(meters)) => Ok(Target::Macros(meters)),
@@ -53,7 +53,7 @@ impl Gateway {
         rest: &[raw::Member],
         origin: Origin<'_>,
     ) -> Result<Outcome, CallError> {
-        let at = tool.place();
+        let at = tool.server_ref();
         let target = self.target(&at);
         let meters = target.as_ref().map(|target| match target {
             Target::Server(server) => &*server.meters,
@@ -163,7 +163,7 @@ impl Gateway {
     /// `params`; everything else as for [`Gateway::call`].
     pub async fn request(
         &self,
-        at: &Place,
+        at: &ServerRef,
         method: &str,
         params: &[raw::Member],
         origin: Origin<'_>,
@@ -178,7 +178,7 @@ impl Gateway {
     /// to know more of an agent that has to be asked, which is noted then.
     async fn pass(
         &self,
-        at: &Place,
+        at: &ServerRef,
         server: &Server,
         origin: Origin<'_>,
         sending: Sending<'_>,

@@ -11,8 +11,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::{self, Backend, BackendId, ClientAbilities, Pool, Urgency};
 use crate::config::Config;
-use crate::gateway::{Gateway, place, places, spec};
-use crate::name::Place;
+use crate::gateway::{Gateway, configured, server_ref, spec};
+use crate::name::ServerRef;
 
 /// How soon a server that could not be started is tried again.
 const RETRY: Duration = Duration::from_secs(10);
@@ -20,7 +20,7 @@ const RETRY: Duration = Duration::from_secs(10);
 /// The eager servers of a configuration, kept for as long as this is there.
 pub(crate) struct Eager {
     /// Each where it stands; `None`: it cannot be started at all.
-    servers: Vec<(Place, Option<Backend>)>,
+    servers: Vec<(ServerRef, Option<Backend>)>,
     _keeping: JoinSet<()>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Eager {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Down {
     /// Which.
-    pub at: Place,
+    pub at: ServerRef,
     /// Whether that has been tried and has failed, or is still being tried.
     pub has_failed: bool,
 }
@@ -38,13 +38,13 @@ impl Eager {
     pub(crate) fn new(config: &Config, pool: &Pool) -> Self {
         let mut keeping = JoinSet::new();
         let mut servers = Vec::new();
-        for (toolbox, server) in places(config).filter(|(_, server)| server.eager) {
+        for (toolbox, server) in configured(config).filter(|(_, server)| server.eager) {
             let spec = spec(config, toolbox, server, ClientAbilities::NONE);
             let backend = spec.ok().map(|spec| pool.backend(spec.into(), server.shared));
             if let Some(backend) = &backend {
                 keeping.spawn(keep(backend.clone()));
             }
-            servers.push((place(&toolbox.name, &server.name), backend));
+            servers.push((server_ref(&toolbox.name, &server.name), backend));
         }
         Self { servers, _keeping: keeping }
     }
@@ -56,7 +56,7 @@ impl Eager {
 
     /// Those that are not up, in the order of the configuration.
     pub(crate) fn down(&self) -> Vec<Down> {
-        let is_down = |(at, backend): &(Place, Option<Backend>)| {
+        let is_down = |(at, backend): &(ServerRef, Option<Backend>)| {
             let has_failed = match backend {
                 Some(backend) if backend.running().is_some() => return None,
                 Some(backend) => backend.failure().is_some(),
@@ -83,7 +83,7 @@ async fn keep(backend: Backend) {
 impl Gateway {
     /// Begins to start those of its servers that are eager.
     pub(crate) fn start_eager(&self, tasks: &TaskTracker) {
-        for (toolbox, server) in places(&self.config).filter(|(_, server)| server.eager) {
+        for (toolbox, server) in configured(&self.config).filter(|(_, server)| server.eager) {
             if let Some(server) = self.at(&toolbox.name, &server.name) {
                 let backend = server.shared.clone();
                 tasks.spawn(async move {

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::backend;
 use crate::catalog::schema::Mismatch;
-use crate::name::{Place, ServerName, ToolId, ToolboxName};
+use crate::name::{ServerName, ServerRef, ToolId, ToolboxName};
 
 /// A server that could not be started.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ pub enum CallError {
     },
 }
 
-pub(crate) fn server_error(at: &Place, error: backend::Error) -> CallError {
+pub(crate) fn server_error(at: &ServerRef, error: backend::Error) -> CallError {
     CallError::Server { server: at.server.clone(), error }
 }
 

@@ -7,7 +7,7 @@ use crate::backend;
 use crate::config::ToolboxConfig;
 use crate::gateway::members::Member;
 use crate::gateway::opening::while_starting;
-use crate::gateway::{CallError, Gateway, Origin, Urgency, listed, places};
+use crate::gateway::{CallError, Gateway, Origin, Urgency, configured, listed};
 use crate::name::{self, ToolId};
 use crate::policy::Traits;
 
@@ -54,7 +54,7 @@ impl Gateway {
 
     /// What `server:tool` may mean, whether or not the tools of these servers are known.
     pub fn qualified(&self, name: &str) -> Vec<ToolId> {
-        let servers = places(&self.config).filter_map(|(toolbox, server)| {
+        let servers = configured(&self.config).filter_map(|(toolbox, server)| {
             let own = name.strip_prefix(server.name.as_str())?.strip_prefix(':')?;
             let (toolbox, server) = (toolbox.name.clone(), server.name.clone());
             Some(ToolId { toolbox, server, tool: own.to_owned() })

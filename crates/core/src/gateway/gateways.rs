@@ -18,7 +18,7 @@ use crate::gateway::embedding::Embeddings;
 use crate::gateway::limiting::Bounds;
 use crate::gateway::results::Results;
 use crate::gateway::world::World;
-use crate::gateway::{Caller, Gateway, places};
+use crate::gateway::{Caller, Gateway, configured};
 use crate::observe::{Guest, Observer};
 use crate::policy::{Policies, Policy};
 use crate::raw::Raw;
@@ -209,7 +209,7 @@ impl Gateways {
     pub fn shows_every_server(&self, caller: &Caller) -> bool {
         self.state(|State { served, .. }| {
             let seen = served.policies.seen_by(caller.agent.as_ref(), None);
-            places(&seen).count() == places(&served.config).count()
+            configured(&seen).count() == configured(&served.config).count()
         })
     }
 

@@ -9,7 +9,7 @@ use foldhash::HashMap;
 
 use crate::config::Config;
 use crate::name::{
-    self, ExposedName, NameTable, Place, Primitive, ToolId, ToolboxName, UniqueNames,
+    self, ExposedName, NameTable, Primitive, ServerRef, ToolId, ToolboxName, UniqueNames,
 };
 use crate::raw::Raw;
 use crate::toolbox::{Discarded, Namespaced, Part, View};
@@ -132,7 +132,7 @@ impl Lens {
 
     /// The full name of a tool or a prompt.
     pub(crate) fn full_name(&self, primitive: &Primitive) -> String {
-        let Primitive { place: Place { toolbox, server }, name } = primitive;
+        let Primitive { server_ref: ServerRef { toolbox, server }, name } = primitive;
         let id = ToolId { toolbox: toolbox.clone(), server: server.clone(), tool: name.clone() };
         ExposedName::registered(&id, self.config.max_tool_name_length).to_string()
     }
@@ -159,9 +159,9 @@ impl Lens {
 }
 
 fn primitive(part: &Part, name: &str) -> Primitive {
-    Primitive { place: part.place.clone(), name: name.to_owned() }
+    Primitive { server_ref: part.server_ref.clone(), name: name.to_owned() }
 }
 
 fn full_uri(primitive: &Primitive) -> String {
-    format!("{}{}", name::uri_prefix(&primitive.place), primitive.name)
+    format!("{}{}", name::uri_prefix(&primitive.server_ref), primitive.name)
 }

@@ -26,7 +26,7 @@ use crate::catalog::schema::{MAX_CHECKED, Mismatch};
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::config::{Config, MacroConfig};
 use crate::gateway::{CallError, Gateway, Origin};
-use crate::name::{Place, ToolId, ToolboxName};
+use crate::name::{ServerRef, ToolId, ToolboxName};
 use crate::observe::CallContext;
 use crate::raw::{self, Raw};
 use crate::toolbox::ViewTool;
@@ -97,10 +97,10 @@ fn definition(config: &MacroConfig) -> Option<ToolDefinition> {
 impl Gateway {
     /// The server that the result of a call comes from, whose addresses are in it: of a macro that
     /// passes on its last step's, that of the step.
-    pub fn answering(&self, tool: &ToolId) -> Place {
+    pub fn answering(&self, tool: &ToolId) -> ServerRef {
         let passed_on = self.config.macro_at(tool).filter(|config| config.result.is_none());
         let last = passed_on.and_then(|config| config.steps.last());
-        last.map_or_else(|| tool.place(), |step| step.tool.place())
+        last.map_or_else(|| tool.server_ref(), |step| step.tool.server_ref())
     }
 
     /// The steps of a call of a macro, up to its own.

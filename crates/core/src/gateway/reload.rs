@@ -1,7 +1,7 @@
 //! A new configuration in place of the one that is served: what of it is the same goes on.
 //!
-//! *Theory of operation.* A new [`Gateway`] is made beside the old one. A server that is in the
-//! same place and launched in the same way is taken over with its process, and the new writer
+//! *Theory of operation.* A new [`Gateway`] is made beside the old one. A server that has the same
+//! reference and is launched in the same way is taken over with its process, and the new writer
 //! begins with what it has listed. Then the new gateway takes the old one's place: requests that
 //! are under way end where they began, though a macro begins no further step, and the servers that
 //! only the old one has end when nobody uses them. One that is launched in another way is another
@@ -15,22 +15,22 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::{AgentId, BackendId, Urgency};
 use crate::gateway::members::Server;
-use crate::gateway::{Gateway, place, places};
-use crate::name::Place;
+use crate::gateway::{Gateway, configured, server_ref};
+use crate::name::ServerRef;
 
 impl Gateway {
     /// Prepares this gateway for the place of the one before it, which goes on until then. These
     /// are in use by any gateway from then on.
     pub(crate) fn follow(&self, before: &Self, in_use: &HashSet<BackendId>) {
         let old = before.backends();
-        let previous = |at: &Place| before.at(&at.toolbox, &at.server);
+        let previous = |at: &ServerRef| before.at(&at.toolbox, &at.server);
         let id_of = |server: &Server| server.shared.id();
-        let is_kept = |(at, server): &(Place, &Server)| {
+        let is_kept = |(at, server): &(ServerRef, &Server)| {
             previous(at).is_some_and(|previous| id_of(previous) == id_of(server))
         };
         let mut adopted: HashSet<_> =
-            self.places().filter(is_kept).map(|(_, server)| id_of(server)).collect();
-        for (at, server) in self.places() {
+            self.referred().filter(is_kept).map(|(_, server)| id_of(server)).collect();
+        for (at, server) in self.referred() {
             let id = id_of(server);
             if !adopted.insert(id) {
                 continue;
@@ -52,13 +52,13 @@ impl Gateway {
         before.is_replaced.store(true, Ordering::Relaxed);
         let (old, new) = (before.backends(), self.backends());
         let mut ran = HashMap::new();
-        for (at, server) in before.places() {
+        for (at, server) in before.referred() {
             if !new.contains(&server.shared.id()) {
                 ran.insert(at, server.shared.running().is_some());
                 server.dismiss(in_use);
             }
         }
-        for (at, server) in self.places() {
+        for (at, server) in self.referred() {
             if ran.get(&at) == Some(&true) && !old.contains(&server.shared.id()) {
                 let backend = server.shared.clone();
                 tasks.spawn(async move {
@@ -79,9 +79,9 @@ impl Gateway {
     }
 
     /// The servers that can be started, in the order of the configuration.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (Place, &Server)> {
-        let places = places(&self.config).map(|(t, s)| place(&t.name, &s.name));
-        places.filter_map(|place| Some((place.clone(), self.at(&place.toolbox, &place.server)?)))
+    pub(crate) fn referred(&self) -> impl Iterator<Item = (ServerRef, &Server)> {
+        let all = configured(&self.config).map(|(t, s)| server_ref(&t.name, &s.name));
+        all.filter_map(|at| Some((at.clone(), self.at(&at.toolbox, &at.server)?)))
     }
 
     /// The servers that it shares with others, or could.

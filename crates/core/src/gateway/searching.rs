@@ -21,7 +21,7 @@ use crate::catalog::rank::{Entry, Finds, Fit, Index, Method, rounded};
 use crate::config::ToolboxConfig;
 use crate::gateway::embedding::{Pointing, text};
 use crate::gateway::{FailedServer, Gateway, Origin};
-use crate::name::{Place, ServerName, ToolboxName};
+use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::raw::Raw;
 use crate::toolbox::{Part, View, ViewTool};
 
@@ -100,9 +100,9 @@ impl Gateway {
             return;
         }
         let failed = self.unsearched(toolbox, server).into_iter().filter(|(_, why)| why.is_some());
-        let places: Vec<_> = failed.map(|(place, _)| place).collect();
+        let servers: Vec<_> = failed.map(|(server_ref, _)| server_ref).collect();
         // What is slower goes on by itself.
-        let _ = timeout(PATIENCE, self.start_some(&places, origin)).await;
+        let _ = timeout(PATIENCE, self.start_some(&servers, origin)).await;
     }
 
     /// The tools that fit best among those that are known, without starting anything; for each that
@@ -138,22 +138,22 @@ impl Gateway {
         absent
     }
 
-    /// The servers of these places of which nothing is known, so that nothing of theirs is found, in
-    /// the order of the configuration; and why, where they could not be started.
+    /// The servers that are searched and of which nothing is known, so that nothing of theirs is
+    /// found, in the order of the configuration; and why, where they could not be started.
     pub fn unsearched(
         &self,
         toolbox: Option<&ToolboxName>,
         server: Option<&ServerName>,
-    ) -> Vec<(Place, Option<FailedServer>)> {
+    ) -> Vec<(ServerRef, Option<FailedServer>)> {
         let mut failures: HashMap<_, _> = self.failures().into_iter().collect();
         let missing = self.missing().into_iter();
         let snapshot = self.snapshot();
         missing
-            .filter(|place| is_in(toolbox, server, (&place.toolbox, &place.server)))
-            .filter(|place| !snapshot.has_crashed(place))
-            .map(|place| {
-                let failure = failures.remove(&place);
-                (place, failure)
+            .filter(|at| is_in(toolbox, server, (&at.toolbox, &at.server)))
+            .filter(|at| !snapshot.has_crashed(at))
+            .map(|at| {
+                let failure = failures.remove(&at);
+                (at, failure)
             })
             .collect()
     }

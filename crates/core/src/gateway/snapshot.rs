@@ -16,7 +16,7 @@ use crate::gateway::lens::{Lens, Said};
 use crate::gateway::macros::{Lacking, Written};
 use crate::gateway::world::World;
 use crate::name::{
-    self, ExposedName, Place, Primitive, ServerName, ToolId, ToolboxName, UniqueNames,
+    self, ExposedName, Primitive, ServerName, ServerRef, ToolId, ToolboxName, UniqueNames,
 };
 use crate::policy::{Moment, Policy, Traits};
 use crate::toolbox::{Namespaced, Part, View};
@@ -28,7 +28,7 @@ pub struct Snapshot {
     /// The macros that are not shown.
     lacking: Vec<Lacking>,
     /// The servers that have died and were not started again.
-    crashed: HashSet<Place>,
+    crashed: HashSet<ServerRef>,
     versions: HashMap<BackendId, u64>,
     /// When what is shown of a backend that has not been listed yet was last found to be true.
     remembered: HashMap<BackendId, SystemTime>,
@@ -73,9 +73,9 @@ impl Snapshot {
     }
 
     /// The address that agents know a server's resource by.
-    pub fn exposed_uri(&self, place: &Place, uri: &str) -> String {
+    pub fn exposed_uri(&self, server: &ServerRef, uri: &str) -> String {
         if self.is_shared_uri(uri) {
-            format!("{}{uri}", name::uri_prefix(place))
+            format!("{}{uri}", name::uri_prefix(server))
         } else {
             uri.to_owned()
         }
@@ -87,9 +87,9 @@ impl Snapshot {
     }
 
     /// The name that agents know a server's prompt by.
-    pub fn exposed_prompt(&self, place: &Place, prompt: &str) -> String {
+    pub fn exposed_prompt(&self, server: &ServerRef, prompt: &str) -> String {
         if self.prompts().is_ambiguous(prompt) {
-            self.lens.full_name(&Primitive { place: place.clone(), name: prompt.to_owned() })
+            self.lens.full_name(&Primitive { server_ref: server.clone(), name: prompt.to_owned() })
         } else {
             prompt.to_owned()
         }
@@ -106,8 +106,8 @@ impl Snapshot {
     }
 
     /// Whether a server has died and was not started again.
-    pub fn has_crashed(&self, place: &Place) -> bool {
-        self.crashed.contains(place)
+    pub fn has_crashed(&self, server: &ServerRef) -> bool {
+        self.crashed.contains(server)
     }
 
     /// Every registered name, in no order.
@@ -144,7 +144,7 @@ pub(crate) struct Writer {
     world: Arc<World>,
     clock: Clock,
     /// Which backend a toolbox's server is.
-    sources: HashMap<Place, BackendId>,
+    sources: HashMap<ServerRef, BackendId>,
     macros: Vec<Written>,
     /// There where anybody may look by the names of `activate` mode.
     said: Option<Said>,
@@ -158,7 +158,7 @@ impl Writer {
     pub(crate) fn new(
         terms: &Terms,
         clock: Clock,
-        sources: HashMap<Place, BackendId>,
+        sources: HashMap<ServerRef, BackendId>,
         is_namespaced: bool,
     ) -> Self {
         let Terms { caller: _, config, policy, world } = terms;
@@ -243,7 +243,7 @@ impl Writer {
         }
         let mut next = self.next(last, &listed);
         next.remembered.retain(|backend, _| !listed.contains(backend));
-        let crashed = crashed.into_iter().flat_map(|backend| self.places_of(backend));
+        let crashed = crashed.into_iter().flat_map(|backend| self.servers_of(backend));
         next.crashed.extend(crashed);
         Some(next)
     }
@@ -251,8 +251,8 @@ impl Writer {
     /// The snapshot after `last` in which these backends have changed.
     fn next(&self, last: &Snapshot, changed: &HashSet<BackendId>) -> Snapshot {
         let mut next = last.clone();
-        for place in changed.iter().flat_map(|backend| self.places_of(*backend)) {
-            next.crashed.remove(&place);
+        for server in changed.iter().flat_map(|backend| self.servers_of(*backend)) {
+            next.crashed.remove(&server);
         }
         next.versions.extend(changed.iter().map(|id| (*id, self.listings[id].version)));
         if changed.is_empty() && !last.lens.views().is_empty() {
@@ -361,14 +361,14 @@ impl Writer {
     }
 
     fn source(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<BackendId> {
-        let place = Place { toolbox: toolbox.clone(), server: server.clone() };
-        self.sources.get(&place).copied()
+        let server = ServerRef { toolbox: toolbox.clone(), server: server.clone() };
+        self.sources.get(&server).copied()
     }
 
     /// Where a backend stands.
-    fn places_of(&self, backend: BackendId) -> impl Iterator<Item = Place> {
-        let places = self.sources.iter().filter(move |(_, source)| **source == backend);
-        places.map(|(place, _)| place.clone())
+    fn servers_of(&self, backend: BackendId) -> impl Iterator<Item = ServerRef> {
+        let servers = self.sources.iter().filter(move |(_, source)| **source == backend);
+        servers.map(|(server, _)| server.clone())
     }
 }
 

@@ -12,8 +12,8 @@ use crate::backend::{Error, Presence, Urgency};
 use crate::gateway::error::failed;
 use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat};
-use crate::gateway::{FailedServer, Gateway, Origin, place, places};
-use crate::name::{Place, ToolboxName};
+use crate::gateway::{FailedServer, Gateway, Origin, configured, server_ref};
+use crate::name::{ServerRef, ToolboxName};
 
 /// How long everything that starts of itself is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -38,36 +38,37 @@ impl Gateway {
     /// The servers that nothing is known of, in the order of the configuration: they have not been
     /// listed, neither now nor when they last ran. Those that cannot be started at all are not
     /// among them. See [`Self::recalled`].
-    pub fn unlisted(&self) -> Vec<Place> {
+    pub fn unlisted(&self) -> Vec<ServerRef> {
         let snapshot = self.snapshot();
-        let is_unlisted = |(_, server): &(Place, &Server)| !snapshot.has_listed(server.shared.id());
-        self.places().filter(is_unlisted).map(|(place, _)| place).collect()
+        let is_unlisted =
+            |(_, server): &(ServerRef, &Server)| !snapshot.has_listed(server.shared.id());
+        self.referred().filter(is_unlisted).map(|(at, _)| at).collect()
     }
 
     /// The servers of which is shown what they listed when they last ran, and when that was last
     /// found to be true, in the order of the configuration.
-    pub fn remembered(&self) -> Vec<(Place, SystemTime)> {
+    pub fn remembered(&self) -> Vec<(ServerRef, SystemTime)> {
         let snapshot = self.snapshot();
-        let since = |(place, server): (Place, &Server)| {
-            Some((place, snapshot.remembered(server.shared.id())?))
+        let since = |(server_ref, server): (ServerRef, &Server)| {
+            Some((server_ref, snapshot.remembered(server.shared.id())?))
         };
-        self.places().filter_map(since).collect()
+        self.referred().filter_map(since).collect()
     }
 
     /// The servers that cannot be started, or could not the last time that it was tried, in the
     /// order of the configuration. Whoever waits for [`Self::snapshots`] hears of a change in it.
-    pub fn failures(&self) -> Vec<(Place, FailedServer)> {
-        let places = places(&self.config).map(|(t, s)| place(&t.name, &s.name));
-        let failure = |place: Place| {
-            let failure = match self.members.get(&place)? {
+    pub fn failures(&self) -> Vec<(ServerRef, FailedServer)> {
+        let all = configured(&self.config).map(|(t, s)| server_ref(&t.name, &s.name));
+        let failure = |server_ref: ServerRef| {
+            let failure = match self.members.get(&server_ref)? {
                 Member::Server(server) => server.shared.failure()?,
                 Member::Unsupported(failure) => failure.clone(),
                 Member::Macros(_) => return None,
             };
-            let failed = failed(&place.server, &Error::StartFailed(failure));
-            Some((place, failed))
+            let failed = failed(&server_ref.server, &Error::StartFailed(failure));
+            Some((server_ref, failed))
         };
-        places.filter_map(failure).collect()
+        all.filter_map(failure).collect()
     }
 
     /// Starts the servers that nothing is known of, all at once, if that has not been done yet,
@@ -83,9 +84,8 @@ impl Gateway {
         self.recalled().await;
         let unlisted = self.unlisted();
         let mut starting = JoinSet::new();
-        for (index, place) in unlisted.iter().enumerate() {
-            let start =
-                self.start(&place.toolbox, &place.server, origin.agent, Urgency::Background);
+        for (index, at) in unlisted.iter().enumerate() {
+            let start = self.start(&at.toolbox, &at.server, origin.agent, Urgency::Background);
             starting.spawn(async move {
                 // Why it fails is remembered by the server itself.
                 _ = start.await;
@@ -93,7 +93,7 @@ impl Gateway {
             });
         }
         let mut is_done = vec![false; unlisted.len()];
-        let names = unlisted.iter().map(|place| place.server.to_string()).collect();
+        let names = unlisted.iter().map(|at| at.server.to_string()).collect();
         let mut report = Progress::new("first start of servers".to_owned(), names, origin);
         let mut heartbeat = heartbeat();
         let patience = sleep(PATIENCE);
@@ -119,24 +119,24 @@ impl Gateway {
 
     /// The servers of which nothing can be shown: those that have never been listed, and those that
     /// have died; in the order of the configuration.
-    pub fn missing(&self) -> Vec<Place> {
+    pub fn missing(&self) -> Vec<ServerRef> {
         let snapshot = self.snapshot();
-        let places = places(&self.config).map(|(t, s)| place(&t.name, &s.name));
-        let is_missing = |at: &Place| match self.members.get(at) {
+        let all = configured(&self.config).map(|(t, s)| server_ref(&t.name, &s.name));
+        let is_missing = |at: &ServerRef| match self.members.get(at) {
             Some(Member::Server(server)) => {
                 !snapshot.has_listed(server.shared.id()) || snapshot.has_crashed(at)
             }
             Some(Member::Macros(_)) => false,
             Some(Member::Unsupported(_)) | None => true,
         };
-        places.filter(is_missing).collect()
+        all.filter(is_missing).collect()
     }
 
     /// Starts some servers, and says which of them cannot be; one that is not ready after 10 s goes
     /// on by itself.
-    pub async fn start_some(&self, places: &[Place], origin: Origin<'_>) -> Vec<FailedServer> {
+    pub async fn start_some(&self, servers: &[ServerRef], origin: Origin<'_>) -> Vec<FailedServer> {
         let mut starting = JoinSet::new();
-        for at in places {
+        for at in servers {
             let urgency = Urgency::Opening;
             starting.spawn(self.start(&at.toolbox, &at.server, origin.agent, urgency));
         }
@@ -160,9 +160,9 @@ impl Gateway {
             self.recalled().await;
             let unlisted: HashSet<_> = self.unlisted().into_iter().collect();
             let mut starting = JoinSet::new();
-            for (place, _) in self.places().filter(|(place, _)| !unlisted.contains(place)) {
+            for (at, _) in self.referred().filter(|(at, _)| !unlisted.contains(at)) {
                 let urgency = Urgency::Background;
-                starting.spawn(self.start(&place.toolbox, &place.server, agent, urgency));
+                starting.spawn(self.start(&at.toolbox, &at.server, agent, urgency));
             }
             starting.detach_all();
         };
@@ -174,11 +174,12 @@ impl Gateway {
     pub async fn run_all(&self, agent: &Presence) {
         self.start_all(agent).await;
         let wait = async {
-            let has_not_failed = |(_, server): &(Place, &Server)| server.shared.failure().is_none();
+            let has_not_failed =
+                |(_, server): &(ServerRef, &Server)| server.shared.failure().is_none();
             let mut starting = JoinSet::new();
-            for (place, _) in self.places().filter(has_not_failed) {
+            for (at, _) in self.referred().filter(has_not_failed) {
                 let urgency = Urgency::Background;
-                starting.spawn(self.start(&place.toolbox, &place.server, agent, urgency));
+                starting.spawn(self.start(&at.toolbox, &at.server, agent, urgency));
             }
             let all = async { while starting.join_next().await.is_some() {} };
             if timeout(PATIENCE, all).await.is_err() {
@@ -192,10 +193,10 @@ impl Gateway {
     /// Starts those of these servers that nothing is known of, and waits for none of them.
     pub fn start_unlisted(&self, toolboxes: &BTreeSet<ToolboxName>, agent: &Presence) {
         let mut starting = JoinSet::new();
-        for place in self.unlisted() {
-            if toolboxes.contains(&place.toolbox) {
+        for at in self.unlisted() {
+            if toolboxes.contains(&at.toolbox) {
                 let urgency = Urgency::Background;
-                starting.spawn(self.start(&place.toolbox, &place.server, agent, urgency));
+                starting.spawn(self.start(&at.toolbox, &at.server, agent, urgency));
             }
         }
         starting.detach_all();

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::backend::{ClientAbilities, Outcome};
 use crate::gateway::Caller;
-use crate::name::{AgentName, Place};
+use crate::name::{AgentName, ServerRef};
 use crate::state::{Key, Record, Store};
 
 /// The tasks of the agents that look through one gateway, and those that take its place.
@@ -39,18 +39,18 @@ impl Tasks {
     }
 
     /// Remembers which server runs a task; the first that speaks of it does.
-    pub(crate) async fn learn(&self, id: &str, place: &Place) {
+    pub(crate) async fn learn(&self, id: &str, server: &ServerRef) {
         let key = self.key(id);
         if self.store.get(&key).await.is_none() {
-            let (agent, place) = (self.agent.clone(), place.clone());
-            self.store.put(key, Record::Task { agent, place }).await;
+            let (agent, server) = (self.agent.clone(), server.clone());
+            self.store.put(key, Record::Task { agent, server }).await;
         }
     }
 
     /// The server that runs a task.
-    pub(crate) async fn find(&self, id: &str) -> Option<Place> {
+    pub(crate) async fn find(&self, id: &str) -> Option<ServerRef> {
         match self.store.get(&self.key(id)).await? {
-            Record::Task { place, .. } => Some(place),
+            Record::Task { server, .. } => Some(server),
             _ => None,
         }
     }

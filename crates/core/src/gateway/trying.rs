@@ -24,20 +24,20 @@ impl Gateway {
     /// tried, in the order of the configuration.
     pub fn failures_of(&self, toolbox: &ToolboxConfig) -> Vec<FailedServer> {
         let failures = self.failures().into_iter();
-        let of_it = failures.filter(|(place, _)| place.toolbox == toolbox.name);
+        let of_it = failures.filter(|(server, _)| server.toolbox == toolbox.name);
         of_it.map(|(_, failed)| failed).collect()
     }
 
     /// Whether all servers of a toolbox have been listed, now or when they last ran, and none has
     /// failed since. See [`Self::recalled`].
     pub fn is_known(&self, toolbox: &ToolboxConfig) -> bool {
-        self.unlisted().iter().all(|place| place.toolbox != toolbox.name)
+        self.unlisted().iter().all(|server| server.toolbox != toolbox.name)
             && self.failures_of(toolbox).is_empty()
     }
 
     /// Whether that is what they list now.
     pub fn is_current(&self, toolbox: &ToolboxConfig) -> bool {
-        self.remembered().iter().all(|(place, _)| place.toolbox != toolbox.name)
+        self.remembered().iter().all(|(server, _)| server.toolbox != toolbox.name)
             && self.is_known(toolbox)
     }
 }

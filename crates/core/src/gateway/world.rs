@@ -12,7 +12,7 @@ use foldhash::HashMap;
 use crate::backend::{ClientAbilities, Spec, StartFailure};
 use crate::gateway::lens::Lens;
 use crate::gateway::searching::Indexes;
-use crate::name::Place;
+use crate::name::ServerRef;
 use crate::toolbox::Part;
 
 /// The specification of a server, or why there is none.
@@ -21,9 +21,9 @@ type Made = Result<Arc<Spec>, Arc<StartFailure>>;
 /// All that the agents of one configuration have in common, each thing once.
 #[derive(Default)]
 pub(crate) struct World {
-    parts: Mutex<HashMap<Place, Vec<Weak<Part>>>>,
+    parts: Mutex<HashMap<ServerRef, Vec<Weak<Part>>>>,
     lenses: Mutex<Vec<Weak<Lens>>>,
-    specs: Mutex<HashMap<(Place, ClientAbilities), Made>>,
+    specs: Mutex<HashMap<(ServerRef, ClientAbilities), Made>>,
     /// The indexes that are in use.
     pub(crate) indexes: Indexes,
 }
@@ -32,15 +32,15 @@ impl World {
     /// The part that shows the same, which may be this one.
     pub(crate) fn part(&self, part: Part) -> Arc<Part> {
         let mut parts = lock(&self.parts);
-        let known = parts.entry(part.place.clone()).or_default();
+        let known = parts.entry(part.server_ref.clone()).or_default();
         shared(known, part, Part::is_same)
     }
 
-    /// The specification of the server in this place for agents that can do this; `make` makes it the
+    /// The specification of this server for agents that can do this; `make` makes it the
     /// first time.
     pub(crate) fn spec(
         &self,
-        at: Place,
+        at: ServerRef,
         abilities: ClientAbilities,
         make: impl FnOnce() -> Result<Spec, StartFailure>,
     ) -> Made {

@@ -1,10 +1,10 @@
 //! Why a tool may be used or not, for people: the same rules as every decision, with what decided.
 
 use crate::config::{TimeWindow, When};
-use crate::name::{AgentName, Place, ToolId};
+use crate::name::{AgentName, ServerRef, ToolId};
 use crate::policy::access;
 use crate::policy::rule::{Concern, Rule};
-use crate::policy::{Moment, Policies, Policy, Rules, Traits, Whens, place};
+use crate::policy::{Moment, Policies, Policy, Rules, Traits, Whens, server_ref};
 
 /// Why an agent may use a tool, or why the tool does not exist for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Policy {
 
     /// Returns the rule by which the agent may have every tool of a server that a glob means,
     /// whatever tools the server turns out to have: a rule about all tools, or about this very glob.
-    pub fn rule_for_glob(&self, at: &Place, glob: &str) -> Option<&Rule> {
+    pub fn rule_for_glob(&self, at: &ServerRef, glob: &str) -> Option<&Rule> {
         let rules = self.rules_at(&at.toolbox, &at.server).ok()?;
         let listed = rules.lists.iter().find(|(_, names)| names.has_pattern(glob));
         let otherwise = || rules.otherwise.1.then_some(&rules.otherwise.0);
@@ -111,7 +111,7 @@ impl Policies {
             Ok(access) => access,
             Err(rule) => return Some(denied(rule)),
         };
-        let at = place(&tool.toolbox, &tool.server);
+        let at = server_ref(&tool.toolbox, &tool.server);
         let whens = Whens::new(&config.policy, agent);
         let rules = Rules::new(config, access, &whens, server, &at);
         let candidate = rules.candidate(tool, traits);

@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use foldhash::HashSet;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::name::{self, ExposedName, Place, ToolId};
+use crate::name::{self, ExposedName, ServerRef, ToolId};
 
 /// A list of tools, for one server.
 #[derive(Debug, Default)]
@@ -70,8 +70,8 @@ impl Names {
         Self { has_all: true, ..Self::default() }
     }
 
-    /// Makes a list ready for the server in this place.
-    pub(crate) fn new(patterns: &[String], at: &Place) -> Self {
+    /// Makes a list ready for this server.
+    pub(crate) fn new(patterns: &[String], at: &ServerRef) -> Self {
         let mut names = Self::default();
         let mut globs = GlobSetBuilder::new();
         let mut qualified = GlobSetBuilder::new();
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn has(patterns: &[&str], tool: &str, shown: Option<&str>) -> Result<bool, Broken> {
-        let at = Place { toolbox: ToolboxName::new("dev"), server: ServerName::new("github") };
+        let at = ServerRef { toolbox: ToolboxName::new("dev"), server: ServerName::new("github") };
         let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
         let id =
             ToolId { toolbox: at.toolbox.clone(), server: at.server.clone(), tool: tool.into() };

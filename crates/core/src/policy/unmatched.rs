@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::config::{Config, Confirmation, PolicyConfig, ServerConfig, ToolboxConfig};
-use crate::name::{self, Place, ToolId};
+use crate::name::{self, ServerRef, ToolId};
 use crate::policy::filter::ToolFilter;
 use crate::policy::names::{Candidate, Names};
-use crate::policy::place;
 use crate::policy::rule::Rule;
+use crate::policy::server_ref;
 
 /// A name or a glob of the rules that no tool has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl fmt::Display for Unmatched {
 /// Returns the names and globs in the rules of a configuration that mean no tool, as far as that is
 /// known: `known` has the tools of servers by their own names. Names that a server may have of which
 /// nothing is known are not among them.
-pub fn unmatched(config: &Config, known: &BTreeMap<Place, Vec<String>>) -> Vec<Unmatched> {
+pub fn unmatched(config: &Config, known: &BTreeMap<ServerRef, Vec<String>>) -> Vec<Unmatched> {
     let all = config.toolboxes.iter();
     let all = all.flat_map(|toolbox| toolbox.servers.iter().map(move |server| (toolbox, server)));
     let servers = all.map(|(toolbox, server)| Server::new(toolbox, server, known)).collect();
@@ -45,7 +45,7 @@ pub fn unmatched(config: &Config, known: &BTreeMap<Place, Vec<String>>) -> Vec<U
 
 /// A server with its tools, if they are known.
 struct Server<'a> {
-    at: Place,
+    at: ServerRef,
     config: &'a ServerConfig,
     tools: Option<&'a [String]>,
 }
@@ -54,9 +54,9 @@ impl<'a> Server<'a> {
     fn new(
         toolbox: &'a ToolboxConfig,
         config: &'a ServerConfig,
-        known: &'a BTreeMap<Place, Vec<String>>,
+        known: &'a BTreeMap<ServerRef, Vec<String>>,
     ) -> Self {
-        let at = place(&toolbox.name, &config.name);
+        let at = server_ref(&toolbox.name, &config.name);
         let tools = known.get(&at).map(Vec::as_slice);
         Self { at, config, tools }
     }
@@ -125,7 +125,7 @@ impl Search<'_> {
     fn lists(&self, server: &Server<'_>, pattern: &str) -> bool {
         let names = Names::new(&[pattern.to_owned()], &server.at);
         server.tools.into_iter().flatten().any(|tool| {
-            let Place { toolbox, server: name } = server.at.clone();
+            let ServerRef { toolbox, server: name } = server.at.clone();
             let id = ToolId { toolbox, server: name, tool: tool.clone() };
             let over = server.config.tool_override(tool, false);
             let shown = over.and_then(|over| over.name.as_deref());
@@ -209,7 +209,7 @@ mod tests {
         let loaded = config::parse(&rules.to_string(), Path::new("x.json"), Path::new("/"), &env);
         let config = loaded.unwrap_or_else(|report| panic!("{report}")).config;
         let known = known.iter().map(|(server, tools)| {
-            let at = place(&ToolboxName::new("dev"), &ServerName::new(server));
+            let at = server_ref(&ToolboxName::new("dev"), &ServerName::new(server));
             (at, tools.iter().map(|&tool| tool.to_owned()).collect())
         });
         let found = unmatched(&config, &known.collect()).into_iter();
@@ -267,7 +267,7 @@ mod tests {
                 "includeNames": ["read_file", "mcp__files__read_fil"]}}}});
         let env = BTreeMap::<String, String>::new();
         let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
-        let at = place(&ToolboxName::new("c"), &ServerName::new("files"));
+        let at = server_ref(&ToolboxName::new("c"), &ServerName::new("files"));
         let known = BTreeMap::from([(at, FILES.1.iter().map(|&tool| tool.to_owned()).collect())]);
         let found = unmatched(&loaded.unwrap().config, &known);
         let found: Vec<_> = found.iter().map(|one| (one.rule.as_str(), &*one.pattern)).collect();

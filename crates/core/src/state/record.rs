@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::name::{AgentName, Place, ToolboxName};
+use crate::name::{AgentName, ServerRef, ToolboxName};
 use crate::raw::Raw;
 use crate::state::Chosen;
 
@@ -71,7 +71,7 @@ pub enum Record {
         /// The agent that began it, by its name.
         agent: Option<AgentName>,
         /// The server.
-        place: Place,
+        server: ServerRef,
     },
     /// Work that waits for an agent to come back with an answer.
     Suspended(Suspended),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::catalog::fits;
 use crate::config::Config;
-use crate::name::{ExposedName, Place, ToolId, ToolboxName, in_namespace, scheme_of_namespace};
+use crate::name::{ExposedName, ServerRef, ToolId, ToolboxName, in_namespace, scheme_of_namespace};
 use crate::policy::ToolFilter;
 use crate::raw::Raw;
 use crate::toolbox::{Part, View};
@@ -70,7 +70,7 @@ pub struct Item {
     /// for the name wherever it means one primitive alone.
     pub full: String,
     /// The server that has it.
-    pub at: Place,
+    pub at: ServerRef,
     /// The server's own name for it.
     pub own: String,
     /// The server's own description of it.
@@ -86,7 +86,7 @@ impl Item {
     pub fn new(
         kind: Kind,
         name: String,
-        at: Place,
+        at: ServerRef,
         own: &str,
         description: Option<String>,
         raw: &Raw,
@@ -117,7 +117,7 @@ impl Item {
 
     /// Which tool it is, if it is one.
     pub fn tool(&self) -> ToolId {
-        let Place { toolbox, server } = self.at.clone();
+        let ServerRef { toolbox, server } = self.at.clone();
         ToolId { toolbox, server, tool: self.own.clone() }
     }
 }
@@ -130,17 +130,17 @@ pub struct Discarded {
     /// The name that two have.
     pub name: String,
     /// Who loses it.
-    pub loser: Place,
+    pub loser: ServerRef,
     /// Who has it; nobody but ourselves where it is `toolman_activate`.
-    pub winner: Option<Place>,
+    pub winner: Option<ServerRef>,
 }
 
 impl fmt::Display for Discarded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, name, loser: Place { toolbox, server }, winner } = self;
+        let Self { kind, name, loser: ServerRef { toolbox, server }, winner } = self;
         write!(f, "{} `{name}` of server `{server}` in `{toolbox}` is left out: ", kind.word())?;
         match winner {
-            Some(Place { toolbox, server }) => {
+            Some(ServerRef { toolbox, server }) => {
                 write!(f, "server `{server}` in `{toolbox}` comes first and has the same name")
             }
             None => f.write_str("the workbench's own tool has that name"),
@@ -149,7 +149,7 @@ impl fmt::Display for Discarded {
 }
 
 /// Where an address may lead: a server, its own address, and the primitive it is known by, if any.
-pub type Target<'a> = (Place, String, Option<&'a Item>);
+pub type Target<'a> = (ServerRef, String, Option<&'a Item>);
 
 /// Everything there is, by name; immutable.
 #[derive(Debug, Default)]
@@ -167,7 +167,7 @@ pub struct Namespaced {
 /// A server, and how its addresses begin.
 #[derive(Debug)]
 struct Owner {
-    at: Place,
+    at: ServerRef,
     /// The prefix of addresses, and the documented form of it.
     prefixes: [String; 2],
     has_resources: bool,
@@ -205,7 +205,7 @@ impl Namespaced {
                     has_some || part.abilities().is_some_and(|can| can.resources.is_some())
                 });
                 all.owners.push(Owner {
-                    at: Place { toolbox: toolbox.name.clone(), server: server.name.clone() },
+                    at: ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() },
                     prefixes: [
                         scheme_of_namespace(&toolbox.namespace),
                         in_namespace(&toolbox.namespace, ""),
@@ -292,7 +292,7 @@ impl Namespaced {
     pub fn unmatched<'p>(
         &self,
         patterns: &'p [String],
-        is_listed: impl Fn(&Place) -> bool,
+        is_listed: impl Fn(&ServerRef) -> bool,
     ) -> Vec<&'p str> {
         let unlisted: Vec<&Owner> =
             self.owners.iter().filter(|owner| !is_listed(&owner.at)).collect();
@@ -309,8 +309,8 @@ impl Namespaced {
     }
 
     /// Returns a server's address with its namespace.
-    pub fn exposed_uri(&self, place: &Place, uri: &str) -> String {
-        let owner = self.owners.iter().find(|owner| owner.at == *place);
+    pub fn exposed_uri(&self, server_ref: &ServerRef, uri: &str) -> String {
+        let owner = self.owners.iter().find(|owner| owner.at == *server_ref);
         format!("{}{uri}", owner.map_or("", |owner| &owner.prefixes[0]))
     }
 }
@@ -355,7 +355,7 @@ impl Primitives<'_> {
         let tools = part.tools.iter().map(move |t| {
             let name = ExposedName::in_namespace(namespace, &t.id, limit).to_string();
             let definition = &t.definition;
-            let (at, own) = (part.place.clone(), &t.id.tool);
+            let (at, own) = (part.server_ref.clone(), &t.id.tool);
             let description = definition.description.clone();
             let item = Item::new(Kind::Tool, name, at, own, description, &definition.raw);
             Item { full: in_namespace(namespace, own), ..item }
@@ -368,7 +368,10 @@ impl Primitives<'_> {
                 }
                 Kind::Tool | Kind::Prompt => full.clone(),
             };
-            Item { full, ..Item::new(kind, name, part.place.clone(), own, described(raw), raw) }
+            Item {
+                full,
+                ..Item::new(kind, name, part.server_ref.clone(), own, described(raw), raw)
+            }
         };
         let resources = part.resources().iter().map(move |r| plain(Kind::Resource, &r.uri, &r.raw));
         let templates = part.templates().iter().map(move |t| plain(Kind::Template, &t.uri, &t.raw));

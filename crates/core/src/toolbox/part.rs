@@ -7,7 +7,7 @@ use foldhash::HashMap;
 
 use crate::catalog::{Abilities, Listing, Prompt, Resource, Template, ToolDefinition};
 use crate::config::{ServerConfig, ToolboxConfig};
-use crate::name::{Place, ServerName, ToolId};
+use crate::name::{ServerName, ServerRef, ToolId};
 use crate::policy::{Moment, Policy, Traits};
 use crate::toolbox::ViewTool;
 
@@ -16,7 +16,7 @@ use crate::toolbox::ViewTool;
 #[derive(Debug)]
 pub struct Part {
     /// Where the server stands.
-    pub place: Place,
+    pub server_ref: ServerRef,
     /// Its tools.
     pub tools: Vec<ViewTool>,
     /// Tools that are not shown because the configuration has given their names to others: the
@@ -40,11 +40,11 @@ impl Part {
         name_limit: usize,
         now: Moment,
     ) -> Self {
-        let place = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
-        let is_admitted = policy.admit(&place.toolbox, &place.server).is_ok();
-        let mut part = Self::empty(place.clone(), Arc::clone(listing));
+        let server_ref = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        let is_admitted = policy.admit(&server_ref.toolbox, &server_ref.server).is_ok();
+        let mut part = Self::empty(server_ref.clone(), Arc::clone(listing));
         part.besides = is_admitted.then(|| Arc::clone(listing));
-        let decide = Deciding::new(place, server, listing, policy, now);
+        let decide = Deciding::new(server_ref, server, listing, policy, now);
         for definition in &listing.tools {
             let Some((own, traits)) = decide.on(definition) else { continue };
             let over = server.tool_override(&own.tool, traits.has_namesake);
@@ -57,9 +57,9 @@ impl Part {
         part
     }
 
-    fn empty(place: Place, listing: Arc<Listing>) -> Self {
+    fn empty(server_ref: ServerRef, listing: Arc<Listing>) -> Self {
         let (tools, eclipsed, places) = Default::default();
-        Self { place, tools, eclipsed, besides: None, listing, places }
+        Self { server_ref, tools, eclipsed, besides: None, listing, places }
     }
 
     /// Adds a tool, unless another has its name.
@@ -74,7 +74,7 @@ impl Part {
 
     /// The server.
     pub fn server(&self) -> &ServerName {
-        &self.place.server
+        &self.server_ref.server
     }
 
     /// The tool called so.
@@ -116,7 +116,7 @@ impl Part {
 
     /// Returns `true` if both show the same of the same listing.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.place == other.place
+        self.server_ref == other.server_ref
             && Arc::ptr_eq(&self.listing, &other.listing)
             && self.besides.is_some() == other.besides.is_some()
             && self.eclipsed == other.eclipsed
@@ -128,8 +128,8 @@ impl Part {
 #[cfg(any(test, feature = "test-support"))]
 impl Part {
     /// These tools, without a server that has listed them.
-    pub fn of_tools(place: Place, tools: Vec<ViewTool>) -> Self {
-        let mut part = Self::empty(place, Arc::default());
+    pub fn of_tools(server_ref: ServerRef, tools: Vec<ViewTool>) -> Self {
+        let mut part = Self::empty(server_ref, Arc::default());
         for tool in tools {
             part.add(tool);
         }
@@ -139,7 +139,7 @@ impl Part {
 
 /// The policy for the tools of one server.
 struct Deciding<'a> {
-    place: Place,
+    server_ref: ServerRef,
     by_name: HashMap<&'a str, &'a ToolDefinition>,
     prefix: String,
     policy: &'a Policy,
@@ -148,7 +148,7 @@ struct Deciding<'a> {
 
 impl<'a> Deciding<'a> {
     fn new(
-        place: Place,
+        server_ref: ServerRef,
         server: &ServerConfig,
         listing: &'a Listing,
         policy: &'a Policy,
@@ -156,7 +156,7 @@ impl<'a> Deciding<'a> {
     ) -> Self {
         let tools = listing.tools.iter();
         let by_name = tools.map(|tool| (tool.name.as_str(), &**tool)).collect();
-        Self { place, by_name, prefix: server.client_prefix(), policy, now }
+        Self { server_ref, by_name, prefix: server.client_prefix(), policy, now }
     }
 
     /// The tool and what there is to know of it, if it may be seen.
@@ -164,7 +164,7 @@ impl<'a> Deciding<'a> {
         let has_namesake = self.has_namesake(&definition.name);
         let is_destructive = self.policy.heeds_hints() && definition.is_destructive();
         let traits = Traits { has_namesake, is_destructive };
-        let Place { toolbox, server } = self.place.clone();
+        let ServerRef { toolbox, server } = self.server_ref.clone();
         let own = ToolId { toolbox, server, tool: definition.name.clone() };
         let grant = self.policy.decide(&own, traits, || self.now);
         grant.ok().map(|_| (own, traits))

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::{ServerName, ToolboxName};
 
-/// A server of a toolbox.
+/// A server reference: a server by its name and the toolbox that it stands in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Place {
+pub struct ServerRef {
     /// The toolbox.
     pub toolbox: ToolboxName,
     /// The server.
@@ -20,7 +20,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Primitive {
     /// The server that has it.
-    pub place: Place,
+    pub server_ref: ServerRef,
     /// The server's own name for it.
     pub name: String,
 }
@@ -74,8 +74,8 @@ impl UniqueNames {
 const SCHEME: &str = "mcp-workbench://";
 
 /// The beginning of every address of a server's resources that had to be made unique.
-pub fn uri_prefix(place: &Place) -> String {
-    format!("{SCHEME}{}/{}/", encoded(place.toolbox.as_str()), encoded(place.server.as_str()))
+pub fn uri_prefix(ServerRef { toolbox, server }: &ServerRef) -> String {
+    format!("{SCHEME}{}/{}/", encoded(toolbox.as_str()), encoded(server.as_str()))
 }
 
 /// Percent-encodes what has a meaning in an address, or in a template of one (RFC 3986, 6570).
@@ -101,12 +101,13 @@ mod tests {
     use super::*;
 
     fn primitive(server: &str, name: &str) -> Primitive {
-        let place = Place { toolbox: ToolboxName::new("box"), server: ServerName::new(server) };
-        Primitive { place, name: name.to_owned() }
+        let server_ref =
+            ServerRef { toolbox: ToolboxName::new("box"), server: ServerName::new(server) };
+        Primitive { server_ref, name: name.to_owned() }
     }
 
     fn full(primitive: &Primitive) -> String {
-        format!("{}{}", uri_prefix(&primitive.place), primitive.name)
+        format!("{}{}", uri_prefix(&primitive.server_ref), primitive.name)
     }
 
     #[test]
@@ -116,9 +117,9 @@ mod tests {
         let names = UniqueNames::new(primitives, full);
         assert!(!names.is_ambiguous("x"));
         assert!(names.is_ambiguous("y"));
-        assert_eq!(names.resolve("y").unwrap().place.server.as_str(), "a");
+        assert_eq!(names.resolve("y").unwrap().server_ref.server.as_str(), "a");
         let second = names.resolve("mcp-workbench://box/b%20c/y").unwrap();
-        assert_eq!((second.place.server.as_str(), second.name.as_str()), ("b c", "y"));
+        assert_eq!((second.server_ref.server.as_str(), second.name.as_str()), ("b c", "y"));
     }
 
     #[test]

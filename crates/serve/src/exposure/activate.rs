@@ -23,7 +23,7 @@ use crate::exposure::request::{Refusal, Reply, Request, Surface};
 use crate::exposure::uris::Addresses;
 use crate::exposure::{answer, meta, proxy, uris};
 use crate::gateway::{CallError, FailedServer, Origin, Presence, Snapshot};
-use crate::name::{self, Place, ToolId};
+use crate::name::{self, ServerRef, ToolId};
 use crate::raw::Raw;
 use crate::state::{Active, Switch};
 use crate::toolbox::{Item, Kind, TOOLMAN_ACTIVATE};
@@ -101,7 +101,7 @@ impl Mode for Activate {
         at.namespaced().get(Kind::Tool, name).map(Item::tool)
     }
 
-    fn find(&self, at: &Snapshot, kind: Kind, name: &str) -> Option<(Place, String)> {
+    fn find(&self, at: &Snapshot, kind: Kind, name: &str) -> Option<(ServerRef, String)> {
         let item = at.namespaced().get(kind, name)?;
         Some((item.at.clone(), item.own.clone()))
     }
@@ -110,12 +110,12 @@ impl Mode for Activate {
         &self,
         audience: Audience<'_>,
         uri: &str,
-    ) -> Option<Result<Vec<(Place, String)>, Refusal>> {
+    ) -> Option<Result<Vec<(ServerRef, String)>, Refusal>> {
         Some(addressed(audience.at, uri, audience.surface, &audience.active()))
     }
 
-    fn with_addresses(&self, at: &Snapshot, place: &Place, outcome: Outcome) -> Outcome {
-        uris::in_result(Addresses::Namespaced(at), place, outcome)
+    fn with_addresses(&self, at: &Snapshot, server: &ServerRef, outcome: Outcome) -> Outcome {
+        uris::in_result(Addresses::Namespaced(at), server, outcome)
     }
 
     fn changes_lists(&self, client: &Profile) -> bool {
@@ -220,7 +220,7 @@ fn own_tool(exposure: &Exposure, at: &Snapshot, surface: Surface, on: &Active) -
 }
 
 /// A server's name in the catalog: its namespace, or its own name where it has none.
-fn called(exposure: &Exposure, at: &Place) -> String {
+fn called(exposure: &Exposure, at: &ServerRef) -> String {
     let toolbox = exposure.gateway().config().toolbox(at.toolbox.as_str());
     let namespace = toolbox.map(|toolbox| toolbox.namespace.clone()).filter(|n| !n.is_empty());
     namespace.unwrap_or_else(|| at.server.to_string())
@@ -327,7 +327,7 @@ fn unknown(known: &Known<'_>, name: &str, failed: &[FailedServer]) -> String {
 /// Starts the servers that are missing and may have what is called so.
 async fn revive(exposure: &Exposure, names: &[&str], origin: Origin<'_>) -> Vec<FailedServer> {
     let gateway = exposure.gateway();
-    let may_have = |at: &Place| {
+    let may_have = |at: &ServerRef| {
         let toolbox = gateway.config().toolbox(at.toolbox.as_str());
         toolbox.is_some_and(|toolbox| {
             let namespace = &toolbox.namespace;

@@ -5,7 +5,7 @@ use crate::exposure::mode::{Audience, Doing, Exposure, Mode};
 use crate::exposure::request::{CalledBy, Reply, Request};
 use crate::exposure::{meta, uris};
 use crate::gateway::{Gateway, Presence, Snapshot};
-use crate::name::{Place, ToolId};
+use crate::name::{ServerRef, ToolId};
 use crate::raw::Raw;
 
 /// The mode.
@@ -67,7 +67,7 @@ fn tools(config: &Config, at: &Snapshot) -> Vec<Raw> {
         for tool in view.tools() {
             // One server in two toolboxes has its tools once.
             let own = at.tools().resolve(&tool.id.tool);
-            let is_first = own.is_none_or(|own| is_of(&own.place, &tool.id));
+            let is_first = own.is_none_or(|own| is_of(&own.server_ref, &tool.id));
             if at.tools().is_ambiguous(&tool.id.tool) {
                 tools.push(uris::in_tool(at, tool, tool.registered()));
             } else if is_first {
@@ -78,8 +78,8 @@ fn tools(config: &Config, at: &Snapshot) -> Vec<Raw> {
     tools
 }
 
-fn is_of(place: &Place, tool: &ToolId) -> bool {
-    place.toolbox == tool.toolbox && place.server == tool.server
+fn is_of(server_ref: &ServerRef, tool: &ToolId) -> bool {
+    server_ref.toolbox == tool.toolbox && server_ref.server == tool.server
 }
 
 /// The tool that is called so: by its own name, or `server:tool`.
@@ -88,8 +88,8 @@ pub(crate) fn resolve(gateway: &Gateway, snapshot: &Snapshot, name: &str) -> Opt
         && !snapshot.tools().is_ambiguous(name)
     {
         return Some(ToolId {
-            toolbox: primitive.place.toolbox.clone(),
-            server: primitive.place.server.clone(),
+            toolbox: primitive.server_ref.toolbox.clone(),
+            server: primitive.server_ref.server.clone(),
             tool: primitive.name.clone(),
         });
     }

@@ -12,7 +12,7 @@ use crate::exposure::profile::Profile;
 use crate::exposure::request::{Refusal, Reply, Request, Surface};
 use crate::exposure::uris;
 use crate::gateway::{Gateway, Presence, Snapshot};
-use crate::name::{Place, ToolId};
+use crate::name::{ServerRef, ToolId};
 use crate::raw::Raw;
 use crate::state::{Active, Chosen};
 use crate::toolbox::Kind;
@@ -136,14 +136,14 @@ pub(crate) trait Mode: Sync {
     }
 
     /// Returns the server of a primitive that is no tool, and its own name for it.
-    fn find(&self, at: &Snapshot, kind: Kind, name: &str) -> Option<(Place, String)> {
+    fn find(&self, at: &Snapshot, kind: Kind, name: &str) -> Option<(ServerRef, String)> {
         let names = match kind {
             Kind::Tool => at.tools(),
             Kind::Resource => at.uris(),
             Kind::Template => at.templates(),
             Kind::Prompt => at.prompts(),
         };
-        names.resolve(name).map(|primitive| (primitive.place.clone(), primitive.name.clone()))
+        names.resolve(name).map(|primitive| (primitive.server_ref.clone(), primitive.name.clone()))
     }
 
     /// Returns the servers that an address may lead to, each with its own address, where addresses
@@ -152,13 +152,13 @@ pub(crate) trait Mode: Sync {
         &self,
         _audience: Audience<'_>,
         _uri: &str,
-    ) -> Option<Result<Vec<(Place, String)>, Refusal>> {
+    ) -> Option<Result<Vec<(ServerRef, String)>, Refusal>> {
         None
     }
 
     /// Returns a server's result with the addresses in it as agents know them.
-    fn with_addresses(&self, at: &Snapshot, place: &Place, outcome: Outcome) -> Outcome {
-        uris::in_result(uris::Addresses::Unique(at), place, outcome)
+    fn with_addresses(&self, at: &Snapshot, server: &ServerRef, outcome: Outcome) -> Outcome {
+        uris::in_result(uris::Addresses::Unique(at), server, outcome)
     }
 
     /// Tells whether calls change the agent's list of tools in a way that its client is to follow.

@@ -257,8 +257,8 @@ impl Exposure {
         let Done { tool, came } = done;
         let came = match (&tool, came) {
             (Some(used), Came::Result(result)) => {
-                let place = self.gateway.answering(&used.id);
-                match self.with_addresses(&place, Outcome::Result(result)) {
+                let server = self.gateway.answering(&used.id);
+                match self.with_addresses(&server, Outcome::Result(result)) {
                     Outcome::Result(result) => Came::Result(result),
                     Outcome::Error(_) => Came::Result(Raw::encode(&json!({}))),
                 }

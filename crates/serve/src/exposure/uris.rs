@@ -6,7 +6,7 @@
 
 use crate::backend::Outcome;
 use crate::gateway::Snapshot;
-use crate::name::Place;
+use crate::name::ServerRef;
 use crate::raw::{self, Raw};
 use crate::toolbox::ViewTool;
 
@@ -27,11 +27,11 @@ impl Addresses<'_> {
     }
 
     /// How agents know a server's address.
-    pub(crate) fn exposed(self, place: &Place, uri: &str) -> String {
+    pub(crate) fn exposed(self, server: &ServerRef, uri: &str) -> String {
         match self {
-            Self::Unique(snapshot) => snapshot.exposed_uri(place, uri),
+            Self::Unique(snapshot) => snapshot.exposed_uri(server, uri),
             Self::Namespaced(snapshot) if snapshot.is_shared_uri(uri) => {
-                snapshot.namespaced().exposed_uri(place, uri)
+                snapshot.namespaced().exposed_uri(server, uri)
             }
             Self::Namespaced(_) => uri.to_owned(),
         }
@@ -40,16 +40,16 @@ impl Addresses<'_> {
 
 /// A tool's definition with the address of its user interface as agents know it.
 pub(crate) fn in_tool(snapshot: &Snapshot, tool: &ViewTool, definition: &Raw) -> Raw {
-    in_definition(Addresses::Unique(snapshot), &tool.id.place(), definition)
+    in_definition(Addresses::Unique(snapshot), &tool.id.server_ref(), definition)
 }
 
 /// Puts known addresses into a tool's definition (the extension `io.modelcontextprotocol/ui`,
 /// `_meta.ui.resourceUri`).
-pub(crate) fn in_definition(addresses: Addresses<'_>, place: &Place, definition: &Raw) -> Raw {
+pub(crate) fn in_definition(addresses: Addresses<'_>, server: &ServerRef, definition: &Raw) -> Raw {
     let changed = || {
         let meta = definition.member("_meta")?;
         let ui = meta.member("ui")?;
-        let uri = renamed(addresses, place, &ui.member("resourceUri")?)?;
+        let uri = renamed(addresses, server, &ui.member("resourceUri")?)?;
         let ui = ui.with_member("resourceUri", &uri)?;
         definition.with_member("_meta", &meta.with_member("ui", &ui)?)
     };
@@ -57,7 +57,7 @@ pub(crate) fn in_definition(addresses: Addresses<'_>, place: &Place, definition:
 }
 
 /// The result of a call, of a prompt or of reading with the addresses in it as agents know them.
-pub(crate) fn in_result(addresses: Addresses<'_>, place: &Place, outcome: Outcome) -> Outcome {
+pub(crate) fn in_result(addresses: Addresses<'_>, server: &ServerRef, outcome: Outcome) -> Outcome {
     if addresses.are_plain() {
         return outcome;
     }
@@ -68,9 +68,9 @@ pub(crate) fn in_result(addresses: Addresses<'_>, place: &Place, outcome: Outcom
             .iter()
             .map(|item| {
                 let content = item.member("content").and_then(|content| {
-                    item.with_member("content", &in_content(addresses, place, &content)?)
+                    item.with_member("content", &in_content(addresses, server, &content)?)
                 });
-                content.or_else(|| in_content(addresses, place, item))
+                content.or_else(|| in_content(addresses, server, item))
             })
             .collect();
         if changed.iter().all(Option::is_none) {
@@ -84,16 +84,16 @@ pub(crate) fn in_result(addresses: Addresses<'_>, place: &Place, outcome: Outcom
 }
 
 /// One block of content, if there is an address in it that is to be changed.
-fn in_content(addresses: Addresses<'_>, place: &Place, content: &Raw) -> Option<Raw> {
+fn in_content(addresses: Addresses<'_>, server: &ServerRef, content: &Raw) -> Option<Raw> {
     if let Some(resource) = content.member("resource") {
-        let uri = renamed(addresses, place, &resource.member("uri")?)?;
+        let uri = renamed(addresses, server, &resource.member("uri")?)?;
         return content.with_member("resource", &resource.with_member("uri", &uri)?);
     }
-    content.with_member("uri", &renamed(addresses, place, &content.member("uri")?)?)
+    content.with_member("uri", &renamed(addresses, server, &content.member("uri")?)?)
 }
 
-fn renamed(addresses: Addresses<'_>, place: &Place, uri: &Raw) -> Option<Raw> {
+fn renamed(addresses: Addresses<'_>, server: &ServerRef, uri: &Raw) -> Option<Raw> {
     let uri: String = uri.parse().ok()?;
-    let exposed = addresses.exposed(place, &uri);
+    let exposed = addresses.exposed(server, &uri);
     (exposed != uri).then(|| Raw::encode(&exposed))
 }

@@ -15,7 +15,7 @@ use crate::frontend::calls::{Passed, origin, pass as pass_on};
 use crate::frontend::era::harmless;
 use crate::frontend::session::Session;
 use crate::frontend::{primitives, resolve};
-use crate::name::Place;
+use crate::name::ServerRef;
 use crate::wire::incoming::Reply;
 
 /// Passes a request on whose method is none of the protocol's own.
@@ -23,10 +23,10 @@ pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
     pass_on(session, asked, reply, move |passed| async move {
         let Passed { session, exposure, presence, asked, events } = &passed;
         exposure.run_everything(presence).await;
-        let Some(place) = find(&passed).await else { return unknown(&asked.method) };
+        let Some(server_ref) = find(&passed).await else { return unknown(&asked.method) };
         let origin = origin(session, presence, &asked.meta, events);
         let gateway = exposure.gateway();
-        let outcome = gateway.request(&place, &asked.method, &asked.params, origin).await;
+        let outcome = gateway.request(&server_ref, &asked.method, &asked.params, origin).await;
         let outcome = outcome.unwrap_or_else(|error| primitives::failed(&error));
         // It is what a call would have answered (2025-11-25, basic/utilities/tasks).
         let outcome = if asked.method == "tasks/result" {
@@ -50,13 +50,13 @@ fn is_unknown(outcome: &Outcome) -> bool {
     error.member("code").is_some_and(|code| code.as_bytes() == b"-32601")
 }
 
-async fn find(passed: &Passed) -> Option<Place> {
+async fn find(passed: &Passed) -> Option<ServerRef> {
     let Passed { exposure, asked, .. } = passed;
     let gateway = exposure.gateway();
     if let Ok(task) = asked.text("taskId")
-        && let Some(place) = gateway.task(&task).await
+        && let Some(server_ref) = gateway.task(&task).await
     {
-        return Some(place);
+        return Some(server_ref);
     }
     if asked.method.starts_with("tasks/") && !gateway.shares_tasks() {
         return None;
@@ -65,8 +65,10 @@ async fn find(passed: &Passed) -> Option<Place> {
     if let Ok(uri) = asked.text("uri") {
         let owners = resolve::known(&passed.session, exposure, &asked.meta, &uri);
         let owners = owners.unwrap_or_default();
-        if let Some((place, _)) = owners.into_iter().find(|(place, _)| speaks.contains(place)) {
-            return Some(place);
+        if let Some((server_ref, _)) =
+            owners.into_iter().find(|(server_ref, _)| speaks.contains(server_ref))
+        {
+            return Some(server_ref);
         }
     }
     match speaks.as_slice() {
@@ -77,15 +79,15 @@ async fn find(passed: &Passed) -> Option<Place> {
 
 /// The running servers that speak the extension which the method seems to be of; any that speak
 /// one where none seems to.
-fn candidates(passed: &Passed) -> Vec<Place> {
+fn candidates(passed: &Passed) -> Vec<ServerRef> {
     let Passed { exposure, asked, .. } = passed;
     let gateway = exposure.gateway();
     let snapshot = gateway.snapshot();
     let family = asked.method.split('/').next().unwrap_or_default();
     let mut speaking = Vec::new();
-    for place in gateway.running() {
-        let view = snapshot.view(&place.toolbox);
-        let Some(abilities) = view.abilities_of(&place.server) else { continue };
+    for server_ref in gateway.running() {
+        let view = snapshot.view(&server_ref.toolbox);
+        let Some(abilities) = view.abilities_of(&server_ref.server) else { continue };
         let spoken: Map<String, Value> = abilities
             .extensions
             .as_ref()
@@ -94,7 +96,7 @@ fn candidates(passed: &Passed) -> Vec<Place> {
         let is_of_family = spoken.keys().any(|name| name.rsplit('/').next() == Some(family))
             || (family == "tasks" && abilities.tasks.is_some());
         if is_of_family || !spoken.is_empty() {
-            speaking.push((is_of_family, place));
+            speaking.push((is_of_family, server_ref));
         }
     }
     if speaking.is_empty() && passed.session.speaks_extensions(&asked.meta) {
@@ -102,5 +104,5 @@ fn candidates(passed: &Passed) -> Vec<Place> {
     }
     let has_family = speaking.iter().any(|(is_of_family, _)| *is_of_family);
     let fitting = speaking.into_iter().filter(|(is_of_family, _)| *is_of_family || !has_family);
-    fitting.map(|(_, place)| place).collect()
+    fitting.map(|(_, server_ref)| server_ref).collect()
 }

@@ -9,7 +9,7 @@ use crate::frontend::calls;
 use crate::frontend::era::fit_result;
 use crate::frontend::session::Session;
 use crate::gateway::Snapshot;
-use crate::name::{Place, ServerName, UniqueNames};
+use crate::name::{ServerName, ServerRef, UniqueNames};
 use crate::raw::{self, Raw};
 use crate::toolbox::{Kind, View};
 use crate::wire::incoming::Reply;
@@ -42,33 +42,33 @@ pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
 
 /// The resources of the toolboxes that the agent sees.
 pub(crate) async fn resources(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
-    let resources = entries(session, asked, Kind::Resource, |snapshot, view, place| {
+    let resources = entries(session, asked, Kind::Resource, |snapshot, view, server_ref| {
         let resources = view.resources();
         let resources = resources.map(|r| (r.server, &r.definition.uri, &r.definition.raw));
-        let exposed = |at: &Place, uri: &str| snapshot.exposed_uri(at, uri);
-        unique(resources, place, "uri", snapshot.uris(), exposed)
+        let exposed = |at: &ServerRef, uri: &str| snapshot.exposed_uri(at, uri);
+        unique(resources, server_ref, "uri", snapshot.uris(), exposed)
     });
     Ok(list("resources", &resources.await, asked))
 }
 
 /// The resource templates of the toolboxes that the agent sees.
 pub(crate) async fn templates(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
-    let templates = entries(session, asked, Kind::Template, |snapshot, view, place| {
+    let templates = entries(session, asked, Kind::Template, |snapshot, view, server_ref| {
         let templates = view.templates();
         let templates = templates.map(|t| (t.server, &t.definition.uri, &t.definition.raw));
-        let exposed = |at: &Place, uri: &str| snapshot.exposed_uri(at, uri);
-        unique(templates, place, "uriTemplate", snapshot.templates(), exposed)
+        let exposed = |at: &ServerRef, uri: &str| snapshot.exposed_uri(at, uri);
+        unique(templates, server_ref, "uriTemplate", snapshot.templates(), exposed)
     });
     Ok(list("resourceTemplates", &templates.await, asked))
 }
 
 /// The prompts of the toolboxes that the agent sees.
 pub(crate) async fn prompts(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
-    let prompts = entries(session, asked, Kind::Prompt, |snapshot, view, place| {
+    let prompts = entries(session, asked, Kind::Prompt, |snapshot, view, server_ref| {
         let prompts = view.prompts();
         let prompts = prompts.map(|p| (p.server, &p.definition.name, &p.definition.raw));
-        let exposed = |at: &Place, name: &str| snapshot.exposed_prompt(at, name);
-        unique(prompts, place, "name", snapshot.prompts(), exposed)
+        let exposed = |at: &ServerRef, name: &str| snapshot.exposed_prompt(at, name);
+        unique(prompts, server_ref, "name", snapshot.prompts(), exposed)
     });
     Ok(list("prompts", &prompts.await, asked))
 }
@@ -106,7 +106,7 @@ async fn entries(
     session: &Session,
     asked: &Asked,
     kind: Kind,
-    of_view: impl Fn(&Snapshot, &Arc<View>, &dyn Fn(&ServerName) -> Place) -> Vec<Raw>,
+    of_view: impl Fn(&Snapshot, &Arc<View>, &dyn Fn(&ServerName) -> ServerRef) -> Vec<Raw>,
 ) -> Vec<Raw> {
     let exposure = session.exposure(&asked.meta);
     begin(session, &exposure, asked).await;
@@ -118,9 +118,9 @@ async fn entries(
     }
     let mut all = Vec::new();
     for toolbox in exposure.shown(surface, &chosen.opened) {
-        let place =
-            |server: &ServerName| Place { toolbox: toolbox.clone(), server: server.clone() };
-        all.extend(of_view(&snapshot, &snapshot.view(&toolbox), &place));
+        let server_ref =
+            |server: &ServerName| ServerRef { toolbox: toolbox.clone(), server: server.clone() };
+        all.extend(of_view(&snapshot, &snapshot.view(&toolbox), &server_ref));
     }
     all
 }
@@ -129,18 +129,18 @@ async fn entries(
 /// once.
 fn unique<'a>(
     entries: impl Iterator<Item = (&'a ServerName, &'a String, &'a Raw)>,
-    place: &dyn Fn(&ServerName) -> Place,
+    server_ref: &dyn Fn(&ServerName) -> ServerRef,
     key: &str,
     names: &UniqueNames,
-    exposed: impl Fn(&Place, &str) -> String,
+    exposed: impl Fn(&ServerRef, &str) -> String,
 ) -> Vec<Raw> {
     let named = entries.filter_map(|(server, own, raw)| {
-        let at = place(server);
+        let at = server_ref(server);
         let exposed = exposed(&at, own);
         if exposed != *own {
             return raw.with_member(key, &Raw::encode(&exposed));
         }
-        names.resolve(own).is_none_or(|first| first.place == at).then(|| raw.clone())
+        names.resolve(own).is_none_or(|first| first.server_ref == at).then(|| raw.clone())
     });
     named.collect()
 }

@@ -12,7 +12,7 @@ use crate::frontend::era::harmless;
 use crate::frontend::resolve;
 use crate::frontend::session::Session;
 use crate::gateway::{CallError, LogLevel};
-use crate::name::Place;
+use crate::name::ServerRef;
 use crate::raw::{self, Raw};
 use crate::wire::incoming::{Reply, error_object};
 
@@ -39,8 +39,8 @@ pub(crate) fn read(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
             Err(refusal) => return refusal,
         };
         let mut outcome = resolve::no_resource(&uri, passed.asked.meta.is_modern);
-        for (place, own) in candidates {
-            outcome = forward(&passed, &place, "uri", &own).await;
+        for (server, own) in candidates {
+            outcome = forward(&passed, &server, "uri", &own).await;
             if !resolve::is_missing(&outcome) {
                 let outcome = resolve::with_uri(outcome, &own, &uri);
                 return with_cache_hints(outcome, passed.asked.meta.is_modern);
@@ -72,9 +72,9 @@ pub(crate) fn get_prompt(session: Arc<Session>, asked: Asked, reply: Reply) -> A
     };
     pass(session, asked, reply, move |passed| async move {
         match resolve::prompt(&passed, &name).await {
-            Some((place, own)) => {
-                let outcome = forward(&passed, &place, "name", &own).await;
-                passed.exposure.with_addresses(&place, outcome)
+            Some((server, own)) => {
+                let outcome = forward(&passed, &server, "name", &own).await;
+                passed.exposure.with_addresses(&server, outcome)
             }
             None => unknown("prompt", name),
         }
@@ -94,27 +94,27 @@ pub(crate) fn complete(session: Arc<Session>, asked: Asked, reply: Reply) -> Ans
             (None, Some(uri)) => ("uri", resolve::template(&passed, &uri).await),
             (None, None) => ("name", None),
         };
-        let Some((place, own)) = found else {
+        let Some((server, own)) = found else {
             return unknown("prompt or resource template", reference.as_str().into_owned());
         };
         let reference = reference.with_member(key, &Raw::encode(&own)).unwrap_or(reference);
-        forward_with(&passed, &place, "ref", &reference).await
+        forward_with(&passed, &server, "ref", &reference).await
     })
 }
 
 /// Makes the same request of a server, with the server's own name for what it is about.
-async fn forward(passed: &Passed, place: &Place, key: &str, own: &str) -> Outcome {
-    forward_with(passed, place, key, &Raw::encode(&own)).await
+async fn forward(passed: &Passed, server: &ServerRef, key: &str, own: &str) -> Outcome {
+    forward_with(passed, server, key, &Raw::encode(&own)).await
 }
 
-async fn forward_with(passed: &Passed, place: &Place, key: &str, value: &Raw) -> Outcome {
+async fn forward_with(passed: &Passed, server: &ServerRef, key: &str, value: &Raw) -> Outcome {
     let Passed { session, exposure, presence, asked, events } = passed;
     let params = asked.params.iter().map(|(name, given)| {
         (name.clone(), if name == key { value.clone() } else { given.clone() })
     });
     let params: Vec<_> = params.collect();
     let origin = origin(session, presence, &asked.meta, events);
-    let outcome = exposure.gateway().request(place, &asked.method, &params, origin).await;
+    let outcome = exposure.gateway().request(server, &asked.method, &params, origin).await;
     harmless(outcome.unwrap_or_else(|error| failed(&error)), asked.meta.is_modern)
 }
 
@@ -151,8 +151,8 @@ pub(crate) async fn subscribe(session: &Arc<Session>, asked: &Asked) -> Result<O
     let exposure = session.exposure(&asked.meta);
     let presence = session.presence(&asked.meta);
     let found = resolve::known(session, &exposure, &asked.meta, &uri)?.into_iter().next();
-    let (place, own) = found.ok_or_else(|| resolve::no_resource(&uri, false))?;
-    let subscribed = exposure.gateway().subscribe(&place, &own, &uri, &presence).await;
+    let (server, own) = found.ok_or_else(|| resolve::no_resource(&uri, false))?;
+    let subscribed = exposure.gateway().subscribe(&server, &own, &uri, &presence).await;
     if matches!(subscribed, Ok(Outcome::Result(_))) {
         session.has_subscribed(&uri, true).await;
     }
@@ -165,9 +165,9 @@ pub(crate) async fn unsubscribe(session: &Arc<Session>, asked: &Asked) -> Result
     let exposure = session.exposure(&asked.meta);
     let presence = session.presence(&asked.meta);
     // What was switched off since can be let go all the same.
-    for (place, own) in resolve::all_known(&exposure, &uri) {
+    for (server, own) in resolve::all_known(&exposure, &uri) {
         let gateway = exposure.gateway();
-        gateway.unsubscribe(&place, &own, &presence).await.map_err(|error| failed(&error))?;
+        gateway.unsubscribe(&server, &own, &presence).await.map_err(|error| failed(&error))?;
     }
     session.has_subscribed(&uri, false).await;
     Ok(Outcome::Result(Raw::encode(&json!({}))))

@@ -8,7 +8,7 @@ use crate::frontend::calls::{Passed, origin};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::session::Session;
 use crate::gateway::Snapshot;
-use crate::name::{Place, uri_prefix};
+use crate::name::{ServerRef, uri_prefix};
 use crate::raw::{self, Raw};
 use crate::toolbox::Kind;
 use crate::wire::incoming::error_object;
@@ -20,7 +20,10 @@ const INVALID_PARAMS: i64 = -32602;
 
 /// The servers that may have a resource, most likely first, each with its own address for it.
 /// Where everything is shown, everything is listed first.
-pub(crate) async fn resource(passed: &Passed, uri: &str) -> Result<Vec<(Place, String)>, Outcome> {
+pub(crate) async fn resource(
+    passed: &Passed,
+    uri: &str,
+) -> Result<Vec<(ServerRef, String)>, Outcome> {
     start_everything(passed).await;
     run_everything_unless(passed, |snapshot| snapshot.uris().resolve(uri).is_some()).await;
     known(&passed.session, &passed.exposure, &passed.asked.meta, uri)
@@ -45,7 +48,7 @@ pub(crate) fn known(
     exposure: &Exposure,
     meta: &RequestMeta,
     uri: &str,
-) -> Result<Vec<(Place, String)>, Outcome> {
+) -> Result<Vec<(ServerRef, String)>, Outcome> {
     let (chosen, _) = session.chosen();
     match exposure.addressed(uri, meta.surface(), &chosen) {
         None => Ok(in_views(exposure, uri)),
@@ -58,34 +61,34 @@ pub(crate) fn known(
 }
 
 /// The servers that a known address may lead to, including those that the agent may not read now.
-pub(crate) fn all_known(exposure: &Exposure, uri: &str) -> Vec<(Place, String)> {
+pub(crate) fn all_known(exposure: &Exposure, uri: &str) -> Vec<(ServerRef, String)> {
     let all = exposure.addressed(uri, Surface::Constant, &Chosen::default());
     all.map_or_else(|| in_views(exposure, uri), Result::unwrap_or_default)
 }
 
 /// The servers that give this address themselves.
-fn in_views(exposure: &Exposure, uri: &str) -> Vec<(Place, String)> {
+fn in_views(exposure: &Exposure, uri: &str) -> Vec<(ServerRef, String)> {
     let gateway = exposure.gateway();
     let snapshot = gateway.snapshot();
     if let Some(primitive) = snapshot.uris().resolve(uri) {
-        return vec![(primitive.place.clone(), primitive.name.clone())];
+        return vec![(primitive.server_ref.clone(), primitive.name.clone())];
     }
     let running = gateway.running();
-    for place in &running {
-        if let Some(own) = uri.strip_prefix(&uri_prefix(place)) {
-            return vec![(place.clone(), own.to_owned())];
+    for server_ref in &running {
+        if let Some(own) = uri.strip_prefix(&uri_prefix(server_ref)) {
+            return vec![(server_ref.clone(), own.to_owned())];
         }
     }
     // It may be made of a template, or have been told in a result alone.
     let mut likely = Vec::new();
     let mut others = Vec::new();
-    for place in running {
-        let view = snapshot.view(&place.toolbox);
-        let Some(part) = view.part(place.server.as_str()) else { continue };
+    for server_ref in running {
+        let view = snapshot.view(&server_ref.toolbox);
+        let Some(part) = view.part(server_ref.server.as_str()) else { continue };
         if part.templates().iter().any(|template| template.may_have_made(uri)) {
-            likely.push((place, uri.to_owned()));
+            likely.push((server_ref, uri.to_owned()));
         } else if part.abilities().is_some_and(|abilities| abilities.resources.is_some()) {
-            others.push((place, uri.to_owned()));
+            others.push((server_ref, uri.to_owned()));
         }
     }
     likely.extend(others);
@@ -93,13 +96,13 @@ fn in_views(exposure: &Exposure, uri: &str) -> Vec<(Place, String)> {
 }
 
 /// The server that has a prompt, and its own name for it.
-pub(crate) async fn prompt(passed: &Passed, name: &str) -> Option<(Place, String)> {
+pub(crate) async fn prompt(passed: &Passed, name: &str) -> Option<(ServerRef, String)> {
     start_everything(passed).await;
     passed.exposure.find(Kind::Prompt, name)
 }
 
 /// The server that has a resource template, and its own spelling of it.
-pub(crate) async fn template(passed: &Passed, uri: &str) -> Option<(Place, String)> {
+pub(crate) async fn template(passed: &Passed, uri: &str) -> Option<(ServerRef, String)> {
     start_everything(passed).await;
     run_everything_unless(passed, |snapshot| snapshot.templates().resolve(uri).is_some()).await;
     let found = passed.exposure.find(Kind::Template, uri);

@@ -148,8 +148,8 @@ impl Listening<'_> {
             }
         }
         for task in &wanted.task_ids {
-            if let Some(place) = self.exposure.gateway().task(task).await {
-                self.exposure.gateway().watch_task(&place, task, self.presence);
+            if let Some(server) = self.exposure.gateway().task(task).await {
+                self.exposure.gateway().watch_task(&server, task, self.presence);
             }
         }
         let accepted = raw::object([("notifications", &wanted.encode())]);
@@ -193,10 +193,10 @@ impl Listening<'_> {
 
     async fn subscribe(&self, uri: &str) -> bool {
         let known = resolve::known(self.session, &self.exposure, self.meta, uri);
-        let Some((place, own)) = known.ok().and_then(|known| known.into_iter().next()) else {
+        let Some((server, own)) = known.ok().and_then(|known| known.into_iter().next()) else {
             return false;
         };
-        let subscribed = self.exposure.gateway().subscribe(&place, &own, uri, self.presence).await;
+        let subscribed = self.exposure.gateway().subscribe(&server, &own, uri, self.presence).await;
         matches!(subscribed, Ok(Outcome::Result(_)))
     }
 

@@ -42,7 +42,7 @@ pub(crate) async fn call(
     }
     heard(&Step::Again { server: server.as_str(), why: &failure.reason });
     // Not by calling, which may ask the user each time.
-    match start(gateway, &tool.id.place(), origin.agent, TRIES - 1, until, heard).await {
+    match start(gateway, &tool.id.server_ref(), origin.agent, TRIES - 1, until, heard).await {
         Ok(()) => called().await,
         Err(_) => first,
     }

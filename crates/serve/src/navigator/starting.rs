@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use crate::gateway::{FailedServer, Gateway, Presence, Urgency};
-use crate::name::Place;
+use crate::name::ServerRef;
 use crate::navigator::{Hear, Step};
 
 /// How often a server is tried that cannot be started.
@@ -13,7 +13,7 @@ pub(crate) const TRIES: u32 = 3;
 /// pauses are those of the server's actor.
 pub(crate) async fn start(
     gateway: &Gateway,
-    at: &Place,
+    at: &ServerRef,
     agent: &Presence,
     tries: u32,
     until: Instant,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::catalog::rank::Fit;
 use crate::catalog::{Definition, ToolDefinition};
-use crate::name::{Place, ServerName, ToolboxName};
+use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::{llm, raw};
 
 use crate::navigator::failure::Doubt;
@@ -83,7 +83,7 @@ impl Tree for Garden {
                 category: tool.category.clone(),
                 name: tool.service.clone(),
                 about: String::new(),
-                at: Place { toolbox: tool.id.toolbox.clone(), server: tool.id.server.clone() },
+                at: ServerRef { toolbox: tool.id.toolbox.clone(), server: tool.id.server.clone() },
                 tools: Vec::new(),
             };
             match categories.iter_mut().find(|category| category.name == tool.category) {

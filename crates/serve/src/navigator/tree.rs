@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::catalog::rank::Fit;
 use crate::catalog::{ToolDefinition, shorten};
 use crate::gateway::{Gateway, Presence};
-use crate::name::{Place, ToolId};
+use crate::name::{ServerRef, ToolId};
 use crate::navigator::starting::{TRIES, start};
 use crate::navigator::{Budget, Choice, Failure, Hear, Used};
 use crate::raw::Raw;
@@ -73,7 +73,7 @@ pub struct Service {
     /// A description of it.
     pub about: String,
     /// Which server it is.
-    pub at: Place,
+    pub at: ServerRef,
     /// The names of its tools, as far as they are known.
     pub tools: Vec<String>,
 }
@@ -146,12 +146,13 @@ fn choice<'a>(name: &str, about: &str, inside: impl Iterator<Item = &'a str>) ->
 /// Starts a server that has not been listed, again where it fails and there is time.
 async fn list(
     gateway: &Gateway,
-    at: &Place,
+    at: &ServerRef,
     agent: &Presence,
     budget: &Budget,
     heard: &Hear<'_>,
 ) -> Result<(), Failure> {
-    if !gateway.unlisted().contains(at) && gateway.failures().iter().all(|(place, _)| place != at) {
+    if !gateway.unlisted().contains(at) && gateway.failures().iter().all(|(server, _)| server != at)
+    {
         return Ok(());
     }
     let started = start(gateway, at, agent, TRIES, budget.until(), heard).await;

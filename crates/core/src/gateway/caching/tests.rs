@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::backend::PoolOptions;
 use crate::config;
-use crate::gateway::{Caller, Gateways, place};
+use crate::gateway::{Caller, Gateways, server_ref};
 use crate::name::ToolboxName;
 
 #[test]
@@ -39,7 +39,7 @@ async fn what_is_kept_is_bounded_and_servers_share_it_but_those_with_a_size_of_t
     let gateways = Gateways::new(Arc::clone(&config), PoolOptions::default(), &TaskTracker::new());
     let gateway = gateways.of(&Caller::NOBODY, None);
     let server = |name: &str| {
-        gateway.server(&place(&ToolboxName::new(name), &ServerName::new(name))).unwrap()
+        gateway.server(&server_ref(&ToolboxName::new(name), &ServerName::new(name))).unwrap()
     };
     let [a, b, own] = ["a", "b", "own"].map(|name| server(name).answers.clone().unwrap());
     assert!(server("off").answers.is_none());
@@ -47,7 +47,7 @@ async fn what_is_kept_is_bounded_and_servers_share_it_but_those_with_a_size_of_t
     // Another configuration with the same bounds goes on with what is kept.
     gateways.replace(config).await;
     let again = gateways.of(&Caller::NOBODY, None);
-    let again = again.server(&place(&ToolboxName::new("a"), &ServerName::new("a"))).unwrap();
+    let again = again.server(&server_ref(&ToolboxName::new("a"), &ServerName::new("a"))).unwrap();
     assert!(Arc::ptr_eq(&a.store, &again.answers.as_ref().unwrap().store));
 
     let key = |n: usize| Key {

@@ -10,7 +10,7 @@ use super::*;
 use crate::backend::{PoolOptions, Presence};
 use crate::config;
 use crate::gateway::Gateways;
-use crate::name::{Place, ToolboxName};
+use crate::name::{ServerRef, ToolboxName};
 use crate::raw::Raw;
 use crate::state;
 
@@ -33,19 +33,19 @@ fn agent(name: &str) -> Caller {
     Caller { agent: Some(AgentName::new(name)), toolbox: None }
 }
 
-fn place(server: &str) -> Place {
-    Place { toolbox: ToolboxName::new(server), server: ServerName::new(server) }
+fn server_ref(server: &str) -> ServerRef {
+    ServerRef { toolbox: ToolboxName::new(server), server: ServerName::new(server) }
 }
 
 fn tool(server: &str) -> ToolId {
-    let Place { toolbox, server } = place(server);
+    let ServerRef { toolbox, server } = server_ref(server);
     ToolId { toolbox, server, tool: "t".to_owned() }
 }
 
 /// What is said where a call is refused for there being too many.
 async fn count(gateway: &Gateway, server: &str) -> Result<(), (String, String)> {
     let (nobody, tool) = (Presence::new(None), tool(server));
-    let server = gateway.server(&place(server)).unwrap();
+    let server = gateway.server(&server_ref(server)).unwrap();
     let mut call = gateway.begin_call(&tool, Ok(&server.meters), None, Origin::nobody(&nobody));
     gateway.count(&tool, server, &mut call.context).await.map_err(|error| {
         assert_eq!(call.context.details.stopped_by, Some(Stop::Rate));
@@ -61,7 +61,7 @@ fn said(error: CallError) -> (String, String) {
 async fn enter(gateway: &Gateway, server: &str) -> Result<(Places, Duration), (String, String)> {
     let (nobody, tool) = (Presence::new(None), tool(server));
     let origin = Origin::nobody(&nobody);
-    let of = gateway.server(&place(server)).unwrap();
+    let of = gateway.server(&server_ref(server)).unwrap();
     assert!(gateway.has_places(of));
     let mut call = gateway.begin_call(&tool, Ok(&of.meters), None, origin);
     let places = gateway.take_places(&tool, of, origin, &mut call.context).await;

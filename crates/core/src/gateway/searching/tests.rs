@@ -37,8 +37,8 @@ fn toolbox_of(
         let name = ExposedName::registered(&id, 48);
         ViewTool::new(name, id, Arc::new(definition))
     });
-    let place = Place { toolbox: ToolboxName::new(name), server: server.clone() };
-    let view = View::new(vec![Arc::new(Part::of_tools(place, tools.collect()))]);
+    let server_ref = ServerRef { toolbox: ToolboxName::new(name), server: server.clone() };
+    let view = View::new(vec![Arc::new(Part::of_tools(server_ref, tools.collect()))]);
     Shelved {
         about: HashMap::from_iter([(server.clone(), about.to_owned())]),
         sources: HashMap::from_iter([(server, BackendId::numbered(source))]),

@@ -41,14 +41,14 @@ fn the_view_of_a_toolbox_with_macros_is_made_anew_when_it_has_changed() {
         "macros": {"both": {"description": "d", "toolbox": "one", "steps": steps}},
     }));
     let (one, two) = (BackendId::numbered(1), BackendId::numbered(2));
-    let place = |toolbox: &str, server: &str| Place {
+    let server_ref = |toolbox: &str, server: &str| ServerRef {
         toolbox: ToolboxName::new(toolbox),
         server: ServerName::new(server),
     };
     let sources = [
-        (place("one", "one"), one),
-        (place("two", "two"), two),
-        (place("one", "macros"), BackendId::NONE),
+        (server_ref("one", "one"), one),
+        (server_ref("two", "two"), two),
+        (server_ref("one", "macros"), BackendId::NONE),
     ];
     let clock = Clock::default();
     let mut writer =
@@ -75,7 +75,7 @@ fn the_view_of_a_toolbox_with_macros_is_made_anew_when_it_has_changed() {
 }
 
 /// Two servers of one toolbox, and agents who may use them.
-fn two_servers() -> (Policies, HashMap<Place, BackendId>, [BackendId; 2]) {
+fn two_servers() -> (Policies, HashMap<ServerRef, BackendId>, [BackendId; 2]) {
     let policies = policies(&json!({
         "toolboxes": {"box": {"description": "d", "mcpServers": {
             "one": {"command": "x"}, "two": {"command": "y"},
@@ -87,10 +87,12 @@ fn two_servers() -> (Policies, HashMap<Place, BackendId>, [BackendId; 2]) {
             "eve": {"toolOverrides": {"one": ["*"], "two": ["b"]}},
         },
     }));
-    let place =
-        |server: &str| Place { toolbox: ToolboxName::new("box"), server: ServerName::new(server) };
+    let server_ref = |server: &str| ServerRef {
+        toolbox: ToolboxName::new("box"),
+        server: ServerName::new(server),
+    };
     let ids = [BackendId::numbered(1), BackendId::numbered(2)];
-    let sources = [(place("one"), ids[0]), (place("two"), ids[1])];
+    let sources = [(server_ref("one"), ids[0]), (server_ref("two"), ids[1])];
     (policies, HashMap::from_iter(sources), ids)
 }
 
@@ -150,7 +152,8 @@ async fn changes_that_wait_are_shown_together() {
         while snapshots.changed().await.is_ok() {
             let snapshot = snapshots.borrow_and_update().clone();
             seen.push((snapshot.version(one), snapshot.version(two)));
-            let two = Place { toolbox: ToolboxName::new("box"), server: ServerName::new("two") };
+            let two =
+                ServerRef { toolbox: ToolboxName::new("box"), server: ServerName::new("two") };
             assert_eq!(snapshot.has_crashed(&two), snapshot.version(one) == 2);
         }
     };
@@ -197,11 +200,11 @@ async fn a_tool_comes_and_goes_with_its_hours() {
     let policies = policies(&file);
     let agent = AgentName::new("night");
     let (toolbox, server) = (ToolboxName::new("github"), ServerName::new("github"));
-    let place = Place { toolbox: toolbox.clone(), server };
+    let server_ref = ServerRef { toolbox: toolbox.clone(), server };
     let id = BackendId::numbered(7);
     let noon = Moment::new(12 * 60 * 60);
     let clock = Clock::Runtime(noon, Instant::now());
-    let sources = HashMap::from_iter([(place, id)]);
+    let sources = HashMap::from_iter([(server_ref, id)]);
     let mut writer = Writer::new(&terms(&policies, Some(&agent)), clock, sources, false);
     writer.knows(id, Listed { version: 3, listing: listing(&["get", "deploy"]) });
     let (_changes, heard) = mpsc::channel(1);

@@ -15,8 +15,8 @@ const CONFIG: &str = r#"{"toolboxes": {"box": {"description": "x", "mcpServers":
     "old": {"type": "sse", "url": "http://127.0.0.1:9/sse"}
 }}}}"#;
 
-fn names(places: impl IntoIterator<Item = Place>) -> Vec<String> {
-    places.into_iter().map(|place| place.server.to_string()).collect()
+fn names(servers: impl IntoIterator<Item = ServerRef>) -> Vec<String> {
+    servers.into_iter().map(|at| at.server.to_string()).collect()
 }
 
 #[tokio::test]
@@ -33,14 +33,14 @@ async fn what_cannot_be_started_holds_up_nobody_and_is_told() {
     let nobody = Presence::new(None);
     gateway.recalled().await;
     assert_eq!(names(gateway.unlisted()), ["broken"]);
-    assert_eq!(names(gateway.failures().into_iter().map(|(place, _)| place)), ["old"]);
+    assert_eq!(names(gateway.failures().into_iter().map(|(at, _)| at)), ["old"]);
     let mut snapshots = gateway.snapshots();
     snapshots.mark_unchanged();
     gateway.ensure_listed(Origin::nobody(&nobody)).await;
     assert_eq!(names(gateway.unlisted()), ["broken"]);
     let failures = gateway.failures();
     assert!(failures[0].1.reason.contains("/no/such/program"), "{failures:?}");
-    assert_eq!(names(failures.into_iter().map(|(place, _)| place)), ["broken", "old"]);
+    assert_eq!(names(failures.into_iter().map(|(at, _)| at)), ["broken", "old"]);
     snapshots.changed().await.expect("those who show what failed hear of it");
     gateways.shut_down().await;
 
@@ -58,7 +58,7 @@ async fn what_cannot_be_started_holds_up_nobody_and_is_told() {
     let gateway = gateways.of(&Caller::NOBODY, None);
     gateway.ensure_listed(Origin::nobody(&nobody)).await;
     assert_eq!(names(gateway.unlisted()), [""; 0]);
-    assert_eq!(names(gateway.remembered().into_iter().map(|(place, _)| place)), ["broken"]);
-    assert_eq!(names(gateway.failures().into_iter().map(|(place, _)| place)), ["old"]);
+    assert_eq!(names(gateway.remembered().into_iter().map(|(at, _)| at)), ["broken"]);
+    assert_eq!(names(gateway.failures().into_iter().map(|(at, _)| at)), ["old"]);
     gateways.shut_down().await;
 }

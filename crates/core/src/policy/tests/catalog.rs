@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use super::{agent, config, place};
+use super::{agent, config, server_ref};
 use crate::config::{Catalog, CatalogCategory, CatalogService, Config};
 use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policies;
@@ -16,7 +16,7 @@ fn category(name: &str, servers: &[(&str, &[&str])]) -> CatalogCategory {
     let services = servers.iter().map(|(server, tools)| CatalogService {
         name: (*server).to_owned(),
         description: String::new(),
-        at: place(&ToolboxName::new(server), &ServerName::new(server)),
+        at: server_ref(&ToolboxName::new(server), &ServerName::new(server)),
         tools: tools.iter().map(|&tool| tool.to_owned()).collect(),
         path: String::new(),
         spelled: BTreeMap::new(),

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use tokio::time::advance;
 
 use super::*;
-use crate::name::{Place, ServerName, ToolboxName};
+use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::state::Rest;
 
 fn rest(agent: &str, session: Option<&str>, text: &str) -> Record {
@@ -86,7 +86,7 @@ async fn tasks_of_one_agent_do_not_push_out_those_of_another() {
     let memory = Memory::default();
     let task = |agent: &str| Record::Task {
         agent: Some(AgentName::new(agent)),
-        place: Place { toolbox: ToolboxName::new("box"), server: ServerName::new("srv") },
+        server: ServerRef { toolbox: ToolboxName::new("box"), server: ServerName::new("srv") },
     };
     let key = |name: &str| Key::Task(name.to_owned());
     memory.put(key("bob's"), task("bob")).await;

@@ -34,7 +34,7 @@ fn session() -> Session {
 
 fn records() -> [Record; 5] {
     let agent = Some(AgentName::new("ann"));
-    let place = Place { toolbox: ToolboxName::new("box"), server: ServerName::new("srv") };
+    let server = ServerRef { toolbox: ToolboxName::new("box"), server: ServerName::new("srv") };
     [
         Record::Session(Arc::new(session())),
         Record::Session(Arc::default()),
@@ -44,7 +44,7 @@ fn records() -> [Record; 5] {
             text: "the\nrest".into(),
             piece: 7,
         }),
-        Record::Task { agent: agent.clone(), place },
+        Record::Task { agent: agent.clone(), server },
         Record::Suspended(Suspended { agent, method: "tools/call".to_owned() }),
     ]
 }

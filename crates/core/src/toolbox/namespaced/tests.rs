@@ -93,7 +93,7 @@ fn patterns_that_match_nothing_are_known_once_their_servers_are_listed() {
     let patterns = ["notes_get*", "!notes_gone", "note_*", "clokc_*", "notes_projects://*", "*"];
     let patterns = patterns.map(str::to_owned);
     assert_eq!(all.unmatched(&patterns, |_| true), ["!notes_gone", "note_*", "clokc_*"]);
-    let is_listed = |at: &Place| at.toolbox.as_str() != "box0";
+    let is_listed = |at: &ServerRef| at.toolbox.as_str() != "box0";
     assert_eq!(all.unmatched(&patterns, is_listed), ["note_*", "clokc_*"]);
 }
 

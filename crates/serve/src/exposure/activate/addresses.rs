@@ -3,7 +3,7 @@
 use crate::exposure::activate::change::problem;
 use crate::exposure::request::{Refusal, Surface};
 use crate::gateway::Snapshot;
-use crate::name::Place;
+use crate::name::ServerRef;
 use crate::raw::{self, Raw};
 use crate::state::Active;
 use crate::toolbox::{Item, TOOLMAN_ACTIVATE};
@@ -15,12 +15,12 @@ pub(crate) fn addressed(
     uri: &str,
     surface: Surface,
     on: &Active,
-) -> Result<Vec<(Place, String)>, Refusal> {
+) -> Result<Vec<(ServerRef, String)>, Refusal> {
     let targets = at.namespaced().address(uri);
     let may_read =
         |item: Option<&Item>| item.is_none_or(|item| surface == Surface::Constant || on.has(item));
     let found = targets.iter().filter(|(.., item)| may_read(*item));
-    let found: Vec<_> = found.map(|(place, own, _)| (place.clone(), own.clone())).collect();
+    let found: Vec<_> = found.map(|(server, own, _)| (server.clone(), own.clone())).collect();
     let inactive = targets.iter().find_map(|(.., item)| item.filter(|i| !may_read(Some(i))));
     match inactive {
         Some(item) if found.is_empty() => {

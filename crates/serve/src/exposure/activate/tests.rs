@@ -7,7 +7,7 @@ use crate::toolbox::Namespaced;
 /// A thing of a toolbox that is called like the beginning of its name.
 pub(crate) fn item(kind: Kind, name: &str, description: &str, starts_active: bool) -> Item {
     let (namespace, own) = name.split_once('_').unwrap_or(("", name));
-    let at = Place { toolbox: ToolboxName::new(namespace), server: ServerName::new("srv") };
+    let at = ServerRef { toolbox: ToolboxName::new(namespace), server: ServerName::new("srv") };
     let raw = Raw::encode(&json!({"name": own, "description": description}));
     let mut item = Item::new(kind, name.to_owned(), at, own, Some(description.to_owned()), &raw);
     item.starts_active = starts_active;

@@ -31,8 +31,8 @@ const PURPOSE: &str = "modular-mcp manages multiple MCP servers as organized gro
 pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
     let toolboxes = &gateway.config().toolboxes;
     let mut failures: HashMap<ToolboxName, Vec<FailedServer>> = HashMap::new();
-    for (place, failed) in gateway.failures() {
-        failures.entry(place.toolbox).or_default().push(failed);
+    for (server_ref, failed) in gateway.failures() {
+        failures.entry(server_ref.toolbox).or_default().push(failed);
     }
     let (mut available, mut unavailable) = (Vec::new(), Vec::new());
     for toolbox in toolboxes {

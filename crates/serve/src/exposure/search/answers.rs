@@ -217,7 +217,7 @@ impl Answer<'_> {
     }
 }
 
-/// The servers of these places that nothing is known of.
+/// The searched servers that nothing is known of.
 pub(crate) fn unsearched(
     gateway: &Gateway,
     toolbox: Option<&ToolboxName>,

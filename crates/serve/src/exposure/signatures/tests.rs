@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::catalog::Definition as _;
-use crate::name::{ExposedName, Place, ServerName, ToolId};
+use crate::name::{ExposedName, ServerName, ServerRef, ToolId};
 use crate::toolbox::{Part, ViewTool};
 
 fn view(toolbox: &str, server: &str, tools: &[(&str, Value)]) -> (ToolboxName, View) {
@@ -19,8 +19,9 @@ fn view(toolbox: &str, server: &str, tools: &[(&str, Value)]) -> (ToolboxName, V
         let definition = ToolDefinition::parse(raw).unwrap();
         ViewTool::new(ExposedName::registered(&id, 48), id, definition.into())
     });
-    let place = Place { toolbox: ToolboxName::new(toolbox), server: ServerName::new(server) };
-    let part = Part::of_tools(place, tools.collect());
+    let server_ref =
+        ServerRef { toolbox: ToolboxName::new(toolbox), server: ServerName::new(server) };
+    let part = Part::of_tools(server_ref, tools.collect());
     (ToolboxName::new(toolbox), View::new(vec![Arc::new(part)]))
 }
 

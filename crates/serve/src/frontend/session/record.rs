@@ -85,9 +85,9 @@ impl Session {
         // What is in the record comes out of it alone.
         self.live.presence.set_log(LogLevel::UNSAID);
         for uri in self.state(|state| std::mem::take(&mut state.subscriptions)) {
-            for (place, own) in resolve::all_known(&exposure, &uri) {
+            for (server, own) in resolve::all_known(&exposure, &uri) {
                 let gateway = exposure.gateway();
-                let _gone = gateway.unsubscribe(&place, &own, &self.live.presence).await;
+                let _gone = gateway.unsubscribe(&server, &own, &self.live.presence).await;
             }
         }
         match self.resumed(&record).await {
@@ -133,8 +133,8 @@ impl Session {
         presence.set_log(level.unwrap_or(LogLevel::UNSAID));
         for uri in &record.subscriptions {
             let found = resolve::known(&session, &exposure, &meta, uri).unwrap_or_default();
-            let Some((place, own)) = found.into_iter().next() else { continue };
-            let again = exposure.gateway().subscribe(&place, &own, uri, &presence).await;
+            let Some((server, own)) = found.into_iter().next() else { continue };
+            let again = exposure.gateway().subscribe(&server, &own, uri, &presence).await;
             if !matches!(again, Ok(Outcome::Result(_))) {
                 tracing::warn!("rehearsal: a subscription does not go on");
             }

@@ -6,7 +6,7 @@ use crate::catalog::first_sentence;
 use crate::catalog::rank::{Finds, Fit};
 use crate::config::{ServerConfig, ToolboxConfig};
 use crate::gateway::{Gateway, Origin, Sought};
-use crate::name::Place;
+use crate::name::ServerRef;
 use crate::navigator::tree::{Category, Service, Tool, Tree, list};
 use crate::navigator::{Budget, Failure, Hear};
 use crate::toolbox::{View, ViewTool};
@@ -31,9 +31,9 @@ impl<'a> Toolboxes<'a> {
         toolbox: &ToolboxConfig,
         server: &ServerConfig,
         view: &View,
-        unlisted: &[Place],
+        unlisted: &[ServerRef],
     ) -> Option<Service> {
-        let at = Place { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
         let tools = view.tools_of(&server.name).iter();
         let tools: Vec<_> = tools.map(|tool| tool.id.tool.clone()).collect();
         let is_unknown = unlisted.contains(&at) || self.has_failed(&at);
@@ -50,8 +50,8 @@ impl<'a> Toolboxes<'a> {
         })
     }
 
-    fn has_failed(&self, at: &Place) -> bool {
-        self.gateway.failures().iter().any(|(place, _)| place == at)
+    fn has_failed(&self, at: &ServerRef) -> bool {
+        self.gateway.failures().iter().any(|(server, _)| server == at)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::config::syntax::finding::{Finding, Severity};
 use crate::config::syntax::places::Places;
 use crate::config::syntax::reader::{Fields, Reader, Trouble, did_you_mean, listed};
 use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
-use crate::name::{Place, ServerName, ToolboxName};
+use crate::name::{ServerName, ServerRef, ToolboxName};
 
 /// A catalog whose services do not have their servers yet.
 pub(crate) struct Draft {
@@ -103,7 +103,7 @@ impl Draft {
     ) -> Placed {
         let places = config.toolboxes.iter().flat_map(|toolbox| {
             let servers = toolbox.servers.iter();
-            servers.map(|s| Place { toolbox: toolbox.name.clone(), server: s.name.clone() })
+            servers.map(|s| ServerRef { toolbox: toolbox.name.clone(), server: s.name.clone() })
         });
         let (places, findings) = (places.collect(), self.findings);
         let mut placing = Placing { own, config, home, places, findings, disabled: Vec::new() };
@@ -329,7 +329,7 @@ impl OwnServers {
 /// Where the server of a service is.
 enum Found {
     Here(Box<ServerConfig>),
-    At(Place),
+    At(ServerRef),
     Off,
     /// Nowhere, for this reason.
     Nowhere(Trouble),
@@ -340,7 +340,7 @@ struct Placing<'a> {
     config: &'a mut Config,
     home: Home,
     /// The servers that it has without the catalog.
-    places: Vec<Place>,
+    places: Vec<ServerRef>,
     findings: Vec<Finding>,
     disabled: Vec<(ToolboxName, ServerName)>,
 }
@@ -354,7 +354,7 @@ impl Placing<'_> {
             let at = match self.find(&service) {
                 Found::Here(found) => {
                     let server = ServerName::new(&service.name);
-                    let at = Place { toolbox: toolbox.clone(), server: server.clone() };
+                    let at = ServerRef { toolbox: toolbox.clone(), server: server.clone() };
                     let include = Some(service.tools.clone());
                     servers.push(ServerConfig { name: server, include, ..*found });
                     at
@@ -368,7 +368,7 @@ impl Placing<'_> {
                 }
                 Found::Nowhere(trouble) if self.home == Home::Catalog => {
                     let server = ServerName::new(&service.name);
-                    let at = Place { toolbox: toolbox.clone(), server: server.clone() };
+                    let at = ServerRef { toolbox: toolbox.clone(), server: server.clone() };
                     let Trouble { reason, hint } = trouble;
                     let include = Some(service.tools.clone());
                     let broken = ServerConfig::new(server, Launch::Broken { reason, hint });
@@ -423,9 +423,9 @@ impl Placing<'_> {
             None => {}
         }
         let all = &self.places;
-        let full = |at: &&Place| format!("{}/{}", at.toolbox, at.server) == *name;
-        let whole = |at: &&Place| at.toolbox.as_str() == name && at.server.as_str() == name;
-        let named: Vec<&Place> = all.iter().filter(|at| at.server.as_str() == name).collect();
+        let full = |at: &&ServerRef| format!("{}/{}", at.toolbox, at.server) == *name;
+        let whole = |at: &&ServerRef| at.toolbox.as_str() == name && at.server.as_str() == name;
+        let named: Vec<&ServerRef> = all.iter().filter(|at| at.server.as_str() == name).collect();
         let found = all.iter().find(full).or_else(|| all.iter().find(whole));
         if let Some(at) = found.or(match named.as_slice() {
             [only] => Some(*only),

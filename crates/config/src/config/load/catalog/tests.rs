@@ -11,7 +11,7 @@ use crate::config::load::shelf::{Item, Kind, Shelf};
 use crate::config::{
     ChooserKind, Launch, LoadError, Loaded, Report, Strategy, ToolMode, load as load_file, locate,
 };
-use crate::name::{Place, ServerName, ToolboxName};
+use crate::name::{ServerName, ServerRef, ToolboxName};
 
 /// Folders and files as texts by their paths.
 struct Texts(BTreeMap<String, String>);
@@ -119,7 +119,7 @@ fn a_folder_is_toolboxes_of_servers_with_some_of_their_tools() {
     assert_eq!((folder.as_path(), categories.len()), (Path::new("/c"), 1));
     let email = &categories[0].services[0];
     assert_eq!((email.name.as_str(), email.description.as_str()), ("email", "Mail"));
-    let at = Place { toolbox: ToolboxName::new("talk"), server: ServerName::new("email") };
+    let at = ServerRef { toolbox: ToolboxName::new("talk"), server: ServerName::new("email") };
     assert_eq!(email.at, at);
 }
 
