@@ -19,7 +19,7 @@ use mcp_workbench::config::{
     Config, HttpLaunch, Launch, Protocol, ServerConfig, ToolMode, ToolboxConfig,
 };
 use mcp_workbench::gateway::{
-    CallError, Caller, Event, Gateway, Gateways, Origin, Presence, Question,
+    CallError, Caller, Event, Gateway, Gateways, Presence, Question, RequestContext,
 };
 use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
 use mcp_workbench::raw::{Member, Raw};
@@ -105,18 +105,18 @@ struct Agent {
 }
 
 impl Agent {
-    fn origin(&self) -> Origin<'_> {
-        Origin {
+    fn context(&self) -> RequestContext<'_> {
+        RequestContext {
             log: LogLevel::UNSAID,
             events: Some(&self.events),
             wants_progress: true,
-            ..Origin::nobody(&self.presence)
+            ..RequestContext::nobody(&self.presence)
         }
     }
 
     async fn play(&self, wanted: &Wanted) -> Result<(), String> {
         let toolbox = self.gateway.toolbox("suite").map_err(|error| error.to_string())?;
-        let opened = self.gateway.open(toolbox, self.origin()).await;
+        let opened = self.gateway.open(toolbox, self.context()).await;
         if let Some(failed) = opened.failed.first() {
             return Err(format!("{} ({})", failed.reason, failed.hint));
         }
@@ -157,7 +157,7 @@ impl Agent {
         let id = ToolId { toolbox, server, tool: tool.to_owned() };
         let call = async |arguments: &Value| {
             let arguments = Raw::encode(arguments);
-            self.gateway.call(&id, Some(&arguments), &[], self.origin()).await
+            self.gateway.call(&id, Some(&arguments), &[], self.context()).await
         };
         let mut outcome = call(arguments).await;
         if let Err(CallError::BadArguments { .. }) = outcome {
@@ -171,7 +171,7 @@ impl Agent {
     }
 
     async fn request(&self, method: &str, params: &[Member]) -> Result<(), String> {
-        let outcome = self.gateway.request(&server_ref(), method, params, self.origin()).await;
+        let outcome = self.gateway.request(&server_ref(), method, params, self.context()).await;
         report(method, outcome.map_err(|error| error.to_string())?);
         Ok(())
     }

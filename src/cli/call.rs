@@ -11,7 +11,7 @@ use crate::cli::error::Error;
 use crate::cli::progress::Spinner;
 use crate::cli::{Global, complete, print, with_recording_gateway};
 use crate::exposure;
-use crate::gateway::{CallError, Caller, Event, Gateway, Origin, Presence};
+use crate::gateway::{CallError, Caller, Event, Gateway, Presence, RequestContext};
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 use crate::raw::Raw;
 
@@ -112,10 +112,14 @@ async fn call(
 ) -> Result<Outcome, CallError> {
     let (sender, mut heard) = events::channel(EVENTS);
     let nobody = Presence::new(None);
-    let origin =
-        Origin { caller, events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
+    let context = RequestContext {
+        caller,
+        events: Some(&sender),
+        wants_progress: true,
+        ..RequestContext::nobody(&nobody)
+    };
     let spinner = Spinner::new(&format!("calling {tool}"));
-    let calling = gateway.call(tool, arguments, &[], origin);
+    let calling = gateway.call(tool, arguments, &[], context);
     tokio::pin!(calling);
     loop {
         tokio::select! {

@@ -9,7 +9,7 @@ use crate::catalog::shorten;
 use crate::cli::call::Content;
 use crate::cli::error::Error;
 use crate::cli::{Global, print, with_recording_gateway};
-use crate::gateway::{Caller, Gateway, Origin, Presence};
+use crate::gateway::{Caller, Gateway, Presence, RequestContext};
 use crate::navigator::{self, Came, Candidate, Choice, Done, Failure, Kind, Step, Task};
 use crate::raw::Raw;
 
@@ -95,9 +95,10 @@ fn read(given: &str) -> Result<Raw, Error> {
 async fn navigate(gateway: &Gateway, caller: &Caller, task: Task<'_>, explains: bool) -> Done {
     let (sender, mut heard) = events::channel(EVENTS);
     let nobody = Presence::new(None);
-    let origin = Origin { caller, events: Some(&sender), ..Origin::nobody(&nobody) };
+    let context =
+        RequestContext { caller, events: Some(&sender), ..RequestContext::nobody(&nobody) };
     let show = |step: &Step<'_>| show(step, explains);
-    let navigating = navigator::navigate(gateway, origin, task, &show);
+    let navigating = navigator::navigate(gateway, context, task, &show);
     tokio::pin!(navigating);
     loop {
         tokio::select! {

@@ -17,7 +17,7 @@ use crate::cli::size::count;
 use crate::cli::table::{Align, Table};
 use crate::cli::{Global, complete, print, with_gateway};
 use crate::config::ToolboxConfig;
-use crate::gateway::{Found, Gateway, Origin, Presence, Sought};
+use crate::gateway::{Found, Gateway, Presence, RequestContext, Sought};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,7 +113,7 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     let finds = Finds::WhatFits;
     let sought = queries().map(|query| Sought { query, toolbox, server: None, finds, limit });
     let sought: Vec<_> = sought.collect();
-    let all = gateway.find_tools(&sought, Origin::nobody(&Presence::new(None))).await;
+    let all = gateway.find_tools(&sought, RequestContext::nobody(&Presence::new(None))).await;
     let mut found = Vec::new();
     for (query, tools) in queries().zip(all) {
         found.push(Answer { query, tools, absent: gateway.absent_services(query).await });

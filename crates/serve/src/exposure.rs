@@ -33,7 +33,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::backend::Outcome;
-use crate::gateway::{Gateway, Origin, Presence, Snapshot};
+use crate::gateway::{Gateway, Presence, RequestContext, Snapshot};
 use crate::name::{ServerRef, ToolboxName};
 use crate::raw::Raw;
 use crate::toolbox::{Kind, TOOLMAN_ACTIVATE};
@@ -280,9 +280,9 @@ impl Exposure {
 
     /// Tries the servers that nothing is known of, so that the list can tell what they have, or
     /// which cannot be had.
-    pub async fn try_servers(&self, origin: Origin<'_>) {
+    pub async fn try_servers(&self, context: RequestContext<'_>) {
         if let Some(patience) = self.mode(Surface::Changing).patience() {
-            self.gateway.try_unlisted(origin, patience).await;
+            self.gateway.try_unlisted(context, patience).await;
         }
     }
 

@@ -28,7 +28,7 @@ mod tests;
 use tokio::time::Instant;
 
 use crate::config::{BudgetConfig, ChooserKind, Strategy};
-use crate::gateway::{CallError, Gateway, Origin};
+use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::name::ToolId;
 use crate::navigator::asking::Asker;
 use crate::navigator::filling::Filling;
@@ -97,7 +97,7 @@ impl Done {
 /// the call.
 pub async fn navigate(
     gateway: &Gateway,
-    origin: Origin<'_>,
+    context: RequestContext<'_>,
     task: Task<'_>,
     heard: &Hear<'_>,
 ) -> Done {
@@ -105,22 +105,22 @@ pub async fn navigate(
     match &gateway.config().navigator.catalog {
         Some(catalog) => {
             let tree = Folder::new(gateway, catalog);
-            on(&tree, gateway, origin, task, heard).await
+            on(&tree, gateway, context, task, heard).await
         }
-        None => on(&Toolboxes::new(gateway, origin, heard), gateway, origin, task, heard).await,
+        None => on(&Toolboxes::new(gateway, context, heard), gateway, context, task, heard).await,
     }
 }
 
 async fn on<T: Tree>(
     tree: &T,
     gateway: &Gateway,
-    origin: Origin<'_>,
+    context: RequestContext<'_>,
     task: Task<'_>,
     heard: &Hear<'_>,
 ) -> Done {
     let config = &gateway.config().navigator;
     let budget = Budget::new(&config.budget);
-    let chooser = chooser_for(config.chooser(), gateway, origin, &budget);
+    let chooser = chooser_for(config.chooser(), gateway, context, &budget);
     let asker = Asker::new(task.words, &*chooser, &budget, heard);
     let walk = Walk::new(tree, &asker, heard);
     let found = match task.tool {
@@ -148,7 +148,7 @@ async fn on<T: Tree>(
             return Done { tool: Some(tool.used()), came: Came::Rehearsed(arguments) };
         }
         let began = Instant::now();
-        let called = executing::call(gateway, origin, &tool, arguments.as_ref(), &budget, heard);
+        let called = executing::call(gateway, context, &tool, arguments.as_ref(), &budget, heard);
         let called = Box::pin(called).await;
         let explained = |outcome| gateway.explained(&tool.id, arguments.as_ref(), outcome);
         let called = called.map(explained);
@@ -185,7 +185,7 @@ pub async fn pick(tree: &impl Tree, task: &str, strategy: Strategy) -> Result<To
 fn chooser_for<'a>(
     kind: ChooserKind,
     gateway: &'a Gateway,
-    origin: Origin<'a>,
+    context: RequestContext<'a>,
     budget: &'a Budget,
 ) -> Box<dyn Chooser + 'a> {
     let whose = match kind {
@@ -194,5 +194,5 @@ fn chooser_for<'a>(
         ChooserKind::Sampling => Whose::Client,
         ChooserKind::Ranker => return Box::new(Ranker),
     };
-    Box::new(ModelChooser::new(whose, gateway, origin, budget))
+    Box::new(ModelChooser::new(whose, gateway, context, budget))
 }

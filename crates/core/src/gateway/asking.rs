@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::backend::{Event, Outcome, Question, events};
 use crate::catalog::shorten;
-use crate::gateway::{Gateway, Origin};
+use crate::gateway::{Gateway, RequestContext};
 use crate::llm::{
     Cost, Endpoint, Failure, Prompt, Said, Usage, Within, estimate, without_thoughts,
 };
@@ -64,11 +64,11 @@ impl Gateway {
         &self,
         prompt: &Prompt,
         within: Within,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
     ) -> Option<Asked<Failure>> {
         let config = self.config.navigator.llm.as_ref()?;
         let prompt = self.clean(prompt);
-        let mut request = self.begin_request(&config.model, &prompt, origin);
+        let mut request = self.begin_request(&config.model, &prompt, context);
         let mut cost = Cost::default();
         let said = match self.llm.get_or_init(|| Endpoint::new(config)) {
             Ok(endpoint) => Box::pin(endpoint.ask(&prompt, within, &mut cost)).await,
@@ -93,11 +93,11 @@ impl Gateway {
         &self,
         prompt: &Prompt,
         within: Within,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
     ) -> Asked<Unlent> {
         let prompt = self.clean(prompt);
-        let mut request = self.begin_request(SAMPLING, &prompt, origin);
-        let answered = match origin.events {
+        let mut request = self.begin_request(SAMPLING, &prompt, context);
+        let answered = match context.events {
             Some(events) => Box::pin(put(events, &prompt, within.until)).await,
             None => Err(Unlent::Unable),
         };
@@ -144,11 +144,11 @@ impl Gateway {
         &'a self,
         model: &'a str,
         prompt: &Prompt,
-        origin: Origin<'a>,
+        context: RequestContext<'a>,
     ) -> LlmRequest<'a> {
         let prompted = Prompted {
-            agent: origin.caller.agent.as_ref(),
-            session: origin.agent.id.number(),
+            agent: context.caller.agent.as_ref(),
+            session: context.agent.id.number(),
             model,
             purpose: prompt.purpose,
         };

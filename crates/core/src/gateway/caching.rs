@@ -19,7 +19,7 @@ use crate::backend::{BackendId, Outcome};
 use crate::config::{Config, DEFAULT_CACHE_BYTES, Launch, ServerConfig};
 use crate::gateway::members::Server;
 use crate::gateway::sending::Sending;
-use crate::gateway::{Gateway, Origin};
+use crate::gateway::{Gateway, RequestContext};
 use crate::name::{AgentName, ServerName, ToolId};
 use crate::raw::Raw;
 use crate::toolbox::ViewTool;
@@ -166,7 +166,7 @@ impl Gateway {
         server: &Server,
         shown: &ViewTool,
         sending: Sending<'_>,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
     ) -> Option<(Answers, Key)> {
         let answers = server.answers.as_ref()?;
         let Sending::Call { permit, arguments, rest } = sending else { return None };
@@ -179,12 +179,12 @@ impl Gateway {
             Some(arguments) => Some(arguments.canonical(MAX_ARGUMENTS)?),
             None => None,
         };
-        let backend = server.backend(origin.agent, &self.pool).ok()?;
+        let backend = server.backend(context.agent, &self.pool).ok()?;
         let key = Key {
             backend: backend.id(),
             version: backend.running()?.listed().version,
             ttl: answers.ttl,
-            agent: origin.caller.agent.clone(),
+            agent: context.caller.agent.clone(),
             tool: permit.tool().clone(),
             arguments,
         };

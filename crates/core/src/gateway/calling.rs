@@ -9,7 +9,7 @@ use crate::gateway::observing::{ended, rule};
 use crate::gateway::opening::while_starting;
 use crate::gateway::sending::Sending;
 use crate::gateway::tasks::task_id;
-use crate::gateway::{CallError, Gateway, Origin, listed};
+use crate::gateway::{CallError, Gateway, RequestContext, listed};
 use crate::name::{ServerRef, ToolId};
 use crate::observe::{CallContext, Meters};
 use crate::policy::{Permit, Refusal};
@@ -51,7 +51,7 @@ impl Gateway {
         tool: &ToolId,
         arguments: Option<&Raw>,
         rest: &[raw::Member],
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
     ) -> Result<Outcome, CallError> {
         let at = tool.server_ref();
         let target = self.target(&at);
@@ -59,22 +59,22 @@ impl Gateway {
             Target::Server(server) => &*server.meters,
             Target::Macros(meters) => *meters,
         });
-        let mut call = self.begin_call(tool, meters, arguments, origin);
-        let context = &mut call.context;
-        let meta = context.take_meta();
-        let origin = Origin { meta: meta.as_deref().unwrap_or(origin.meta), ..origin };
+        let mut call = self.begin_call(tool, meters, arguments, context);
+        let call_context = &mut call.context;
+        let meta = call_context.take_meta();
+        let context = RequestContext { meta: meta.as_deref().unwrap_or(context.meta), ..context };
         let called = match target {
-            Ok(Target::Macros(_)) => self.take_macro(tool, arguments, origin, context).await,
+            Ok(Target::Macros(_)) => self.take_macro(tool, arguments, context, call_context).await,
             Ok(Target::Server(server)) => {
                 let wanted = Wanted { tool, at: &at, arguments, rest };
-                self.take(wanted, server, origin, context).await
+                self.take(wanted, server, context, call_context).await
             }
             Err(error) => Err(error),
         };
         if let Err(CallError::Refused { reason, .. }) = &called {
-            context.refused_for(reason);
+            call_context.refused_for(reason);
         }
-        let (ending, bytes) = ended(&called, origin);
+        let (ending, bytes) = ended(&called, context);
         call.end(ending, bytes);
         called
     }
@@ -84,15 +84,15 @@ impl Gateway {
         &self,
         Wanted { tool, at, arguments, rest }: Wanted<'_>,
         server: &Server,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
         call: &mut CallContext<'_>,
     ) -> Result<Outcome, CallError> {
         // What it listed when it last ran may not be true any more, nor the tool's schema.
         if self.snapshot().version(server.shared.id()) == 0 {
-            let own = server.backend(origin.agent, &self.pool);
-            own.map_err(|error| server_error(at, error))?.attach(origin.agent);
+            let own = server.backend(context.agent, &self.pool);
+            own.map_err(|error| server_error(at, error))?.attach(context.agent);
             let started = listed(&server.shared, self.snapshots(), Urgency::Call);
-            Box::pin(while_starting(&tool.server, origin, started))
+            Box::pin(while_starting(&tool.server, context, started))
                 .await
                 .map_err(|error| server_error(at, error))?;
         }
@@ -104,7 +104,7 @@ impl Gateway {
         let given = arguments;
         let (permit, arguments) = self.permit(tool, shown, given, call)?;
         let sending = Sending::Call { permit: &permit, arguments: arguments.as_ref(), rest };
-        let key = self.asked_before(server, shown, sending, origin);
+        let key = self.asked_before(server, shown, sending, context);
         if let Some(answer) = key.as_ref().and_then(|(answers, key)| answers.get(key)) {
             call.details.is_cached = true;
             return Ok(Outcome::Result(answer));
@@ -113,14 +113,14 @@ impl Gateway {
             Box::pin(self.count(tool, server, call)).await?;
         }
         if let Some(concern) = permit.confirmation() {
-            Box::pin(self.confirm(tool, concern, given, origin, call)).await?;
+            Box::pin(self.confirm(tool, concern, given, context, call)).await?;
         }
         let _places = if self.has_places(server) {
-            Some(Box::pin(self.take_places(tool, server, origin, call)).await?)
+            Some(Box::pin(self.take_places(tool, server, context, call)).await?)
         } else {
             None
         };
-        let outcome = self.pass(at, server, origin, sending, &mut call.has_asked).await?;
+        let outcome = self.pass(at, server, context, sending, &mut call.has_asked).await?;
         if let Some((answers, key)) = key
             && !call.has_asked
             && !server.shared.asks()
@@ -166,12 +166,12 @@ impl Gateway {
         at: &ServerRef,
         method: &str,
         params: &[raw::Member],
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
     ) -> Result<Outcome, CallError> {
         let server = self.server(at)?;
         let admission = self.admit(at)?;
         let sending = Sending::Other { admission: &admission, method, params };
-        self.pass(at, server, origin, sending, &mut false).await
+        self.pass(at, server, context, sending, &mut false).await
     }
 
     /// Makes a request through the agent's own connection, again for as long as the server wants
@@ -180,20 +180,20 @@ impl Gateway {
         &self,
         at: &ServerRef,
         server: &Server,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
         sending: Sending<'_>,
         has_asked: &mut bool,
     ) -> Result<Outcome, CallError> {
         let failed = |error| server_error(at, error);
-        let backend = server.backend(origin.agent, &self.pool).map_err(failed)?;
-        let seat = backend.enter(origin.agent, origin.log, origin.events);
+        let backend = server.backend(context.agent, &self.pool).map_err(failed)?;
+        let seat = backend.enter(context.agent, context.log, context.events);
         if backend.running().is_none() {
             let ready = backend.ready(Urgency::Call);
-            Box::pin(while_starting(&at.server, origin, ready)).await.map_err(failed)?;
+            Box::pin(while_starting(&at.server, context, ready)).await.map_err(failed)?;
         }
         let mut added = Vec::new();
         for _ in 0..bridge::MAX_ROUNDS {
-            let sent = sending.send(&backend, &added, origin, server.call_timeout, &seat);
+            let sent = sending.send(&backend, &added, context, server.call_timeout, &seat);
             let outcome = sent.await.map_err(failed)?;
             let Outcome::Result(result) = &outcome else { return Ok(outcome) };
             if !backend::may_ask(result) {
@@ -202,12 +202,12 @@ impl Gateway {
             if !server.has_roots() && backend::asks_for_roots(result) {
                 return Ok(bridge::no_roots());
             }
-            if origin.is_modern {
+            if context.is_modern {
                 return Ok(outcome);
             }
             let Some(wanted) = InputRequired::read(result) else { return Ok(outcome) };
             *has_asked = true;
-            added = match Box::pin(wanted.resolve(origin.events)).await {
+            added = match Box::pin(wanted.resolve(context.events)).await {
                 Ok(added) => added,
                 Err(outcome) => return Ok(outcome),
             };

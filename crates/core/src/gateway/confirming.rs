@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::backend::{Event, Outcome, Question, events};
 use crate::gateway::confirming::wording::ask;
 use crate::gateway::opening::while_waiting;
-use crate::gateway::{CallError, Gateway, Origin};
+use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::name::ToolId;
 use crate::observe::{CallContext, Stop};
 use crate::policy::Concern;
@@ -45,19 +45,19 @@ impl Gateway {
         tool: &ToolId,
         concern: Concern,
         arguments: Option<&Raw>,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
         call: &mut CallContext<'_>,
     ) -> Result<(), CallError> {
         let patience = self.config.limits.confirm_timeout;
-        let message = ask(origin.caller.agent.as_ref(), tool, concern, arguments);
+        let message = ask(context.caller.agent.as_ref(), tool, concern, arguments);
         let asking = async {
-            match origin.events {
+            match context.events {
                 Some(events) => put(events, &message, patience).await,
                 None => Err(Unconfirmed::Unable),
             }
         };
         let waiting = || "waiting for the user to confirm the call".to_owned();
-        let confirmed = while_waiting(waiting, origin, asking).await;
+        let confirmed = while_waiting(waiting, context, asking).await;
         call.details.is_confirmed = confirmed.is_ok();
         confirmed.map_err(|why| {
             call.details.stopped_by = Some(Stop::Confirmation);

@@ -24,7 +24,7 @@ use crate::catalog::rank::{BACKGROUND, MAX_QUERY, Vector, Vectors};
 use crate::config::SearchConfig;
 use crate::gateway::asking::of_failure;
 use crate::gateway::opening::while_waiting;
-use crate::gateway::{Gateway, Origin};
+use crate::gateway::{Gateway, RequestContext};
 use crate::llm::{Endpoint, Failure, estimate};
 use crate::observe::{LlmOutcome, Prompted};
 
@@ -76,7 +76,7 @@ impl Gateway {
         queries: &[&str],
         pointing: &Pointing,
         texts: impl FnOnce() -> Vec<String> + Send + 'static,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
     ) -> Option<Vec<Vec<f32>>> {
         let embedding = self.embedding.as_ref()?;
         if embedding.rests() {
@@ -95,7 +95,7 @@ impl Gateway {
         };
         let waiting = || format!("waiting for the model `{}`", embedding.endpoint.config().model);
         let asking = embedding.nearness(&self.pool, &queries, pointing, texts);
-        let nearness = Box::pin(while_waiting(waiting, origin, asking)).await;
+        let nearness = Box::pin(while_waiting(waiting, context, asking)).await;
         match &nearness {
             Ok(None) => {}
             Ok(Some(_)) => embedding.note(None),

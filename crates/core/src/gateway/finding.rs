@@ -7,7 +7,7 @@ use crate::backend;
 use crate::config::ToolboxConfig;
 use crate::gateway::members::Member;
 use crate::gateway::opening::while_starting;
-use crate::gateway::{CallError, Gateway, Origin, Urgency, configured, listed};
+use crate::gateway::{CallError, Gateway, RequestContext, Urgency, configured, listed};
 use crate::name::{self, ToolId};
 use crate::policy::Traits;
 
@@ -64,7 +64,11 @@ impl Gateway {
 
     /// The tool that a registered name or `server:tool` means. A name of a server that has never been listed is
     /// found by starting the servers that may have it.
-    pub async fn resolve(&self, name: &str, origin: Origin<'_>) -> Result<ToolId, CallError> {
+    pub async fn resolve(
+        &self,
+        name: &str,
+        context: RequestContext<'_>,
+    ) -> Result<ToolId, CallError> {
         self.recalled().await;
         if let Some(tool) = self.snapshot().resolve(name) {
             return Ok(tool.clone());
@@ -81,8 +85,8 @@ impl Gateway {
                 let server_error = |error| CallError::Server { server: server.clone(), error };
                 let backend = match self.member(&toolbox.name, server) {
                     Some(Member::Server(server)) => {
-                        match server.backend(origin.agent, &self.pool) {
-                            Ok(own) => own.attach(origin.agent),
+                        match server.backend(context.agent, &self.pool) {
+                            Ok(own) => own.attach(context.agent),
                             Err(error) => {
                                 failure = failure.or(Some(server_error(error)));
                                 continue;
@@ -101,7 +105,7 @@ impl Gateway {
                     continue;
                 }
                 let started = listed(backend, self.snapshots(), Urgency::Call);
-                match while_starting(server, origin, started).await {
+                match while_starting(server, context, started).await {
                     Ok(()) => {
                         if let Some(tool) = self.snapshot().resolve(name) {
                             return Ok(tool.clone());

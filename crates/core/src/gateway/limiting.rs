@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 use crate::config::{Config, Launch, Rates, ServerConfig};
 use crate::gateway::members::Server;
 use crate::gateway::opening::while_waiting;
-use crate::gateway::{CallError, Caller, Gateway, Origin};
+use crate::gateway::{CallError, Caller, Gateway, RequestContext};
 use crate::name::{AgentName, ServerName, ToolId};
 use crate::observe::{CallContext, Stop};
 use crate::state::{Rate, Store};
@@ -224,7 +224,7 @@ impl Gateway {
         &self,
         tool: &ToolId,
         server: &Server,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
         call: &mut CallContext<'_>,
     ) -> Result<Places, CallError> {
         let since = Instant::now();
@@ -240,7 +240,7 @@ impl Gateway {
             Places { _taken: taken }
         };
         let message = || "waiting for other calls to end".to_owned();
-        let taking = while_waiting(message, origin, timeout(self.bounds.max_wait, taking));
+        let taking = while_waiting(message, context, timeout(self.bounds.max_wait, taking));
         let places = Box::pin(taking).await;
         call.details.waited = since.elapsed();
         places.map_err(|_| {

@@ -25,7 +25,7 @@ use crate::backend::Outcome;
 use crate::catalog::schema::{MAX_CHECKED, Mismatch};
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::config::{Config, MacroConfig};
-use crate::gateway::{CallError, Gateway, Origin};
+use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::name::{ServerRef, ToolId, ToolboxName};
 use crate::observe::CallContext;
 use crate::raw::{self, Raw};
@@ -111,7 +111,7 @@ impl Gateway {
         &'a self,
         tool: &'a ToolId,
         given: Option<&'a Raw>,
-        origin: Origin<'a>,
+        context: RequestContext<'a>,
         call: &'a mut CallContext<'_>,
     ) -> Pin<Box<dyn Future<Output = Result<Outcome, CallError>> + Send + 'a>> {
         Box::pin(async move {
@@ -126,9 +126,9 @@ impl Gateway {
             let (permit, arguments) = self.permit(tool, shown, given, call)?;
             check(tool, shown, given)?;
             if let Some(concern) = permit.confirmation() {
-                Box::pin(self.confirm(tool, concern, given, origin, call)).await?;
+                Box::pin(self.confirm(tool, concern, given, context, call)).await?;
             }
-            Ok(self.run(config, arguments, origin).await)
+            Ok(self.run(config, arguments, context).await)
         })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use crate::backend::{self, Outcome};
-use crate::gateway::{CallError, Gateway, Origin};
+use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::name::ToolId;
 use crate::observe::{CallContext, Ending, Meters, ObservedCall, Subject};
 use crate::policy::{Denial, Grant, Traits};
@@ -22,7 +22,7 @@ impl Gateway {
         tool: &'a ToolId,
         found: Result<&'a Meters, &CallError>,
         arguments: Option<&'a Raw>,
-        origin: Origin<'a>,
+        context: RequestContext<'a>,
     ) -> ObservedCall<'a> {
         let (toolbox, server) = (&tool.toolbox, &tool.server);
         let (meters, is_known): (&Meters, _) = match found {
@@ -32,13 +32,13 @@ impl Gateway {
             Err(_) => (&self.nowhere, false),
         };
         let subject = Subject {
-            agent: origin.caller.agent.as_ref(),
-            session: origin.agent.id.number(),
+            agent: context.caller.agent.as_ref(),
+            session: context.agent.id.number(),
             toolbox: is_known.then_some(toolbox),
             server: is_known.then_some(server),
             tool: &tool.tool,
             arguments,
-            meta: origin.meta,
+            meta: context.meta,
         };
         self.listeners.begin_call(meters, subject)
     }
@@ -50,16 +50,16 @@ impl Gateway {
         name: &str,
         arguments: Option<&Raw>,
         error: Option<&CallError>,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
     ) {
         let subject = Subject {
-            agent: origin.caller.agent.as_ref(),
-            session: origin.agent.id.number(),
+            agent: context.caller.agent.as_ref(),
+            session: context.agent.id.number(),
             toolbox: None,
             server: None,
             tool: name,
             arguments,
-            meta: origin.meta,
+            meta: context.meta,
         };
         let call = self.listeners.begin_call(&self.nowhere, subject);
         call.end(error.map_or(Ending::Unknown, of_error), None);
@@ -88,10 +88,10 @@ pub(crate) fn rule(decision: Result<&Grant, &Denial>) -> Option<Cow<'static, str
 /// What became of a call, and the bytes of the server's answer if there was one.
 pub(crate) fn ended(
     called: &Result<Outcome, CallError>,
-    origin: Origin<'_>,
+    context: RequestContext<'_>,
 ) -> (Ending, Option<usize>) {
     match called {
-        Ok(Outcome::Result(result)) => (of_result(result, origin), Some(result.len())),
+        Ok(Outcome::Result(result)) => (of_result(result, context), Some(result.len())),
         Ok(Outcome::Error(error)) => (Ending::ProtocolError, Some(error.len())),
         Err(error) => (of_error(error), None),
     }
@@ -115,14 +115,14 @@ fn of_error(error: &CallError) -> Ending {
     }
 }
 
-fn of_result(result: &Raw, origin: Origin<'_>) -> Ending {
+fn of_result(result: &Raw, context: RequestContext<'_>) -> Ending {
     static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(IS_ERROR));
     let is = |key, value: &str| {
         result.member(key).is_some_and(|said| said.as_bytes() == value.as_bytes())
     };
     if FINDER.find(result.as_bytes()).is_some() && is(IS_ERROR, "true") {
         Ending::ToolError
-    } else if origin.is_modern
+    } else if context.is_modern
         && backend::may_ask(result)
         && is("resultType", r#""input_required""#)
     {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 
 use crate::backend::{Event, Urgency};
 use crate::config::ToolboxConfig;
-use crate::gateway::{FailedServer, Gateway, Origin};
+use crate::gateway::{FailedServer, Gateway, RequestContext};
 use crate::name::ServerName;
 use crate::raw::Raw;
 use crate::toolbox::View;
@@ -59,7 +59,7 @@ impl Gateway {
     ///
     /// Servers that fail are reported and do not spoil the rest; a later call tries them again.
     /// Dropping the future stops the waiting, not the servers.
-    pub async fn open(&self, toolbox: &ToolboxConfig, origin: Origin<'_>) -> Opened {
+    pub async fn open(&self, toolbox: &ToolboxConfig, context: RequestContext<'_>) -> Opened {
         self.recalled().await;
         let snapshot = self.snapshot();
         let mut starting = JoinSet::new();
@@ -69,12 +69,12 @@ impl Gateway {
             let is_known = member.is_some_and(|server| snapshot.has_listed(server.shared.id()));
             starts.push(Start { is_known, outcome: None });
             let urgency = Urgency::Opening;
-            let start = self.start(&toolbox.name, &server.name, origin.agent, urgency);
+            let start = self.start(&toolbox.name, &server.name, context.agent, urgency);
             starting.spawn(async move { (index, start.await) });
         }
         let what = format!("toolbox `{}`", toolbox.name);
         let names = toolbox.launched().map(|server| server.name.to_string()).collect();
-        let waited = wait(starting, &mut starts, Progress::new(what, names, origin)).await;
+        let waited = wait(starting, &mut starts, Progress::new(what, names, context)).await;
         let view = self.snapshot().view(&toolbox.name);
         let mut opened = Opened { view, connected: 0, starting: Vec::new(), failed: Vec::new() };
         for (server, start) in toolbox.launched().zip(starts) {
@@ -144,20 +144,20 @@ fn patience(starts: &[Start]) -> Duration {
 /// Waits for `work`, which starts a server, and tells the agent so every 5 s.
 pub(crate) async fn while_starting<T>(
     server: &ServerName,
-    origin: Origin<'_>,
+    context: RequestContext<'_>,
     work: impl Future<Output = T>,
 ) -> T {
     let message = || format!("waiting for server `{server}` to start");
-    while_waiting(message, origin, work).await
+    while_waiting(message, context, work).await
 }
 
 /// Waits for `work`, and tells the agent every 5 s that it is still waited for.
 pub(crate) async fn while_waiting<T>(
     message: impl Fn() -> String,
-    origin: Origin<'_>,
+    context: RequestContext<'_>,
     work: impl Future<Output = T>,
 ) -> T {
-    let Some(events) = origin.progress() else { return work.await };
+    let Some(events) = context.progress() else { return work.await };
     tokio::pin!(work);
     let mut heartbeat = heartbeat();
     let mut beats = 0_u32;
@@ -182,19 +182,19 @@ pub(crate) async fn while_waiting<T>(
 pub(crate) struct Progress<'a> {
     what: String,
     servers: Vec<String>,
-    origin: Origin<'a>,
+    context: RequestContext<'a>,
     last: f64,
 }
 
 impl<'a> Progress<'a> {
     /// `what` is said first in each message; the servers are in the order of the outcomes.
-    pub(crate) fn new(what: String, servers: Vec<String>, origin: Origin<'a>) -> Self {
-        Self { what, servers, origin, last: 0.0 }
+    pub(crate) fn new(what: String, servers: Vec<String>, context: RequestContext<'a>) -> Self {
+        Self { what, servers, context, last: 0.0 }
     }
 
     /// Says which servers are still waited for; `is_done` has one entry for each.
     pub(crate) async fn send(&mut self, is_done: &[bool]) {
-        let Some(events) = self.origin.progress() else {
+        let Some(events) = self.context.progress() else {
             return;
         };
         let done = is_done.iter().filter(|is_done| **is_done).count();

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::backend::Outcome;
 use crate::gateway::results::cut::{Cut, cut, fitting};
-use crate::gateway::{Gateway, Origin};
+use crate::gateway::{Gateway, RequestContext};
 use crate::raw::{self, Raw};
 use crate::state::{Key, Kind, Record, Rest, Store};
 
@@ -28,7 +28,7 @@ pub(crate) struct Results(pub(crate) Arc<dyn Store>);
 
 impl Results {
     /// Keeps what is left of a result; the name that it goes by, unless there are no random numbers.
-    async fn keep(&self, text: &str, piece: usize, origin: Origin<'_>) -> Option<String> {
+    async fn keep(&self, text: &str, piece: usize, context: RequestContext<'_>) -> Option<String> {
         let mut random = [0_u8; 16];
         getrandom::fill(&mut random).ok()?;
         let mut id = String::with_capacity(2 * random.len());
@@ -37,18 +37,18 @@ impl Results {
             let _ = write!(id, "{byte:02x}");
         }
         // Where it is for a session, there is one.
-        let session = if origin.is_modern { None } else { Some(origin.session?.clone()) };
-        let agent = origin.caller.agent.clone();
+        let session = if context.is_modern { None } else { Some(context.session?.clone()) };
+        let agent = context.caller.agent.clone();
         let rest = Rest { agent, session, text: text.into(), piece };
         self.0.put(Key::Rest(id.clone()), Record::Rest(rest)).await;
         Some(id)
     }
 
     /// What goes by this name, if it is for whoever asks.
-    async fn find(&self, id: &str, origin: Origin<'_>) -> Option<(Arc<str>, usize)> {
+    async fn find(&self, id: &str, context: RequestContext<'_>) -> Option<(Arc<str>, usize)> {
         let Record::Rest(rest) = self.0.get(&Key::Rest(id.to_owned())).await? else { return None };
-        let is_theirs = rest.agent == origin.caller.agent
-            && rest.session.is_none_or(|session| Some(&session) == origin.session);
+        let is_theirs = rest.agent == context.caller.agent
+            && rest.session.is_none_or(|session| Some(&session) == context.session);
         is_theirs.then_some((rest.text, rest.piece))
     }
 }
@@ -56,11 +56,16 @@ impl Results {
 impl Gateway {
     /// The outcome of a call as it is given to the agent: as much of a long result as it may be
     /// given at once, and where to read the rest. `of` is what it is the result of.
-    pub async fn hand_out(&self, of: &str, outcome: Outcome, origin: Origin<'_>) -> Outcome {
+    pub async fn hand_out(
+        &self,
+        of: &str,
+        outcome: Outcome,
+        context: RequestContext<'_>,
+    ) -> Outcome {
         let Some(most) = self.config.limits.max_result_bytes else { return outcome };
         match outcome {
             Outcome::Result(result) if result.len() > most => {
-                let given = Box::pin(self.first_part(of, &result, most, origin)).await;
+                let given = Box::pin(self.first_part(of, &result, most, context)).await;
                 Outcome::Result(given.unwrap_or(result))
             }
             other => other,
@@ -79,11 +84,11 @@ impl Gateway {
         of: &str,
         result: &Raw,
         most: usize,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
     ) -> Option<Raw> {
         let Cut { mut content, rest, is_structured } = cut(result, most)?;
         let kept = &rest[..rest.floor_char_boundary(Kind::Rest.room_of_one().bytes)];
-        let id = self.results.keep(kept, most, origin).await?;
+        let id = self.results.keep(kept, most, context).await?;
         let uri = format!("{PREFIX}{id}");
         let structured = if is_structured { ", `structuredContent` among them" } else { "" };
         let of_which = if kept.len() < rest.len() {
@@ -98,7 +103,7 @@ impl Gateway {
             rest.len(),
             Kind::Rest.lifetime().map_or(0, |lifetime| lifetime.as_secs() / 60),
         );
-        if origin.reads_links {
+        if context.reads_links {
             content.push(Raw::encode(&json!({
                 "type": "resource_link",
                 "uri": uri,
@@ -114,9 +119,9 @@ impl Gateway {
 
     /// A piece of what was left of a result; `None` if the address is that of something else, an
     /// inner `None` if nothing is there for this agent.
-    pub async fn read_rest(&self, uri: &str, origin: Origin<'_>) -> Option<Option<Raw>> {
+    pub async fn read_rest(&self, uri: &str, context: RequestContext<'_>) -> Option<Option<Raw>> {
         let (id, offset) = address(uri)?;
-        let Some((text, most)) = self.results.find(id, origin).await else { return Some(None) };
+        let Some((text, most)) = self.results.find(id, context).await else { return Some(None) };
         let Some(rest) = text.get(offset..) else { return Some(None) };
         let (piece, later) = rest.split_at(fitting(rest, most));
         let mut contents = vec![json!({"uri": uri, "mimeType": "text/plain", "text": piece})];

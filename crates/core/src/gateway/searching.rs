@@ -20,7 +20,7 @@ use crate::backend::BackendId;
 use crate::catalog::rank::{Entry, Finds, Fit, Index, Method, rounded};
 use crate::config::ToolboxConfig;
 use crate::gateway::embedding::{Pointing, text};
-use crate::gateway::{FailedServer, Gateway, Origin};
+use crate::gateway::{FailedServer, Gateway, RequestContext};
 use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::raw::Raw;
 use crate::toolbox::{Part, View, ViewTool};
@@ -82,9 +82,9 @@ pub(crate) struct Indexes(Mutex<Vec<Weak<Indexed>>>);
 impl Gateway {
     /// The tools that fit best, the best first. Servers that nothing is known of are tried first,
     /// once, and again where they are looked in; those that have run before are not started.
-    pub async fn search(&self, sought: Sought<'_>, origin: Origin<'_>) -> Vec<Found> {
-        self.before_search(sought.toolbox, sought.server, origin).await;
-        self.find_tools(&[sought], origin).await.pop().unwrap_or_default()
+    pub async fn search(&self, sought: Sought<'_>, context: RequestContext<'_>) -> Vec<Found> {
+        self.before_search(sought.toolbox, sought.server, context).await;
+        self.find_tools(&[sought], context).await.pop().unwrap_or_default()
     }
 
     /// Tries the servers that nothing is known of; those that have failed only where they are
@@ -93,27 +93,31 @@ impl Gateway {
         &self,
         toolbox: Option<&ToolboxName>,
         server: Option<&ServerName>,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
     ) {
-        self.try_unlisted(origin, PATIENCE).await;
+        self.try_unlisted(context, PATIENCE).await;
         if toolbox.is_none() && server.is_none() {
             return;
         }
         let failed = self.unsearched(toolbox, server).into_iter().filter(|(_, why)| why.is_some());
         let servers: Vec<_> = failed.map(|(server_ref, _)| server_ref).collect();
         // What is slower goes on by itself.
-        let _ = timeout(PATIENCE, self.start_some(&servers, origin)).await;
+        let _ = timeout(PATIENCE, self.start_some(&servers, context)).await;
     }
 
     /// The tools that fit best among those that are known, without starting anything; for each that
     /// is sought its own, all by the same index and the same scale.
-    pub async fn find_tools(&self, sought: &[Sought<'_>], origin: Origin<'_>) -> Vec<Vec<Found>> {
+    pub async fn find_tools(
+        &self,
+        sought: &[Sought<'_>],
+        context: RequestContext<'_>,
+    ) -> Vec<Vec<Found>> {
         self.recalled().await;
         let indexed = self.indexed().await;
         let queries: Vec<&str> = sought.iter().map(|sought| sought.query).collect();
         let described = Arc::clone(&indexed);
         let texts = move || described.texts();
-        let nearness = self.nearness(&queries, &indexed.pointing, texts, origin).await;
+        let nearness = self.nearness(&queries, &indexed.pointing, texts, context).await;
         let near = |number: usize| nearness.as_ref().map(|each| each[number].as_slice());
         let sought = sought.iter().enumerate();
         sought.map(|(number, sought)| indexed.ask(sought, near(number))).collect()

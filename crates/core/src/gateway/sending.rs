@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::backend::{self, Backend, Outcome, Seat};
-use crate::gateway::Origin;
+use crate::gateway::RequestContext;
 use crate::policy::{Admission, Permit};
 use crate::raw::{Member, Raw};
 
@@ -20,7 +20,7 @@ impl Sending<'_> {
         self,
         backend: &Backend,
         added: &[Member],
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
         timeout: Duration,
         seat: &Seat,
     ) -> Result<Outcome, backend::Error> {
@@ -28,11 +28,11 @@ impl Sending<'_> {
             Self::Call { permit, arguments, rest } => {
                 let arguments = arguments.map(|arguments| ("arguments", arguments));
                 let params: Vec<_> = arguments.into_iter().chain(members(rest, added)).collect();
-                backend.call(permit, origin.call(&params, timeout), seat).await
+                backend.call(permit, context.call(&params, timeout), seat).await
             }
             Self::Other { admission, method, params } => {
                 let params: Vec<_> = members(params, added).collect();
-                backend.request(admission, method, origin.call(&params, timeout), seat).await
+                backend.request(admission, method, context.call(&params, timeout), seat).await
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::backend::{Error, Presence, Urgency};
 use crate::gateway::error::failed;
 use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat};
-use crate::gateway::{FailedServer, Gateway, Origin, configured, server_ref};
+use crate::gateway::{FailedServer, Gateway, RequestContext, configured, server_ref};
 use crate::name::{ServerRef, ToolboxName};
 
 /// How long everything that starts of itself is waited for.
@@ -76,16 +76,16 @@ impl Gateway {
     /// that fails is among [`Self::failures`] and holds up nobody.
     ///
     /// Dropping the future stops the waiting, not the servers, and the next one waits anew.
-    pub async fn ensure_listed(&self, origin: Origin<'_>) {
-        self.once.listed.get_or_init(|| self.list_unlisted(origin)).await;
+    pub async fn ensure_listed(&self, context: RequestContext<'_>) {
+        self.once.listed.get_or_init(|| self.list_unlisted(context)).await;
     }
 
-    async fn list_unlisted(&self, origin: Origin<'_>) {
+    async fn list_unlisted(&self, context: RequestContext<'_>) {
         self.recalled().await;
         let unlisted = self.unlisted();
         let mut starting = JoinSet::new();
         for (index, at) in unlisted.iter().enumerate() {
-            let start = self.start(&at.toolbox, &at.server, origin.agent, Urgency::Background);
+            let start = self.start(&at.toolbox, &at.server, context.agent, Urgency::Background);
             starting.spawn(async move {
                 // Why it fails is remembered by the server itself.
                 _ = start.await;
@@ -94,7 +94,7 @@ impl Gateway {
         }
         let mut is_done = vec![false; unlisted.len()];
         let names = unlisted.iter().map(|at| at.server.to_string()).collect();
-        let mut report = Progress::new("first start of servers".to_owned(), names, origin);
+        let mut report = Progress::new("first start of servers".to_owned(), names, context);
         let mut heartbeat = heartbeat();
         let patience = sleep(PATIENCE);
         tokio::pin!(patience);
@@ -134,11 +134,15 @@ impl Gateway {
 
     /// Starts some servers, and says which of them cannot be; one that is not ready after 10 s goes
     /// on by itself.
-    pub async fn start_some(&self, servers: &[ServerRef], origin: Origin<'_>) -> Vec<FailedServer> {
+    pub async fn start_some(
+        &self,
+        servers: &[ServerRef],
+        context: RequestContext<'_>,
+    ) -> Vec<FailedServer> {
         let mut starting = JoinSet::new();
         for at in servers {
             let urgency = Urgency::Opening;
-            starting.spawn(self.start(&at.toolbox, &at.server, origin.agent, urgency));
+            starting.spawn(self.start(&at.toolbox, &at.server, context.agent, urgency));
         }
         let mut failed = Vec::new();
         let all = async {
@@ -167,7 +171,7 @@ impl Gateway {
             starting.detach_all();
         };
         self.once.started.get_or_init(|| start).await;
-        self.ensure_listed(Origin::nobody(agent)).await;
+        self.ensure_listed(RequestContext::nobody(agent)).await;
     }
 
     /// The same, and waits for those too that were listed when they last ran, for 10 s once.

@@ -22,7 +22,7 @@ use crate::exposure::profile::{Profile, Relisting};
 use crate::exposure::request::{Refusal, Reply, Request, Surface};
 use crate::exposure::uris::Addresses;
 use crate::exposure::{answer, meta, proxy, uris};
-use crate::gateway::{CallError, FailedServer, Origin, Presence, Snapshot};
+use crate::gateway::{CallError, FailedServer, Presence, RequestContext, Snapshot};
 use crate::name::{self, ServerRef, ToolId};
 use crate::raw::Raw;
 use crate::state::{Active, Switch};
@@ -139,7 +139,7 @@ impl Mode for Activate {
     }
 
     fn start<'a>(&'a self, exposure: &'a Exposure, agent: &'a Presence) -> Option<Doing<'a, ()>> {
-        Some(Box::pin(exposure.gateway().try_unlisted(Origin::nobody(agent), PATIENCE)))
+        Some(Box::pin(exposure.gateway().try_unlisted(RequestContext::nobody(agent), PATIENCE)))
     }
 }
 
@@ -258,11 +258,11 @@ async fn call_tool(exposure: &Exposure, request: Request<'_>) -> Reply {
     let name = found.as_deref().unwrap_or(request.name);
     let mut failed = Vec::new();
     if snapshot.namespaced().get(Kind::Tool, name).is_none() {
-        failed = revive(exposure, &[name], request.origin).await;
+        failed = revive(exposure, &[name], request.context).await;
         snapshot = gateway.snapshot();
     }
     let Some(item) = snapshot.namespaced().get(Kind::Tool, name) else {
-        gateway.note_unresolved(name, request.arguments, None, request.origin);
+        gateway.note_unresolved(name, request.arguments, None, request.context);
         let is_there = is_there(&snapshot);
         let known = Known { all: snapshot.namespaced(), is_there: &is_there };
         return Reply::plain(error(&unknown(&known, name, &failed)));
@@ -275,9 +275,9 @@ async fn call_tool(exposure: &Exposure, request: Request<'_>) -> Reply {
     }
     let arguments = meta::object_of(request.arguments);
     let tool = item.tool();
-    let called = gateway.call(&tool, arguments.as_ref(), request.rest, request.origin).await;
+    let called = gateway.call(&tool, arguments.as_ref(), request.rest, request.context).await;
     Reply::plain(match called {
-        Ok(outcome) => exposure.hand_out(&tool, outcome, request.origin).await,
+        Ok(outcome) => exposure.hand_out(&tool, outcome, request.context).await,
         Err(CallError::Server { error: died @ backend::Error::Died(_), .. }) => error(&format!(
             "Upstream server for '{name}' crashed and has been removed from the catalog. Error: \
              {died}. The call may or may not have had effects. Calling '{name}' again starts the \
@@ -325,7 +325,11 @@ fn unknown(known: &Known<'_>, name: &str, failed: &[FailedServer]) -> String {
 }
 
 /// Starts the servers that are missing and may have what is called so.
-async fn revive(exposure: &Exposure, names: &[&str], origin: Origin<'_>) -> Vec<FailedServer> {
+async fn revive(
+    exposure: &Exposure,
+    names: &[&str],
+    context: RequestContext<'_>,
+) -> Vec<FailedServer> {
     let gateway = exposure.gateway();
     let may_have = |at: &ServerRef| {
         let toolbox = gateway.config().toolbox(at.toolbox.as_str());
@@ -338,7 +342,7 @@ async fn revive(exposure: &Exposure, names: &[&str], origin: Origin<'_>) -> Vec<
     };
     let mut missing = gateway.missing();
     missing.retain(may_have);
-    gateway.start_some(&missing, origin).await
+    gateway.start_some(&missing, context).await
 }
 
 /// Switches what was asked for: all of it, or nothing.
@@ -357,7 +361,7 @@ async fn activate(exposure: &Exposure, request: &Request<'_>) -> Reply {
         change.named().any(|(kind, _, name)| known.get(kind, name).is_none())
     };
     if is_missing(&snapshot) {
-        failed = revive(exposure, &names, request.origin).await;
+        failed = revive(exposure, &names, request.context).await;
         snapshot = gateway.snapshot();
     }
     let max = exposure.listing_bytes();

@@ -4,7 +4,7 @@ use crate::backend::Outcome;
 use crate::exposure::mode::Exposure;
 use crate::exposure::request::{CalledBy, Reply, Request, Surface};
 use crate::exposure::{answer, direct, meta};
-use crate::gateway::{CallError, Origin};
+use crate::gateway::{CallError, RequestContext};
 use crate::name::ToolId;
 use crate::raw::Raw;
 
@@ -12,7 +12,7 @@ impl Exposure {
     /// Does what a call means. `open_toolbox`, `use_tool` and every registered name are
     /// understood in every mode but `activate`, whether or not they are listed.
     pub async fn call(&self, request: Request<'_>) -> Reply {
-        self.start_everything(request.origin.agent).await;
+        self.start_everything(request.context.agent).await;
         let mode = self.mode(request.surface);
         let request = Request { surface: self.surface(request.surface), ..request };
         if let Some(answering) = mode.call(self, request) {
@@ -39,11 +39,11 @@ impl Exposure {
             meta::Target::Registered(name) => match self.resolve(&name) {
                 Some(tool) => tool,
                 // It may be a tool of a server that was never listed.
-                None => match Box::pin(self.gateway.resolve(&name, request.origin)).await {
+                None => match Box::pin(self.gateway.resolve(&name, request.context)).await {
                     Ok(tool) => tool,
                     Err(error) => {
-                        let (arguments, origin) = (arguments.as_ref(), request.origin);
-                        self.gateway.note_unresolved(&name, arguments, Some(&error), origin);
+                        let (arguments, context) = (arguments.as_ref(), request.context);
+                        self.gateway.note_unresolved(&name, arguments, Some(&error), context);
                         return Reply::plain(self.call_error(&error));
                     }
                 },
@@ -75,14 +75,14 @@ impl Exposure {
         request: &Request<'_>,
     ) -> Reply {
         // In two boxes, of which either is small, a call is cheaper than in one.
-        let called = Box::pin(self.gateway.call(tool, arguments, request.rest, request.origin));
+        let called = Box::pin(self.gateway.call(tool, arguments, request.rest, request.context));
         let outcome = match called.await {
             Ok(outcome) => {
                 let outcome = match called_by {
                     CalledBy::ItsName => outcome,
                     CalledBy::OurTool => self.gateway.explained(tool, arguments, outcome),
                 };
-                self.hand_out(tool, outcome, request.origin).await
+                self.hand_out(tool, outcome, request.context).await
             }
             Err(
                 error @ (CallError::BadArguments { .. }
@@ -100,12 +100,12 @@ impl Exposure {
         &self,
         tool: &ToolId,
         outcome: Outcome,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
     ) -> Outcome {
         let outcome = self.with_addresses(&self.gateway.answering(tool), outcome);
-        let outcome = self.gateway.hand_out(&tool.tool, outcome, origin).await;
+        let outcome = self.gateway.hand_out(&tool.tool, outcome, context).await;
         let written = self.gateway.config().macro_at(tool);
         let is_ours = written.is_some_and(|config| config.result.is_some());
-        if is_ours && !origin.is_modern { answer::structured_as_object(outcome) } else { outcome }
+        if is_ours && !context.is_modern { answer::structured_as_object(outcome) } else { outcome }
     }
 }

@@ -19,7 +19,7 @@ use crate::exposure::budget::names_that_fit;
 use crate::exposure::mode::{Audience, Doing, Exposure, Mode};
 use crate::exposure::modular::arguments::{CallTool, GetTools};
 use crate::exposure::request::{CalledBy, Reply, Request};
-use crate::gateway::{FailedServer, Origin};
+use crate::gateway::{FailedServer, RequestContext};
 use crate::name::{self, ToolId};
 use crate::raw::Raw;
 
@@ -97,14 +97,14 @@ impl Exposure {
         let failed = if self.gateway().is_known(toolbox) {
             Vec::new()
         } else {
-            self.gateway().open(toolbox, request.origin).await.failed
+            self.gateway().open(toolbox, request.context).await.failed
         };
         if have_all_failed(toolbox, &failed) {
             return Reply::plain(answer::error(&unavailable(toolbox, &failed)));
         }
         let view = self.gateway().snapshot().view(&toolbox.name);
         let telling =
-            answers::Telling { max: self.listing_bytes(), is_modern: request.origin.is_modern };
+            answers::Telling { max: self.listing_bytes(), is_modern: request.context.is_modern };
         match answers::tools(toolbox, &view, &failed, wanted.names.as_deref(), telling) {
             Ok(outcome) => {
                 let opened = Some(toolbox.name.clone());
@@ -121,19 +121,19 @@ impl Exposure {
         };
         let toolbox = match group(self.gateway().config(), &wanted.group) {
             Ok(toolbox) => toolbox,
-            Err(problem) => return self.unresolved(&wanted, &problem, request.origin),
+            Err(problem) => return self.unresolved(&wanted, &problem, request.context),
         };
         match self.find_modular(toolbox, &wanted.name, &request).await {
             Ok(tool) => {
                 self.use_tool(&tool, wanted.args.as_ref(), CalledBy::OurTool, &request).await
             }
-            Err(problem) => self.unresolved(&wanted, &problem, request.origin),
+            Err(problem) => self.unresolved(&wanted, &problem, request.context),
         }
     }
 
     /// Answers a call that has led to no tool.
-    fn unresolved(&self, wanted: &CallTool, problem: &str, origin: Origin<'_>) -> Reply {
-        self.gateway().note_unresolved(&wanted.name, wanted.args.as_ref(), None, origin);
+    fn unresolved(&self, wanted: &CallTool, problem: &str, context: RequestContext<'_>) -> Reply {
+        self.gateway().note_unresolved(&wanted.name, wanted.args.as_ref(), None, context);
         Reply::plain(answer::error(problem))
     }
 
@@ -155,7 +155,7 @@ impl Exposure {
         let failed = if self.gateway().is_current(toolbox) {
             Vec::new()
         } else {
-            self.gateway().open(toolbox, request.origin).await.failed
+            self.gateway().open(toolbox, request.context).await.failed
         };
         if have_all_failed(toolbox, &failed) {
             return Err(unavailable(toolbox, &failed));

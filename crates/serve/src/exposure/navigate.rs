@@ -14,7 +14,7 @@ use crate::exposure::guidance::{
 use crate::exposure::meta;
 use crate::exposure::mode::{Audience, Doing, Exposure, Mode};
 use crate::exposure::request::{Reply, Request};
-use crate::gateway::{Event, Gateway, Origin, heartbeat};
+use crate::gateway::{Event, Gateway, RequestContext, heartbeat};
 use crate::navigator::{self, Came, Done, Failure, Step, Task};
 use crate::raw::Raw;
 
@@ -249,10 +249,10 @@ impl Exposure {
             arguments: wanted.arguments.as_ref(),
             is_rehearsal: false,
         };
-        let origin = request.origin;
-        let way = Way::new(origin);
+        let context = request.context;
+        let way = Way::new(context);
         let heard = |step: &Step<'_>| way.took(step);
-        let navigating = navigator::navigate(&self.gateway, origin, task, &heard);
+        let navigating = navigator::navigate(&self.gateway, context, task, &heard);
         let done = Box::pin(way.accompany(navigating)).await;
         let Done { tool, came } = done;
         let came = match (&tool, came) {
@@ -268,22 +268,22 @@ impl Exposure {
         let done = Done { tool, came };
         let of = done.tool.as_ref().map_or(EXECUTE_TASK, |used| used.id.tool.as_str());
         let answer = Outcome::Result(navigator::answer(&done));
-        Reply::plain(self.gateway.hand_out(of, answer, origin).await)
+        Reply::plain(self.gateway.hand_out(of, answer, context).await)
     }
 }
 
 /// The news to an agent on the way of a task: each step, and signs of life where there is none, for
 /// an agent may give up what it hears nothing of.
 struct Way<'a> {
-    origin: Origin<'a>,
+    context: RequestContext<'a>,
     told: AtomicU32,
     /// `true` while the tool is called, for the call tells of itself.
     is_calling: AtomicBool,
 }
 
 impl<'a> Way<'a> {
-    fn new(origin: Origin<'a>) -> Self {
-        Self { origin, told: AtomicU32::new(0), is_calling: AtomicBool::new(false) }
+    fn new(context: RequestContext<'a>) -> Self {
+        Self { context, told: AtomicU32::new(0), is_calling: AtomicBool::new(false) }
     }
 
     fn took(&self, step: &Step<'_>) {
@@ -292,7 +292,7 @@ impl<'a> Way<'a> {
     }
 
     fn tell(&self, message: &str) {
-        let Some(events) = self.origin.progress() else { return };
+        let Some(events) = self.context.progress() else { return };
         // The call's own progress is yet to come under the same token, and may only rise.
         let number = self.told.fetch_add(1, Ordering::Relaxed) + 1;
         let params = json!({
@@ -377,9 +377,12 @@ mod tests {
     async fn an_agent_is_told_that_it_goes_on_until_the_tool_is_called() {
         let (sender, mut told) = events::channel(16);
         let nobody = Presence::new(None);
-        let origin =
-            Origin { events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
-        let way = Way::new(origin);
+        let context = RequestContext {
+            events: Some(&sender),
+            wants_progress: true,
+            ..RequestContext::nobody(&nobody)
+        };
+        let way = Way::new(context);
         let id = ToolId {
             toolbox: ToolboxName::new("pets"),
             server: ServerName::new("dog"),

@@ -129,7 +129,7 @@ impl Exposure {
             Ok(toolbox) => toolbox,
             Err(error) => return Reply::plain(self.call_error(&error)),
         };
-        let opened = self.gateway.open(toolbox, request.origin).await;
+        let opened = self.gateway.open(toolbox, request.context).await;
         let max = self.listing_bytes();
         let giving = self.mode(request.surface).giving();
         let calls = match giving {

@@ -1,7 +1,7 @@
 //! Requests to a mode, and its replies.
 
 use crate::backend::Outcome;
-use crate::gateway::Origin;
+use crate::gateway::RequestContext;
 use crate::name::ToolboxName;
 use crate::raw::{Member, Raw};
 use crate::state::{Chosen, Switch};
@@ -35,8 +35,8 @@ pub struct Request<'a> {
     pub arguments: Option<&'a Raw>,
     /// The other members of its parameters, without `_meta`.
     pub rest: &'a [Member],
-    /// Where the call comes from.
-    pub origin: Origin<'a>,
+    /// The context of the call as a request.
+    pub context: RequestContext<'a>,
     /// The kind of tool list that the agent's session allows.
     pub surface: Surface,
     /// The choices of the agent in what it wants to see.

@@ -139,14 +139,14 @@ impl Exposure {
         };
         let (toolbox, server) = (toolbox.as_ref(), server.as_ref());
         let gateway = self.gateway();
-        gateway.before_search(toolbox, server, request.origin).await;
+        gateway.before_search(toolbox, server, request.context).await;
         let queries = || wanted.queries.iter().map(String::as_str);
         let (finds, limit) = (Finds::WhatFits, wanted.limit);
         let sought: Vec<_> =
             queries().map(|query| Sought { query, toolbox, server, finds, limit }).collect();
         // Before anything is found: a server that is listed meanwhile may have been missed.
         let not_searched = unsearched(gateway, toolbox, server);
-        let found = gateway.find_tools(&sought, request.origin).await;
+        let found = gateway.find_tools(&sought, request.context).await;
         let mut answered = Vec::new();
         for (query, tools) in queries().zip(found) {
             answered.push(Answered { query, tools, absent: gateway.absent_services(query).await });

@@ -12,7 +12,7 @@ use crate::exposure::{self, Exposure};
 use crate::frontend::asked::{Answering, Asked, send};
 use crate::frontend::era::{RequestMeta, fit, harmless};
 use crate::frontend::session::Session;
-use crate::gateway::{Event, Origin, Presence, Question};
+use crate::gateway::{Event, Presence, Question, RequestContext};
 use crate::raw::{self, Raw};
 use crate::wire::Closed;
 use crate::wire::incoming::Reply;
@@ -46,7 +46,7 @@ pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
             name: &name,
             arguments,
             rest: &rest,
-            origin: origin(&session, &presence, &asked.meta, &events),
+            context: context(&session, &presence, &asked.meta, &events),
             surface: asked.meta.surface(),
             chosen: &chosen,
         };
@@ -87,14 +87,14 @@ pub(crate) struct Passed {
     pub(crate) events: events::Sender,
 }
 
-/// Where a request comes from.
-pub(crate) fn origin<'a>(
+/// Returns the context of a request.
+pub(crate) fn context<'a>(
     session: &'a Session,
     presence: &'a Presence,
     meta: &'a RequestMeta,
     events: &'a events::Sender,
-) -> Origin<'a> {
-    Origin {
+) -> RequestContext<'a> {
+    RequestContext {
         agent: presence,
         caller: session.caller(),
         session: session.key(),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::backend::Outcome;
 use crate::frontend::asked::{Asked, unknown};
-use crate::frontend::calls::{Passed, origin, pass as pass_on};
+use crate::frontend::calls::{Passed, context, pass as pass_on};
 use crate::frontend::era::harmless;
 use crate::frontend::session::Session;
 use crate::frontend::{primitives, resolve};
@@ -24,13 +24,13 @@ pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
         let Passed { session, exposure, presence, asked, events } = &passed;
         exposure.run_everything(presence).await;
         let Some(server_ref) = find(&passed).await else { return unknown(&asked.method) };
-        let origin = origin(session, presence, &asked.meta, events);
+        let context = context(session, presence, &asked.meta, events);
         let gateway = exposure.gateway();
-        let outcome = gateway.request(&server_ref, &asked.method, &asked.params, origin).await;
+        let outcome = gateway.request(&server_ref, &asked.method, &asked.params, context).await;
         let outcome = outcome.unwrap_or_else(|error| primitives::failed(&error));
         // It is what a call would have answered (2025-11-25, basic/utilities/tasks).
         let outcome = if asked.method == "tasks/result" {
-            gateway.hand_out("a task", outcome, origin).await
+            gateway.hand_out("a task", outcome, context).await
         } else {
             outcome
         };

@@ -86,7 +86,7 @@ async fn begin(session: &Session, exposure: &Exposure, asked: &Asked) {
 async fn try_servers(session: &Session, exposure: &Exposure, asked: &Asked, reply: &Reply) {
     let (sender, mut heard) = events::channel(EVENTS);
     let presence = session.presence(&asked.meta);
-    let trying = exposure.try_servers(calls::origin(session, &presence, &asked.meta, &sender));
+    let trying = exposure.try_servers(calls::context(session, &presence, &asked.meta, &sender));
     tokio::pin!(trying);
     loop {
         tokio::select! {

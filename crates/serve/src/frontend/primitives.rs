@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::backend::Outcome;
 use crate::exposure::explain;
 use crate::frontend::asked::{Answering, Asked, send};
-use crate::frontend::calls::{Passed, origin, pass};
+use crate::frontend::calls::{Passed, context, pass};
 use crate::frontend::era::harmless;
 use crate::frontend::resolve;
 use crate::frontend::session::Session;
@@ -113,8 +113,8 @@ async fn forward_with(passed: &Passed, server: &ServerRef, key: &str, value: &Ra
         (name.clone(), if name == key { value.clone() } else { given.clone() })
     });
     let params: Vec<_> = params.collect();
-    let origin = origin(session, presence, &asked.meta, events);
-    let outcome = exposure.gateway().request(server, &asked.method, &params, origin).await;
+    let context = context(session, presence, &asked.meta, events);
+    let outcome = exposure.gateway().request(server, &asked.method, &params, context).await;
     harmless(outcome.unwrap_or_else(|error| failed(&error)), asked.meta.is_modern)
 }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::backend::Outcome;
 use crate::exposure::{Chosen, Exposure, Refusal, Surface};
-use crate::frontend::calls::{Passed, origin};
+use crate::frontend::calls::{Passed, context};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::session::Session;
 use crate::gateway::Snapshot;
@@ -33,8 +33,8 @@ pub(crate) async fn resource(
 /// where there is no such primitive for this agent.
 pub(crate) async fn rest(passed: &Passed, uri: &str) -> Option<Result<Raw, Outcome>> {
     let Passed { session, exposure, presence, asked, events } = passed;
-    let origin = origin(session, presence, &asked.meta, events);
-    let found = exposure.gateway().read_rest(uri, origin).await?;
+    let context = context(session, presence, &asked.meta, events);
+    let found = exposure.gateway().read_rest(uri, context).await?;
     Some(found.ok_or_else(|| {
         let refusal = known(session, exposure, &asked.meta, uri).err();
         refusal.unwrap_or_else(|| no_resource(uri, asked.meta.is_modern))

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::backend::{self, Outcome};
 use crate::catalog::ToolDefinition;
-use crate::gateway::{CallError, Gateway, Origin};
+use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::navigator::starting::{TRIES, start};
 use crate::navigator::tree::Tool;
 use crate::navigator::{Budget, Came, Failure, Hear, Kind, Step};
@@ -17,7 +17,7 @@ use crate::raw::Raw;
 /// Calls a tool.
 pub(crate) async fn call(
     gateway: &Gateway,
-    origin: Origin<'_>,
+    context: RequestContext<'_>,
     tool: &Tool,
     arguments: Option<&Raw>,
     budget: &Budget,
@@ -25,12 +25,12 @@ pub(crate) async fn call(
 ) -> Result<Outcome, CallError> {
     // What a server wants to know while it runs is asked as a question of its own: if the agent made
     // its request again, the task would be begun again.
-    let origin = Origin { is_modern: false, ..origin };
+    let context = RequestContext { is_modern: false, ..context };
     // It goes on with what was left for choosing when it began.
     let until = budget.until();
     let called = || {
         heard(&Step::Execution { tool: &tool.word(), id: &tool.id, arguments });
-        Box::pin(gateway.call(&tool.id, arguments, &[], origin))
+        Box::pin(gateway.call(&tool.id, arguments, &[], context))
     };
     let first = called().await;
     let Err(CallError::Server { server, error: backend::Error::StartFailed(failure) }) = &first
@@ -42,7 +42,7 @@ pub(crate) async fn call(
     }
     heard(&Step::Again { server: server.as_str(), why: &failure.reason });
     // Not by calling, which may ask the user each time.
-    match start(gateway, &tool.id.server_ref(), origin.agent, TRIES - 1, until, heard).await {
+    match start(gateway, &tool.id.server_ref(), context.agent, TRIES - 1, until, heard).await {
         Ok(()) => called().await,
         Err(_) => first,
     }

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use crate::gateway::{Asked, Gateway, Origin, Unlent};
+use crate::gateway::{Asked, Gateway, RequestContext, Unlent};
 use crate::llm::{Failure, Prompt};
 use crate::navigator::{Budget, Chooser, Choosing, Question, Unable, Wanted, prompts};
 use crate::raw::Raw;
@@ -23,14 +23,19 @@ pub enum Whose {
 pub struct ModelChooser<'a> {
     whose: Whose,
     gateway: &'a Gateway,
-    origin: Origin<'a>,
+    context: RequestContext<'a>,
     budget: &'a Budget,
 }
 
 impl<'a> ModelChooser<'a> {
-    /// One for the task of this origin.
-    pub fn new(whose: Whose, gateway: &'a Gateway, origin: Origin<'a>, budget: &'a Budget) -> Self {
-        Self { whose, gateway, origin, budget }
+    /// Makes a chooser for the task of this request.
+    pub fn new(
+        whose: Whose,
+        gateway: &'a Gateway,
+        context: RequestContext<'a>,
+        budget: &'a Budget,
+    ) -> Self {
+        Self { whose, gateway, context, budget }
     }
 
     fn clean(&self, text: &str) -> String {
@@ -41,7 +46,7 @@ impl<'a> ModelChooser<'a> {
         let within = self.budget.within().map_err(Unable::Spent)?;
         let said = match self.whose {
             Whose::Endpoint => {
-                let asked = self.gateway.ask_model(prompt, within, self.origin).await;
+                let asked = self.gateway.ask_model(prompt, within, self.context).await;
                 let Some(Asked { said, cost }) = asked else {
                     let nowhere = "the configuration has no `navigator.llm`";
                     return Err(Unable::Endpoint(Failure::Unreachable(nowhere.to_owned())));
@@ -51,7 +56,7 @@ impl<'a> ModelChooser<'a> {
                 said.map_err(|why| (is_late(&why), Unable::Endpoint(why)))
             }
             Whose::Client => {
-                let asked = self.gateway.ask_agent_model(prompt, within, self.origin).await;
+                let asked = self.gateway.ask_agent_model(prompt, within, self.context).await;
                 let Asked { said, cost } = asked;
                 self.budget.spend(cost);
                 said.map_err(|why| (why == Unlent::TimedOut, Unable::Client(why.to_string())))

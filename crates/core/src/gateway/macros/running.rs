@@ -14,7 +14,7 @@ use crate::gateway::macros::plan::Plan;
 use crate::gateway::macros::result;
 use crate::gateway::macros::values::{Missing, Values, value_of};
 use crate::gateway::opening::heartbeat;
-use crate::gateway::{CallError, Gateway, Origin};
+use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::raw::Raw;
 
 /// How many events of servers may wait.
@@ -34,7 +34,7 @@ struct Run<'a> {
     gateway: &'a Gateway,
     config: &'a MacroConfig,
     /// Where its calls come from.
-    origin: Origin<'a>,
+    context: RequestContext<'a>,
     /// Which steps have gone to their servers.
     sent: &'a [AtomicBool],
     most: usize,
@@ -56,7 +56,7 @@ impl Gateway {
         &self,
         config: &MacroConfig,
         inputs: Option<Raw>,
-        origin: Origin<'_>,
+        context: RequestContext<'_>,
     ) -> Outcome {
         let steps = &config.steps;
         let (sender, mut heard) = events::channel(EVENTS);
@@ -66,11 +66,11 @@ impl Gateway {
             config,
             // Progress of several servers makes no sense together, and a question has to be settled
             // here: the agent cannot make the request of a step again.
-            origin: Origin {
+            context: RequestContext {
                 is_modern: false,
                 wants_progress: false,
-                events: origin.events.map(|_| &sender),
-                ..origin
+                events: context.events.map(|_| &sender),
+                ..context
             },
             sent: &sent,
             most: self.most_at_once().map_or(MOST, |most| MOST.min(most as usize)),
@@ -82,7 +82,7 @@ impl Gateway {
             is_over: false,
             besides: None,
         };
-        let mut progress = Progress { origin, total: steps.len(), done: 0, beats: 0 };
+        let mut progress = Progress { context, total: steps.len(), done: 0, beats: 0 };
         let mut heartbeat = heartbeat();
         loop {
             run.begin();
@@ -91,7 +91,7 @@ impl Gateway {
             }
             tokio::select! {
                 biased;
-                Some(event) = heard.recv() => pass_on(event, origin).await,
+                Some(event) = heard.recv() => pass_on(event, context).await,
                 (at, ended) = next(&mut run.running) => {
                     if run.ended(at, ended) {
                         progress.done(&steps[at]).await;
@@ -103,7 +103,7 @@ impl Gateway {
         while let Some(event) = heard.try_recv() {
             // Nobody waits for the answer to what is still asked.
             if !matches!(event, Event::Question(_)) {
-                pass_on(event, origin).await;
+                pass_on(event, context).await;
             }
         }
         run.outcome()
@@ -142,15 +142,15 @@ impl<'a> Run<'a> {
         }
         // One that cannot be sent holds back those beside it.
         for (at, given) in begun.into_iter().filter(|_| !self.is_over) {
-            let origin = Origin { sent: Some(&self.sent[at]), ..self.origin };
-            self.running.push(self.step(at, given, origin));
+            let context = RequestContext { sent: Some(&self.sent[at]), ..self.context };
+            self.running.push(self.step(at, given, context));
         }
     }
 
-    fn step(&self, at: usize, given: Option<Raw>, origin: Origin<'a>) -> Running<'a> {
+    fn step(&self, at: usize, given: Option<Raw>, context: RequestContext<'a>) -> Running<'a> {
         let (gateway, tool) = (self.gateway, &self.config.steps[at].tool);
         let call =
-            Box::pin(async move { ended(gateway.call(tool, given.as_ref(), &[], origin).await) });
+            Box::pin(async move { ended(gateway.call(tool, given.as_ref(), &[], context).await) });
         Running { at, call }
     }
 
@@ -193,8 +193,8 @@ impl<'a> Run<'a> {
 }
 
 /// Hands on what a server says meanwhile.
-async fn pass_on(event: Event, origin: Origin<'_>) {
-    if let (Some(events), false) = (origin.events, matches!(event, Event::Progress(_))) {
+async fn pass_on(event: Event, context: RequestContext<'_>) {
+    if let (Some(events), false) = (context.events, matches!(event, Event::Progress(_))) {
         // An agent that is gone takes nothing; its call ends elsewhere.
         let _ = events.send(event).await;
     }
@@ -244,7 +244,7 @@ async fn next(running: &mut Vec<Running<'_>>) -> (usize, Result<Raw, String>) {
 
 /// Tells the agent how far it is, with a number that only rises.
 struct Progress<'a> {
-    origin: Origin<'a>,
+    context: RequestContext<'a>,
     total: usize,
     done: u32,
     /// How often it has been said since then that it goes on.
@@ -270,7 +270,7 @@ impl Progress<'_> {
     }
 
     async fn tell(&self, message: String) {
-        let Some(events) = self.origin.progress() else { return };
+        let Some(events) = self.context.progress() else { return };
         let params = json!({"progress": self.number(), "total": self.total, "message": message});
         // An agent that is gone takes no progress; its call ends elsewhere.
         let _ = events.send(Event::Progress(Raw::encode(&params))).await;
@@ -286,7 +286,7 @@ mod tests {
     fn however_long_a_step_takes_the_next_number_is_higher_and_below_its_own() {
         let agent = Presence::new(None);
         let mut progress =
-            Progress { origin: Origin::nobody(&agent), total: 100, done: 99, beats: 0 };
+            Progress { context: RequestContext::nobody(&agent), total: 100, done: 99, beats: 0 };
         let mut last = progress.number();
         for beats in 1..10_000 {
             progress.beats = beats;

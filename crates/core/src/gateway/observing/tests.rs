@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::{PoolOptions, Presence};
 use crate::config;
-use crate::gateway::{Caller, Gateways, Origin};
+use crate::gateway::{Caller, Gateways, RequestContext};
 use crate::name::{AgentName, ServerName, ToolId, ToolboxName};
 use crate::observe::{Event, Kinds, Listener, Observer};
 
@@ -54,13 +54,13 @@ async fn a_further_observer_is_a_type_and_a_line() {
     let ann = Caller { agent: Some(AgentName::new("ann")), toolbox: None };
     let (gateway, presence) = (gateways.of(&ann, None), Presence::new(None));
     let guest = gateways.welcome(&ann, presence.id);
-    let origin = Origin { caller: &ann, ..Origin::nobody(&presence) };
+    let context = RequestContext { caller: &ann, ..RequestContext::nobody(&presence) };
     let tool = ToolId {
         toolbox: ToolboxName::new("srv"),
         server: ServerName::new("srv"),
         tool: "t".to_owned(),
     };
-    assert!(gateway.call(&tool, None, &[], origin).await.is_err());
+    assert!(gateway.call(&tool, None, &[], context).await.is_err());
     drop(guest);
     assert_eq!(
         *diary.0.lock().unwrap(),

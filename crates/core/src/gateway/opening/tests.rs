@@ -10,14 +10,18 @@ use crate::gateway::Presence;
 async fn a_start_that_takes_long_is_spoken_of_with_a_number_that_rises() {
     let (sender, mut told) = events::channel(8);
     let nobody = Presence::new(None);
-    let origin = Origin { events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
+    let context = RequestContext {
+        events: Some(&sender),
+        wants_progress: true,
+        ..RequestContext::nobody(&nobody)
+    };
     let server = ServerName::new("slow");
     let work = async {
         // Time is paused here, and goes on by itself when everybody waits.
         sleep(Duration::from_secs(12)).await;
         "done"
     };
-    assert_eq!(while_starting(&server, origin, work).await, "done");
+    assert_eq!(while_starting(&server, context, work).await, "done");
     let mut last = 0.0;
     for _ in 0..2 {
         let Event::Progress(params) = told.try_recv().unwrap() else { panic!("no progress") };
@@ -34,8 +38,12 @@ async fn a_start_that_takes_long_is_spoken_of_with_a_number_that_rises() {
 async fn a_start_that_takes_no_time_is_not_spoken_of() {
     let (sender, mut told) = events::channel(8);
     let nobody = Presence::new(None);
-    let origin = Origin { events: Some(&sender), wants_progress: true, ..Origin::nobody(&nobody) };
-    while_starting(&ServerName::new("fast"), origin, async {}).await;
+    let context = RequestContext {
+        events: Some(&sender),
+        wants_progress: true,
+        ..RequestContext::nobody(&nobody)
+    };
+    while_starting(&ServerName::new("fast"), context, async {}).await;
     assert!(told.try_recv().is_none());
 }
 
@@ -43,7 +51,7 @@ async fn a_start_that_takes_no_time_is_not_spoken_of() {
 /// many seconds that took, and which are up.
 async fn waited(known: &[u64], others: &[u64]) -> (u64, Vec<bool>) {
     let nobody = Presence::new(None);
-    let report = Progress::new("box".to_owned(), Vec::new(), Origin::nobody(&nobody));
+    let report = Progress::new("box".to_owned(), Vec::new(), RequestContext::nobody(&nobody));
     let mut starting = JoinSet::new();
     let mut starts = Vec::new();
     let all = known.iter().map(|s| (true, *s)).chain(others.iter().map(|s| (false, *s)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::catalog::first_sentence;
 use crate::catalog::rank::{Finds, Fit};
 use crate::config::{ServerConfig, ToolboxConfig};
-use crate::gateway::{Gateway, Origin, Sought};
+use crate::gateway::{Gateway, RequestContext, Sought};
 use crate::name::ServerRef;
 use crate::navigator::tree::{Category, Service, Tool, Tree, list};
 use crate::navigator::{Budget, Failure, Hear};
@@ -14,15 +14,19 @@ use crate::toolbox::{View, ViewTool};
 /// The toolboxes of a gateway.
 pub(crate) struct Toolboxes<'a> {
     gateway: &'a Gateway,
-    origin: Origin<'a>,
+    context: RequestContext<'a>,
     heard: &'a Hear<'a>,
 }
 
 impl<'a> Toolboxes<'a> {
-    pub(crate) fn new(gateway: &'a Gateway, origin: Origin<'a>, heard: &'a Hear<'a>) -> Self {
+    pub(crate) fn new(
+        gateway: &'a Gateway,
+        context: RequestContext<'a>,
+        heard: &'a Hear<'a>,
+    ) -> Self {
         // What is started to see what it has is no progress of the tool that is called in the end.
-        let origin = Origin { wants_progress: false, ..origin };
-        Self { gateway, origin, heard }
+        let context = RequestContext { wants_progress: false, ..context };
+        Self { gateway, context, heard }
     }
 
     /// A server, unless it has been listed and has nothing for the agent.
@@ -76,20 +80,20 @@ impl Tree for Toolboxes<'_> {
 
     async fn tools(&self, service: &Service, budget: &Budget) -> Result<Vec<Tool>, Failure> {
         if service.tools.is_empty() {
-            list(self.gateway, &service.at, self.origin.agent, budget, self.heard).await?;
+            list(self.gateway, &service.at, self.context.agent, budget, self.heard).await?;
         }
         let view = self.gateway.snapshot().view(&service.at.toolbox);
         Ok(view.tools_of(&service.at.server).iter().map(tool).collect())
     }
 
     async fn survey(&self) {
-        self.gateway.ensure_listed(self.origin).await;
+        self.gateway.ensure_listed(self.context).await;
     }
 
     async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, Fit)>, Failure> {
         let finds = Finds::WhatIsNearest;
         let sought = Sought { query: task, toolbox: None, server: None, finds, limit };
-        let found = self.gateway.find_tools(&[sought], self.origin).await;
+        let found = self.gateway.find_tools(&[sought], self.context).await;
         Ok(found.iter().flatten().map(|found| (tool(found.tool()), found.fit)).collect())
     }
 

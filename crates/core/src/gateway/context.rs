@@ -1,4 +1,4 @@
-//! Where a request comes from.
+//! The context of a request: who asks, and how.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use crate::gateway::Caller;
 use crate::raw::{Member, Raw};
 use crate::state::SessionKey;
 
-/// Where a request comes from, and what goes back there while it runs.
+/// A request context: who asks, what they can take, and where they hear of what happens meanwhile.
 #[derive(Clone, Copy)]
-pub struct Origin<'a> {
+pub struct RequestContext<'a> {
     /// Whose it is, as servers can reach it.
     pub agent: &'a Presence,
     /// Who that is, as policy knows it.
@@ -34,7 +34,7 @@ pub struct Origin<'a> {
     pub sent: Option<&'a AtomicBool>,
 }
 
-impl<'a> Origin<'a> {
+impl<'a> RequestContext<'a> {
     /// Nobody in particular, who hears and is asked nothing.
     pub fn nobody(agent: &'a Presence) -> Self {
         Self {
