@@ -209,7 +209,7 @@ fn a_budget_is_kept() {
     let (answer, llm) = fate_within(greedy, &json!({"maxTokens": 2_000}));
     assert_eq!((kind(&answer), llm.asked().len()), ("budget_exhausted", 1), "{answer}");
     let asked = llm.asked().remove(0);
-    let allowed = asked.body["max_tokens"].as_u64().expect("a bound");
+    let allowed = asked.body["max_tokens"].as_u64().expect("a limit");
     let estimate = asked.words().len() as u64 / 4;
     assert!((1_000..=2_000 - estimate).contains(&allowed), "{allowed} after {estimate}");
 }

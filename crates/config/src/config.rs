@@ -16,7 +16,7 @@ use std::time::Duration;
 use ::http::header::{HeaderName, HeaderValue};
 use url::Url;
 
-use crate::config::keys::limits;
+use crate::config::keys::numbers;
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 
 pub use catalog::spelling::FileNames;
@@ -26,9 +26,9 @@ pub use keys::audit::{AuditConfig, KeptArguments, TelemetryConfig, otlp_address}
 pub use keys::auth::{
     Anonymous, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, is_token, token_digest,
 };
-pub use keys::bounds::{CacheConfig, DEFAULT_CACHE_BYTES, Limits, Rates};
 pub use keys::clients::ClientConfig;
 pub use keys::http::HttpConfig;
+pub use keys::limits::{CacheConfig, DEFAULT_CACHE_BYTES, Limits, Rates};
 pub use keys::llm::LlmConfig;
 pub use keys::macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
 pub use keys::navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
@@ -69,9 +69,9 @@ pub struct Config {
     pub search: SearchConfig,
     /// How `execute_task` finds its way.
     pub navigator: NavigatorConfig,
-    /// Bounds on what passes through.
+    /// Limits on what passes through.
     pub limits: Limits,
-    /// Bounds on what agents may cost over HTTP (`http`).
+    /// Limits on what agents may cost over HTTP (`http`).
     pub http: HttpConfig,
     /// How long answers of tools hold that only read.
     pub cache: CacheConfig,
@@ -135,7 +135,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             mode: ToolMode::default(),
-            max_tool_name_length: limits::DEFAULT_NAME_LIMIT,
+            max_tool_name_length: numbers::DEFAULT_NAME_LIMIT,
             search: SearchConfig::default(),
             navigator: NavigatorConfig::default(),
             limits: Limits::default(),
@@ -307,8 +307,8 @@ impl ServerConfig {
             tool_filters: Vec::new(),
             include: None,
             overrides: BTreeMap::new(),
-            startup_timeout: Duration::from_millis(limits::DEFAULT_STARTUP_TIMEOUT_MS),
-            call_timeout: Duration::from_millis(limits::DEFAULT_CALL_TIMEOUT_MS),
+            startup_timeout: Duration::from_millis(numbers::DEFAULT_STARTUP_TIMEOUT_MS),
+            call_timeout: Duration::from_millis(numbers::DEFAULT_CALL_TIMEOUT_MS),
             idle_timeout: None,
             shared: true,
             eager: false,

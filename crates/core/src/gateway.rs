@@ -54,7 +54,7 @@ use crate::gateway::embedding::Embedding;
 use crate::gateway::error::{failed, server_error};
 use crate::gateway::filing::Files;
 use crate::gateway::gateways::{Common, Terms};
-use crate::gateway::limiting::OwnBounds;
+use crate::gateway::limiting::OwnLimiters;
 use crate::gateway::members::{Member, Server};
 use crate::gateway::results::Results;
 use crate::gateway::searching::LastIndex;
@@ -97,7 +97,7 @@ pub struct Gateway {
     is_namespaced: bool,
     members: HashMap<ServerRef, Member>,
     /// What its calls are limited by.
-    bounds: OwnBounds,
+    limiters: OwnLimiters,
     /// What is left of results that were too long.
     results: Arc<Results>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
@@ -147,7 +147,7 @@ impl Gateway {
             let old = before.and_then(|before| before.at(&toolbox.name, &server.name));
             let same = old.and_then(|old| old.renewed(server, &spec));
             let mut member = same.unwrap_or_else(|| Server::new(server, spec, meters(), &pool));
-            member.bound = common.bounds.of_server(server, config);
+            member.limiter = common.limiters.of_server(server, config);
             member.answers = common.stores.of(server, config);
             Member::Server(Box::new(member))
         };
@@ -178,7 +178,7 @@ impl Gateway {
         let observer = Arc::clone(pool.observer());
         let known = Tasks::new(Arc::clone(&common.store), caller, abilities);
         Self {
-            bounds: common.bounds.of(caller, config),
+            limiters: common.limiters.of(caller, config),
             results: Arc::clone(&common.results),
             embedding: common.embeddings.of(&config.search),
             config: terms.config,

@@ -35,7 +35,7 @@ pub struct Rate {
 
 /// Where records are.
 ///
-/// One that is elsewhere answers within a bound of its own. When it cannot, nothing is found, nothing
+/// One that is elsewhere answers within a limit of its own. When it cannot, nothing is found, nothing
 /// is put, and nothing is too often: no call fails for it.
 pub trait Store: Send + Sync {
     /// Puts a record under its key, in place of the one before it. Where there is no room for it, the

@@ -1,7 +1,7 @@
 //! The wire: between bytes and messages, on the agents' side and on the servers' side alike.
 //!
 //! Every line is read once, and what is inside a message leaves it as raw JSON text. The wire
-//! bounds messages, keeps progress in order, notices the end of input first, and drops answers
+//! limits messages, keeps progress in order, notices the end of input first, and drops answers
 //! that nobody waits for. [`peer`] is one connection, [`incoming`] and [`outgoing`] its two
 //! directions; [`agent`] and [`server`] put a connection on two streams, [`remote`] puts one on
 //! requests over HTTP. What the messages mean is decided by `frontend` and `backend`.

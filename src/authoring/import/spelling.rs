@@ -4,7 +4,7 @@
 use crate::authoring::client_files::Timeout;
 use crate::authoring::import::nodes::is_object;
 use crate::config::keys::environment::environment;
-use crate::config::keys::limits;
+use crate::config::keys::numbers;
 use crate::config::keys::raw::RawServer;
 use crate::config::syntax::document::{Node, Spot};
 use crate::config::syntax::entries::Entries;
@@ -218,7 +218,7 @@ fn milliseconds(node: &Node<'_>, unit: f64, reader: &mut Reader<'_>) -> Option<L
     let number = reader.decimal(node)?;
     let time =
         std::time::Duration::try_from_secs_f64(number.value.as_f64()? * unit / 1000.0).ok()?;
-    let value = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(limits::MAX_TIMEOUT_MS);
+    let value = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(numbers::MAX_TIMEOUT_MS);
     let value = Some(value).filter(|time| *time > 0)?;
     Some(Located { value, spot: number.spot })
 }

@@ -3,17 +3,17 @@
 
 pub(crate) mod audit;
 pub(crate) mod auth;
-pub(crate) mod bounds;
 pub(crate) mod category;
 pub(crate) mod clients;
 pub mod environment;
 pub mod foreign;
 pub(crate) mod http;
-pub mod limits;
+pub(crate) mod limits;
 pub(crate) mod llm;
 pub(crate) mod macros;
 pub(crate) mod misplaced;
 pub(crate) mod navigator;
+pub mod numbers;
 pub(crate) mod policy;
 pub mod raw;
 pub(crate) mod schema;

@@ -15,7 +15,7 @@ use crate::config::{Config, ToolMode};
 use crate::gateway::caching::Stores;
 use crate::gateway::eager::{Down, Eager};
 use crate::gateway::embedding::Embeddings;
-use crate::gateway::limiting::Bounds;
+use crate::gateway::limiting::Limiters;
 use crate::gateway::results::Results;
 use crate::gateway::world::World;
 use crate::gateway::{Caller, Gateway, configured};
@@ -50,7 +50,7 @@ pub struct Gateways {
 /// What all gateways share.
 pub(crate) struct Common {
     pub(crate) pool: Arc<Pool>,
-    pub(crate) bounds: Bounds,
+    pub(crate) limiters: Limiters,
     pub(crate) stores: Stores,
     pub(crate) results: Arc<Results>,
     pub(crate) store: Arc<dyn Store>,
@@ -150,7 +150,7 @@ impl Gateways {
         Self {
             common: Common {
                 pool: Arc::new(Pool::new(options)),
-                bounds: Bounds::new(Arc::clone(&store)),
+                limiters: Limiters::new(Arc::clone(&store)),
                 stores: Stores::default(),
                 results: Arc::new(Results(Arc::clone(&store))),
                 store,

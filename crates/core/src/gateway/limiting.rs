@@ -1,7 +1,7 @@
 //! Limits on rate and concurrency: of one agent, of one server, and in all.
 //!
-//! *Theory of operation.* Whoever is limited has one [`Bound`], through whichever gateways calls
-//! come and whichever configuration they began with: [`Bounds`] keeps them by whom they limit, and
+//! *Theory of operation.* Whoever is limited has one [`Limiter`], through whichever gateways calls
+//! come and whichever configuration they began with: [`Limiters`] keeps them by whom they limit, and
 //! how much. A gateway takes its own when it is made, so that a call that is not limited finds
 //! nothing to look at. A call is first counted, and refused where there were too many in a minute;
 //! then it waits in line for a place, of its agent, of its server, in all, and keeps these until
@@ -25,26 +25,26 @@ use crate::observe::{CallContext, Stop};
 use crate::state::{Rate, Store};
 
 /// How many agents are told apart; those that come when there are so many count as one.
-const MAX_BOUNDS: usize = 10_000;
+const MAX_LIMITERS: usize = 10_000;
 /// When those are looked for first that nobody needs any more.
 const FIRST_SWEEP: usize = 64;
 /// After this time without a call, nothing is left of what was counted.
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Every bound there is.
-pub(crate) struct Bounds {
+/// Every limiter there is.
+pub(crate) struct Limiters {
     store: Arc<dyn Store>,
     since: Instant,
     known: Mutex<Known>,
 }
 
 struct Known {
-    bounds: HashMap<(Subject, Rates), Arc<Bound>>,
+    limiters: HashMap<(Subject, Rates), Arc<Limiter>>,
     /// At how many of them those are let go that nobody needs any more.
     sweep_at: usize,
 }
 
-/// Whom a bound limits.
+/// Whom a limiter limits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Subject {
     All,
@@ -55,14 +55,14 @@ enum Subject {
 }
 
 /// What calls of a gateway are limited by, whichever server they are of.
-pub(crate) struct OwnBounds {
-    agent: Option<Arc<Bound>>,
-    in_all: Option<Arc<Bound>>,
+pub(crate) struct OwnLimiters {
+    agent: Option<Arc<Limiter>>,
+    in_all: Option<Arc<Limiter>>,
     max_wait: Duration,
 }
 
 /// How much may be asked by somebody, or of somebody.
-pub(crate) struct Bound {
+pub(crate) struct Limiter {
     /// Whose calls are limited, in words.
     whose: String,
     rates: Rates,
@@ -81,52 +81,54 @@ pub(crate) struct Places {
     _taken: Vec<OwnedSemaphorePermit>,
 }
 
-impl Bounds {
+impl Limiters {
     /// Counts in this store.
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        let known = Known { bounds: HashMap::new(), sweep_at: FIRST_SWEEP };
+        let known = Known { limiters: HashMap::new(), sweep_at: FIRST_SWEEP };
         Self { store, since: Instant::now(), known: Mutex::new(known) }
     }
 
     /// Those of a gateway.
-    pub(crate) fn of(&self, caller: &Caller, config: &Config) -> OwnBounds {
+    pub(crate) fn of(&self, caller: &Caller, config: &Config) -> OwnLimiters {
         let limits = &config.limits;
-        OwnBounds {
-            agent: self.bound(Subject::Agent(caller.agent.clone()), limits.per_agent),
-            in_all: self.bound(Subject::All, limits.in_all),
+        OwnLimiters {
+            agent: self.limiter(Subject::Agent(caller.agent.clone()), limits.per_agent),
+            in_all: self.limiter(Subject::All, limits.in_all),
             max_wait: limits.max_wait,
         }
     }
 
     /// That of a server.
-    pub(crate) fn of_server(&self, server: &ServerConfig, config: &Config) -> Option<Arc<Bound>> {
+    pub(crate) fn of_server(&self, server: &ServerConfig, config: &Config) -> Option<Arc<Limiter>> {
         let rates = server.limits.or(config.limits.per_server);
-        self.bound(Subject::Server(server.name.clone(), server.launch.clone()), rates)
+        self.limiter(Subject::Server(server.name.clone(), server.launch.clone()), rates)
     }
 
-    /// The bound of somebody; none if nothing is limited. What was counted under the same limits
+    /// The limiter of somebody; none if nothing is limited. What was counted under the same limits
     /// still counts.
-    fn bound(&self, mut subject: Subject, rates: Rates) -> Option<Arc<Bound>> {
+    fn limiter(&self, mut subject: Subject, rates: Rates) -> Option<Arc<Limiter>> {
         if rates.calls_per_minute().is_none() && rates.concurrent_calls().is_none() {
             return None;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.bounds.len() >= known.sweep_at {
-            known.bounds.retain(|_, bound| Arc::strong_count(bound) > 1 || !bound.is_clear());
-            known.sweep_at = FIRST_SWEEP.max(2 * known.bounds.len()).min(MAX_BOUNDS);
-            if known.bounds.len() >= MAX_BOUNDS && matches!(subject, Subject::Agent(_)) {
+        if known.limiters.len() >= known.sweep_at {
+            known
+                .limiters
+                .retain(|_, limiter| Arc::strong_count(limiter) > 1 || !limiter.is_clear());
+            known.sweep_at = FIRST_SWEEP.max(2 * known.limiters.len()).min(MAX_LIMITERS);
+            if known.limiters.len() >= MAX_LIMITERS && matches!(subject, Subject::Agent(_)) {
                 subject = Subject::Agent(None);
             }
         }
-        let entry = known.bounds.entry((subject, rates));
-        let bound = entry.or_insert_with_key(|(subject, rates)| {
-            Arc::new(Bound::new(subject, *rates, &self.store, self.since))
+        let entry = known.limiters.entry((subject, rates));
+        let limiter = entry.or_insert_with_key(|(subject, rates)| {
+            Arc::new(Limiter::new(subject, *rates, &self.store, self.since))
         });
-        Some(Arc::clone(bound))
+        Some(Arc::clone(limiter))
     }
 }
 
-impl Bound {
+impl Limiter {
     fn new(subject: &Subject, rates: Rates, store: &Arc<dyn Store>, since: Instant) -> Self {
         let whose = match subject {
             Subject::All => "all agents together".to_owned(),
@@ -169,11 +171,11 @@ impl Bound {
     }
 }
 
-impl OwnBounds {
+impl OwnLimiters {
     /// All that a call of this server is limited by.
-    fn with<'a>(&'a self, server: &'a Server) -> impl Iterator<Item = &'a Arc<Bound>> {
+    fn with<'a>(&'a self, server: &'a Server) -> impl Iterator<Item = &'a Arc<Limiter>> {
         // Who has used up its own share takes nothing of what others share with it.
-        [&self.agent, &server.bound, &self.in_all].into_iter().flatten()
+        [&self.agent, &server.limiter, &self.in_all].into_iter().flatten()
     }
 }
 
@@ -186,16 +188,16 @@ impl Gateway {
         server: &Server,
         call: &mut CallContext<'_>,
     ) -> Result<(), CallError> {
-        for bound in self.bounds.with(server) {
-            let Err(wait) = bound.count().await else { continue };
+        for limiter in self.limiters.with(server) {
+            let Err(wait) = limiter.count().await else { continue };
             call.details.stopped_by = Some(Stop::Rate);
-            let most = bound.rates.calls_per_minute().map_or(0, std::num::NonZeroU32::get);
+            let most = limiter.rates.calls_per_minute().map_or(0, std::num::NonZeroU32::get);
             let seconds = wait.as_millis().div_ceil(1000).max(1);
             return Err(CallError::Refused {
                 tool: tool.clone(),
                 reason: format!(
                     "there have been too many calls of {}, which may be {most} a minute",
-                    bound.whose
+                    limiter.whose
                 ),
                 hint: format!("wait {seconds} s, then call it again"),
             });
@@ -205,18 +207,18 @@ impl Gateway {
 
     /// Whether calls of this server are counted.
     pub(crate) fn has_rates(&self, server: &Server) -> bool {
-        self.bounds.with(server).any(|bound| bound.rate.is_some())
+        self.limiters.with(server).any(|limiter| limiter.rate.is_some())
     }
 
     /// Whether calls of this server may have to wait for others to end.
     pub(crate) fn has_places(&self, server: &Server) -> bool {
-        self.bounds.with(server).any(|bound| bound.places.is_some())
+        self.limiters.with(server).any(|limiter| limiter.places.is_some())
     }
 
     /// How many calls of this agent may run at the same time, whichever servers they are of.
     pub(crate) fn most_at_once(&self) -> Option<u32> {
-        let bounds = [&self.bounds.agent, &self.bounds.in_all].into_iter().flatten();
-        bounds.filter_map(|bound| Some(bound.rates.concurrent_calls()?.get())).min()
+        let limiters = [&self.limiters.agent, &self.limiters.in_all].into_iter().flatten();
+        limiters.filter_map(|limiter| Some(limiter.rates.concurrent_calls()?.get())).min()
     }
 
     /// Waits in line until no more calls are running than may.
@@ -231,28 +233,28 @@ impl Gateway {
         let mut full = None;
         let taking = async {
             let mut taken = Vec::new();
-            for bound in self.bounds.with(server) {
-                let Some(places) = &bound.places else { continue };
-                full = Some(bound);
+            for limiter in self.limiters.with(server) {
+                let Some(places) = &limiter.places else { continue };
+                full = Some(limiter);
                 // It is never closed.
                 taken.extend(Arc::clone(places).acquire_owned().await);
             }
             Places { _taken: taken }
         };
         let message = || "waiting for other calls to end".to_owned();
-        let taking = while_waiting(message, context, timeout(self.bounds.max_wait, taking));
+        let taking = while_waiting(message, context, timeout(self.limiters.max_wait, taking));
         let places = Box::pin(taking).await;
         call.details.waited = since.elapsed();
         places.map_err(|_| {
             call.details.stopped_by = Some(Stop::Concurrency);
-            let whose = full.map_or("", |bound| &bound.whose);
-            let most = full.and_then(|bound| bound.rates.concurrent_calls());
+            let whose = full.map_or("", |limiter| &limiter.whose);
+            let most = full.and_then(|limiter| limiter.rates.concurrent_calls());
             CallError::Refused {
                 tool: tool.clone(),
                 reason: format!(
                     "as many calls of {whose} are running as may ({}), and none has ended for {} s",
                     most.map_or(0, std::num::NonZeroU32::get),
-                    self.bounds.max_wait.as_secs_f32(),
+                    self.limiters.max_wait.as_secs_f32(),
                 ),
                 hint: "wait for other calls to end, then call it again".to_owned(),
             }

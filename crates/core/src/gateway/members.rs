@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::backend::{self, AgentId, Backend, BackendId, Pool, Presence, Spec, StartFailure, Tie};
 use crate::config::{Isolation, ServerConfig};
 use crate::gateway::caching::Answers;
-use crate::gateway::limiting::Bound;
+use crate::gateway::limiting::Limiter;
 use crate::observe::Meters;
 
 /// A server as one toolbox has it.
@@ -32,7 +32,7 @@ pub(crate) struct Server {
     /// What everybody sees comes from here.
     pub(crate) shared: Backend,
     /// What calls of it are limited by, if they are.
-    pub(crate) bound: Option<Arc<Bound>>,
+    pub(crate) limiter: Option<Arc<Limiter>>,
     /// Where its answers are kept, if they are.
     pub(crate) answers: Option<Answers>,
     spec: Arc<Spec>,
@@ -69,7 +69,7 @@ impl Server {
             call_timeout: config.call_timeout,
             meters,
             shared: pool.backend(Arc::clone(&spec), is_shared),
-            bound: None,
+            limiter: None,
             answers: None,
             spec,
             is_shared,
@@ -95,7 +95,7 @@ impl Server {
             call_timeout: config.call_timeout,
             meters: Arc::clone(&self.meters),
             shared: self.shared.clone(),
-            bound: None,
+            limiter: None,
             answers: None,
             spec: Arc::clone(spec),
             is_shared,

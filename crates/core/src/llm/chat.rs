@@ -78,11 +78,11 @@ pub struct Cost {
     pub requests: u32,
 }
 
-/// A form of request. No two forms bound an answer in the same words and also ask for its form in
+/// A form of request. No two forms limit an answer in the same words and also ask for its form in
 /// the same way. So whatever an endpoint refuses, one form is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// The form that most endpoints take. Some do not know the newer word for the bound: they
+    /// The form that most endpoints take. Some do not know the newer word for the limit: they
     /// ignore it (Ollama) or refuse it (Mistral).
     Full,
     /// The form for those models of `OpenAI` that reason. They know the newer word alone, and do
@@ -105,11 +105,11 @@ impl Shape {
                 {"role": "user", "content": prompt.user},
             ],
         });
-        let bound = match self {
+        let limit = match self {
             Self::Full | Self::Plain => "max_tokens",
             Self::Reasoning => "max_completion_tokens",
         };
-        request[bound] = json!(prompt.max_tokens);
+        request[limit] = json!(prompt.max_tokens);
         if self != Self::Reasoning {
             request["temperature"] = json!(0);
         }

@@ -16,7 +16,7 @@ pub(crate) fn later() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-/// Bounds that allow as many requests as one likes.
+/// Limits that allow as many requests as one likes.
 pub(crate) fn amply() -> Within {
     Within { until: later(), requests: u32::MAX }
 }

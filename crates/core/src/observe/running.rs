@@ -4,7 +4,7 @@
 //! two files of that name: `.open` says what runs, and `.log` what was logged. A
 //! [`Board`] in memory hears what changes and goes on; a thread writes it, a few times a second at most.
 //! The `.open` file is locked for as long as its process lives, as the audit's is, so that one that
-//! nobody holds was left behind. Both files are for their owner alone, have bounds, and go with the
+//! nobody holds was left behind. Both files are for their owner alone, have limits, and go with the
 //! process.
 
 mod board;

@@ -157,16 +157,16 @@ pub struct Suspended {
     pub method: String,
 }
 
-/// A kind of records: they have the same bounds.
+/// A kind of records: they have the same limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Sessions, which whoever begins them bounds.
+    /// Sessions, which whoever begins them limits.
     Session,
     /// Rests of results.
     Rest,
     /// Tasks.
     Task,
-    /// Suspended work, which whoever has the work bounds.
+    /// Suspended work, which whoever has the work limits.
     Suspended,
 }
 

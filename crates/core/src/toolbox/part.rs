@@ -30,7 +30,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Shows what policy allows of a server's listing. `name_limit` bounds the registered names, in
+    /// Shows what policy allows of a server's listing. `name_limit` limits the registered names, in
     /// bytes. What may be used at certain times only is shown as of `now`.
     pub fn new(
         toolbox: &ToolboxConfig,

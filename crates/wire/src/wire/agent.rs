@@ -25,7 +25,7 @@ const INVALID_REQUEST: i64 = -32600;
 
 /// Connects to an agent over its streams. The writing half runs as a task on `tasks`.
 ///
-/// `max` bounds one message, in bytes; a longer one is answered with an error.
+/// `max` limits one message, in bytes; a longer one is answered with an error.
 pub fn connect<R, W>(
     reader: R,
     writer: W,

@@ -61,7 +61,7 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 /// Connects to the server at `url`, showing it `credentials` with every request. Nothing is sent
 /// yet. The link ends with [`Link::close_input`] or [`Link::close`]; its tasks run on `tasks`.
 ///
-/// `label` names the server in the log; `max` bounds one message, in bytes. Fails when this
+/// `label` names the server in the log; `max` limits one message, in bytes. Fails when this
 /// machine cannot make connections of that kind.
 pub fn connect(
     url: Url,

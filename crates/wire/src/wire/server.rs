@@ -40,7 +40,7 @@ pub struct Link {
 
 /// Connects to a server over its streams. Both halves of the link run as tasks on `tasks`.
 ///
-/// `label` names the server in the log; `max` bounds one message, in bytes.
+/// `label` names the server in the log; `max` limits one message, in bytes.
 pub fn connect<R, W>(
     reader: R,
     writer: W,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use url::Url;
 
-use crate::config::keys::limits;
-use crate::config::syntax::bounds::number;
+use crate::config::keys::numbers;
+use crate::config::syntax::checks::number;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::object;
 use crate::config::syntax::places::{Places, located_path};
@@ -71,12 +71,12 @@ keys! {
         "arguments" as pub(crate) arguments: Located<String> => kept,
 
         /// From how many bytes on the file is put aside, as `audit.1.jsonl`.
-        #[schemars(extend("default" = limits::DEFAULT_AUDIT_BYTES))]
-        "maxBytes" as pub(crate) max_bytes: Located<u64> [limits::AUDIT_BYTES],
+        #[schemars(extend("default" = numbers::DEFAULT_AUDIT_BYTES))]
+        "maxBytes" as pub(crate) max_bytes: Located<u64> [numbers::AUDIT_BYTES],
 
         /// How many files are kept that were put aside.
-        #[schemars(extend("default" = limits::DEFAULT_AUDIT_FILES))]
-        "keep" as pub(crate) keep: Located<u64> [limits::AUDIT_FILES],
+        #[schemars(extend("default" = numbers::DEFAULT_AUDIT_FILES))]
+        "keep" as pub(crate) keep: Located<u64> [numbers::AUDIT_FILES],
     }
 }
 
@@ -99,8 +99,8 @@ impl RawAudit {
         Some(AuditConfig {
             file: located_path(&file?.value, places),
             arguments: arguments.unwrap_or_default(),
-            max_bytes: number(max_bytes).unwrap_or(limits::DEFAULT_AUDIT_BYTES),
-            keep: number(keep).unwrap_or(limits::DEFAULT_AUDIT_FILES),
+            max_bytes: number(max_bytes).unwrap_or(numbers::DEFAULT_AUDIT_BYTES),
+            keep: number(keep).unwrap_or(numbers::DEFAULT_AUDIT_FILES),
         })
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::config::keys::limits;
-use crate::config::syntax::bounds::{milliseconds, number};
+use crate::config::keys::numbers;
+use crate::config::syntax::checks::{milliseconds, number};
 use crate::config::syntax::reader::Located;
 use crate::config::syntax::section::section;
 
@@ -31,18 +31,18 @@ section! {
     #[schemars(rename = "Client")]
     pub(crate) struct RawClient {
         /// How many bytes of a tool's description it shows.
-        "descriptionLimit" as pub(crate) description_limit: Located<u64> [limits::DESCRIPTION_BYTES],
+        "descriptionLimit" as pub(crate) description_limit: Located<u64> [numbers::DESCRIPTION_BYTES],
 
         /// How many bytes of the instructions it shows its model.
-        "instructionsLimit" as pub(crate) instructions_limit: Located<u64> [limits::INSTRUCTIONS_BYTES],
+        "instructionsLimit" as pub(crate) instructions_limit: Located<u64> [numbers::INSTRUCTIONS_BYTES],
 
         /// How many bytes of an answer it shows its model whole. Lists of tools are no longer than
         /// that, nor than `maxListingBytes`.
-        "answerLimit" as pub(crate) answer_limit: Located<u64> [limits::LISTING_BYTES],
+        "answerLimit" as pub(crate) answer_limit: Located<u64> [numbers::LISTING_BYTES],
 
         /// How long a tool's name may be for it, in bytes. Where `maxToolNameLength` is more, that
         /// is said in the log.
-        "nameLimit" as pub(crate) name_limit: Located<u64> [limits::CLIENT_NAME_BYTES],
+        "nameLimit" as pub(crate) name_limit: Located<u64> [numbers::CLIENT_NAME_BYTES],
 
         /// Whether it lists tools again when they change, in time for the model's next step. Where
         /// it does not, its tool list stays as it is, and `use_tool` calls the tools of toolboxes.
@@ -50,7 +50,7 @@ section! {
 
         /// How long it takes a list of tools to reach its model, once it has been given the list.
         /// An answer that adds tools waits for it.
-        "settlingMs" as pub(crate) settling_ms: Located<u64> [limits::SETTLING_MS],
+        "settlingMs" as pub(crate) settling_ms: Located<u64> [numbers::SETTLING_MS],
 
         /// Whether it hides tools behind a search of its own. The workbench's own tools ask to be
         /// kept out of it, and `use_tool` is there from the start, with the signatures of all tools

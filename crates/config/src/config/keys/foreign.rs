@@ -2,8 +2,8 @@
 //! else reported in one line.
 
 use crate::config::keys::environment::environment;
-use crate::config::keys::limits;
-use crate::config::syntax::bounds::within;
+use crate::config::keys::numbers;
+use crate::config::syntax::checks::within;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Fields, Located, Reader, did_you_mean, listed};
@@ -103,7 +103,7 @@ fn timeout(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Located<u64>> {
         format!("read as a call timeout of {written} {unit}"),
         Some(format!("write `\"callTimeoutMs\": {}`", timeout.value)),
     );
-    within(timeout, (1, limits::MAX_TIMEOUT_MS), reader)
+    within(timeout, (1, numbers::MAX_TIMEOUT_MS), reader)
 }
 
 /// A hint, if the key looks like one of ours that is written wrongly.

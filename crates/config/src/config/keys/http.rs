@@ -5,12 +5,12 @@ use std::time::Duration;
 use ::http::uri::Authority;
 use url::Url;
 
-use crate::config::keys::limits;
-use crate::config::syntax::bounds::{milliseconds, number};
+use crate::config::keys::numbers;
+use crate::config::syntax::checks::{milliseconds, number};
 use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::section;
 
-/// Bounds on what agents may cost over HTTP.
+/// Limits on what agents may cost over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpConfig {
     /// What we may be called besides this machine: names in lower case, with a port or for all
@@ -38,18 +38,18 @@ impl Default for HttpConfig {
         Self {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
-            max_sessions: limits::DEFAULT_SESSIONS,
-            session_idle: Duration::from_millis(limits::DEFAULT_SESSION_IDLE_MS),
-            max_connections: limits::DEFAULT_CONNECTIONS,
-            max_header_bytes: limits::DEFAULT_HEADER_BYTES,
-            head_timeout: Duration::from_millis(limits::DEFAULT_HEAD_TIMEOUT_MS),
-            body_timeout: Duration::from_millis(limits::DEFAULT_BODY_TIMEOUT_MS),
+            max_sessions: numbers::DEFAULT_SESSIONS,
+            session_idle: Duration::from_millis(numbers::DEFAULT_SESSION_IDLE_MS),
+            max_connections: numbers::DEFAULT_CONNECTIONS,
+            max_header_bytes: numbers::DEFAULT_HEADER_BYTES,
+            head_timeout: Duration::from_millis(numbers::DEFAULT_HEAD_TIMEOUT_MS),
+            body_timeout: Duration::from_millis(numbers::DEFAULT_BODY_TIMEOUT_MS),
         }
     }
 }
 
 section! {
-    /// Bounds on what agents may cost over HTTP.
+    /// Limits on what agents may cost over HTTP.
     #[schemars(inline)]
     pub(crate) struct RawHttp in "`http`" {
         /// What clients may call us by in the `Host` of their requests, besides `localhost` and
@@ -63,29 +63,29 @@ section! {
         "allowedOrigins" as pub(crate) allowed_origins: Vec<Located<String>>,
 
         /// How many sessions there may be. For one more, the one that was idle for longest ends.
-        #[schemars(extend("default" = limits::DEFAULT_SESSIONS))]
-        "maxSessions" as pub(crate) max_sessions: Located<u64> [limits::SESSIONS],
+        #[schemars(extend("default" = numbers::DEFAULT_SESSIONS))]
+        "maxSessions" as pub(crate) max_sessions: Located<u64> [numbers::SESSIONS],
 
         /// How long a session is kept that nobody uses, in milliseconds.
-        #[schemars(extend("default" = limits::DEFAULT_SESSION_IDLE_MS))]
-        "sessionIdleMs" as pub(crate) session_idle_ms: Located<u64> [limits::SESSION_IDLE_MS],
+        #[schemars(extend("default" = numbers::DEFAULT_SESSION_IDLE_MS))]
+        "sessionIdleMs" as pub(crate) session_idle_ms: Located<u64> [numbers::SESSION_IDLE_MS],
 
         /// How many connections there may be at once; more wait until one ends.
-        #[schemars(extend("default" = limits::DEFAULT_CONNECTIONS))]
-        "maxConnections" as pub(crate) max_connections: Located<u64> [limits::CONNECTIONS],
+        #[schemars(extend("default" = numbers::DEFAULT_CONNECTIONS))]
+        "maxConnections" as pub(crate) max_connections: Located<u64> [numbers::CONNECTIONS],
 
         /// How many bytes the request line and the headers of a request may have together.
-        #[schemars(extend("default" = limits::DEFAULT_HEADER_BYTES))]
-        "maxHeaderBytes" as pub(crate) max_header_bytes: Located<u64> [limits::HEADER_BYTES],
+        #[schemars(extend("default" = numbers::DEFAULT_HEADER_BYTES))]
+        "maxHeaderBytes" as pub(crate) max_header_bytes: Located<u64> [numbers::HEADER_BYTES],
 
         /// How long a connection may go without the whole head of a request, in milliseconds; one
         /// that is not used for so long is closed.
-        #[schemars(extend("default" = limits::DEFAULT_HEAD_TIMEOUT_MS))]
-        "headTimeoutMs" as pub(crate) head_timeout_ms: Located<u64> [limits::HTTP_TIMEOUT_MS],
+        #[schemars(extend("default" = numbers::DEFAULT_HEAD_TIMEOUT_MS))]
+        "headTimeoutMs" as pub(crate) head_timeout_ms: Located<u64> [numbers::HTTP_TIMEOUT_MS],
 
         /// How long the whole body of a request may take, in milliseconds.
-        #[schemars(extend("default" = limits::DEFAULT_BODY_TIMEOUT_MS))]
-        "bodyTimeoutMs" as pub(crate) body_timeout_ms: Located<u64> [limits::HTTP_TIMEOUT_MS],
+        #[schemars(extend("default" = numbers::DEFAULT_BODY_TIMEOUT_MS))]
+        "bodyTimeoutMs" as pub(crate) body_timeout_ms: Located<u64> [numbers::HTTP_TIMEOUT_MS],
     }
 }
 

@@ -1,90 +1,236 @@
-//! The bounds and defaults of numbers in the file, in one place for the checker and the schema.
+//! How much agents may ask of servers at a time (`limits`), and how long answers hold (`cache`).
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::time::Duration;
 
-use crate::name::MIN_NAME_LIMIT;
+use crate::config::keys::numbers;
+use crate::config::syntax::checks::{milliseconds, number};
+use crate::config::syntax::reader::Located;
+use crate::config::syntax::section::section;
 
-/// The least and the most `maxToolNameLength`; the protocol asks for names of at most 128 characters.
-pub(crate) const NAME_BYTES: (u64, u64) = (MIN_NAME_LIMIT as u64, 128);
-/// Clients allow 64 bytes and put `mcp__workbench__` before a name.
-pub const DEFAULT_NAME_LIMIT: usize = 48;
+/// Limits on what passes through (`limits`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most bytes of tool definitions that one answer lists; beyond it they become signatures.
+    pub max_listing_bytes: usize,
+    /// The longest single message accepted from an agent or a server, in bytes.
+    pub max_message_bytes: usize,
+    /// The most bytes of a tool's result that are given at once (`maxResultBytes`); `None`: all.
+    pub max_result_bytes: Option<usize>,
+    /// How much all agents together may ask of all servers.
+    pub in_all: Rates,
+    /// How much one agent may ask, where nothing else is said of it (`perAgent`).
+    pub per_agent: Rates,
+    /// How much may be asked of one server, where nothing else is said of it (`perServer`).
+    pub per_server: Rates,
+    /// How long a call waits for others to end where too many are running (`maxWaitMs`).
+    pub max_wait: Duration,
+    /// How long the user may take to confirm a call (`confirmTimeoutMs`).
+    pub confirm_timeout: Duration,
+}
 
-/// The least and the most `maxListingBytes`.
-pub(crate) const LISTING_BYTES: (u64, u64) = (1_000, 10_000_000);
-pub(crate) const DEFAULT_LISTING_BYTES: usize = 40_000;
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_listing_bytes: numbers::DEFAULT_LISTING_BYTES,
+            max_message_bytes: numbers::DEFAULT_MESSAGE_BYTES,
+            max_result_bytes: None,
+            in_all: Rates::default(),
+            per_agent: Rates::default(),
+            per_server: Rates::default(),
+            max_wait: Duration::from_millis(numbers::DEFAULT_WAIT_MS),
+            confirm_timeout: Duration::from_millis(numbers::DEFAULT_CONFIRM_TIMEOUT_MS),
+        }
+    }
+}
 
-/// The least and the most `maxMessageBytes`.
-pub(crate) const MESSAGE_BYTES: (u64, u64) = (64 * 1024, 1024 * 1024 * 1024);
-pub(crate) const DEFAULT_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+/// How much may be asked at a time. What is not said is said elsewhere, or not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Rates {
+    calls_per_minute: Option<u32>,
+    concurrent_calls: Option<u32>,
+}
 
-/// The least and the most `maxResultBytes`.
-pub(crate) const RESULT_BYTES: (u64, u64) = (1_000, 1024 * 1024 * 1024);
+impl Rates {
+    /// The same, with what `other` says where this says nothing.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            calls_per_minute: self.calls_per_minute.or(other.calls_per_minute),
+            concurrent_calls: self.concurrent_calls.or(other.concurrent_calls),
+        }
+    }
 
-/// The most calls at a time that are counted; nobody makes more.
-pub(crate) const MAX_CALLS: u64 = 1_000_000;
-/// Clients give up after 60 s.
-pub(crate) const DEFAULT_WAIT_MS: u64 = 30_000;
-/// Time enough to read a question and to think about it.
-pub(crate) const DEFAULT_CONFIRM_TIMEOUT_MS: u64 = 120_000;
+    /// How many calls a minute there may be, if that is limited (`callsPerMinute`).
+    pub fn calls_per_minute(self) -> Option<NonZeroU32> {
+        self.calls_per_minute.and_then(NonZeroU32::new)
+    }
 
-/// The least and the most `maxBytes` of a cache.
-pub(crate) const CACHE_BYTES: (u64, u64) = (1_000, 4 * 1024 * 1024 * 1024);
-pub(crate) const DEFAULT_CACHE_BYTES: NonZeroU64 = NonZeroU64::new(16 * 1024 * 1024).unwrap();
-/// The least and the most `audit.maxBytes`.
-pub(crate) const AUDIT_BYTES: (u64, u64) = (64 * 1024, 1024 * 1024 * 1024 * 1024);
-pub(crate) const DEFAULT_AUDIT_BYTES: u64 = 64 * 1024 * 1024;
-/// The least and the most `audit.keep`.
-pub(crate) const AUDIT_FILES: (u64, u64) = (0, 1_000);
-pub(crate) const DEFAULT_AUDIT_FILES: u32 = 4;
+    /// How many calls may run at once, if that is limited (`concurrentCalls`).
+    pub fn concurrent_calls(self) -> Option<NonZeroU32> {
+        self.concurrent_calls.and_then(NonZeroU32::new)
+    }
+}
 
-/// The least and the most `descriptionLimit` of a client.
-pub(crate) const DESCRIPTION_BYTES: (u64, u64) = (500, 1_000_000);
-/// The least and the most `instructionsLimit` of a client.
-pub(crate) const INSTRUCTIONS_BYTES: (u64, u64) = (100, 1_000_000);
-/// The least and the most `settlingMs` of a client.
-pub(crate) const SETTLING_MS: (u64, u64) = (0, 10_000);
-/// The least and the most `nameLimit` of a client.
-pub(crate) const CLIENT_NAME_BYTES: (u64, u64) = (16, 1_000);
+/// How long answers of tools hold that only read (`cache`). What is not said is said elsewhere, or
+/// not so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheConfig {
+    ttl: Option<Duration>,
+    max_bytes: Option<u64>,
+}
 
-/// Time for a model that reasons, and little enough that the agent's client does not give up.
-pub(crate) const DEFAULT_LLM_TIMEOUT_MS: u64 = 20_000;
-/// Clients give up after 60 s, and the tool has to run too.
-pub(crate) const DEFAULT_BUDGET_MS: u64 = 40_000;
-/// The least and the most `navigator.budget.maxTokens`: a question, and the 1,000 that its answer may
-/// have at least.
-pub(crate) const BUDGET_TOKENS: (u64, u64) = (2_000, 100_000_000);
-pub(crate) const DEFAULT_BUDGET_TOKENS: u64 = 30_000;
-/// The least and the most `navigator.budget.maxCalls`.
-pub(crate) const BUDGET_CALLS: (u64, u64) = (1, 1_000);
-pub(crate) const DEFAULT_BUDGET_CALLS: u32 = 12;
+impl CacheConfig {
+    /// The same, with how long answers hold by `other` where this does not say it.
+    #[must_use]
+    pub fn or_ttl_of(self, other: Self) -> Self {
+        Self { ttl: self.ttl.or(other.ttl), ..self }
+    }
 
-/// A week: whoever wants longer wants "never", and clocks cannot overflow on it.
-pub const MAX_TIMEOUT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
-/// A first start through `npx` or `uvx` downloads the server.
-pub(crate) const DEFAULT_STARTUP_TIMEOUT_MS: u64 = 60_000;
-pub(crate) const DEFAULT_CALL_TIMEOUT_MS: u64 = 300_000;
+    /// How long answers hold, if they hold at all (`ttlMs`).
+    pub fn ttl(self) -> Option<Duration> {
+        self.ttl.filter(|ttl| !ttl.is_zero())
+    }
 
-/// The least and the most `http.maxSessions`.
-pub(crate) const SESSIONS: (u64, u64) = (1, 1_000_000);
-pub(crate) const DEFAULT_SESSIONS: usize = 1_000;
-/// The least and the most `http.sessionIdleMs`: from a second to a week.
-pub(crate) const SESSION_IDLE_MS: (u64, u64) = (1_000, MAX_TIMEOUT_MS);
-/// People leave agents open over night.
-pub(crate) const DEFAULT_SESSION_IDLE_MS: u64 = 24 * 60 * 60 * 1000;
-/// The least and the most `http.maxConnections`.
-pub(crate) const CONNECTIONS: (u64, u64) = (1, 1_000_000);
-/// A client has one for what it is told, and one for each request that is under way.
-pub(crate) const DEFAULT_CONNECTIONS: usize = 4_096;
-/// The least and the most `http.maxHeaderBytes`.
-pub(crate) const HEADER_BYTES: (u64, u64) = (1_024, 1024 * 1024);
-/// Tokens may have several thousand.
-pub(crate) const DEFAULT_HEADER_BYTES: usize = 32 * 1024;
-/// The least and the most `http.headTimeoutMs` and `http.bodyTimeoutMs`.
-pub(crate) const HTTP_TIMEOUT_MS: (u64, u64) = (100, 60 * 60 * 1000);
-pub(crate) const DEFAULT_HEAD_TIMEOUT_MS: u64 = 30_000;
-pub(crate) const DEFAULT_BODY_TIMEOUT_MS: u64 = 30_000;
-/// The most `leewaySeconds`: more would be another life of every token.
-pub(crate) const MAX_LEEWAY_SECONDS: u64 = 300;
-pub(crate) const DEFAULT_LEEWAY_SECONDS: u64 = 60;
-/// The claim of a token that says whose it is.
-pub(crate) const DEFAULT_AGENT_CLAIM: &str = "sub";
+    /// How much of answers may be kept, in bytes, if that is said (`maxBytes`).
+    pub fn max_bytes(self) -> Option<NonZeroU64> {
+        self.max_bytes.and_then(NonZeroU64::new)
+    }
+}
+
+/// How many bytes of answers are kept where nothing is said of it.
+pub const DEFAULT_CACHE_BYTES: NonZeroU64 = numbers::DEFAULT_CACHE_BYTES;
+
+// === raw ===
+
+section! {
+    /// Limits on what passes through.
+    #[schemars(inline)]
+    pub(crate) struct RawLimits in "the top-level `limits`" {
+        /// The most bytes of tool definitions that one answer lists; beyond it they become
+        /// signatures.
+        #[schemars(extend("default" = numbers::DEFAULT_LISTING_BYTES))]
+        "maxListingBytes" as pub(crate) max_listing_bytes: Located<u64> [numbers::LISTING_BYTES],
+
+        /// The longest single message accepted from an agent or a server, in bytes.
+        #[schemars(extend("default" = numbers::DEFAULT_MESSAGE_BYTES))]
+        "maxMessageBytes" as pub(crate) max_message_bytes: Located<u64> [numbers::MESSAGE_BYTES],
+
+        /// The most bytes of a tool's result that an agent is given at once. The rest is kept for a
+        /// while and can be read as a resource, in pieces of that size. By default nothing is held
+        /// back.
+        "maxResultBytes" as pub(crate) max_result_bytes: Located<u64> [numbers::RESULT_BYTES],
+
+        /// How many calls a minute all agents together may make; 0 means any number.
+        #[schemars(extend("default" = 0))]
+        rule "callsPerMinute" as pub(crate) calls_per_minute: Located<u64> [(0, numbers::MAX_CALLS)],
+
+        /// How many calls of all agents together may run at once; 0 means any number.
+        #[schemars(extend("default" = 0))]
+        "concurrentCalls" as pub(crate) concurrent_calls: Located<u64> [(0, numbers::MAX_CALLS)],
+
+        /// How much each agent may ask.
+        "perAgent" as pub(crate) per_agent: RawRates,
+
+        /// How much may be asked of each server that has no `limits` of its own.
+        "perServer" as pub(crate) per_server: RawRates,
+
+        /// How long a call waits for others to end where too many are running, in milliseconds.
+        #[schemars(extend("default" = numbers::DEFAULT_WAIT_MS))]
+        "maxWaitMs" as pub(crate) max_wait_ms: Located<u64> [(0, numbers::MAX_TIMEOUT_MS)],
+
+        /// How long the user may take to confirm a call, in milliseconds.
+        #[schemars(extend("default" = numbers::DEFAULT_CONFIRM_TIMEOUT_MS))]
+        "confirmTimeoutMs" as pub(crate) confirm_timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
+    }
+}
+
+section! {
+    /// How much may be asked at a time.
+    #[schemars(rename = "Rates")]
+    pub struct RawRates in "`limits`" {
+        /// How many calls a minute there may be; 0 means any number. That many may come at once;
+        /// after that they are let through one by one as the minute passes.
+        "callsPerMinute" as pub(crate) calls_per_minute: Located<u64> [(0, numbers::MAX_CALLS)],
+
+        /// How many calls may run at once; 0 means any number. Others wait for their turn.
+        "concurrentCalls" as pub(crate) concurrent_calls: Located<u64> [(0, numbers::MAX_CALLS)],
+    }
+}
+
+section! {
+    /// How long answers hold of tools that only read: those that are annotated with `readOnlyHint`
+    /// and `idempotentHint`.
+    #[schemars(rename = "Cache")]
+    pub struct RawCache in "`cache`" {
+        /// How long an answer holds, in milliseconds; 0 means not at all.
+        "ttlMs" as pub(crate) ttl_ms: Located<u64> [(0, numbers::MAX_TIMEOUT_MS)],
+
+        /// How much of answers may be kept, in bytes: of all servers, or of one that says so
+        /// itself.
+        "maxBytes" as pub(crate) max_bytes: Located<u64> [numbers::CACHE_BYTES],
+    }
+}
+
+impl RawLimits {
+    pub(crate) fn checked(self) -> Limits {
+        let Self {
+            max_listing_bytes,
+            max_message_bytes,
+            max_result_bytes,
+            calls_per_minute,
+            concurrent_calls,
+            per_agent,
+            per_server,
+            max_wait_ms,
+            confirm_timeout_ms,
+        } = self;
+        let usual = Limits::default();
+        let rates = |raw: Option<RawRates>| raw.map(RawRates::checked).unwrap_or_default();
+        Limits {
+            max_listing_bytes: number(max_listing_bytes).unwrap_or(usual.max_listing_bytes),
+            max_message_bytes: number(max_message_bytes).unwrap_or(usual.max_message_bytes),
+            max_result_bytes: number(max_result_bytes),
+            in_all: rates(Some(RawRates { calls_per_minute, concurrent_calls })),
+            per_agent: rates(per_agent),
+            per_server: rates(per_server),
+            max_wait: milliseconds(max_wait_ms).unwrap_or(usual.max_wait),
+            confirm_timeout: milliseconds(confirm_timeout_ms).unwrap_or(usual.confirm_timeout),
+        }
+    }
+}
+
+impl RawRates {
+    /// What it says, by the keys.
+    pub fn members(self) -> [(&'static str, Option<u64>); 2] {
+        let Self { calls_per_minute, concurrent_calls } = self;
+        [
+            ("callsPerMinute", calls_per_minute.map(|number| number.value)),
+            ("concurrentCalls", concurrent_calls.map(|number| number.value)),
+        ]
+    }
+
+    pub(crate) fn checked(self) -> Rates {
+        let Self { calls_per_minute, concurrent_calls } = self;
+        Rates {
+            calls_per_minute: number(calls_per_minute),
+            concurrent_calls: number(concurrent_calls),
+        }
+    }
+}
+
+impl RawCache {
+    /// What it says, by the keys.
+    pub fn members(self) -> [(&'static str, Option<u64>); 2] {
+        let Self { ttl_ms, max_bytes } = self;
+        [
+            ("ttlMs", ttl_ms.map(|number| number.value)),
+            ("maxBytes", max_bytes.map(|number| number.value)),
+        ]
+    }
+
+    pub(crate) fn checked(self) -> CacheConfig {
+        let Self { ttl_ms, max_bytes } = self;
+        CacheConfig { ttl: milliseconds(ttl_ms), max_bytes: number(max_bytes) }
+    }
+}

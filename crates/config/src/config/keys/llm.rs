@@ -8,8 +8,8 @@ use ::http::header::HeaderValue;
 use url::Url;
 
 use crate::config::keys::auth::is_loopback;
-use crate::config::keys::limits;
-use crate::config::syntax::bounds::milliseconds;
+use crate::config::keys::numbers;
+use crate::config::syntax::checks::milliseconds;
 use crate::config::syntax::document::{Node, Spot};
 use crate::config::syntax::expand::variables;
 use crate::config::syntax::reader::{Located, Reader};
@@ -63,8 +63,8 @@ section! {
         "apiKey" | "api_key" as pub(crate) api_key: ApiKey,
 
         /// How long one answer may take, in milliseconds.
-        #[schemars(extend("default" = limits::DEFAULT_LLM_TIMEOUT_MS))]
-        "timeoutMs" | "timeout_ms" as pub(crate) timeout_ms: Located<u64> [(1, limits::MAX_TIMEOUT_MS)],
+        #[schemars(extend("default" = numbers::DEFAULT_LLM_TIMEOUT_MS))]
+        "timeoutMs" | "timeout_ms" as pub(crate) timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
 
         /// How much a model that reasons is to think, such as `low`; sent as it is.
         "reasoningEffort" | "reasoning_effort" as pub(crate) reasoning_effort: Located<String>,
@@ -94,7 +94,7 @@ impl RawLlm {
             model: model?,
             api_key,
             timeout: milliseconds(timeout_ms)
-                .unwrap_or(Duration::from_millis(limits::DEFAULT_LLM_TIMEOUT_MS)),
+                .unwrap_or(Duration::from_millis(numbers::DEFAULT_LLM_TIMEOUT_MS)),
             reasoning_effort: effort,
         })
     }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::keys::limits;
 use crate::config::keys::llm::RawLlm;
-use crate::config::syntax::bounds::{milliseconds, number};
+use crate::config::keys::numbers;
+use crate::config::syntax::checks::{milliseconds, number};
 use crate::config::syntax::document::Node;
 use crate::config::syntax::places::{Places, located_path};
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
@@ -90,9 +90,9 @@ pub struct BudgetConfig {
 impl Default for BudgetConfig {
     fn default() -> Self {
         Self {
-            time: Duration::from_millis(limits::DEFAULT_BUDGET_MS),
-            tokens: limits::DEFAULT_BUDGET_TOKENS,
-            calls: limits::DEFAULT_BUDGET_CALLS,
+            time: Duration::from_millis(numbers::DEFAULT_BUDGET_MS),
+            tokens: numbers::DEFAULT_BUDGET_TOKENS,
+            calls: numbers::DEFAULT_BUDGET_CALLS,
         }
     }
 }
@@ -132,16 +132,16 @@ section! {
     #[schemars(rename = "Budget")]
     pub(crate) struct RawBudget {
         /// How long it may take in all, in milliseconds.
-        #[schemars(extend("default" = limits::DEFAULT_BUDGET_MS))]
-        "timeoutMs" | "timeout_ms" as pub(crate) timeout_ms: Located<u64> [(1, limits::MAX_TIMEOUT_MS)],
+        #[schemars(extend("default" = numbers::DEFAULT_BUDGET_MS))]
+        "timeoutMs" | "timeout_ms" as pub(crate) timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
 
         /// How many tokens models may read and write for it.
-        #[schemars(extend("default" = limits::DEFAULT_BUDGET_TOKENS))]
-        "maxTokens" | "max_tokens" as pub(crate) max_tokens: Located<u64> [limits::BUDGET_TOKENS],
+        #[schemars(extend("default" = numbers::DEFAULT_BUDGET_TOKENS))]
+        "maxTokens" | "max_tokens" as pub(crate) max_tokens: Located<u64> [numbers::BUDGET_TOKENS],
 
         /// How often models may be asked.
-        #[schemars(extend("default" = limits::DEFAULT_BUDGET_CALLS))]
-        "maxCalls" | "max_calls" as pub(crate) max_calls: Located<u64> [limits::BUDGET_CALLS],
+        #[schemars(extend("default" = numbers::DEFAULT_BUDGET_CALLS))]
+        "maxCalls" | "max_calls" as pub(crate) max_calls: Located<u64> [numbers::BUDGET_CALLS],
     }
 }
 

@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use crate::config::ToolMode;
 use crate::config::keys::audit::{RawAudit, RawTelemetry};
 use crate::config::keys::auth::raw::RawAuth;
-use crate::config::keys::bounds::{RawCache, RawLimits};
 use crate::config::keys::clients::RawClient;
 use crate::config::keys::http::RawHttp;
-use crate::config::keys::limits;
+use crate::config::keys::limits::{RawCache, RawLimits};
 use crate::config::keys::macros::raw::RawMacro;
 use crate::config::keys::navigator::RawNavigator;
+use crate::config::keys::numbers;
 use crate::config::keys::policy::raw::{RawAgentPolicy, RawConfirmation, RawDefaultPolicy};
 use crate::config::keys::raw::category::RawCategory;
 use crate::config::keys::search::RawSearch;
@@ -49,8 +49,8 @@ section! {
 
         /// The longest name a registered tool may have, in bytes. Clients put their own prefix
         /// before it and refuse names above 64.
-        #[schemars(extend("default" = limits::DEFAULT_NAME_LIMIT))]
-        "maxToolNameLength" as pub(crate) max_tool_name_length: Located<u64> [limits::NAME_BYTES],
+        #[schemars(extend("default" = numbers::DEFAULT_NAME_LIMIT))]
+        "maxToolNameLength" as pub(crate) max_tool_name_length: Located<u64> [numbers::NAME_BYTES],
 
         /// Whether tools can be searched for: `true` offers `search_tools` in `dynamic`, `proxy`
         /// and `auto` mode too.
@@ -59,10 +59,10 @@ section! {
         /// How `execute_task` finds its way, in `navigate` mode.
         "navigator" as pub(crate) navigator: RawNavigator,
 
-        /// Bounds on what passes through.
+        /// Limits on what passes through.
         "limits" as pub(crate) limits: RawLimits,
 
-        /// Bounds on what agents may cost over HTTP.
+        /// Limits on what agents may cost over HTTP.
         "http" as pub(crate) http: RawHttp,
 
         /// How long answers of tools hold that only read.

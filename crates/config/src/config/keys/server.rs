@@ -9,12 +9,12 @@ use ::http::header::{HeaderName, HeaderValue};
 use globset::Glob;
 use url::Url;
 
-use crate::config::keys::bounds::{RawCache, RawRates};
 use crate::config::keys::category::check_overrides;
 use crate::config::keys::foreign::Foreign;
-use crate::config::keys::limits;
+use crate::config::keys::limits::{RawCache, RawRates};
+use crate::config::keys::numbers;
 use crate::config::keys::raw::RawServer;
-use crate::config::syntax::bounds::milliseconds;
+use crate::config::syntax::checks::milliseconds;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::places::{Places, absolute, located_path, with_home};
 use crate::config::syntax::reader::{Located, Reader, Trouble, did_you_mean, listed};
@@ -125,9 +125,9 @@ pub(crate) fn check(
         include: None,
         overrides,
         startup_timeout: startup_timeout
-            .unwrap_or(Duration::from_millis(limits::DEFAULT_STARTUP_TIMEOUT_MS)),
+            .unwrap_or(Duration::from_millis(numbers::DEFAULT_STARTUP_TIMEOUT_MS)),
         call_timeout: call_timeout
-            .unwrap_or(Duration::from_millis(limits::DEFAULT_CALL_TIMEOUT_MS)),
+            .unwrap_or(Duration::from_millis(numbers::DEFAULT_CALL_TIMEOUT_MS)),
         idle_timeout: idle_timeout.filter(|idle| !idle.is_zero() && !eager),
         shared: shared.is_none_or(|shared| shared.value),
         eager,

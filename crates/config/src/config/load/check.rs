@@ -1,4 +1,4 @@
-//! From the raw shape to the checked [`Config`]: bounds, names, and what must not be missing.
+//! From the raw shape to the checked [`Config`]: limits, names, and what must not be missing.
 //!
 //! Every raw object is destructured field by field, so a new key cannot be forgotten here.
 
@@ -7,14 +7,14 @@ use std::path::Path;
 
 use globset::Glob;
 
-use crate::config::keys::bounds::{RawCache, RawLimits};
 use crate::config::keys::category::{self, Servers, Whole};
+use crate::config::keys::limits::{RawCache, RawLimits};
 use crate::config::keys::macros::{MACROS, Unplaced};
 use crate::config::keys::policy::check::Rules;
 use crate::config::keys::raw::category::RawCategory;
 use crate::config::keys::raw::{RawConfig, RawServer, RawToolbox};
-use crate::config::keys::{limits, server};
-use crate::config::syntax::bounds::{check_name, number};
+use crate::config::keys::{numbers, server};
+use crate::config::syntax::checks::{check_name, number};
 use crate::config::syntax::document::Spot;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::places::Places;
@@ -95,7 +95,7 @@ pub(crate) fn config(
     }
     let mut checked = Config {
         mode,
-        max_tool_name_length: max_tool_name_length.unwrap_or(limits::DEFAULT_NAME_LIMIT),
+        max_tool_name_length: max_tool_name_length.unwrap_or(numbers::DEFAULT_NAME_LIMIT),
         search: search.map(|raw| raw.checked(mode, reader)).unwrap_or_default(),
         navigator: navigator.map(|raw| raw.checked(places, reader)).unwrap_or_default(),
         http: http.map_or_else(HttpConfig::default, |raw| raw.checked(reader)),

@@ -3,8 +3,8 @@
 //! of the same in other words.
 
 use crate::config::keys::audit::RawAudit;
-use crate::config::keys::bounds::RawCache;
-use crate::config::keys::limits;
+use crate::config::keys::limits::RawCache;
+use crate::config::keys::numbers;
 use crate::config::keys::policy::raw::RawConfirmation;
 use crate::config::keys::raw::{RawConfig, RawServer};
 use crate::config::keys::task_rules::RawTaskRules;
@@ -38,7 +38,7 @@ pub fn is_one(root: &Node<'_>) -> bool {
 pub fn call_timeout(root: &Node<'_>) -> Option<u64> {
     let timeout = root.get("performance_settings")?.get("tool_call_timeout")?;
     let timeout = timeout.value.as_number_lit()?.value.parse().ok()?;
-    (1..=limits::MAX_TIMEOUT_MS).contains(&timeout).then_some(timeout)
+    (1..=numbers::MAX_TIMEOUT_MS).contains(&timeout).then_some(timeout)
 }
 
 /// Reads the file.
@@ -132,9 +132,9 @@ impl Performance {
             reader.warn(&number.spot, message, None);
             None
         };
-        let timeout = number("tool_call_timeout", 1, limits::MAX_TIMEOUT_MS);
-        let concurrent_calls = number("max_concurrent_calls", 1, limits::MAX_CALLS);
-        let answers_hold = number("cache_duration_seconds", 1000, limits::MAX_TIMEOUT_MS);
+        let timeout = number("tool_call_timeout", 1, numbers::MAX_TIMEOUT_MS);
+        let concurrent_calls = number("max_concurrent_calls", 1, numbers::MAX_CALLS);
+        let answers_hold = number("cache_duration_seconds", 1000, numbers::MAX_TIMEOUT_MS);
         let is_cached = fields.take("cache_tool_responses").and_then(|node| reader.boolean(&node));
         let answers_hold = answers_hold.filter(|_| is_cached.is_some_and(|flag| flag.value));
         Self { timeout, concurrent_calls, answers_hold }

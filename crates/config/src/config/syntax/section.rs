@@ -1,4 +1,4 @@
-//! The description of a section: its keys, and for each what it is called, its type, its bounds and
+//! The description of a section: its keys, and for each what it is called, its type, its range and
 //! what it is for.
 //!
 //! A section is described once, by [`section!`]. Reading, the schema, the program that a file is
@@ -112,7 +112,7 @@ impl Key {
 ///
 /// - before the name the [`Kind`] of the key, if it is not [`Kind::Ours`];
 /// - after the name `| "other_name"`, if other programs spell it so;
-/// - after the type the bounds of a number, `[(least, most)]`;
+/// - after the type the range of a number, `[(least, most)]`;
 /// - at the end `=> read`, a function that reads the value in another way than its type does.
 ///
 /// The doc comment of a key is its description in the schema. `in "…"` says where the keys stand.
@@ -154,7 +154,7 @@ macro_rules! keys {
             $(
                 $(#[$of_key:meta])*
                 $($kind:ident)? $key:literal $(| $also:literal)?
-                as $field_visibility:vis $field:ident: $type:ty $([$bounds:expr])? $(=> $read:expr)?
+                as $field_visibility:vis $field:ident: $type:ty $([$range:expr])? $(=> $read:expr)?
             ),* $(,)?
         }
         $(beside { $( $(#[$of_field:meta])* $beside:ident: $beside_type:ty ),* $(,)? })?
@@ -165,7 +165,7 @@ macro_rules! keys {
         $visibility struct $name {
             $(
                 $(#[$of_key])*
-                $(#[schemars(range(min = $bounds.0, max = $bounds.1))])?
+                $(#[schemars(range(min = $range.0, max = $range.1))])?
                 #[schemars(rename = $key)]
                 $field_visibility $field: Option<$type>,
             )*
@@ -200,7 +200,7 @@ macro_rules! keys {
                     });
                     $(
                         let $field = $field.and_then(|number| {
-                            $crate::config::syntax::bounds::within(number, $bounds, reader)
+                            $crate::config::syntax::checks::within(number, $range, reader)
                         });
                     )?
                 )*

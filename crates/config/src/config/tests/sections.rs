@@ -46,7 +46,7 @@ fn read(text: &str) -> (Option<Top>, Vec<Finding>) {
 
 #[test]
 fn all_that_is_known_of_a_key_follows_from_its_description() {
-    // Reading, with types, bounds and other spellings.
+    // Reading, with types, ranges and other spellings.
     let (top, findings) =
         read(r#"{"sheepLimit": 7, "shear_policies": ["a"], "meadow": {"grass": 3}}"#);
     let top = top.unwrap();

@@ -44,7 +44,7 @@ async fn what_is_kept_is_bounded_and_servers_share_it_but_those_with_a_size_of_t
     let [a, b, own] = ["a", "b", "own"].map(|name| server(name).answers.clone().unwrap());
     assert!(server("off").answers.is_none());
     assert!(Arc::ptr_eq(&a.store, &b.store) && !Arc::ptr_eq(&a.store, &own.store));
-    // Another configuration with the same bounds goes on with what is kept.
+    // Another configuration with the same limits goes on with what is kept.
     gateways.replace(config).await;
     let again = gateways.of(&Caller::NOBODY, None);
     let again = again.server(&server_ref(&ToolboxName::new("a"), &ServerName::new("a"))).unwrap();

@@ -184,9 +184,9 @@ async fn a_call_that_gets_no_place_in_time_is_refused_and_holds_none() {
 #[tokio::test(start_paused = true)]
 async fn agents_that_have_gone_are_forgotten_once_it_makes_no_difference() {
     let config = config(&json!({ "perAgent": { "callsPerMinute": 1 } }), &json!({}));
-    let bounds = Bounds::new(state::store());
-    let named = |name: usize| bounds.of(&agent(&name.to_string()), &config).agent.unwrap();
-    let known = || bounds.known.lock().unwrap().bounds.len();
+    let limiters = Limiters::new(state::store());
+    let named = |name: usize| limiters.of(&agent(&name.to_string()), &config).agent.unwrap();
+    let known = || limiters.known.lock().unwrap().limiters.len();
     advance(MINUTE * 2).await;
     for name in 0..FIRST_SWEEP {
         named(name).count().await.unwrap();
@@ -201,8 +201,8 @@ async fn agents_that_have_gone_are_forgotten_once_it_makes_no_difference() {
     }
     assert_eq!(known(), 1 + FIRST_SWEEP + 1, "the one that is in use, and the new ones");
     drop(kept);
-    for name in 0..MAX_BOUNDS + 2 * FIRST_SWEEP {
+    for name in 0..MAX_LIMITERS + 2 * FIRST_SWEEP {
         named(name).count().await.ok();
     }
-    assert!(known() <= MAX_BOUNDS + 1, "{}", known());
+    assert!(known() <= MAX_LIMITERS + 1, "{}", known());
 }

@@ -98,7 +98,7 @@ fn what_was_left_behind_is_passed_over_and_removed_when_it_is_old() {
 }
 
 #[test]
-fn a_log_has_bounds_and_goes_with_its_process() {
+fn a_log_has_limits_and_goes_with_its_process() {
     let cache = tempfile::tempdir().unwrap();
     let files = Files::new(cache.path(), "a1");
     let mut log = files.log();

@@ -61,14 +61,14 @@ async fn serve(stream: TcpStream, router: Router, server: Arc<Server>) {
         tracing::debug!(%error, "small messages may wait");
     }
     let config = server.app.gateways.config();
-    let bounds = &config.http;
+    let limits = &config.http;
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // There may be 100 headers at most.
-        .max_header_size(bounds.max_header_bytes)
+        .max_header_size(limits.max_header_bytes)
         // A head that is not whole is bounded by this alone.
-        .max_buf_size(bounds.max_header_bytes.max(BUFFER))
-        .header_read_timeout(bounds.head_timeout)
+        .max_buf_size(limits.max_header_bytes.max(BUFFER))
+        .header_read_timeout(limits.head_timeout)
         .serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router));
     let mut connection = pin!(connection);
     let served = tokio::select! {

@@ -13,8 +13,8 @@ use crate::config::keys::auth::{
     ALGORITHMS, Anonymous, AuthConfig, FEWEST, JwtConfig, MAKE, TokenConfig, is_loopback, is_token,
     names_of_all, token_digest,
 };
-use crate::config::keys::limits;
-use crate::config::syntax::bounds::number;
+use crate::config::keys::numbers;
+use crate::config::syntax::checks::number;
 use crate::config::syntax::document::Spot;
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
 use crate::config::syntax::section::Described;
@@ -219,13 +219,13 @@ impl RawJwt {
         Some(JwtConfig {
             resource,
             jwks_url: jwks_url.and_then(|text| address(&text, Security::Ours, reader)),
-            agent_claim: claim.unwrap_or_else(|| limits::DEFAULT_AGENT_CLAIM.to_owned()),
+            agent_claim: claim.unwrap_or_else(|| numbers::DEFAULT_AGENT_CLAIM.to_owned()),
             agents,
             required_scopes: check_scopes(required_scopes.unwrap_or_default(), reader),
             algorithms: algorithms
                 .map_or(ALGORITHMS.into(), |all| check_algorithms(all, spot, reader)),
             leeway: Duration::from_secs(
-                number(leeway_seconds).unwrap_or(limits::DEFAULT_LEEWAY_SECONDS),
+                number(leeway_seconds).unwrap_or(numbers::DEFAULT_LEEWAY_SECONDS),
             ),
             issuer: issuer?.value,
             audience,

@@ -6,7 +6,7 @@ use jsonc_parser::ast::Value;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::config::keys::auth::{MAKE, names_of_all};
-use crate::config::keys::limits;
+use crate::config::keys::numbers;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::{Entries, object};
 use crate::config::syntax::reader::{Located, Reader};
@@ -79,7 +79,7 @@ section! {
         "jwksUrl" as pub(crate) jwks_url: Located<String>,
 
         /// The claim that says who the agent is.
-        #[schemars(extend("default" = limits::DEFAULT_AGENT_CLAIM))]
+        #[schemars(extend("default" = numbers::DEFAULT_AGENT_CLAIM))]
         "agentClaim" as pub(crate) agent_claim: Located<String>,
 
         /// Which agent is meant by what that claim says; others are refused. Without it the claim
@@ -96,8 +96,8 @@ section! {
         "algorithms" as pub(crate) algorithms: Vec<Located<String>>,
 
         /// How far our clock and that of the issuer may differ, in seconds.
-        #[schemars(extend("default" = limits::DEFAULT_LEEWAY_SECONDS))]
-        "leewaySeconds" as pub(crate) leeway_seconds: Located<u64> [(0, limits::MAX_LEEWAY_SECONDS)],
+        #[schemars(extend("default" = numbers::DEFAULT_LEEWAY_SECONDS))]
+        "leewaySeconds" as pub(crate) leeway_seconds: Located<u64> [(0, numbers::MAX_LEEWAY_SECONDS)],
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use globset::Glob;
 
-use crate::config::keys::bounds::RawRates;
+use crate::config::keys::limits::RawRates;
 use crate::config::keys::policy::patterns::{glob, patterns, texts, unknown_server};
 use crate::config::keys::policy::raw::{RawAgentPolicy, RawConfirmation, RawDefaultPolicy};
 use crate::config::keys::policy::{

@@ -5,7 +5,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Number, Value};
 
-use crate::config::keys::bounds::RawRates;
+use crate::config::keys::limits::RawRates;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Located, Reader};

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use jsonc_parser::ast::Value;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::config::keys::bounds::{RawCache, RawRates};
 use crate::config::keys::environment::environment;
 use crate::config::keys::foreign::Foreign;
-use crate::config::keys::limits;
+use crate::config::keys::limits::{RawCache, RawRates};
+use crate::config::keys::numbers;
 use crate::config::keys::raw::category::RawOverride;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
@@ -79,16 +79,16 @@ keys! {
         "disabled" as pub disabled: Located<bool>,
 
         /// How long the server may take from its start to its tool list, in milliseconds.
-        #[schemars(extend("default" = limits::DEFAULT_STARTUP_TIMEOUT_MS))]
-        "startupTimeoutMs" as pub startup_timeout_ms: Located<u64> [(1, limits::MAX_TIMEOUT_MS)],
+        #[schemars(extend("default" = numbers::DEFAULT_STARTUP_TIMEOUT_MS))]
+        "startupTimeoutMs" as pub startup_timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
 
         /// How long a call may go without an answer or progress, in milliseconds.
-        #[schemars(extend("default" = limits::DEFAULT_CALL_TIMEOUT_MS))]
-        "callTimeoutMs" as pub call_timeout_ms: Located<u64> [(1, limits::MAX_TIMEOUT_MS)],
+        #[schemars(extend("default" = numbers::DEFAULT_CALL_TIMEOUT_MS))]
+        "callTimeoutMs" as pub call_timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
 
         /// How long the server may be unused before it is stopped, in milliseconds; 0 means never.
         #[schemars(extend("default" = 0))]
-        "idleTimeoutMs" as pub idle_timeout_ms: Located<u64> [(0, limits::MAX_TIMEOUT_MS)],
+        "idleTimeoutMs" as pub idle_timeout_ms: Located<u64> [(0, numbers::MAX_TIMEOUT_MS)],
 
         /// Whether the server gets every environment variable of the workbench, not only the few
         /// that programs need to run.

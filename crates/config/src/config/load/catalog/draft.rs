@@ -10,7 +10,7 @@ use crate::config::keys::server;
 use crate::config::load::catalog::tree::{self, Branch, finding};
 use crate::config::load::catalog::{CONFIG, Text, read_text};
 use crate::config::load::shelf::Shelf;
-use crate::config::syntax::bounds::check_name;
+use crate::config::syntax::checks::check_name;
 use crate::config::syntax::document::{self, positions};
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::finding::{Finding, Severity};

@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<Value<'_>, Finding> {
     Ok(object(text, span, table.into_inner()))
 }
 
-/// The most parts of one dotted key: each is a table within a table, and nobody bounds them.
+/// The most parts of one dotted key: each is a table within a table, and nobody limits them.
 const MAX_PARTS: usize = 64;
 
 /// The end of a line with more dots than a key may have, outside of what could be a value.

@@ -1,7 +1,7 @@
 //! A YAML text as the same located tree that a JSON text becomes.
 //!
 //! What the tree has no room for is refused: tags of one's own, keys that are no text, several
-//! documents, numbers that are none in JSON. Aliases are copies of what they mean, within bounds.
+//! documents, numbers that are none in JSON. Aliases are copies of what they mean, within limits.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -118,7 +118,7 @@ fn all_the_room_is_used_and_the_largest_toolboxes_lose_their_names_first() {
 }
 
 #[test]
-fn servers_that_are_not_there_are_named_once_and_within_bounds() {
+fn servers_that_are_not_there_are_named_once_and_within_limits() {
     let many: Vec<_> = (0..200).map(|n| format!("server-{n}")).collect();
     let catalog = Catalog { head: "Head", items: &[], active: &Active::default(), missing: &many };
     let text = catalog.write(1000).text;

@@ -153,7 +153,7 @@ fn lines_may_end_as_on_windows() {
 }
 
 #[test]
-fn what_grows_without_bounds_is_refused_at_once() {
+fn what_grows_without_limits_is_refused_at_once() {
     let began = Instant::now();
     let mut laughs = "l0: &l0 [a, a, a, a, a, a, a, a, a, a]\n".to_owned();
     for level in 1..20 {

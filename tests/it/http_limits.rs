@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use crate::support::http::{Http, Program, Response, Session, request, tool};
 use crate::support::{Bench, DEADLINE, fake};
 
-/// A server in `proxy` mode with these bounds, and one client.
-fn serve(bounds: Value) -> (Program, Http) {
+/// A server in `proxy` mode with these limits, and one client.
+fn serve(limits: Value) -> (Program, Http) {
     let script = json!({ "tools": ["echo", "sleep", "count"] });
     let bench = Bench::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"));
-    bench.set("http", bounds).set("limits", json!({ "maxMessageBytes": 65536 })).http()
+    bench.set("http", limits).set("limits", json!({ "maxMessageBytes": 65536 })).http()
 }
 
 /// A connection on which this has been said.

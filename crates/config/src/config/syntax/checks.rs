@@ -30,7 +30,7 @@ pub(crate) fn within(
     None
 }
 
-/// Returns a number that was read in another type of numbers, which has room for its bounds.
+/// Returns a number that was read in another type of numbers, which has room for its range.
 pub(crate) fn number<T: TryFrom<u64>>(read: Option<Located<u64>>) -> Option<T> {
     T::try_from(read?.value).ok()
 }
