@@ -199,7 +199,7 @@ pub(crate) fn explain(error: &CallError) -> Error {
             "did you mean {}? `mcp-workbench list` shows all",
             list(nearest.iter().take(OFFERED).map(String::as_str))
         )),
-        CallError::UnknownThing { .. } => failed,
+        CallError::UnknownPrimitive { .. } => failed,
         CallError::Refused { hint, .. } => failed.hint(hint),
         CallError::NotAnObject { .. } => {
             failed.hint("write an object in single quotes: '{\"name\": \"value\"}'")

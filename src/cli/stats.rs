@@ -132,7 +132,7 @@ struct Report<'a> {
     unreadable_lines: u64,
 }
 
-/// Folds, and tells what it comes to.
+/// Summarises the audit and prints the summary.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let loaded = match global.read()? {
         Ok(loaded) => Some(loaded),

@@ -17,7 +17,6 @@ pub mod events;
 mod group;
 pub mod guard;
 pub mod handshake;
-mod host;
 pub mod launch;
 mod listen;
 pub mod lists;
@@ -31,6 +30,7 @@ mod store;
 mod switchboard;
 mod turns;
 mod unanswered;
+mod upstream;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -50,7 +50,7 @@ impl NotAnObject {
     }
 }
 
-/// One thing besides tools that a toolbox shows.
+/// A primitive other than a tool, as a toolbox shows it.
 #[derive(Debug)]
 pub struct Shown<'a, D> {
     /// The server that has it.

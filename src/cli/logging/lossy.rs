@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Says what it is to write, then waits for leave to go on.
+    /// Says what it is to write, then waits until it may go on.
     struct Slow {
         writes: Sender<Vec<u8>>,
         leave: Receiver<()>,

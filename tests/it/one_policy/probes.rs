@@ -11,13 +11,13 @@ use crate::one_policy::world::World;
 pub(crate) struct Probe {
     kind: usize,
     place: Index,
-    thing: Index,
+    primitive: Index,
     twist: Index,
 }
 
 pub(crate) fn probe() -> impl Strategy<Value = Probe> {
     let parts = (0..KINDS, any::<Index>(), any::<Index>(), any::<Index>());
-    parts.prop_map(|(kind, place, thing, twist)| Probe { kind, place, thing, twist })
+    parts.prop_map(|(kind, place, primitive, twist)| Probe { kind, place, primitive, twist })
 }
 
 const KINDS: usize = 29;
@@ -44,7 +44,7 @@ impl Probe {
         world: &'w World,
         tool: (&'w str, &'w str, String),
     ) -> (&'w str, &'w str, String) {
-        if world.macros.is_empty() || self.thing.index(4) > 0 {
+        if world.macros.is_empty() || self.primitive.index(4) > 0 {
             return tool;
         }
         let made = self.place.get(&world.macros);
@@ -60,7 +60,7 @@ impl Probe {
         let pick = |list: &[String], other: &str| {
             let mut list = list.to_vec();
             list.push(other.to_owned());
-            self.thing.get(&list).clone()
+            self.primitive.get(&list).clone()
         };
         let catalog = &server.catalog;
         let tool = pick(&catalog.tools, "rename");

@@ -60,7 +60,7 @@ pub(crate) struct Override {
     pub(crate) description: Option<String>,
 }
 
-/// The things that a server has.
+/// The primitives that a server has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Catalog {
     pub(crate) tools: Vec<String>,

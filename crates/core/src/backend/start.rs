@@ -8,10 +8,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::backend::death::StderrTail;
 use crate::backend::handshake::{self, Era, Greeting, Refusal, Unwelcome};
-use crate::backend::host::Host;
 use crate::backend::lists::{self, Kinds};
 use crate::backend::switchboard::Switchboard;
 use crate::backend::unanswered::{OTHER_PATH, WANTS_AUTHORIZATION};
+use crate::backend::upstream::Upstream;
 use crate::backend::{Context, Reach, Spec, StartFailure, Urgency, listen, turns};
 use crate::catalog::Listing;
 use crate::config::Protocol;
@@ -26,7 +26,7 @@ const HANDING_OVER: Duration = Duration::from_secs(10);
 
 /// A server that has been started and listed.
 pub(crate) struct Started {
-    host: Host,
+    upstream: Upstream,
     pub(crate) greeting: Arc<Greeting>,
     pub(crate) link: Link,
     pub(crate) listing: Arc<Listing>,
@@ -35,17 +35,17 @@ pub(crate) struct Started {
 impl Started {
     /// Ends the server and says how it ended.
     pub(crate) async fn end(self) -> String {
-        self.host.end(&self.link).await
+        self.upstream.end(&self.link).await
     }
 
     /// Its process; a server over HTTP has none of ours.
     pub(crate) fn id(&self) -> Option<u32> {
-        self.host.id()
+        self.upstream.id()
     }
 
     /// Resolves when the server's process has ended; a server over HTTP has none.
     pub(crate) async fn left(&mut self) {
-        self.host.left().await;
+        self.upstream.left().await;
     }
 }
 
@@ -152,12 +152,13 @@ async fn attempt(
         let board = Arc::clone(board);
         move |incoming| board.hear(incoming)
     };
-    let (mut host, link) = Host::open(spec, context, hear).await.map_err(Attempt::Failed)?;
+    let (mut upstream, link) =
+        Upstream::open(spec, context, hear).await.map_err(Attempt::Failed)?;
     let words = {
         let words = first_words(&link, protocol, era, spec, context, board);
         let words = timeout(spec.startup_timeout, words);
         let left = async {
-            host.left().await;
+            upstream.left().await;
             // What it still wrote is read first; a child of it may hold its output open.
             sleep(LAST_WORDS).await;
         };
@@ -178,7 +179,7 @@ async fn attempt(
     drop(turn);
     let failure = match words {
         Ok(Ok((greeting, listing))) => {
-            return Ok(Started { host, greeting, link, listing });
+            return Ok(Started { upstream, greeting, link, listing });
         }
         Ok(Err(failure)) => Some(failure),
         Err(_) => None,
@@ -188,8 +189,8 @@ async fn attempt(
         None => link.is_closed(),
         Some(_) => timeout(LAST_WORDS, link.closed()).await.is_ok(),
     };
-    let last_words = host.last_words();
-    let death = host.end(&link).await;
+    let last_words = upstream.last_words();
+    let death = upstream.end(&link).await;
     Err(explain(failure, has_ended.then_some(death), spec, last_words))
 }
 

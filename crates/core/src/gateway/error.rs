@@ -74,8 +74,8 @@ pub enum CallError {
     },
     /// There is no such prompt or resource, or the agent may not know of it.
     #[error("there is no {what} `{wanted}`")]
-    UnknownThing {
-        /// What kind of thing.
+    UnknownPrimitive {
+        /// The kind of primitive, in words.
         what: &'static str,
         /// The name that was asked for.
         wanted: String,

@@ -102,7 +102,7 @@ fn of_error(error: &CallError) -> Ending {
         CallError::UnknownToolbox { .. }
         | CallError::UnknownServer { .. }
         | CallError::UnknownTool { .. }
-        | CallError::UnknownThing { .. } => Ending::Unknown,
+        | CallError::UnknownPrimitive { .. } => Ending::Unknown,
         CallError::BadArguments { .. } | CallError::NotAnObject { .. } => Ending::BadArguments,
         CallError::Refused { .. } => Ending::Refused,
         CallError::Server { error, .. } => match error {

@@ -175,7 +175,7 @@ pub fn files(audit: &Path) -> Vec<PathBuf> {
 }
 
 impl Stats {
-    /// Folds all files of an audit, as far as lines are not older than `since`, a time as lines
+    /// Summarises all files of an audit, as far as lines are not older than `since`, a time as lines
     /// write it.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ pub(crate) fn of<'a>(
 ) -> Result<Access<'a>, Rule> {
     let said = match agent {
         Some(agent) if config.agents.contains_key(agent) => {
-            Inquiry { config, server, known: BTreeMap::new() }.of(agent)
+            Lookup { config, server, known: BTreeMap::new() }.of(agent)
         }
         Some(agent) if !config.knows(agent) => Said::no(),
         _ => Said::nothing(),
@@ -121,14 +121,14 @@ impl Said<'_> {
 }
 
 /// Asking agents about one server, each once.
-struct Inquiry<'a, 's> {
+struct Lookup<'a, 's> {
     config: &'a PolicyConfig,
     server: &'s ServerName,
     /// `None` while it is being found out.
     known: BTreeMap<&'a AgentName, Option<Said<'a>>>,
 }
 
-impl<'a> Inquiry<'a, '_> {
+impl<'a> Lookup<'a, '_> {
     fn of(&mut self, agent: &AgentName) -> Said<'a> {
         let Some((agent, policy)) = self.config.agents.get_key_value(agent) else {
             return Said::no();

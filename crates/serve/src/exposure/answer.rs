@@ -55,7 +55,7 @@ pub fn explain(error: &CallError) -> String {
             format!("{error}. Did you mean: {}?", offer(nearest))
         }
         CallError::Refused { hint, .. } => format!("{error}.\nWhat to do: {hint}."),
-        CallError::UnknownThing { .. } => format!("{error}."),
+        CallError::UnknownPrimitive { .. } => format!("{error}."),
         CallError::NotAnObject { .. } => format!(
             "{error}, so it was not called.\nWhat to do: write them as a JSON object, {{\"<name>\": \
              <value>}}."

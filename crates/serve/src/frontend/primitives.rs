@@ -124,7 +124,7 @@ pub(crate) fn failed(error: &CallError) -> Outcome {
 }
 
 fn unknown(what: &'static str, wanted: String) -> Outcome {
-    let error = CallError::UnknownThing { what, wanted };
+    let error = CallError::UnknownPrimitive { what, wanted };
     Outcome::Error(error_object(INVALID_PARAMS, &explain(&error), None))
 }
 

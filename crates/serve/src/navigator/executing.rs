@@ -125,7 +125,7 @@ fn not_called(error: &CallError) -> Failure {
         }
         CallError::UnknownToolbox { .. }
         | CallError::UnknownServer { .. }
-        | CallError::UnknownThing { .. } => {
+        | CallError::UnknownPrimitive { .. } => {
             let failure = Failure::no_match("tool", &[]);
             Failure {
                 message,

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 4;
 /// Arguments that are longer are not read for it.
 const MAX_READ: usize = 256 * 1024;
 /// What stands for what is not to be seen.
-const BLOTTED: &str = "***";
+const REDACTED: &str = "***";
 
 /// The question whether a call may be made.
 pub(crate) fn ask(
@@ -78,7 +78,7 @@ fn short(value: Value, depth: usize) -> Value {
             let more = members.len().saturating_sub(MAX_MEMBERS);
             let mut kept = Map::new();
             for (key, value) in members.into_iter().take(MAX_MEMBERS) {
-                let value = if hides(&key) { BLOTTED.into() } else { short(value, depth + 1) };
+                let value = if hides(&key) { REDACTED.into() } else { short(value, depth + 1) };
                 kept.insert(shorten(&key, MAX_NAME), value);
             }
             if more > 0 {
@@ -105,7 +105,7 @@ fn without_password(text: &str) -> String {
     // What stands there and can be no password is to be seen: a command, say, for a shell.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~%!*+=".contains(c);
     let is_password = !password.is_empty() && password.chars().all(is_plain);
-    let text = if is_password { &text.replace(password, BLOTTED) } else { text };
+    let text = if is_password { &text.replace(password, REDACTED) } else { text };
     match text.char_indices().nth(MAX_TEXT) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
         None => text.to_owned(),

@@ -4,7 +4,7 @@ use super::*;
 use crate::name::{ServerName, ToolboxName};
 use crate::toolbox::Namespaced;
 
-/// A thing of a toolbox that is called like the beginning of its name.
+/// A primitive of a toolbox that is called like the beginning of its name.
 pub(crate) fn item(kind: Kind, name: &str, description: &str, starts_active: bool) -> Item {
     let (namespace, own) = name.split_once('_').unwrap_or(("", name));
     let at = ServerRef { toolbox: ToolboxName::new(namespace), server: ServerName::new("srv") };

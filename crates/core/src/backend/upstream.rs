@@ -18,8 +18,8 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 /// How long a server over HTTP may take to hear that the session ends.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// The other end of a link.
-pub(crate) enum Host {
+/// A server at the other end of a link.
+pub(crate) enum Upstream {
     /// A child process.
     Child {
         process: Box<Process>,
@@ -31,7 +31,7 @@ pub(crate) enum Host {
     Remote,
 }
 
-impl Host {
+impl Upstream {
     /// Starts the server where it has to be started, and connects to it.
     pub(crate) async fn open(
         spec: &Spec,
@@ -106,7 +106,7 @@ async fn start_child(
     spec: &Spec,
     context: &Context,
     hear: impl Hear,
-) -> Result<(Host, Link), StartFailure> {
+) -> Result<(Upstream, Link), StartFailure> {
     let (mut process, streams) =
         launch::spawn(launch, &context.environment, context.program.as_deref()).await?;
     process.guard_with(&context.guard);
@@ -117,5 +117,5 @@ async fn start_child(
     let drain = context.tasks.spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));
     let (max, label) = (spec.max_message_bytes, &spec.label);
     let link = server::connect(streams.stdout, streams.stdin, max, label, hear, &context.tasks);
-    Ok((Host::Child { process: Box::new(process), stderr, drain }, link))
+    Ok((Upstream::Child { process: Box::new(process), stderr, drain }, link))
 }
