@@ -8,6 +8,7 @@
 //! A server that asks questions gets a connection for each agent ([`members`]); a modern one that
 //! asks an older agent is understood in [`bridge`].
 
+mod answers;
 mod asking;
 mod bridge;
 mod caching;
@@ -24,6 +25,7 @@ mod filing;
 mod finding;
 mod gateways;
 mod lens;
+mod limiters;
 mod limiting;
 mod macros;
 mod members;
@@ -54,7 +56,7 @@ use crate::gateway::embedding::Embedding;
 use crate::gateway::error::{failed, server_error};
 use crate::gateway::filing::Files;
 use crate::gateway::gateways::{Common, Terms};
-use crate::gateway::limiting::OwnLimiters;
+use crate::gateway::limiters::OwnLimiters;
 use crate::gateway::members::{Member, Server};
 use crate::gateway::results::Results;
 use crate::gateway::searching::LastIndex;

@@ -12,10 +12,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::{AgentId, ClientAbilities, Pool, PoolOptions};
 use crate::config::{Config, ToolMode};
-use crate::gateway::caching::Stores;
+use crate::gateway::answers::Stores;
 use crate::gateway::eager::{Down, Eager};
 use crate::gateway::embedding::Embeddings;
-use crate::gateway::limiting::Limiters;
+use crate::gateway::limiters::Limiters;
 use crate::gateway::results::Results;
 use crate::gateway::world::World;
 use crate::gateway::{Caller, Gateway, configured};

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::backend::{self, AgentId, Backend, BackendId, Pool, Presence, Spec, StartFailure, Tie};
 use crate::config::{Isolation, ServerConfig};
-use crate::gateway::caching::Answers;
-use crate::gateway::limiting::Limiter;
+use crate::gateway::answers::Answers;
+use crate::gateway::limiters::Limiter;
 use crate::observe::Meters;
 
 /// A server as one toolbox has it.

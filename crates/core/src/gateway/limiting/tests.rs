@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -8,11 +9,10 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::{PoolOptions, Presence};
-use crate::config;
-use crate::gateway::Gateways;
-use crate::name::{ServerRef, ToolboxName};
+use crate::config::{self, Config};
+use crate::gateway::{Caller, Gateways};
+use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::raw::Raw;
-use crate::state;
 
 /// Two servers that are never started.
 fn config(limits: &Value, own: &Value) -> Arc<Config> {
@@ -179,30 +179,4 @@ async fn a_call_that_gets_no_place_in_time_is_refused_and_holds_none() {
     let (eves, _) = enter(&gateways.of(&agent("eve"), None), "a").await.ok().unwrap();
     let (anns, _) = enter(&ann, "a").await.ok().unwrap();
     drop((eves, anns));
-}
-
-#[tokio::test(start_paused = true)]
-async fn agents_that_have_gone_are_forgotten_once_it_makes_no_difference() {
-    let config = config(&json!({ "perAgent": { "callsPerMinute": 1 } }), &json!({}));
-    let limiters = Limiters::new(state::store());
-    let named = |name: usize| limiters.of(&agent(&name.to_string()), &config).agent.unwrap();
-    let known = || limiters.known.lock().unwrap().limiters.len();
-    advance(MINUTE * 2).await;
-    for name in 0..FIRST_SWEEP {
-        named(name).count().await.unwrap();
-    }
-    for name in [0, FIRST_SWEEP - 1] {
-        assert!(named(name).count().await.is_err());
-    }
-    let kept = named(1);
-    advance(MINUTE + Duration::from_secs(1)).await;
-    for name in FIRST_SWEEP..=2 * FIRST_SWEEP {
-        named(name).count().await.unwrap();
-    }
-    assert_eq!(known(), 1 + FIRST_SWEEP + 1, "the one that is in use, and the new ones");
-    drop(kept);
-    for name in 0..MAX_LIMITERS + 2 * FIRST_SWEEP {
-        named(name).count().await.ok();
-    }
-    assert!(known() <= MAX_LIMITERS + 1, "{}", known());
 }
