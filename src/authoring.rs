@@ -1,4 +1,4 @@
-//! What writes configurations: tools for their authors, of which nothing runs while agents are served.
+//! Tools that write configurations, for their authors: nothing of them runs while agents are served.
 //!
 //! `import` carries over the servers of other clients, which keep them in `client_files`; `tailor`
 //! makes the configuration for one task out of a full one; `edit` adds a server to a file or takes one

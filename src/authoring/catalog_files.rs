@@ -206,14 +206,14 @@ fn is_printed(c: char) -> bool {
     !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// Whether a text can stand without quotation marks wherever it is.
+/// Returns `true` if a text can stand without quotation marks wherever it is.
 fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))
         && !is_reserved(text)
 }
 
-/// Whether a text can stand without quotation marks behind a key.
+/// Returns `true` if a text can stand without quotation marks behind a key.
 fn is_phrase(text: &str) -> bool {
     text.starts_with(char::is_alphabetic)
         && !text.ends_with(' ')
@@ -223,13 +223,13 @@ fn is_phrase(text: &str) -> bool {
         && !is_reserved(text)
 }
 
-/// Whether some YAML takes this for something else than text.
+/// Returns `true` if some YAML takes this for something else than text.
 fn is_reserved(text: &str) -> bool {
     let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     words.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// Whether a text can be written line by line.
+/// Returns `true` if a text can be written line by line.
 fn is_block(text: &str) -> bool {
     text.contains('\n')
         && !text.starts_with([' ', '\n'])

@@ -18,9 +18,9 @@ pub struct ClientProgram {
     pub servers: &'static [&'static str],
     /// The unit of `timeout` in a server's block; `None`: nobody says.
     pub timeout: Option<Timeout>,
-    /// Whether `$NAME` is a variable in its files, as `${NAME}` is.
+    /// `true` if `$NAME` is a variable in its files, as `${NAME}` is.
     pub has_bare_variables: bool,
-    /// Whether it runs the commands in values, such as `$(pass token)`, and takes what they print.
+    /// `true` if it runs the commands in values, such as `$(pass token)`, and takes what they print.
     pub runs_commands: bool,
     /// Parts of paths that its files alone have, in lower case and with `/`.
     marks: &'static [&'static str],

@@ -74,7 +74,7 @@ pub enum EditError {
     NotOurs {
         /// The file.
         file: String,
-        /// Whose it is.
+        /// The toolbox that it belongs to.
         owner: String,
     },
     /// It is not JSON.

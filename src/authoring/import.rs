@@ -33,11 +33,11 @@ mod spelling;
 pub struct Source {
     /// The file as the user named it; its name also tells which client wrote it.
     pub file: String,
-    /// What is in it.
+    /// Its text.
     pub text: String,
 }
 
-/// What becomes a toolbox, where nobody has proposed toolboxes.
+/// The kind of toolboxes that are made, where nobody has proposed toolboxes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grouping {
     /// The servers of one file together.
@@ -50,15 +50,15 @@ pub enum Grouping {
 /// How to import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What becomes a toolbox.
+    /// The kind of toolboxes that are made.
     pub grouping: Grouping,
     /// One toolbox for all servers, whatever file they are from; goes before `grouping`.
     pub toolbox: Option<String>,
     /// Toolboxes for the servers that were gathered; those of a file that has toolboxes of its own
     /// keep them. Goes before the rest.
     pub proposal: Vec<Proposal>,
-    /// What came of starting each of the servers that were gathered, in their order. Of those that
-    /// are missing at the end nothing is known.
+    /// The outcomes of starting the servers that were gathered, in their order. Of those that are
+    /// missing at the end nothing is known.
     pub outcomes: Vec<Outcome>,
 }
 
@@ -67,13 +67,13 @@ pub struct Options {
 pub struct Proposal {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// A description of its purpose.
     pub description: String,
     /// Its servers, by their place among those that were gathered.
     pub servers: Vec<usize>,
 }
 
-/// What came of starting a server.
+/// The outcome of starting a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nobody has started it.
@@ -86,7 +86,7 @@ pub enum Outcome {
     Failed {
         /// Why.
         reason: String,
-        /// What to do about it.
+        /// Advice on what to do about it.
         hint: String,
     },
 }
@@ -116,16 +116,16 @@ impl HideSecrets for KeepSecrets {
     }
 }
 
-/// What an import comes to; nothing is written yet.
+/// The result of an import; nothing is written yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportPlan {
     /// The whole text of the configuration with the servers in it.
     pub text: String,
     /// The servers that were added, in the order they were found.
     pub added: Vec<Added>,
-    /// What there is to say about it, in the order of the sources.
+    /// Remarks on it, in the order of the sources.
     pub findings: Vec<ImportFinding>,
-    /// Whether a file was left out because its rules cannot be carried over.
+    /// `true` if a file was left out because its rules cannot be carried over.
     pub has_refused_rules: bool,
 }
 
@@ -184,9 +184,9 @@ pub struct ImportFinding {
     pub path: String,
     /// Line and column in the file, both from 1.
     pub position: Option<(usize, usize)>,
-    /// What was found, and what came of it.
+    /// A message: what was found, and what came of it.
     pub message: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub hint: Option<String>,
 }
 

@@ -26,7 +26,7 @@ mod tests;
 mod text;
 mod words;
 
-/// What is to be tailored, and for what.
+/// A request to tailor a configuration for a task.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The full configuration.
@@ -35,7 +35,7 @@ pub struct Request {
     pub folder: Option<PathBuf>,
     /// The rules; else those in the full configuration, else those that the executable carries.
     pub rules: Option<Source>,
-    /// What is to be done, in anybody's words.
+    /// The task, in anybody's words.
     pub task: String,
     /// The kind of the service that it is done on, or its name.
     pub service: Option<String>,
@@ -50,7 +50,7 @@ pub struct Tailored {
     pub choices: Vec<Choice>,
     /// The servers that are needed, in the order of the full configuration.
     pub servers: Vec<String>,
-    /// What the rules want and there is not, and what else is doubtful.
+    /// Warnings: what the rules want and there is not, and what else is doubtful.
     pub warnings: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ pub enum Reason {
     Service {
         /// The kind.
         kind: String,
-        /// What is in the name.
+        /// The word in the name.
         word: String,
         /// The name.
         service: String,
@@ -89,7 +89,7 @@ pub enum Reason {
         pattern: String,
         /// Its word.
         keyword: String,
-        /// What the task says.
+        /// The words of the task.
         found: String,
     },
 }
@@ -164,7 +164,7 @@ fn choose(choices: &mut Vec<Choice>, choice: Choice) {
     }
 }
 
-/// What the rules want and the full configuration has not.
+/// The servers and tools that the rules want and the full configuration has not.
 #[derive(Default)]
 struct Missing(Vec<(String, Why, Vec<String>)>);
 

@@ -98,29 +98,29 @@ pub struct Gateway {
     abilities: ClientAbilities,
     is_namespaced: bool,
     members: HashMap<ServerRef, Member>,
-    /// What its calls are limited by.
+    /// The limiters of its calls.
     limiters: OwnLimiters,
-    /// What is left of results that were too long.
+    /// The rests of results that were too long.
     results: Arc<Results>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
     /// Who hears of what is done through it.
     listeners: Listeners,
-    /// What is counted of calls of servers that there are not.
+    /// The counters of calls of servers that there are not.
     nowhere: Arc<Meters>,
     tasks: Tasks,
     /// The model that the navigator asks, once it has been asked.
     llm: OnceLock<Result<llm::Endpoint, llm::Failure>>,
-    /// What goes into no prompt, once it has been looked for.
+    /// The secrets that go into no prompt, once they have been looked for.
     secrets: OnceLock<Secrets>,
-    /// What tools are found with.
+    /// The index that tools are found with.
     last_index: LastIndex,
-    /// What was read of a catalog folder.
+    /// The files of a catalog folder that were read.
     files: Arc<Files>,
     /// The model that says what texts mean, where the configuration names one.
     embedding: Option<Arc<Embedding>>,
-    /// What is done once, whoever wants it first.
+    /// The work that is done once, whoever wants it first.
     once: Once,
-    /// Whether another has taken its place.
+    /// `true` if another has taken its place.
     is_replaced: AtomicBool,
 }
 
@@ -209,17 +209,17 @@ impl Gateway {
         &self.config
     }
 
-    /// What the agents behind it can do.
+    /// Returns the abilities of the agents behind it.
     pub(crate) fn abilities(&self) -> ClientAbilities {
         self.abilities
     }
 
-    /// What everybody sees now.
+    /// Returns the snapshot that everybody sees now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.borrow().clone()
     }
 
-    /// What everybody sees, as it changes.
+    /// Returns a receiver of the snapshots as they change.
     pub fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.snapshot.clone()
     }
@@ -334,8 +334,8 @@ impl Gateway {
         self.tasks.find(id).await
     }
 
-    /// Whether its agents may ask after tasks that were not begun through it: those of agents that
-    /// may have other tools are not theirs.
+    /// Returns `true` if its agents may ask after tasks that were not begun through it: those of
+    /// agents that may have other tools are not theirs.
     pub fn shares_tasks(&self) -> bool {
         !self.policy.tells_agents_apart()
     }
@@ -403,7 +403,7 @@ impl Gateway {
     }
 }
 
-/// What a server is made of, for agents that can do this.
+/// Returns the specification of a server, for agents that can do this.
 fn spec(
     config: &Config,
     toolbox: &ToolboxConfig,

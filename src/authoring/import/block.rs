@@ -18,7 +18,7 @@ use crate::config::syntax::reader::{Located, listed};
 /// A server block as it is going to be written.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// What decides which server it is; equal ones are the same.
+    /// The launch, which decides which server it is; equal ones are the same.
     pub(super) launch: BlockLaunch,
     rest: Vec<(&'static str, CstInputValue)>,
 }
@@ -33,8 +33,8 @@ pub(super) enum BlockLaunch {
 }
 
 impl BlockLaunch {
-    /// Whether this starts the workbench, which must not be one of its own servers; the small ones
-    /// that it carries may be.
+    /// Returns `true` if this starts the workbench, which must not be one of its own servers; the
+    /// small ones that it carries may be.
     pub(super) fn is_workbench(&self) -> bool {
         let program = |word: &str| {
             let last = word.rsplit(['/', '\\']).next().unwrap_or(word);
@@ -49,7 +49,7 @@ impl BlockLaunch {
         }
     }
 
-    /// What there is to doubt about reaching it.
+    /// Returns the doubt about reaching it, if there is one.
     pub(super) fn doubt(&self) -> Option<Doubt> {
         let Self::Url { url, headers } = self else { return None };
         let Ok(address) = Url::parse(url.trim()) else { return None };
@@ -70,7 +70,7 @@ impl BlockLaunch {
     }
 }
 
-/// What is particular about the file a block is from.
+/// The particulars of the file that a block is from.
 #[derive(Debug, Default)]
 pub(super) struct Dialect {
     /// `$NAME` is a variable, as `${NAME}` is.
@@ -79,7 +79,7 @@ pub(super) struct Dialect {
     pub(super) runs_commands: bool,
     /// The folder the server starts in.
     pub(super) folder: Option<String>,
-    /// What the client asks its user for.
+    /// The inputs that the client asks its user for.
     pub(super) inputs: Vec<Input>,
     /// How long a call may take, in milliseconds, where the block says nothing of it.
     pub(super) call_timeout: Option<u64>,
@@ -95,7 +95,7 @@ pub(super) struct Input {
     pub(super) default: Option<String>,
 }
 
-/// What about a server cannot be known before it is started.
+/// A doubt about a server that only its start removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
     /// It may want its user to sign in.
@@ -401,7 +401,7 @@ fn relative_paths(launch: &BlockLaunch) -> Option<Remark> {
     })
 }
 
-/// Whether what is called so is likely to be secret.
+/// Returns `true` if what is called so is likely to be secret.
 fn is_secret_name(name: &str) -> bool {
     const MARKS: [&str; 6] = ["TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "AUTH"];
     let name = name.to_uppercase();

@@ -1,4 +1,4 @@
-//! What of a file is not about one server: its mode, its categories, what is active in it.
+//! The part of a file that is not about one server: its mode, its categories, what is active in it.
 
 use jsonc_parser::cst::CstInputValue;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::FromNode;
 use crate::config::{self, Dialect};
 
-/// What a file says beside its servers.
+/// The part of a file beside its servers.
 #[derive(Debug, Default)]
 pub(super) struct Top {
     /// How the servers are presented, where the file says so or its program does it in one way.

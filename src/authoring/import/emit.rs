@@ -9,7 +9,7 @@ use crate::authoring::import::category::written;
 use crate::config::syntax::document::{self, Node, positions};
 use crate::config::syntax::finding::{Finding, Report, Severity};
 
-/// What a configuration looks like that has nothing in it yet.
+/// A configuration that has nothing in it yet.
 pub(super) const EMPTY: &str = "{\n}\n";
 
 /// Writes the additions into a configuration.
@@ -69,7 +69,7 @@ fn object_in(object: &CstObject, key: &str) -> Option<CstObject> {
     object.object_value_or_create(key)
 }
 
-/// What is wrong with the text of a configuration that is to be extended, if anything is.
+/// Returns the faults of a configuration that is to be extended, as an error.
 pub(super) fn check(existing: &Source) -> Result<(), Report> {
     let text = document::without_mark(&existing.text);
     let refuse = |finding| Report { file: existing.file.clone(), findings: vec![finding] };
@@ -114,7 +114,7 @@ pub(super) enum Addition {
     Server { name: String, block: Block },
     /// A category.
     Category { name: String, category: Value },
-    /// What is active from the start.
+    /// The names of what is active from the start.
     Active(Vec<String>),
     /// How toolboxes are presented.
     Mode(String),

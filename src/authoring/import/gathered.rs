@@ -31,18 +31,18 @@ pub struct Server {
     pub name: String,
     /// The file it is from.
     pub file: String,
-    /// What its file says it is for.
+    /// Its description in its file.
     pub description: Option<String>,
     /// The words that start it, or its address; without its environment.
     pub words: Vec<String>,
-    /// Whether it is switched off.
+    /// `true` if it is switched off.
     pub is_off: bool,
     /// Its block, as a configuration of ours has it.
     pub block: Map<String, Value>,
     key: (String, BlockLaunch),
 }
 
-/// Whether a file has servers in it, or cannot be read.
+/// Returns `true` if a file has servers in it, or cannot be read.
 pub fn has_servers(source: &Source) -> bool {
     !source::read(source, &mut KeepSecrets).is_beside_the_point
 }
@@ -83,12 +83,12 @@ pub fn gather(
     Ok(Gathered { existing, sources, contents, servers })
 }
 
-/// Whether the servers of a group may be put into other toolboxes than their file has.
+/// Returns `true` if the servers of a group may be put into other toolboxes than their file has.
 fn is_open(group: &Group) -> bool {
     !group.is_apart && matches!(group.description, Description::Client(_))
 }
 
-/// What makes two servers of two files the same.
+/// Returns the parts of a server that make two of two files the same.
 fn key(found: &Found) -> (String, BlockLaunch) {
     (found.name.clone(), found.block.launch.clone())
 }
@@ -194,7 +194,7 @@ struct Placing<'a> {
     outcomes: &'a [Outcome],
     /// The servers for each toolbox that is proposed.
     proposed: Vec<Vec<Found>>,
-    /// What nobody has proposed a toolbox for: it is there already, or the workbench itself.
+    /// The servers that nobody has proposed a toolbox for: there already, or the workbench itself.
     rest: Vec<Found>,
     /// For each of the servers which toolbox it goes to.
     toolbox_of: HashMap<usize, usize>,
@@ -287,6 +287,6 @@ impl<'a> Placing<'a> {
     }
 }
 
-/// What to do about a server that wants to know who asks.
+/// Advice on a server that wants to know who asks.
 const TOKEN: &str =
     "if it takes a token, write `\"headers\": {\"Authorization\": \"Bearer ${TOKEN}\"}`";

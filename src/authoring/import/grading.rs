@@ -1,9 +1,9 @@
-//! What a reader has found, in words of an import.
+//! Findings of a reader, in words of an import.
 
 use crate::authoring::import::{Grade, ImportFinding, Source};
 use crate::config::syntax::finding::{Finding, Severity};
 
-/// What a reader has found, in words of an import; with `hints`, what it advises too.
+/// Returns the findings of a reader in words of an import; with `hints`, its advice too.
 pub(super) fn graded(source: &Source, findings: Vec<Finding>, hints: bool) -> Vec<ImportFinding> {
     let one = |finding: Finding| ImportFinding {
         grade: match finding.severity {

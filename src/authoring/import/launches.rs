@@ -19,11 +19,11 @@ use crate::config::syntax::reader::{Located, Reader};
 /// The blocks of servers, in our own words.
 #[derive(Debug, Default)]
 pub struct Launches {
-    /// Those in toolboxes, by toolbox and name.
+    /// The servers in toolboxes, by toolbox and name.
     placed: Vec<(String, String, Map<String, Value>)>,
-    /// Those that stand alone.
+    /// The servers that stand alone.
     alone: Vec<(String, Map<String, Value>)>,
-    /// What else the file says, in keys that the `_config.yaml` of a catalog has too.
+    /// The rest of the file, in keys that the `_config.yaml` of a catalog has too.
     pub settings: Map<String, Value>,
     /// The keys of what it says besides, which is nowhere in a catalog.
     pub elsewhere: Vec<String>,
@@ -85,8 +85,8 @@ impl Launches {
     }
 }
 
-/// What a file says beside its servers and how they are presented; and the keys of what a catalog
-/// cannot say, or says in other words.
+/// Returns what a file says beside its servers and how they are presented; and the keys of what a
+/// catalog cannot say, or says in other words.
 fn settings(
     root: &Node<'_>,
     dialect: Dialect,

@@ -34,10 +34,10 @@ pub(super) struct Merge<'a> {
     added: Vec<Added>,
 }
 
-/// What is known of a toolbox: enough to see whether a server is already there.
+/// A toolbox as far as it is known: enough to see whether a server is already there.
 struct Toolbox {
     name: String,
-    /// Whether it is a server of the top-level `mcpServers`, to which nothing can be added.
+    /// `true` if it is a server of the top-level `mcpServers`, to which nothing can be added.
     alone: bool,
     servers: Vec<(String, Option<BlockLaunch>)>,
 }
@@ -70,7 +70,7 @@ impl<'a> Merge<'a> {
         })
     }
 
-    /// Whether the configuration has this very server.
+    /// Returns `true` if the configuration has this very server.
     pub(super) fn has(&self, found: &Found) -> bool {
         self.holder(found, false).is_some()
     }
@@ -295,7 +295,7 @@ fn top(existing: &Source) -> Option<Value> {
     Some(Value::from(tree))
 }
 
-/// What is in a configuration already.
+/// Returns the toolboxes that are in a configuration already.
 fn toolboxes(existing: &Source) -> Vec<Toolbox> {
     let Ok(tree) = document::parse(document::without_mark(&existing.text)) else {
         return Vec::new();

@@ -9,7 +9,7 @@ pub(super) fn is_object(node: &Node<'_>) -> bool {
     matches!(node.value, Value::Object(_))
 }
 
-/// Whether an object has objects in it and nothing else.
+/// Returns `true` if an object has objects in it and nothing else.
 pub(super) fn has_objects(node: &Node<'_>) -> bool {
     entries(node).all(|(_, value)| is_object(&value))
 }

@@ -28,9 +28,9 @@ pub(super) struct Place<'a> {
     pub(super) name: String,
     pub(super) description: Description,
     pub(super) servers: Vec<(Located<String>, Node<'a>)>,
-    /// What goes before the names of its primitives, where the file says so.
+    /// The prefix of the names of its primitives, where the file has one.
     pub(super) namespace: Option<String>,
-    /// Whether it is a block at the top of the file.
+    /// `true` if it is a block at the top of the file.
     pub(super) is_top: bool,
     /// The folder these servers belong to, where the file says so.
     pub(super) folder: Option<String>,
@@ -119,7 +119,7 @@ pub(super) fn named<'a>(list: &Node<'a>) -> Vec<(Located<String>, Node<'a>)> {
     named.collect()
 }
 
-/// What VS Code asks its user for, to be put into servers' blocks.
+/// Returns the inputs that VS Code asks its user for, to be put into servers' blocks.
 pub(super) fn inputs(root: &Node<'_>) -> Vec<Input> {
     let mcp = root.get("mcp");
     let inputs = root.get("inputs").or_else(|| mcp?.get("inputs"));
@@ -140,7 +140,7 @@ pub(super) fn inputs(root: &Node<'_>) -> Vec<Input> {
     inputs.collect()
 }
 
-/// Whether this is something that a client brings along, and no server.
+/// Returns `true` if this is something that a client brings along, and no server.
 pub(super) fn is_part_of_its_client(node: &Node<'_>) -> bool {
     let inner = node.get("config").filter(is_object);
     let kind = inner.as_ref().unwrap_or(node).get("type");
@@ -150,7 +150,7 @@ pub(super) fn is_part_of_its_client(node: &Node<'_>) -> bool {
     })
 }
 
-/// What there is to say of what a client brings along.
+/// Returns remarks on what a client brings along.
 pub(super) fn of_the_client(
     source: &Source,
     text: &str,
@@ -178,9 +178,9 @@ pub(super) fn of_the_client(
 pub(super) struct Client {
     /// The name for a toolbox of its servers.
     pub(super) name: String,
-    /// What people call it.
+    /// Its name as people say it.
     pub(super) title: &'static str,
-    /// What is known of it.
+    /// The entry of the table of clients about it.
     pub(super) program: Option<&'static ClientProgram>,
 }
 

@@ -16,7 +16,7 @@ use crate::config::syntax::section::{Described, Kind};
 /// The rules of a file, in our words, with the settings beside them.
 #[derive(Debug)]
 pub(super) struct Rules {
-    /// What they are called in the file.
+    /// Their names in the file.
     names: Vec<String>,
     /// Each setting by our name for it; `None`: some cannot be read, which has been said.
     settings: Option<Map<String, Value>>,
@@ -117,7 +117,7 @@ fn is_carried(key: &str) -> bool {
     kind(key).is_some_and(|kind| kind != Kind::Everybodys)
 }
 
-/// Whether a key has been dealt with where it stands.
+/// Returns `true` if a key has been dealt with where it stands.
 fn is_known(key: &str) -> bool {
     ELSEWHERE.contains(&key) || matches!(key, "mcpServers" | "servers" | "$schema" | "version")
 }

@@ -22,17 +22,17 @@ use crate::config::syntax::finding::Severity;
 use crate::config::syntax::reader::{Located, Reader};
 use crate::config::{Dialect, ToolMode};
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) groups: Vec<Group>,
-    /// What it says beside its servers.
+    /// The part beside its servers.
     pub(super) top: Option<Top>,
     /// Its rules of who may use what.
     pub(super) rules: Option<Rules>,
-    /// What cannot be carried over of it.
+    /// Findings on what cannot be carried over of it.
     pub(super) findings: Vec<ImportFinding>,
-    /// Whether it can be read and has nothing to do with servers.
+    /// `true` if it can be read and has nothing to do with servers.
     pub(super) is_beside_the_point: bool,
 }
 
@@ -41,11 +41,11 @@ pub(super) struct Contents {
 pub(super) struct Group {
     /// The name for a toolbox of them.
     pub(super) name: String,
-    /// What the file says they are for, or who they are from.
+    /// A description of their purpose in the file, or who they are from.
     pub(super) description: Description,
-    /// What goes before the names of their primitives, where the file says so.
+    /// The prefix of the names of their primitives, where the file has one.
     pub(super) namespace: Option<String>,
-    /// Whether each has to be a toolbox of its own, for the file to mean the same.
+    /// `true` if each has to be a toolbox of its own, for the file to mean the same.
     pub(super) is_apart: bool,
     /// The servers that can be carried over.
     pub(super) servers: Vec<Found>,
@@ -57,7 +57,7 @@ pub(super) struct Found {
     pub(super) name: String,
     pub(super) block: Block,
     pub(super) grade: Grade,
-    /// What cannot be known before it is started.
+    /// The doubt that only a start removes.
     pub(super) doubt: Option<Doubt>,
     /// Where it stands, for what there is to say of it later.
     pub(super) file: String,

@@ -43,7 +43,7 @@ pub(super) fn server(
 const DECORATION: &[&str] =
     &["name", "display_name", "bundled", "icon", "gallery", "id", "source", "version", "schema"];
 
-/// What stands under keys that our files do not have.
+/// The values of keys that our files do not have.
 #[derive(Default)]
 struct Theirs {
     command: Option<Located<Vec<String>>>,
@@ -198,7 +198,7 @@ const KEYS: &[&str] = &[
     "connectionTimeout",
 ];
 
-/// Whether an entry of a list of tools stands for all of them.
+/// Returns `true` if an entry of a list of tools stands for all of them.
 fn is_any_tool(node: &Node<'_>) -> bool {
     node.value.as_string_lit().is_some_and(|text| text.value == "*")
 }

@@ -28,7 +28,7 @@ pub(super) struct Full {
     everybody: Arc<Policy>,
     /// The agents that the file speaks of, in the order of the file.
     agents: Vec<Agent>,
-    /// What of it cannot be said in our keys.
+    /// Warnings of what cannot be said in our keys.
     pub(super) warnings: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl Full {
         }
     }
 
-    /// Whether a server is switched on; none if there is no such server.
+    /// Returns `true` if a server is switched on; none if there is no such server.
     pub(super) fn is_on(&self, server: &str) -> Option<bool> {
         let mut servers = self.servers.iter().filter(|other| other.name == server);
         let first = servers.next()?;
@@ -239,7 +239,7 @@ fn servers(root: &Map<String, Value>) -> Vec<Server> {
     boxed.chain(entries(root.get("mcpServers"))).map(server).collect()
 }
 
-/// Whether something is meant as a glob.
+/// Returns `true` if something is meant as a glob.
 fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }

@@ -9,15 +9,15 @@ use crate::config::syntax::section::{Described, Section};
 
 /// The keys of `security_settings` that are ours by other names.
 const SECURITY: [&str; 3] = ["dangerous_tools", "require_confirmation", "audit_all_calls"];
-/// Those of `performance_settings`.
+/// The keys of `performance_settings`.
 const PERFORMANCE: [&str; 4] =
     ["tool_call_timeout", "max_concurrent_calls", "cache_tool_responses", "cache_duration_seconds"];
 
 /// Keys of ours that no other program's file has.
 const NATIVE: [&str; 2] = ["$schema", "toolboxes"];
 
-/// The same with our spelling of each key that we have, and without what only another program reads.
-/// What of that mattered is told.
+/// Returns a file in our spelling of each key that we have, and without what only another program
+/// reads. What of that mattered is told.
 pub(super) fn ours(
     root: Map<String, Value>,
     dialect: Dialect,
@@ -71,7 +71,7 @@ fn renamed(object: Map<String, Value>, section: &Section) -> Map<String, Value> 
     members.collect()
 }
 
-/// What the Toolman server's file says in its own way.
+/// Translates what the Toolman server's file says in its own way.
 fn of_toolman_server(root: &mut Map<String, Value>, warnings: &mut Vec<String>) {
     let mut servers = root.remove("servers").unwrap_or_default();
     let security = root.remove("security_settings").unwrap_or_default();

@@ -178,7 +178,7 @@ fn why(choice: &Choice) -> String {
     reasons.join("; ")
 }
 
-/// What is said of agents, about what is left.
+/// Returns the rules of agents, about what is left.
 fn agents(full: &Full, choices: &[Choice], servers: &[String]) -> Vec<(String, Tree)> {
     let entry = |agent: &String, entry: &Value| {
         let mut members = Vec::new();

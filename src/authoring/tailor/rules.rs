@@ -14,7 +14,7 @@ use crate::config::syntax::section::FromNode;
 
 /// The rules that are used where nobody brings others.
 const DEFAULT: &str = include_str!("../../../examples/selective/tailor-rules.json");
-/// What they are called.
+/// The name of a file of rules.
 const DEFAULT_FILE: &str = "tailor-rules.json";
 /// Where a configuration has its own.
 const KEYS: [&str; 2] = ["taskBasedToolSelection", "task_based_tool_selection"];
@@ -90,12 +90,12 @@ impl Rules {
         self.services.iter().map(|(kind, ..)| kind.as_str()).collect()
     }
 
-    /// Whether there is a rule for a service of this name.
+    /// Returns `true` if there is a rule for a service of this name.
     pub(super) fn knows(&self, service: &str) -> bool {
         self.service(service).is_some()
     }
 
-    /// What a task wants, in the order of the rules.
+    /// Returns what a task wants, in the order of the rules.
     pub(super) fn wanted(&self, task: &str, service: Option<&str>) -> Vec<Wanted> {
         let mut wanted = Vec::new();
         add(&mut wanted, &self.base, &Reason::EveryTask);
@@ -146,7 +146,7 @@ fn read(source: &Source, mut reader: Reader<'_>) -> Result<RawTaskRules, Report>
     raw.filter(|_| !is_wrong).ok_or_else(|| refuse(findings))
 }
 
-/// Whether a configuration brings rules of its own.
+/// Returns `true` if a configuration brings rules of its own.
 fn are_in(source: &Source) -> bool {
     let tree = document::parse(document::without_mark(&source.text));
     tree.is_ok_and(|tree| KEYS.iter().any(|key| Node::root(&tree).get(key).is_some()))

@@ -28,7 +28,7 @@ fn parsed(text: &str) -> Value {
     Value::from(document::parse(text).expect("what is written can be read"))
 }
 
-/// What is written for a task, as a value.
+/// Tailors for a task, and returns what is written, as a value.
 fn tailored(full: &str, task: &str, service: Option<&str>) -> Value {
     parsed(&tailor(&request(full, task, service)).unwrap().text.expect("something is left"))
 }
@@ -280,7 +280,7 @@ fn policy() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whether a list of names, `*` among them, has a name.
+/// Returns `true` if a list of names, `*` among them, has a name.
 fn has(list: &Value, name: &str) -> bool {
     list.as_array().unwrap().iter().any(|item| item == name || item == "*")
 }

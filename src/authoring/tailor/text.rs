@@ -12,7 +12,7 @@ pub(super) enum Tree {
     Names(Vec<(String, String)>),
 }
 
-/// What is said at the top.
+/// The remarks at the top.
 pub(super) struct Head<'a> {
     /// The full configuration.
     pub(super) file: &'a str,

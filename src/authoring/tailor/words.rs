@@ -28,8 +28,8 @@ impl Words {
     }
 }
 
-/// Whether the name of a service has this word in it. One of two letters has to stand alone, for
-/// `ui` is in `build`.
+/// Returns `true` if the name of a service has this word in it. One of two letters has to stand
+/// alone, for `ui` is in `build`.
 pub(super) fn is_in_name(word: &str, name: &str) -> bool {
     let (word, name) = (word.to_lowercase(), name.to_lowercase());
     if word.chars().count() > 2 {
@@ -38,7 +38,8 @@ pub(super) fn is_in_name(word: &str, name: &str) -> bool {
     !word.is_empty() && name.split(|c: char| !c.is_alphanumeric()).any(|part| part == word)
 }
 
-/// What a word has in common with its other forms: `test` for `tests`, `tested` and `testing`.
+/// Returns what a word has in common with its other forms: `test` for `tests`, `tested` and
+/// `testing`.
 ///
 /// It is only compared with others of its kind, and need not be a word itself.
 fn stem(word: &str) -> String {

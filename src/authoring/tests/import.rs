@@ -14,7 +14,7 @@ fn import(existing: Option<&str>, file: &str, text: &str) -> ImportPlan {
     plan(existing.as_ref(), &[source(file, text)], &Options::default()).unwrap()
 }
 
-/// What was added, and everything there is to say.
+/// Returns what was added, and everything there is to say.
 fn said(plan: &ImportPlan) -> Vec<String> {
     let added = plan
         .added

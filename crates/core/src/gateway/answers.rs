@@ -19,14 +19,14 @@ use crate::config::{Config, DEFAULT_CACHE_BYTES, Launch, ServerConfig};
 use crate::name::{AgentName, ServerName, ToolId};
 use crate::raw::Raw;
 
-/// What an entry takes besides what is in it, in bytes.
+/// The bytes that an entry takes besides its contents.
 const OVERHEAD: usize = 256;
 
 /// Every store of answers that somebody uses.
 #[derive(Default)]
 pub(crate) struct Stores(Mutex<HashMap<Scope, Weak<Store>>>);
 
-/// Whose answers are in a store, and how many bytes of them.
+/// The servers whose answers are in a store, and how many bytes of them.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Scope {
     /// The one server whose it is; `None`: it is that of all others.
@@ -44,7 +44,7 @@ pub(crate) struct Answers {
     pub(crate) ttl: Duration,
 }
 
-/// What was asked, and of whom.
+/// A question to a server, with whom it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) backend: BackendId,
@@ -120,7 +120,7 @@ impl Store {
 }
 
 impl Answers {
-    /// What the server answered before.
+    /// Returns the answer that the server gave before.
     pub(crate) fn get(&self, key: &Key) -> Option<Raw> {
         self.store.0.get(key).map(|kept| kept.answer)
     }
@@ -140,7 +140,7 @@ impl Answers {
     }
 }
 
-/// Whether an answer is a result and nothing else: no failure, no task, no question.
+/// Returns `true` if an answer is a result and nothing else: no failure, no task, no question.
 fn is_plain(answer: &Raw) -> bool {
     let Some(members) = answer.members() else { return false };
     members.iter().all(|(key, value)| match &**key {

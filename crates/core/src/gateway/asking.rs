@@ -1,4 +1,4 @@
-//! What language models are asked: the one way to the endpoint that the configuration names, and to
+//! Requests to language models: the one way to the endpoint that the configuration names, and to
 //! the model of the agent's own client.
 //!
 //! Nothing goes either way with a secret in it that is known from the configuration, and either way
@@ -18,9 +18,9 @@ use crate::llm::{
 use crate::observe::{LlmOutcome, LlmRequest, Prompted, Secrets};
 use crate::raw::Raw;
 
-/// What asks a client for a completion of its model.
+/// The method that asks a client for a completion of its model.
 const METHOD: &str = "sampling/createMessage";
-/// What a model is called that only the agent's client knows.
+/// The name of a model that only the agent's client knows.
 const SAMPLING: &str = "sampling";
 /// JSON-RPC: nobody there knows the method.
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -29,12 +29,12 @@ const DECLINED: i64 = -1;
 /// The most characters of a client's words in an error.
 const MAX_QUOTED: usize = 200;
 
-/// What came of asking a model.
+/// The end of a request to a model.
 #[derive(Debug)]
 pub struct Asked<E> {
-    /// What it said, or why it said nothing.
+    /// The words of the model, or why it said nothing.
     pub said: Result<Said, E>,
-    /// What that has cost.
+    /// The cost of that.
     pub cost: Cost,
 }
 
@@ -53,7 +53,7 @@ pub enum Unlent {
     /// The client answered with an error.
     #[error("the client could not ask its model: {0}")]
     Failed(String),
-    /// What came is not what the protocol says.
+    /// The answer is not what the protocol says.
     #[error("what the client answered cannot be used: {0}")]
     Unusable(String),
 }
@@ -187,7 +187,7 @@ async fn put(events: &events::Sender, prompt: &Prompt, until: Instant) -> Result
     }
 }
 
-/// What the client's model said: a text, or parts of which some are texts.
+/// Reads the answer of the client's model: a text, or parts of which some are texts.
 fn said(answer: &Value, prompt: &Prompt) -> Result<Said, Unlent> {
     let part = |part: &Value| {
         let is_text = part.get("type").is_none_or(|kind| kind == "text");
@@ -225,7 +225,7 @@ fn of_said(said: &Said) -> LlmOutcome {
     if said.is_cut { LlmOutcome::Unusable } else { LlmOutcome::Ok }
 }
 
-/// What is recorded of a failure.
+/// Returns the outcome that is recorded of a failure.
 pub(crate) fn of_failure(failure: &Failure) -> LlmOutcome {
     match failure.plain() {
         Failure::Unreachable(_) | Failure::Cut(_) => LlmOutcome::Unreachable,

@@ -18,7 +18,7 @@ pub(crate) const MAX_ROUNDS: usize = 10;
 /// JSON-RPC: something went wrong behind us.
 const INTERNAL_ERROR: i64 = -32603;
 
-/// What a server wants to know before it goes on.
+/// The questions of a server that it wants answered before it goes on.
 pub(crate) struct InputRequired {
     requests: Vec<Member>,
     state: Option<Raw>,

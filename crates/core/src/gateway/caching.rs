@@ -13,8 +13,8 @@ use crate::toolbox::ViewTool;
 const MAX_ARGUMENTS: usize = 64 * 1024;
 
 impl Gateway {
-    /// What a call asks, where the answer to it may be kept, or may have been kept before. What the
-    /// user confirms is called each time.
+    /// Returns the key of a call, where the answer to it may be kept, or may have been kept before.
+    /// What the user confirms is called each time.
     pub(crate) fn asked_before(
         &self,
         server: &Server,

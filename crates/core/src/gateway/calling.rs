@@ -16,7 +16,7 @@ use crate::policy::{Permit, Refusal};
 use crate::raw::{self, Raw};
 use crate::toolbox::{NotAnObject, ViewTool};
 
-/// What an agent wants of a tool.
+/// An agent's wish for a call of a tool.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     tool: &'a ToolId,

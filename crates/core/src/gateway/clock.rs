@@ -1,4 +1,4 @@
-//! What time it is, for what may be used at certain times only.
+//! The time, for whatever may be used at certain times only.
 
 use std::time::{Duration, SystemTime};
 

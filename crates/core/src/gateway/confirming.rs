@@ -103,7 +103,7 @@ async fn put(
 }
 
 impl Unconfirmed {
-    /// What a model is told, and what it is to do.
+    /// Returns the reason that a model is told, and what it is to do.
     fn explain(self, concern: Concern) -> (String, &'static str) {
         match self {
             Self::Declined => (

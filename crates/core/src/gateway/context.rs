@@ -11,24 +11,24 @@ use crate::state::SessionKey;
 /// A request context: who asks, what they can take, and where they hear of what happens meanwhile.
 #[derive(Clone, Copy)]
 pub struct RequestContext<'a> {
-    /// Whose it is, as servers can reach it.
+    /// The agent, as servers can reach it.
     pub agent: &'a Presence,
     /// Who that is, as policy knows it.
     pub caller: &'a Caller,
     /// The session that it belongs to; `None`: none that lasts.
     pub session: Option<&'a SessionKey>,
-    /// Whether it is of the modern form (2026-07-28), where what the server asks is part of an
+    /// `true` if it is of the modern form (2026-07-28), where what the server asks is part of an
     /// answer.
     pub is_modern: bool,
-    /// Whether it knows links to resources in results (from 2025-06-18 on).
+    /// `true` if it knows links to resources in results (from 2025-06-18 on).
     pub reads_links: bool,
-    /// What of its `_meta` goes on to the server.
+    /// The members of its `_meta` that go on to the server.
     pub meta: &'a [Member],
-    /// What of servers' logs is heard while it runs.
+    /// The least urgent lines of servers' logs that are heard while it runs.
     pub log: LogLevel,
     /// Where what the server says while it runs goes; `None`: nobody listens, nobody can be asked.
     pub events: Option<&'a events::Sender>,
-    /// Whether the agent wants to hear of progress.
+    /// `true` if the agent wants to hear of progress.
     pub wants_progress: bool,
     /// Where it is noted that it goes to its server; `None`: nobody wants to know.
     pub sent: Option<&'a AtomicBool>,

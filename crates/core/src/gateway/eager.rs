@@ -29,7 +29,7 @@ pub(crate) struct Eager {
 pub struct Down {
     /// Which.
     pub at: ServerRef,
-    /// Whether that has been tried and has failed, or is still being tried.
+    /// `true` if its start has failed; `false` while it is being tried.
     pub has_failed: bool,
 }
 
@@ -49,12 +49,12 @@ impl Eager {
         Self { servers, _keeping: keeping }
     }
 
-    /// Those that are kept.
+    /// Returns the backends that are kept.
     pub(crate) fn backends(&self) -> impl Iterator<Item = BackendId> {
         self.servers.iter().filter_map(|(_, backend)| backend.as_ref().map(Backend::id))
     }
 
-    /// Those that are not up, in the order of the configuration.
+    /// Returns the servers that are not up, in the order of the configuration.
     pub(crate) fn down(&self) -> Vec<Down> {
         let is_down = |(at, backend): &(ServerRef, Option<Backend>)| {
             let has_failed = match backend {

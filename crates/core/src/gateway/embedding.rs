@@ -42,7 +42,7 @@ const MAX_DESCRIPTION: usize = 2000;
 const MAX_TEXTS: usize = 20_000;
 const MAX_QUERIES: u64 = 256;
 
-/// What is sent of a tool.
+/// Returns the text that is sent of a tool.
 pub(crate) fn text(server: &str, tool: &ToolDefinition) -> String {
     let description = tool.description.as_deref().unwrap_or_default();
     let description = &description[..description.floor_char_boundary(MAX_DESCRIPTION)];
@@ -110,7 +110,7 @@ impl Gateway {
 pub(crate) struct Embeddings(Mutex<Option<Arc<Embedding>>>);
 
 impl Embeddings {
-    /// That of a configuration, if it names one.
+    /// Returns the embedding of a configuration, if it names one.
     pub(crate) fn of(&self, config: &SearchConfig) -> Option<Arc<Embedding>> {
         let config = config.embeddings.as_ref()?;
         let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,7 +131,7 @@ impl Embeddings {
 /// A model that says what texts mean.
 pub(crate) struct Embedding {
     endpoint: Endpoint,
-    /// What the store calls it.
+    /// Its name in the store.
     name: String,
     known: Mutex<Known>,
     queries: Cache<TextKey, Arc<Vector>>,
@@ -142,9 +142,9 @@ pub(crate) struct Embedding {
 #[derive(Default)]
 struct Known {
     texts: KnownTexts,
-    /// Whether the store has been asked.
+    /// `true` if the store has been asked.
     is_recalled: bool,
-    /// Whether there is something that the store does not have.
+    /// `true` if there is something that the store does not have.
     is_new: bool,
     rests_until: Option<Instant>,
     has_failed: bool,
@@ -166,7 +166,7 @@ impl Embedding {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is left alone for now.
+    /// Returns `true` if it is left alone for now.
     fn rests(&self) -> bool {
         self.known().rests_until.is_some_and(|until| Instant::now() < until)
     }
@@ -344,7 +344,7 @@ impl Embedding {
         embedded
     }
 
-    /// What is known belongs to another model, of the same name.
+    /// Forgets all, for what is known belongs to another model of the same name.
     fn other_model(&self) -> Failure {
         self.known().texts.clear();
         self.queries.invalidate_all();

@@ -1,4 +1,4 @@
-//! What can go wrong on the way to a server, for whoever has to word it.
+//! Failures on the way to a server, for whoever has to word them.
 
 use thiserror::Error;
 
@@ -13,7 +13,7 @@ pub struct FailedServer {
     pub server: ServerName,
     /// Why.
     pub reason: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub hint: String,
 }
 
@@ -69,7 +69,7 @@ pub enum CallError {
         tool: ToolId,
         /// Why not.
         reason: String,
-        /// What to do about it.
+        /// Advice on what to do about it.
         hint: String,
     },
     /// There is no such prompt or resource, or the agent may not know of it.

@@ -1,4 +1,4 @@
-//! What is added to an error of a server: which of the arguments do not fit the tool's schema.
+//! An addition to an error of a server: which of the arguments do not fit the tool's schema.
 //!
 //! Only a call through a tool of ours is answered so. What the server said stays before it, byte for
 //! byte.

@@ -1,4 +1,4 @@
-//! What the files of the catalog folder say of tools: read when it is wanted, on a thread of its own,
+//! Tools as the files of the catalog folder have them: read when wanted, on a thread of its own,
 //! and kept until a file has changed.
 
 use std::fs;
@@ -24,16 +24,16 @@ pub struct Filed {
     pub tool: String,
 }
 
-/// What was read of files, and how each was then.
+/// The definitions that were read of files, and how each file was then.
 #[derive(Default)]
 pub(crate) struct Files(Mutex<HashMap<String, (Stamp, Arc<ToolDefinition>)>>);
 
-/// What is otherwise when a file has changed: when it was written, and its length.
+/// The time at which a file was written, and its length: one is another when it has changed.
 type Stamp = (SystemTime, u64);
 
 impl Gateway {
-    /// What the files of some tools say, as a server would say it, or what is wrong with them; in
-    /// their order.
+    /// Returns what the files of some tools say, as a server would say it, or what is wrong with them;
+    /// in their order.
     pub async fn filed(&self, wanted: Vec<Filed>) -> Vec<Result<Arc<ToolDefinition>, String>> {
         let (config, files) = (Arc::clone(&self.config), Arc::clone(&self.files));
         let reading = spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! What is meant by a name: a toolbox, or a tool that may have to be listed first; and what to offer
+//! The meaning of a name: a toolbox, or a tool that may have to be listed first; and what to offer
 //! for a name that means nothing.
 
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Gateway {
         })
     }
 
-    /// What `server:tool` may mean, whether or not the tools of these servers are known.
+    /// Returns the tools that `server:tool` may mean, known or not.
     pub fn qualified(&self, name: &str) -> Vec<ToolId> {
         let servers = configured(&self.config).filter_map(|(toolbox, server)| {
             let own = name.strip_prefix(server.name.as_str())?.strip_prefix(':')?;

@@ -1,4 +1,4 @@
-//! What all gateways have in common, and which agents look through which.
+//! All gateways: what they have in common, and which agents look through which.
 //!
 //! An agent looks at a configuration of its own: what of the file it may know of ([`Policies`]). So
 //! what it may not know is nowhere behind it, and no surface can tell of it.
@@ -37,7 +37,7 @@ const MAX_CLASSES: usize = 32;
 )]
 pub struct Crowded;
 
-/// What all gateways have in common: the configuration, the policies, and the servers' processes.
+/// All gateways, with what they share: the configuration, the policies, and the servers' processes.
 ///
 /// Servers behave by what their client can do ([`ClientAbilities`]), so agents that can do different
 /// things look at them through different gateways; and so do those that may do different things.
@@ -47,7 +47,7 @@ pub struct Gateways {
     state: Mutex<State>,
 }
 
-/// What all gateways share.
+/// The state that all gateways share.
 pub(crate) struct Common {
     pub(crate) pool: Arc<Pool>,
     pub(crate) limiters: Limiters,
@@ -62,13 +62,13 @@ pub(crate) struct Terms {
     pub(crate) caller: Caller,
     pub(crate) config: Arc<Config>,
     pub(crate) policy: Arc<Policy>,
-    /// What it has in common with others of the same configuration.
+    /// The state that it shares with others of the same configuration.
     pub(crate) world: Arc<World>,
 }
 
 struct State {
     served: Served,
-    /// Whether gateways start their eager servers when they are made.
+    /// `true` if gateways start their eager servers when they are made.
     is_eager: bool,
     /// The eager servers that are kept whoever comes.
     kept: Option<Eager>,
@@ -85,14 +85,14 @@ struct Slot {
     visited: u64,
 }
 
-/// Those who look through one gateway.
+/// The agents that look through one gateway.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Audience {
     caller: Caller,
     abilities: ClientAbilities,
 }
 
-/// What is served at one time.
+/// The configuration that is served, with its policies.
 #[derive(Clone)]
 struct Served {
     config: Arc<Config>,
@@ -181,7 +181,7 @@ impl Gateways {
         self.state(|state| state.kept = Some(Eager::new(&state.served.config, &self.common.pool)));
     }
 
-    /// Those that are kept and not up.
+    /// Returns the servers that are kept and not up.
     pub fn down(&self) -> Vec<Down> {
         self.state(|state| state.kept.as_ref().map(Eager::down).unwrap_or_default())
     }
@@ -196,7 +196,7 @@ impl Gateways {
         if caller.toolbox.is_some() { ToolMode::Direct } else { self.config().mode }
     }
 
-    /// Whether an agent may know of the one toolbox that it wants, if it wants one.
+    /// Returns `true` if an agent may know of the one toolbox that it wants, or wants none.
     pub fn has_toolbox(&self, caller: &Caller) -> bool {
         let Some(wanted) = &caller.toolbox else { return true };
         self.state(|State { served, .. }| {
@@ -205,7 +205,7 @@ impl Gateways {
         })
     }
 
-    /// Whether an agent may know of every server that there is.
+    /// Returns `true` if an agent may know of every server that there is.
     pub fn shows_every_server(&self, caller: &Caller) -> bool {
         self.state(|State { served, .. }| {
             let seen = served.policies.seen_by(caller.agent.as_ref(), None);
@@ -344,7 +344,7 @@ impl Gateways {
         });
     }
 
-    /// What is known of agents beyond one request.
+    /// Returns the store of what is known of agents beyond one request.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.common.store
     }

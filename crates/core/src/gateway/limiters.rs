@@ -1,4 +1,4 @@
-//! What limits calls: a limiter for whoever is limited, and the store of them all.
+//! The limiters of calls: one for whoever is limited, and the store of them all.
 //!
 //! *Theory of operation.* Whoever is limited has one [`Limiter`], through whichever gateways calls
 //! come and whichever configuration they began with: [`Limiters`] keeps them by whom they limit, and

@@ -39,7 +39,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Those of all toolboxes that have some.
+    /// Returns the macros of all toolboxes that have some.
     pub(crate) fn all(config: &Config) -> Vec<Self> {
         let toolboxes = config.toolboxes.iter().map(|toolbox| {
             let tools = toolbox.macros().filter_map(|config| {
@@ -51,7 +51,7 @@ impl Written {
         toolboxes.filter(|written| !written.tools.is_empty()).collect()
     }
 
-    /// Those that lack a tool, each with the first that is not there.
+    /// Returns the macros that lack a tool, each with the first that is not there.
     pub(crate) fn lacking(&self, is_there: impl Fn(&ToolId) -> bool) -> Vec<Lacking> {
         let lacking = self.tools.iter().filter_map(|(tools, definition)| {
             let missing = tools.iter().find(|tool| !is_there(tool))?.clone();

@@ -27,30 +27,30 @@ pub(crate) enum Member {
 /// A server that can be started.
 pub(crate) struct Server {
     pub(crate) call_timeout: Duration,
-    /// What is counted of it.
+    /// The counters of it.
     pub(crate) meters: Arc<Meters>,
-    /// What everybody sees comes from here.
+    /// The connection that everybody shares, and whose listings everybody sees.
     pub(crate) shared: Backend,
-    /// What calls of it are limited by, if they are.
+    /// The limiter of its calls, if they are limited.
     pub(crate) limiter: Option<Arc<Limiter>>,
     /// Where its answers are kept, if they are.
     pub(crate) answers: Option<Answers>,
     spec: Arc<Spec>,
     is_shared: bool,
-    /// Whether each session has a connection of its own from the start.
+    /// `true` if each session has a connection of its own from the start.
     is_isolated: bool,
-    /// Whose is what belongs to an agent that has a name and no session. There is one such agent at
-    /// most: those with other names look through other gateways.
+    /// The owner of all that belongs to an agent that has a name and no session. There is one such
+    /// agent at most: those with other names look through other gateways.
     nameable: AgentId,
-    /// Whose is what, for as long as the configuration has the server.
+    /// The owners of its connections, for as long as the configuration has the server.
     owners: Arc<Mutex<Owners>>,
 }
 
 #[derive(Default)]
 struct Owners {
-    /// Whose the shared connection is, once it can be only one agent's.
+    /// The agent that the shared connection belongs to, once it can be only one agent's.
     shared: Option<AgentId>,
-    /// Whether the shared connection has been a session's that is over, and is nobody's any more.
+    /// `true` if the shared connection has been a session's that is over, and is nobody's any more.
     is_spent: bool,
     others: HashMap<AgentId, Backend>,
 }
@@ -79,7 +79,7 @@ impl Server {
         }
     }
 
-    /// The same server with what the configuration says of it now; none if it is another one.
+    /// Returns the same server with what the configuration says of it now; none if it is another one.
     pub(crate) fn renewed(&self, config: &ServerConfig, spec: &Arc<Spec>) -> Option<Self> {
         let is_isolated = config.isolation == Isolation::Session;
         let is_shared = config.shared && !is_isolated;
@@ -119,12 +119,12 @@ impl Server {
         self.owners(|owners| owners.others.values().for_each(f));
     }
 
-    /// What it is made of.
+    /// Returns its specification.
     pub(crate) fn spec(&self) -> &Arc<Spec> {
         &self.spec
     }
 
-    /// Whether it may know the agent's roots.
+    /// Returns `true` if it may know the agent's roots.
     pub(crate) fn has_roots(&self) -> bool {
         self.spec.abilities.has_roots()
     }
@@ -133,7 +133,7 @@ impl Server {
         f(&mut self.owners.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whose connection an agent uses, where each has its own.
+    /// Returns the owner of the connection that an agent uses, where each has its own.
     fn owner(&self, agent: &Presence) -> AgentId {
         if self.is_isolated && agent.tie == Tie::Name { self.nameable } else { agent.owner }
     }

@@ -1,4 +1,4 @@
-//! What the context of a call says: who makes it, which rule decided on it, what became of it.
+//! The context of a call as gateways fill it: who makes it, which rule decided on it, how it ended.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -85,7 +85,7 @@ pub(crate) fn rule(decision: Result<&Grant, &Denial>) -> Option<Cow<'static, str
     rule.map(|rule| rule.to_string().into())
 }
 
-/// What became of a call, and the bytes of the server's answer if there was one.
+/// Returns how a call ended, and the bytes of the server's answer if there was one.
 pub(crate) fn ended(
     called: &Result<Outcome, CallError>,
     context: RequestContext<'_>,

@@ -31,7 +31,7 @@ pub fn heartbeat() -> Interval {
     heartbeat
 }
 
-/// What came of opening a toolbox.
+/// The end of opening a toolbox.
 #[derive(Debug)]
 pub struct Opened {
     /// Its tools: those of every server that has ever been listed, whether or not it runs now.

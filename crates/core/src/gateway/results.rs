@@ -19,11 +19,11 @@ use crate::gateway::{Gateway, RequestContext};
 use crate::raw::{self, Raw};
 use crate::state::{Key, Kind, Record, Rest, Store};
 
-/// What addresses of such resources begin with.
+/// The beginning of addresses of such resources.
 const PREFIX: &str = "mcp-workbench://results/";
-/// What stands in an address before where a piece begins.
+/// The mark in an address before where a piece begins.
 const OFFSET: &str = "?offset=";
-/// What is left of results, of all agents.
+/// The rests of results, of all agents.
 pub(crate) struct Results(pub(crate) Arc<dyn Store>);
 
 impl Results {
@@ -44,7 +44,7 @@ impl Results {
         Some(id)
     }
 
-    /// What goes by this name, if it is for whoever asks.
+    /// Returns the rest of this name, if it is for whoever asks.
     async fn find(&self, id: &str, context: RequestContext<'_>) -> Option<(Arc<str>, usize)> {
         let Record::Rest(rest) = self.0.get(&Key::Rest(id.to_owned())).await? else { return None };
         let is_theirs = rest.agent == context.caller.agent
@@ -72,7 +72,7 @@ impl Gateway {
         }
     }
 
-    /// Whether an outcome may be too long to be given at once.
+    /// Returns `true` if an outcome may be too long to be given at once.
     pub(crate) fn may_be_cut(&self, outcome: &Outcome) -> bool {
         let most = self.config.limits.max_result_bytes;
         most.is_some_and(|most| matches!(outcome, Outcome::Result(result) if result.len() > most))

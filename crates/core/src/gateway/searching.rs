@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// An index of more tools than this is made on a thread of its own: it takes milliseconds.
 const LARGE: usize = 200;
 
-/// What is looked for, and where.
+/// A search: the query, and where to look.
 #[derive(Clone, Copy, Debug)]
 pub struct Sought<'a> {
     /// A few words.
@@ -39,7 +39,7 @@ pub struct Sought<'a> {
     pub toolbox: Option<&'a ToolboxName>,
     /// Of this server alone.
     pub server: Option<&'a ServerName>,
-    /// Whether it is to fit.
+    /// How well a tool must fit to be found.
     pub finds: Finds,
     /// So many tools at most.
     pub limit: usize,
@@ -65,7 +65,7 @@ impl Found {
         rounded(self.fit.score)
     }
 
-    /// Whether it is likelier than not what was wanted.
+    /// Returns `true` if it is likelier than not what was wanted.
     pub fn fits_well(&self) -> bool {
         self.fit.is_good()
     }
@@ -227,7 +227,7 @@ impl Gateway {
 /// A toolbox, as far as it is searched.
 #[derive(Clone)]
 struct Shelved {
-    /// What is said of each server.
+    /// The descriptions of its servers.
     about: HashMap<ServerName, String>,
     /// Which link each server is.
     sources: HashMap<ServerName, BackendId>,
@@ -248,11 +248,11 @@ struct Indexed {
     /// For each tool of the index the places where it stands.
     tools: Vec<Vec<Spot>>,
     index: Index,
-    /// What a model says of them, where one is asked.
+    /// The words of a model for them, where one is asked.
     pointing: Pointing,
 }
 
-/// What makes two tools one.
+/// The parts of a tool that make two of them one.
 type Identity<'a> = (Option<BackendId>, &'a str, &'a [u8], Option<&'a [u8]>);
 
 impl Indexed {
@@ -280,13 +280,13 @@ impl Indexed {
         Self { toolboxes, tools, index, pointing }
     }
 
-    /// What a model is told of each tool.
+    /// Returns the text that a model is told of each tool.
     fn texts(&self) -> Vec<String> {
         let tools = self.tools.iter().map(|spots| tool_at(&self.toolboxes, spots[0]));
         tools.map(|tool| text(tool.id.server.as_str(), &tool.definition)).collect()
     }
 
-    /// Whether these are the views that it was made of.
+    /// Returns `true` if these are the views that it was made of.
     fn is_of(&self, views: &[Arc<View>]) -> bool {
         self.toolboxes.len() == views.len()
             && self.toolboxes.iter().zip(views).all(|(toolbox, view)| {
@@ -326,7 +326,7 @@ impl Shelved {
     }
 }
 
-/// Whether it is looked for in this toolbox, and of this server.
+/// Returns `true` if a server of this toolbox is looked through.
 fn is_in(
     toolbox: Option<&ToolboxName>,
     server: Option<&ServerName>,
@@ -353,7 +353,7 @@ fn tool_at(toolboxes: &[Shelved], spot: Spot) -> &ViewTool {
     &part_at(toolboxes, spot).tools[spot.at]
 }
 
-/// What is said of the servers of a tool, wherever it stands, and what else they are called.
+/// Returns the descriptions of the servers of a tool, wherever it stands, and their other names.
 fn about<'a>(toolboxes: &'a [Shelved], spots: &[Spot]) -> Cow<'a, str> {
     let server = |spot: &Spot| &tool_at(toolboxes, *spot).id.server;
     let first = server(&spots[0]);

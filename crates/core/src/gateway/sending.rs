@@ -1,4 +1,4 @@
-//! What is sent to a server, once or again with what an agent was asked for meanwhile.
+//! Requests to a server, sent once or again with what an agent was asked for meanwhile.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::gateway::RequestContext;
 use crate::policy::{Admission, Permit};
 use crate::raw::{Member, Raw};
 
-/// What is sent to a server.
+/// A request that is sent to a server.
 #[derive(Clone, Copy)]
 pub(crate) enum Sending<'a> {
     Call { permit: &'a Permit, arguments: Option<&'a Raw>, rest: &'a [Member] },

@@ -1,4 +1,4 @@
-//! What everybody sees: the views of all toolboxes, written by one task, read by all.
+//! Snapshots of what everybody sees: the views of all toolboxes, written by one task, read by all.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Snapshot {
     versions: HashMap<BackendId, u64>,
     /// When what is shown of a backend that has not been listed yet was last found to be true.
     remembered: HashMap<BackendId, SystemTime>,
-    /// Whether what the store of listings knows is shown.
+    /// `true` if what the store of listings knows is shown.
     has_recalled: bool,
 }
 
@@ -42,7 +42,7 @@ impl Snapshot {
         Self { has_recalled, ..Self::default() }
     }
 
-    /// What a toolbox shows; empty while none of its servers has been listed.
+    /// Returns the view of a toolbox; empty while none of its servers has been listed.
     pub fn view(&self, toolbox: &ToolboxName) -> Arc<View> {
         self.lens.views().get(toolbox).cloned().unwrap_or_default()
     }
@@ -105,7 +105,7 @@ impl Snapshot {
         &self.lacking
     }
 
-    /// Whether a server has died and was not started again.
+    /// Returns `true` if a server has died and was not started again.
     pub fn has_crashed(&self, server: &ServerRef) -> bool {
         self.crashed.contains(server)
     }
@@ -120,7 +120,7 @@ impl Snapshot {
         self.versions.get(&backend).copied().unwrap_or_default()
     }
 
-    /// Whether any of a backend's listings is shown, be it an old one.
+    /// Returns `true` if any of a backend's listings is shown, be it an old one.
     pub(crate) fn has_listed(&self, backend: BackendId) -> bool {
         self.versions.contains_key(&backend)
     }
@@ -130,7 +130,7 @@ impl Snapshot {
         self.remembered.get(&backend).copied()
     }
 
-    /// Whether what the store of listings knows is shown.
+    /// Returns `true` if what the store of listings knows is shown.
     pub(crate) fn has_recalled(&self) -> bool {
         self.has_recalled
     }
@@ -346,7 +346,7 @@ impl Writer {
         all_lacking
     }
 
-    /// Whether a tool that a macro calls is there, as far as is known.
+    /// Returns `true` if a tool that a macro calls is there, as far as is known.
     fn is_there(&self, views: &Views, tool: &ToolId, now: Moment) -> bool {
         let source = self.source(&tool.toolbox, &tool.server);
         let Some(source) = source.filter(|source| *source != BackendId::NONE) else {

@@ -1,5 +1,4 @@
-//! What is known of servers before any of them is used: who has been listed, now or when it last
-//! ran, and who could not be started; and the start of many servers at once.
+//! Servers before any of them is used: who has been listed, now or when it last ran, and who could not be started; and the start of many servers at once.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, SystemTime};
@@ -18,7 +17,7 @@ use crate::name::{ServerRef, ToolboxName};
 /// How long everything that starts of itself is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is done once, whoever wants it first.
+/// The work that is done once, whoever wants it first.
 #[derive(Default)]
 pub(crate) struct Once {
     listed: OnceCell<()>,
@@ -174,7 +173,8 @@ impl Gateway {
         self.ensure_listed(RequestContext::nobody(agent)).await;
     }
 
-    /// The same, and waits for those too that were listed when they last ran, for 10 s once.
+    /// Starts all servers, and waits for those too that were listed when they last ran, for 10 s
+    /// once.
     pub async fn run_all(&self, agent: &Presence) {
         self.start_all(agent).await;
         let wait = async {

@@ -28,14 +28,14 @@ impl Gateway {
         of_it.map(|(_, failed)| failed).collect()
     }
 
-    /// Whether all servers of a toolbox have been listed, now or when they last ran, and none has
-    /// failed since. See [`Self::recalled`].
+    /// Returns `true` if all servers of a toolbox have been listed, now or when they last ran, and none
+    /// has failed since. See [`Self::recalled`].
     pub fn is_known(&self, toolbox: &ToolboxConfig) -> bool {
         self.unlisted().iter().all(|server| server.toolbox != toolbox.name)
             && self.failures_of(toolbox).is_empty()
     }
 
-    /// Whether that is what they list now.
+    /// Returns `true` if that is what they list now.
     pub fn is_current(&self, toolbox: &ToolboxConfig) -> bool {
         self.remembered().iter().all(|(server, _)| server.toolbox != toolbox.name)
             && self.is_known(toolbox)

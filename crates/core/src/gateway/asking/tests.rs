@@ -166,7 +166,7 @@ async fn every_request_has_a_line_whatever_becomes_of_it_and_nothing_of_what_was
     );
 }
 
-/// What is ready now of something.
+/// Returns the result of some work if it is ready now.
 fn ready_now<T>(work: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match work.poll(&mut context) {

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::wire::incoming::error_object;
 
-/// What comes of a question that is dealt with so.
+/// Asks a question that is dealt with so, and returns how that ends.
 async fn put_to<F: Future<Output = ()>>(
     deal: impl FnOnce(Question) -> F,
 ) -> Result<(), Unconfirmed> {

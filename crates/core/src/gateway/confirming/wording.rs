@@ -1,4 +1,4 @@
-//! What the user is asked: which call, and with which arguments, in a few lines and without secrets.
+//! The question to the user: which call, with which arguments, in a few lines and without secrets.
 
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ const MAX_MEMBERS: usize = 20;
 const MAX_DEPTH: usize = 4;
 /// Arguments that are longer are not read for it.
 const MAX_READ: usize = 256 * 1024;
-/// What stands for what is not to be seen.
+/// The mark in place of a secret.
 const REDACTED: &str = "***";
 
 /// The question whether a call may be made.
@@ -91,8 +91,8 @@ fn short(value: Value, depth: usize) -> Value {
     }
 }
 
-/// Whether an argument of this name is likely to hold a secret. A plain `key` is what something is
-/// kept under.
+/// Returns `true` if an argument of this name is likely to hold a secret. A plain `key` is what
+/// something is kept under.
 fn hides(key: &str) -> bool {
     let folded = key.to_ascii_lowercase();
     let is_plain = matches!(folded.as_str(), "key" | "keys");

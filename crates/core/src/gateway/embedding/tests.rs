@@ -131,7 +131,7 @@ async fn tools_are_found_by_what_a_model_says_they_mean() {
     gateways.shut_down().await;
 }
 
-/// What is found for several queries at once.
+/// Returns the names of the tools that are found for several queries at once.
 async fn all_found(
     gateways: &Gateways,
     queries: &[&str],

@@ -18,7 +18,7 @@ fn caller(name: &str) -> Caller {
     Caller { agent: Some(AgentName::new(name)), ..Caller::NOBODY }
 }
 
-/// What clients of many kinds say of themselves.
+/// The capabilities of clients of many kinds.
 fn kinds() -> Vec<Raw> {
     let sampling = [
         Value::Null,

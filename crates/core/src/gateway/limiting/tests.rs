@@ -42,7 +42,7 @@ fn tool(server: &str) -> ToolId {
     ToolId { toolbox, server, tool: "t".to_owned() }
 }
 
-/// What is said where a call is refused for there being too many.
+/// Counts a call; an error is the reason and the hint where there were too many.
 async fn count(gateway: &Gateway, server: &str) -> Result<(), (String, String)> {
     let (nobody, tool) = (Presence::new(None), tool(server));
     let server = gateway.server(&server_ref(server)).unwrap();

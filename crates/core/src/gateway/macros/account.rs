@@ -1,5 +1,5 @@
-//! What an agent is told of a macro that failed: what was done before, what went wrong, and what was
-//! not begun.
+//! The account of a macro that failed, for its agent: what was done before, what went wrong, and
+//! what was not begun.
 
 use std::fmt::Write;
 
@@ -88,14 +88,14 @@ pub(crate) fn of(
     ]))
 }
 
-/// What a step came to, in structure and as a text; of what is long, its beginning, which is a text.
+/// Returns the result of a step, in structure and as a text; of a long one its beginning, as a text.
 fn shortened(value: &Raw) -> (Raw, String) {
     let whole = value.as_str();
     let text = shorten(&whole, MAX_RESULT);
     if text == whole { (value.clone(), text) } else { (Raw::of_text(&text), text) }
 }
 
-/// What a tool says went wrong.
+/// Returns a tool's own words for what went wrong.
 pub(crate) fn error_of(result: &Raw) -> String {
     let text = Some(text_of(result)).filter(|text| !text.trim().is_empty());
     let structured =
@@ -104,7 +104,7 @@ pub(crate) fn error_of(result: &Raw) -> String {
     text.unwrap_or_else(|| "the tool failed, and did not say why".to_owned())
 }
 
-/// What kept a call from its tool.
+/// Returns the words for what kept a call from its tool.
 pub(crate) fn told(error: &CallError) -> String {
     let text = error.to_string();
     match error {

@@ -43,7 +43,7 @@ struct Run<'a> {
     stages: Vec<Stage>,
     values: Values<'a>,
     last: Option<Raw>,
-    /// Whether nothing more is begun.
+    /// `true` if nothing more is begun.
     is_over: bool,
     /// Why, if no step is to blame.
     besides: Option<&'static str>,
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
         is_done
     }
 
-    /// What the agent is answered.
+    /// Returns the answer to the agent.
     fn outcome(self) -> Outcome {
         let Self { config, stages, values, last, is_over, besides, .. } = self;
         let made = match (&config.result, last) {
@@ -204,7 +204,7 @@ fn arguments(step: &StepConfig, values: &Values<'_>) -> Result<Option<Raw>, Miss
     step.arguments.as_ref().map(|arguments| values.fill(arguments)).transpose()
 }
 
-/// What came of a step: the tool's result, or what went wrong.
+/// Returns the tool's result of a step, or what went wrong.
 fn ended(called: Result<Outcome, CallError>) -> Result<Raw, String> {
     match called {
         Ok(Outcome::Result(result)) => {

@@ -1,4 +1,4 @@
-//! What values steps and results are made of: the inputs and what the steps so far came to.
+//! The values that steps and results are made of: the inputs and what the steps so far came to.
 //!
 //! Values stay the text that they came in, so that no number is spelled another way.
 
@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::config::{Pointer, Template};
 use crate::raw::{self, Raw};
 
-/// What can be pointed at.
+/// The values that can be pointed at.
 #[derive(Debug)]
 pub(crate) struct Values<'a> {
     inputs: Raw,
@@ -28,7 +28,7 @@ impl<'a> Values<'a> {
         self.steps.push((step, value));
     }
 
-    /// What a step came to.
+    /// Returns the value that a step came to.
     pub(crate) fn of_step(&self, step: &str) -> Option<&Raw> {
         self.steps.iter().find(|(name, _)| *name == step).map(|(_, value)| value)
     }
@@ -91,8 +91,9 @@ fn index(key: &str) -> Option<usize> {
     is_plain.then(|| key.parse().ok())?
 }
 
-/// What a tool's result comes to: what it has in structure, else its text, which is JSON where that
-/// is an object or an array. Another text is one, be it `1234`: nobody has said that it is a number.
+/// Returns the value of a tool's result: what it has in structure, else its text, which is JSON where
+/// that is an object or an array. Another text is one, be it `1234`: nobody has said that it is a
+/// number.
 pub(crate) fn value_of(result: &Raw) -> Raw {
     let structured = result.member("structuredContent");
     structured.filter(|value| value.as_bytes() != b"null").unwrap_or_else(|| {

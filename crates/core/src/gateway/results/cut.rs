@@ -7,9 +7,9 @@ use crate::raw::Raw;
 pub(crate) struct Cut {
     /// The blocks that are given.
     pub(crate) content: Vec<Raw>,
-    /// What is left, in the order of the result: texts as they are, and anything else as its JSON.
+    /// The rest, in the order of the result: texts as they are, and anything else as its JSON.
     pub(crate) rest: String,
-    /// Whether `structuredContent` is left too; it comes last.
+    /// `true` if `structuredContent` is part of the rest; it comes last.
     pub(crate) is_structured: bool,
 }
 
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// What is given, and what is left.
+    /// Returns the part that is given, and the rest.
     fn cut_up(result: &Value, most: usize) -> Option<(Value, String, bool)> {
         let Cut { content, rest, is_structured } = cut(&Raw::encode(result), most)?;
         let content: Vec<Value> = content.iter().map(|block| block.parse().unwrap()).collect();

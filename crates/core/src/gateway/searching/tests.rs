@@ -17,7 +17,7 @@ fn toolbox(name: &str, source: usize, about: &str, tools: &[(&str, &str)]) -> Sh
     toolbox_of("srv", name, source, about, tools)
 }
 
-/// The same, where the server is called so.
+/// Makes a toolbox whose server is called so.
 fn toolbox_of(
     server: &str,
     name: &str,
