@@ -19,6 +19,7 @@ use crate::frontend::http::Ending;
 use crate::frontend::{self, AppState};
 use crate::gateway::{Caller, Gateway, Gateways};
 use crate::observe::Event;
+use crate::os::{self, Signal, has_terminal};
 use crate::wire::stdio;
 
 pub use crate::app::reload::Source;
@@ -178,25 +179,17 @@ impl Signals {
 }
 
 /// The signals that end the program.
-#[cfg(unix)]
 struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hangup: tokio::signal::unix::Signal,
+    heard: os::Signals,
     /// Who is told of a SIGHUP; `None`: that ends the program, too.
     reload: Option<Arc<Notify>>,
     has_terminal: bool,
 }
 
-#[cfg(unix)]
 impl Signals {
     fn listen(reload: Option<Arc<Notify>>) -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-
         Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
+            heard: os::Signals::listen()?,
             has_terminal: reload.is_some() && has_terminal(),
             reload,
         })
@@ -204,38 +197,14 @@ impl Signals {
 
     async fn next(&mut self) -> &'static str {
         loop {
-            tokio::select! {
-                _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.hangup.recv() => match &self.reload {
-                    Some(reload) if !self.has_terminal || has_terminal() => reload.notify_one(),
-                    _ => return "SIGHUP",
+            match (self.heard.next().await, &self.reload) {
+                (Signal::End(name), _) => return name,
+                // A terminal that is closed says so with a SIGHUP.
+                (Signal::Hangup, Some(reload)) if !self.has_terminal || has_terminal() => {
+                    reload.notify_one();
                 }
+                (Signal::Hangup, _) => return "SIGHUP",
             }
         }
-    }
-}
-
-/// Returns `true` if we were started in a terminal. When it is closed, SIGHUP says so.
-#[cfg(unix)]
-fn has_terminal() -> bool {
-    std::fs::File::open("/dev/tty").is_ok()
-}
-
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn listen(_: Option<Arc<Notify>>) -> std::io::Result<Self> {
-        Ok(Self)
-    }
-
-    async fn next(&mut self) -> &'static str {
-        // Without the signal there is still the end of input.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        "Ctrl-C"
     }
 }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::env::EnvSource;
+use crate::os::Platform;
 
 /// A program that agents run in, which keeps MCP servers in a file of its own.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,28 +57,6 @@ pub enum Scope {
     User,
     /// Whoever works in the folder that the file stands in.
     Project,
-}
-
-/// An operating system, as far as clients keep their files in different places on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Platform {
-    /// Linux, and every other Unix.
-    Linux,
-    /// macOS.
-    MacOs,
-    /// Windows.
-    Windows,
-}
-
-impl Platform {
-    /// The platform that this program was built for.
-    pub const THIS: Self = if cfg!(windows) {
-        Self::Windows
-    } else if cfg!(target_os = "macos") {
-        Self::MacOs
-    } else {
-        Self::Linux
-    };
 }
 
 /// One place where a client may keep servers.

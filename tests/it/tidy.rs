@@ -7,5 +7,6 @@ mod architecture;
 mod circles;
 mod documents;
 mod edges;
+mod platforms;
 mod rules;
 mod text;

@@ -2,5 +2,6 @@
 
 pub mod config;
 
-// The crate below, by the path that its module has everywhere.
+// The crates below, by the paths that their modules have everywhere.
 use mcp_workbench_names::name;
+use mcp_workbench_os::os;

@@ -14,7 +14,6 @@ mod agent;
 mod deadline;
 mod death;
 pub mod events;
-mod group;
 pub mod guard;
 pub mod handshake;
 pub mod launch;

@@ -12,4 +12,5 @@ pub mod toolbox;
 // The crates below, by the paths that their modules have everywhere.
 use mcp_workbench_config::config;
 use mcp_workbench_names::name;
+use mcp_workbench_os::os;
 use mcp_workbench_wire::{raw, wire};

@@ -2,3 +2,6 @@
 
 pub mod raw;
 pub mod wire;
+
+// The crate below, by the path that its module has everywhere.
+use mcp_workbench_os::os;

@@ -4,13 +4,12 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::authoring::client_files::{
-    FOLDER_ENDINGS, Kind, KnownFile, Platform, Scope, known_files,
-};
+use crate::authoring::client_files::{FOLDER_ENDINGS, Kind, KnownFile, Scope, known_files};
 use crate::authoring::import::{Source, has_servers};
 use crate::cli::error::Error;
 use crate::cli::print;
 use crate::config::env::{EnvSource, ProcessEnv};
+use crate::os::Platform;
 
 /// Files that have servers in them.
 #[derive(Debug, Default)]

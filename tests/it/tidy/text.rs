@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 
+/// The crate that tells platforms apart.
+pub(super) const OS: &str = "crates/os/";
+
 /// One file of the repository.
 pub(super) struct Source {
     /// From the root of the repository, with `/`.

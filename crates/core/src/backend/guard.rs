@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 use std::sync::{Mutex, PoisonError};
 
-use crate::backend::group::kill_group;
+use crate::os::kill_group;
 
 /// Starts a guard from its executable, and gives what it is told by.
 type Start = fn(&Path) -> io::Result<ChildStdin>;

@@ -18,10 +18,10 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
 use crate::backend::StartFailure;
-use crate::backend::group::{Ending, signal_group};
 use crate::backend::guard::Guard;
 use crate::config::StdioLaunch;
 use crate::name::PROGRAM;
+use crate::os::{die_with_us, is_program, kill_group, lead_group, terminate_group};
 
 /// After the end of its input a child may take this long to leave by itself.
 const LEAVE: Duration = Duration::from_millis(700);
@@ -135,9 +135,9 @@ pub async fn spawn(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    #[cfg(unix)]
-    builder.process_group(0);
-    die_with_us(&mut builder);
+    lead_group(builder.as_std_mut());
+    // A thread that lasts as long as the workbench spawns it.
+    die_with_us(builder.as_std_mut());
     let process = lasting::start(builder).await;
     let mut process = process.map_err(|error| spawn_failure(command, &error))?;
     let child = &mut process.child;
@@ -184,7 +184,7 @@ pub fn missing(
     if !cwd.is_dir() {
         return Some(no_folder(cwd));
     }
-    if cfg!(not(unix)) || (ourselves.is_some() && command == PROGRAM) {
+    if ourselves.is_some() && command == PROGRAM {
         return None;
     }
     let found = if command.contains(std::path::MAIN_SEPARATOR) {
@@ -209,51 +209,12 @@ pub fn missing(
 /// Where programs are looked for without a `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// Finds out whether a file can be executed.
-#[cfg(unix)]
-fn is_program(path: &Path) -> Result<(), io::ErrorKind> {
-    use rustix::fs::{Access, access};
-
-    if !path.is_file() {
-        return Err(io::ErrorKind::NotFound);
-    }
-    access(path, Access::EXEC_OK).map_err(|_| io::ErrorKind::PermissionDenied)
-}
-
-#[cfg(not(unix))]
-fn is_program(_: &Path) -> Result<(), io::ErrorKind> {
-    Ok(())
-}
-
 fn no_folder(cwd: &Path) -> StartFailure {
     StartFailure {
         reason: format!("its folder `{}` does not exist", cwd.display()),
         hint: "correct `cwd`; where it is not set, it is the folder of the config file".to_owned(),
     }
 }
-
-/// Has the kernel kill the child when the thread that spawns it ends, which lasts as long as the
-/// workbench.
-#[cfg(target_os = "linux")]
-fn die_with_us(builder: &mut tokio::process::Command) {
-    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
-
-    let parent = rustix::process::getpid();
-    let prepare = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // We may have died before the signal was set.
-        if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(3)) }
-    };
-    #[expect(unsafe_code, reason = "the closure makes two system calls and allocates nothing")]
-    // SAFETY: between fork and exec only async-signal-safe functions may run; prctl and getppid
-    // are, and nothing here allocates or takes a lock.
-    unsafe {
-        builder.pre_exec(prepare);
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn die_with_us(_: &mut tokio::process::Command) {}
 
 impl Process {
     fn new(child: Child) -> Self {
@@ -286,7 +247,7 @@ impl Process {
     pub async fn end(mut self) -> Option<ExitStatus> {
         let mut status = self.left_within(LEAVE).await;
         if status.is_none() {
-            self.signal_group(Ending::Terminate);
+            self.group.into_iter().for_each(terminate_group);
             status = self.left_within(TERMINATE).await;
         }
         self.kill();
@@ -298,7 +259,7 @@ impl Process {
 
     /// Kills what is left of the group, once: afterwards its id may become somebody else's.
     fn kill(&mut self) {
-        self.signal_group(Ending::Kill);
+        self.group.into_iter().for_each(kill_group);
         // It is dead already where there are process groups.
         let _ = self.child.start_kill();
         if let Some((guard, group)) = self.guard.take().zip(self.group) {
@@ -309,12 +270,6 @@ impl Process {
 
     async fn left_within(&mut self, patience: Duration) -> Option<ExitStatus> {
         timeout(patience, self.child.wait()).await.ok()?.ok()
-    }
-
-    fn signal_group(&self, ending: Ending) {
-        if let Some(group) = self.group {
-            signal_group(group, ending);
-        }
     }
 }
 
@@ -329,8 +284,7 @@ pub(crate) fn spawn_guard(program: &Path) -> io::Result<std::process::ChildStdin
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns processes")]
     let mut builder = std::process::Command::new(program);
     builder.arg("guard").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut builder, 0);
+    lead_group(&mut builder);
     let mut child = builder.spawn()?;
     child.stdin.take().ok_or_else(|| io::Error::other("the guard has no input"))
 }

@@ -25,6 +25,7 @@ use tempfile::NamedTempFile;
 use crate::backend::Reach;
 use crate::backend::store::fingerprint::Key;
 use crate::config::Protocol;
+use crate::os::{check_owner, make_private_folder, without_waiting};
 
 pub use crate::backend::store::fingerprint::Fingerprint;
 pub(crate) use crate::backend::store::keeper::Keeper;
@@ -199,6 +200,7 @@ impl Store {
     fn read_key(&self) -> io::Result<Option<Key>> {
         match read(&self.folder.join(KEY)) {
             Ok(key) => {
+                // Models read the listings in it, so those of others are not believed.
                 check_owner(&self.folder)?;
                 Ok(key.try_into().ok().map(Key))
             }
@@ -209,7 +211,7 @@ impl Store {
 
     /// The key, which is made if there is none.
     fn own_key(&self) -> io::Result<Key> {
-        make_folder(&self.folder)?;
+        make_private_folder(&self.folder)?;
         // Another process may have removed the key, and its listings with it.
         let there_is = self.read_key()?;
         let key = if let Some(key) = there_is {
@@ -293,13 +295,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Opens a file for reading; a pipe, which would be waited for without end, counts as an error.
 fn open(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(
-        options.read(true),
-        rustix::fs::OFlags::NONBLOCK.bits().cast_signed(),
-    );
-    let file = options.read(true).open(path)?;
+    let file = without_waiting(File::options().read(true)).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("this is no file")) }
 }
 
@@ -320,37 +316,6 @@ fn absent_is_fine(done: io::Result<()>) -> io::Result<()> {
         Err(error) if is_absent(&error) => Ok(()),
         done => done,
     }
-}
-
-#[cfg(unix)]
-fn make_folder(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-#[cfg(not(unix))]
-fn make_folder(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)
-}
-
-/// Checks that nobody else can write to a folder: models read the listings in it, so those of
-/// others are not believed.
-#[cfg(unix)]
-fn check_owner(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt;
-
-    let metadata = folder.metadata()?;
-    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    if is_ours && metadata.mode() & 0o022 == 0 {
-        return Ok(());
-    }
-    Err(io::Error::other(format!("others can write into `{}`", folder.display())))
-}
-
-#[cfg(not(unix))]
-fn check_owner(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

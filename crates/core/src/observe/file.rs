@@ -8,6 +8,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::os::{is_same_file, private};
+
 /// How often a file may be put aside by others before we get to write.
 const TRIES: usize = 16;
 
@@ -95,33 +97,14 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
     private(OpenOptions::new().append(true).create(true)).open(path)
 }
 
-/// Makes the options create files that their owner alone may read.
-pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
-}
-
 /// Returns `true` if the open file is still the one of this name.
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let open = file.metadata()?;
     match fs::metadata(path) {
-        Ok(named) => Ok(is_same(&open, &named)),
+        Ok(named) => Ok(is_same_file(&open, &named)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-#[cfg(unix)]
-fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
-}
-
-#[cfg(not(unix))]
-fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
-    one.created().ok() == other.created().ok()
 }
 
 #[cfg(test)]

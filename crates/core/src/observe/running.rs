@@ -20,6 +20,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::file::{AuditFile, aside, is_at};
+use crate::os::{check_owner, make_private_folder};
 
 pub(crate) use crate::observe::running::board::Board;
 pub use crate::observe::running::logs::{LogFile, LogReader, logs};
@@ -254,22 +255,8 @@ fn files(cache: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
 
 /// The folder, which nobody else can read or write.
 fn make_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-
-        let found = fs::metadata(folder)?;
-        let is_ours = found.uid() == rustix::process::geteuid().as_raw();
-        if !is_ours || found.mode() & 0o022 != 0 {
-            return Err(io::Error::other("others can write into the folder"));
-        }
-    }
-    Ok(())
+    make_private_folder(folder)?;
+    check_owner(folder)
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::observe::file::{is_at, private};
+use crate::observe::file::is_at;
+use crate::os::private;
 
 /// The most bytes that are read of what somebody has left.
 const MAX_LEFT: u64 = 16 * 1024 * 1024;

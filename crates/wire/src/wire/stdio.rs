@@ -7,13 +7,14 @@ use std::task::{Context, Poll};
 use rmcp::transport::{StdioReader, StdioWriter, stdio_pipes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::os::{Socket, standard_sockets};
+
 /// Standard input. Must be taken inside a runtime.
 pub enum Input {
     /// A pipe (read without blocking on Linux) or anything else (read on a blocking thread).
     Other(StdioReader),
     /// A socket, which is what Node gives its children.
-    #[cfg(unix)]
-    Socket(tokio::net::UnixStream),
+    Socket(Socket),
 }
 
 /// Standard output. Must be taken inside a runtime.
@@ -21,8 +22,7 @@ pub enum Output {
     /// A pipe (written without blocking on Linux) or anything else (written on a blocking thread).
     Other(StdioWriter),
     /// A socket, which is what Node gives its children.
-    #[cfg(unix)]
-    Socket(tokio::net::UnixStream),
+    Socket(Socket),
 }
 
 /// Takes our standard input and output.
@@ -33,31 +33,11 @@ pub enum Output {
 pub fn streams() -> (Input, Output) {
     // Both or neither: `stdio_pipes` reads what is left to it by blocking, which a stream that was
     // made non-blocking for nothing would answer with an error.
-    #[cfg(unix)]
-    if is_socket(&io::stdin())
-        && is_socket(&io::stdout())
-        && let (Some(input), Some(output)) = (socket(&io::stdin()), socket(&io::stdout()))
-    {
+    if let Some((input, output)) = standard_sockets() {
         return (Input::Socket(input), Output::Socket(output));
     }
     let (input, output) = stdio_pipes();
     (Input::Other(input), Output::Other(output))
-}
-
-#[cfg(unix)]
-fn is_socket(stream: &impl std::os::fd::AsFd) -> bool {
-    rustix::fs::fstat(stream)
-        .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_socket())
-}
-
-/// The socket that the stream is, made non-blocking.
-#[cfg(unix)]
-fn socket(stream: &impl std::os::fd::AsFd) -> Option<tokio::net::UnixStream> {
-    let copy = stream.as_fd().try_clone_to_owned().ok()?;
-    let socket = std::os::unix::net::UnixStream::from(copy);
-    // The flag is shared with the original descriptor, which nobody else uses in stdio mode.
-    socket.set_nonblocking(true).ok()?;
-    tokio::net::UnixStream::from_std(socket).ok()
 }
 
 impl AsyncRead for Input {
@@ -68,7 +48,6 @@ impl AsyncRead for Input {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Other(stream) => Pin::new(stream).poll_read(cx, buf),
-            #[cfg(unix)]
             Self::Socket(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
@@ -82,7 +61,6 @@ impl AsyncWrite for Output {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Other(stream) => Pin::new(stream).poll_write(cx, buf),
-            #[cfg(unix)]
             Self::Socket(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
@@ -90,7 +68,6 @@ impl AsyncWrite for Output {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Other(stream) => Pin::new(stream).poll_flush(cx),
-            #[cfg(unix)]
             Self::Socket(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
@@ -98,7 +75,6 @@ impl AsyncWrite for Output {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Other(stream) => Pin::new(stream).poll_shutdown(cx),
-            #[cfg(unix)]
             Self::Socket(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }

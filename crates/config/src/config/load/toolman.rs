@@ -13,8 +13,12 @@ use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::expand::compile;
 use crate::config::syntax::reader::{Fields, Located, Reader};
+use crate::os::Platform;
 
 mod naming;
+
+/// `true` where there is no shell, and `\\` stands between the folders of a path.
+const ON_WINDOWS: bool = matches!(Platform::THIS, Platform::Windows);
 
 /// Reads the file; `env` is what a shell would know, and without it variables are written in our
 /// way.
@@ -124,7 +128,7 @@ impl Line {
             return Self::for_a_shell(command, sign, env, reader);
         }
         // A backslash is a part of paths there, and no escape.
-        let escaped = cfg!(windows).then(|| text.replace('\\', "\\\\"));
+        let escaped = ON_WINDOWS.then(|| text.replace('\\', "\\\\"));
         let words = shlex::split(escaped.as_deref().unwrap_or(text)).unwrap_or_else(|| {
             let hint = "close the quotation marks, or put `\\` before one that is meant literally";
             let message = "a quotation mark is not closed; taken apart at white space";
@@ -158,7 +162,7 @@ impl Line {
         reader: &mut Reader<'_>,
     ) -> Option<Self> {
         let text = command.value.trim();
-        if cfg!(windows) {
+        if ON_WINDOWS {
             let message = format!("left out: `{sign}` wants a shell, and there is none here");
             let hint = "put what is meant literally into quotation marks".to_owned();
             reader.warn(&command.spot, message, Some(hint));
@@ -220,7 +224,7 @@ fn wants_a_shell(line: &str) -> Option<char> {
         match (quote, c) {
             (Some('\''), '\'') | (Some('"'), '"') => quote = None,
             (Some('\''), _) => {}
-            (_, '\\') if !cfg!(windows) => _ = chars.next(),
+            (_, '\\') if !ON_WINDOWS => _ = chars.next(),
             (_, '$' | '`') | (None, '|' | '&' | ';' | '<' | '>' | '(' | ')' | '*' | '?' | '[') => {
                 return Some(c);
             }

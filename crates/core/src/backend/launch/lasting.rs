@@ -50,5 +50,5 @@ pub(super) async fn start(mut command: Command) -> io::Result<Process> {
     child.await.map_err(|_| gone())?
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests;

@@ -11,10 +11,9 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 
 use crate::backend::store::fingerprint::hex;
-use crate::backend::store::{
-    ABANDONED, Store, UNFINISHED, absent_is_fine, check_owner, is_absent, make_folder, open,
-};
+use crate::backend::store::{ABANDONED, Store, UNFINISHED, absent_is_fine, is_absent, open};
 use crate::catalog::rank::Vector;
+use crate::os::{check_owner, make_private_folder};
 
 /// The folder of vectors in that of the cache.
 pub(super) const FOLDER: &str = "vectors";
@@ -50,7 +49,7 @@ impl Store {
 
     /// Keeps what is known from a model, beside what other processes have kept of it.
     pub(crate) fn keep_vectors(&self, model: &str, known: &KnownTexts) -> io::Result<()> {
-        make_folder(&self.vectors)?;
+        make_private_folder(&self.vectors)?;
         let others = self.vectors(model);
         let others = others.iter().filter(|(key, _)| !known.contains_key(*key));
         let body = encode(known.iter().chain(others));

@@ -1,3 +1,5 @@
+#![cfg(target_os = "linux")]
+
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -7,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Builder;
 
 use super::*;
-use crate::backend::launch::die_with_us;
+use crate::os::die_with_us;
 
 #[test]
 fn a_child_outlives_the_thread_that_wanted_it() {
@@ -15,7 +17,7 @@ fn a_child_outlives_the_thread_that_wanted_it() {
     #[expect(clippy::disallowed_methods, reason = "what is tested is how it is spawned")]
     let mut command = Command::new("cat");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-    die_with_us(&mut command);
+    die_with_us(command.as_std_mut());
     let (mut process, thread) = thread::scope(|scope| {
         let wanting = || {
             let thread = fs::read_link("/proc/thread-self").unwrap();

@@ -1,0 +1,3 @@
+//! Differences between platforms, for everybody above.
+
+pub mod os;

@@ -1,0 +1,52 @@
+//! Everything that is done differently on Unix and on Windows, under one set of names.
+//!
+//! Each platform has a file or folder of its own that defines all of these names; the code above
+//! has no `cfg` of a platform (test `platforms_are_told_apart_in_one_crate`). Where a platform
+//! lacks something, its side says so and does what comes closest.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(unix)]
+use crate::os::unix as native;
+#[cfg(windows)]
+use crate::os::windows as native;
+
+pub use crate::os::native::{
+    Signals, Socket, check_owner, die_with_us, has_terminal, is_program, is_same_file, kill_group,
+    lead_group, make_private_folder, private, standard_sockets, strictest_permissions,
+    terminate_group, without_waiting,
+};
+
+/// An operating system, as far as programs keep files in different places on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Platform {
+    /// Linux, and every other Unix.
+    Linux,
+    /// macOS.
+    MacOs,
+    /// Windows.
+    Windows,
+}
+
+impl Platform {
+    /// The platform that this program was built for.
+    pub const THIS: Self = if cfg!(windows) {
+        Self::Windows
+    } else if cfg!(target_os = "macos") {
+        Self::MacOs
+    } else {
+        Self::Linux
+    };
+}
+
+/// A signal that [`Signals`] hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// The program is to end; the name of the signal, for people.
+    End(&'static str),
+    /// The terminal was closed, or the program is to read its configuration again.
+    Hangup,
+}

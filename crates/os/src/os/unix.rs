@@ -1,0 +1,14 @@
+//! Unix.
+
+mod files;
+mod processes;
+mod signals;
+mod streams;
+
+pub use crate::os::unix::files::{
+    check_owner, is_program, is_same_file, make_private_folder, private, strictest_permissions,
+    without_waiting,
+};
+pub use crate::os::unix::processes::{die_with_us, kill_group, lead_group, terminate_group};
+pub use crate::os::unix::signals::{Signals, has_terminal};
+pub use crate::os::unix::streams::{Socket, standard_sockets};

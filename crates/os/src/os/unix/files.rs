@@ -1,0 +1,122 @@
+//! Owners and permissions of files and folders.
+
+use std::fs::{self, DirBuilder, Metadata, OpenOptions, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::{Access, OFlags, access};
+
+/// Makes the options create files that their owner alone may read.
+pub fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.mode(0o600)
+}
+
+/// Makes the options open a pipe at once, whether or not anybody is at its other end.
+pub fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+}
+
+/// Creates a folder, and those above it, that their owner alone may use. One that exists stays as
+/// it is.
+pub fn make_private_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Checks that a folder is ours and that nobody else can write to it.
+pub fn check_owner(folder: &Path) -> io::Result<()> {
+    let metadata = folder.metadata()?;
+    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    if is_ours && metadata.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("others can write into `{}`", folder.display())))
+}
+
+/// Returns `true` if both are of one file, whatever its names are.
+pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Finds out whether a file can be executed.
+pub fn is_program(path: &Path) -> Result<(), ErrorKind> {
+    if !path.is_file() {
+        return Err(ErrorKind::NotFound);
+    }
+    access(path, Access::EXEC_OK).map_err(|_| ErrorKind::PermissionDenied)
+}
+
+/// Returns the permissions that every one of these files grants; `None` without files, and where
+/// one of them cannot be looked at.
+pub fn strictest_permissions(files: &[&Path]) -> Option<Permissions> {
+    let modes = files.iter().map(|file| {
+        let metadata = fs::metadata(file).ok()?;
+        Some(metadata.permissions().mode() & 0o777)
+    });
+    let mode = modes.reduce(|all, mode| Some(all? & mode?))??;
+    Some(Permissions::from_mode(mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn only_the_owner_can_use_private_files_and_folders() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("a/b");
+        make_private_folder(&folder).unwrap();
+        make_private_folder(&folder).unwrap();
+        assert_eq!([mode(&folder), mode(&parent.path().join("a"))], [0o700; 2]);
+        check_owner(&folder).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o720)).unwrap();
+        assert!(check_owner(&folder).is_err(), "a group may write there");
+        let file = folder.join("file");
+        private(File::options().write(true).create_new(true)).open(&file).unwrap();
+        assert_eq!(mode(&file), 0o600);
+    }
+
+    #[test]
+    fn the_strictest_permissions_are_those_that_all_files_grant() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["one", "other"].map(|name| folder.path().join(name));
+        for (path, mode) in paths.iter().zip([0o750, 0o644]) {
+            File::create(path).unwrap().set_permissions(Permissions::from_mode(mode)).unwrap();
+        }
+        let [one, other] = paths.each_ref().map(std::path::PathBuf::as_path);
+        let strictest = |files: &[&Path]| strictest_permissions(files).map(|found| found.mode());
+        assert_eq!(strictest(&[one, other]), Some(0o640));
+        assert_eq!(strictest(&[one]), Some(0o750));
+        assert_eq!(strictest(&[one, &folder.path().join("absent")]), None);
+        assert_eq!(strictest(&[]), None);
+    }
+
+    #[test]
+    fn a_file_is_itself_under_every_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, link, other] = ["one", "link", "other"].map(|name| folder.path().join(name));
+        File::create(&one).unwrap();
+        File::create(&other).unwrap();
+        fs::hard_link(&one, &link).unwrap();
+        let [one, link, other] = [one, link, other].map(|path| fs::metadata(path).unwrap());
+        assert!(is_same_file(&one, &link) && !is_same_file(&one, &other));
+    }
+
+    #[test]
+    fn a_program_is_a_file_that_may_be_executed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        assert_eq!(is_program(&file), Err(ErrorKind::NotFound));
+        assert_eq!(is_program(folder.path()), Err(ErrorKind::NotFound));
+        File::create(&file).unwrap().set_permissions(Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(is_program(&file), Err(ErrorKind::PermissionDenied));
+        fs::set_permissions(&file, Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(is_program(&file), Ok(()));
+    }
+}

@@ -1,0 +1,126 @@
+//! Windows, as far as it is written: nobody has run it there yet.
+
+use std::fs::{self, Metadata, OpenOptions, Permissions};
+use std::future::pending;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::pin::Pin;
+use std::process::Command;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::signal::ctrl_c;
+
+use crate::os::Signal;
+
+/// Changes nothing: a new file has the access list of its folder, which in a user's profile is for
+/// that user.
+pub fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+/// Changes nothing: no file of a folder is a pipe.
+pub fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+/// Creates a folder and those above it, with the access list of the folder that they are in.
+pub fn make_private_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)
+}
+
+/// Checks nothing: who may write to a folder is not looked up in its access list.
+pub fn check_owner(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Returns `true` if both files were created at one time, which is as much as the standard library
+/// tells of a file's identity.
+pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    one.created().ok() == other.created().ok()
+}
+
+/// Takes everything for a program: the system adds endings to names and looks in folders of its own,
+/// so it alone can tell.
+pub fn is_program(_: &Path) -> Result<(), ErrorKind> {
+    Ok(())
+}
+
+/// Returns `None`: there are no mode bits to take over.
+pub fn strictest_permissions(_: &[&Path]) -> Option<Permissions> {
+    None
+}
+
+/// Changes nothing: there are no process groups that could be ended.
+pub fn lead_group(_: &mut Command) {}
+
+/// Does nothing, as there are no process groups.
+pub fn terminate_group(_: u32) {}
+
+/// Does nothing, as there are no process groups.
+pub fn kill_group(_: u32) {}
+
+/// Changes nothing: a child is not tied to its parent.
+pub fn die_with_us(_: &mut Command) {}
+
+/// Ctrl-C, the one signal there is.
+#[derive(Debug)]
+pub struct Signals;
+
+impl Signals {
+    /// Begins to listen, with the first call of [`Self::next`].
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Waits for Ctrl-C. Must be called inside a Tokio runtime.
+    pub async fn next(&mut self) -> Signal {
+        // Without the signal there is still the end of input.
+        if ctrl_c().await.is_err() {
+            pending::<()>().await;
+        }
+        Signal::End("Ctrl-C")
+    }
+}
+
+/// Returns `false`: no [`Signal::Hangup`] comes when a terminal is closed.
+pub fn has_terminal() -> bool {
+    false
+}
+
+/// A socket as a standard stream, of which there is none.
+#[derive(Debug)]
+pub enum Socket {}
+
+/// Returns `None`: a standard stream is no socket.
+pub fn standard_sockets() -> Option<(Socket, Socket)> {
+    None
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        _: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match *self {}
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        match *self {}
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match *self {}
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match *self {}
+    }
+}
