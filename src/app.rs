@@ -13,13 +13,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::reload::Reload;
 use crate::backend::PoolOptions;
-use crate::config::Config;
 use crate::frontend::http::Door;
 use crate::frontend::http::Ending;
 use crate::frontend::{self, AppState};
 use crate::gateway::{Caller, Gateway, Gateways};
 use crate::observe::Event;
 use crate::os::{self, Signal, has_terminal};
+use crate::settings::Config;
 use crate::wire::stdio;
 
 pub use crate::app::reload::Source;

@@ -53,9 +53,10 @@ use crate::backend::{ChildEnvironment, PoolOptions, Store, guard};
 use crate::builtin::{self, Builtin};
 use crate::cli::error::Error;
 use crate::cli::global::Global;
+use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{self, Config, PolicyConfig};
 use crate::gateway::Gateway;
+use crate::settings::{Config, PolicyConfig};
 
 /// One MCP server between an agent and many
 ///

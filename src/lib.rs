@@ -13,4 +13,5 @@ pub use mcp_workbench_core::{backend, catalog, gateway, llm, observe, policy, st
 pub use mcp_workbench_names::name;
 pub use mcp_workbench_os::os;
 pub use mcp_workbench_serve::{exposure, frontend, navigator};
+pub use mcp_workbench_settings::settings;
 pub use mcp_workbench_wire::{raw, wire};

@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_workbench::backend::{LogLevel, Outcome, PoolOptions, events};
-use mcp_workbench::config::{
-    Config, HttpLaunch, Launch, Protocol, ServerConfig, ToolMode, ToolboxConfig,
-};
 use mcp_workbench::gateway::{
     CallError, Caller, Event, Gateway, Gateways, Presence, Question, RequestContext,
 };
 use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
 use mcp_workbench::raw::{Member, Raw};
+use mcp_workbench::settings::{
+    Config, HttpLaunch, Launch, Protocol, ServerConfig, ToolMode, ToolboxConfig,
+};
 use serde_json::{Map, Value, json};
 use tokio_util::task::TaskTracker;
 

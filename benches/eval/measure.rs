@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use mcp_workbench::catalog::rank::{Entry, Index, Method};
 use mcp_workbench::catalog::{Definition, ToolDefinition};
-use mcp_workbench::config::Strategy;
 use mcp_workbench::exposure::Finding;
 use mcp_workbench::raw::Raw;
+use mcp_workbench::settings::Strategy;
 use serde::Deserialize;
 use serde_json::json;
 

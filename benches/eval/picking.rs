@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use mcp_workbench::catalog::ToolDefinition;
 use mcp_workbench::catalog::rank::{Fit, Index};
-use mcp_workbench::config::Strategy;
 use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
 use mcp_workbench::navigator::{Budget, Category, Failure, Service, Tool, Tree, pick};
+use mcp_workbench::settings::Strategy;
 use tokio::runtime::{Builder, Runtime};
 
 /// A tool with what stands above it.

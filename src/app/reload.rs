@@ -16,9 +16,10 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{self, Config, LoadError, Loaded};
+use crate::config::{self, LoadError, Loaded};
 use crate::gateway::Gateways;
 use crate::observe::Event;
+use crate::settings::Config;
 
 /// A file that has not changed for this long is read. It may be written in several steps.
 const DEBOUNCE: Duration = Duration::from_millis(300);

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::catalog::CatalogTool;
 use crate::config::load::catalog::tool::parse;
 use crate::config::load::shelf::MAX_BYTES;
+use crate::settings::CatalogTool;
 
 /// The text of a tool's file; `None` if no file can say the same.
 pub fn tool_file(tool: &CatalogTool) -> Option<String> {

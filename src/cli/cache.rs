@@ -13,8 +13,8 @@ use crate::cli::servers;
 use crate::cli::size::{count, number};
 use crate::cli::table::{Align, Table};
 use crate::cli::{Global, print, with_gateway, without_rules};
-use crate::config::{Config, ServerConfig, ToolboxConfig};
 use crate::gateway::FailedServer;
+use crate::settings::{Config, ServerConfig, ToolboxConfig};
 
 const EXAMPLES: &str = "\
 Examples:

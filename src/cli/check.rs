@@ -10,12 +10,11 @@ use crate::cli::servers::{self, Start};
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
 use crate::cli::{Global, print, unmatched, with_gateway, without_rules};
-use crate::config::{
-    self, Config, Dialect, Launch, LoadError, Loaded, ServerConfig, Severity, ToolboxConfig,
-};
+use crate::config::{self, Dialect, LoadError, Loaded, Severity};
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policies;
+use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
 mod missing;
 mod report;

@@ -16,7 +16,7 @@ use crate::cli::error::Error;
 use crate::cli::print::printable;
 use crate::cli::{Cli, Global, NAME, help, print};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{Config, ServerConfig, ToolboxConfig};
+use crate::settings::{Config, ServerConfig, ToolboxConfig};
 
 /// The variable that has the program complete a command line.
 const VARIABLE: &str = "MCP_WORKBENCH_COMPLETE";

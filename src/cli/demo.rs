@@ -20,8 +20,8 @@ use crate::cli::error::Error;
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
 use crate::cli::{NAME, block_on, pool_options};
-use crate::config::StdioLaunch;
 use crate::raw::Raw;
+use crate::settings::StdioLaunch;
 
 mod client;
 mod transcript;

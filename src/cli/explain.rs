@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use crate::cli::error::Error;
 use crate::cli::{Global, complete, known, print};
-use crate::config::{Config, Key, Loaded, ToolOverride, find_key};
+use crate::config::{Key, Loaded, find_key};
 use crate::name::{self, AgentName, ServerRef, ToolId};
 use crate::policy::{Concern, Explanation, Moment, Policies, Traits};
+use crate::settings::{Config, ToolOverride};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,9 +12,10 @@ use crate::backend::Store;
 use crate::cli::error::Error;
 use crate::cli::{EMBEDDED_CONFIG, print};
 use crate::config::env::ProcessEnv;
-use crate::config::{self, LoadError, Loaded, PolicyConfig, ToolMode};
+use crate::config::{self, LoadError, Loaded};
 use crate::gateway::Caller;
 use crate::name::{self, AgentName};
+use crate::settings::{PolicyConfig, ToolMode};
 
 /// The options that every command has.
 #[derive(Clone, Debug, Args)]

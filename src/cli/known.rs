@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use crate::app;
 use crate::cli::error::Error;
 use crate::cli::{Global, block_on, pool_options, without_rules};
-use crate::config::{Config, MACROS};
 use crate::gateway::Caller;
 use crate::name::{ServerName, ServerRef};
 use crate::policy::Traits;
+use crate::settings::{Config, MACROS};
 
 /// The tools of servers by their own names, as far as anything is kept of them.
 pub(crate) type Known = HashMap<ServerRef, Vec<(String, Traits)>>;

@@ -15,10 +15,10 @@ use crate::cli::servers::{self, Start};
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
 use crate::cli::{Global, complete, print, with_gateway};
-use crate::config::ToolboxConfig;
 use crate::gateway::Gateway;
 use crate::name::ServerRef;
 use crate::raw::Raw;
+use crate::settings::ToolboxConfig;
 use crate::toolbox::ViewTool;
 
 const EXAMPLES: &str = "\

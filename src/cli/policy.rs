@@ -13,10 +13,11 @@ use crate::cli::global::as_run;
 use crate::cli::known::{self, Known};
 use crate::cli::size::count;
 use crate::cli::{Global, print};
+use crate::config;
 use crate::config::env::ProcessEnv;
-use crate::config::{self, Config};
 use crate::name::{AgentName, ServerRef, ToolId};
 use crate::policy::{Moment, Policies, Traits};
+use crate::settings::Config;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -16,8 +16,8 @@ use crate::cli::servers::{self, Start};
 use crate::cli::size::count;
 use crate::cli::table::{Align, Table};
 use crate::cli::{Global, complete, print, with_gateway};
-use crate::config::ToolboxConfig;
 use crate::gateway::{Found, Gateway, Presence, RequestContext, Sought};
+use crate::settings::ToolboxConfig;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -15,12 +15,11 @@ use crate::cli::error::Error;
 use crate::cli::unmatched::UnmatchedLog;
 use crate::cli::{Global, NAME, block_on, block_on_workers, pool_options, print};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{
-    Anonymous, Config, Finding, LoadError, Loaded, Report, Severity, otlp_address,
-};
+use crate::config::{Finding, LoadError, Loaded, Report, Severity, otlp_address};
 use crate::frontend::http::Door;
 use crate::observe::Observer;
 use crate::observe::running::{Files, Told};
+use crate::settings::{Anonymous, Config};
 
 /// Variables that OpenTelemetry has given a meaning.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";

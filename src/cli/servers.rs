@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 use crate::catalog::shorten;
 use crate::cli::progress::Spinner;
-use crate::config::ToolboxConfig;
 use crate::gateway::{FailedServer, Gateway, Presence, Urgency};
 use crate::name::{ServerName, ServerRef, ToolboxName};
+use crate::settings::ToolboxConfig;
 
 /// The longest line of progress, in characters.
 const SPINNER: usize = 70;

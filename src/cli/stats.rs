@@ -15,9 +15,10 @@ use crate::cli::size::{Size, count};
 use crate::cli::stats::patch::Server;
 use crate::cli::stats::prose::{in_words, size};
 use crate::cli::{Global, print, with_gateway, without_rules};
-use crate::config::{Config, Dialect, LoadError, Loaded};
+use crate::config::{Dialect, LoadError, Loaded};
 use crate::gateway::Gateway;
 use crate::observe::stats::{Client, Model, Stats, Summary, Tool, files};
+use crate::settings::Config;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::cli::error::Error;
 use crate::cli::print;
 use crate::config;
+use crate::settings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
         return Err(Error::wrong("expected the name of an agent"));
     }
     let token = if args.from_stdin { read()? } else { make()? };
-    let sha256 = hex(&config::token_digest(&token));
+    let sha256 = hex(&settings::token_digest(&token));
     let shown = (!args.from_stdin).then_some(token.as_str());
     let made = Made { token: shown, entry: Entry { agent, sha256 } };
     if args.json {

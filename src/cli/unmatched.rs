@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cli::error::Error;
 use crate::cli::{Global, known, with_gateway, without_rules};
-use crate::config::{Config, Confirmation, Finding, Severity, find_key};
+use crate::config::{Finding, Severity, find_key};
 use crate::name::{self, ServerRef};
 use crate::policy;
+use crate::settings::{Config, Confirmation};
 
 /// Returns a remark on each name and glob of a configuration that means nothing that its servers
 /// have, as far as it is kept what they list.

@@ -50,7 +50,6 @@ use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{self, Backend, BackendId, Listed, Outcome, Pool, Reach, Spec};
-use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
 use crate::gateway::clock::Clock;
 use crate::gateway::embedding::Embedding;
 use crate::gateway::error::{failed, server_error};
@@ -67,6 +66,7 @@ use crate::llm;
 use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::observe::{Listeners, Meters, Secrets};
 use crate::policy::{Admission, Policy};
+use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
 pub use crate::backend::{
     AgentId, ClientAbilities, Event, LogLevel, Presence, Question, Tie, Urgency,

@@ -10,7 +10,9 @@ pub mod state;
 pub mod toolbox;
 
 // The crates below, by the paths that their modules have everywhere.
+#[cfg(test)]
 use mcp_workbench_config::config;
 use mcp_workbench_names::name;
 use mcp_workbench_os::os;
+use mcp_workbench_settings::settings;
 use mcp_workbench_wire::{raw, wire};

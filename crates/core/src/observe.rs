@@ -41,12 +41,12 @@ use std::{fmt, io};
 
 use url::Url;
 
-use crate::config::Config;
 use crate::observe::listeners::Process;
 use crate::observe::log::Log;
 use crate::observe::metrics::Metrics;
 use crate::observe::running::{Board, Files, Told};
 use crate::observe::spans::Spans;
+use crate::settings::Config;
 
 pub use crate::observe::audit::Audit;
 pub use crate::observe::call::ObservedCall;

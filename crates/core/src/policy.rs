@@ -25,13 +25,13 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
 
-use crate::config::{Config, Confirmation, Launch, PolicyConfig, ServerConfig, ToolMode};
 use crate::name::{AgentName, ServerName, ServerRef, ToolId, ToolboxName};
 use crate::policy::access::Access;
 use crate::policy::condition::Condition;
 use crate::policy::filter::Entry;
 use crate::policy::names::{Candidate, Names};
 use crate::policy::shared::Made;
+use crate::settings::{Config, Confirmation, Launch, PolicyConfig, ServerConfig, ToolMode};
 
 pub use crate::policy::condition::Refusal;
 pub use crate::policy::explain::{Demand, Explanation};

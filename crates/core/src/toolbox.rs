@@ -6,10 +6,10 @@ use foldhash::HashMap;
 
 use crate::catalog::schema::Mismatch;
 use crate::catalog::{Abilities, Alteration, Prompt, Resource, Template, ToolDefinition};
-use crate::config::ToolOverride;
 use crate::name::{ExposedName, ServerName, ToolId};
 use crate::policy::Traits;
 use crate::raw::{self, Raw};
+use crate::settings::ToolOverride;
 
 mod namespaced;
 mod part;

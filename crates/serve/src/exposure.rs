@@ -38,7 +38,6 @@ use crate::name::{ServerRef, ToolboxName};
 use crate::raw::Raw;
 use crate::toolbox::{Kind, TOOLMAN_ACTIVATE};
 
-pub use crate::config::ToolMode;
 pub use crate::exposure::answer::explain;
 pub use crate::exposure::mode::Exposure;
 use crate::exposure::mode::{Audience, Mode};
@@ -48,6 +47,7 @@ use crate::exposure::proxy::Showing;
 pub(crate) use crate::exposure::request::Refusal;
 pub use crate::exposure::request::{Lists, Reply, Request, Surface};
 pub use crate::exposure::search::Finding;
+pub use crate::settings::ToolMode;
 pub use crate::state::{Active, Chosen, Switch};
 
 /// Returns `true` if a call of this name is answered with definitions of tools.

@@ -27,7 +27,6 @@ mod tests;
 
 use tokio::time::Instant;
 
-use crate::config::{BudgetConfig, ChooserKind, Strategy};
 use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::name::ToolId;
 use crate::navigator::asking::Asker;
@@ -37,6 +36,7 @@ use crate::navigator::ranker::Ranker;
 use crate::navigator::tree::{Folder, Toolboxes};
 use crate::navigator::walk::Walk;
 use crate::raw::Raw;
+use crate::settings::{BudgetConfig, ChooserKind, Strategy};
 
 pub use answer::{answer, shape};
 pub use budget::Budget;

@@ -4,12 +4,13 @@ use jsonc_parser::cst::CstInputValue;
 use serde_json::{Map, Value, json};
 
 use crate::authoring::import::nodes::entries;
+use crate::config::Dialect;
 use crate::config::keys::raw::category::{RawCategory, RawCategoryTools, RawOverride};
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::FromNode;
-use crate::config::{self, Dialect};
+use crate::settings;
 
 /// The part of a file beside its servers.
 #[derive(Debug, Default)]
@@ -60,7 +61,7 @@ impl Category {
         let RawCategoryTools { include_names, overrides: over } = tools?;
         let server = server?.value;
         let description = description.map(|text| text.value).filter(|text| !text.trim().is_empty());
-        let description = description.unwrap_or_else(|| config::unsaid(&server));
+        let description = description.unwrap_or_else(|| settings::unsaid(&server));
         let names = texts(include_names?).into_iter().filter(|name| !name.trim().is_empty());
         let mut tools = json!({ "includeNames": names.collect::<Vec<_>>() });
         if let Some(over) = over {

@@ -13,12 +13,13 @@ use crate::authoring::import::source::{Found, Group};
 use crate::authoring::import::{
     Added, Grade, Grouping, ImportFinding, KeepSecrets, Options, Source,
 };
+use crate::config;
 use crate::config::keys::raw::RawServer;
 use crate::config::keys::server::Means;
 use crate::config::syntax::document::{self, Node};
 use crate::config::syntax::finding::Report;
 use crate::config::syntax::reader::Located;
-use crate::config::{self, ToolMode};
+use crate::settings::ToolMode;
 
 /// The configuration as it grows.
 pub(super) struct Merge<'a> {

@@ -12,6 +12,7 @@ use crate::authoring::import::places::{
 };
 use crate::authoring::import::rules::Rules;
 use crate::authoring::import::{Grade, HideSecrets, ImportFinding, Source, spelling};
+use crate::config::Dialect;
 use crate::config::dialect::is_toml;
 use crate::config::keys::raw::RawServer;
 use crate::config::keys::server::Means;
@@ -20,7 +21,7 @@ use crate::config::load::{toolman, toolman_server};
 use crate::config::syntax::document::{self, Node, positions};
 use crate::config::syntax::finding::Severity;
 use crate::config::syntax::reader::{Located, Reader};
-use crate::config::{Dialect, ToolMode};
+use crate::settings::ToolMode;
 
 /// The contents of a file.
 #[derive(Debug, Default)]

@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::authoring::import::Source;
 use crate::authoring::tailor::keys;
+use crate::config;
 use crate::config::dialect::{Dialect, is_toml};
 use crate::config::load::foreign_file;
 use crate::config::syntax::document::{self, Node};
 use crate::config::syntax::finding::{Finding, Report, Severity};
-use crate::config::{self, Config, PolicyConfig, ToolMode};
 use crate::name::{AgentName, ServerRef, ToolId};
 use crate::policy::{Policies, Policy, Rule, ToolFilter};
+use crate::settings::{Config, PolicyConfig, ToolMode};
 
 /// A configuration, put in our own keys.
 pub(super) struct Full {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::authoring::tailor::Choice;
 use crate::authoring::tailor::full::{Full, entries, strings};
 use crate::authoring::tailor::text::Tree;
-use crate::config::ToolMode;
+use crate::settings::ToolMode;
 
 /// Keys that are written anew, whether or not the full configuration has them.
 const WRITTEN_ANEW: [&str; 3] = ["exposedTools", "defaultPolicy", "agentPolicies"];

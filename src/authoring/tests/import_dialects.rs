@@ -6,7 +6,8 @@ use pretty_assertions::assert_eq;
 
 use crate::authoring::import::{Options, Source, plan};
 use crate::authoring::tests::env;
-use crate::config::{Config, Dialect, Launch, Loaded, StdioLaunch, parse};
+use crate::config::{Dialect, Loaded, parse};
+use crate::settings::{Config, Launch, StdioLaunch};
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

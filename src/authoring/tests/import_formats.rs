@@ -425,7 +425,7 @@ fn rules_come_with_their_servers() {
     let original = original.unwrap().config;
     assert_eq!(config.policy, original.policy);
     assert_eq!(config.mode, original.mode);
-    let timeouts = |config: &crate::config::Config| -> Vec<_> {
+    let timeouts = |config: &crate::settings::Config| -> Vec<_> {
         let servers = config.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
         servers.map(|server| (server.name.to_string(), server.call_timeout)).collect()
     };

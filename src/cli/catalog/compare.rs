@@ -13,9 +13,10 @@ use crate::cli::error::Error;
 use crate::cli::servers::{self, Start};
 use crate::cli::size::count;
 use crate::cli::{Global, print, with_gateway, without_rules};
-use crate::config::{Catalog, CatalogService, read_catalog_tool};
+use crate::config::read_catalog_tool;
 use crate::gateway::Gateway;
 use crate::name::ServerRef;
+use crate::settings::{Catalog, CatalogService};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -16,9 +16,10 @@ use crate::cli::replace;
 use crate::cli::secrets::Variables;
 use crate::cli::servers::{self, Start};
 use crate::config::env::ProcessEnv;
-use crate::config::{CatalogTool, ChosenBy, FileNames, Location, expand};
+use crate::config::{ChosenBy, Location, expand};
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::ServerRef;
+use crate::settings::{CatalogTool, FileNames};
 
 /// A catalog that is not written yet.
 #[derive(Default)]

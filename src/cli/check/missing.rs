@@ -4,7 +4,7 @@ use crate::backend::{self, ChildEnvironment};
 use crate::cli::check::report::{Row, Status};
 use crate::cli::own_program;
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{Config, Launch};
+use crate::settings::{Config, Launch};
 
 /// Marks the rows of servers that cannot be started, and says why: one text for each.
 pub(super) fn mark(config: &Config, rows: &mut [Row]) -> Vec<String> {

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use crate::config::{Anonymous, AuthConfig, Config};
+use crate::settings::{Anonymous, AuthConfig, Config};
 
 /// How many names stand in a line.
 const MAX_NAMED: usize = 8;

@@ -13,8 +13,8 @@ use crate::backend::launch::{self, Process};
 use crate::backend::lists::{self, Kinds};
 use crate::backend::{Era, PoolOptions, StderrTail};
 use crate::catalog::{Listing, ToolDefinition};
-use crate::config::{Limits, Protocol, StdioLaunch};
 use crate::raw::{self, Raw};
+use crate::settings::{Limits, Protocol, StdioLaunch};
 use crate::wire::incoming::Incoming;
 use crate::wire::server::{self, Link};
 

@@ -14,9 +14,10 @@ use crate::cli::secrets::Variables;
 use crate::cli::servers::{self, Start};
 use crate::cli::{Global, catalog, with_gateway, without_rules};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{self, Config, Launch, Location, Severity};
+use crate::config::{self, Location, Severity};
 use crate::gateway::{FailedServer, Gateway};
 use crate::name::ServerRef;
+use crate::settings::{Config, Launch};
 
 /// The outcome of starting servers, for each of them.
 #[derive(Debug)]

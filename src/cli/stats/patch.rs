@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::cli::stats::Unused;
-use crate::config::ServerConfig;
+use crate::settings::ServerConfig;
 
 /// Where a server's settings stand in the file.
 fn place(file: &Value, toolbox: &str, server: &str) -> Option<Vec<String>> {

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use mcp_workbench::backend::PoolOptions;
-use mcp_workbench::config::{self, Config};
+use mcp_workbench::config;
 use mcp_workbench::frontend::{self, AppState};
 use mcp_workbench::gateway::{Caller, Gateways};
 use mcp_workbench::name::{AgentName, ToolboxName};
+use mcp_workbench::settings::Config;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::{mpsc, oneshot};

@@ -187,10 +187,20 @@ fn crates(document: &str) -> Vec<CrateRow> {
     rows.collect()
 }
 
-/// The crates of ours that a manifest names, in the program or for tests.
-fn named_crates(manifest: &str) -> BTreeSet<String> {
+/// The crates of ours that a manifest names in one of its tables.
+fn named_crates(manifest: &str, table: &str) -> BTreeSet<String> {
     let ours = Regex::new(r"(?m)^mcp-workbench-(\w+)\b").expect("a pattern");
-    ours.captures_iter(manifest).map(|found| found[1].to_owned()).collect()
+    let tables = manifest.split("\n[").filter_map(|rest| rest.split_once(']'));
+    let named = tables.filter(|(name, _)| *name == table);
+    let found = named.flat_map(|(_, lines)| ours.captures_iter(lines));
+    found.map(|found| found[1].to_owned()).collect()
+}
+
+/// The crates that only tests of `name` use and that do not stand above it.
+fn crates_down_in_tests(rows: &[CrateRow], name: &str, manifest: &str) -> BTreeSet<String> {
+    let above: BTreeSet<_> =
+        rows.iter().map(|row| row.name.clone()).take_while(|above| above != name).collect();
+    named_crates(manifest, "dev-dependencies").difference(&above).cloned().collect()
 }
 
 /// The crates that use one which does not stand above them.
@@ -210,8 +220,14 @@ fn crates_use_only_crates_above_them_and_no_more_than_they_need() {
     let example = "| crate | modules | may use |\n| --- | --- | --- |\n\
         | `low` | `a`, `b` | `high` |\n| `high` | `c` | `low` |\n";
     assert_eq!(crates_down(&crates(example)), ["`low` uses `high`"]);
-    let manifest = "[dependencies]\nmcp-workbench-low.workspace = true\nserde = \"1\"";
-    assert_eq!(named_crates(manifest), BTreeSet::from(["low".to_owned()]));
+    let manifest = "[package]\nname = \"mcp-workbench-middle\"\n\n[dependencies]\n\
+        mcp-workbench-low.workspace = true\nserde = \"1\"\n\n[dev-dependencies]\n\
+        mcp-workbench-low = { workspace = true }\nmcp-workbench-high.workspace = true\n";
+    assert_eq!(named_crates(manifest, "dependencies"), BTreeSet::from(["low".to_owned()]));
+    let example = "| crate | modules | may use |\n| --- | --- | --- |\n\
+        | `low` | `a` | — |\n| `middle` | `b` | `low` |\n| `high` | `c` | — |\n";
+    let down = crates_down_in_tests(&crates(example), "middle", manifest);
+    assert_eq!(down, BTreeSet::from(["high".to_owned()]));
 
     let rows = crates(&read("ARCHITECTURE.md"));
     assert_eq!(crates_down(&rows), [""; 0]);
@@ -220,7 +236,10 @@ fn crates_use_only_crates_above_them_and_no_more_than_they_need() {
     for row in &rows {
         assert_eq!(modules(&format!("crates/{}/src/lib.rs", row.name)), row.modules);
         let manifest = read(&format!("crates/{}/Cargo.toml", row.name));
-        assert_eq!(named_crates(&manifest), row.may_use, "the manifest of `{}`", row.name);
+        let named = named_crates(&manifest, "dependencies");
+        assert_eq!(named, row.may_use, "the manifest of `{}`", row.name);
+        let down = crates_down_in_tests(&rows, &row.name, &manifest);
+        assert_eq!(down, BTreeSet::new(), "the tests of `{}`", row.name);
         let own = modules_table.iter().filter(|module| row.modules.contains(&module.module));
         let used = own.flat_map(|module| &module.may_use).filter_map(of_module);
         let mut used: BTreeSet<String> = used.map(|row| row.name.clone()).collect();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::config::ToolMode;
+use crate::settings::ToolMode;
 
 /// The program that a configuration is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use pretty_assertions::assert_eq;
 
 use crate::config::env::EnvSource;
-use crate::config::{Config, Loaded, Report, parse};
+use crate::config::{Loaded, Report, parse};
+use crate::settings::Config;
 
 mod blocks;
 mod dialects;

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::catalog::Abilities;
-use crate::config::Protocol;
 use crate::raw::{Member, Raw};
+use crate::settings::Protocol;
 use crate::wire::remote::Failure;
 use crate::wire::server::{Link, Outcome, Pending, RequestError};
 

@@ -19,9 +19,9 @@ use tokio::time::timeout;
 
 use crate::backend::StartFailure;
 use crate::backend::guard::Guard;
-use crate::config::StdioLaunch;
 use crate::name::PROGRAM;
 use crate::os::{die_with_us, is_program, kill_group, lead_group, terminate_group};
+use crate::settings::StdioLaunch;
 
 /// After the end of its input a child may take this long to leave by itself.
 const LEAVE: Duration = Duration::from_millis(700);

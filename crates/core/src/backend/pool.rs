@@ -22,8 +22,8 @@ use crate::backend::{
     Backend, BackendId, ChildEnvironment, ClientAbilities, Context, Reach, Remembered, Spec, Store,
     WeakBackend, launch,
 };
-use crate::config::Protocol;
 use crate::observe::Observer;
+use crate::settings::Protocol;
 
 /// How long the end of all servers may take.
 const SHUTDOWN: Duration = Duration::from_millis(1600);

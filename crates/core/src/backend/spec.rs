@@ -8,7 +8,7 @@ use std::time::Duration;
 use url::Url;
 
 use crate::backend::{Account, ClientAbilities, StartFailure};
-use crate::config::{Launch, Protocol, ServerConfig, StdioLaunch};
+use crate::settings::{Launch, Protocol, ServerConfig, StdioLaunch};
 use crate::wire::remote::{Credentials, StaticHeaders};
 
 /// The facts that one backend is made of.

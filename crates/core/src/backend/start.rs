@@ -14,7 +14,7 @@ use crate::backend::unanswered::{OTHER_PATH, WANTS_AUTHORIZATION};
 use crate::backend::upstream::Upstream;
 use crate::backend::{Context, Reach, Spec, StartFailure, Urgency, listen, turns};
 use crate::catalog::Listing;
-use crate::config::Protocol;
+use crate::settings::Protocol;
 use crate::wire::remote::Failure;
 use crate::wire::server::Link;
 

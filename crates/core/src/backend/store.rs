@@ -24,8 +24,8 @@ use tempfile::NamedTempFile;
 
 use crate::backend::Reach;
 use crate::backend::store::fingerprint::Key;
-use crate::config::Protocol;
 use crate::os::{check_owner, make_private_folder, without_waiting};
+use crate::settings::Protocol;
 
 pub use crate::backend::store::fingerprint::Fingerprint;
 pub(crate) use crate::backend::store::keeper::Keeper;

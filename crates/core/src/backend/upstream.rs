@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::backend::death::{self, StderrTail};
 use crate::backend::launch::{self, Process};
 use crate::backend::{Context, Reach, Remote, Spec, StartFailure};
-use crate::config::StdioLaunch;
+use crate::settings::StdioLaunch;
 use crate::wire::remote;
 use crate::wire::server::{self, Hear, Link};
 

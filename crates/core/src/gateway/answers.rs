@@ -15,9 +15,9 @@ use moka::policy::{EvictionPolicy, Expiry};
 use moka::sync::Cache;
 
 use crate::backend::{BackendId, Outcome};
-use crate::config::{Config, DEFAULT_CACHE_BYTES, Launch, ServerConfig};
 use crate::name::{AgentName, ServerName, ToolId};
 use crate::raw::Raw;
+use crate::settings::{Config, Launch, ServerConfig, defaults};
 
 /// The bytes that an entry takes besides its contents.
 const OVERHEAD: usize = 256;
@@ -91,7 +91,7 @@ impl Stores {
         let own = cache.max_bytes();
         let scope = Scope {
             server: own.map(|_| (server.name.clone(), server.launch.clone())),
-            max_bytes: own.or(config.cache.max_bytes()).unwrap_or(DEFAULT_CACHE_BYTES),
+            max_bytes: own.or(config.cache.max_bytes()).unwrap_or(defaults::CACHE_BYTES),
         };
         let mut stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = stores.get(&scope).and_then(Weak::upgrade) {

@@ -10,9 +10,9 @@ use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{self, Backend, BackendId, ClientAbilities, Pool, Urgency};
-use crate::config::Config;
 use crate::gateway::{Gateway, configured, server_ref, spec};
 use crate::name::ServerRef;
+use crate::settings::Config;
 
 /// How soon a server that could not be started is tried again.
 const RETRY: Duration = Duration::from_secs(10);

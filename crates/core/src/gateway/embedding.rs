@@ -21,12 +21,12 @@ use tokio::time::{Instant, timeout_at};
 use crate::backend::{KnownTexts, Pool, TextKey, text_key};
 use crate::catalog::ToolDefinition;
 use crate::catalog::rank::{BACKGROUND, MAX_QUERY, Vector, Vectors};
-use crate::config::SearchConfig;
 use crate::gateway::asking::of_failure;
 use crate::gateway::opening::while_waiting;
 use crate::gateway::{Gateway, RequestContext};
 use crate::llm::{Endpoint, Failure, estimate};
 use crate::observe::{LlmOutcome, Prompted};
+use crate::settings::SearchConfig;
 
 /// How long a search waits for the vectors of tools, and for those of its queries.
 const PATIENCE: Duration = Duration::from_secs(10);

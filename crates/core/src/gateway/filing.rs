@@ -11,9 +11,9 @@ use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use crate::catalog::{Definition, ToolDefinition};
-use crate::config::read_catalog_tool;
 use crate::gateway::Gateway;
 use crate::raw::Raw;
+use crate::settings::Catalog;
 
 /// The file of a tool.
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ impl Gateway {
     pub async fn filed(&self, wanted: Vec<Filed>) -> Vec<Result<Arc<ToolDefinition>, String>> {
         let (config, files) = (Arc::clone(&self.config), Arc::clone(&self.files));
         let reading = spawn_blocking(move || {
-            let folder = &config.navigator.catalog.as_ref()?.folder;
-            Some(wanted.into_iter().map(|filed| files.read(folder, filed)).collect())
+            let catalog = config.navigator.catalog.as_ref()?;
+            Some(wanted.into_iter().map(|filed| files.read(catalog, filed)).collect())
         });
         // Where it is lost, the runtime ends or it panicked; there are no tools then.
         reading.await.ok().flatten().unwrap_or_default()
@@ -46,16 +46,16 @@ impl Gateway {
 }
 
 impl Files {
-    fn read(&self, folder: &Path, filed: Filed) -> Result<Arc<ToolDefinition>, String> {
+    fn read(&self, catalog: &Catalog, filed: Filed) -> Result<Arc<ToolDefinition>, String> {
         // Before it is read: what is written meanwhile is seen the next time.
-        let stamp = stamp(&folder.join(&filed.file));
+        let stamp = stamp(&catalog.folder.join(&filed.file));
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(stamp), Some((then, definition))) = (stamp, kept().get(&filed.file))
             && stamp == *then
         {
             return Ok(Arc::clone(definition));
         }
-        let definition = Arc::new(definition(folder, &filed)?);
+        let definition = Arc::new(definition(catalog, &filed)?);
         if let Some(stamp) = stamp {
             kept().insert(filed.file, (stamp, Arc::clone(&definition)));
         }
@@ -69,9 +69,8 @@ fn stamp(file: &Path) -> Option<Stamp> {
     Some((file.modified().ok()?, file.len()))
 }
 
-fn definition(folder: &Path, filed: &Filed) -> Result<ToolDefinition, String> {
-    let read = read_catalog_tool(folder, &filed.file, &filed.tool);
-    let read = read.map_err(|report| report.body().to_string())?;
+fn definition(catalog: &Catalog, filed: &Filed) -> Result<ToolDefinition, String> {
+    let read = (catalog.reader.0)(&catalog.folder, &filed.file, &filed.tool)?;
     ToolDefinition::parse(Raw::encode(&json!({
         "name": read.name,
         "description": read.description,
@@ -86,6 +85,8 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
+    use crate::config::read_catalog_tool;
+    use crate::settings::ToolReader;
 
     #[test]
     fn a_file_is_read_once_until_it_has_changed() {
@@ -98,7 +99,14 @@ mod tests {
         };
         let files = Files::default();
         let filed = || Filed { file: "send.yaml".to_owned(), tool: "send".to_owned() };
-        let read = |files: &Files| files.read(folder.path(), filed());
+        let catalog = Catalog {
+            folder: folder.path().to_owned(),
+            categories: Vec::new(),
+            reader: ToolReader(|folder, file, tool| {
+                read_catalog_tool(folder, file, tool).map_err(|report| report.body().to_string())
+            }),
+        };
+        let read = |files: &Files| files.read(&catalog, filed());
         let about = |files: &Files| read(files).unwrap().description.clone().unwrap();
         write("description: Sends", 1);
         let first = read(&files).unwrap();

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use crate::backend;
-use crate::config::ToolboxConfig;
 use crate::gateway::members::Member;
 use crate::gateway::opening::while_starting;
 use crate::gateway::{CallError, Gateway, RequestContext, Urgency, configured, listed};
 use crate::name::{self, ToolId};
 use crate::policy::Traits;
+use crate::settings::ToolboxConfig;
 
 /// The most names that an error offers.
 const OFFERED: usize = 5;

@@ -11,7 +11,6 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{AgentId, ClientAbilities, Pool, PoolOptions};
-use crate::config::{Config, ToolMode};
 use crate::gateway::answers::Stores;
 use crate::gateway::eager::{Down, Eager};
 use crate::gateway::embedding::Embeddings;
@@ -22,6 +21,7 @@ use crate::gateway::{Caller, Gateway, configured};
 use crate::observe::{Guest, Observer};
 use crate::policy::{Policies, Policy};
 use crate::raw::Raw;
+use crate::settings::{Config, ToolMode};
 use crate::state::{self, Store};
 
 /// How many gateways there may be, and how many for one caller's classes of abilities. Those go first

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use foldhash::HashMap;
 
-use crate::config::Config;
 use crate::name::{
     self, ExposedName, NameTable, Primitive, ServerRef, ToolId, ToolboxName, UniqueNames,
 };
 use crate::raw::Raw;
+use crate::settings::Config;
 use crate::toolbox::{Discarded, Namespaced, Part, View};
 
 /// All that some agents see; immutable.

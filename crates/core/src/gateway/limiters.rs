@@ -14,9 +14,9 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::config::{Config, Launch, Rates, ServerConfig};
 use crate::gateway::Caller;
 use crate::name::{AgentName, ServerName};
+use crate::settings::{Config, Launch, Rates, ServerConfig};
 use crate::state::{Rate, Store};
 
 /// How many agents are told apart; those that come when there are so many count as one.

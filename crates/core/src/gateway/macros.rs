@@ -24,11 +24,11 @@ use serde_json::value::RawValue;
 use crate::backend::Outcome;
 use crate::catalog::schema::{MAX_CHECKED, Mismatch};
 use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::config::{Config, MacroConfig};
 use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::name::{ServerRef, ToolId, ToolboxName};
 use crate::observe::CallContext;
 use crate::raw::{self, Raw};
+use crate::settings::{Config, MacroConfig};
 use crate::toolbox::ViewTool;
 
 /// The macros of one toolbox.

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::backend::{self, AgentId, Backend, BackendId, Pool, Presence, Spec, StartFailure, Tie};
-use crate::config::{Isolation, ServerConfig};
 use crate::gateway::answers::Answers;
 use crate::gateway::limiters::Limiter;
 use crate::observe::Meters;
+use crate::settings::{Isolation, ServerConfig};
 
 /// A server as one toolbox has it.
 pub(crate) enum Member {

@@ -8,10 +8,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use crate::backend::{Event, Urgency};
-use crate::config::ToolboxConfig;
 use crate::gateway::{FailedServer, Gateway, RequestContext};
 use crate::name::ServerName;
 use crate::raw::Raw;
+use crate::settings::ToolboxConfig;
 use crate::toolbox::View;
 
 /// How long an opening waits at most; clients give up after 60 s.

@@ -18,11 +18,11 @@ use tokio::time::timeout;
 
 use crate::backend::BackendId;
 use crate::catalog::rank::{Entry, Finds, Fit, Index, Method, rounded};
-use crate::config::ToolboxConfig;
 use crate::gateway::embedding::{Pointing, text};
 use crate::gateway::{FailedServer, Gateway, RequestContext};
 use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::raw::Raw;
+use crate::settings::ToolboxConfig;
 use crate::toolbox::{Part, View, ViewTool};
 
 /// How long the first search waits for servers that nothing is known of.

@@ -9,7 +9,6 @@ use tokio::sync::{mpsc, watch};
 
 use crate::backend::{BackendId, Change, Changed, Listed, Remembered};
 use crate::catalog::Listing;
-use crate::config::{Config, ServerConfig, ToolboxConfig};
 use crate::gateway::clock::Clock;
 use crate::gateway::gateways::Terms;
 use crate::gateway::lens::{Lens, Said};
@@ -19,6 +18,7 @@ use crate::name::{
     self, ExposedName, Primitive, ServerName, ServerRef, ToolId, ToolboxName, UniqueNames,
 };
 use crate::policy::{Moment, Policy, Traits};
+use crate::settings::{Config, ServerConfig, ToolboxConfig};
 use crate::toolbox::{Namespaced, Part, View};
 
 /// The views of all toolboxes at one moment; immutable.

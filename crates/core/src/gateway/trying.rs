@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::config::ToolboxConfig;
 use crate::gateway::{FailedServer, Gateway, RequestContext};
+use crate::settings::ToolboxConfig;
 
 impl Gateway {
     /// Starts the servers that nothing is known of, if that has not been tried, and waits for as

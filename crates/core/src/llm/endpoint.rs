@@ -17,11 +17,11 @@ use reqwest::{Client, Response};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::config::{LlmConfig, is_loopback};
 use crate::llm::Failure;
 use crate::llm::failure::{wait, words};
 use crate::llm::taken::Taken;
 use crate::raw::Raw;
+use crate::settings::{LlmConfig, is_loopback};
 
 /// The most bytes of an answer in words.
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;

@@ -9,8 +9,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::TaskTracker;
 
-use crate::config::LlmConfig;
 use crate::llm::Endpoint;
+use crate::settings::LlmConfig;
 
 pub const KEY: &str = "hunter2-hunter2";
 

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 
-use crate::config::AuditConfig;
 use crate::observe::context::{CallDetails, CallFacts};
 use crate::observe::ending::{CallEnd, Ending};
 use crate::observe::event::{Event, Kinds};
@@ -24,6 +23,7 @@ use crate::observe::queue::{Note, Queue};
 use crate::observe::record::{LlmRecord, Scribe};
 use crate::observe::secret::Secrets;
 use crate::observe::unfinished::{Unfinished, beside, take_left};
+use crate::settings::AuditConfig;
 
 /// How long lines come together before they are written.
 const GATHER: Duration = Duration::from_millis(20);

@@ -9,7 +9,6 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::catalog::Listing;
-use crate::config::KeptArguments;
 use crate::name::AgentName;
 use crate::observe::context::{CallDetails, CallFacts, Stop};
 use crate::observe::ending::{CallEnd, Ending};
@@ -17,6 +16,7 @@ use crate::observe::event::{LlmContext, SessionContext};
 use crate::observe::llm_outcome::LlmOutcome;
 use crate::observe::secret::Secrets;
 use crate::raw;
+use crate::settings::KeptArguments;
 
 /// How many bytes of the hash of arguments are kept.
 const HASH: usize = 16;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::config::{Config, Launch};
 use crate::raw::{self, Raw};
+use crate::settings::{Config, Launch};
 
 /// A shorter value is no secret, and would redact half of every line.
 const MIN_SECRET: usize = 6;
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_models_are_secret() {
-        let model = |key: &str| crate::config::LlmConfig {
+        let model = |key: &str| crate::settings::LlmConfig {
             base_url: "https://example.org/v1/".parse().unwrap(),
             model: "m".to_owned(),
             api_key: Some(key.to_owned()),

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use globset::Glob;
 
-use crate::config::{PolicyConfig, Rates, When};
 use crate::name::{AgentName, ServerName};
 use crate::policy::rule::Rule;
+use crate::settings::{PolicyConfig, Rates, When};
 
 /// The access of one agent to one server.
 #[derive(Clone, Debug)]

@@ -8,10 +8,10 @@ use globset::{GlobBuilder, GlobMatcher};
 use regex::Regex;
 use serde_json::{Number, Value};
 
-use crate::config::{ArgumentTest, TimeWindow, When};
 use crate::policy::hours::{self, Moment};
 use crate::policy::rule::Rule;
 use crate::policy::strict;
+use crate::settings::{ArgumentTest, TimeWindow, When};
 
 /// One entry of `when`.
 #[derive(Debug)]

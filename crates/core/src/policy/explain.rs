@@ -1,10 +1,10 @@
 //! Why a tool may be used or not, for people: the same rules as every decision, with what decided.
 
-use crate::config::{TimeWindow, When};
 use crate::name::{AgentName, ServerRef, ToolId};
 use crate::policy::access;
 use crate::policy::rule::{Concern, Rule};
 use crate::policy::{Moment, Policies, Policy, Rules, Traits, Whens, server_ref};
+use crate::settings::{TimeWindow, When};
 
 /// Why an agent may use a tool, or why the tool does not exist for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use foldhash::HashSet;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::config::ServerConfig;
+use crate::settings::ServerConfig;
 
 /// The rules of a server's own entry for its tools. A tool must pass all of them.
 #[derive(Debug)]

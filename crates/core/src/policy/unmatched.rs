@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::config::{Config, Confirmation, PolicyConfig, ServerConfig, ToolboxConfig};
 use crate::name::{self, ServerRef, ToolId};
 use crate::policy::filter::ToolFilter;
 use crate::policy::names::{Candidate, Names};
 use crate::policy::rule::Rule;
 use crate::policy::server_ref;
+use crate::settings::{Config, Confirmation, PolicyConfig, ServerConfig, ToolboxConfig};
 
 /// A name or a glob of the rules that no tool has.
 #[derive(Clone, Debug, PartialEq, Eq)]

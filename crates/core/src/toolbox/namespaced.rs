@@ -11,10 +11,10 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 
 use crate::catalog::fits;
-use crate::config::Config;
 use crate::name::{ExposedName, ServerRef, ToolId, ToolboxName, in_namespace, scheme_of_namespace};
 use crate::policy::ToolFilter;
 use crate::raw::Raw;
+use crate::settings::Config;
 use crate::toolbox::{Part, View};
 
 /// The name of the one tool of our own, which no server's tool may have.

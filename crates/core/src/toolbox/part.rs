@@ -6,9 +6,9 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use crate::catalog::{Abilities, Listing, Prompt, Resource, Template, ToolDefinition};
-use crate::config::{ServerConfig, ToolboxConfig};
 use crate::name::{ServerName, ServerRef, ToolId};
 use crate::policy::{Moment, Policy, Traits};
+use crate::settings::{ServerConfig, ToolboxConfig};
 use crate::toolbox::ViewTool;
 
 /// One server that has been listed, as one toolbox shows it; immutable. Everything is in the order of

@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 use super::*;
 use crate::catalog::{Definition, Listing};
-use crate::config::{Config, Launch, ServerConfig, StdioLaunch, ToolOverride, ToolboxConfig};
 use crate::name::ToolboxName;
 use crate::policy::{Moment, Policy};
+use crate::settings::{Config, Launch, ServerConfig, StdioLaunch, ToolOverride, ToolboxConfig};
 
 fn config(filters: &[&str]) -> Config {
     let launch = || {

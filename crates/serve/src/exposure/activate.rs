@@ -12,7 +12,6 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::backend::{self, Outcome};
-use crate::config::Config;
 use crate::exposure::activate::addresses::addressed;
 use crate::exposure::activate::catalog::{Catalog, MAX_DESCRIPTION, Written, brief, line};
 use crate::exposure::activate::change::{Change, Known};
@@ -25,6 +24,7 @@ use crate::exposure::{answer, meta, proxy, uris};
 use crate::gateway::{CallError, FailedServer, Presence, RequestContext, Snapshot};
 use crate::name::{self, ServerRef, ToolId};
 use crate::raw::Raw;
+use crate::settings::Config;
 use crate::state::{Active, Switch};
 use crate::toolbox::{Item, Kind, TOOLMAN_ACTIVATE};
 

@@ -1,12 +1,12 @@
 //! `direct`: everything is there from the start, under its own name where that is unambiguous.
 
-use crate::config::Config;
 use crate::exposure::mode::{Audience, Doing, Exposure, Mode};
 use crate::exposure::request::{CalledBy, Reply, Request};
 use crate::exposure::{meta, uris};
 use crate::gateway::{Gateway, Presence, Snapshot};
 use crate::name::{ServerRef, ToolId};
 use crate::raw::Raw;
+use crate::settings::Config;
 
 /// The mode.
 pub(crate) struct Direct;

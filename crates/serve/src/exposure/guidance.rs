@@ -5,11 +5,11 @@
 //! until it fits.
 
 use crate::catalog::shorten;
-use crate::config::{Config, ToolboxConfig};
 use crate::exposure::budget::{first_that_fits, names_that_fit};
 use crate::exposure::mode::Giving;
 use crate::exposure::mode::Guide;
 use crate::name::ServerName;
+use crate::settings::{Config, ToolboxConfig};
 
 /// The most bytes of the instructions, for a client that is not known to show more.
 pub(crate) const MAX_INSTRUCTIONS: usize = 2048;

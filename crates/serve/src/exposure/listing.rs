@@ -6,11 +6,11 @@
 use serde_json::{Map, Value, json};
 
 use crate::catalog::shorten;
-use crate::config::ToolboxConfig;
 use crate::exposure::budget::names_that_fit;
 use crate::gateway::{FailedServer, Opened};
 use crate::name::ServerName;
 use crate::raw::Raw;
+use crate::settings::ToolboxConfig;
 use crate::toolbox::ViewTool;
 
 /// How long the reason for one failed server may be in an answer, in characters, and what all

@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::config::{Config, MACROS};
 use crate::exposure::guidance;
 use crate::exposure::mode::Giving;
 use crate::name::{ServerName, ToolId, ToolboxName};
 use crate::raw::Raw;
+use crate::settings::{Config, MACROS};
 
 /// The tool that opens a toolbox.
 pub(crate) const OPEN_TOOLBOX: &str = "open_toolbox";

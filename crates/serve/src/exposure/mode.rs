@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Outcome;
-use crate::config::Config;
 use crate::exposure::profile::Profile;
 use crate::exposure::request::{Refusal, Reply, Request, Surface};
 use crate::exposure::uris;
 use crate::gateway::{Gateway, Presence, Snapshot};
 use crate::name::{ServerRef, ToolId};
 use crate::raw::Raw;
+use crate::settings::Config;
 use crate::state::{Active, Chosen};
 use crate::toolbox::Kind;
 

@@ -1,8 +1,8 @@
 //! All modes: the one place that knows them. A further mode is a file and a line here.
 
-use crate::config::ToolMode;
 use crate::exposure::mode::Choose;
 use crate::exposure::{activate, auto, direct, dynamic, modular, navigate, opening, search};
+use crate::settings::ToolMode;
 
 /// Returns how a mode is chosen for a client where the file asks for `mode`.
 pub(crate) fn of(mode: ToolMode) -> Choose {

@@ -13,7 +13,6 @@ mod names;
 use std::time::Duration;
 
 use crate::catalog::shorten;
-use crate::config::{Config, ToolboxConfig};
 use crate::exposure::answer;
 use crate::exposure::budget::names_that_fit;
 use crate::exposure::mode::{Audience, Doing, Exposure, Mode};
@@ -22,6 +21,7 @@ use crate::exposure::request::{CalledBy, Reply, Request};
 use crate::gateway::{FailedServer, RequestContext};
 use crate::name::{self, ToolId};
 use crate::raw::Raw;
+use crate::settings::{Config, ToolboxConfig};
 
 use crate::exposure::modular::definitions::{instructions, tools};
 

@@ -6,7 +6,6 @@ use serde_json::json;
 
 use crate::backend::Outcome;
 use crate::catalog::shorten;
-use crate::config::Config;
 use crate::exposure::budget::{first_that_fits, names_that_fit};
 use crate::exposure::guidance::{
     FIRST_GLANCE, MAX_DESCRIPTION, MAX_INSTRUCTIONS, STEPS, on_one_line,
@@ -17,6 +16,7 @@ use crate::exposure::request::{Reply, Request};
 use crate::gateway::{Event, Gateway, RequestContext, heartbeat};
 use crate::navigator::{self, Came, Done, Failure, Step, Task};
 use crate::raw::Raw;
+use crate::settings::Config;
 
 /// The one tool.
 pub(crate) const EXECUTE_TASK: &str = "execute_task";
@@ -433,8 +433,8 @@ mod tests {
         }
     }
 
-    fn toolbox(name: &str, description: &str) -> crate::config::ToolboxConfig {
-        crate::config::ToolboxConfig {
+    fn toolbox(name: &str, description: &str) -> crate::settings::ToolboxConfig {
+        crate::settings::ToolboxConfig {
             name: ToolboxName::new(name),
             description: description.to_owned(),
             namespace: name.to_owned(),

@@ -1,7 +1,6 @@
 //! Toolboxes that are opened with `open_toolbox`: what `auto`, `dynamic` and `proxy` have in common.
 //! They differ in how the tools of an opened toolbox are given.
 
-use crate::config::Config;
 use crate::exposure::meta::{OPEN_TOOLBOX, OpenToolbox};
 use crate::exposure::mode::{Audience, Doing, Exposure, Giving, Guide, Mode};
 use crate::exposure::profile::Profile;
@@ -9,6 +8,7 @@ use crate::exposure::proxy::{Calls, Telling};
 use crate::exposure::request::{Reply, Request, Surface};
 use crate::exposure::{answer, guidance, meta, proxy, registering, search};
 use crate::raw::Raw;
+use crate::settings::Config;
 
 /// For clients that follow changes of their lists.
 pub(crate) static REGISTER: Opening = Opening { is_followed: true, ..Opening::of(Giving::List) };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::ClientConfig;
+use crate::settings::ClientConfig;
 
 /// Where a client's behaviour is not known, what was measured with most of the others.
 const SETTLING: Duration = Duration::from_millis(50);

@@ -6,7 +6,6 @@
 use serde_json::{Value, json};
 
 use crate::backend::Outcome;
-use crate::config::{Config, ToolboxConfig};
 use crate::exposure::listing::Line;
 use crate::exposure::meta::{Detail, OpenToolbox};
 use crate::exposure::mode::Giving;
@@ -14,6 +13,7 @@ use crate::exposure::{answer, listing, meta, search, signatures};
 use crate::gateway::{Opened, Snapshot};
 use crate::name;
 use crate::raw::Raw;
+use crate::settings::{Config, ToolboxConfig};
 use crate::toolbox::ViewTool;
 
 /// The most names that are offered for one that is not there.

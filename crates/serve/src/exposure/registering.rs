@@ -6,12 +6,12 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::backend::Outcome;
-use crate::config::{Config, ToolboxConfig};
 use crate::exposure::mode::Giving;
 use crate::exposure::{answer, listing, meta, search, uris};
 use crate::gateway::{Opened, Snapshot};
 use crate::name::ToolboxName;
 use crate::raw::{self, Raw};
+use crate::settings::{Config, ToolboxConfig};
 use crate::toolbox::ViewTool;
 
 /// The tools of our own: `open_toolbox`, and where it is offered `search_tools`, with `use_tool`

@@ -11,7 +11,6 @@ use serde_json::json;
 
 use crate::catalog::rank::Finds;
 use crate::catalog::shorten;
-use crate::config::Config;
 use crate::exposure::mode::{Audience, Doing, Exposure, Giving, Guide, Mode};
 use crate::exposure::request::{Reply, Request, Surface};
 use crate::exposure::search::answers::{Answer, Answered, unsearched};
@@ -20,6 +19,7 @@ use crate::exposure::{answer, guidance, meta};
 use crate::gateway::Sought;
 use crate::name::{ServerName, ToolboxName};
 use crate::raw::Raw;
+use crate::settings::Config;
 
 pub use crate::exposure::search::answers::Finding;
 

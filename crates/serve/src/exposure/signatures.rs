@@ -5,10 +5,10 @@
 //! is no more of them than names, and what does not fit is left to `open_toolbox`.
 
 use crate::catalog::ToolDefinition;
-use crate::config::Config;
 use crate::gateway::Snapshot;
 use crate::name::ToolboxName;
 use crate::raw::Raw;
+use crate::settings::Config;
 use crate::toolbox::View;
 
 /// The most bytes, whatever a client shows of a description.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::config::BudgetConfig;
 use crate::llm::{Cost, Within};
+use crate::settings::BudgetConfig;
 
 /// The rest of a task's limits.
 #[derive(Debug)]

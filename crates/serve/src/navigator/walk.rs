@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use crate::catalog::rank::{FLOOR, Fit, deletes_unasked};
-use crate::config::Strategy;
 use crate::navigator::asking::Asker;
 use crate::navigator::failure::{Candidate, Doubt};
 use crate::navigator::tree::{Category, Service, Tool, Tree};
 use crate::navigator::{Choice, Failure, Hear, Level, Step, ranker};
+use crate::settings::Strategy;
 
 /// How many tools are offered among what the ranker finds, and how many if none of them fits.
 const OFFERED: [usize; 2] = [20, 50];

@@ -1,7 +1,5 @@
 //! What is kept of what happens (`audit`), and where it is told besides (`telemetry`).
 
-use std::path::PathBuf;
-
 use url::Url;
 
 use crate::config::keys::numbers;
@@ -11,51 +9,7 @@ use crate::config::syntax::entries::object;
 use crate::config::syntax::places::{Places, located_path};
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
 use crate::config::syntax::section::{Described, FromNode, Section, keys, section};
-
-/// Where and how calls are recorded (`audit`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditConfig {
-    /// The file; absolute.
-    pub file: PathBuf,
-    /// What is kept of arguments.
-    pub arguments: KeptArguments,
-    /// From how many bytes on a file is put aside.
-    pub max_bytes: u64,
-    /// How many files are kept that were put aside.
-    pub keep: u32,
-}
-
-/// What is kept of the arguments of a call (`audit.arguments`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeptArguments {
-    /// A keyed hash of them: equal ones have equal hashes.
-    #[default]
-    Hash,
-    /// All of them, less secrets, and the hash.
-    Whole,
-    /// How many bytes they have.
-    None,
-}
-
-impl KeptArguments {
-    const ALL: [Self; 3] = [Self::Hash, Self::Whole, Self::None];
-
-    /// The word for it in the file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Hash => "hash",
-            Self::Whole => "whole",
-            Self::None => "none",
-        }
-    }
-}
-
-/// Where calls are told of as they end (`telemetry`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TelemetryConfig {
-    /// The address of a collector that takes OTLP over HTTP.
-    pub otlp: Option<Url>,
-}
+use crate::settings::{AuditConfig, KeptArguments, TelemetryConfig, defaults};
 
 keys! {
     /// Records every call of a tool, a JSON object a line.
@@ -71,11 +25,11 @@ keys! {
         "arguments" as pub(crate) arguments: Located<String> => kept,
 
         /// From how many bytes on the file is put aside, as `audit.1.jsonl`.
-        #[schemars(extend("default" = numbers::DEFAULT_AUDIT_BYTES))]
+        #[schemars(extend("default" = defaults::AUDIT_BYTES))]
         "maxBytes" as pub(crate) max_bytes: Located<u64> [numbers::AUDIT_BYTES],
 
         /// How many files are kept that were put aside.
-        #[schemars(extend("default" = numbers::DEFAULT_AUDIT_FILES))]
+        #[schemars(extend("default" = defaults::AUDIT_FILES))]
         "keep" as pub(crate) keep: Located<u64> [numbers::AUDIT_FILES],
     }
 }
@@ -99,8 +53,8 @@ impl RawAudit {
         Some(AuditConfig {
             file: located_path(&file?.value, places),
             arguments: arguments.unwrap_or_default(),
-            max_bytes: number(max_bytes).unwrap_or(numbers::DEFAULT_AUDIT_BYTES),
-            keep: number(keep).unwrap_or(numbers::DEFAULT_AUDIT_FILES),
+            max_bytes: number(max_bytes).unwrap_or(defaults::AUDIT_BYTES),
+            keep: number(keep).unwrap_or(defaults::AUDIT_FILES),
         })
     }
 }

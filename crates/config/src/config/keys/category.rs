@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::config::keys::raw::category::{RawCategory, RawCategoryTools, RawOverride};
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
-use crate::config::{self, ServerConfig, ToolOverride, ToolboxConfig};
 use crate::name::{ToolboxName, client_prefix};
+use crate::settings;
+use crate::settings::{ServerConfig, ToolOverride, ToolboxConfig};
 
 /// The servers of the top-level `mcpServers`, for categories to divide.
 #[derive(Default)]
@@ -80,7 +81,7 @@ pub(crate) fn check(
             let server = whole.servers.first()?;
             Some(ToolboxConfig {
                 name: ToolboxName::new(&name.value),
-                description: description.unwrap_or_else(|| config::unsaid(&wanted.value)),
+                description: description.unwrap_or_else(|| settings::unsaid(&wanted.value)),
                 namespace: namespace.clone().unwrap_or_else(|| name.value.clone()),
                 servers: vec![ServerConfig {
                     include: Some(include.into_iter().map(|name| name.value).collect()),
@@ -191,7 +192,7 @@ fn overlaid(
     prefix: &str,
 ) -> BTreeMap<String, ToolOverride> {
     let mut all = server.clone();
-    for (tool, over) in category {
+    for (tool, upper) in category {
         let twin = match tool.strip_prefix(prefix) {
             Some(bare) => bare.to_owned(),
             None => format!("{prefix}{tool}"),
@@ -199,27 +200,25 @@ fn overlaid(
         // Where both ways of writing are there, the longer one is what the shorter means.
         if let Some(below) = server.get(&twin) {
             let longer = if tool.len() > twin.len() { &tool } else { &twin };
-            all.insert(longer.clone(), over.over(below));
+            all.insert(longer.clone(), over(&upper, below));
         }
         if let Some(below) = server.get(&tool) {
-            all.insert(tool, over.over(below));
+            all.insert(tool, over(&upper, below));
         } else {
-            all.entry(tool).or_insert(over);
+            all.entry(tool).or_insert(upper);
         }
     }
     all
 }
 
-impl ToolOverride {
-    /// This one, and what it leaves open as in `below`.
-    fn over(&self, below: &Self) -> Self {
-        let mut arguments = below.arguments.clone();
-        arguments.extend(self.arguments.clone());
-        Self {
-            enabled: self.enabled.or(below.enabled),
-            name: self.name.clone().or_else(|| below.name.clone()),
-            description: self.description.clone().or_else(|| below.description.clone()),
-            arguments,
-        }
+/// Returns the changes of `upper`, and those of `below` that it leaves open.
+fn over(upper: &ToolOverride, below: &ToolOverride) -> ToolOverride {
+    let mut arguments = below.arguments.clone();
+    arguments.extend(upper.arguments.clone());
+    ToolOverride {
+        enabled: upper.enabled.or(below.enabled),
+        name: upper.name.clone().or_else(|| below.name.clone()),
+        description: upper.description.clone().or_else(|| below.description.clone()),
+        arguments,
     }
 }

@@ -1,30 +1,10 @@
 //! What a user knows better of a client's program (`clients.<name>`).
 
-use std::time::Duration;
-
 use crate::config::keys::numbers;
 use crate::config::syntax::checks::{milliseconds, number};
 use crate::config::syntax::reader::Located;
 use crate::config::syntax::section::section;
-
-/// What is to be assumed of one client's program, in place of what is known of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClientConfig {
-    /// How many bytes of a tool's description it shows (`descriptionLimit`).
-    pub description_limit: Option<usize>,
-    /// How many bytes of the instructions it shows (`instructionsLimit`).
-    pub instructions_limit: Option<usize>,
-    /// How many bytes of an answer it shows whole (`answerLimit`).
-    pub answer_limit: Option<usize>,
-    /// How long a tool's name may be for it, in bytes (`nameLimit`).
-    pub name_limit: Option<usize>,
-    /// Whether it lists tools again in time for the model's next step (`relistsInTime`).
-    pub relists_in_time: Option<bool>,
-    /// How long it takes a list to reach its model (`settlingMs`).
-    pub settling: Option<Duration>,
-    /// Whether it hides tools behind a search of its own (`toolSearch`).
-    pub tool_search: Option<bool>,
-}
+use crate::settings::ClientConfig;
 
 section! {
     /// What is to be assumed of one client's program, in place of what is known of it.

@@ -1,7 +1,5 @@
 //! Serving over HTTP (`http`): how much agents may cost before they say anything of use.
 
-use std::time::Duration;
-
 use ::http::uri::Authority;
 use url::Url;
 
@@ -9,44 +7,7 @@ use crate::config::keys::numbers;
 use crate::config::syntax::checks::{milliseconds, number};
 use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::section;
-
-/// Limits on what agents may cost over HTTP.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpConfig {
-    /// What we may be called besides this machine: names in lower case, with a port or for all
-    /// (`allowedHosts`).
-    pub allowed_hosts: Vec<Authority>,
-    /// Where pages may come from that ask us, besides this machine, as browsers spell it
-    /// (`allowedOrigins`).
-    pub allowed_origins: Vec<String>,
-    /// How many sessions there may be (`maxSessions`).
-    pub max_sessions: usize,
-    /// How long a session is kept that nobody uses (`sessionIdleMs`).
-    pub session_idle: Duration,
-    /// How many connections there may be at once (`maxConnections`).
-    pub max_connections: usize,
-    /// How many bytes the head of a request may have (`maxHeaderBytes`).
-    pub max_header_bytes: usize,
-    /// How long a connection may go without the whole head of a request (`headTimeoutMs`).
-    pub head_timeout: Duration,
-    /// How long the whole body of a request may take (`bodyTimeoutMs`).
-    pub body_timeout: Duration,
-}
-
-impl Default for HttpConfig {
-    fn default() -> Self {
-        Self {
-            allowed_hosts: Vec::new(),
-            allowed_origins: Vec::new(),
-            max_sessions: numbers::DEFAULT_SESSIONS,
-            session_idle: Duration::from_millis(numbers::DEFAULT_SESSION_IDLE_MS),
-            max_connections: numbers::DEFAULT_CONNECTIONS,
-            max_header_bytes: numbers::DEFAULT_HEADER_BYTES,
-            head_timeout: Duration::from_millis(numbers::DEFAULT_HEAD_TIMEOUT_MS),
-            body_timeout: Duration::from_millis(numbers::DEFAULT_BODY_TIMEOUT_MS),
-        }
-    }
-}
+use crate::settings::{HttpConfig, defaults};
 
 section! {
     /// Limits on what agents may cost over HTTP.
@@ -63,28 +24,28 @@ section! {
         "allowedOrigins" as pub(crate) allowed_origins: Vec<Located<String>>,
 
         /// How many sessions there may be. For one more, the one that was idle for longest ends.
-        #[schemars(extend("default" = numbers::DEFAULT_SESSIONS))]
+        #[schemars(extend("default" = defaults::SESSIONS))]
         "maxSessions" as pub(crate) max_sessions: Located<u64> [numbers::SESSIONS],
 
         /// How long a session is kept that nobody uses, in milliseconds.
-        #[schemars(extend("default" = numbers::DEFAULT_SESSION_IDLE_MS))]
+        #[schemars(extend("default" = defaults::SESSION_IDLE_MS))]
         "sessionIdleMs" as pub(crate) session_idle_ms: Located<u64> [numbers::SESSION_IDLE_MS],
 
         /// How many connections there may be at once; more wait until one ends.
-        #[schemars(extend("default" = numbers::DEFAULT_CONNECTIONS))]
+        #[schemars(extend("default" = defaults::CONNECTIONS))]
         "maxConnections" as pub(crate) max_connections: Located<u64> [numbers::CONNECTIONS],
 
         /// How many bytes the request line and the headers of a request may have together.
-        #[schemars(extend("default" = numbers::DEFAULT_HEADER_BYTES))]
+        #[schemars(extend("default" = defaults::HEADER_BYTES))]
         "maxHeaderBytes" as pub(crate) max_header_bytes: Located<u64> [numbers::HEADER_BYTES],
 
         /// How long a connection may go without the whole head of a request, in milliseconds; one
         /// that is not used for so long is closed.
-        #[schemars(extend("default" = numbers::DEFAULT_HEAD_TIMEOUT_MS))]
+        #[schemars(extend("default" = defaults::HEAD_TIMEOUT_MS))]
         "headTimeoutMs" as pub(crate) head_timeout_ms: Located<u64> [numbers::HTTP_TIMEOUT_MS],
 
         /// How long the whole body of a request may take, in milliseconds.
-        #[schemars(extend("default" = numbers::DEFAULT_BODY_TIMEOUT_MS))]
+        #[schemars(extend("default" = defaults::BODY_TIMEOUT_MS))]
         "bodyTimeoutMs" as pub(crate) body_timeout_ms: Located<u64> [numbers::HTTP_TIMEOUT_MS],
     }
 }

@@ -1,107 +1,10 @@
 //! How much agents may ask of servers at a time (`limits`), and how long answers hold (`cache`).
 
-use std::num::{NonZeroU32, NonZeroU64};
-use std::time::Duration;
-
 use crate::config::keys::numbers;
 use crate::config::syntax::checks::{milliseconds, number};
 use crate::config::syntax::reader::Located;
 use crate::config::syntax::section::section;
-
-/// Limits on what passes through (`limits`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The most bytes of tool definitions that one answer lists; beyond it they become signatures.
-    pub max_listing_bytes: usize,
-    /// The longest single message accepted from an agent or a server, in bytes.
-    pub max_message_bytes: usize,
-    /// The most bytes of a tool's result that are given at once (`maxResultBytes`); `None`: all.
-    pub max_result_bytes: Option<usize>,
-    /// How much all agents together may ask of all servers.
-    pub in_all: Rates,
-    /// How much one agent may ask, where nothing else is said of it (`perAgent`).
-    pub per_agent: Rates,
-    /// How much may be asked of one server, where nothing else is said of it (`perServer`).
-    pub per_server: Rates,
-    /// How long a call waits for others to end where too many are running (`maxWaitMs`).
-    pub max_wait: Duration,
-    /// How long the user may take to confirm a call (`confirmTimeoutMs`).
-    pub confirm_timeout: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_listing_bytes: numbers::DEFAULT_LISTING_BYTES,
-            max_message_bytes: numbers::DEFAULT_MESSAGE_BYTES,
-            max_result_bytes: None,
-            in_all: Rates::default(),
-            per_agent: Rates::default(),
-            per_server: Rates::default(),
-            max_wait: Duration::from_millis(numbers::DEFAULT_WAIT_MS),
-            confirm_timeout: Duration::from_millis(numbers::DEFAULT_CONFIRM_TIMEOUT_MS),
-        }
-    }
-}
-
-/// How much may be asked at a time. What is not said is said elsewhere, or not limited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Rates {
-    calls_per_minute: Option<u32>,
-    concurrent_calls: Option<u32>,
-}
-
-impl Rates {
-    /// The same, with what `other` says where this says nothing.
-    #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        Self {
-            calls_per_minute: self.calls_per_minute.or(other.calls_per_minute),
-            concurrent_calls: self.concurrent_calls.or(other.concurrent_calls),
-        }
-    }
-
-    /// How many calls a minute there may be, if that is limited (`callsPerMinute`).
-    pub fn calls_per_minute(self) -> Option<NonZeroU32> {
-        self.calls_per_minute.and_then(NonZeroU32::new)
-    }
-
-    /// How many calls may run at once, if that is limited (`concurrentCalls`).
-    pub fn concurrent_calls(self) -> Option<NonZeroU32> {
-        self.concurrent_calls.and_then(NonZeroU32::new)
-    }
-}
-
-/// How long answers of tools hold that only read (`cache`). What is not said is said elsewhere, or
-/// not so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheConfig {
-    ttl: Option<Duration>,
-    max_bytes: Option<u64>,
-}
-
-impl CacheConfig {
-    /// The same, with how long answers hold by `other` where this does not say it.
-    #[must_use]
-    pub fn or_ttl_of(self, other: Self) -> Self {
-        Self { ttl: self.ttl.or(other.ttl), ..self }
-    }
-
-    /// How long answers hold, if they hold at all (`ttlMs`).
-    pub fn ttl(self) -> Option<Duration> {
-        self.ttl.filter(|ttl| !ttl.is_zero())
-    }
-
-    /// How much of answers may be kept, in bytes, if that is said (`maxBytes`).
-    pub fn max_bytes(self) -> Option<NonZeroU64> {
-        self.max_bytes.and_then(NonZeroU64::new)
-    }
-}
-
-/// How many bytes of answers are kept where nothing is said of it.
-pub const DEFAULT_CACHE_BYTES: NonZeroU64 = numbers::DEFAULT_CACHE_BYTES;
-
-// === raw ===
+use crate::settings::{CacheConfig, Limits, Rates, defaults};
 
 section! {
     /// Limits on what passes through.
@@ -109,11 +12,11 @@ section! {
     pub(crate) struct RawLimits in "the top-level `limits`" {
         /// The most bytes of tool definitions that one answer lists; beyond it they become
         /// signatures.
-        #[schemars(extend("default" = numbers::DEFAULT_LISTING_BYTES))]
+        #[schemars(extend("default" = defaults::LISTING_BYTES))]
         "maxListingBytes" as pub(crate) max_listing_bytes: Located<u64> [numbers::LISTING_BYTES],
 
         /// The longest single message accepted from an agent or a server, in bytes.
-        #[schemars(extend("default" = numbers::DEFAULT_MESSAGE_BYTES))]
+        #[schemars(extend("default" = defaults::MESSAGE_BYTES))]
         "maxMessageBytes" as pub(crate) max_message_bytes: Located<u64> [numbers::MESSAGE_BYTES],
 
         /// The most bytes of a tool's result that an agent is given at once. The rest is kept for a
@@ -136,11 +39,11 @@ section! {
         "perServer" as pub(crate) per_server: RawRates,
 
         /// How long a call waits for others to end where too many are running, in milliseconds.
-        #[schemars(extend("default" = numbers::DEFAULT_WAIT_MS))]
+        #[schemars(extend("default" = defaults::WAIT_MS))]
         "maxWaitMs" as pub(crate) max_wait_ms: Located<u64> [(0, numbers::MAX_TIMEOUT_MS)],
 
         /// How long the user may take to confirm a call, in milliseconds.
-        #[schemars(extend("default" = numbers::DEFAULT_CONFIRM_TIMEOUT_MS))]
+        #[schemars(extend("default" = defaults::CONFIRM_TIMEOUT_MS))]
         "confirmTimeoutMs" as pub(crate) confirm_timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
     }
 }
@@ -212,10 +115,7 @@ impl RawRates {
 
     pub(crate) fn checked(self) -> Rates {
         let Self { calls_per_minute, concurrent_calls } = self;
-        Rates {
-            calls_per_minute: number(calls_per_minute),
-            concurrent_calls: number(concurrent_calls),
-        }
+        Rates::new(number(calls_per_minute), number(concurrent_calls))
     }
 }
 
@@ -231,6 +131,6 @@ impl RawCache {
 
     pub(crate) fn checked(self) -> CacheConfig {
         let Self { ttl_ms, max_bytes } = self;
-        CacheConfig { ttl: milliseconds(ttl_ms), max_bytes: number(max_bytes) }
+        CacheConfig::new(milliseconds(ttl_ms), number(max_bytes))
     }
 }

@@ -1,50 +1,21 @@
 //! Where a language model answers (`navigator.llm`, `search.embeddings`): an endpoint that speaks
 //! the API of `OpenAI`.
 
-use std::fmt;
 use std::time::Duration;
 
 use ::http::header::HeaderValue;
 use url::Url;
 
-use crate::config::keys::auth::is_loopback;
 use crate::config::keys::numbers;
 use crate::config::syntax::checks::milliseconds;
 use crate::config::syntax::document::{Node, Spot};
 use crate::config::syntax::expand::variables;
 use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::{FromNode, section};
+use crate::settings::{LlmConfig, defaults, is_loopback};
 
 /// What stands at the end of an address that is not the endpoint's but that of one thing it does.
 const PATHS: [&str; 4] = ["/chat/completions", "/completions", "/embeddings", "/responses"];
-
-/// An endpoint that speaks the API of `OpenAI`, and the model that is wanted of it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct LlmConfig {
-    /// What its paths are put behind, with a `/` at the end: `https://api.cerebras.ai/v1/`.
-    pub base_url: Url,
-    /// The model.
-    pub model: String,
-    /// What is sent as bearer token, if anything is.
-    pub api_key: Option<String>,
-    /// How long one answer may take.
-    pub timeout: Duration,
-    /// `reasoning_effort`, sent as it is; nothing is sent if there is none.
-    pub reasoning_effort: Option<String>,
-}
-
-/// The key is for nobody's eyes.
-impl fmt::Debug for LlmConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LlmConfig")
-            .field("base_url", &self.base_url.as_str())
-            .field("model", &self.model)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
-}
-
-// === raw ===
 
 section! {
     /// An endpoint that speaks the API of `OpenAI`: Cerebras, Gemini, `OpenAI`, Ollama and others.
@@ -63,7 +34,7 @@ section! {
         "apiKey" | "api_key" as pub(crate) api_key: ApiKey,
 
         /// How long one answer may take, in milliseconds.
-        #[schemars(extend("default" = numbers::DEFAULT_LLM_TIMEOUT_MS))]
+        #[schemars(extend("default" = defaults::LLM_TIMEOUT_MS))]
         "timeoutMs" | "timeout_ms" as pub(crate) timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
 
         /// How much a model that reasons is to think, such as `low`; sent as it is.
@@ -94,7 +65,7 @@ impl RawLlm {
             model: model?,
             api_key,
             timeout: milliseconds(timeout_ms)
-                .unwrap_or(Duration::from_millis(numbers::DEFAULT_LLM_TIMEOUT_MS)),
+                .unwrap_or(Duration::from_millis(defaults::LLM_TIMEOUT_MS)),
             reasoning_effort: effort,
         })
     }

@@ -9,49 +9,19 @@ use crate::config::keys::macros::raw::{RawMacro, RawStep, RawTool};
 use crate::config::syntax::document::Spot;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
-use crate::config::{Launch, ServerConfig, ToolboxConfig};
 use crate::name::{ServerName, ToolId, ToolboxName};
-
-pub use crate::config::keys::macros::template::{Pointer, Template};
+use crate::settings::{
+    Launch, MACROS, MacroConfig, Pointer, ServerConfig, StepConfig, ToolboxConfig,
+};
 
 pub(crate) mod raw;
 mod schema;
 mod template;
 
-/// What the server is called whose tools they are, and the toolbox of those that name none.
-pub const MACROS: &str = "macros";
 /// What that toolbox is said to be for.
 const DESCRIPTION: &str = "Tools that take several steps in one call";
 /// The most steps that one may have.
 const MAX_STEPS: usize = 100;
-
-/// A tool that is made of steps over other tools.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MacroConfig {
-    /// The key in the file.
-    pub name: String,
-    /// What it is for, in the user's words.
-    pub description: String,
-    /// The JSON Schema of its arguments, as it is written.
-    pub input_schema: String,
-    /// Its steps, in the order of the file; never empty, and none waits for itself.
-    pub steps: Vec<StepConfig>,
-    /// What its result is made of; `None`: it is that of the last step.
-    pub result: Option<Template>,
-}
-
-/// One step: a call of a tool.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct StepConfig {
-    /// The key in the file.
-    pub name: String,
-    /// The tool that is called, by the name that its toolbox shows.
-    pub tool: ToolId,
-    /// What its arguments are made of; `None`: it gets none.
-    pub arguments: Option<Template>,
-    /// The steps that have to be done before, by their places in the macro.
-    pub needs: Vec<usize>,
-}
 
 /// Macros that do not stand in their toolboxes yet: they may call tools of every toolbox, so that
 /// all of those have to be there before.

@@ -1,8 +1,5 @@
 //! How `execute_task` finds its way (`navigator`).
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use crate::config::keys::llm::RawLlm;
 use crate::config::keys::numbers;
 use crate::config::syntax::checks::{milliseconds, number};
@@ -10,94 +7,7 @@ use crate::config::syntax::document::Node;
 use crate::config::syntax::places::{Places, located_path};
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
 use crate::config::syntax::section::section;
-use crate::config::{Catalog, LlmConfig};
-
-/// How `execute_task` finds its way.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NavigatorConfig {
-    /// The folder with the catalog that is walked, as the file names it.
-    pub folder: Option<PathBuf>,
-    /// The catalog that is walked; `None`: the toolboxes are.
-    pub catalog: Option<Catalog>,
-    /// How a tool is looked for; `None`: by the hierarchy where there is a catalog, else by
-    /// retrieval.
-    pub strategy: Option<Strategy>,
-    /// Who chooses; `None`: the model of `llm` where there is one, else the ranker.
-    pub chooser: Option<ChooserKind>,
-    /// The model that chooses.
-    pub llm: Option<LlmConfig>,
-    /// What choosing may cost.
-    pub budget: BudgetConfig,
-}
-
-impl NavigatorConfig {
-    /// How a tool is looked for.
-    pub fn strategy(&self) -> Strategy {
-        let default = if self.catalog.is_some() { Strategy::Hierarchy } else { Strategy::Retrieve };
-        self.strategy.unwrap_or(default)
-    }
-
-    /// Who chooses.
-    pub fn chooser(&self) -> ChooserKind {
-        let default = if self.llm.is_some() { ChooserKind::Llm } else { ChooserKind::Ranker };
-        self.chooser.unwrap_or(default)
-    }
-}
-
-/// How a tool is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
-    /// Category, then service, then tool.
-    Hierarchy,
-    /// Among the tools that the ranker finds.
-    Retrieve,
-}
-
-impl Strategy {
-    /// Every one, by the word for it in the file.
-    pub(crate) const WORDS: [(&str, Self); 2] =
-        [("hierarchy", Self::Hierarchy), ("retrieve", Self::Retrieve)];
-}
-
-/// Who chooses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChooserKind {
-    /// The model of `llm`.
-    Llm,
-    /// The agent's own model, where its client lends it; else the ranker.
-    Sampling,
-    /// The ranker, which needs nothing.
-    Ranker,
-}
-
-impl ChooserKind {
-    /// Every one, by the word for it in the file.
-    pub(crate) const WORDS: [(&str, Self); 3] =
-        [("llm", Self::Llm), ("sampling", Self::Sampling), ("ranker", Self::Ranker)];
-}
-
-/// What choosing may cost for one task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BudgetConfig {
-    /// How long it may take in all.
-    pub time: Duration,
-    /// How many tokens models may read and write for it.
-    pub tokens: u64,
-    /// How often models may be asked.
-    pub calls: u32,
-}
-
-impl Default for BudgetConfig {
-    fn default() -> Self {
-        Self {
-            time: Duration::from_millis(numbers::DEFAULT_BUDGET_MS),
-            tokens: numbers::DEFAULT_BUDGET_TOKENS,
-            calls: numbers::DEFAULT_BUDGET_CALLS,
-        }
-    }
-}
-
-// === raw ===
+use crate::settings::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy, defaults};
 
 section! {
     /// How `execute_task` finds its way, in `navigate` mode.
@@ -132,15 +42,15 @@ section! {
     #[schemars(rename = "Budget")]
     pub(crate) struct RawBudget {
         /// How long it may take in all, in milliseconds.
-        #[schemars(extend("default" = numbers::DEFAULT_BUDGET_MS))]
+        #[schemars(extend("default" = defaults::BUDGET_MS))]
         "timeoutMs" | "timeout_ms" as pub(crate) timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
 
         /// How many tokens models may read and write for it.
-        #[schemars(extend("default" = numbers::DEFAULT_BUDGET_TOKENS))]
+        #[schemars(extend("default" = defaults::BUDGET_TOKENS))]
         "maxTokens" | "max_tokens" as pub(crate) max_tokens: Located<u64> [numbers::BUDGET_TOKENS],
 
         /// How often models may be asked.
-        #[schemars(extend("default" = numbers::DEFAULT_BUDGET_CALLS))]
+        #[schemars(extend("default" = defaults::BUDGET_CALLS))]
         "maxCalls" | "max_calls" as pub(crate) max_calls: Located<u64> [numbers::BUDGET_CALLS],
     }
 }

@@ -5,7 +5,6 @@
 
 use schemars::JsonSchema;
 
-use crate::config::ToolMode;
 use crate::config::keys::audit::{RawAudit, RawTelemetry};
 use crate::config::keys::auth::raw::RawAuth;
 use crate::config::keys::clients::RawClient;
@@ -22,6 +21,7 @@ use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
 use crate::config::syntax::section::{FromNode, section};
+use crate::settings::{ToolMode, defaults};
 
 pub mod category;
 mod server;
@@ -49,7 +49,7 @@ section! {
 
         /// The longest name a registered tool may have, in bytes. Clients put their own prefix
         /// before it and refuse names above 64.
-        #[schemars(extend("default" = numbers::DEFAULT_NAME_LIMIT))]
+        #[schemars(extend("default" = defaults::NAME_LIMIT))]
         "maxToolNameLength" as pub(crate) max_tool_name_length: Located<u64> [numbers::NAME_BYTES],
 
         /// Whether tools can be searched for: `true` offers `search_tools` in `dynamic`, `proxy`

@@ -8,18 +8,7 @@ use crate::config::keys::llm::RawLlm;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::{FromNode, Section, section};
-use crate::config::{LlmConfig, ToolMode};
-
-/// Whether and how tools can be searched for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SearchConfig {
-    /// Whether `search_tools` is offered in `dynamic`, `proxy` and `auto` mode too.
-    pub is_offered: bool,
-    /// A model that says what texts mean, in place of the table that is compiled in.
-    pub embeddings: Option<LlmConfig>,
-}
-
-// === raw ===
+use crate::settings::{SearchConfig, ToolMode};
 
 /// Whether and how tools can be searched for.
 ///

@@ -12,14 +12,15 @@ use url::Url;
 use crate::config::keys::category::check_overrides;
 use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits::{RawCache, RawRates};
-use crate::config::keys::numbers;
 use crate::config::keys::raw::RawServer;
 use crate::config::syntax::checks::milliseconds;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::places::{Places, absolute, located_path, with_home};
 use crate::config::syntax::reader::{Located, Reader, Trouble, did_you_mean, listed};
-use crate::config::{HttpLaunch, Isolation, Launch, Protocol, ServerConfig, StdioLaunch};
 use crate::name::ServerName;
+use crate::settings::{
+    HttpLaunch, Isolation, Launch, Protocol, ServerConfig, StdioLaunch, defaults,
+};
 
 /// What came of a server block.
 pub(crate) enum Checked {
@@ -125,9 +126,8 @@ pub(crate) fn check(
         include: None,
         overrides,
         startup_timeout: startup_timeout
-            .unwrap_or(Duration::from_millis(numbers::DEFAULT_STARTUP_TIMEOUT_MS)),
-        call_timeout: call_timeout
-            .unwrap_or(Duration::from_millis(numbers::DEFAULT_CALL_TIMEOUT_MS)),
+            .unwrap_or(Duration::from_millis(defaults::STARTUP_TIMEOUT_MS)),
+        call_timeout: call_timeout.unwrap_or(Duration::from_millis(defaults::CALL_TIMEOUT_MS)),
         idle_timeout: idle_timeout.filter(|idle| !idle.is_zero() && !eager),
         shared: shared.is_none_or(|shared| shared.value),
         eager,

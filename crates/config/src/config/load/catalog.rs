@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::catalog::{Catalog, CatalogTool};
+use crate::config::Dialect;
 use crate::config::env::EnvSource;
 use crate::config::keys::llm::RawLlm;
 use crate::config::keys::raw::{RawConfig, RawServer};
@@ -22,8 +22,8 @@ use crate::config::syntax::finding::{Finding, Report, Severity};
 use crate::config::syntax::places::Places;
 use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::{Described, FromNode};
-use crate::config::{Config, Dialect, ToolMode};
 use crate::name::{ServerName, ToolboxName};
+use crate::settings::{Catalog, CatalogTool, Config, ToolMode, ToolReader};
 
 mod draft;
 #[cfg(test)]
@@ -52,6 +52,11 @@ pub fn check_catalog_tools(catalog: &Catalog, shown: &str) -> Vec<Finding> {
     }
     findings
 }
+
+/// Reads tools of catalogs that are served.
+const TOOL_READER: ToolReader = ToolReader(|folder, file, tool| {
+    read_catalog_tool(folder, file, tool).map_err(|report| report.body().to_string())
+});
 
 fn check_tools(shelf: &dyn Shelf, catalog: &Catalog) -> Vec<Finding> {
     let services = catalog.categories.iter().flat_map(|category| &category.services);

@@ -9,20 +9,21 @@ use globset::Glob;
 
 use crate::config::keys::category::{self, Servers, Whole};
 use crate::config::keys::limits::{RawCache, RawLimits};
-use crate::config::keys::macros::{MACROS, Unplaced};
+use crate::config::keys::macros::Unplaced;
 use crate::config::keys::policy::check::Rules;
 use crate::config::keys::raw::category::RawCategory;
 use crate::config::keys::raw::{RawConfig, RawServer, RawToolbox};
-use crate::config::keys::{numbers, server};
+use crate::config::keys::server;
 use crate::config::syntax::checks::{check_name, number};
 use crate::config::syntax::document::Spot;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::places::Places;
 use crate::config::syntax::reader::{Located, Reader};
-use crate::config::{
-    self, Config, HttpConfig, Launch, Limits, ServerConfig, ToolMode, ToolboxConfig,
-};
 use crate::name::{ServerName, ToolboxName};
+use crate::settings;
+use crate::settings::{
+    Config, HttpConfig, Launch, Limits, MACROS, ServerConfig, ToolMode, ToolboxConfig, defaults,
+};
 
 /// The servers that are switched off: those in toolboxes, then those that stand alone.
 pub(crate) fn disabled(raw: &RawConfig) -> Vec<(ToolboxName, ServerName)> {
@@ -95,7 +96,7 @@ pub(crate) fn config(
     }
     let mut checked = Config {
         mode,
-        max_tool_name_length: max_tool_name_length.unwrap_or(numbers::DEFAULT_NAME_LIMIT),
+        max_tool_name_length: max_tool_name_length.unwrap_or(defaults::NAME_LIMIT),
         search: search.map(|raw| raw.checked(mode, reader)).unwrap_or_default(),
         navigator: navigator.map(|raw| raw.checked(places, reader)).unwrap_or_default(),
         http: http.map_or_else(HttpConfig::default, |raw| raw.checked(reader)),
@@ -318,7 +319,7 @@ fn toolbox_of_server(
         .as_ref()
         .map(|text| text.value.trim().to_owned())
         .filter(|text| !text.is_empty())
-        .unwrap_or_else(|| config::unsaid(&name.value));
+        .unwrap_or_else(|| settings::unsaid(&name.value));
     match server::check(name, raw, places, reader) {
         server::Checked::On(server) => {
             let toolbox = ToolboxConfig {

@@ -2,8 +2,8 @@
 
 use crate::config::dialect::Dialect;
 use crate::config::syntax::finding::{Finding, Report, Severity};
-use crate::config::{Config, Launch, ServerConfig};
 use crate::name::{ServerName, ToolboxName};
+use crate::settings::{Config, Launch, ServerConfig};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

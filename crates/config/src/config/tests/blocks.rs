@@ -6,7 +6,7 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 
 use crate::config::tests::{config, env, findings, read};
-use crate::config::{
+use crate::settings::{
     CacheConfig, HttpLaunch, Isolation, Launch, Limits, Protocol, Rates, ServerConfig, StdioLaunch,
     ToolMode,
 };

@@ -6,10 +6,8 @@ use pretty_assertions::assert_eq;
 
 use crate::config::env::EnvSource;
 use crate::config::tests::{env, repository};
-use crate::config::{
-    ChosenBy, Config, Confirmation, Dialect, Launch, Loaded, Location, StdioLaunch, ToolMode, find,
-    load, parse,
-};
+use crate::config::{ChosenBy, Dialect, Loaded, Location, find, load, parse};
+use crate::settings::{Config, Confirmation, Launch, StdioLaunch, ToolMode};
 
 use crate::name::AgentName;
 

@@ -93,7 +93,8 @@ fn the_folder_of_the_file_is_where_servers_start() {
         .unwrap();
     let location = locate(Some("./w.json".into()), &env(&[]), folder.path());
     let loaded = load(&location, &env(&[])).unwrap();
-    let crate::config::Launch::Stdio(launch) = &loaded.config.toolboxes[0].servers[0].launch else {
+    let crate::settings::Launch::Stdio(launch) = &loaded.config.toolboxes[0].servers[0].launch
+    else {
         panic!("{loaded:?}");
     };
     assert_eq!(launch.cwd, folder.path());

@@ -2,9 +2,9 @@
 
 use pretty_assertions::assert_eq;
 
-use crate::config::Launch;
 use crate::config::syntax::expand::expand;
 use crate::config::tests::{config, env, findings, read};
+use crate::settings::Launch;
 
 fn check(input: &str, expected: &str) {
     let env = env(&[("A", "a"), ("B_2", "${A}"), ("EMPTY", ""), ("_X", "x"), ("lower", "no")]);

@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::backend::Reach;
-use crate::config::Protocol;
+use crate::settings::Protocol;
 
 /// How many bytes of the hash are kept.
 const LENGTH: usize = 16;

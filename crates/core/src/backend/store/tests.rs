@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::backend::Era;
 use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::config::StdioLaunch;
 use crate::raw::Raw;
+use crate::settings::StdioLaunch;
 
 const PROTOCOL: Protocol = Protocol::Auto;
 

@@ -8,11 +8,12 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::{PoolOptions, Presence};
-use crate::config::{self, Config};
+use crate::config;
 use crate::gateway::{Caller, Gateways};
 use crate::llm::Form;
 use crate::llm::scripted::{Scripted, answer, ends, says};
 use crate::name::AgentName;
+use crate::settings::Config;
 use crate::wire::incoming::error_object;
 
 const SERVERS: &str =

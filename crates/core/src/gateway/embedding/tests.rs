@@ -11,10 +11,11 @@ use super::*;
 use crate::backend::{Era, Event, PoolOptions, Presence, Reach, Record, Store, events};
 use crate::catalog::rank::Finds;
 use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::config::{self, Config, Protocol};
+use crate::config;
 use crate::gateway::{Caller, Found, Gateways, RequestContext, Sought};
 use crate::llm::scripted::{Reply, Scripted, answer};
 use crate::raw::Raw;
+use crate::settings::{Config, Protocol};
 
 /// A word that neither the tools nor the table have, and the model does.
 const WORD: &str = "зонтик";

@@ -9,10 +9,11 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::{PoolOptions, Presence};
-use crate::config::{self, Config};
+use crate::config;
 use crate::gateway::{Caller, Gateways};
 use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::raw::Raw;
+use crate::settings::Config;
 
 /// Two servers that are never started.
 fn config(limits: &Value, own: &Value) -> Arc<Config> {

@@ -7,10 +7,10 @@ use serde_json::{Map, json};
 
 use crate::backend::{self, Outcome};
 use crate::catalog::shorten;
-use crate::config::{MacroConfig, StepConfig};
 use crate::gateway::CallError;
 use crate::gateway::macros::values::{Values, text_of};
 use crate::raw::{self, Raw};
+use crate::settings::{MacroConfig, StepConfig};
 
 /// The most characters of what went wrong with a step.
 const MAX_ERROR: usize = 2000;

@@ -1,6 +1,6 @@
 //! In which order steps run: each as soon as those that it needs are done.
 
-use crate::config::StepConfig;
+use crate::settings::StepConfig;
 
 /// How far each step is.
 #[derive(Debug)]

@@ -8,7 +8,6 @@ use std::task::Poll;
 use serde_json::json;
 
 use crate::backend::{Event, Outcome, events};
-use crate::config::{MacroConfig, StepConfig};
 use crate::gateway::macros::account::{self, Stage, told};
 use crate::gateway::macros::plan::Plan;
 use crate::gateway::macros::result;
@@ -16,6 +15,7 @@ use crate::gateway::macros::values::{Missing, Values, value_of};
 use crate::gateway::opening::heartbeat;
 use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::raw::Raw;
+use crate::settings::{MacroConfig, StepConfig};
 
 /// How many events of servers may wait.
 const EVENTS: usize = 16;

@@ -4,8 +4,8 @@
 
 use std::fmt::Write;
 
-use crate::config::{Pointer, Template};
 use crate::raw::{self, Raw};
+use crate::settings::{Pointer, Template};
 
 /// The values that can be pointed at.
 #[derive(Debug)]

@@ -8,9 +8,10 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::backend::{Era, PoolOptions, Reach, Record, Store};
 use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::config::{self, Protocol};
+use crate::config;
 use crate::gateway::{Caller, Gateways, Presence};
 use crate::name::{ExposedName, ToolId};
+use crate::settings::Protocol;
 
 /// A toolbox with one server, which has these tools.
 fn toolbox(name: &str, source: usize, about: &str, tools: &[(&str, &str)]) -> Shelved {

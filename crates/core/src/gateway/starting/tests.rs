@@ -53,7 +53,7 @@ async fn what_cannot_be_started_holds_up_nobody_and_is_told() {
         era: crate::backend::Era::Legacy,
         listing: Arc::default(),
     };
-    store.keep(&reach, config::Protocol::Auto, &record).unwrap();
+    store.keep(&reach, crate::settings::Protocol::Auto, &record).unwrap();
     let gateways = Gateways::new(config, options(), &tasks);
     let gateway = gateways.of(&Caller::NOBODY, None);
     gateway.ensure_listed(RequestContext::nobody(&nobody)).await;

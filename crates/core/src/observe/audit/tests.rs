@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::KeptArguments;
 use crate::name::{ServerName, ToolboxName};
 use crate::observe::listeners::Listeners;
 use crate::observe::{Meters, ObservedCall, Observer, Subject};
 use crate::raw::Raw;
+use crate::settings::KeptArguments;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -8,9 +8,9 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::{agent, config, server_ref};
-use crate::config::{Catalog, CatalogCategory, CatalogService, Config};
 use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policies;
+use crate::settings::{Catalog, CatalogCategory, CatalogService, Config, ToolReader};
 
 fn category(name: &str, servers: &[(&str, &[&str])]) -> CatalogCategory {
     let services = servers.iter().map(|(server, tools)| CatalogService {
@@ -57,7 +57,11 @@ fn a_catalog_has_what_the_agent_may_have_and_nothing_else() {
         category("code", &[("git", &["read_file", "push"])]),
         category("talk", &[("mail", &["send"])]),
     ];
-    config.navigator.catalog = Some(Catalog { folder: PathBuf::from("/c"), categories });
+    config.navigator.catalog = Some(Catalog {
+        folder: PathBuf::from("/c"),
+        categories,
+        reader: ToolReader(|_, file, _| Err(format!("there is no file `{file}`"))),
+    });
     assert_eq!(seen(&config, "both"), ["code/git/read_file", "code/git/push", "talk/mail/send"]);
     assert_eq!(seen(&config, "reader"), ["code/git/read_file"]);
     assert_eq!(seen(&config, "elsewhere"), [] as [String; 0]);

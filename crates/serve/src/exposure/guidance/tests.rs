@@ -1,7 +1,6 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::config::{Launch, ServerConfig};
 use crate::exposure::Surface;
 use crate::exposure::activate::Activate;
 use crate::exposure::direct::Direct;
@@ -9,6 +8,7 @@ use crate::exposure::mode::Mode;
 use crate::exposure::opening::{REGISTER, REGISTER_AND_TELL, TELL};
 use crate::exposure::search::Search;
 use crate::name::{ServerName, ToolboxName};
+use crate::settings::{Launch, ServerConfig};
 
 fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
     let launch = Launch::Unsupported { reason: String::new(), hint: String::new() };

@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 
-use crate::config::{Config, ToolMode};
 use crate::exposure::mode::{Audience, Choose, Guide, Mode};
 use crate::exposure::modes;
 use crate::exposure::profile::{Profile, Relisting};
 use crate::exposure::{Surface, guidance};
 use crate::raw::Raw;
+use crate::settings::{Config, ToolMode};
 
 const FOLLOWS: Profile = known(Relisting::InTime, false);
 const SEARCHES: Profile = known(Relisting::InTime, true);

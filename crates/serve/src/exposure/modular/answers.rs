@@ -7,7 +7,6 @@ use serde_json::json;
 
 use crate::backend::Outcome;
 use crate::catalog::shorten;
-use crate::config::{ServerConfig, ToolboxConfig};
 use crate::exposure::answer;
 use crate::exposure::budget::names_that_fit;
 use crate::exposure::listing::{self, Line};
@@ -16,6 +15,7 @@ use crate::exposure::modular::{GET, no_tool};
 use crate::gateway::FailedServer;
 use crate::name::ToolId;
 use crate::raw::{self, Raw};
+use crate::settings::{ServerConfig, ToolboxConfig};
 use crate::toolbox::{View, ViewTool};
 
 /// How long what servers say of themselves may be, all together, in characters.

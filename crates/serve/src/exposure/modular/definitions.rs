@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use crate::catalog::shorten;
-use crate::config::{Config, ToolboxConfig};
 use crate::exposure::budget::{first_that_fits, names_that_fit};
 use crate::exposure::modular::{CALL, GET, have_all_failed};
 use crate::gateway::{FailedServer, Gateway};
 use crate::name::ToolboxName;
 use crate::raw::Raw;
+use crate::settings::{Config, ToolboxConfig};
 
 /// The most bytes of a description: some clients cut what is longer.
 const MAX_DESCRIPTION: usize = 2048;

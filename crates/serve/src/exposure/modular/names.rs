@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use crate::config::{ServerConfig, ToolboxConfig};
 use crate::exposure::modular::OFFERED;
 use crate::name;
+use crate::settings::{ServerConfig, ToolboxConfig};
 use crate::toolbox::{View, ViewTool};
 
 /// A tool with the name that its group has for it.

@@ -14,8 +14,6 @@ mod pass;
 #[cfg(test)]
 #[path = "../../../../../tests/it/support/signer.rs"]
 mod signer;
-#[cfg(test)]
-mod signing;
 mod verifying;
 
 use std::collections::HashSet;
@@ -27,7 +25,6 @@ use hyper::http::request::Parts;
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Anonymous, AuthConfig, Config, TokenConfig, token_digest};
 use crate::frontend::AppState;
 use crate::frontend::http::identity::bearer::Presented;
 use crate::frontend::http::identity::challenge::{Denied, Resource};
@@ -38,6 +35,7 @@ use crate::frontend::http::{INVALID_REQUEST, origin};
 use crate::gateway::{Caller, Gateways};
 use crate::name::AgentName;
 use crate::observe::{DeniedAccess, DeniedFor};
+use crate::settings::{Anonymous, AuthConfig, Config, TokenConfig, token_digest};
 
 pub(crate) use crate::frontend::http::identity::challenge::WELL_KNOWN;
 pub(crate) use crate::frontend::http::identity::pass::Pass;

@@ -8,9 +8,9 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::backend::PoolOptions;
-use crate::config::Config;
 use crate::gateway::Gateways;
 use crate::observe::{DeniedFor, Event, Kinds, Listener, Observer};
+use crate::settings::Config;
 
 /// Notes who is not let in.
 #[derive(Default)]

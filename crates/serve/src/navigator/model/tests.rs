@@ -8,10 +8,11 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::{Event, Outcome, PoolOptions, Presence, events};
-use crate::config::{self, BudgetConfig};
+use crate::config;
 use crate::gateway::{Caller, Gateways};
 use crate::llm::scripted::{Reply, Scripted, answer, ends, says};
 use crate::navigator::{Choice, Level};
+use crate::settings::BudgetConfig;
 
 fn gateway(navigator: &Value) -> Arc<Gateway> {
     let text = json!({"navigator": navigator, "mcpServers": {"clock": {"command": "clock"}}});

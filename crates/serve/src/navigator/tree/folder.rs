@@ -3,11 +3,11 @@
 use tokio::task::spawn_blocking;
 
 use crate::catalog::rank::{Entry, Fit, Index, Method};
-use crate::config::{Catalog, CatalogCategory, CatalogService};
 use crate::gateway::{Filed, Gateway, Standing};
 use crate::name::ToolId;
 use crate::navigator::tree::{Category, Service, Tool, Tree};
 use crate::navigator::{Budget, Failure, Kind};
+use crate::settings::{Catalog, CatalogCategory, CatalogService};
 
 /// The catalog of a configuration.
 pub(crate) struct Folder<'a> {

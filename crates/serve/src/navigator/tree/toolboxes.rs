@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::catalog::first_sentence;
 use crate::catalog::rank::{Finds, Fit};
-use crate::config::{ServerConfig, ToolboxConfig};
 use crate::gateway::{Gateway, RequestContext, Sought};
 use crate::name::ServerRef;
 use crate::navigator::tree::{Category, Service, Tool, Tree, list};
 use crate::navigator::{Budget, Failure, Hear};
+use crate::settings::{ServerConfig, ToolboxConfig};
 use crate::toolbox::{View, ViewTool};
 
 /// The toolboxes of a gateway.

@@ -6,19 +6,18 @@ use std::time::Duration;
 use jsonwebtoken::{Algorithm, AlgorithmFamily};
 use url::Url;
 
-use crate::config::PolicyConfig;
 use crate::config::env::EnvSource;
 use crate::config::keys::auth::raw::{RawAnonymous, RawAuth, RawJwt, RawToken};
-use crate::config::keys::auth::{
-    ALGORITHMS, Anonymous, AuthConfig, FEWEST, JwtConfig, MAKE, TokenConfig, is_loopback, is_token,
-    names_of_all, token_digest,
-};
-use crate::config::keys::numbers;
+use crate::config::keys::auth::{ALGORITHMS, FEWEST, MAKE, is_token, names_of_all};
 use crate::config::syntax::checks::number;
 use crate::config::syntax::document::Spot;
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
 use crate::config::syntax::section::Described;
 use crate::name::AgentName;
+use crate::settings::{
+    Anonymous, AuthConfig, JwtConfig, PolicyConfig, TokenConfig, defaults, is_loopback,
+    token_digest,
+};
 
 impl RawAuth {
     /// Warns of agents who have a token, or stand for those without one, and are refused because
@@ -219,14 +218,12 @@ impl RawJwt {
         Some(JwtConfig {
             resource,
             jwks_url: jwks_url.and_then(|text| address(&text, Security::Ours, reader)),
-            agent_claim: claim.unwrap_or_else(|| numbers::DEFAULT_AGENT_CLAIM.to_owned()),
+            agent_claim: claim.unwrap_or_else(|| defaults::AGENT_CLAIM.to_owned()),
             agents,
             required_scopes: check_scopes(required_scopes.unwrap_or_default(), reader),
             algorithms: algorithms
                 .map_or(ALGORITHMS.into(), |all| check_algorithms(all, spot, reader)),
-            leeway: Duration::from_secs(
-                number(leeway_seconds).unwrap_or(numbers::DEFAULT_LEEWAY_SECONDS),
-            ),
+            leeway: Duration::from_secs(number(leeway_seconds).unwrap_or(defaults::LEEWAY_SECONDS)),
             issuer: issuer?.value,
             audience,
         })

@@ -13,6 +13,7 @@ use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::{
     Described, FromNode, OneOrMore, Section, keys, one_or_more, section,
 };
+use crate::settings::defaults;
 
 section! {
     /// Who may ask over HTTP.
@@ -79,7 +80,7 @@ section! {
         "jwksUrl" as pub(crate) jwks_url: Located<String>,
 
         /// The claim that says who the agent is.
-        #[schemars(extend("default" = numbers::DEFAULT_AGENT_CLAIM))]
+        #[schemars(extend("default" = defaults::AGENT_CLAIM))]
         "agentClaim" as pub(crate) agent_claim: Located<String>,
 
         /// Which agent is meant by what that claim says; others are refused. Without it the claim
@@ -96,7 +97,7 @@ section! {
         "algorithms" as pub(crate) algorithms: Vec<Located<String>>,
 
         /// How far our clock and that of the issuer may differ, in seconds.
-        #[schemars(extend("default" = numbers::DEFAULT_LEEWAY_SECONDS))]
+        #[schemars(extend("default" = defaults::LEEWAY_SECONDS))]
         "leewaySeconds" as pub(crate) leeway_seconds: Located<u64> [(0, numbers::MAX_LEEWAY_SECONDS)],
     }
 }

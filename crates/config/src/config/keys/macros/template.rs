@@ -4,78 +4,15 @@
 //! `{"$from": …, "default": …}` has something where that is nothing, and `{"$join": [ … ]}` is one
 //! text of several values. Everything else means itself.
 
-use std::fmt;
-
 use serde_json::Value;
 
 use crate::config::syntax::document::Node;
 use crate::config::syntax::reader::{Fields, Located, Reader};
+use crate::settings::{Pointer, Template};
 
 const FROM: &str = "$from";
 const JOIN: &str = "$join";
 const DEFAULT: &str = "default";
-
-/// What a value is made of.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Template {
-    /// This JSON text.
-    Value(String),
-    /// What is found there, or what stands for it.
-    From(Pointer, Option<Box<Self>>),
-    /// One text of several values.
-    Join(Vec<Self>),
-    /// An object of these members.
-    Object(Vec<(String, Self)>),
-    /// An array of these items.
-    Array(Vec<Self>),
-}
-
-/// Where a value is found.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Pointer {
-    /// The step whose result it is in; `None`: it is in the inputs.
-    pub step: Option<String>,
-    /// The way from there, key by key.
-    pub path: Vec<String>,
-}
-
-/// As it is written in the file.
-impl fmt::Display for Pointer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.step {
-            None => f.write_str("/inputs")?,
-            Some(step) => write!(f, "/steps/{step}")?,
-        }
-        for key in &self.path {
-            write!(f, "/{}", key.replace('~', "~0").replace('/', "~1"))?;
-        }
-        Ok(())
-    }
-}
-
-impl Pointer {
-    /// Reads a JSON pointer; else what is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let Some(rest) = text.strip_prefix('/') else {
-            return Err("a JSON pointer begins with `/`");
-        };
-        let mut keys = rest.split('/').map(|key| {
-            let is_escaped = key.split('~').skip(1).all(|part| part.starts_with(['0', '1']));
-            let key = key.replace("~1", "/").replace("~0", "~");
-            is_escaped.then_some(key).ok_or("in a JSON pointer `~` is written `~0`")
-        });
-        let begin = keys.next().transpose()?;
-        let step = match begin.as_deref() {
-            Some("inputs") => None,
-            Some("steps") => match keys.next().transpose()? {
-                Some(step) if !step.is_empty() => Some(step),
-                _ => return Err("expected the name of a step after `/steps/`"),
-            },
-            _ => return Err("expected `/inputs/…` or `/steps/<name>/…`"),
-        };
-        Ok(Self { step, path: keys.collect::<Result<_, _>>()? })
-    }
-}
 
 /// A template as it is read, and the pointers in it. In place of what is wrong stands `null`.
 pub(crate) struct RawTemplate {

@@ -7,13 +7,12 @@ use globset::Glob;
 use crate::config::keys::limits::RawRates;
 use crate::config::keys::policy::patterns::{glob, patterns, texts, unknown_server};
 use crate::config::keys::policy::raw::{RawAgentPolicy, RawConfirmation, RawDefaultPolicy};
-use crate::config::keys::policy::{
-    AgentPolicy, Confirmation, DefaultPolicy, PolicyConfig, Strangers, conditions, inheritance,
-};
+use crate::config::keys::policy::{conditions, inheritance};
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::places::Places;
 use crate::config::syntax::reader::{Located, Reader};
 use crate::name::AgentName;
+use crate::settings::{AgentPolicy, Confirmation, DefaultPolicy, PolicyConfig, Strangers};
 
 /// The word among `dangerousTools` for whatever its server says is destructive.
 const HINT: &str = "destructiveHint";

@@ -5,9 +5,9 @@ use regex::Regex;
 
 use crate::config::keys::policy::patterns::patterns;
 use crate::config::keys::policy::raw::{RawArgument, RawTime, RawWhen};
-use crate::config::keys::policy::{ArgumentTest, TimeWindow, When};
 use crate::config::syntax::places::{Places, with_home};
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
+use crate::settings::{ArgumentTest, TimeWindow, When};
 
 /// Checks one entry of `when`. Where something is wrong with it, that has been reported.
 pub(super) fn check(

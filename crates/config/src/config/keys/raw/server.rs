@@ -14,6 +14,7 @@ use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Fields, Located, Reader};
 use crate::config::syntax::section::{Described, FromNode, Section, keys};
+use crate::settings::defaults;
 
 keys! {
     /// One MCP server: a child process that speaks on its standard input and output, or one that is
@@ -79,11 +80,11 @@ keys! {
         "disabled" as pub disabled: Located<bool>,
 
         /// How long the server may take from its start to its tool list, in milliseconds.
-        #[schemars(extend("default" = numbers::DEFAULT_STARTUP_TIMEOUT_MS))]
+        #[schemars(extend("default" = defaults::STARTUP_TIMEOUT_MS))]
         "startupTimeoutMs" as pub startup_timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
 
         /// How long a call may go without an answer or progress, in milliseconds.
-        #[schemars(extend("default" = numbers::DEFAULT_CALL_TIMEOUT_MS))]
+        #[schemars(extend("default" = defaults::CALL_TIMEOUT_MS))]
         "callTimeoutMs" as pub call_timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
 
         /// How long the server may be unused before it is stopped, in milliseconds; 0 means never.

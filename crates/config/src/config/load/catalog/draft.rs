@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::config::catalog::{Catalog, CatalogCategory, CatalogService};
-use crate::config::keys::macros::MACROS;
 use crate::config::keys::raw::RawServer;
 use crate::config::keys::server;
 use crate::config::load::catalog::tree::{self, Branch, finding};
-use crate::config::load::catalog::{CONFIG, Text, read_text};
+use crate::config::load::catalog::{CONFIG, TOOL_READER, Text, read_text};
 use crate::config::load::shelf::Shelf;
 use crate::config::syntax::checks::check_name;
 use crate::config::syntax::document::{self, positions};
@@ -16,8 +14,10 @@ use crate::config::syntax::entries::Entries;
 use crate::config::syntax::finding::{Finding, Severity};
 use crate::config::syntax::places::Places;
 use crate::config::syntax::reader::{Fields, Reader, Trouble, did_you_mean, listed};
-use crate::config::{Config, Launch, ServerConfig, ToolboxConfig};
 use crate::name::{ServerName, ServerRef, ToolboxName};
+use crate::settings::{
+    Catalog, CatalogCategory, CatalogService, Config, Launch, MACROS, ServerConfig, ToolboxConfig,
+};
 
 /// A catalog whose services do not have their servers yet.
 pub(crate) struct Draft {
@@ -120,7 +120,7 @@ impl Draft {
         }
         // Where something is wrong, what the file has besides can be served.
         let is_empty = categories.is_empty() && (!is_wrong || config.toolboxes.is_empty());
-        let catalog = Catalog { folder: folder.to_owned(), categories };
+        let catalog = Catalog { folder: folder.to_owned(), categories, reader: TOOL_READER };
         Placed { catalog, findings, disabled, is_refused: self.is_broken || is_empty }
     }
 }

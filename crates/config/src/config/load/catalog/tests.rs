@@ -4,14 +4,12 @@ use std::path::{Path, PathBuf};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::config::catalog::{Catalog, CatalogTool};
 use crate::config::env::EnvSource;
 use crate::config::load::catalog::{check_tools, load, read_catalog_tool, tool, tool_of};
 use crate::config::load::shelf::{Item, Kind, Shelf};
-use crate::config::{
-    ChooserKind, Launch, LoadError, Loaded, Report, Strategy, ToolMode, load as load_file, locate,
-};
+use crate::config::{LoadError, Loaded, Report, load as load_file, locate};
 use crate::name::{ServerName, ServerRef, ToolboxName};
+use crate::settings::{Catalog, CatalogTool, ChooserKind, Launch, Strategy, ToolMode};
 
 /// Folders and files as texts by their paths.
 struct Texts(BTreeMap<String, String>);
@@ -115,7 +113,7 @@ fn a_folder_is_toolboxes_of_servers_with_some_of_their_tools() {
     assert_eq!((navigator.budget.calls, &*navigator.llm.as_ref().unwrap().model), (4, "small"));
     assert_eq!(config.limits.max_result_bytes, Some(5000));
     assert_eq!(config.policy.agents.len(), 1);
-    let Catalog { folder, categories } = navigator.catalog.as_ref().unwrap();
+    let Catalog { folder, categories, reader: _ } = navigator.catalog.as_ref().unwrap();
     assert_eq!((folder.as_path(), categories.len()), (Path::new("/c"), 1));
     let email = &categories[0].services[0];
     assert_eq!((email.name.as_str(), email.description.as_str()), ("email", "Mail"));

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::config::catalog::CatalogTool;
 use crate::config::load::catalog::read_text;
 use crate::config::syntax::document::{Node, shortened};
 use crate::config::syntax::finding::{Finding, Severity};
 use crate::config::syntax::reader::{Fields, Reader, did_you_mean, listed};
+use crate::settings::CatalogTool;
 
 /// Reads the file of the tool called `name`; what is wrong or odd in it stands beside.
 pub fn parse(file: &str, text: &str, name: &str) -> (Option<CatalogTool>, Vec<Finding>) {

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::catalog::spelling::{decode, encode, usual};
 use crate::config::load::shelf::{Item, Kind, Shelf};
 use crate::config::syntax::finding::{Finding, Severity};
 use crate::name::nearest;
+use crate::settings::catalog::spelling::{decode, encode, usual};
 
 /// The most folders and files of one catalog.
 pub(super) const MAX_FILES: usize = 20_000;

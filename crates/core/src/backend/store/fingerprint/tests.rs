@@ -7,7 +7,7 @@ use url::Url;
 
 use super::*;
 use crate::backend::{Account, Remote};
-use crate::config::StdioLaunch;
+use crate::settings::StdioLaunch;
 use crate::wire::remote::StaticHeaders;
 
 const KEY: Key = Key([7; Key::LENGTH]);

@@ -1,8 +1,8 @@
 use pretty_assertions::assert_eq;
 
 use super::{Missing, Values, value_of};
-use crate::config::{Pointer, Template};
 use crate::raw::Raw;
+use crate::settings::{Pointer, Template};
 
 fn raw(text: &str) -> Raw {
     serde_json::from_str(text).unwrap()

@@ -1,8 +1,8 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::config::{Launch, ServerConfig};
 use crate::name::{ServerName, ToolboxName};
+use crate::settings::{Launch, ServerConfig};
 
 fn group_of(name: String, description: String) -> ToolboxConfig {
     let launch = Launch::Unsupported { reason: String::new(), hint: String::new() };

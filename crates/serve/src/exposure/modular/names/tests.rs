@@ -5,10 +5,10 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::config::{Config, Launch, ServerConfig, ToolOverride};
 use crate::name::{ServerName, ToolboxName};
 use crate::policy::{Moment, Policy};
 use crate::raw::Raw;
+use crate::settings::{Config, Launch, ServerConfig, ToolOverride};
 use crate::toolbox::Part;
 
 fn server(name: &str, include: Option<&[&str]>) -> ServerConfig {

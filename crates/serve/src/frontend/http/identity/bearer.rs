@@ -3,7 +3,7 @@
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 
-use crate::config::is_bearer;
+use crate::settings::is_bearer;
 
 /// The longest token that is looked at.
 const MAX_TOKEN: usize = 16 * 1024;

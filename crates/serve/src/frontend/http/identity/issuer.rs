@@ -23,9 +23,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use crate::config::{JwtConfig, is_loopback};
 use crate::frontend::http::identity::challenge::Denied;
 use crate::frontend::http::identity::keys::KeySet;
+use crate::settings::{JwtConfig, is_loopback};
 
 /// How long keys are used before they are asked for again.
 const FRESH: Duration = Duration::from_mins(10);

@@ -7,12 +7,12 @@ use jsonwebtoken::{Validation, decode, decode_header, get_current_timestamp};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::JwtConfig;
 use crate::frontend::http::identity::challenge::Denied;
 use crate::frontend::http::identity::issuer::Issuer;
 use crate::frontend::http::identity::pass::Pass;
 use crate::frontend::http::identity::verifying;
 use crate::name::AgentName;
+use crate::settings::JwtConfig;
 
 /// The types that a token may say it has. Tokens of other types are signed by the same keys and are
 /// for something else.

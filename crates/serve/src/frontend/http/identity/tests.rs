@@ -2,6 +2,8 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
+pub(crate) mod signing;
+
 #[test]
 fn a_token_is_that_of_its_agent() {
     let entry = |agent: &str, token: &str| TokenConfig {

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::frontend::http::identity::signing::{AUDIENCE, config};
+use crate::frontend::http::identity::tests::signing::{AUDIENCE, config};
 
 fn head(path: &str) -> Parts {
     Request::get(path).header(HOST, "127.0.0.1:8000").body(()).unwrap().into_parts().0

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::frontend::http::identity::signing::{Signer, config};
+use crate::frontend::http::identity::tests::signing::{Signer, config};
 
 /// The keys of a small issuer, and how it behaves.
 #[derive(Default)]

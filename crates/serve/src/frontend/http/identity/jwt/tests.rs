@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::frontend::http::identity::keys::KeySet;
-use crate::frontend::http::identity::signing::{AUDIENCE, ISSUER, Signer, config};
+use crate::frontend::http::identity::tests::signing::{AUDIENCE, ISSUER, Signer, config};
 
 fn jwt(signer: &Signer, more: &Value) -> Jwt {
     let config = config(more);

@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::frontend::http::identity::signing::Signer;
+use crate::frontend::http::identity::tests::signing::Signer;
 
 fn count(keys: &Value, id: Option<&str>, algorithm: Algorithm) -> usize {
     let text = json!({ "keys": keys }).to_string();

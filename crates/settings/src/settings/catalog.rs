@@ -1,24 +1,26 @@
-//! What is in the folder of a catalog, once it has been checked.
+//! A catalog: a folder of categories, services and tools, once it has been checked.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::config::catalog::spelling::usual;
 use crate::name::ServerRef;
+use crate::settings::catalog::spelling::usual;
 
-pub(crate) mod spelling;
+pub mod spelling;
 
-/// A catalog: what is in its folder, by the names of the folders and files in it.
+/// The content of a catalog's folder, by the names of the folders and files in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalog {
     /// The folder; absolute.
     pub folder: PathBuf,
     /// The categories, by name.
     pub categories: Vec<CatalogCategory>,
+    /// Reads the files of its tools, each when it is wanted.
+    pub reader: ToolReader,
 }
 
 impl Catalog {
-    /// Takes out the tools that are not to be kept, and services and categories without any.
+    /// Removes tools for which `keeps` is false, and services and categories that are then empty.
     pub fn retain(&mut self, keeps: impl Fn(&ServerRef, &str) -> bool) {
         for category in &mut self.categories {
             for service in &mut category.services {
@@ -34,9 +36,9 @@ impl Catalog {
 /// A folder of services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogCategory {
-    /// What the folder is called.
+    /// The name of the folder.
     pub name: String,
-    /// What is in it (`_category.yaml`); empty if nobody said.
+    /// Its description (`_category.yaml`); empty if there is none.
     pub description: String,
     /// Its services, by name; never empty.
     pub services: Vec<CatalogService>,
@@ -45,9 +47,9 @@ pub struct CatalogCategory {
 /// A folder of tools, all of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogService {
-    /// What the folder is called.
+    /// The name of the folder.
     pub name: String,
-    /// What it is for (`_service.yaml`); empty if nobody said.
+    /// Its description (`_service.yaml`); empty if there is none.
     pub description: String,
     /// The server that has the tools.
     pub at: ServerRef,
@@ -55,12 +57,12 @@ pub struct CatalogService {
     pub tools: Vec<String>,
     /// Where the files are, from the folder of the catalog on.
     pub path: String,
-    /// The files of those tools that have others than is usual.
+    /// The files of tools whose file has an unusual name, by tool.
     pub spelled: BTreeMap<String, String>,
 }
 
 impl CatalogService {
-    /// The file of a tool, from the folder of the catalog on.
+    /// Returns the file of a tool, from the folder of the catalog on.
     pub fn file(&self, tool: &str) -> String {
         match self.spelled.get(tool) {
             Some(file) => format!("{}/{file}", self.path),
@@ -69,13 +71,30 @@ impl CatalogService {
     }
 }
 
-/// What the file of a tool says of it.
+/// The content of a tool's file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CatalogTool {
     /// The server's name for it.
     pub name: String,
-    /// What it does.
+    /// Its description.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub schema: serde_json::Value,
 }
+
+/// The function that reads the file of one tool, given the catalog's folder, the
+/// [file](CatalogService::file) and the tool's name; the error says what is wrong with the file.
+///
+/// It comes with the catalog from whoever has read that, so that nobody else knows what files look
+/// like.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolReader(pub fn(&Path, &str, &str) -> Result<CatalogTool, String>);
+
+impl PartialEq for ToolReader {
+    /// Returns `true`: catalogs differ in what they hold, not in how it is read.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for ToolReader {}

@@ -6,8 +6,9 @@ use std::path::Path;
 use jsonwebtoken::Header;
 use serde_json::{Value, json};
 
-use crate::config::{JwtConfig, parse};
+use crate::config::parse;
 pub(crate) use crate::frontend::http::identity::signer::Signer;
+use crate::settings::JwtConfig;
 
 pub(crate) const ISSUER: &str = "https://auth.example.com";
 pub(crate) const AUDIENCE: &str = "https://workbench.example.com/mcp";

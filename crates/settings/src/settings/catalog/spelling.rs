@@ -1,13 +1,13 @@
-//! Names as files are called: what a file cannot be called is written with `%` and two digits.
+//! File names for any names: a character that no file name may have is written as `%` and two digits.
 
 use std::collections::HashSet;
 
 /// The most bytes of a name for a file, with room for its ending.
 const LONGEST: usize = 250;
 
-/// The name that a file or folder stands for; none if that is no text, blank, or has control
-/// characters in it.
-pub(crate) fn decode(file: &str) -> Option<String> {
+/// Returns the name that a file or folder stands for; `None` if that is no text, blank, or has
+/// control characters in it.
+pub fn decode(file: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(file.len());
     let mut rest = file.as_bytes();
     while let [first, after @ ..] = rest {
@@ -28,12 +28,12 @@ fn hexadecimal(digits: &[u8]) -> Option<u8> {
     is_code.then(|| u8::from_str_radix(digits, 16).ok())?
 }
 
-/// What a file or folder is called that stands for this name.
-pub(crate) fn encode(name: &str) -> String {
+/// Returns the name of a file or folder that stands for this name.
+pub fn encode(name: &str) -> String {
     encode_with(name, |at, _| at == 0 && is_device(name))
 }
 
-/// The same, with further characters written in digits.
+/// Like [`encode`], with the characters for which `is_marked` is true written in digits too.
 fn encode_with(name: &str, is_marked: impl Fn(usize, char) -> bool) -> String {
     let mut file = String::with_capacity(name.len());
     for (at, c) in name.char_indices() {
@@ -52,7 +52,7 @@ fn encode_with(name: &str, is_marked: impl Fn(usize, char) -> bool) -> String {
     file
 }
 
-/// Whether Windows takes files of this name for a device, whatever their ending.
+/// Returns `true` if Windows takes files of this name for a device, whatever their ending.
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or(name).trim_end();
     let is = |device: &&str| stem.eq_ignore_ascii_case(device);
@@ -63,16 +63,17 @@ fn is_device(name: &str) -> bool {
     ["con", "prn", "aux", "nul"].iter().any(is) || ["com", "lpt"].iter().any(is_port)
 }
 
-/// What the files and folders of one folder are called, no two alike, on a disk either that does not
-/// tell capital letters from small ones.
+/// The names of the files and folders in one folder. No two are alike, not even on a disk that does
+/// not tell capital letters from small ones.
 #[derive(Debug, Default)]
 pub struct FileNames {
-    /// In small letters.
+    /// The names in use, in small letters.
     taken: HashSet<String>,
 }
 
 impl FileNames {
-    /// What one is called that stands for this name; none if nothing could be that is read back.
+    /// Returns the name of a file or folder that stands for this name, and takes it; `None` if no file
+    /// name can be read back as this name.
     pub fn take(&mut self, name: &str) -> Option<String> {
         let spellings = [
             encode(name),
@@ -89,8 +90,8 @@ impl FileNames {
     }
 }
 
-/// The usual name of a tool's file.
-pub(crate) fn usual(tool: &str) -> String {
+/// Returns the usual name of a tool's file.
+pub fn usual(tool: &str) -> String {
     format!("{}.yaml", encode(tool))
 }
 

@@ -1,0 +1,40 @@
+//! The settings of a configuration that does not mention them.
+
+use std::num::NonZeroU64;
+
+/// Clients allow 64 bytes and put `mcp__workbench__` before a name.
+pub const NAME_LIMIT: usize = 48;
+
+pub const LISTING_BYTES: usize = 40_000;
+pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+/// Clients give up after 60 s.
+pub const WAIT_MS: u64 = 30_000;
+/// Time enough to read a question and to think about it.
+pub const CONFIRM_TIMEOUT_MS: u64 = 120_000;
+pub const CACHE_BYTES: NonZeroU64 = NonZeroU64::new(16 * 1024 * 1024).unwrap();
+pub const AUDIT_BYTES: u64 = 64 * 1024 * 1024;
+pub const AUDIT_FILES: u32 = 4;
+
+/// Time for a model that reasons, and little enough that the agent's client does not give up.
+pub const LLM_TIMEOUT_MS: u64 = 20_000;
+/// Clients give up after 60 s, and the tool has to run too.
+pub const BUDGET_MS: u64 = 40_000;
+pub const BUDGET_TOKENS: u64 = 30_000;
+pub const BUDGET_CALLS: u32 = 12;
+
+/// A first start through `npx` or `uvx` downloads the server.
+pub const STARTUP_TIMEOUT_MS: u64 = 60_000;
+pub const CALL_TIMEOUT_MS: u64 = 300_000;
+
+pub const SESSIONS: usize = 1_000;
+/// People leave agents open over night.
+pub const SESSION_IDLE_MS: u64 = 24 * 60 * 60 * 1000;
+/// A client has one for what it is told, and one for each request that is under way.
+pub const CONNECTIONS: usize = 4_096;
+/// Tokens may have several thousand.
+pub const HEADER_BYTES: usize = 32 * 1024;
+pub const HEAD_TIMEOUT_MS: u64 = 30_000;
+pub const BODY_TIMEOUT_MS: u64 = 30_000;
+pub const LEEWAY_SECONDS: u64 = 60;
+/// The claim of a token that names the agent.
+pub const AGENT_CLAIM: &str = "sub";

@@ -1,0 +1,45 @@
+//! Limits on what agents may cost over HTTP (`http`).
+
+use std::time::Duration;
+
+use ::http::uri::Authority;
+
+use crate::settings::defaults;
+
+/// Limits on what agents may cost over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// Names that clients may call us by besides those of this machine: in lower case, with a port
+    /// or for all ports (`allowedHosts`).
+    pub allowed_hosts: Vec<Authority>,
+    /// Origins of pages that may ask us besides those of this machine, as browsers spell them
+    /// (`allowedOrigins`).
+    pub allowed_origins: Vec<String>,
+    /// How many sessions there may be (`maxSessions`).
+    pub max_sessions: usize,
+    /// How long a session is kept that nobody uses (`sessionIdleMs`).
+    pub session_idle: Duration,
+    /// How many connections there may be at once (`maxConnections`).
+    pub max_connections: usize,
+    /// How many bytes the head of a request may have (`maxHeaderBytes`).
+    pub max_header_bytes: usize,
+    /// How long a connection may go without the whole head of a request (`headTimeoutMs`).
+    pub head_timeout: Duration,
+    /// How long the whole body of a request may take (`bodyTimeoutMs`).
+    pub body_timeout: Duration,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            max_sessions: defaults::SESSIONS,
+            session_idle: Duration::from_millis(defaults::SESSION_IDLE_MS),
+            max_connections: defaults::CONNECTIONS,
+            max_header_bytes: defaults::HEADER_BYTES,
+            head_timeout: Duration::from_millis(defaults::HEAD_TIMEOUT_MS),
+            body_timeout: Duration::from_millis(defaults::BODY_TIMEOUT_MS),
+        }
+    }
+}

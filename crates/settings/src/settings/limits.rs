@@ -1,0 +1,104 @@
+//! How much agents may ask of servers at a time (`limits`), and how long answers hold (`cache`).
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::time::Duration;
+
+use crate::settings::defaults;
+
+/// Limits on what passes through (`limits`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most bytes of tool definitions that one answer lists; beyond it they become signatures.
+    pub max_listing_bytes: usize,
+    /// The longest single message accepted from an agent or a server, in bytes.
+    pub max_message_bytes: usize,
+    /// The most bytes of a tool's result that are given at once (`maxResultBytes`); `None`: all.
+    pub max_result_bytes: Option<usize>,
+    /// How much all agents together may ask of all servers.
+    pub in_all: Rates,
+    /// How much one agent may ask, unless its own rates say otherwise (`perAgent`).
+    pub per_agent: Rates,
+    /// How much may be asked of one server, unless its own rates say otherwise (`perServer`).
+    pub per_server: Rates,
+    /// How long a call waits for others to end where too many are running (`maxWaitMs`).
+    pub max_wait: Duration,
+    /// How long the user may take to confirm a call (`confirmTimeoutMs`).
+    pub confirm_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_listing_bytes: defaults::LISTING_BYTES,
+            max_message_bytes: defaults::MESSAGE_BYTES,
+            max_result_bytes: None,
+            in_all: Rates::default(),
+            per_agent: Rates::default(),
+            per_server: Rates::default(),
+            max_wait: Duration::from_millis(defaults::WAIT_MS),
+            confirm_timeout: Duration::from_millis(defaults::CONFIRM_TIMEOUT_MS),
+        }
+    }
+}
+
+/// How much may be asked at a time. A rate that is not set is set elsewhere, or unlimited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Rates {
+    calls_per_minute: Option<u32>,
+    concurrent_calls: Option<u32>,
+}
+
+impl Rates {
+    /// Creates rates; 0 means any number, and `None` that they are set elsewhere.
+    pub fn new(calls_per_minute: Option<u32>, concurrent_calls: Option<u32>) -> Self {
+        Self { calls_per_minute, concurrent_calls }
+    }
+
+    /// Returns these rates, with those of `other` where they are not set.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            calls_per_minute: self.calls_per_minute.or(other.calls_per_minute),
+            concurrent_calls: self.concurrent_calls.or(other.concurrent_calls),
+        }
+    }
+
+    /// Returns how many calls a minute there may be, if that is limited (`callsPerMinute`).
+    pub fn calls_per_minute(self) -> Option<NonZeroU32> {
+        self.calls_per_minute.and_then(NonZeroU32::new)
+    }
+
+    /// Returns how many calls may run at once, if that is limited (`concurrentCalls`).
+    pub fn concurrent_calls(self) -> Option<NonZeroU32> {
+        self.concurrent_calls.and_then(NonZeroU32::new)
+    }
+}
+
+/// How long answers of read-only tools hold (`cache`). A value that is not set is set elsewhere;
+/// where nobody sets a time, answers do not hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheConfig {
+    ttl: Option<Duration>,
+    max_bytes: Option<u64>,
+}
+
+impl CacheConfig {
+    /// Creates the setting; a time of zero means that answers do not hold.
+    pub fn new(ttl: Option<Duration>, max_bytes: Option<u64>) -> Self {
+        Self { ttl, max_bytes }
+    }
+
+    /// Returns this setting, with the time of `other` where it has none.
+    pub fn or_ttl_of(self, other: Self) -> Self {
+        Self { ttl: self.ttl.or(other.ttl), ..self }
+    }
+
+    /// Returns how long answers hold, if they hold at all (`ttlMs`).
+    pub fn ttl(self) -> Option<Duration> {
+        self.ttl.filter(|ttl| !ttl.is_zero())
+    }
+
+    /// Returns how many bytes of answers may be kept, if that is set (`maxBytes`).
+    pub fn max_bytes(self) -> Option<NonZeroU64> {
+        self.max_bytes.and_then(NonZeroU64::new)
+    }
+}
