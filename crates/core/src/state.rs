@@ -9,29 +9,23 @@
 
 mod active;
 mod memory;
+mod rate;
 mod record;
 pub mod rehearsal;
 
-use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::state::active::{Active, Chosen, Switch};
 pub use crate::state::memory::Memory;
+pub use crate::state::rate::Rate;
 pub use crate::state::record::{
     Introduction, Key, Kind, Lists, Program, Record, Rest, Session, SessionKey, Suspended,
 };
 
 /// The answer of a store. In memory it is there at once.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// How often something may happen: this often in a minute, and after a quiet minute at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Rate {
-    /// The number of times.
-    pub per_minute: NonZeroU32,
-}
 
 /// Where records are.
 ///

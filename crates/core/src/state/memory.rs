@@ -13,8 +13,6 @@ use crate::state::{Answer, Key, Kind, Rate, Record, SessionKey, Store};
 
 /// When counts are looked for first that do not matter any more.
 const FIRST_SWEEP: usize = 64;
-/// After this time without a call, nothing is left of what was counted.
-const MINUTE: Duration = Duration::from_mins(1);
 
 /// A store in memory: records stay the values that they are.
 #[derive(Default)]
@@ -142,8 +140,7 @@ impl Shelf {
     }
 }
 
-/// How often things have happened, of each the time at which nothing is left of that (the generic cell
-/// rate algorithm).
+/// The counts of what happens at a rate: by subject, the time at which nothing is left of them.
 struct Counts {
     since: Instant,
     clear_at: HashMap<String, Duration>,
@@ -164,14 +161,7 @@ impl Counts {
             self.clear_at.retain(|_, clear_at| *clear_at > now);
             self.sweep_at = FIRST_SWEEP.max(2 * self.clear_at.len());
         }
-        let each = MINUTE / rate.per_minute.get();
-        let clear_at = self.clear_at.get(subject).map_or(now, |clear_at| now.max(*clear_at));
-        let wait = (clear_at + each).saturating_sub(now + MINUTE);
-        if !wait.is_zero() {
-            return Err(wait);
-        }
-        self.clear_at.insert(subject.to_owned(), clear_at + each);
-        Ok(())
+        rate.count(now, self.clear_at.entry(subject.to_owned()).or_default())
     }
 }
 

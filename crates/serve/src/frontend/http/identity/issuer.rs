@@ -2,7 +2,7 @@
 //! are asked for when they are needed and kept.
 //!
 //! One request for them is under way at a time, however many wait for it. It goes on when those
-//! who wait have left. How often there may be one is bounded, for anybody can show a token that
+//! who wait have left. How often there may be one is limited, for anybody can show a token that
 //! names a key that nobody knows. Where the issuer cannot be asked, what is known of it is used for
 //! a day.
 
@@ -10,7 +10,6 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use hyper::StatusCode;
 use jsonwebtoken::{Algorithm, DecodingKey};
 use reqwest::Client;
@@ -26,6 +25,7 @@ use url::Url;
 use crate::frontend::http::identity::challenge::Denied;
 use crate::frontend::http::identity::keys::KeySet;
 use crate::settings::{JwtConfig, is_loopback};
+use crate::state::Rate;
 
 /// How long keys are used before they are asked for again.
 const FRESH: Duration = Duration::from_mins(10);
@@ -34,7 +34,7 @@ const STALE: Duration = Duration::from_hours(24);
 /// How long it may take to ask for them, all in all.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often they may be asked for within a minute, and at once.
-const OFTEN: NonZeroU32 = NonZeroU32::MIN.saturating_add(5);
+const OFTEN: Rate = Rate { per_minute: NonZeroU32::MIN.saturating_add(5) };
 /// The most bytes of metadata, or of keys.
 const MAX_BYTES: usize = 256 * 1024;
 /// The most keys that are tried on one token.
@@ -47,7 +47,7 @@ pub(crate) struct Issuer {
     state: Mutex<State>,
     /// Counts the requests for keys that have come to an end.
     ended: watch::Sender<u64>,
-    limiter: DefaultDirectRateLimiter,
+    since: Instant,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 }
@@ -56,6 +56,8 @@ pub(crate) struct Issuer {
 struct State {
     keys: Option<(Arc<KeySet>, Instant)>,
     is_asking: bool,
+    /// The time since the issuer was made at which nothing is left of the requests for keys.
+    clear_at: Duration,
 }
 
 impl Issuer {
@@ -66,7 +68,7 @@ impl Issuer {
             jwks_url: jwt.jwks_url.clone(),
             state: Mutex::default(),
             ended: watch::channel(0).0,
-            limiter: RateLimiter::direct(Quota::per_minute(OFTEN)),
+            since: Instant::now(),
             tasks: tasks.clone(),
             shutdown: shutdown.clone(),
         }
@@ -76,7 +78,7 @@ impl Issuer {
     #[cfg(test)]
     pub(crate) fn knowing(jwt: &JwtConfig, keys: KeySet) -> Self {
         let issuer = Self::new(jwt, &TaskTracker::new(), &CancellationToken::new());
-        while issuer.limiter.check().is_ok() {}
+        while issuer.count(&mut issuer.state()).is_ok() {}
         issuer.state().keys = Some((Arc::new(keys), Instant::now()));
         issuer
     }
@@ -128,7 +130,7 @@ impl Issuer {
         if state.is_asking {
             return Some(self.ended.subscribe());
         }
-        if self.limiter.check().is_err() {
+        if self.count(&mut state).is_err() {
             return None;
         }
         state.is_asking = true;
@@ -137,6 +139,11 @@ impl Issuer {
         let work = async move { asking.renew().await };
         self.tasks.spawn(self.shutdown.clone().run_until_cancelled_owned(work));
         Some(ended)
+    }
+
+    /// Counts a request for keys, unless there were too many in the last minute.
+    fn count(&self, state: &mut State) -> Result<(), Duration> {
+        OFTEN.count(self.since.elapsed(), &mut state.clear_at)
     }
 
     async fn renew(&self) {
