@@ -307,7 +307,7 @@ fn work_on<T>(
 
 /// The options that servers are started with: our environment and our executable.
 fn pool_options(store: Option<Arc<Store>>) -> PoolOptions {
-    let environment = ChildEnvironment::new(ProcessEnv.vars());
+    let environment = Arc::new(ChildEnvironment::new(ProcessEnv.vars()));
     PoolOptions { environment, program: own_program(), store, ..PoolOptions::default() }
 }
 

@@ -157,7 +157,6 @@ impl BackendId {
 
 /// The means that the actors of a pool share.
 pub(crate) struct Context {
-    pub(crate) environment: ChildEnvironment,
     pub(crate) program: Option<PathBuf>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) tasks: TaskTracker,

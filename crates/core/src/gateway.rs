@@ -49,7 +49,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{self, Backend, BackendId, Listed, Outcome, Pool, Reach, Spec};
+use crate::backend::{
+    self, Backend, BackendId, ChildEnvironment, Listed, Outcome, Pool, Reach, Spec,
+};
 use crate::gateway::clock::Clock;
 use crate::gateway::embedding::Embedding;
 use crate::gateway::error::{failed, server_error};
@@ -140,7 +142,7 @@ impl Gateway {
             if let Launch::Macros(_) = server.launch {
                 return Member::Macros(meters());
             }
-            let spec = || spec(config, toolbox, server, abilities);
+            let spec = || spec(config, toolbox, server, abilities, pool.environment());
             let at = server_ref(&toolbox.name, &server.name);
             let spec = match terms.world.spec(at, abilities, spec) {
                 Ok(spec) => spec,
@@ -403,17 +405,19 @@ impl Gateway {
     }
 }
 
-/// Returns the specification of a server, for agents that can do this.
+/// Returns the specification of a server, for agents that can do this and have this environment.
 fn spec(
     config: &Config,
     toolbox: &ToolboxConfig,
     server: &ServerConfig,
     abilities: ClientAbilities,
+    environment: &Arc<ChildEnvironment>,
 ) -> Result<Spec, backend::StartFailure> {
     Ok(Spec {
         label: format!("{}/{}", toolbox.name, server.name),
         server: server.name.to_string(),
         reach: Reach::of(server)?,
+        environment: Arc::clone(environment),
         protocol: server.protocol,
         abilities: if server.roots { abilities } else { abilities.without_roots() },
         startup_timeout: server.startup_timeout,

@@ -7,12 +7,13 @@
 
 mod lasting;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
@@ -64,10 +65,18 @@ const PASSED_ON: &[&str] = &[
     "WINDIR",
 ];
 
-/// Our own environment, as far as children may get it.
-#[derive(Clone, Debug, Default)]
+/// The environment of whoever wants a server, of which its process gets a part.
+#[derive(Default, PartialEq, Eq)]
 pub struct ChildEnvironment {
-    all: Vec<(OsString, OsString)>,
+    /// In an order that does not depend on where they come from.
+    all: BTreeMap<OsString, OsString>,
+}
+
+impl fmt::Debug for ChildEnvironment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Any value may be a secret.
+        f.debug_set().entries(self.all.keys()).finish()
+    }
 }
 
 impl ChildEnvironment {
@@ -85,13 +94,10 @@ impl ChildEnvironment {
                 .iter()
                 .any(|name| key.to_str().is_some_and(|key| key.eq_ignore_ascii_case(name)))
         };
-        self.all
-            .iter()
-            .filter(move |(key, _)| {
-                let is_withheld = key.to_str().is_some_and(|key| launch.withheld.contains(key));
-                !is_withheld && (launch.inherit_env || is_passed_on(key))
-            })
-            .map(|(key, value)| (key, value))
+        self.all.iter().filter(move |(key, _)| {
+            let is_withheld = key.to_str().is_some_and(|key| launch.withheld.contains(key));
+            !is_withheld && (launch.inherit_env || is_passed_on(key))
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The pool: one backend for all entries with the same launch, and the end of them all.
 
+use std::hash::{Hash, Hasher};
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,11 +20,9 @@ use crate::backend::store::Keeper;
 use crate::backend::switchboard::Switchboard;
 use crate::backend::turns::Turns;
 use crate::backend::{
-    Backend, BackendId, ChildEnvironment, ClientAbilities, Context, Reach, Remembered, Spec, Store,
-    WeakBackend, launch,
+    Backend, BackendId, ChildEnvironment, Context, Remembered, Spec, Store, WeakBackend, launch,
 };
 use crate::observe::Observer;
-use crate::settings::Protocol;
 
 /// How long the end of all servers may take.
 const SHUTDOWN: Duration = Duration::from_millis(1600);
@@ -31,8 +30,8 @@ const SHUTDOWN: Duration = Duration::from_millis(1600);
 /// The options that all backends of a pool have in common.
 #[derive(Clone, Debug, Default)]
 pub struct PoolOptions {
-    /// Our environment, of which children get a part.
-    pub environment: ChildEnvironment,
+    /// Our environment, which servers get a part of where whoever wants them brings none.
+    pub environment: Arc<ChildEnvironment>,
     /// Our own executable, which `mcp-workbench` means as a command, and which becomes the guard
     /// when it is run as `guard`; `None`: the command is looked for on `PATH`, and no guard.
     pub program: Option<PathBuf>,
@@ -46,6 +45,7 @@ pub struct PoolOptions {
 /// pool has none.
 pub struct Pool {
     context: Arc<Context>,
+    environment: Arc<ChildEnvironment>,
     backends: Mutex<Backends>,
 }
 
@@ -55,13 +55,25 @@ struct Backends {
     count: usize,
 }
 
-/// The facts that two entries must have in common to share a process: how it is reached, how it is spoken to,
-/// and what it is told that its client can do.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    reach: Reach,
-    protocol: Protocol,
-    abilities: ClientAbilities,
+/// The specification of a server, which is equal to those that may share its process: in how it is
+/// reached, what it gets of whose environment, how it is spoken to, and what it is told that its
+/// client can do.
+struct Key(Arc<Spec>);
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.is_same_server(&other.0)
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Most have one environment in common, which equality sees at once.
+        let Spec { reach, protocol, abilities, .. } = &*self.0;
+        (reach, protocol, abilities).hash(state);
+    }
 }
 
 impl Pool {
@@ -71,7 +83,6 @@ impl Pool {
         let tasks = TaskTracker::new();
         let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone())));
         let context = Context {
-            environment,
             guard: Arc::new(Guard::new(program.clone(), launch::spawn_guard)),
             program,
             tasks,
@@ -85,15 +96,14 @@ impl Pool {
         context
             .tasks
             .spawn(shutdown.run_until_cancelled_owned(async move { deadlines.run().await }));
-        Self { context: Arc::new(context), backends: Mutex::default() }
+        Self { context: Arc::new(context), environment, backends: Mutex::default() }
     }
 
     /// The backend for a server: the one there is for an equal launch when it may be shared, else
     /// a new one. Of entries that share, the first one's timeouts hold.
     pub fn backend(&self, spec: Arc<Spec>, is_shared: bool) -> Backend {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-        let key =
-            Key { reach: spec.reach.clone(), protocol: spec.protocol, abilities: spec.abilities };
+        let key = Key(Arc::clone(&spec));
         if is_shared && let Some(backend) = backends.shared.get(&key).and_then(WeakBackend::upgrade)
         {
             return backend;
@@ -169,6 +179,11 @@ impl Pool {
         }
     }
 
+    /// The environment of servers that nobody brings another one for: our own.
+    pub(crate) fn environment(&self) -> &Arc<ChildEnvironment> {
+        &self.environment
+    }
+
     /// Who is told of what happens.
     pub(crate) fn observer(&self) -> &Arc<Observer> {
         &self.context.observer
@@ -189,3 +204,6 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::backend::{Account, ClientAbilities, StartFailure};
+use crate::backend::{Account, ChildEnvironment, ClientAbilities, StartFailure};
 use crate::settings::{Launch, Protocol, ServerConfig, StdioLaunch};
 use crate::wire::remote::{Credentials, StaticHeaders};
 
@@ -20,6 +20,8 @@ pub struct Spec {
     pub server: String,
     /// How it is reached.
     pub reach: Reach,
+    /// The environment of whom it is started for, of which a child process gets a part.
+    pub environment: Arc<ChildEnvironment>,
     /// Which revisions it is spoken to in.
     pub protocol: Protocol,
     /// The abilities that it is told its client has, without roots where it may not know them.
@@ -40,10 +42,22 @@ impl Spec {
     }
 
     /// Returns `true` if a server of the one is as good as one of the other. Names and time limits
-    /// make no difference.
+    /// make no difference, nor do variables that the server does not get.
     pub fn is_same_server(&self, other: &Self) -> bool {
         let made_of = |spec: &Self| (spec.protocol, spec.abilities);
-        made_of(self) == made_of(other) && self.reach == other.reach
+        made_of(self) == made_of(other) && self.reach == other.reach && self.inherits_as(other)
+    }
+
+    /// Returns `true` if this server gets the same of its environment as one that is reached in the
+    /// same way.
+    fn inherits_as(&self, other: &Self) -> bool {
+        match &self.reach {
+            Reach::Http(_) => true,
+            Reach::Stdio(launch) => {
+                let (one, other) = (&self.environment, &other.environment);
+                Arc::ptr_eq(one, other) || one.for_launch(launch).eq(other.for_launch(launch))
+            }
+        }
     }
 }
 

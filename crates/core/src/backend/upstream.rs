@@ -108,9 +108,9 @@ async fn start_child(
     hear: impl Hear,
 ) -> Result<(Upstream, Link), StartFailure> {
     let (mut process, streams) =
-        launch::spawn(launch, &context.environment, context.program.as_deref()).await?;
+        launch::spawn(launch, &spec.environment, context.program.as_deref()).await?;
     process.guard_with(&context.guard);
-    let environment = context.environment.for_launch(launch);
+    let environment = spec.environment.for_launch(launch);
     let inherited = environment.filter_map(|(key, value)| key.to_str().zip(value.to_str()));
     let own = launch.env.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let stderr = StderrTail::new(inherited.chain(own));

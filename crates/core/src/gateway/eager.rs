@@ -39,7 +39,8 @@ impl Eager {
         let mut keeping = JoinSet::new();
         let mut servers = Vec::new();
         for (toolbox, server) in configured(config).filter(|(_, server)| server.eager) {
-            let spec = spec(config, toolbox, server, ClientAbilities::NONE);
+            let nobody = ClientAbilities::NONE;
+            let spec = spec(config, toolbox, server, nobody, pool.environment());
             let backend = spec.ok().map(|spec| pool.backend(spec.into(), server.shared));
             if let Some(backend) = &backend {
                 keeping.spawn(keep(backend.clone()));

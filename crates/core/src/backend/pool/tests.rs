@@ -1,0 +1,109 @@
+#![cfg(unix)]
+
+use std::ffi::OsString;
+
+use pretty_assertions::{assert_eq, assert_ne};
+
+use super::*;
+use crate::backend::{Account, ClientAbilities, Reach, Remote, Urgency};
+use crate::settings::{Protocol, StdioLaunch};
+use crate::wire::remote::StaticHeaders;
+
+/// A server whose instructions are its process and variables that it has been given.
+const SERVER: &str = r#"
+read -r line
+id=${line#*'"id":'}
+printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18",' "${id%%[,\}]*}"
+printf '"capabilities":{},"serverInfo":{"name":"x","version":"1"},"instructions":"%s"}}\n' \
+    "$$ $TZ ${OWN-none}"
+while read -r line; do :; done
+"#;
+
+fn environment(variables: &[(&str, &str)]) -> Arc<ChildEnvironment> {
+    let all = variables.iter().map(|(key, value)| (OsString::from(key), OsString::from(value)));
+    Arc::new(ChildEnvironment::new(all))
+}
+
+/// A child process that gets these variables, all of them or as far as every child does.
+fn child(variables: &[(&str, &str)], inherit_env: bool) -> Spec {
+    let launch = StdioLaunch {
+        command: "/bin/sh".to_owned(),
+        args: vec!["-c".to_owned(), SERVER.to_owned()],
+        env: [].into(),
+        cwd: "/".into(),
+        inherit_env,
+        withheld: ["WITHHELD".to_owned()].into(),
+    };
+    Spec {
+        label: "box/server".to_owned(),
+        server: "server".to_owned(),
+        reach: Reach::Stdio(launch),
+        environment: environment(variables),
+        protocol: Protocol::Legacy,
+        abilities: ClientAbilities::NONE,
+        startup_timeout: Duration::from_secs(30),
+        idle_timeout: None,
+        max_message_bytes: 1 << 20,
+    }
+}
+
+/// The backend of this in a pool, its process, and the variables that it says it has.
+async fn started(pool: &Pool, spec: Spec) -> (Backend, String, String) {
+    let backend = pool.backend(Arc::new(spec), true);
+    let live = backend.ready(Urgency::Call).await.unwrap();
+    let said = live.listed().listing.instructions.clone().unwrap();
+    let (process, variables) = said.split_once(' ').unwrap();
+    (backend, process.to_owned(), variables.to_owned())
+}
+
+#[tokio::test]
+async fn only_equal_environments_share_a_process() {
+    let pool = Pool::new(PoolOptions::default());
+    let (one, process, variables) =
+        started(&pool, child(&[("TZ", "Asia/Tokyo"), ("LANG", "C"), ("OWN", "1")], false)).await;
+    assert_eq!(variables, "Asia/Tokyo none");
+    let (other, others, variables) =
+        started(&pool, child(&[("TZ", "Europe/Bern"), ("LANG", "C"), ("OWN", "1")], false)).await;
+    assert_eq!(variables, "Europe/Bern none");
+    assert_ne!((one.id(), &process), (other.id(), &others));
+    // What the server does not get makes no difference, nor does the order.
+    let (again, same, _) =
+        started(&pool, child(&[("OWN", "2"), ("LANG", "C"), ("TZ", "Asia/Tokyo")], false)).await;
+    assert_eq!((again.id(), same), (one.id(), process));
+    pool.shut_down().await;
+}
+
+#[tokio::test]
+async fn all_variables_count_where_a_server_gets_all() {
+    let pool = Pool::new(PoolOptions::default());
+    let (one, _, variables) = started(&pool, child(&[("OWN", "1")], true)).await;
+    assert_eq!(variables, " 1");
+    let (other, _, variables) = started(&pool, child(&[("OWN", "2")], true)).await;
+    assert_eq!(variables, " 2");
+    assert_ne!(one.id(), other.id());
+    let (again, ..) = started(&pool, child(&[("OWN", "1"), ("WITHHELD", "x")], true)).await;
+    assert_eq!(again.id(), one.id(), "nobody gets what is withheld");
+    pool.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_server_over_http_is_one_in_every_environment() {
+    let pool = Pool::new(PoolOptions::default());
+    let remote = |variables: &[(&str, &str)]| {
+        let reach = Reach::Http(Remote {
+            url: "http://127.0.0.1:9/mcp".parse().unwrap(),
+            account: Account::of_headers("server", &[]),
+            credentials: Arc::new(StaticHeaders::new([].into_iter().collect())),
+        });
+        pool.backend(Arc::new(Spec { reach, ..child(variables, true) }), true)
+    };
+    let (one, other) = (remote(&[("TZ", "Asia/Tokyo")]), remote(&[("TZ", "Europe/Bern")]));
+    assert_eq!(one.id(), other.id());
+    pool.shut_down().await;
+}
+
+#[test]
+fn no_value_of_an_environment_is_printed() {
+    let text = format!("{:?}", child(&[("TZ", "s3cret")], true));
+    assert!(text.contains("TZ") && !text.contains("s3cret"), "{text}");
+}
