@@ -1,4 +1,4 @@
-//! Whose file it is.
+//! The programs that a configuration may be written for.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ impl Dialect {
         }
     }
 
-    /// Whose file it is, where it is not ours.
+    /// Returns the program whose file it is, where it is not ours.
     pub fn owner(self) -> Option<&'static str> {
         match self {
             Self::Native | Self::Catalog => None,

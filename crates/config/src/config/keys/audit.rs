@@ -1,4 +1,4 @@
-//! What is kept of what happens (`audit`), and where it is told besides (`telemetry`).
+//! The record of what happens (`audit`), and the place where it is told besides (`telemetry`).
 
 use url::Url;
 

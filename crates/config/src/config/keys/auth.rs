@@ -10,7 +10,7 @@ use jsonwebtoken::Algorithm;
 
 use crate::settings::is_bearer;
 
-/// What may sign a token: whoever can check such a signature cannot make one.
+/// The algorithms that may sign a token: whoever can check such a signature cannot make one.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -26,11 +26,12 @@ const ALGORITHMS: [Algorithm; 9] = [
 /// The fewest characters of a token that is taken from the environment: fewer can be guessed.
 const FEWEST: usize = 16;
 
-/// What to do about a token in the file.
+/// The hint about a token in the file.
 const MAKE: &str = "`mcp-workbench token <agent>` makes a token and its entry, and with \
                     `--from-stdin` the entry of a token that you have";
 
-/// Whether a text can be a token: what can stand after `Bearer` (RFC 6750), and cannot be guessed.
+/// Returns `true` if a text can be a token: it can stand after `Bearer` (RFC 6750), and cannot be
+/// guessed.
 pub fn is_token(text: &str) -> bool {
     text.len() >= FEWEST && is_bearer(text)
 }

@@ -1,4 +1,4 @@
-//! What is said of single tools, checked: overrides, and the categories that divide a server.
+//! Checks of what is said of single tools: overrides, and the categories that divide a server.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! What a user knows better of a client's program (`clients.<name>`).
+//! Facts about a client's program that a user knows better (`clients.<name>`).
 
 use crate::config::keys::numbers;
 use crate::config::syntax::checks::{milliseconds, number};
@@ -7,7 +7,7 @@ use crate::config::syntax::section::section;
 use crate::settings::ClientConfig;
 
 section! {
-    /// What is to be assumed of one client's program, in place of what is known of it.
+    /// Assumptions about one client's program, in place of what is known of it.
     #[schemars(rename = "Client")]
     pub(crate) struct RawClient {
         /// How many bytes of a tool's description it shows.
@@ -24,15 +24,16 @@ section! {
         /// is said in the log.
         "nameLimit" as pub(crate) name_limit: Located<u64> [numbers::CLIENT_NAME_BYTES],
 
-        /// Whether it lists tools again when they change, in time for the model's next step. Where
-        /// it does not, its tool list stays as it is, and `use_tool` calls the tools of toolboxes.
+        /// `true` if it lists tools again when they change, in time for the model's next step.
+        /// Where it does not, its tool list stays as it is, and `use_tool` calls the tools of
+        /// toolboxes.
         "relistsInTime" as pub(crate) relists_in_time: Located<bool>,
 
         /// How long it takes a list of tools to reach its model, once it has been given the list.
         /// An answer that adds tools waits for it.
         "settlingMs" as pub(crate) settling_ms: Located<u64> [numbers::SETTLING_MS],
 
-        /// Whether it hides tools behind a search of its own. The workbench's own tools ask to be
+        /// `true` if it hides tools behind a search of its own. The workbench's own tools ask to be
         /// kept out of it, and `use_tool` is there from the start, with the signatures of all tools
         /// where they have room.
         "toolSearch" as pub(crate) tool_search: Located<bool>,

@@ -1,5 +1,5 @@
-//! What other clients write in a server block: understood where it means something here, and
-//! else reported in one line.
+//! The keys of other clients in a server block: understood where they mean something here, and else
+//! reported in one line.
 
 use crate::config::keys::environment::environment;
 use crate::config::keys::numbers;

@@ -13,8 +13,8 @@ section! {
     /// Limits on what agents may cost over HTTP.
     #[schemars(inline)]
     pub(crate) struct RawHttp in "`http`" {
-        /// What clients may call us by in the `Host` of their requests, besides `localhost` and
-        /// loopback addresses: names with a port, or without one for all ports.
+        /// The names that clients may call us by in the `Host` of their requests, besides
+        /// `localhost` and loopback addresses: with a port, or without one for all ports.
         #[schemars(extend("examples" = [["workbench.example.com"]]))]
         "allowedHosts" as pub(crate) allowed_hosts: Vec<Located<String>>,
 

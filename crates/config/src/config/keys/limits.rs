@@ -104,7 +104,7 @@ impl RawLimits {
 }
 
 impl RawRates {
-    /// What it says, by the keys.
+    /// Returns its values, by the keys.
     pub fn members(self) -> [(&'static str, Option<u64>); 2] {
         let Self { calls_per_minute, concurrent_calls } = self;
         [
@@ -120,7 +120,7 @@ impl RawRates {
 }
 
 impl RawCache {
-    /// What it says, by the keys.
+    /// Returns its values, by the keys.
     pub fn members(self) -> [(&'static str, Option<u64>); 2] {
         let Self { ttl_ms, max_bytes } = self;
         [

@@ -14,14 +14,14 @@ use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::{FromNode, section};
 use crate::settings::{LlmConfig, defaults, is_loopback};
 
-/// What stands at the end of an address that is not the endpoint's but that of one thing it does.
+/// The ends of addresses that are not the endpoint's but those of one thing it does.
 const PATHS: [&str; 4] = ["/chat/completions", "/completions", "/embeddings", "/responses"];
 
 section! {
     /// An endpoint that speaks the API of `OpenAI`: Cerebras, Gemini, `OpenAI`, Ollama and others.
     #[schemars(rename = "Endpoint")]
     pub(crate) struct RawLlm {
-        /// What the paths of the API are put behind.
+        /// The address that the paths of the API are put behind.
         #[schemars(required, extend("examples" = ["https://api.cerebras.ai/v1", "http://127.0.0.1:11434/v1"]))]
         "baseUrl" | "base_url" as pub(crate) base_url: Located<String>,
 

@@ -18,7 +18,7 @@ pub(crate) mod raw;
 mod schema;
 mod template;
 
-/// What that toolbox is said to be for.
+/// The description of a toolbox that is made for macros.
 const DESCRIPTION: &str = "Tools that take several steps in one call";
 /// The most steps that one may have.
 const MAX_STEPS: usize = 100;
@@ -73,7 +73,7 @@ fn put(checked: Vec<(ToolboxName, MacroConfig)>, toolboxes: &mut Vec<ToolboxConf
     }
 }
 
-/// What the steps of one macro can speak of.
+/// The toolbox, steps and arguments that the steps of one macro can speak of.
 struct Around<'a> {
     /// Where it stands, if that is known.
     toolbox: Option<&'a ToolboxName>,
@@ -82,7 +82,7 @@ struct Around<'a> {
     inputs: &'a schema::Inputs,
 }
 
-/// What macros can speak of.
+/// The toolboxes and servers that macros can speak of.
 struct Names<'a> {
     toolboxes: &'a [ToolboxConfig],
     servers: &'a [String],

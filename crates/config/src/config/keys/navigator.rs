@@ -32,13 +32,13 @@ section! {
         /// The model that chooses.
         "llm" as pub(crate) llm: Located<RawLlm>,
 
-        /// What choosing may cost for one task.
+        /// The most that choosing may cost for one task.
         "budget" as pub(crate) budget: RawBudget,
     }
 }
 
 section! {
-    /// What choosing may cost for one task.
+    /// The most that choosing may cost for one task.
     #[schemars(rename = "Budget")]
     pub(crate) struct RawBudget {
         /// How long it may take in all, in milliseconds.

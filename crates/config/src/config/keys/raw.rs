@@ -52,8 +52,8 @@ section! {
         #[schemars(extend("default" = defaults::NAME_LIMIT))]
         "maxToolNameLength" as pub(crate) max_tool_name_length: Located<u64> [numbers::NAME_BYTES],
 
-        /// Whether tools can be searched for: `true` offers `search_tools` in `dynamic`, `proxy`
-        /// and `auto` mode too.
+        /// The search for tools: `true` offers `search_tools` in `dynamic`, `proxy` and `auto` mode
+        /// too.
         shared "search" as pub(crate) search: RawSearch,
 
         /// How `execute_task` finds its way, in `navigate` mode.
@@ -68,8 +68,8 @@ section! {
         /// How long answers of tools hold that only read.
         common "cache" as pub(crate) cache: RawCache,
 
-        /// What is to be assumed of clients' programs, by the names that they give themselves, or
-        /// by the first words of those; `*` means any client.
+        /// Assumptions about clients' programs, by the names that they give themselves, or by the
+        /// first words of those; `*` means any client.
         common "clients" as pub(crate) clients: Entries<RawClient>,
 
         /// Records every call of a tool in a file.
@@ -104,8 +104,8 @@ section! {
         "taskBasedToolSelection" | "task_based_tool_selection"
             as pub(crate) task_based_tool_selection: RawTaskRules,
 
-        /// What single agents may use, by the names that the command line or their tokens give
-        /// them.
+        /// The permissions of single agents, by the names that the command line or their tokens
+        /// give them.
         rule "agentPolicies" | "agent_policies" as pub(crate) agent_policies: Entries<RawAgentPolicy>,
 
         /// The tools of single servers that an agent may use of which `agentPolicies` says nothing
@@ -113,7 +113,7 @@ section! {
         #[schemars(extend("examples" = [{"github": ["get_*", "create_issue"]}]))]
         rule "exposedTools" | "exposed_tools" as pub(crate) exposed_tools: Entries<Vec<Located<String>>>,
 
-        /// What holds where no list speaks of a tool.
+        /// The rules for tools and servers that no list speaks of.
         rule "defaultPolicy" | "default_policy" as pub(crate) default_policy: RawDefaultPolicy,
 
         /// Tools of which the user confirms each call: names, globs, `server:tool`, and the word
@@ -160,7 +160,7 @@ section! {
     /// A named, described set of servers that is opened as one.
     #[schemars(rename = "Toolbox")]
     pub struct RawToolbox in "a toolbox" {
-        /// What the toolbox is for. The agent reads this to decide whether to open it.
+        /// The purpose of the toolbox. The agent reads this to decide whether to open it.
         #[schemars(required, length(min = 1))]
         #[schemars(extend("examples" = ["Files and version control of this project"]))]
         "description" as pub(crate) description: Located<String>,
@@ -169,8 +169,8 @@ section! {
         #[schemars(required, extend("minProperties" = 1))]
         "mcpServers" as pub mcp_servers: Entries<RawServer>,
 
-        /// What goes before the names of its tools, resources and prompts in `activate` mode, with
-        /// a `_` between; nothing if it is empty. The name of the toolbox by default.
+        /// The prefix of the names of its tools, resources and prompts in `activate` mode, with a
+        /// `_` between; none if it is empty. The name of the toolbox by default.
         "namespace" as pub(crate) namespace: Located<String>,
     }
 }
@@ -188,7 +188,7 @@ impl RawToolMode {
         Self::Modular,
     ];
 
-    /// What it is checked to.
+    /// Returns the mode that it is checked to.
     pub(crate) fn checked(self) -> ToolMode {
         match self {
             Self::Dynamic => ToolMode::Dynamic,

@@ -1,4 +1,4 @@
-//! Whether and how tools can be searched for (`search`).
+//! The search for tools (`search`): if there is one, and how it works.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::{FromNode, Section, section};
 use crate::settings::{SearchConfig, ToolMode};
 
-/// Whether and how tools can be searched for.
+/// The search for tools: if there is one, and how it works.
 ///
 /// It is an object, or `true` or `false` in place of one that has `offered` alone.
 pub(crate) struct RawSearch(RawSearchObject);
@@ -19,7 +19,7 @@ section! {
     /// How tools are searched for.
     #[schemars(rename = "Search")]
     pub(crate) struct RawSearchObject {
-        /// Whether `search_tools` is offered in `dynamic`, `proxy` and `auto` mode too.
+        /// Offers `search_tools` in `dynamic`, `proxy` and `auto` mode too.
         #[schemars(extend("default" = false))]
         "offered" as pub(crate) offered: Located<bool>,
         /// An endpoint that says what texts mean, in place of the table that is compiled in.

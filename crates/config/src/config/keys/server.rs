@@ -22,7 +22,7 @@ use crate::settings::{
     HttpLaunch, Isolation, Launch, Protocol, ServerConfig, StdioLaunch, defaults,
 };
 
-/// What came of a server block.
+/// The outcome of checking a server block.
 pub(crate) enum Checked {
     /// It is to be used.
     On(Box<ServerConfig>),
@@ -149,7 +149,7 @@ pub enum Means {
     Unsupported {
         /// Why.
         reason: String,
-        /// What to do.
+        /// A hint about what to do.
         hint: &'static str,
     },
 }
@@ -226,7 +226,7 @@ impl Means {
     }
 }
 
-/// What to do about a server of HTTP+SSE.
+/// The hint about a server of HTTP+SSE.
 const SSE: &str = concat!(
     "ask whether it has an address for streamable HTTP (often `…/mcp`), or run it through a bridge: ",
     "`\"command\": \"npx\", \"args\": [\"-y\", \"mcp-remote\", \"<url>\"]`"

@@ -15,17 +15,17 @@ section! {
         /// Tools that every task gets, by server.
         "baseTools" | "base_tools" as pub base_tools: Entries<Vec<Located<String>>> => tools,
 
-        /// What tasks get that are done on a service of some kind, by the kind. The first whose
-        /// words are in the name of the service is the one.
+        /// The tools for tasks that are done on a service of some kind, by the kind. The first
+        /// whose words are in the name of the service is the one.
         "serviceTypes" | "service_types" as pub service_types: Entries<RawServiceType>,
 
-        /// What tasks get in whose description there is a word, by a name for the rule.
+        /// The tools for tasks in whose description there is a word, by a name for the rule.
         "patterns" as pub patterns: Entries<RawPattern>,
     }
 }
 
 keys! {
-    /// What tasks get that are done on a service of one kind.
+    /// The tools for tasks that are done on a service of one kind.
     #[schemars(rename = "ServiceType", deny_unknown_fields)]
     pub struct RawServiceType {
         /// Parts of the names of such services; the name of the kind by default.
@@ -40,7 +40,7 @@ keys! {
 }
 
 keys! {
-    /// What tasks get in whose description there is a word.
+    /// The tools for tasks in whose description there is a word.
     #[schemars(rename = "TaskPattern", deny_unknown_fields)]
     pub struct RawPattern {
         /// The words, in any of their forms: `test` is in "write tests" too.

@@ -72,16 +72,16 @@ fn tool_of(shelf: &dyn Shelf, file: &str, tool: &str) -> (Option<CatalogTool>, V
     }
 }
 
-/// What comes of what cannot be read at all.
+/// The result for a file that cannot be read at all.
 fn nothing<T>(file: &str, reason: &str) -> (Option<T>, Vec<Finding>) {
     (None, vec![finding(Severity::Error, file, reason.to_owned(), "")])
 }
 
 /// One file that was read.
 struct Text<T> {
-    /// What it says, unless it cannot be read.
+    /// The value in it, unless it cannot be read.
     value: Option<T>,
-    /// What is wrong or odd in it.
+    /// The things that are wrong or odd in it.
     findings: Vec<Finding>,
     /// True if what is wrong costs more than the server in whose entry it stands.
     is_refused: bool,
@@ -149,7 +149,7 @@ pub(crate) fn read(root: &Node<'_>, reader: &mut Reader<'_>) -> Option<RawConfig
     })
 }
 
-/// Whether the folder is that of a category or a service.
+/// Returns `true` if the folder is that of a category or a service.
 fn is_inside(shelf: &dyn Shelf) -> bool {
     let has = |name: &str| matches!(shelf.read(name), Ok(Some(_)));
     has("_category.yaml") || has("_service.yaml")
@@ -207,9 +207,9 @@ pub(crate) fn load(
 
 /// The file that a catalog has its servers in.
 const CONFIG: &str = "_config.yaml";
-/// What to do where a part of a catalog is named.
+/// The hint where a part of a catalog is named.
 const INSIDE: &str = "this is a folder in a catalog: name the one above it that has `_config.yaml`";
-/// What to write into it.
+/// The hint about what to write into that file.
 const SERVERS: &str = "write the servers into it:\nmcp_servers:\n  slack-mcp:\n    command: npx\n    \
                        args: [\"-y\", \"…\"]";
 
@@ -219,12 +219,12 @@ pub fn folder_of(file: &Path) -> Option<&Path> {
     is_meant.then(|| file.parent())?
 }
 
-/// Whether a file of this name is YAML.
+/// Returns `true` if a file of this name is YAML.
 pub fn is_yaml(file: &Path) -> bool {
     file.file_name().and_then(|name| name.to_str()).and_then(stem).is_some()
 }
 
-/// What is said of a YAML file that is named alone.
+/// The finding about a YAML file that is named alone.
 pub(crate) fn alone() -> Finding {
     let message = "YAML is read in the folder of a catalog, and nowhere else";
     let hint = "name the folder, in which `_config.yaml` has the servers; or write JSON";
@@ -284,10 +284,10 @@ impl Attached {
     }
 }
 
-/// What else comes of adding a catalog.
+/// The outcome of adding a catalog, besides what is in the configuration then.
 #[derive(Default)]
 pub(crate) struct Added {
-    /// What is wrong or odd in it.
+    /// The things that are wrong or odd in it.
     pub(crate) findings: Vec<Finding>,
     /// The services whose servers are switched off.
     pub(crate) disabled: Vec<(ToolboxName, ServerName)>,

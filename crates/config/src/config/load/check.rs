@@ -226,7 +226,7 @@ fn note_emptiness(root: &Spot, is_on_purpose: bool, reader: &mut Reader<'_>) {
     }
 }
 
-/// What agents prove with who they are is no business of servers, which could be anybody then.
+/// Keeps agents' tokens from servers, which could be anybody with them.
 pub(crate) fn withhold_tokens(config: &mut Config) {
     let tokens = config.auth.iter().flat_map(|auth| &auth.tokens);
     let variables: BTreeSet<String> = tokens.filter_map(|token| token.variable.clone()).collect();

@@ -135,7 +135,7 @@ pub enum LoadError {
     Unreadable {
         /// Where it is.
         location: Location,
-        /// What is the matter with it.
+        /// The reason why it cannot be read.
         reason: String,
     },
     /// It can be read, but not be used: every error, and the warnings too.

@@ -21,7 +21,7 @@ impl Disk {
         Self { root: root.to_owned() }
     }
 
-    /// Whether there is a folder.
+    /// Returns `true` if there is a folder.
     pub(crate) fn is_there(&self) -> bool {
         self.root.is_dir()
     }
@@ -66,7 +66,7 @@ impl Shelf for Disk {
     }
 }
 
-/// What stands at `path`, which is in the folder `here`; links are followed.
+/// The kind of thing that stands at `path`, which is in the folder `here`; links are followed.
 fn kind(path: &Path, here: &Path) -> Kind {
     let found = match fs::metadata(path) {
         Ok(found) => found,

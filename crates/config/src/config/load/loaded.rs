@@ -10,7 +10,7 @@ use crate::settings::{Config, Launch, ServerConfig};
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// Whose file it is.
+    /// The program that the file is written for.
     pub dialect: Dialect,
     /// The servers that are switched off, which the configuration does not hold.
     pub disabled: Vec<(ToolboxName, ServerName)>,

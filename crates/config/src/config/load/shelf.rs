@@ -2,7 +2,7 @@
 
 /// Where folders and files are; paths start at the folder of the catalog and have `/` in them.
 pub(crate) trait Shelf {
-    /// What is in a folder, but for what is hidden.
+    /// Lists a folder, but for what is hidden.
     fn list(&self, folder: &str) -> Result<Vec<Item>, String>;
 
     /// The text of a file; `None` if there is none.
@@ -16,7 +16,7 @@ pub(crate) struct Item {
     pub(crate) kind: Kind,
 }
 
-/// What a thing in a folder is.
+/// The kind of a thing in a folder.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     Folder,

@@ -26,7 +26,7 @@ const KEYS: [&str; 6] = [
 /// Where calls are recorded: such a file says that they are, and not where.
 pub const AUDIT: &str = "~/.local/state/mcp-workbench/audit.jsonl";
 
-/// Whether these are the keys at the top of such a file.
+/// Returns `true` if these are the keys at the top of such a file.
 pub fn is_one(root: &Node<'_>) -> bool {
     let servers = root.get("servers");
     servers.is_some_and(|servers| servers.value.as_object().is_some())
@@ -108,7 +108,7 @@ fn security(node: &Node<'_>, raw: &mut RawConfig, reader: &mut Reader<'_>) {
     fields.refuse_unknown(reader, |_| None);
 }
 
-/// What is said of performance.
+/// The settings of performance.
 #[derive(Default)]
 struct Performance {
     /// How long a call may take, in milliseconds.

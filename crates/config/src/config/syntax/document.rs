@@ -52,7 +52,7 @@ impl Spot {
         self.step(To::Index(index), offset)
     }
 
-    /// The same with another first byte.
+    /// This spot with another first byte.
     pub(crate) fn at(&self, offset: usize) -> Self {
         Self { way: self.way.clone(), offset }
     }
@@ -156,7 +156,7 @@ impl<'a> Node<'a> {
             .collect()
     }
 
-    /// Whether the value is `null`, which is as good as absent.
+    /// Returns `true` if the value is `null`, which is as good as absent.
     pub fn is_null(&self) -> bool {
         matches!(self.value, Value::NullKeyword(_))
     }
@@ -171,7 +171,7 @@ pub fn shortened(text: &str) -> String {
     }
 }
 
-/// What kind of value it is, for "expected …, found …".
+/// The kind of a value, for "expected …, found …".
 pub(crate) fn kind(value: &Value<'_>) -> &'static str {
     match value {
         Value::StringLit(_) => "a string",
@@ -183,7 +183,7 @@ pub(crate) fn kind(value: &Value<'_>) -> &'static str {
     }
 }
 
-/// What may be written: JSON, comments, trailing commas.
+/// The syntax that may be written: JSON, comments, trailing commas.
 pub fn syntax() -> ParseOptions {
     ParseOptions {
         allow_comments: true,

@@ -59,7 +59,7 @@ pub fn variables(text: &str) -> Vec<&str> {
     names.map(|name| name.as_str()).collect()
 }
 
-/// What `text` says by itself, with nothing but their defaults in place of its variables.
+/// Returns `text` as it is by itself, with nothing but their defaults in place of its variables.
 pub fn without_variables(text: &str) -> Cow<'_, str> {
     VARIABLE.replace_all(text, "$2")
 }
@@ -69,11 +69,11 @@ pub fn without_variables(text: &str) -> Cow<'_, str> {
 pub struct Foreign<'t> {
     /// The placeholder as it is written.
     pub text: &'t str,
-    /// What to write for it.
+    /// The thing to write for it.
     pub meaning: Meaning,
 }
 
-/// What stands for a foreign placeholder here.
+/// The thing that stands for a foreign placeholder here.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// An environment variable of this name.

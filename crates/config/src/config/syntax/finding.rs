@@ -25,9 +25,9 @@ pub struct Finding {
     pub path: String,
     /// Line and column, both from 1; columns count characters.
     pub position: Option<(usize, usize)>,
-    /// What was found, and what was expected.
+    /// The words for what was found, and for what was expected.
     pub message: String,
-    /// What to do about it.
+    /// A hint about what to do.
     pub hint: Option<String>,
 }
 
@@ -38,12 +38,12 @@ pub struct Finding {
 pub struct Report {
     /// The file or folder as the user named it.
     pub file: String,
-    /// What was found in it.
+    /// The findings in it.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// Whether any finding is an error.
+    /// Returns `true` if any finding is an error.
     pub fn has_errors(&self) -> bool {
         self.of(Severity::Error).next().is_some()
     }

@@ -1,10 +1,10 @@
-//! What paths in a file start at.
+//! The starting points of the paths in a file.
 
 use std::path::{Path, PathBuf};
 
 use crate::config::env::EnvSource;
 
-/// What relative paths and `~` start at.
+/// The starting points of relative paths and of `~`.
 pub(crate) struct Places<'a> {
     /// The folder of the file; absolute.
     pub(crate) folder: &'a Path,

@@ -28,7 +28,7 @@ pub struct Located<T> {
     pub spot: Spot,
 }
 
-/// What kind of file it is that is read.
+/// The kind of file that is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Json,
@@ -90,7 +90,8 @@ impl<'e> Reader<'e> {
         }
     }
 
-    /// The same, with `elsewhere` to say of a key that nobody asked for where it belongs.
+    /// Returns this reader with `elsewhere`, which says of a key that nobody asked for where it
+    /// belongs.
     pub(crate) fn hinting(self, elsewhere: fn(&str) -> Option<String>) -> Self {
         Self { elsewhere, ..self }
     }
@@ -115,7 +116,7 @@ impl<'e> Reader<'e> {
         Self { form: Form::Catalog, ..Self::new(env) }
     }
 
-    /// Whether it reads TOML.
+    /// Returns `true` if it reads TOML.
     pub(crate) fn is_toml(&self) -> bool {
         self.form == Form::Toml
     }
@@ -240,8 +241,8 @@ impl<'e> Reader<'e> {
         self.found.push((spot.offset, finding));
     }
 
-    /// Whether there is an error about `key` of the object at `spot`, or about what is in it; then
-    /// nobody needs to hear that it is missing as well.
+    /// Returns `true` if there is an error about `key` of the object at `spot`, or about what is in
+    /// it; then nobody needs to hear that it is missing as well.
     pub(crate) fn has_error_under(&self, spot: &Spot, key: &str) -> bool {
         // It may be written in either way.
         [key, &snake(key)].iter().any(|key| self.has_error_in(&spot.key(key, 0)))
@@ -252,7 +253,7 @@ impl<'e> Reader<'e> {
         self.wrong.contains(&spot.path())
     }
 
-    /// Whether there is an error about what stands at `spot`, or about what is in it.
+    /// Returns `true` if there is an error about what stands at `spot`, or about what is in it.
     pub(crate) fn has_error_in(&self, spot: &Spot) -> bool {
         let path = spot.path();
         let mut alike =

@@ -51,7 +51,7 @@ pub struct Key {
     pub section: Option<&'static Section>,
 }
 
-/// What the name of a key says about the file it stands in.
+/// The kind of a key: how much its name says about the file it stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A key of ours: at the top of a file it makes the file ours, misspelt too.

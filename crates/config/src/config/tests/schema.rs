@@ -91,7 +91,7 @@ fn only_server_blocks_are_open() {
     assert_eq!(schema["definitions"]["Server"].get("additionalProperties"), None);
 }
 
-/// What the schema says against a file.
+/// Returns what the schema says against a file.
 fn mismatches(path: &Path) -> Vec<String> {
     let validator = jsonschema::validator_for(&schema()).unwrap();
     let text = fs::read_to_string(path).unwrap();

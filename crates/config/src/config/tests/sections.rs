@@ -19,9 +19,9 @@ section! {
         "sheepLimit" as pub(crate) sheep_limit: Located<u64> [(1, 20)],
         /// Says who may shear.
         rule "shearPolicies" | "shear_policies" as pub(crate) shear_policies: Vec<Located<String>>,
-        /// What others have too.
+        /// A key that others have too.
         shared "meadow" as pub(crate) meadow: Meadow,
-        /// What everybody has.
+        /// A key that everybody has.
         everybodys "mcpServers" as pub(crate) mcp_servers: Located<String>,
     }
 }

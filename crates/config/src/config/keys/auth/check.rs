@@ -1,4 +1,4 @@
-//! What of `auth` is wrong, and the checked types made of the rest.
+//! Checks `auth`: what is wrong in it, and the checked types made of the rest.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -238,7 +238,7 @@ fn not_empty(text: Located<String>, what: &str, reader: &mut Reader<'_>) -> Opti
     Some(text.value)
 }
 
-/// What an address has to be.
+/// The security that an address needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Security {
     /// We ask there for keys, so nobody may come between.

@@ -102,7 +102,7 @@ section! {
     }
 }
 
-/// What the file says of those that have no token.
+/// The `anonymous` of the file: if those that have no token are let in, or the agent that they are.
 pub(crate) enum RawAnonymous {
     Are(bool),
     Called(Located<String>),

@@ -15,7 +15,7 @@ section! {
     /// A tool that is made of steps over other tools.
     #[schemars(rename = "Macro")]
     pub(crate) struct RawMacro {
-        /// What it does. The agent reads this to decide whether to call it.
+        /// A text that says what it does. The agent reads this to decide whether to call it.
         #[schemars(required, length(min = 1))]
         #[schemars(extend("examples" = ["Writes down what time it is"]))]
         "description" as pub(crate) description: Located<String>,
@@ -33,8 +33,8 @@ section! {
         #[schemars(required, extend("minProperties" = 1))]
         "steps" as pub(crate) steps: Entries<RawStep>,
 
-        /// What its result is made of: any value, in which `{"$from": "/steps/<name>/…"}` stands
-        /// for what is found there. Without it the result is that of the last step in the file.
+        /// The result that it gives: any value, in which `{"$from": "/steps/<name>/…"}` stands for
+        /// what is found there. Without it the result is that of the last step in the file.
         #[schemars(with = "Option<Value>")]
         "result" as pub(crate) result: RawTemplate,
     }

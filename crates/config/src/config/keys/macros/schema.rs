@@ -8,7 +8,7 @@ use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
 /// The schema of a macro that takes none.
 const NONE: &str = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
 
-/// What arguments there may be.
+/// The arguments that there may be.
 pub(super) struct Inputs {
     /// The schema, as it is written.
     pub(super) text: String,

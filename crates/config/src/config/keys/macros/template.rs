@@ -27,7 +27,7 @@ impl RawTemplate {
         Self { template, pointers }
     }
 
-    /// The same of what has to be an object in the end.
+    /// Reads the template of what has to be an object in the end.
     pub(crate) fn read_object(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         if node.value.as_object().is_none() {
             reader.mismatch(node, "an object", None);

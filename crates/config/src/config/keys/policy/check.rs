@@ -1,4 +1,4 @@
-//! What is said of agents and tools, checked: patterns, servers and agents that are named.
+//! Checks of what is said of agents and tools: patterns, and the servers and agents that are named.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What has to hold before tools may be used (`when`), checked.
+//! Checks of the conditions that have to hold before tools may be used (`when`).
 
 use globset::GlobBuilder;
 use regex::Regex;

@@ -12,7 +12,7 @@ use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::{FromNode, OneOrMore, Section, one_or_more, section};
 
 section! {
-    /// What one agent may use.
+    /// The permissions of one agent.
     #[schemars(rename = "AgentPolicy")]
     pub(crate) struct RawAgentPolicy in "an agent, under `agentPolicies`" {
         /// The agents whose permissions it takes over: a name, or a list of names. What it says
@@ -31,7 +31,7 @@ section! {
         #[schemars(extend("examples" = [{"github": ["get_*", "create_issue"]}]))]
         rule "toolOverrides" | "tool_overrides" as pub(crate) tool_overrides: Entries<Vec<Located<String>>>,
 
-        /// What has to hold before some tools may be used. All that name a tool must hold.
+        /// The conditions for using some tools. All that name a tool must hold.
         "when" as pub(crate) when: Vec<Located<RawWhen>>,
 
         /// How much it may ask, in place of the `perAgent` of the top-level `limits`.
@@ -40,7 +40,7 @@ section! {
 }
 
 section! {
-    /// What has to hold before some tools may be used.
+    /// A condition that must hold before some tools may be used.
     #[schemars(rename = "When")]
     pub(crate) struct RawWhen {
         /// The tools that it is about: names, globs, and `server:tool`. All if there is no such
@@ -48,8 +48,8 @@ section! {
         #[schemars(extend("examples" = [["github:delete_*"]]))]
         "tools" as pub(crate) tools: Vec<Located<String>>,
 
-        /// What arguments must be like, by JSON pointer, in which `*` means every element of a list
-        /// (and `~2` a key that is called `*`). One that is not there is not like it.
+        /// The conditions on arguments, by JSON pointer, in which `*` means every element of a list
+        /// (and `~2` a key that is called `*`). One on an argument that is not there does not hold.
         #[schemars(extend("examples" = [{"/path": {"matches": "^/workspace/"}}, {"/files/*/path": {"matches": "^/workspace/"}}]))]
         "arguments" as pub(crate) arguments: Entries<Located<RawArgument>>,
 
@@ -66,8 +66,8 @@ section! {
 }
 
 section! {
-    /// What one argument must be like. Of a list, all that is in it must be, and something must be
-    /// in it.
+    /// A condition on one argument. Of a list, all that is in it must meet it, and something must
+    /// be in it.
     #[schemars(rename = "Argument")]
     pub(crate) struct RawArgument {
         /// A regular expression that must match somewhere in the text.
@@ -108,21 +108,21 @@ section! {
 }
 
 section! {
-    /// What holds where no list speaks of a tool.
+    /// The rules for tools and servers that no list speaks of.
     #[schemars(inline)]
     pub(crate) struct RawDefaultPolicy in "`defaultPolicy`" {
-        /// Whether a tool may be used that no list speaks of. `false` by default where there are
-        /// `agentPolicies` or `exposedTools`.
+        /// Allows tools that no list speaks of. `false` by default where there are `agentPolicies`
+        /// or `exposedTools`.
         rule "allowUnknownTools" | "allow_unknown_tools" as pub(crate) allow_unknown_tools: Located<bool>,
 
-        /// Whether a server is there that neither `allowedServers` nor a list of tools speaks of.
-        /// The same as `allowUnknownTools` by default.
+        /// Allows servers that neither `allowedServers` nor a list of tools speaks of. The same as
+        /// `allowUnknownTools` by default.
         rule "allowUnknownServers" | "allow_unknown_servers" as pub(crate) allow_unknown_servers: Located<bool>,
 
         /// Not supported: which tools would go is not said. Has no effect.
         "maxToolsPerAgent" | "max_tools_per_agent" as pub(crate) max_tools_per_agent: Located<u64>,
 
-        /// Whether the user confirms each call of a tool that no list speaks of.
+        /// Asks the user to confirm each call of a tool that no list speaks of.
         #[schemars(extend("default" = false))]
         "requireExplicitApproval" | "require_explicit_approval"
             as pub(crate) require_explicit_approval: Located<bool>,
@@ -131,9 +131,9 @@ section! {
 
 /// Which calls the user confirms.
 pub(crate) enum RawConfirmation {
-    /// Those of dangerous tools, or none.
+    /// The calls of dangerous tools, or none.
     Dangerous(bool),
-    /// Those of dangerous tools and of these.
+    /// The calls of dangerous tools and of these.
     Besides(Vec<Located<String>>),
 }
 

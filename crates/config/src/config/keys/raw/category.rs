@@ -12,7 +12,7 @@ section! {
     /// A toolbox that has some of the tools of one server.
     #[schemars(rename = "Category")]
     pub struct RawCategory {
-        /// What its tools are for. The agent reads this to decide whether to use it.
+        /// The purpose of its tools. The agent reads this to decide whether to use it.
         #[schemars(required, length(min = 1))]
         "description" as pub description: Located<String>,
 
@@ -36,24 +36,24 @@ section! {
         #[schemars(extend("examples" = [["read_file", "list_directory"]]))]
         rule "includeNames" as pub include_names: Vec<Located<String>>,
 
-        /// What is to be different about single tools, by their names. Goes before what the server
-        /// says of them.
+        /// Changes to single tools, by their names. They go before what the server
+        /// says of these tools.
         "overrides" as pub overrides: Entries<RawOverride>,
     }
 }
 
 section! {
-    /// What is to be different about one tool.
+    /// Changes to one tool.
     #[schemars(rename = "Override")]
     pub struct RawOverride {
-        /// Whether the tool is there at all.
+        /// Keeps the tool; `false` leaves it out.
         #[schemars(extend("default" = true))]
         "enabled" as pub enabled: Located<bool>,
 
-        /// What is said of the tool, in place of what its server says.
+        /// The description of the tool, in place of its server's.
         "description" as pub description: Located<String>,
 
-        /// What the tool is called, in place of its server's name for it.
+        /// The name of the tool, in place of its server's name for it.
         #[schemars(length(min = 1))]
         "name" as pub name: Located<String>,
 

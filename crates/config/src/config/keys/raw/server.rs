@@ -46,7 +46,7 @@ keys! {
         #[schemars(extend("examples" = ["https://example.com/mcp"]))]
         "url" as pub url: Located<String>,
 
-        /// What a server at a `url` is told with every request.
+        /// The headers of every request to a server at a `url`.
         #[schemars(extend("examples" = [{"Authorization": "Bearer ${TOKEN}"}]))]
         "headers" as pub headers: Entries<Located<String>>,
 
@@ -55,7 +55,7 @@ keys! {
         #[schemars(extend("examples" = [["read_*", "!write_*"]]))]
         rule "toolFilters" as pub tool_filters: Vec<Located<String>>,
 
-        /// What is to be different about single tools, by the server's names for them.
+        /// Changes to single tools, by the server's names for them.
         "overrides" as pub overrides: Entries<RawOverride>,
 
         /// How the server is reached: `stdio` with a `command`, `http` or `streamable-http` with a
@@ -63,15 +63,16 @@ keys! {
         #[schemars(extend("enum" = ["stdio", "http", "streamable-http", null]))]
         "transport" as pub transport: Located<String>,
 
-        /// What the server is for. Describes the toolbox of a server in the top-level `mcpServers`.
+        /// The purpose of the server. Describes the toolbox of a server in the top-level
+        /// `mcpServers`.
         "description" as pub description: Located<String>,
 
-        /// What goes before the names of a server in the top-level `mcpServers` in `activate` mode,
-        /// with a `_` between; nothing if it is empty. Its name by default.
+        /// The prefix of a server's tools, resources and prompts in `activate` mode, with a `_`
+        /// between, if it stands in the top-level `mcpServers`; none if this is empty. Its name by
+        /// default.
         "namespace" as pub namespace: Located<String>,
 
-        /// Whether a server in the top-level `mcpServers` that `categories` divide is shown as a
-        /// whole too.
+        /// Shows a server in the top-level `mcpServers` as a whole too, where `categories` divide it.
         #[schemars(extend("default" = false))]
         "showServer" as pub show_server: Located<bool>,
 
@@ -91,17 +92,17 @@ keys! {
         #[schemars(extend("default" = 0))]
         "idleTimeoutMs" as pub idle_timeout_ms: Located<u64> [(0, numbers::MAX_TIMEOUT_MS)],
 
-        /// Whether the server gets every environment variable of the workbench, not only the few
-        /// that programs need to run.
+        /// Gives the server every environment variable of the workbench, not only the few that
+        /// programs need to run.
         #[schemars(extend("default" = false))]
         "inheritEnv" as pub inherit_env: Located<bool>,
 
-        /// Whether entries that start the same program in the same way share one process.
+        /// Lets entries that start the same program in the same way share one process.
         #[schemars(extend("default" = true))]
         "shared" as pub shared: Located<bool>,
 
-        /// Whether the server is started before anybody asks for it. It is not stopped when idle,
-        /// and started again when it has died.
+        /// Starts the server before anybody asks for it. It is not stopped when idle, and started
+        /// again when it has died.
         #[schemars(extend("default" = false))]
         "eager" as pub eager: Located<bool>,
 
@@ -115,8 +116,8 @@ keys! {
         #[schemars(extend("enum" = ["auto", "legacy", "modern", null], "default" = "auto"))]
         "protocol" as pub protocol: Located<String>,
 
-        /// Whether the server is told the agent's roots when it asks. Some servers let an agent
-        /// touch what its roots name, whatever their arguments say.
+        /// Tells the server the agent's roots when it asks. Some servers let an agent touch what
+        /// its roots name, whatever their arguments say.
         #[schemars(extend("default" = false))]
         "roots" as pub roots: Located<bool>,
 
@@ -138,7 +139,7 @@ keys! {
 struct CommandShape;
 
 impl RawServer {
-    /// Whether it is switched off.
+    /// Returns `true` if it is switched off.
     pub fn is_off(&self) -> bool {
         let (disabled, enabled) = (&self.disabled, &self.foreign.enabled);
         disabled.as_ref().is_some_and(|disabled| disabled.value)

@@ -26,7 +26,7 @@ pub(crate) struct Draft {
     /// True if that, or the folder as a whole, is there and cannot be used.
     pub(crate) is_broken: bool,
     categories: Vec<Category>,
-    /// What is wrong or odd in other files.
+    /// The things that are wrong or odd in other files.
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -46,7 +46,7 @@ struct Service {
     spelled: BTreeMap<String, String>,
 }
 
-/// What a service says of the server that has its tools.
+/// The server that has the tools of a service, as the service names it.
 enum Named {
     /// The server's name, with what to say if there is none of that name.
     Server(String, Finding),
@@ -86,7 +86,8 @@ impl Draft {
         ours.map(|service| service.name.clone()).collect()
     }
 
-    /// Whether any service has the server of a name; of one that cannot be read, nobody knows.
+    /// Returns a test that is `true` for the name of a server that any service has, and for every
+    /// name if some service cannot be read, for nobody knows its server.
     pub(crate) fn wants(&self) -> impl Fn(&str) -> bool {
         let is_wrong = self.findings.iter().any(|finding| finding.severity == Severity::Error);
         move |name| is_wrong || !self.services(|server| server == name).is_empty()
@@ -125,7 +126,7 @@ impl Draft {
     }
 }
 
-/// What became of a draft.
+/// The outcome of placing a draft.
 pub(crate) struct Placed {
     pub(crate) catalog: Catalog,
     pub(crate) findings: Vec<Finding>,
@@ -165,7 +166,7 @@ fn category(branch: Branch, findings: &mut Vec<Finding>) -> Option<Category> {
     (!services.is_empty()).then_some(Category { path, name, description, services })
 }
 
-/// Whether nothing in a folder is of a catalog, which is said of the outermost.
+/// Returns `true` if nothing in a folder is of a catalog, which is said of the outermost.
 fn is_left_out(branch: &Branch, findings: &mut Vec<Finding>) -> bool {
     if branch.is_foreign() {
         let message = "ignored: nothing in it is of a catalog".to_owned();
@@ -236,13 +237,13 @@ fn told(finding: &Finding) -> Trouble {
     Trouble { reason: format!("{file}{place}{message}"), hint }
 }
 
-/// What a file says of its folder.
+/// The description and the server of a folder, as its file has them.
 #[derive(Default)]
 struct About {
     description: Option<String>,
     /// The server, and where it stands.
     server: Option<(String, (usize, usize))>,
-    /// Whether something in it is wrong, which has been reported.
+    /// `true` if something in it is wrong, which has been reported.
     is_wrong: bool,
 }
 
@@ -316,7 +317,7 @@ impl OwnServers {
         self.0.iter().rev().find_map(|(own, server)| (own == name).then_some(server))
     }
 
-    /// Whether there is one of this name.
+    /// Returns `true` if there is one of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }

@@ -150,7 +150,7 @@ fn the_file_of_a_tool_is_read_when_it_is_wanted() {
     assert!(found[0].position.is_some());
 }
 
-/// What comes of the file of a tool: its schema, and what is found.
+/// Reads the file of a tool; returns its schema, and what is found.
 fn schema(text: &str) -> (Option<serde_json::Value>, Vec<String>) {
     let (tool, findings) = tool::parse("x.yaml", text, "x");
     let shown = findings.into_iter().map(|finding| {
@@ -256,7 +256,8 @@ fn repository() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/catalogs")
 }
 
-/// What comes of each folder in `tests/catalogs`: its findings, those of its tools too.
+/// Loads a folder of `tests/catalogs`; returns `true` if it is taken, and all findings, those of
+/// its tools too.
 fn shown(folder: &Path) -> (bool, String) {
     let env = env(&[("TOKEN", "secret"), ("HOME", "/home/me")]);
     let location = locate(Some(folder.to_owned()), &env, Path::new("/"));

@@ -141,7 +141,7 @@ fn word_for_null(kind: Json) -> Json {
     }
 }
 
-/// What JSON Schema calls types.
+/// The names of the types in JSON Schema.
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "object", "null"];
 
 fn check_type(node: &Node<'_>, reader: &mut Reader<'_>) {

@@ -1,4 +1,4 @@
-//! What is in the folder of a catalog: categories, in them services, in them files of tools.
+//! The content of a catalog's folder: categories, in them services, in them files of tools.
 //!
 //! The disk is behind a [`Shelf`], so that all of this is the same over texts in a test.
 
@@ -17,7 +17,7 @@ pub(super) const MAX_FILES: usize = 20_000;
 pub(super) struct Branch {
     /// From the folder of the catalog on; empty for that itself.
     pub(super) path: String,
-    /// What it is called.
+    /// Its name.
     pub(super) name: String,
     /// The file that says what it is, and its text.
     pub(super) about: Option<(String, String)>,
@@ -31,8 +31,8 @@ pub(super) struct Branch {
 }
 
 impl Branch {
-    /// Whether nothing in it is of a catalog. Programs keep things where they start, which may be
-    /// here.
+    /// Returns `true` if nothing in it is of a catalog. Programs keep things where they start,
+    /// which may be here.
     pub(super) fn is_foreign(&self) -> bool {
         let is_marked = self.about.is_some() || self.is_broken;
         !is_marked && self.tools.is_empty() && self.folders.iter().all(Self::is_foreign)
@@ -48,7 +48,7 @@ enum Level {
 }
 
 impl Level {
-    /// What the file is called that says what such a folder is, without its ending.
+    /// The name, without its ending, of the file that says what such a folder is.
     fn about(self) -> &'static str {
         match self {
             Self::Root => "_config",

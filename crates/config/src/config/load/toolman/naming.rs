@@ -50,7 +50,7 @@ fn or_folder(name: String, folder: Option<&str>) -> String {
 
 /// A program that starts another, and how it is told which.
 struct Runner {
-    /// What the program is called.
+    /// The names of the program.
     names: &'static [&'static str],
     /// Words that may stand before what is started, such as `run`.
     verbs: &'static [&'static str],
@@ -61,7 +61,7 @@ struct Runner {
     starts: Starts,
 }
 
-/// What a program starts.
+/// The kind of thing that a program starts.
 #[derive(Clone, Copy)]
 enum Starts {
     /// A package of npm.

@@ -60,7 +60,7 @@ struct Reading<'a> {
     text: &'a str,
     /// The offset of each character; none if each is one byte.
     offsets: Option<Vec<usize>>,
-    /// What has been given a name, and how many values that is.
+    /// The values that have been given a name, each with how many values that is.
     anchors: HashMap<usize, (Value<'a>, usize)>,
     open: Vec<Open<'a>>,
     values: usize,
@@ -315,7 +315,7 @@ fn name<'a>(text: &'a str, value: Value<'a>) -> Option<StringLit<'a>> {
     }
 }
 
-/// Whether YAML takes this for a number.
+/// Returns `true` if YAML takes this for a number.
 fn is_number(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     match unsigned {

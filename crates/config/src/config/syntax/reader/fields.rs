@@ -15,12 +15,12 @@ pub struct Fields<'a> {
     spot: Spot,
     entries: Vec<Entry<'a>>,
     known: Vec<&'static str>,
-    /// Whether keys of ours may be written in `snake_case`.
+    /// `true` if keys of ours may be written in `snake_case`.
     has_snakes: bool,
 }
 
 impl<'a> Fields<'a> {
-    /// Those of the object at `spot`, of which none is known yet.
+    /// The keys of the object at `spot`, of which none is known yet.
     pub(crate) fn new(spot: Spot, entries: Vec<Entry<'a>>, has_snakes: bool) -> Self {
         Self { spot, entries, known: Vec::new(), has_snakes }
     }

@@ -81,7 +81,7 @@ impl Reader<'_> {
         self.or_fault(number, text, "too large a number", spot)
     }
 
-    /// What became of a number; an error if nothing did.
+    /// Passes a number on; reports an error if there is none.
     fn or_fault<T>(
         &mut self,
         number: Option<T>,

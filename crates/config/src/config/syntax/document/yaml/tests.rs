@@ -7,7 +7,7 @@ use super::parse;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::reader::Reader;
 
-/// What a text means, as JSON; or what is wrong with it.
+/// Reads a text as JSON, or returns what is wrong with it.
 fn read(text: &str) -> Result<Json, String> {
     let tree = parse(text).map_err(|finding| {
         let (line, column) = finding.position.unwrap();
