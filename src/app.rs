@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::app::reload::Reload;
+use crate::app::reload::{Reload, Wish};
 use crate::backend::PoolOptions;
 use crate::frontend::http::Door;
 use crate::frontend::http::Ending;
@@ -22,7 +21,7 @@ use crate::os::{self, Signal, has_terminal};
 use crate::settings::Config;
 use crate::wire::stdio;
 
-pub use crate::app::reload::Source;
+pub use crate::app::reload::{Difference, Source};
 
 /// How long the end may take.
 const LEAVING: Duration = Duration::from_millis(1900);
@@ -98,8 +97,7 @@ where
     gateways.start_eager();
     let app = AppState::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
     let reload = source.map(|source| Reload::new(source, catalog.as_deref()));
-    let mut signals =
-        Signals::listen(reload.as_ref().map(Reload::wanted)).map_err(Stopped::Deaf)?;
+    let mut signals = Signals::listen(reload.as_ref().map(Reload::wish)).map_err(Stopped::Deaf)?;
     if let Some(reload) = reload {
         let reload = reload.run(Arc::clone(&gateways), tasks.clone());
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(reload));
@@ -182,12 +180,12 @@ impl Signals {
 struct Signals {
     heard: os::Signals,
     /// Who is told of a SIGHUP; `None`: that ends the program, too.
-    reload: Option<Arc<Notify>>,
+    reload: Option<Arc<Wish>>,
     has_terminal: bool,
 }
 
 impl Signals {
-    fn listen(reload: Option<Arc<Notify>>) -> std::io::Result<Self> {
+    fn listen(reload: Option<Arc<Wish>>) -> std::io::Result<Self> {
         Ok(Self {
             heard: os::Signals::listen()?,
             has_terminal: reload.is_some() && has_terminal(),
@@ -201,7 +199,7 @@ impl Signals {
                 (Signal::End(name), _) => return name,
                 // A terminal that is closed says so with a SIGHUP.
                 (Signal::Hangup, Some(reload)) if !self.has_terminal || has_terminal() => {
-                    reload.notify_one();
+                    reload.ask();
                 }
                 (Signal::Hangup, _) => return "SIGHUP",
             }

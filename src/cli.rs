@@ -22,6 +22,9 @@ mod policy;
 mod print;
 mod progress;
 mod ps;
+mod reach;
+mod reload;
+mod remarks;
 mod remove;
 mod replace;
 mod run;
@@ -110,6 +113,7 @@ enum Command {
     Stats(stats::Args),
     Ps(ps::Args),
     Logs(logs::Args),
+    Reload(reload::Args),
     Import(import::Args),
     Add(add::Args),
     Remove(remove::Args),
@@ -213,6 +217,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Stats(_)
         | Command::Ps(_)
         | Command::Logs(_)
+        | Command::Reload(_)
         | Command::Import(_)
         | Command::Add(_)
         | Command::Remove(_)
@@ -244,6 +249,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Stats(args) => stats::run(&global, &args),
         Command::Ps(args) => ps::run(&global, &args),
         Command::Logs(args) => logs::run(&global, &args),
+        Command::Reload(args) => reload::run(&global, &args),
         Command::Import(args) => import::run(&global, &args),
         Command::Add(args) => add::run(&global, &args),
         Command::Remove(args) => remove::run(&global, &args),

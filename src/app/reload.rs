@@ -3,10 +3,15 @@
 //! The folder of the file is watched and not the file, for most editors put another file in its
 //! place, and so are the folders of all symbolic links on the way to it, which may be swapped; of a
 //! catalog, all folders and YAML files in it. What cannot be used changes nothing.
+//!
+//! Whoever may write files is not whoever may say what agents are allowed to: an agent with a tool for
+//! files is the first, and not the second. So what concerns that is taken over when somebody asks for
+//! it, and not because a file has changed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,56 +42,131 @@ pub struct Source {
     pub read: Box<dyn Fn() -> Result<Loaded, LoadError> + Send + Sync>,
     /// Hears of each configuration that has taken the place of another.
     pub served: Box<dyn Fn(&Config) + Send + Sync>,
+    /// Says in a few lines what agents gain and lose from one configuration to another.
+    pub difference: Box<Difference>,
+}
+
+/// Says in a few lines how two configurations differ.
+pub type Difference = dyn Fn(&Config, &Config) -> String + Send + Sync;
+
+/// The wish to have the configuration read again.
+#[derive(Default)]
+pub(crate) struct Wish {
+    wished: Notify,
+    is_asked: AtomicBool,
+}
+
+impl Wish {
+    /// Somebody who may stop this process wants it read, and served whatever has changed.
+    pub(crate) fn ask(&self) {
+        self.is_asked.store(true, Ordering::Relaxed);
+        self.wished.notify_one();
+    }
+
+    /// The file may be another than before.
+    fn suspect(&self) {
+        self.wished.notify_one();
+    }
+
+    /// Waits for a wish, and until there is no other for a while.
+    async fn come(&self) {
+        self.wished.notified().await;
+        for _ in 0..MOST_WAITS {
+            if timeout(DEBOUNCE, self.wished.notified()).await.is_err() {
+                break;
+            }
+        }
+    }
 }
 
 /// The sources of news that the configuration is to be read again.
 pub(crate) struct Reload {
     source: Arc<Source>,
-    wanted: Arc<Notify>,
+    wish: Arc<Wish>,
     watch: Option<Watch>,
+    /// The configuration that waits until somebody asks for it.
+    held: Option<Config>,
 }
 
 impl Reload {
     /// Watches the file from now on, and the `catalog` that it names. Where that cannot be, whoever
-    /// tells `wanted` is heard all the same.
+    /// asks for it is heard all the same.
     pub(crate) fn new(source: Source, catalog: Option<&Path>) -> Self {
-        let wanted = Arc::new(Notify::new());
-        let watch = Watch::new(&source.file, catalog, &wanted).inspect_err(|error| {
+        let wish = Arc::<Wish>::default();
+        let watch = Watch::new(&source.file, catalog, &wish).inspect_err(|error| {
             tracing::warn!(
                 %error,
                 "the configuration file cannot be watched; it is read again at SIGHUP alone"
             );
         });
-        Self { source: Arc::new(source), wanted, watch: watch.ok() }
+        Self { source: Arc::new(source), wish, watch: watch.ok(), held: None }
     }
 
-    /// Told when the configuration is to be read again.
-    pub(crate) fn wanted(&self) -> Arc<Notify> {
-        Arc::clone(&self.wanted)
+    /// Where it is asked for.
+    pub(crate) fn wish(&self) -> Arc<Wish> {
+        Arc::clone(&self.wish)
     }
 
     /// Reads it whenever it is wanted, and serves it.
     pub(crate) async fn run(mut self, gateways: Arc<Gateways>, tasks: TaskTracker) {
         loop {
-            self.wanted.notified().await;
-            for _ in 0..MOST_WAITS {
-                if timeout(DEBOUNCE, self.wanted.notified()).await.is_err() {
-                    break;
-                }
-            }
+            self.wish.come().await;
             self.renew(&gateways);
+            let is_asked = self.wish.is_asked.swap(false, Ordering::Relaxed);
             let source = Arc::clone(&self.source);
             match tasks.spawn_blocking(move || (source.read)()).await {
-                Ok(Ok(loaded)) => {
-                    if apply(loaded, &gateways).await {
-                        (self.source.served)(&gateways.config());
-                    }
-                    self.renew(&gateways);
-                }
+                Ok(Ok(loaded)) => self.take(loaded, is_asked, &gateways, &tasks).await,
                 Ok(Err(error)) => tell(&gateways, Event::ReloadRefused(&error)),
                 Err(error) => tell(&gateways, Event::ReloadRefused(&error)),
             }
         }
+    }
+
+    /// Serves a configuration that was read, unless it is what is served already, or has to wait.
+    async fn take(
+        &mut self,
+        loaded: Loaded,
+        is_asked: bool,
+        gateways: &Gateways,
+        tasks: &TaskTracker,
+    ) {
+        let served = gateways.config();
+        if loaded.config == *served {
+            self.held = None;
+            tracing::info!("the configuration is what it was");
+            return;
+        }
+        if !is_asked && !served.follows(&loaded.config) {
+            return self.hold(served, loaded.config, gateways, tasks).await;
+        }
+        self.held = None;
+        if let Some(report) = loaded.report() {
+            tracing::warn!("{}", report.body());
+        }
+        let changes = changes(&served, &loaded.config);
+        gateways.replace(Arc::new(loaded.config)).await;
+        tell(gateways, Event::Reloaded(&changes));
+        (self.source.served)(&gateways.config());
+        self.renew(gateways);
+    }
+
+    /// Says of a configuration that it waits, and how it differs; once.
+    async fn hold(
+        &mut self,
+        served: Arc<Config>,
+        config: Config,
+        gateways: &Gateways,
+        tasks: &TaskTracker,
+    ) {
+        if self.held.as_ref() == Some(&config) {
+            return;
+        }
+        let changes = changes(&served, &config);
+        let (source, held) = (Arc::clone(&self.source), config.clone());
+        let difference = tasks.spawn_blocking(move || (source.difference)(&served, &held)).await;
+        let difference = difference.unwrap_or_else(|error| error.to_string());
+        tell(gateways, Event::ReloadHeld { changes: &changes, difference: &difference });
+        self.held = Some(config);
     }
 
     fn renew(&mut self, gateways: &Gateways) {
@@ -94,22 +174,6 @@ impl Reload {
             watch.renew(&self.source.file, gateways.config().navigator.folder.as_deref());
         }
     }
-}
-
-/// Serves a configuration, and returns `true` if it is another than before.
-async fn apply(loaded: Loaded, gateways: &Gateways) -> bool {
-    let served = gateways.config();
-    if loaded.config == *served {
-        tracing::info!("the configuration is what it was");
-        return false;
-    }
-    if let Some(report) = loaded.report() {
-        tracing::warn!("{}", report.body());
-    }
-    let changes = changes(&served, &loaded.config);
-    gateways.replace(Arc::new(loaded.config)).await;
-    tell(gateways, Event::Reloaded(&changes));
-    true
 }
 
 fn tell(gateways: &Gateways, event: Event<'_>) {
@@ -193,9 +257,9 @@ fn is_of_catalog(path: &Path, depth: usize, is_file: bool) -> bool {
 }
 
 impl Watch {
-    fn new(file: &Path, catalog: Option<&Path>, wanted: &Arc<Notify>) -> notify::Result<Self> {
+    fn new(file: &Path, catalog: Option<&Path>, wish: &Arc<Wish>) -> notify::Result<Self> {
         let known = Arc::<Mutex<Known>>::default();
-        let (told, heard) = (Arc::clone(wanted), Arc::clone(&known));
+        let (told, heard) = (Arc::clone(wish), Arc::clone(&known));
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             let concerns = event.is_ok_and(|event| {
                 let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -203,7 +267,7 @@ impl Watch {
                     || event.paths.iter().any(|path| heard.concerns(path, event.kind))
             });
             if concerns {
-                told.notify_one();
+                told.suspect();
             }
         })?;
         let mut watch = Self { watcher, watched: BTreeSet::new(), known };

@@ -9,7 +9,7 @@ use crate::cli::error::Error;
 use crate::cli::servers::{self, Start};
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print, unmatched, with_gateway, without_rules};
+use crate::cli::{Global, print, remarks, with_gateway, without_rules};
 use crate::config::{self, Dialect, LoadError, Loaded, Severity};
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::{ServerName, ToolboxName};
@@ -105,14 +105,14 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             };
             (servers, failures, not_shown(gateway.config(), &gateway.snapshot()))
         })?;
-    let unmatched = match &rules {
-        Some(config) => unmatched::findings(global, config)?,
+    let remarks = match &rules {
+        Some(config) => remarks::findings(global, config)?,
         None => Vec::new(),
     };
     if args.json {
-        warnings.extend(unmatched);
-    } else if !unmatched.is_empty() {
-        print::note(&config::Report { file: file.clone(), findings: unmatched });
+        warnings.extend(remarks);
+    } else if !remarks.is_empty() {
+        print::note(&config::Report { file: file.clone(), findings: remarks });
     }
     servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
     let has_failed = (args.connect && !failures.is_empty()) || has_broken || is_broken;

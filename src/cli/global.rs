@@ -134,7 +134,12 @@ impl Global {
         let location = config::find(self.config.clone(), &ProcessEnv, &folder);
         let (file, mode) = (location.path.clone(), self.mode);
         let read = move || Ok(as_run(config::load(&location, &ProcessEnv)?, mode, &folder));
-        Ok(Some(app::Source { file, read: Box::new(read), served: Box::new(|_| {}) }))
+        Ok(Some(app::Source {
+            file,
+            read: Box::new(read),
+            served: Box::new(|_| {}),
+            difference: Box::new(|_, _| String::new()),
+        }))
     }
 
     /// Where it is kept what servers list. What the embedded configuration has is nobody's.

@@ -61,6 +61,7 @@ const GROUPS: &[Group] = &[
         commands: &[
             ("token", "Make a token for an agent"),
             ("policy", "Compare who may use what"),
+            ("reload", "Have what is served follow the configuration as it is now"),
             ("catalog", "Make and compare a folder with a file for each tool"),
             ("tailor", "Write the configuration for one task"),
         ],

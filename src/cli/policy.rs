@@ -1,4 +1,5 @@
-//! `policy diff`: what each agent gains and loses between two configurations.
+//! `policy diff`: what each agent gains and loses between two configurations. The log says the same of
+//! one that waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::config;
 use crate::config::env::ProcessEnv;
 use crate::name::{AgentName, ServerRef, ToolId};
 use crate::policy::{Moment, Policies, Traits};
-use crate::settings::Config;
+use crate::settings::{Config, Launch, ServerConfig};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,6 +69,27 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     }
     let is_same = changes.is_empty();
     Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says what each agent gains and loses from one configuration to another that is read while it is
+/// served, and which servers are launched in another way.
+pub(crate) fn difference(global: &Global, old: &Config, new: &Config) -> Result<String, Error> {
+    let mut known = known::tools(global, old)?;
+    known.extend(known::tools(global, new)?);
+    let launched = |config: &Config| -> BTreeMap<String, Launch> {
+        let toolboxes = config.toolboxes.iter();
+        let servers = toolboxes.flat_map(|toolbox| {
+            let name = |server: &ServerConfig| place(toolbox.name.as_str(), server.name.as_str());
+            toolbox.launched().map(move |server| (name(server), server.launch.clone()))
+        });
+        servers.collect()
+    };
+    let (before, now) = (launched(old), launched(new));
+    let is_other = |server: &&String| before.get(*server).is_some_and(|was| *was != now[*server]);
+    let mut lines: Vec<String> =
+        now.keys().filter(is_other).map(|name| format!("launched otherwise: {name}")).collect();
+    lines.push(in_words(&changes(old.clone(), new.clone(), &known)));
+    Ok(lines.join("\n"))
 }
 
 /// Says of which servers it is not known what they have, for then less can be compared.
@@ -260,10 +282,15 @@ fn in_words(changes: &[Changes]) -> String {
     lines.join("\n")
 }
 
+/// A server in its toolbox, as users read it.
+fn place(toolbox: &str, server: &str) -> String {
+    if toolbox == server { server.to_owned() } else { format!("{toolbox}/{server}") }
+}
+
 impl Entry {
     fn in_words(&self) -> String {
         let Self { toolbox, server, tool } = self;
-        let place = if toolbox == server { server.clone() } else { format!("{toolbox}/{server}") };
+        let place = place(toolbox, server);
         match tool {
             Some(tool) => format!("{place}: {tool}"),
             None => format!("{place}: the server, with its resources and prompts"),

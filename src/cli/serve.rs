@@ -12,8 +12,8 @@ use url::Url;
 use crate::app::{self, Source};
 use crate::backend::PoolOptions;
 use crate::cli::error::Error;
-use crate::cli::unmatched::UnmatchedLog;
-use crate::cli::{Global, NAME, block_on, block_on_workers, pool_options, print};
+use crate::cli::remarks::RemarkLog;
+use crate::cli::{Global, NAME, block_on, block_on_workers, policy, pool_options, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{Finding, LoadError, Loaded, Report, Severity, otlp_address};
 use crate::frontend::http::Door;
@@ -105,10 +105,17 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     let source = global.source()?;
     let source = source.map(|source| if args.strict { strict(source) } else { source });
     let options = options(global, args, &loaded, files)?;
-    let unmatched = UnmatchedLog::new(global);
-    unmatched.look(&loaded.config);
-    let source = source
-        .map(|source| Source { served: Box::new(move |config| unmatched.look(config)), ..source });
+    let remarks = RemarkLog::new(global);
+    remarks.look(&loaded.config);
+    let own = global.clone();
+    let difference = move |old: &Config, new: &Config| {
+        policy::difference(&own, old, new).unwrap_or_else(|error| error.to_string())
+    };
+    let source = source.map(|source| Source {
+        served: Box::new(move |config| remarks.look(config)),
+        difference: Box::new(difference),
+        ..source
+    });
     if let Some(address) = args.http {
         let grace = Duration::from_secs(args.grace);
         let is_open = address.ip().is_loopback() || args.insecure_no_auth;
@@ -231,13 +238,13 @@ fn strictly(loaded: Loaded) -> Result<Loaded, LoadError> {
 
 /// A source that gives no configuration in which anything is wrong.
 fn strict(source: Source) -> Source {
-    let Source { file, read, served } = source;
-    Source { file, read: Box::new(move || strictly(read()?)), served }
+    let Source { read, .. } = source;
+    Source { read: Box::new(move || strictly(read()?)), ..source }
 }
 
 /// A source that gives no configuration which would serve everybody.
 fn guarded(source: Source, is_open: bool) -> Source {
-    let Source { file, read, served } = source;
+    let Source { read, .. } = source;
     let read = move || {
         let loaded = read()?;
         let Some(reason) = exposed(&loaded.config, is_open) else { return Ok(loaded) };
@@ -251,7 +258,7 @@ fn guarded(source: Source, is_open: bool) -> Source {
         };
         Err(LoadError::Invalid(Report { file: loaded.file, findings: vec![finding] }))
     };
-    Source { file, read: Box::new(read), served }
+    Source { read: Box::new(read), ..source }
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

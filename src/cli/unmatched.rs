@@ -1,7 +1,6 @@
-//! Rules and patterns that no tool has, for `check` and for the log.
+//! Rules and patterns that no tool has.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cli::error::Error;
 use crate::cli::{Global, known, with_gateway, without_rules};
@@ -13,6 +12,9 @@ use crate::settings::{Config, Confirmation};
 /// Returns a remark on each name and glob of a configuration that means nothing that its servers
 /// have, as far as it is kept what they list.
 pub(crate) fn findings(global: &Global, config: &Config) -> Result<Vec<Finding>, Error> {
+    if !speaks_of_tools(config) {
+        return Ok(Vec::new());
+    }
     let known = known::tools(global, config)?;
     let names = |tools: Vec<(String, _)>| tools.into_iter().map(|(name, _)| name).collect();
     let known = known.into_iter().map(|(server, tools)| (server, names(tools))).collect();
@@ -76,65 +78,6 @@ fn patterns(global: &Global, config: &Config) -> Result<Vec<(String, Option<Stri
         dead.collect()
     })
 }
-
-/// The remarks in the log of one run, each of which stands there once for as long as it holds.
-pub(crate) struct UnmatchedLog {
-    global: Global,
-    /// The findings that hold for the last configuration, which have been logged.
-    logged: Arc<Mutex<Vec<Finding>>>,
-}
-
-impl UnmatchedLog {
-    /// A log with no remarks yet.
-    pub(crate) fn new(global: &Global) -> Self {
-        Self { global: global.clone(), logged: Arc::default() }
-    }
-
-    /// Writes what is new about a configuration to the log, in a thread of its own: nobody who is served
-    /// waits for it.
-    pub(crate) fn look(&self, config: &Config) {
-        let (global, logged) = (self.global.clone(), Arc::clone(&self.logged));
-        let config = config.clone();
-        let looking = move || {
-            // One after the other, in the order of the configurations.
-            let mut logged = logged.lock().unwrap_or_else(PoisonError::into_inner);
-            let found =
-                if speaks_of_tools(&config) { findings(&global, &config) } else { Ok(Vec::new()) };
-            match found {
-                Ok(found) => {
-                    log_new(&found, &logged);
-                    *logged = found;
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "rules cannot be compared with what servers have");
-                }
-            }
-        };
-        let name = "unmatched rules".to_owned();
-        if let Err(error) = std::thread::Builder::new().name(name).spawn(looking) {
-            tracing::debug!(%error, "rules are not compared with what servers have");
-        }
-    }
-}
-
-/// Logs those findings that have not been `logged` before.
-fn log_new(found: &[Finding], logged: &[Finding]) {
-    // A rule may stand in another line now.
-    let is_same =
-        |one: &Finding, other: &Finding| (&one.path, &one.message) == (&other.path, &other.message);
-    let is_new = |finding: &&Finding| !logged.iter().any(|other| is_same(finding, other));
-    let new: Vec<_> = found.iter().filter(is_new).collect();
-    for Finding { path, message, hint, .. } in new.iter().take(MAX_LOGGED) {
-        let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-        tracing::warn!("{path}: {message}{hint}");
-    }
-    if new.len() > MAX_LOGGED {
-        tracing::warn!("and {} more, see `mcp-workbench check`", new.len() - MAX_LOGGED);
-    }
-}
-
-/// The most remarks in the log.
-const MAX_LOGGED: usize = 50;
 
 /// Returns true if anything in the configuration names tools.
 fn speaks_of_tools(config: &Config) -> bool {

@@ -250,7 +250,7 @@ fn what_differs_from_the_servers_is_said() {
 /// A catalog with one scripted server.
 fn scripted() -> Bench {
     let server = fake(json!({ "tools": ["add", "sub", "echo"] }));
-    let config = json!({ "mcp_servers": { "calc-mcp": server } });
+    let config = json!({ "watch": "everything", "mcp_servers": { "calc-mcp": server } });
     let bench = Bench::new();
     for (path, text) in [
         // JSON is YAML.

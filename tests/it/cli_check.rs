@@ -1,12 +1,13 @@
 //! `check`: with and without starting anything.
 
+use std::fs;
 use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::process::{Started, wait_gone};
+use crate::support::process::{Started, fake_path, wait_gone};
 use crate::support::{Agent, Bench, fake};
 
 /// A toolbox with a server of every kind there is.
@@ -71,7 +72,7 @@ fn a_program_that_is_not_there_is_missing() {
 #[test]
 fn the_users_own_file_is_used_where_there_is_none_here() {
     let bench = Bench::new();
-    std::fs::create_dir_all(bench.path("home/.config/mcp-workbench")).expect("a folder");
+    fs::create_dir_all(bench.path("home/.config/mcp-workbench")).expect("a folder");
     let text =
         r#"{"mcpServers": {"clock": {"command": "mcp-workbench", "args": ["builtin", "clock"]}}}"#;
     let bench = bench.file("home/.config/mcp-workbench/config.json", text);
@@ -121,7 +122,8 @@ fn rules_that_mean_no_tool_are_reported_once_it_is_known_what_servers_have() {
                 "when": { "tools": ["drop_nite"], "time": { "days": ["mon"] } },
             }}),
         )
-        .set("dangerousTools", json!(["notes:drop_noet", "drop_note"]));
+        .set("dangerousTools", json!(["notes:drop_noet", "drop_note"]))
+        .set("watch", json!("everything"));
     let unknown = bench.run(["check"]);
     assert_eq!((unknown.code, unknown.stderr.as_str()), (Some(0), ""), "nothing is known yet");
     let connected = bench.run(["check", "--connect"]);
@@ -320,4 +322,42 @@ fn what_loses_its_name_is_told_as_soon_as_it_is_known() {
     let in_json = bench.run(["check", "--json"]);
     let report: Value = serde_json::from_str(&in_json.stdout).expect("JSON");
     assert_eq!(report["not_shown"], json!([said]));
+}
+
+#[test]
+fn a_server_that_can_reach_the_rules_is_named() {
+    let bench = Bench::new().file("notes.txt", "");
+    fs::create_dir(bench.path("data")).expect("a folder");
+    let folder = bench.path_text("");
+    let entry = |args: Value| json!({ "command": fake_path(), "args": args });
+    let bench = bench
+        .server("box", "whole", entry(json!([folder])))
+        .server("box", "home", entry(json!(["./home"])))
+        .server("box", "option", entry(json!(["--root=."])))
+        .server("box", "apart", entry(json!(["./data", "notes.txt", "@scope/package"])));
+    let mut variable = entry(json!([]));
+    variable["env"] = json!({ "ALLOWED": format!("/nowhere:{folder}") });
+    let output = bench.server("box", "variable", variable).run(["check"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    for server in ["whole", "option", "variable"] {
+        let remark = format!("`{server}` can reach this configuration, by `");
+        assert!(output.stderr.contains(&remark), "{server}: {output}");
+    }
+    assert!(output.stderr.contains("`home` can reach what the workbench keeps"), "{output}");
+    assert!(!output.stderr.contains("`apart` can reach"), "{output}");
+}
+
+#[test]
+fn a_configuration_that_others_may_write_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let bench = Bench::new().server("box", "srv", json!({ "command": fake_path() }));
+    bench.write_config();
+    let may = |mode: u32| {
+        let permissions = fs::Permissions::from_mode(mode);
+        fs::set_permissions(bench.config_path(), permissions).expect("a file");
+        let output = bench.run_bare(["check", "--config", "workbench.json"]);
+        output.stderr.contains("others than its owner may write")
+    };
+    assert!(may(0o664) && may(0o646) && !may(0o644));
 }

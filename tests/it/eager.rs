@@ -79,7 +79,7 @@ fn agents_that_can_do_more_find_theirs_running() {
 
 #[test]
 fn one_that_fails_is_named_and_nothing_is_said_of_why() {
-    let bench = Bench::new().set("toolMode", "proxy".into());
+    let bench = Bench::new().set("toolMode", "proxy".into()).set("watch", "everything".into());
     let secret = json!({ "command": "/no/such/secret", "eager": true });
     let bench = bench.server("box", "broken", secret);
     let (program, http) = bench.http();

@@ -103,7 +103,9 @@ fn the_file_of_modular_mcp_runs_as_it_is() {
 
 #[test]
 fn the_file_with_categories_runs_as_it_is() {
-    let bench = folder("modular/categories.json").file("notes.txt", "Guten Tag\n");
+    let bench = folder("modular/categories.json");
+    fs::create_dir(bench.path("files")).expect("a folder");
+    bench.write("files/notes.txt", "Guten Tag\n");
     let agent = agent(&bench, "categories.json");
     assert_eq!(agent.tool_names(), ["get-modular-tools", "call-modular-tool"]);
     assert_eq!(
@@ -127,7 +129,7 @@ fn the_file_with_categories_runs_as_it_is() {
     assert_eq!(call("fs", read, json!({"path": "notes.txt"})).text(), "Guten Tag\n");
     let moved = json!({"source": "notes.txt", "destination": "b.txt"});
     assert!(call("edit", "mcp__files__move_file", moved).is_tool_error());
-    assert!(bench.path("notes.txt").exists(), "what is disabled was not called");
+    assert!(bench.path("files/notes.txt").exists(), "what is disabled was not called");
     assert!(call("clock", "now", json!({})).structured()["time"].is_string());
 }
 

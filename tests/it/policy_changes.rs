@@ -16,7 +16,7 @@ fn token(agent: &str) -> String {
 }
 
 fn bench(is_eager: bool, policies: Value) -> Bench {
-    let bench = Bench::new();
+    let bench = Bench::new().set("watch", json!("everything"));
     let tokens = ["claude", "codex"].map(|agent| {
         let digest = Sha256::digest(token(agent).as_bytes());
         let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));

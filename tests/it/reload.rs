@@ -16,6 +16,11 @@ use crate::support::{Agent, Bench, DEADLINE, fake};
 const CHANGED: &str = "notifications/tools/list_changed";
 const READ: &str = "the configuration was read anew: ";
 
+/// A configuration of which every change is taken over by itself.
+fn watching() -> Bench {
+    Bench::new().set("watch", json!("everything"))
+}
+
 /// A server that tells its process, and writes it to a file of its own.
 fn server(bench: &Bench, name: &str, tools: &[&str]) -> Value {
     fake(json!({ "tools": tools, "pidFile": bench.path_text(name) }))
@@ -65,7 +70,7 @@ fn ask(agent: &Agent, tool: &str) -> (crate::support::RequestId, Value) {
 
 #[test]
 fn one_of_five_servers_is_changed_and_four_keep_their_process() {
-    let mut bench = Bench::new();
+    let mut bench = watching();
     let names = ["a", "b", "c", "d", "e"];
     for name in names {
         let entry = server(&bench, name, &["pid"]);
@@ -88,7 +93,7 @@ fn one_of_five_servers_is_changed_and_four_keep_their_process() {
 
 #[test]
 fn a_bad_file_changes_nothing_and_the_log_says_why() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let bench = with_toolbox(watching(), "box", &["pid"]);
     let agent = begin(&bench);
     agent.open("box").ok();
     let before = pid(&agent, "box__srv__pid");
@@ -109,7 +114,7 @@ fn a_bad_file_changes_nothing_and_the_log_says_why() {
 
 #[test]
 fn an_entry_that_becomes_wrong_ends_its_server_and_no_other() {
-    let bench = with_toolbox(Bench::new(), "good", &["pid"]);
+    let bench = with_toolbox(watching(), "good", &["pid"]);
     let both = with_toolbox(bench.clone(), "bad", &["pid"]);
     let agent = begin(&both);
     agent.open("good").ok();
@@ -130,7 +135,7 @@ fn an_entry_that_becomes_wrong_ends_its_server_and_no_other() {
 
 #[test]
 fn a_call_in_a_toolbox_that_is_removed_ends_well_and_then_its_server_ends() {
-    let bench = with_toolbox(Bench::new(), "stays", &["ask", "pid"]);
+    let bench = with_toolbox(watching(), "stays", &["ask", "pid"]);
     let both = with_toolbox(with_toolbox(bench.clone(), "goes", &["ask", "pid"]), "idle", &["pid"]);
     let agent = begin(&both);
     for toolbox in ["stays", "goes", "idle"] {
@@ -155,7 +160,7 @@ fn a_call_in_a_toolbox_that_is_removed_ends_well_and_then_its_server_ends() {
 
 #[test]
 fn a_server_that_is_changed_during_a_call_starts_when_the_one_before_has_gone() {
-    let bench = with_toolbox(Bench::new(), "box", &["ask", "pid"]);
+    let bench = with_toolbox(watching(), "box", &["ask", "pid"]);
     let agent = begin(&bench);
     agent.open("box").ok();
     let before = pid(&agent, "box__srv__pid");
@@ -172,7 +177,7 @@ fn a_server_that_is_changed_during_a_call_starts_when_the_one_before_has_gone() 
 
 #[test]
 fn a_toolbox_that_is_added_is_told_of_and_can_be_opened() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let bench = with_toolbox(watching(), "box", &["pid"]);
     let agent = begin(&bench);
     assert_eq!(agent.tool_names(), ["open_toolbox"]);
     // As editors do it: the new file takes the place of the old one.
@@ -189,7 +194,7 @@ fn a_toolbox_that_is_added_is_told_of_and_can_be_opened() {
 
 #[test]
 fn what_the_name_of_the_file_leads_to_is_watched_too() {
-    let empty = Bench::new();
+    let empty = watching();
     let bench = with_toolbox(empty.clone(), "one", &["pid"]);
     for (folder, toolbox) in [("here", "one"), ("there", "two")] {
         create_dir(bench.path(folder)).expect("a folder");
@@ -213,7 +218,7 @@ fn what_the_name_of_the_file_leads_to_is_watched_too() {
 /// is swapped. The folders of before and after both stay.
 #[test]
 fn a_swapped_link_to_a_folder_on_the_way_to_the_file_is_noticed() {
-    let empty = Bench::new();
+    let empty = watching();
     let bench = with_toolbox(empty.clone(), "one", &["pid"]);
     for (folder, toolbox) in [("..first", "one"), ("..second", "two"), ("..third", "three")] {
         create_dir(bench.path(folder)).expect("a folder");
@@ -239,7 +244,7 @@ fn a_swapped_link_to_a_folder_on_the_way_to_the_file_is_noticed() {
 
 #[test]
 fn a_server_that_is_added_to_an_open_toolbox_is_started() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let bench = with_toolbox(watching(), "box", &["pid"]);
     let agent = begin(&bench);
     agent.open("box").ok();
     let added = server(&bench, "added", &["pid"]);
@@ -249,7 +254,7 @@ fn a_server_that_is_added_to_an_open_toolbox_is_started() {
 
 #[test]
 fn what_does_not_concern_a_launch_changes_without_a_restart() {
-    let bench = Bench::new();
+    let bench = watching();
     let mut entry = server(&bench, "pids", &["pid", "echo"]);
     let agent = begin(&bench.clone().server("box", "srv", entry.clone()));
     agent.open("box").ok();
@@ -272,7 +277,7 @@ fn what_does_not_concern_a_launch_changes_without_a_restart() {
 
 #[test]
 fn at_sighup_the_file_is_read_and_the_same_changes_nothing() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let bench = with_toolbox(watching(), "box", &["pid"]);
     let agent = begin(&bench);
     agent.open("box").ok();
     let before = pid(&agent, "box__srv__pid");
@@ -284,7 +289,7 @@ fn at_sighup_the_file_is_read_and_the_same_changes_nothing() {
 
 #[test]
 fn another_mode_is_for_new_sessions() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]).set("toolMode", "dynamic".into());
+    let bench = with_toolbox(watching(), "box", &["pid"]).set("toolMode", "dynamic".into());
     let (program, http) = bench.http();
     let old = Agent::over_http((program, http)).relisting().begin(false, json!({}));
     assert_eq!(old.tool_names(), ["open_toolbox"]);
@@ -307,7 +312,7 @@ fn another_mode_is_for_new_sessions() {
 
 #[test]
 fn what_one_agent_has_for_itself_stays_its_own() {
-    let bench = Bench::new();
+    let bench = watching();
     let mut entry = server(&bench, "pids", &["pid"]);
     entry["roots"] = true.into();
     let bench = bench.server("box", "srv", entry);
@@ -332,7 +337,7 @@ fn what_one_agent_has_for_itself_stays_its_own() {
 
 #[test]
 fn the_groups_of_modular_mode_change_with_the_file() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]).set("toolMode", "modular".into());
+    let bench = with_toolbox(watching(), "box", &["pid"]).set("toolMode", "modular".into());
     let agent = bench.agent();
     agent.initialize();
     let groups = || agent.tools()[0]["description"].to_string();
@@ -347,7 +352,7 @@ fn the_groups_of_modular_mode_change_with_the_file() {
 
 #[test]
 fn a_modern_agent_that_listens_hears_of_it() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]).set("toolMode", "proxy".into());
+    let bench = with_toolbox(watching(), "box", &["pid"]).set("toolMode", "proxy".into());
     let agent = bench.agent().begin(true, json!({}));
     agent.hear_changes(&[]);
     with_toolbox(bench.clone(), "other", &["pid"]).write_config();
@@ -359,7 +364,7 @@ fn a_modern_agent_that_listens_hears_of_it() {
 
 #[test]
 fn where_everything_is_shown_what_is_added_is_started_and_what_is_gone_is_not_shown() {
-    let bench = Bench::new().set("toolMode", "direct".into());
+    let bench = watching().set("toolMode", "direct".into());
     let first = with_toolbox(bench.clone(), "box", &["pid"]);
     let agent = begin(&first);
     assert_eq!(agent.tool_names(), ["pid"]);
@@ -382,7 +387,7 @@ fn what_an_agent_has_subscribed_to_is_heard_of_from_a_server_that_is_changed() {
             },
         }))
     };
-    let bench = Bench::new();
+    let bench = watching();
     let agent = begin(&bench.clone().server("box", "srv", entry("1")));
     agent.open("box").ok();
     agent.hear_changes(&["test://one"]);
@@ -399,7 +404,7 @@ fn what_an_agent_has_subscribed_to_is_heard_of_from_a_server_that_is_changed() {
 
 #[test]
 fn nothing_is_left_behind_after_twenty_changes() {
-    let bench = with_toolbox(Bench::new(), "stays", &["pid"]);
+    let bench = with_toolbox(watching(), "stays", &["pid"]);
     let agent = begin(&bench);
     agent.open("stays").ok();
     let stays = pid(&agent, "stays__srv__pid");
@@ -430,4 +435,60 @@ fn nothing_is_left_behind_after_twenty_changes() {
         assert!(Instant::now() < end, "{} files are open, where {most} were", files());
         yield_now();
     }
+}
+
+#[test]
+fn what_agents_may_do_changes_when_somebody_asks_for_it_and_not_before() {
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let agent = begin(&bench);
+    agent.open("box").ok();
+    let before = (pid(&agent, "box__srv__pid"), agent.tools());
+    // As an agent would write it that has a tool for files.
+    let wider = with_toolbox(bench.clone(), "other", &["pid"]);
+    let wider = wider.set("toolMode", json!("proxy"));
+    wider.write_config();
+    agent.wait_stderr("waits: `mcp-workbench reload`, SIGHUP or a restart takes it over");
+    agent.wait_stderr("+ other/srv: the server, with its resources and prompts");
+    assert!(agent.open("other").is_tool_error(), "it is not there yet");
+    assert_eq!((pid(&agent, "box__srv__pid"), agent.tools()), before);
+    let asked = wider.run(["reload"]);
+    assert_eq!((asked.code, asked.stdout.as_str()), (Some(0), ""), "{asked}");
+    agent.wait_stderr(&format!("{READ}new: `other`"));
+    agent.open("other").ok();
+    assert_eq!(pid(&agent, "box__srv__pid"), before.0);
+}
+
+#[test]
+fn that_every_change_is_followed_is_followed_when_somebody_asks_for_it() {
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let agent = begin(&bench);
+    let wider = with_toolbox(bench.clone(), "other", &["pid"]);
+    let following = wider.clone().set("watch", json!("everything"));
+    following.write_config();
+    agent.wait_stderr("takes it over");
+    assert_eq!(following.run(["reload"]).code, Some(0));
+    agent.wait_stderr(&format!("{READ}new: `other`"));
+    with_toolbox(following, "third", &["pid"]).write_config();
+    agent.wait_stderr(&format!("{READ}new: `third`"));
+}
+
+#[test]
+fn how_toolboxes_are_presented_is_followed_at_once() {
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let agent = begin(&bench);
+    bench.clone().toolbox("box", "Another description").write_config();
+    agent.wait_stderr(&format!("{READ}changed: `box`"));
+    let listed = agent.tools()[0]["description"].to_string();
+    assert!(listed.contains("Another description"), "{listed}");
+}
+
+#[test]
+fn a_reload_says_where_nobody_serves_the_file_or_it_cannot_be_used() {
+    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+    let nobody = bench.run(["reload"]);
+    assert_eq!(nobody.code, Some(1), "{nobody}");
+    assert!(nobody.stderr.contains("no workbench serves"), "{nobody}");
+    let wrong = bench.set("toolMode", json!("dynamix")).run(["reload"]);
+    assert_eq!(wrong.code, Some(2), "{wrong}");
+    assert!(wrong.stderr.contains("dynamix"), "{wrong}");
 }

@@ -291,13 +291,13 @@ fn what_an_agent_may_not_use_is_as_if_it_did_not_exist() {
 
 #[test]
 fn what_is_found_changes_with_the_configuration() {
-    let bench = bench();
+    let bench = bench().set("watch", json!("everything"));
     let agent = agent(&bench);
     let wanted = || json!({"queries": "clock what time is it"});
     let before = search(&agent, wanted());
     assert!(!before.to_string().contains("\"now\""), "{before}");
     let clock = json!({"tools": [tool("now", "Tells what time it is", json!({"zone": {}}))]});
-    bench.clone().server("desk", "clock", fake(clock)).write_config();
+    bench.server("desk", "clock", fake(clock)).write_config();
     agent.wait_stderr("the configuration was read anew: ");
     assert_eq!(names(&search(&agent, wanted()), 0)[0], "now");
 }

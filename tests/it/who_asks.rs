@@ -29,7 +29,10 @@ fn entry(agent: &str, token: &str) -> Value {
 
 fn bench() -> Bench {
     let script = json!({ "tools": ["echo", "ask"] });
-    Bench::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"))
+    Bench::new()
+        .server("box", "fake", fake(script))
+        .set("toolMode", json!("proxy"))
+        .set("watch", json!("everything"))
 }
 
 fn two_agents() -> Bench {

@@ -19,6 +19,7 @@ pub use auth::{
 pub use catalog::spelling::FileNames;
 pub use catalog::{Catalog, CatalogCategory, CatalogService, CatalogTool, ToolReader};
 pub use clients::ClientConfig;
+pub use following::Watch;
 pub use http::HttpConfig;
 pub use limits::{CacheConfig, Limits, Rates};
 pub use llm::LlmConfig;
@@ -35,6 +36,7 @@ mod auth;
 pub mod catalog;
 mod clients;
 pub mod defaults;
+mod following;
 mod http;
 mod limits;
 mod llm;
@@ -48,6 +50,8 @@ mod search;
 pub struct Config {
     /// How toolboxes are presented to agents.
     pub mode: ToolMode,
+    /// When a file that has changed is taken over (`watch`).
+    pub watch: Watch,
     /// The longest name a registered tool may have, in bytes.
     pub max_tool_name_length: usize,
     /// How tools are searched for.
@@ -121,6 +125,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             mode: ToolMode::default(),
+            watch: Watch::default(),
             max_tool_name_length: defaults::NAME_LIMIT,
             search: SearchConfig::default(),
             navigator: NavigatorConfig::default(),

@@ -63,6 +63,7 @@ fn a_macro_that_is_overtaken_by_another_configuration_begins_nothing_more() {
         "then": {"tool": "two:echo", "after": ["meet"]},
     });
     let before = bench("direct", json!({"old": in_box(steps.clone())}));
+    let before = before.set("watch", json!("everything"));
     let agent = before.agent().relisting().begin(false, json!({}));
     let run = agent.send_call("old", json!({}));
     while counts_of(&agent.call("count", json!({})).structured()) != 1 {}

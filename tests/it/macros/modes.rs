@@ -115,7 +115,7 @@ fn the_command_line_has_them_too() {
 
 #[test]
 fn a_changed_macro_is_another_tool_and_that_is_told() {
-    let changed = bench("direct", macros());
+    let changed = bench("direct", macros()).set("watch", json!("everything"));
     let agent = changed.agent().relisting().begin(false, json!({}));
     assert!(agent.tool_names().contains(&"twice".to_owned()));
     let mut macros = macros();

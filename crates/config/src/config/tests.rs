@@ -16,6 +16,7 @@ use crate::settings::Config;
 mod blocks;
 mod dialects;
 mod files;
+mod following;
 mod robustness;
 mod schema;
 mod sections;

@@ -49,6 +49,13 @@ pub enum Event<'a> {
     Serving(&'a str),
     /// Another configuration is served from now on, which differs in this.
     Reloaded(&'a str),
+    /// The configuration that was read differs in this, and is not served until somebody asks for it.
+    ReloadHeld {
+        /// The toolboxes and sections that differ.
+        changes: &'a str,
+        /// The gains and losses of agents, in a few lines.
+        difference: &'a str,
+    },
     /// The configuration was to be read again, and cannot be used for this reason.
     ReloadRefused(&'a dyn fmt::Display),
 }
@@ -111,7 +118,10 @@ impl Event<'_> {
             | Self::TokensSaved(..)
             | Self::SessionClosed(_) => Kinds::SESSIONS,
             Self::AccessDenied(_) => Kinds::DENIALS,
-            Self::Serving(_) | Self::Reloaded(_) | Self::ReloadRefused(_) => Kinds::PROGRAM,
+            Self::Serving(_)
+            | Self::Reloaded(_)
+            | Self::ReloadHeld { .. }
+            | Self::ReloadRefused(_) => Kinds::PROGRAM,
         }
     }
 }

@@ -55,6 +55,11 @@ impl Listener for Log {
             Event::Reloaded(changes) => {
                 tracing::info!("the configuration was read anew: {changes}");
             }
+            Event::ReloadHeld { changes, difference } => tracing::warn!(
+                "the configuration has changed in what agents may do, what is launched or who may \
+                 ask, and waits: `mcp-workbench reload`, SIGHUP or a restart takes it over \
+                 ({changes})\n{difference}"
+            ),
             Event::ReloadRefused(error) => tracing::error!(
                 "the configuration is not read anew, and what was served goes on: {error}"
             ),

@@ -6,9 +6,11 @@ mod signals;
 mod streams;
 
 pub use crate::os::unix::files::{
-    check_owner, is_program, is_same_file, make_private_folder, private, strictest_permissions,
-    without_waiting,
+    check_owner, is_program, is_same_file, is_writable_by_others, make_private_folder, private,
+    strictest_permissions, without_waiting,
 };
-pub use crate::os::unix::processes::{die_with_us, kill_group, lead_group, terminate_group};
+pub use crate::os::unix::processes::{
+    ask_to_reload, die_with_us, kill_group, lead_group, terminate_group,
+};
 pub use crate::os::unix::signals::{Signals, has_terminal};
 pub use crate::os::unix::streams::{Socket, standard_sockets};

@@ -34,6 +34,11 @@ pub fn check_owner(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns `false`: who may write is not looked up in its access list.
+pub fn is_writable_by_others(_: &Path) -> bool {
+    false
+}
+
 /// Returns `true` if both files were created at one time, which is as much as the standard library
 /// tells of a file's identity.
 pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
@@ -59,6 +64,15 @@ pub fn terminate_group(_: u32) {}
 
 /// Does nothing, as there are no process groups.
 pub fn kill_group(_: u32) {}
+
+/// Asks nobody: there is no signal for it.
+///
+/// # Errors
+///
+/// Always.
+pub fn ask_to_reload(_: u32) -> io::Result<()> {
+    Err(io::Error::new(ErrorKind::Unsupported, "this system has no signal that asks for it"))
+}
 
 /// Changes nothing: a child is not tied to its parent.
 pub fn die_with_us(_: &mut Command) {}

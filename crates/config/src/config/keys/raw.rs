@@ -47,6 +47,12 @@ section! {
         #[schemars(extend("default" = "auto"))]
         "toolMode" as pub(crate) tool_mode: Located<RawToolMode>,
 
+        /// When a change of this file is taken over by itself: where it differs in how toolboxes are
+        /// presented alone (`presentation`), or whatever differs (`everything`). Anything else waits
+        /// for `mcp-workbench reload`, SIGHUP or a restart, for an agent may be able to write files.
+        #[schemars(extend("enum" = ["presentation", "everything", null], "default" = "presentation"))]
+        "watch" as pub(crate) watch: Located<String>,
+
         /// The longest name a registered tool may have, in bytes. Clients put their own prefix
         /// before it and refuse names above 64.
         #[schemars(extend("default" = defaults::NAME_LIMIT))]

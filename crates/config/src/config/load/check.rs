@@ -18,11 +18,12 @@ use crate::config::syntax::checks::{check_name, number};
 use crate::config::syntax::document::Spot;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::places::Places;
-use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::reader::{Located, Reader, did_you_mean};
 use crate::name::{ServerName, ToolboxName};
 use crate::settings;
 use crate::settings::{
-    Config, HttpConfig, Launch, Limits, MACROS, ServerConfig, ToolMode, ToolboxConfig, defaults,
+    Config, HttpConfig, Launch, Limits, MACROS, ServerConfig, ToolMode, ToolboxConfig, Watch,
+    defaults,
 };
 
 /// The servers that are switched off: those in toolboxes, then those that stand alone.
@@ -42,6 +43,20 @@ pub(crate) fn disabled(raw: &RawConfig) -> Vec<(ToolboxName, ServerName)> {
     in_toolboxes.chain(alone).collect()
 }
 
+fn check_watch(word: &Located<String>, reader: &mut Reader<'_>) -> Watch {
+    let known = Watch::WORDS.into_iter().find(|(name, _)| *name == word.value);
+    known.map_or_else(
+        || {
+            let message =
+                format!("expected `presentation` or `everything`, found `{}`", word.value);
+            let hint = did_you_mean(&word.value, &Watch::WORDS.map(|(name, _)| name));
+            reader.error(&word.spot, message, hint);
+            Watch::default()
+        },
+        |(_, watch)| watch,
+    )
+}
+
 /// Checks a whole configuration but for its macros, which come last; where something is wrong, the
 /// reader has noted it. `others` are the names of servers that a catalog adds, if there is one.
 pub(crate) fn config(
@@ -53,6 +68,7 @@ pub(crate) fn config(
     let RawConfig {
         schema: _,
         tool_mode,
+        watch,
         search,
         navigator,
         max_tool_name_length,
@@ -96,6 +112,7 @@ pub(crate) fn config(
     }
     let mut checked = Config {
         mode,
+        watch: watch.map(|word| check_watch(&word, reader)).unwrap_or_default(),
         max_tool_name_length: max_tool_name_length.unwrap_or(defaults::NAME_LIMIT),
         search: search.map(|raw| raw.checked(mode, reader)).unwrap_or_default(),
         navigator: navigator.map(|raw| raw.checked(places, reader)).unwrap_or_default(),

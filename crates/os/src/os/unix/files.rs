@@ -25,12 +25,17 @@ pub fn make_private_folder(folder: &Path) -> io::Result<()> {
 
 /// Checks that a folder is ours and that nobody else can write to it.
 pub fn check_owner(folder: &Path) -> io::Result<()> {
-    let metadata = folder.metadata()?;
-    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    if is_ours && metadata.mode() & 0o022 == 0 {
+    let is_ours = folder.metadata()?.uid() == rustix::process::geteuid().as_raw();
+    if is_ours && !is_writable_by_others(folder) {
         return Ok(());
     }
     Err(io::Error::other(format!("others can write into `{}`", folder.display())))
+}
+
+/// Returns `true` if others than its owner may write to a file or a folder. Of one that cannot be looked
+/// at nothing is known, and so nothing is said.
+pub fn is_writable_by_others(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.mode() & 0o022 != 0)
 }
 
 /// Returns `true` if both are of one file, whatever its names are.

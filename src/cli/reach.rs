@@ -1,0 +1,90 @@
+//! Servers that can reach what decides over them: the configuration, and what the workbench keeps.
+//!
+//! An agent that may use such a server may change the rules that it lives under. Nothing is known of what
+//! a server does with its arguments; a folder among them is taken for one that it can write to.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::cli::Global;
+use crate::config::{Finding, Severity};
+use crate::os;
+use crate::settings::{Config, Launch, StdioLaunch};
+
+/// The end of each remark.
+const HINT: &str = "give it a folder of its own, or keep the file where no server comes: \
+    `~/.config/mcp-workbench/config.json` is found too";
+
+/// Something that no agent is to change.
+struct Protected {
+    /// Its name for users.
+    what: &'static str,
+    path: PathBuf,
+}
+
+/// Returns a remark on each server whose arguments or variables lead to the configuration, to what the
+/// workbench keeps, or to a folder with it, and one on a file that others may write.
+pub(crate) fn findings(global: &Global, config: &Config) -> Vec<Finding> {
+    let file = global.source().ok().flatten().map(|source| source.file);
+    let mut protected = Vec::new();
+    let paths = [
+        ("this configuration", file.clone()),
+        ("the catalog", config.navigator.folder.clone()),
+        ("the audit", config.audit.as_ref().map(|audit| audit.file.clone())),
+        ("what the workbench keeps", global.cache().ok()),
+    ];
+    for (what, path) in paths {
+        let Some(path) = path else { continue };
+        protected.extend(path.canonicalize().ok().map(|path| Protected { what, path }));
+        protected.push(Protected { what, path });
+    }
+    let mut findings: Vec<Finding> =
+        file.iter().filter_map(|file| written_by_others(file)).collect();
+    for toolbox in &config.toolboxes {
+        for server in &toolbox.servers {
+            let Launch::Stdio(launch) = &server.launch else { continue };
+            let found: BTreeSet<_> = paths_of(launch)
+                .filter_map(|(text, path)| Some((reached(&path, &protected)?, text)))
+                .collect();
+            findings.extend(found.into_iter().map(|(what, text)| {
+                let path = format!("toolboxes.{}.mcpServers.{}", toolbox.name, server.name);
+                remark(path, format!("`{}` can reach {what}, by `{text}`", server.name), HINT)
+            }));
+        }
+    }
+    findings
+}
+
+fn remark(path: String, message: String, hint: &str) -> Finding {
+    let hint = Some(hint.to_owned());
+    Finding { severity: Severity::Warning, file: None, path, position: None, message, hint }
+}
+
+fn written_by_others(file: &Path) -> Option<Finding> {
+    let file = file.canonicalize().ok()?;
+    let folder = file.parent().filter(|folder| os::is_writable_by_others(folder));
+    let path = if os::is_writable_by_others(&file) { &*file } else { folder? };
+    let message = format!("others than its owner may write `{}`", path.display());
+    Some(remark(String::new(), message, "take that away from them: `chmod go-w`"))
+}
+
+/// The arguments and variables of an entry that are paths of something that exists, each as it is
+/// written and as what it leads to.
+fn paths_of(launch: &StdioLaunch) -> impl Iterator<Item = (&str, PathBuf)> {
+    let values = launch.env.values().flat_map(|value| value.split(':'));
+    // As in `--root=/srv`.
+    let arguments = launch.args.iter().map(|argument| {
+        let value = argument.strip_prefix('-').and_then(|option| option.split_once('='));
+        value.map_or(argument.as_str(), |(_, value)| value)
+    });
+    let is_path = |text: &&str| text.contains(['/', '\\']) || matches!(*text, "." | "..");
+    arguments
+        .chain(values)
+        .filter(is_path)
+        .filter_map(|text| Some((text, launch.cwd.join(text).canonicalize().ok()?)))
+}
+
+/// The first of these that is `path`, or lies in it.
+fn reached(path: &Path, protected: &[Protected]) -> Option<&'static str> {
+    protected.iter().find(|protected| protected.path.starts_with(path)).map(|found| found.what)
+}
