@@ -44,7 +44,7 @@ fn a_call_that_the_user_agrees_to_is_made_once_and_each_call_is_asked_for() {
                 asked["params"]["message"],
                 "The agent wants to call the tool `echo` of server `srv`. You are asked because \
                  the configuration says that it is dangerous.\n\
-                 Arguments: {\"path\":\"/x\",\"token\":\"***\"}\n\
+                 Arguments: {\"path\":\"/x\",\"token\":\"hidden-1\"}\n\
                  May it be called?"
             );
             let schema = json!({ "type": "object", "properties": {} });

@@ -24,8 +24,10 @@ const METHOD: &str = "elicitation/create";
 const METHOD_NOT_FOUND: &[u8] = b"-32601";
 
 /// Why a call is not confirmed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Unconfirmed {
+    /// Not all of the call can be shown to the user, for this reason.
+    NotShown(String),
     /// The user said no.
     Declined,
     /// The user said neither yes nor no.
@@ -49,8 +51,10 @@ impl Gateway {
         call: &mut CallContext<'_>,
     ) -> Result<(), CallError> {
         let patience = self.config.limits.confirm_timeout;
-        let message = ask(context.caller.agent.as_ref(), tool, concern, arguments);
+        let agent = context.caller.agent.as_ref();
+        let message = ask(agent, tool, concern, arguments, self.secrets());
         let asking = async {
+            let message = message.map_err(Unconfirmed::NotShown)?;
             match context.events {
                 Some(events) => put(events, &message, patience).await,
                 None => Err(Unconfirmed::Unable),
@@ -106,6 +110,10 @@ impl Unconfirmed {
     /// Returns the reason that a model is told, and what it is to do.
     fn explain(self, concern: Concern) -> (String, &'static str) {
         match self {
+            Self::NotShown(why) => (
+                format!("the user has to confirm it, because {concern}, and {why}"),
+                "make it with fewer or shorter arguments, which can be shown to the user",
+            ),
             Self::Declined => (
                 "the user was asked, and declined".to_owned(),
                 "do not try it again unless the user wants it",

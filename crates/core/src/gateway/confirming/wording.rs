@@ -1,136 +1,144 @@
-//! The question to the user: which call, with which arguments, in a few lines and without secrets.
+//! The question to the user: which call, and with which arguments. All of them are in it, or it is not
+//! asked: whoever agrees to a part would not know to what.
 
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::{Map, Value};
 
-use crate::catalog::shorten;
 use crate::name::{AgentName, ToolId};
-use crate::observe::{is_secret, password};
+use crate::observe::Secrets;
 use crate::policy::{Concern, strict};
 use crate::raw::Raw;
 
-/// The most characters of a name.
-const MAX_NAME: usize = 100;
-/// The most characters of one text in the arguments, and of all of them.
-const MAX_TEXT: usize = 300;
-const MAX_ARGUMENTS: usize = 2000;
-/// The most members of an object, or items of an array.
-const MAX_MEMBERS: usize = 20;
-/// How deep arguments are shown.
-const MAX_DEPTH: usize = 4;
-/// Arguments that are longer are not read for it.
-const MAX_READ: usize = 256 * 1024;
-/// The mark in place of a secret.
-const REDACTED: &str = "***";
+/// The most characters of all arguments. What is said of more, nobody reads.
+const MAX_ARGUMENTS: usize = 8000;
+/// Arguments with more bytes are not read for it.
+const MAX_READ: usize = 4 * 1024 * 1024;
+/// How much of a long text is shown at either end, in characters, if not all has room.
+const EDGE: usize = 400;
+/// How much of a long name is shown at either end.
+const NAME_EDGE: usize = 100;
+/// A run of more spaces than this is shown as a number, for it could push the rest out of sight.
+const MAX_SPACES: usize = 8;
 
-/// The question whether a call may be made.
+/// The question whether a call may be made; if not all of it can be shown, why not.
 pub(crate) fn ask(
     agent: Option<&AgentName>,
     tool: &ToolId,
     concern: Concern,
     arguments: Option<&Raw>,
-) -> String {
-    let named = |name: &str| format!("`{}`", shown(&shorten(name, MAX_NAME)));
+    secrets: &Secrets,
+) -> Result<String, String> {
+    let named = |name: &str| format!("`{}`", shown(&edges(name, NAME_EDGE)));
     let who = match agent {
         Some(agent) => format!("Agent {}", named(agent.as_str())),
         None => "The agent".to_owned(),
     };
     let (what, server) = (named(&tool.tool), named(tool.server.as_str()));
-    let arguments = arguments.map_or_else(|| "{}".to_owned(), describe);
-    format!(
+    let arguments = arguments.map_or_else(|| Ok("{}".to_owned()), |raw| describe(raw, secrets))?;
+    Ok(format!(
         "{who} wants to call the tool {what} of server {server}. You are asked because {concern}.\n\
          Arguments: {arguments}\n\
          May it be called?"
-    )
+    ))
 }
 
-/// Arguments as far as they are short, without what looks like a secret.
-fn describe(arguments: &Raw) -> String {
+/// All arguments, however many and however deep. Of texts that are too long for that there are both
+/// ends, and how much lies between.
+fn describe(arguments: &Raw, secrets: &Secrets) -> Result<String, String> {
     if arguments.len() > MAX_READ {
-        return format!("{} bytes", arguments.len());
+        return Err(format!("its arguments have {} bytes", arguments.len()));
     }
     // Of what is written twice the server may take what the user does not see.
-    let read = match strict::parse(arguments.as_bytes()) {
-        Ok(read) => read,
-        Err(why) => {
-            let why = shown(&shorten(&why, MAX_TEXT));
-            return format!("{} bytes that cannot be shown: {why}", arguments.len());
-        }
+    let read = strict::parse(arguments.as_bytes());
+    let read =
+        read.map_err(|why| format!("its arguments cannot be read: {}", shown(&edges(&why, EDGE))))?;
+    let in_words = |most: usize| {
+        shown(
+            &map_texts(read.clone(), &|text| edges(&secrets.redact(text), most).into_owned())
+                .to_string(),
+        )
     };
-    let text = shown(&short(read, 0).to_string());
-    if text.chars().count() <= MAX_ARGUMENTS {
-        return text;
+    let whole = in_words(usize::MAX);
+    if whole.chars().count() <= MAX_ARGUMENTS {
+        return Ok(whole);
     }
-    let text: String = text.chars().take(MAX_ARGUMENTS).collect();
-    format!("{text}… (cut; {} bytes in all)", arguments.len())
+    let cut = in_words(EDGE);
+    match cut.chars().count() {
+        length if length <= MAX_ARGUMENTS => Ok(cut),
+        length => Err(format!(
+            "its arguments are too many to be shown: {length} characters, of which {MAX_ARGUMENTS} have room"
+        )),
+    }
 }
 
-/// A value with what is long or deep in it cut, so that something of every part is seen.
-fn short(value: Value, depth: usize) -> Value {
+/// A value with every text in it, keys included, made into another.
+fn map_texts(value: Value, made: &impl Fn(&str) -> String) -> Value {
     match value {
-        Value::String(text) => Value::String(without_password(&text)),
-        Value::Array(items) if depth < MAX_DEPTH => {
-            let more = items.len().saturating_sub(MAX_MEMBERS);
-            let items = items.into_iter().take(MAX_MEMBERS).map(|item| short(item, depth + 1));
-            let more = (more > 0).then(|| Value::String(format!("… and {more} more")));
-            Value::Array(items.chain(more).collect())
-        }
-        Value::Object(members) if depth < MAX_DEPTH => {
-            let more = members.len().saturating_sub(MAX_MEMBERS);
-            let mut kept = Map::new();
-            for (key, value) in members.into_iter().take(MAX_MEMBERS) {
-                let value = if hides(&key) { REDACTED.into() } else { short(value, depth + 1) };
-                kept.insert(shorten(&key, MAX_NAME), value);
+        Value::String(text) => Value::String(made(&text)),
+        Value::Array(items) => items.into_iter().map(|item| map_texts(item, made)).collect(),
+        Value::Object(members) => {
+            let mut all = Map::new();
+            for (key, value) in members {
+                let mut key = made(&key);
+                // Two that look alike are two.
+                while all.contains_key(&key) {
+                    key.push('\'');
+                }
+                all.insert(key, map_texts(value, made));
             }
-            if more > 0 {
-                kept.insert("…".to_owned(), format!("and {more} more").into());
-            }
-            Value::Object(kept)
+            Value::Object(all)
         }
-        Value::Array(_) | Value::Object(_) => "…".into(),
         other => other,
     }
 }
 
-/// Returns `true` if an argument of this name is likely to hold a secret. A plain `key` is what
-/// something is kept under.
-fn hides(key: &str) -> bool {
-    let folded = key.to_ascii_lowercase();
-    let is_plain = matches!(folded.as_str(), "key" | "keys");
-    let is_header = folded.contains("authorization") || folded.contains("cookie");
-    is_header || (!is_plain && is_secret(key))
-}
-
-fn without_password(text: &str) -> String {
-    let password = password(text);
-    // What stands there and can be no password is to be seen: a command, say, for a shell.
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~%!*+=".contains(c);
-    let is_password = !password.is_empty() && password.chars().all(is_plain);
-    let text = if is_password { &text.replace(password, REDACTED) } else { text };
-    match text.char_indices().nth(MAX_TEXT) {
-        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
-        None => text.to_owned(),
+/// The text, or `most` characters of either end and how many bytes lie between.
+fn edges(text: &str, most: usize) -> Cow<'_, str> {
+    let Some((begin, _)) = text.char_indices().nth(most) else { return text.into() };
+    let Some((end, _)) = text.char_indices().rev().nth(most.saturating_sub(1)) else {
+        return text.into();
+    };
+    if end <= begin {
+        return text.into();
     }
+    format!("{} … {} bytes … {}", &text[..begin], end - begin, &text[end..]).into()
 }
 
 /// A text in which nothing is invisible, or makes the rest look otherwise than it is.
 fn shown(text: &str) -> String {
-    let is_odd = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '`')
-            || ('\u{200b}'..='\u{200f}').contains(&c)
-            || ('\u{2028}'..='\u{202e}').contains(&c)
-            || ('\u{2060}'..='\u{206f}').contains(&c)
-            || ('\u{e0000}'..='\u{e007f}').contains(&c)
-    };
     let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let spaces = rest.len() - rest.trim_start_matches(' ').len();
+        if spaces > MAX_SPACES {
+            // Nothing fails that is written into a text.
+            _ = write!(shown, " … {spaces} spaces … ");
+            rest = &rest[spaces..];
+            continue;
+        }
         match c {
             '`' => shown.push('\''),
             c if is_odd(c) => shown.extend(c.escape_unicode()),
             c => shown.push(c),
         }
+        rest = &rest[c.len_utf8()..];
     }
     shown
+}
+
+/// Returns `true` for what is not seen, or changes how other characters are seen: all of Unicode that is
+/// for control, format or private use, that is to be ignored, or that is blank and no space.
+fn is_odd(c: char) -> bool {
+    static ODD: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        let classes = r"[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Zs}\u{2800}&&[^ ]]";
+        Regex::new(classes).ok()
+    });
+    !matches!(c, ' '..='~')
+        && ODD.as_ref().is_none_or(|odd| odd.is_match(c.encode_utf8(&mut [0; 4])))
 }
 
 #[cfg(test)]
@@ -141,58 +149,94 @@ mod tests {
     use super::*;
     use crate::name::{ServerName, ToolboxName};
 
-    #[test]
-    fn the_question_names_the_call() {
-        let tool = ToolId {
+    fn tool(name: &str) -> ToolId {
+        ToolId {
             toolbox: ToolboxName::new("dev"),
             server: ServerName::new("files"),
-            tool: "de`lete\u{202e}".to_owned(),
-        };
+            tool: name.to_owned(),
+        }
+    }
+
+    fn described(value: &Value) -> Result<String, String> {
+        let secrets = Secrets::of_environment([("API_TOKEN", "hunter2hunter2")]);
+        describe(&Raw::encode(value), &secrets)
+    }
+
+    #[test]
+    fn the_question_names_the_call() {
         let arguments = Raw::encode(&json!({"path": "/tmp/a\nYes", "force": true}));
+        let asked = |agent: Option<&AgentName>, tool: &ToolId, arguments| {
+            ask(agent, tool, Concern::Dangerous, arguments, &Secrets::default()).unwrap()
+        };
         assert_eq!(
-            ask(Some(&AgentName::new("ann")), &tool, Concern::Dangerous, Some(&arguments)),
+            asked(Some(&AgentName::new("ann")), &tool("de`lete\u{202e}"), Some(&arguments)),
             "Agent `ann` wants to call the tool `de'lete\\u{202e}` of server `files`. You are \
              asked because the configuration says that it is dangerous.\n\
              Arguments: {\"path\":\"/tmp/a\\nYes\",\"force\":true}\n\
              May it be called?"
         );
-        assert!(ask(None, &tool, Concern::Dangerous, None).starts_with("The agent wants to call"));
+        let long = format!("{}_delete_all", "read_".repeat(100));
+        let asked = asked(None, &tool(&long), None);
+        assert!(asked.starts_with("The agent wants to call") && asked.contains("_delete_all`"));
     }
 
     #[test]
-    fn arguments_are_short_and_have_no_secrets() {
-        let described = |value: Value| describe(&Raw::encode(&value));
-        let said = described(json!({
-            "apiKey": "abcdef", "key": "users", "headers": {"Authorization": "Bearer x"},
-            "password": {"new": 1}, "url": "https://me:hunter2@example.com/hunter2",
-        }));
-        assert_eq!(
-            said,
-            r#"{"apiKey":"***","key":"users","headers":{"Authorization":"***"},"password":"***","url":"https://me:***@example.com/***"}"#
-        );
-        let long = described(json!({"a": "x".repeat(1000), "b": [[[[[1]]]]], "c": 1}));
-        assert_eq!(
-            long,
-            format!(r#"{{"a":"{}… (1000 bytes)","b":[[["…"]]],"c":1}}"#, "x".repeat(300))
-        );
-        let many: Vec<_> = (0..100).map(|n| format!("{n}{}", "y".repeat(500))).collect();
-        let many = described(json!({"all": many, "last": 1}));
-        assert!(many.chars().count() < 2100 && many.ends_with(" bytes in all)"), "{many}");
-        assert_eq!(described(json!("z".repeat(300_000))), "300002 bytes");
+    fn every_argument_is_shown_however_many_and_however_deep() {
+        let command = format!("ls {}; rm -rf ~", "x".repeat(327));
+        let many: Map<String, Value> = (0..30).map(|n| (format!("a{n}"), n.into())).collect();
+        let deep = json!({"a": [[[[{"b": [{"c": "the end"}]}]]]], "cookie_jar": "rm -rf /"});
+        for value in [json!({ "command": command }), Value::Object(many), deep] {
+            assert_eq!(described(&value), Ok(value.to_string()));
+        }
     }
 
     #[test]
-    fn nothing_is_hidden_from_the_user_that_the_server_may_see() {
-        let described = |text: &str| {
-            describe(&Raw::encode(
-                &serde_json::from_str::<Box<serde_json::value::RawValue>>(text).unwrap(),
-            ))
-        };
-        assert_eq!(
-            described(r#"{"path":"/etc","p\u0061th":"/tmp"}"#),
-            "34 bytes that cannot be shown: 'path' is written twice at line 1 column 34"
+    fn of_a_long_text_both_ends_are_shown_and_how_much_lies_between() {
+        let text = format!("begin {} end", "x".repeat(100_000));
+        let shown = described(&json!({ "text": text, "then": "rm" })).unwrap();
+        assert!(shown.starts_with(r#"{"text":"begin xxx"#), "{shown}");
+        assert!(shown.ends_with(r#"x end","then":"rm"}"#), "{shown}");
+        assert!(shown.contains(" … 99210 bytes … "), "{shown}");
+    }
+
+    #[test]
+    fn what_cannot_be_shown_whole_is_not_asked() {
+        let many: Vec<_> = (0..10_000).collect();
+        let why = described(&json!(many)).unwrap_err();
+        assert!(why.starts_with("its arguments are too many to be shown: 48891 "), "{why}");
+        let why = described(&json!("x".repeat(MAX_READ))).unwrap_err();
+        assert_eq!(why, "its arguments have 4194306 bytes");
+        let twice = serde_json::from_str::<Box<serde_json::value::RawValue>>(
+            r#"{"path":"/etc","p\u0061th":"/tmp"}"#,
         );
-        let command = r#"{"command":"curl https://u:$(reboot)@example.com"}"#;
-        assert_eq!(described(command), command);
+        let why = describe(&Raw::encode(&twice.unwrap()), &Secrets::default()).unwrap_err();
+        let expected = "its arguments cannot be read: 'path' is written twice at line 1 column 34";
+        assert_eq!(why, expected);
+    }
+
+    #[test]
+    fn nothing_but_the_secrets_of_the_configuration_is_hidden() {
+        let value =
+            json!({"apiKey": "abcdef", "url": "https://u:$(reboot)@x", "say": "hunter2hunter2"});
+        let shown = r#"{"apiKey":"abcdef","url":"https://u:$(reboot)@x","say":"***"}"#;
+        assert_eq!(described(&value), Ok(shown.to_owned()));
+        let value = json!({"hunter2hunter2": 1, "***": 2});
+        assert_eq!(described(&value), Ok(r#"{"***":1,"***'":2}"#.to_owned()));
+    }
+
+    #[test]
+    fn nothing_looks_otherwise_than_it_is() {
+        for (text, expected) in [
+            (
+                "a\u{202e}b\u{200b}\u{2800}\u{3164}\u{a0}c\u{fe0f}",
+                r"a\u{202e}b\u{200b}\u{2800}\u{3164}\u{a0}c\u{fe0f}",
+            ),
+            ("\u{7f}\u{e0041}\u{e000}\u{2028}", r"\u{7f}\u{e0041}\u{e000}\u{2028}"),
+            ("Grüße, 世界 `x`", "Grüße, 世界 'x'"),
+        ] {
+            assert_eq!(shown(text), expected);
+        }
+        let far = format!("ls{}; rm", " ".repeat(500));
+        assert_eq!(shown(&far), "ls … 500 spaces … ; rm");
     }
 }
