@@ -44,6 +44,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
@@ -342,8 +343,14 @@ fn block_on_workers<T>(future: impl Future<Output = T>) -> Result<T, Error> {
         // Several threads would only take turns.
         return block_on(future);
     }
+    let workers = processors.min(MAX_WORKERS);
+    let started = AtomicUsize::new(0);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(processors.min(MAX_WORKERS)).thread_name("worker");
+    runtime.worker_threads(workers).thread_name_fn(move || {
+        // Workers come first; those that wait for files come and go later.
+        let is_worker = started.fetch_add(1, Ordering::Relaxed) < workers;
+        if is_worker { "worker" } else { "files" }.to_owned()
+    });
     run_on(runtime, future)
 }
 
