@@ -115,7 +115,10 @@ impl Reload {
             let is_asked = self.wish.is_asked.swap(false, Ordering::Relaxed);
             let source = Arc::clone(&self.source);
             match tasks.spawn_blocking(move || (source.read)()).await {
-                Ok(Ok(loaded)) => self.take(loaded, is_asked, &gateways, &tasks).await,
+                Ok(Ok(loaded)) => {
+                    self.take(loaded, is_asked, &gateways, &tasks).await;
+                    self.renew(&gateways);
+                }
                 Ok(Err(error)) => tell(&gateways, Event::ReloadRefused(&error)),
                 Err(error) => tell(&gateways, Event::ReloadRefused(&error)),
             }
@@ -136,7 +139,7 @@ impl Reload {
             tracing::info!("the configuration is what it was");
             return;
         }
-        if !is_asked && !served.follows(&loaded.config) {
+        if !is_asked && !served.may_be_followed_by(&loaded.config) {
             return self.hold(served, loaded.config, gateways, tasks).await;
         }
         self.held = None;
@@ -147,7 +150,6 @@ impl Reload {
         gateways.replace(Arc::new(loaded.config)).await;
         tell(gateways, Event::Reloaded(&changes));
         (self.source.served)(&gateways.config());
-        self.renew(gateways);
     }
 
     /// Says of a configuration that it waits, and how it differs; once.

@@ -57,9 +57,7 @@ enum Command {
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let Command::Diff { old, new, json } = &args.command;
     let [old, new] = [load(global, old)?, load(global, new)?];
-    // What either of them knows of a server is known of it.
-    let mut known = known::tools(global, &old)?;
-    known.extend(known::tools(global, &new)?);
+    let known = known_of(global, &old, &new)?;
     note_unknown(&[&old, &new], &known);
     let changes = changes(old, new, &known);
     if *json {
@@ -74,8 +72,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
 /// Says what each agent gains and loses from one configuration to another that is read while it is
 /// served, and which servers are launched in another way.
 pub(crate) fn difference(global: &Global, old: &Config, new: &Config) -> Result<String, Error> {
-    let mut known = known::tools(global, old)?;
-    known.extend(known::tools(global, new)?);
+    let known = known_of(global, old, new)?;
     let launched = |config: &Config| -> BTreeMap<String, Launch> {
         let toolboxes = config.toolboxes.iter();
         let servers = toolboxes.flat_map(|toolbox| {
@@ -90,6 +87,13 @@ pub(crate) fn difference(global: &Global, old: &Config, new: &Config) -> Result<
         now.keys().filter(is_other).map(|name| format!("launched otherwise: {name}")).collect();
     lines.push(in_words(&changes(old.clone(), new.clone(), &known)));
     Ok(lines.join("\n"))
+}
+
+/// The tools of the servers of two configurations: what either knows of a server is known of it.
+fn known_of(global: &Global, old: &Config, new: &Config) -> Result<Known, Error> {
+    let mut known = known::tools(global, old)?;
+    known.extend(known::tools(global, new)?);
+    Ok(known)
 }
 
 /// Says of which servers it is not known what they have, for then less can be compared.

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::cli::Global;
-use crate::config::{Finding, Severity};
+use crate::config::Finding;
 use crate::os;
 use crate::settings::{Config, Launch, StdioLaunch};
 
-/// The end of each remark.
+/// The advice of each remark on a server.
 const HINT: &str = "give it a folder of its own, or keep the file where no server comes: \
     `~/.config/mcp-workbench/config.json` is found too";
 
@@ -48,24 +48,19 @@ pub(crate) fn findings(global: &Global, config: &Config) -> Vec<Finding> {
                 .collect();
             findings.extend(found.into_iter().map(|(what, text)| {
                 let path = format!("toolboxes.{}.mcpServers.{}", toolbox.name, server.name);
-                remark(path, format!("`{}` can reach {what}, by `{text}`", server.name), HINT)
+                let message = format!("`{}` can reach {what}, by `{text}`", server.name);
+                Finding::remark(path, message, Some(HINT.to_owned()))
             }));
         }
     }
     findings
 }
 
-fn remark(path: String, message: String, hint: &str) -> Finding {
-    let hint = Some(hint.to_owned());
-    Finding { severity: Severity::Warning, file: None, path, position: None, message, hint }
-}
-
 fn written_by_others(file: &Path) -> Option<Finding> {
     let file = file.canonicalize().ok()?;
-    let folder = file.parent().filter(|folder| os::is_writable_by_others(folder));
-    let path = if os::is_writable_by_others(&file) { &*file } else { folder? };
-    let message = format!("others than its owner may write `{}`", path.display());
-    Some(remark(String::new(), message, "take that away from them: `chmod go-w`"))
+    let message = format!("others than its owner may write or replace `{}`", file.display());
+    let hint = "take that away from them: `chmod go-w` on the file and its folder".to_owned();
+    os::is_open_to_others(&file).then(|| Finding::remark(String::new(), message, Some(hint)))
 }
 
 /// The arguments and variables of an entry that are paths of something that exists, each as it is

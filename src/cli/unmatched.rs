@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::cli::error::Error;
 use crate::cli::{Global, known, with_gateway, without_rules};
-use crate::config::{Finding, Severity, find_key};
+use crate::config::{Finding, find_key};
 use crate::name::{self, ServerRef};
 use crate::policy;
 use crate::settings::{Config, Confirmation};
@@ -34,23 +34,14 @@ pub(crate) fn findings(global: &Global, config: &Config) -> Result<Vec<Finding>,
     };
     let rules = rules.iter().map(|found| {
         let (path, position) = place(found.rule.path(), found.rule.as_str());
-        finding(path, position, found.to_string(), found.hint.clone())
+        Finding { position, ..Finding::remark(path, found.to_string(), found.hint.clone()) }
     });
     let (path, position) = place(&["active_toolsets".to_owned()], "activeToolsets");
     let patterns = patterns.into_iter().map(|(pattern, hint)| {
         let message = format!("`{pattern}` matches no tool and no resource");
-        finding(path.clone(), position, message, hint)
+        Finding { position, ..Finding::remark(path.clone(), message, hint) }
     });
     Ok(rules.chain(patterns).collect())
-}
-
-fn finding(
-    path: String,
-    position: Option<(usize, usize)>,
-    message: String,
-    hint: Option<String>,
-) -> Finding {
-    Finding { severity: Severity::Warning, file: None, path, position, message, hint }
 }
 
 /// Returns the patterns of `activeToolsets` that match nothing, each with a hint; none in other

@@ -15,8 +15,8 @@ use crate::os::unix as native;
 use crate::os::windows as native;
 
 pub use crate::os::native::{
-    Signals, Socket, ask_to_reload, check_owner, die_with_us, has_terminal, is_program,
-    is_same_file, is_writable_by_others, kill_group, lead_group, make_private_folder, private,
+    Signals, Socket, ask_to_reload, check_owner, die_with_us, has_terminal, is_open_to_others,
+    is_program, is_same_file, kill_group, lead_group, make_private_folder, private,
     standard_sockets, strictest_permissions, terminate_group, without_waiting,
 };
 

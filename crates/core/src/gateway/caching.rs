@@ -14,7 +14,7 @@ const MAX_ARGUMENTS: usize = 64 * 1024;
 
 impl Gateway {
     /// Returns the key of a call, where the answer to it may be kept, or may have been kept before.
-    /// What the user confirms is called each time.
+    /// A call that the user confirms has none: it is made each time.
     pub(crate) fn asked_before(
         &self,
         server: &Server,

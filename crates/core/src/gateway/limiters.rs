@@ -23,8 +23,6 @@ use crate::state::{Rate, Store};
 const MAX_LIMITERS: usize = 10_000;
 /// When those are looked for first that nobody needs any more.
 const FIRST_SWEEP: usize = 64;
-/// After this time without a call, nothing is left of what was counted.
-const MINUTE: Duration = Duration::from_mins(1);
 
 /// Every limiter there is.
 pub(crate) struct Limiters {
@@ -162,7 +160,7 @@ impl Limiter {
     /// Returns `true` if nothing that was counted matters any more.
     fn is_clear(&self) -> bool {
         let counted = Duration::from_millis(self.counted.load(Ordering::Relaxed));
-        self.since.elapsed().saturating_sub(counted) > MINUTE
+        self.since.elapsed().saturating_sub(counted) > Rate::PERIOD
     }
 }
 

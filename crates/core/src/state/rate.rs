@@ -3,9 +3,6 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// The time after which nothing is left of what was counted.
-const MINUTE: Duration = Duration::from_mins(1);
-
 /// A rate: something may happen this often in a minute, and after a quiet minute at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
@@ -14,6 +11,9 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// The time after which nothing is left of what was counted.
+    pub const PERIOD: Duration = Duration::from_mins(1);
+
     /// Counts one more time, by moving `clear_at`: the time, on the clock that says `now`, at which
     /// nothing is left of what was counted.
     ///
@@ -21,8 +21,8 @@ impl Rate {
     ///
     /// How long to wait until it may happen again; it has not been counted then.
     pub fn count(self, now: Duration, clear_at: &mut Duration) -> Result<(), Duration> {
-        let next = now.max(*clear_at) + MINUTE / self.per_minute.get();
-        let wait = next.saturating_sub(now + MINUTE);
+        let next = now.max(*clear_at) + Self::PERIOD / self.per_minute.get();
+        let wait = next.saturating_sub(now + Self::PERIOD);
         if !wait.is_zero() {
             return Err(wait);
         }

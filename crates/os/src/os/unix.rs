@@ -6,7 +6,7 @@ mod signals;
 mod streams;
 
 pub use crate::os::unix::files::{
-    check_owner, is_program, is_same_file, is_writable_by_others, make_private_folder, private,
+    check_owner, is_open_to_others, is_program, is_same_file, make_private_folder, private,
     strictest_permissions, without_waiting,
 };
 pub use crate::os::unix::processes::{

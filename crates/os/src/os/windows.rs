@@ -35,7 +35,7 @@ pub fn check_owner(_: &Path) -> io::Result<()> {
 }
 
 /// Returns `false`: who may write is not looked up in its access list.
-pub fn is_writable_by_others(_: &Path) -> bool {
+pub fn is_open_to_others(_: &Path) -> bool {
     false
 }
 

@@ -23,7 +23,7 @@ impl Config {
     /// changed, without anybody who asks for it: this one says that anything may, or they differ in how
     /// toolboxes are presented alone. Who may do what, what is launched and who may ask are the same
     /// then. Whatever is not known to be harmless is not.
-    pub fn follows(&self, next: &Self) -> bool {
+    pub fn may_be_followed_by(&self, next: &Self) -> bool {
         self.watch == Watch::Everything || *self == next.ruled_like(self)
     }
 

@@ -31,6 +31,13 @@ pub struct Finding {
     pub hint: Option<String>,
 }
 
+impl Finding {
+    /// A remark on a setting of the report's file, wherever in it that stands.
+    pub fn remark(path: String, message: String, hint: Option<String>) -> Self {
+        Self { severity: Severity::Warning, file: None, path, position: None, message, hint }
+    }
+}
+
 /// The findings of one file, or of a folder of files, to be read by a person.
 ///
 /// Errors come first, then warnings, each group in the order of the file.

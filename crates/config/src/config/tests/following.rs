@@ -21,7 +21,7 @@ fn what_presents_is_taken_over_and_what_decides_waits() {
         ("", r#", "callTimeoutMs": 1000"#),
         ("", r#", "description": "y""#),
     ] {
-        assert!(served.follows(&changed(members, server)), "{members} {server}");
+        assert!(served.may_be_followed_by(&changed(members, server)), "{members} {server}");
     }
     for (members, server) in [
         (r#""watch": "everything","#, ""),
@@ -35,10 +35,10 @@ fn what_presents_is_taken_over_and_what_decides_waits() {
         ("", r#", "toolFilters": ["x"]"#),
         ("", r#", "isolation": "session""#),
     ] {
-        assert!(!served.follows(&changed(members, server)), "{members} {server}");
+        assert!(!served.may_be_followed_by(&changed(members, server)), "{members} {server}");
     }
     let served = changed(r#""watch": "everything","#, "");
-    assert!(served.follows(&changed("", r#", "args": ["x"]"#)));
+    assert!(served.may_be_followed_by(&changed("", r#", "args": ["x"]"#)));
 }
 
 #[test]
@@ -46,5 +46,5 @@ fn a_server_that_is_new_or_gone_waits() {
     let served = changed("", "");
     let mut fewer = served.clone();
     fewer.toolboxes.clear();
-    assert!(!served.follows(&fewer) && !fewer.follows(&served));
+    assert!(!served.may_be_followed_by(&fewer) && !fewer.may_be_followed_by(&served));
 }

@@ -18,7 +18,7 @@ async fn agents_that_have_gone_are_forgotten_once_it_makes_no_difference() {
         |name: usize| Caller { agent: Some(AgentName::new(name.to_string())), toolbox: None };
     let named = |name: usize| limiters.of(&agent(name), &config).agent.unwrap();
     let known = || limiters.known.lock().unwrap().limiters.len();
-    advance(MINUTE * 2).await;
+    advance(Rate::PERIOD * 2).await;
     for name in 0..FIRST_SWEEP {
         named(name).count().await.unwrap();
     }
@@ -26,7 +26,7 @@ async fn agents_that_have_gone_are_forgotten_once_it_makes_no_difference() {
         assert!(named(name).count().await.is_err());
     }
     let kept = named(1);
-    advance(MINUTE + Duration::from_secs(1)).await;
+    advance(Rate::PERIOD + Duration::from_secs(1)).await;
     for name in FIRST_SWEEP..=2 * FIRST_SWEEP {
         named(name).count().await.unwrap();
     }

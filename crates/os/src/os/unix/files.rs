@@ -25,17 +25,26 @@ pub fn make_private_folder(folder: &Path) -> io::Result<()> {
 
 /// Checks that a folder is ours and that nobody else can write to it.
 pub fn check_owner(folder: &Path) -> io::Result<()> {
-    let is_ours = folder.metadata()?.uid() == rustix::process::geteuid().as_raw();
-    if is_ours && !is_writable_by_others(folder) {
+    let metadata = folder.metadata()?;
+    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    if is_ours && metadata.mode() & 0o022 == 0 {
         return Ok(());
     }
     Err(io::Error::other(format!("others can write into `{}`", folder.display())))
 }
 
-/// Returns `true` if others than its owner may write to a file or a folder. Of one that cannot be looked
-/// at nothing is known, and so nothing is said.
-pub fn is_writable_by_others(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| metadata.mode() & 0o022 != 0)
+/// Returns `true` if others than its owner may write to a file, or put another in its place. A group
+/// with the number of the owner is that user's own, as most systems make one for each, and in a sticky
+/// folder nobody replaces what others have. Of what cannot be looked at nothing is said.
+pub fn is_open_to_others(file: &Path) -> bool {
+    const STICKY: u32 = 0o1000;
+    let is_open = |metadata: Metadata| {
+        let group = if metadata.gid() == metadata.uid() { 0 } else { 0o020 };
+        metadata.mode() & (0o002 | group) != 0
+    };
+    let may_replace = |folder: Metadata| folder.mode() & STICKY == 0 && is_open(folder);
+    file.metadata().is_ok_and(is_open)
+        || file.parent().is_some_and(|folder| folder.metadata().is_ok_and(may_replace))
 }
 
 /// Returns `true` if both are of one file, whatever its names are.
@@ -85,6 +94,22 @@ mod tests {
         let file = folder.join("file");
         private(File::options().write(true).create_new(true)).open(&file).unwrap();
         assert_eq!(mode(&file), 0o600);
+    }
+
+    #[test]
+    fn a_file_is_open_to_whoever_may_write_or_replace_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        File::create(&file).unwrap();
+        let is_open = |of_folder: u32, of_file: u32| {
+            fs::set_permissions(folder.path(), Permissions::from_mode(of_folder)).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(of_file)).unwrap();
+            is_open_to_others(&file)
+        };
+        assert!(is_open(0o755, 0o646) && is_open(0o757, 0o644));
+        assert!(!is_open(0o755, 0o644) && !is_open(0o1757, 0o644));
+        let metadata = fs::metadata(&file).unwrap();
+        assert_eq!(is_open(0o755, 0o664), metadata.gid() != metadata.uid());
     }
 
     #[test]
