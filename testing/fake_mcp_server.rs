@@ -23,7 +23,7 @@
 //! | `failTimes` | `{n, counterFile}`: the first `n` starts fail, counted in the file |
 //! | `noise` | `{stdout?: [lines], stderr?: [lines]}` at start |
 //! | `pidFile` | appends `server <pid>` at every start, and `grandchild <pid>` |
-//! | `grandchild` | `true`, `"stubborn"` (ignores SIGTERM) or `"holding"` (keeps our stdout open): a child that sleeps in our process group; `"detached"`: holding, in a group of its own |
+//! | `grandchild` | `true`, `"stubborn"` (ignores SIGTERM) or `"holding"` (keeps our stdout open): a child that sleeps in our process group; `"detached"`: holding, in a group of its own; `"astray"`: a daemon, in a session of its own; `"unmarked"`: such a one without our environment |
 //! | `stubborn` | ignores SIGTERM and the end of its input |
 //! | `exitAfterCalls` | exits with 0 when this many calls are answered |
 //! | `protocol` | `"legacy"` (default, `initialize`), `"modern"` (2026-07-28 only) or `"dual"` |

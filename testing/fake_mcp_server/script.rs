@@ -208,6 +208,8 @@ pub(crate) enum GrandchildKind {
     Stubborn,
     Holding,
     Detached,
+    Astray,
+    Unmarked,
 }
 
 /// `protocol`: which eras it serves.

@@ -1,7 +1,7 @@
 //! The start, before the first line is read.
 
 use std::fs::{OpenOptions, read_to_string};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio, exit, id};
@@ -69,6 +69,8 @@ fn grandchildren(script: &Script) -> Vec<u32> {
         Grandchild::Kind(GrandchildKind::Stubborn) => (r#"trap "" TERM; "#, Stdio::null(), None),
         Grandchild::Kind(GrandchildKind::Holding) => ("", Stdio::inherit(), None),
         Grandchild::Kind(GrandchildKind::Detached) => ("", Stdio::inherit(), Some(0)),
+        Grandchild::Kind(GrandchildKind::Astray) => return vec![daemon(script, false)],
+        Grandchild::Kind(GrandchildKind::Unmarked) => return vec![daemon(script, true)],
     };
     let mut command = Command::new("sh");
     if let Some(group) = group {
@@ -81,10 +83,36 @@ fn grandchildren(script: &Script) -> Vec<u32> {
         .stdout(stdout)
         .spawn()
         .expect("a shell can be started");
-    if let Some(file) = &script.pid_file {
-        append(file, &format!("grandchild {}", child.id()));
-    }
+    note(script, child.id());
     vec![child.id()]
+}
+
+/// Starts a process in a session of its own, whose parent ends at once.
+fn daemon(script: &Script, is_unmarked: bool) -> u32 {
+    let mut command = Command::new("setsid");
+    if is_unmarked {
+        command.env_clear();
+    }
+    let mut parent = command
+        .args(["--fork", "sh", "-c"])
+        .arg(format!("echo $$; exec sleep {} >/dev/null", STUBBORN_LIFE.as_secs()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("setsid can be started");
+    let mut id = String::new();
+    let output = parent.stdout.take().expect("piped");
+    BufReader::new(output).read_line(&mut id).expect("a daemon says its id");
+    parent.wait().expect("setsid ends");
+    let id = id.trim().parse().expect("an id");
+    note(script, id);
+    id
+}
+
+fn note(script: &Script, grandchild: u32) {
+    if let Some(file) = &script.pid_file {
+        append(file, &format!("grandchild {grandchild}"));
+    }
 }
 
 /// Adds a line to a file.

@@ -1,19 +1,20 @@
 //! However the workbench ends, nothing it started is left.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::process::{Started, alive, wait_gone};
+use crate::support::process::{Started, alive, descendants, signal, wait_gone};
 use crate::support::{Agent, Bench, fake};
 
 /// The promise.
 const GONE: Duration = Duration::from_secs(2);
 
-/// Four servers: two well-behaved, one that ignores SIGTERM and the end of its input, and each
-/// with a grandchild, one of which is as stubborn.
-fn bench() -> Bench {
+/// Five servers: some well-behaved, some that ignore SIGTERM and the end of their input, and each
+/// with a grandchild, one of which is as stubborn, and one a daemon of this kind.
+fn bench(daemon: &str) -> Bench {
     let mut bench = Bench::new();
     let pids = bench.path_text("pids");
     for (name, stubborn, grandchild) in [
@@ -21,6 +22,7 @@ fn bench() -> Bench {
         ("bad", true, json!(true)),
         ("worse", true, json!("stubborn")),
         ("sly", false, json!("holding")),
+        ("gone", false, json!(daemon)),
     ] {
         let script = json!({
             "tools": ["never", "echo"],
@@ -37,10 +39,10 @@ fn bench() -> Bench {
 fn busy(bench: &Bench) -> (Agent, Vec<u32>) {
     let agent = bench.agent().relisting();
     agent.initialize();
-    assert_eq!(agent.open("box").structured()["servers_connected"], 4);
+    assert_eq!(agent.open("box").structured()["servers_connected"], 5);
     agent.send_call("box__good__never", json!({}));
     let started = Started::read(bench.path("pids"));
-    assert_eq!((started.servers.len(), started.grandchildren.len()), (4, 4));
+    assert_eq!((started.servers.len(), started.grandchildren.len()), (5, 5));
     let pids = started.all();
     assert!(pids.iter().all(|pid| alive(*pid)));
     (agent, pids)
@@ -54,7 +56,7 @@ fn ends_in_time(agent: &Agent, pids: &[u32], began: Instant) {
 
 #[test]
 fn at_the_end_of_input() {
-    let bench = bench();
+    let bench = bench("astray");
     let (agent, pids) = busy(&bench);
     let began = Instant::now();
     agent.close_stdin();
@@ -63,7 +65,7 @@ fn at_the_end_of_input() {
 
 #[test]
 fn at_sigterm() {
-    let bench = bench();
+    let bench = bench("unmarked");
     let (agent, pids) = busy(&bench);
     let began = Instant::now();
     agent.signal(Signal::TERM);
@@ -72,7 +74,7 @@ fn at_sigterm() {
 
 #[test]
 fn at_sigint() {
-    let bench = bench();
+    let bench = bench("astray");
     let (agent, pids) = busy(&bench);
     let began = Instant::now();
     agent.signal(Signal::INT);
@@ -82,10 +84,64 @@ fn at_sigint() {
 #[test]
 #[cfg(target_os = "linux")]
 fn when_it_is_killed() {
-    let bench = bench();
+    let bench = bench("astray");
     let (agent, pids) = busy(&bench);
     agent.kill();
     wait_gone(&pids, GONE);
+}
+
+/// The guard: the one child of the workbench that is no server.
+fn guard(agent: &Agent, servers: &[u32]) -> Option<u32> {
+    let is_guard = |pid: &u32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        !servers.contains(pid) && command.ends_with(b"\0guard\0")
+    };
+    descendants(agent.pid()).into_iter().find(is_guard)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn when_it_is_killed_after_its_guard_was() {
+    let bench = bench("astray");
+    let (agent, pids) = busy(&bench);
+    let first = guard(&agent, &pids).expect("a guard");
+    signal(first, Signal::KILL);
+    let second = loop {
+        if let Some(second) = guard(&agent, &pids).filter(|guard| *guard != first) {
+            break second;
+        }
+        std::thread::yield_now();
+    };
+    agent.kill();
+    wait_gone(&pids, GONE);
+    wait_gone(&[second], GONE);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_a_server_left_behind_ends_with_it_and_nothing_of_another() {
+    for kind in ["detached", "astray", "unmarked"] {
+        let bench = Bench::new();
+        let [dying, lasting] = ["dying", "lasting"].map(|name| {
+            let pids = bench.path_text(name);
+            fake(json!({ "tools": ["crash", "echo"], "grandchild": kind, "pidFile": pids }))
+        });
+        let bench = bench.server("box", "dying", dying).server("other", "lasting", lasting);
+        let agent = bench.agent().relisting();
+        agent.initialize();
+        agent.open("box");
+        assert!(agent.call("box__dying__crash", json!({})).is_tool_error());
+        wait_gone(&Started::read(bench.path("dying")).all(), GONE);
+        agent.open("other");
+        // The first is started again for it, and ends again.
+        assert!(agent.call("box__dying__crash", json!({})).is_tool_error());
+        let lasting = Started::read(bench.path("lasting")).all();
+        assert!(lasting.iter().all(|pid| alive(*pid)), "{kind}");
+        assert_eq!(agent.call("other__lasting__echo", json!({"a": 1})).text(), r#"{"a":1}"#);
+        agent.close_stdin();
+        wait_gone(&Started::read(bench.path("dying")).all(), GONE);
+        wait_gone(&lasting, GONE);
+    }
 }
 
 #[test]
@@ -112,7 +168,7 @@ fn while_servers_are_starting() {
 
 #[test]
 fn without_an_agent_that_ever_said_a_word() {
-    let bench = bench();
+    let bench = bench("astray");
     let agent = bench.agent();
     agent.close_stdin();
     assert_eq!(agent.wait_exit(GONE).code(), Some(0));

@@ -26,6 +26,7 @@ mod reports;
 mod spec;
 mod start;
 mod store;
+mod strays;
 mod switchboard;
 mod turns;
 mod unanswered;
@@ -43,9 +44,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::deadline::Deadlines;
-use crate::backend::guard::Guard;
 use crate::backend::reports::Reports;
 use crate::backend::store::Keeper;
+use crate::backend::strays::Strays;
 use crate::backend::switchboard::{Entry, Switchboard};
 use crate::backend::turns::Turns;
 use crate::catalog::Listing;
@@ -158,7 +159,7 @@ impl BackendId {
 /// The means that the actors of a pool share.
 pub(crate) struct Context {
     pub(crate) program: Option<PathBuf>,
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) strays: Arc<Strays>,
     pub(crate) tasks: TaskTracker,
     pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) shutdown: CancellationToken,

@@ -15,9 +15,10 @@ use crate::os::unix as native;
 use crate::os::windows as native;
 
 pub use crate::os::native::{
-    Signals, Socket, ask_to_reload, check_owner, die_with_us, has_terminal, is_open_to_others,
-    is_program, is_same_file, kill_group, lead_group, make_private_folder, private,
-    standard_sockets, strictest_permissions, terminate_group, without_waiting,
+    Orphans, Signals, Socket, Started, ask_to_reload, check_owner, die_with_us, has_terminal,
+    is_open_to_others, is_program, is_same_file, kill, kill_group, lead_group, make_private_folder,
+    private, processes, standard_sockets, start, strictest_permissions, terminate_group,
+    variable_of, without_waiting,
 };
 
 /// An operating system, as far as programs keep files in different places on it.

@@ -1,68 +1,101 @@
-//! The guard: a second process of ours that ends every server's process group when we are killed.
+//! The guard: a second process of ours that ends what servers leave when we are killed.
 //!
 //! A workbench that ends in order stops its servers itself. For the case that it is killed
 //! outright, the guard holds the other end of a pipe: at its end of input it kills what is left.
 //! The parent-death signal set by `launch` reaches direct children only; the guard also reaches
-//! what those have started.
+//! what those have started: their process groups, and whatever has left these and still has the mark
+//! of the launch in its environment.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::process::ChildStdin;
-use std::sync::{Mutex, PoisonError};
+use std::process::Child;
 
-use crate::os::kill_group;
+use crate::os::{self, Started, kill_group};
 
-/// Starts a guard from its executable, and gives what it is told by.
-type Start = fn(&Path) -> io::Result<ChildStdin>;
+/// The variable with the mark of a launch.
+pub(crate) const MARK: &str = "MCP_WORKBENCH_LAUNCH";
 
-/// Tells the guard which process groups are ours; starts it with the first one.
+/// How often what is marked is looked for: while it is killed, it can start more.
+const MAX_SWEEPS: usize = 50;
+
+/// Starts a guard from its executable.
+type Start = fn(&Path) -> io::Result<(Child, Option<Started>)>;
+
+/// Tells the guard which process groups are ours; starts it with the first one, and again when it has
+/// gone.
 #[derive(Debug)]
 pub(crate) struct Guard {
     /// The executable that becomes the guard when it is run as `guard`; `None`: no guard.
     program: Option<PathBuf>,
     start: Start,
-    input: Mutex<Option<ChildStdin>>,
+    /// How the marks of all launches of ours begin.
+    run: String,
+    running: Option<(Child, Option<Started>)>,
+    /// The groups that are to be ended.
+    groups: BTreeSet<u32>,
 }
 
 impl Guard {
-    /// Makes one that is started, as it is needed, from this executable by `start`.
-    pub(crate) fn new(program: Option<PathBuf>, start: Start) -> Self {
-        Self { program, start, input: Mutex::new(None) }
+    /// Makes one that is started, as it is needed, from this executable by `start`. It ends whatever
+    /// has a mark that begins with `run`.
+    pub(crate) fn new(program: Option<PathBuf>, start: Start, run: String) -> Self {
+        Self { program, start, run, running: None, groups: BTreeSet::new() }
     }
 
     /// From now on the group is ended when we are killed.
-    pub(crate) fn watch(&self, group: u32) {
-        let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
-        if input.is_none()
-            && let Some(program) = &self.program
-        {
-            *input = (self.start)(program)
-                .inspect_err(|error| tracing::warn!(%error, "the guard could not be started"))
-                .ok();
+    pub(crate) fn watch(&mut self, group: u32) {
+        self.groups.insert(group);
+        if self.running.is_some() {
+            self.tell(&format!("+{group}"));
         }
-        Self::tell(input.as_mut(), '+', group);
+        self.renew();
     }
 
     /// The group is gone.
-    pub(crate) fn release(&self, group: u32) {
-        let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
-        Self::tell(input.as_mut(), '-', group);
+    pub(crate) fn release(&mut self, group: u32) {
+        if self.groups.remove(&group) {
+            self.tell(&format!("-{group}"));
+        }
     }
 
-    fn tell(input: Option<&mut ChildStdin>, verb: char, group: u32) {
-        let told = input.map(|input| writeln!(input, "{verb}{group}"));
-        if let Some(Err(error)) = told {
+    /// Starts one if there is none, and something to guard.
+    pub(crate) fn renew(&mut self) {
+        let has_gone = |(child, _): &mut (Child, _)| child.try_wait().is_ok_and(|it| it.is_some());
+        if self.running.as_mut().is_some_and(has_gone) {
+            tracing::warn!(
+                "the guard has gone, which ends what is left when the workbench is killed"
+            );
+            self.running = None;
+        }
+        let Some(program) = &self.program else { return };
+        if self.running.is_some() || self.groups.is_empty() {
+            return;
+        }
+        self.running = (self.start)(program)
+            .inspect_err(|error| tracing::warn!(%error, "the guard could not be started"))
+            .ok();
+        let groups = self.groups.iter().map(|group| format!("\n+{group}"));
+        let all = format!("={}{}", self.run, groups.collect::<String>());
+        self.tell(&all);
+    }
+
+    fn tell(&mut self, lines: &str) {
+        let input = self.running.as_mut().and_then(|(child, _)| child.stdin.as_mut());
+        if let Some(Err(error)) = input.map(|input| writeln!(input, "{lines}")) {
             tracing::debug!(%error, "the guard is gone");
         }
     }
 }
 
-/// Runs the guard process: keeps the list until `input` ends, then kills the processes on it.
+/// Runs the guard process: keeps the list until `input` ends, then kills the processes on it, and those
+/// with a mark of the same run.
 pub fn keep(input: impl BufRead) {
     let mut groups = BTreeSet::new();
+    let mut run = None;
     for line in input.lines().map_while(Result::ok) {
         match line.split_at_checked(1) {
+            Some(("=", name)) => run = Some(name.to_owned()),
             Some(("+", group)) => groups.extend(group.parse::<u32>().ok()),
             Some(("-", group)) => {
                 let _known = group.parse().is_ok_and(|group: u32| groups.remove(&group));
@@ -72,5 +105,16 @@ pub fn keep(input: impl BufRead) {
     }
     for group in groups {
         kill_group(group);
+    }
+    let Some(run) = run else { return };
+    for _ in 0..MAX_SWEEPS {
+        let mut marked = os::processes();
+        marked.retain(|process| {
+            os::variable_of(*process, MARK).is_some_and(|mark| mark.starts_with(&run))
+        });
+        if marked.is_empty() {
+            return;
+        }
+        marked.into_iter().for_each(os::kill);
     }
 }

@@ -3,7 +3,7 @@
 //! Every child leads a process group of its own, so that what it starts (npx starts node) can be
 //! ended with it. On Linux the kernel kills the child itself when we die, or rather when the thread
 //! ends that started it: so a thread that lasts as long as we do starts them all (`lasting`). The
-//! rest of the group is the guard's business.
+//! rest of the group is the guard's business then, and whatever has left the group that of `strays`.
 
 mod lasting;
 
@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -19,9 +18,10 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
 use crate::backend::StartFailure;
-use crate::backend::guard::Guard;
+use crate::backend::guard::MARK;
+use crate::backend::strays::Launched;
 use crate::name::PROGRAM;
-use crate::os::{die_with_us, is_program, kill_group, lead_group, terminate_group};
+use crate::os::{self, Started, die_with_us, is_program, kill_group, lead_group, terminate_group};
 use crate::settings::StdioLaunch;
 
 /// After the end of its input a child may take this long to leave by itself.
@@ -113,7 +113,9 @@ pub struct Process {
     child: Child,
     /// The id of the child and of the group it leads.
     group: Option<u32>,
-    guard: Option<Arc<Guard>>,
+    /// The launch that it is of, if what it leaves behind is looked after.
+    launched: Option<Launched>,
+    _started: Option<Started>,
 }
 
 /// Starts a child. The command `mcp-workbench` means `ourselves`, whatever is on `PATH`. If it is not
@@ -122,6 +124,16 @@ pub async fn spawn(
     launch: &StdioLaunch,
     environment: &ChildEnvironment,
     ourselves: Option<&Path>,
+) -> Result<(Process, Streams), StartFailure> {
+    spawn_as(launch, environment, ourselves, None).await
+}
+
+/// Starts a child as [`spawn`] does, and has what it leaves behind looked after.
+pub(crate) async fn spawn_as(
+    launch: &StdioLaunch,
+    environment: &ChildEnvironment,
+    ourselves: Option<&Path>,
+    mut launched: Option<Launched>,
 ) -> Result<(Process, Streams), StartFailure> {
     let StdioLaunch { command, args, env, cwd, inherit_env: _, withheld: _ } = launch;
     if !cwd.is_dir() {
@@ -136,6 +148,7 @@ pub async fn spawn(
         .env_clear()
         .envs(environment.for_launch(launch))
         .envs(env)
+        .envs(launched.iter().map(|launched| (MARK, launched.mark())))
         .current_dir(cwd)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -146,6 +159,10 @@ pub async fn spawn(
     die_with_us(builder.as_std_mut());
     let process = lasting::start(builder).await;
     let mut process = process.map_err(|error| spawn_failure(command, &error))?;
+    if let Some((launched, group)) = launched.as_mut().zip(process.group) {
+        launched.runs_as(group);
+    }
+    process.launched = launched;
     let child = &mut process.child;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
@@ -223,21 +240,15 @@ fn no_folder(cwd: &Path) -> StartFailure {
 }
 
 impl Process {
-    fn new(child: Child) -> Self {
-        Self { group: child.id(), child, guard: None }
+    /// Starts one, whose end is nobody else's business.
+    fn start(command: &mut tokio::process::Command) -> io::Result<Self> {
+        let (child, started) = os::start(|| command.spawn(), Child::id)?;
+        Ok(Self { group: child.id(), child, launched: None, _started: started })
     }
 
     /// The id of the process.
     pub(crate) fn id(&self) -> Option<u32> {
         self.group
-    }
-
-    /// Has the guard end the group when we are killed.
-    pub(crate) fn guard_with(&mut self, guard: &Arc<Guard>) {
-        if let Some(group) = self.group {
-            guard.watch(group);
-            self.guard = Some(Arc::clone(guard));
-        }
     }
 
     /// Resolves when the child itself has left, whatever it may have left behind.
@@ -268,9 +279,7 @@ impl Process {
         self.group.into_iter().for_each(kill_group);
         // It is dead already where there are process groups.
         let _ = self.child.start_kill();
-        if let Some((guard, group)) = self.guard.take().zip(self.group) {
-            guard.release(group);
-        }
+        self.launched = None;
         self.group = None;
     }
 
@@ -286,11 +295,10 @@ impl Drop for Process {
 }
 
 /// Starts the guard (see `guard`), in a group of its own so that it outlives us.
-pub(crate) fn spawn_guard(program: &Path) -> io::Result<std::process::ChildStdin> {
+pub(crate) fn spawn_guard(program: &Path) -> io::Result<(std::process::Child, Option<Started>)> {
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns processes")]
     let mut builder = std::process::Command::new(program);
     builder.arg("guard").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     lead_group(&mut builder);
-    let mut child = builder.spawn()?;
-    child.stdin.take().ok_or_else(|| io::Error::other("the guard has no input"))
+    os::start(|| builder.spawn(), |child| Some(child.id()))
 }

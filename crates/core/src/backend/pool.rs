@@ -17,6 +17,7 @@ use crate::backend::actor::{Actor, Status};
 use crate::backend::guard::Guard;
 use crate::backend::reports::Reports;
 use crate::backend::store::Keeper;
+use crate::backend::strays::{self, Strays};
 use crate::backend::switchboard::Switchboard;
 use crate::backend::turns::Turns;
 use crate::backend::{
@@ -82,8 +83,10 @@ impl Pool {
         let PoolOptions { environment, program, store, observer } = options;
         let tasks = TaskTracker::new();
         let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone())));
+        let run = strays::name_of_run();
+        let guard = Guard::new(program.clone(), launch::spawn_guard, run.clone());
         let context = Context {
-            guard: Arc::new(Guard::new(program.clone(), launch::spawn_guard)),
+            strays: Arc::new(Strays::new(run, guard)),
             program,
             tasks,
             deadlines: Arc::default(),
@@ -93,9 +96,10 @@ impl Pool {
             observer,
         };
         let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
-        context
-            .tasks
-            .spawn(shutdown.run_until_cancelled_owned(async move { deadlines.run().await }));
+        context.tasks.spawn(
+            shutdown.clone().run_until_cancelled_owned(async move { deadlines.run().await }),
+        );
+        context.tasks.spawn(Arc::clone(&context.strays).tend(shutdown));
         Self { context: Arc::new(context), environment, backends: Mutex::default() }
     }
 

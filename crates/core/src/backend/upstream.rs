@@ -107,9 +107,9 @@ async fn start_child(
     context: &Context,
     hear: impl Hear,
 ) -> Result<(Upstream, Link), StartFailure> {
-    let (mut process, streams) =
-        launch::spawn(launch, &spec.environment, context.program.as_deref()).await?;
-    process.guard_with(&context.guard);
+    let (program, launched) = (context.program.as_deref(), context.strays.launch());
+    let (process, streams) =
+        launch::spawn_as(launch, &spec.environment, program, Some(launched)).await?;
     let environment = spec.environment.for_launch(launch);
     let inherited = environment.filter_map(|(key, value)| key.to_str().zip(value.to_str()));
     let own = launch.env.iter().map(|(key, value)| (key.as_str(), value.as_str()));

@@ -1,6 +1,7 @@
 //! Unix.
 
 mod files;
+mod orphans;
 mod processes;
 mod signals;
 mod streams;
@@ -9,6 +10,7 @@ pub use crate::os::unix::files::{
     check_owner, is_open_to_others, is_program, is_same_file, make_private_folder, private,
     strictest_permissions, without_waiting,
 };
+pub use crate::os::unix::orphans::{Orphans, Started, kill, processes, start, variable_of};
 pub use crate::os::unix::processes::{
     ask_to_reload, die_with_us, kill_group, lead_group, terminate_group,
 };

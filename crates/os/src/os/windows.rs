@@ -77,6 +77,62 @@ pub fn ask_to_reload(_: u32) -> io::Result<()> {
 /// Changes nothing: a child is not tied to its parent.
 pub fn die_with_us(_: &mut Command) {}
 
+/// A child that we started.
+#[derive(Debug)]
+pub struct Started(());
+
+/// Starts a child by `spawn`; `id` is its id.
+///
+/// # Errors
+///
+/// Those of `spawn`.
+pub fn start<C>(
+    spawn: impl FnOnce() -> io::Result<C>,
+    id: impl FnOnce(&C) -> Option<u32>,
+) -> io::Result<(C, Option<Started>)> {
+    let child = spawn()?;
+    let started = id(&child).map(|_| Started(()));
+    Ok((child, started))
+}
+
+/// Nothing: a process whose parent has ended has none.
+#[derive(Debug)]
+pub struct Orphans(());
+
+impl Orphans {
+    /// Takes in nothing.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub fn adopt() -> io::Result<Self> {
+        Ok(Self(()))
+    }
+
+    /// Waits for ever: no signal says that a child has ended.
+    pub async fn child_ended(&mut self) {
+        pending::<()>().await;
+    }
+
+    /// Returns none.
+    pub fn list(&self) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+/// Does nothing: no orphans are found that could be killed.
+pub fn kill(_: u32) {}
+
+/// Returns `None`: it is not looked up.
+pub fn variable_of(_: u32, _: &str) -> Option<String> {
+    None
+}
+
+/// Returns none: they are not looked up.
+pub fn processes() -> Vec<u32> {
+    Vec::new()
+}
+
 /// Ctrl-C, the one signal there is.
 #[derive(Debug)]
 pub struct Signals;

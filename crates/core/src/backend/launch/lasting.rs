@@ -29,7 +29,7 @@ static JOBS: LazyLock<io::Result<mpsc::Sender<Job>>> = LazyLock::new(|| {
         // The sender is never dropped, so this never ends.
         for Job { mut command, runtime, started } in taken {
             let _inside = runtime.enter();
-            let _nobody_waits = started.send(command.spawn().map(Process::new));
+            let _nobody_waits = started.send(Process::start(&mut command));
         }
     };
     thread::Builder::new().name("launcher".to_owned()).spawn(start_all)?;
@@ -41,7 +41,7 @@ pub(super) async fn start(mut command: Command) -> io::Result<Process> {
     let runtime = Handle::current();
     if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
         // The thread that runs it is the one that the program began with.
-        return command.spawn().map(Process::new);
+        return Process::start(&mut command);
     }
     let jobs = JOBS.as_ref().map_err(|error| io::Error::from(error.kind()))?;
     let (started, child) = oneshot::channel();

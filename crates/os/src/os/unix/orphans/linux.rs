@@ -1,0 +1,59 @@
+//! Linux, where a process can take in the orphans below it, and `/proc` tells of each.
+
+use std::path::PathBuf;
+use std::{fs, io};
+
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+};
+
+pub(crate) fn adopt() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Every thread of ours may have children.
+pub(crate) fn children() -> Vec<u32> {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let texts = threads.filter_map(|thread| {
+        // A thread that has ended meanwhile has handed its children to another one.
+        fs::read_to_string(thread.path().join("children")).ok()
+    });
+    let mut children = Vec::new();
+    for text in texts {
+        children.extend(text.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+    }
+    children
+}
+
+/// Takes the exit status of a child that has ended, so that nothing of it is left.
+pub(crate) fn has_ended(child: u32) -> bool {
+    pid(child).is_none_or(|child| !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None)))
+}
+
+/// Kills one process.
+pub fn kill(process: u32) {
+    if let Some(process) = pid(process) {
+        // An error means that it is gone, or another user's.
+        let _ = kill_process(process, Signal::KILL);
+    }
+}
+
+/// Looks up a variable of the environment that a process began with; `None` where it has none, or
+/// we may not look.
+pub fn variable_of(process: u32, name: &str) -> Option<String> {
+    let all = fs::read(PathBuf::from(format!("/proc/{process}/environ"))).ok()?;
+    let mut values = all
+        .split(|byte| *byte == 0)
+        .filter_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+    String::from_utf8(values.next()?.to_vec()).ok()
+}
+
+/// Lists every process that we can see.
+pub fn processes() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn pid(process: u32) -> Option<Pid> {
+    i32::try_from(process).ok().and_then(Pid::from_raw)
+}
