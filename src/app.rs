@@ -12,8 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::reload::{Reload, Wish};
 use crate::backend::PoolOptions;
-use crate::frontend::http::Door;
-use crate::frontend::http::Ending;
+use crate::frontend::http::{Door, Ending, Listening};
 use crate::frontend::{self, AppState};
 use crate::gateway::{Caller, Gateway, Gateways};
 use crate::observe::Event;
@@ -64,14 +63,22 @@ pub async fn serve_http(
     door: Door,
     grace: Duration,
 ) -> Result<(), Stopped> {
-    if let Ok(address) = listener.local_addr() {
+    let health = match config.http.health_listen {
+        Some(address) => Some(TcpListener::bind(address).await.map_err(Stopped::NoHealth)?),
+        None => None,
+    };
+    if let Some(Ok(address)) = health.as_ref().map(TcpListener::local_addr) {
+        tracing::info!("answering /health, /ready and /metrics at http://{address}");
+    }
+    let listening = Listening { agents: listener, health };
+    if let Ok(address) = listening.agents.local_addr() {
         let address = format!("http://{address}{}", frontend::http::ENDPOINT);
         options.observer.listeners().tell(Event::Serving(&address));
     }
     let draining = CancellationToken::new();
     serve(config, source, options, Some(draining.clone()), |app, tasks, shutdown| async move {
         let ending = Ending { draining, grace, shutdown };
-        frontend::http::serve(app, listener, door, &tasks, ending).await;
+        frontend::http::serve(app, listening, door, &tasks, ending).await;
     })
     .await
 }
@@ -133,6 +140,9 @@ pub enum Stopped {
     /// A signal came.
     #[error("interrupted by {0}")]
     Signal(&'static str),
+    /// `http.healthListen` names an address that cannot be listened at.
+    #[error("nobody can be answered at `http.healthListen`")]
+    NoHealth(#[source] std::io::Error),
     /// Work is not begun where it could not be stopped.
     #[error("the operating system lets us hear no signals")]
     Deaf(#[source] std::io::Error),

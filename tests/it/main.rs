@@ -43,6 +43,7 @@ mod embeddings;
 mod everything;
 mod examples;
 mod extensions;
+mod fair_shares;
 mod fakes;
 mod fidelity;
 mod greetings;

@@ -31,6 +31,7 @@ mod macros;
 mod members;
 mod observing;
 mod opening;
+mod payers;
 mod reload;
 mod results;
 mod searching;
@@ -84,6 +85,7 @@ pub use crate::gateway::gateways::{Crowded, Gateways};
 pub use crate::gateway::macros::Lacking;
 pub use crate::gateway::opening::Opened;
 pub use crate::gateway::opening::heartbeat;
+pub use crate::gateway::payers::{AtLimit, Held, Payers, Purse};
 pub use crate::gateway::searching::{Found, Sought};
 pub use crate::gateway::snapshot::Snapshot;
 

@@ -16,6 +16,7 @@ mod ending;
 mod event;
 mod file;
 mod guest;
+mod holdings;
 mod listeners;
 mod llm_outcome;
 mod llm_request;
@@ -53,10 +54,11 @@ pub use crate::observe::call::ObservedCall;
 pub use crate::observe::context::{CallContext, CallDetails, CallFacts, Stop};
 pub use crate::observe::ending::{CallEnd, Ending};
 pub use crate::observe::event::{
-    ClientProgram, DeniedAccess, DeniedFor, Event, Kinds, LlmContext, ServerContext,
+    ClientProgram, DeniedAccess, DeniedFor, Event, Kinds, LimitReached, LlmContext, ServerContext,
     SessionContext, StoppedFor,
 };
 pub use crate::observe::guest::{Guest, tokens};
+pub use crate::observe::holdings::{Holding, Holdings, Payer};
 pub use crate::observe::listeners::{Listener, Listeners};
 pub use crate::observe::llm_outcome::LlmOutcome;
 pub use crate::observe::llm_request::{LlmRequest, Prompted};
@@ -228,6 +230,11 @@ impl Observer {
     /// The metrics of a server in a toolbox.
     pub fn meters(&self, toolbox: &str, server: &str) -> Arc<Meters> {
         self.metrics.of(toolbox, server)
+    }
+
+    /// The figures of what callers hold.
+    pub fn holdings(&self) -> &Holdings {
+        &self.metrics.holdings
     }
 
     /// All metrics in the text format of Prometheus.

@@ -38,6 +38,7 @@ use crate::name::{ServerRef, ToolboxName};
 use crate::raw::Raw;
 use crate::toolbox::{Kind, TOOLMAN_ACTIVATE};
 
+pub(crate) use crate::exposure::answer::error as tool_error;
 pub use crate::exposure::answer::explain;
 pub use crate::exposure::mode::Exposure;
 use crate::exposure::mode::{Audience, Mode};

@@ -37,6 +37,7 @@ use tokio_util::task::TaskTracker;
 use crate::frontend::session::Session;
 use crate::frontend::suspended::AllSuspended;
 use crate::gateway::{Caller, Gateways};
+use crate::observe::Payer;
 use crate::state::{SessionKey, rehearsal};
 use crate::wire;
 use crate::wire::incoming::Incoming;
@@ -99,7 +100,8 @@ pub async fn serve<R, W>(
     let max = app.gateways.config().limits.max_message_bytes;
     let (mut messages, notifier) = wire::agent::connect(reader, writer, max, tasks);
     let last_words = notifier.clone();
-    let mut session = Session::new(app, caller, Some(notifier), SessionKey::random());
+    let purse = app.gateways.payers().purse(&Payer::new(caller.agent.as_ref(), None));
+    let mut session = Session::new(app, caller, purse, Some(notifier), SessionKey::random());
     let mut ending = pin!(shutdown.cancelled());
     // Dropped on return, which ends what still runs.
     let mut calls = JoinSet::new();

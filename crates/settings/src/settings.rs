@@ -21,7 +21,7 @@ pub use catalog::{Catalog, CatalogCategory, CatalogService, CatalogTool, ToolRea
 pub use clients::ClientConfig;
 pub use following::Watch;
 pub use http::HttpConfig;
-pub use limits::{CacheConfig, Limits, Rates};
+pub use limits::{CacheConfig, Limits, PerCaller, Rates};
 pub use llm::LlmConfig;
 pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
 pub use navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};

@@ -333,6 +333,7 @@ fn the_documentation_describes_every_key_with_its_default() {
         ("An endpoint", "/definitions/Endpoint"),
         ("`limits`", "/properties/limits"),
         ("`http`", "/properties/http"),
+        ("`perCaller`", "/definitions/PerCaller"),
         ("`perAgent` and `perServer`", "/definitions/Rates"),
         ("`cache`", "/definitions/Cache"),
         ("`audit`", "/definitions/Audit"),

@@ -15,6 +15,7 @@ use crate::gateway::answers::Stores;
 use crate::gateway::eager::{Down, Eager};
 use crate::gateway::embedding::Embeddings;
 use crate::gateway::limiters::Limiters;
+use crate::gateway::payers::Payers;
 use crate::gateway::results::Results;
 use crate::gateway::world::World;
 use crate::gateway::{Caller, Gateway, configured};
@@ -43,6 +44,7 @@ pub struct Crowded;
 /// things look at them through different gateways; and so do those that may do different things.
 pub struct Gateways {
     common: Common,
+    payers: Payers,
     tasks: TaskTracker,
     state: Mutex<State>,
 }
@@ -148,6 +150,7 @@ impl Gateways {
     pub fn new(config: Arc<Config>, options: PoolOptions, tasks: &TaskTracker) -> Self {
         let store = state::store();
         Self {
+            payers: Payers::new(&options.observer),
             common: Common {
                 pool: Arc::new(Pool::new(options)),
                 limiters: Limiters::new(Arc::clone(&store)),
@@ -342,6 +345,11 @@ impl Gateways {
                 }
             }
         });
+    }
+
+    /// Returns the counts of everything that callers hold.
+    pub fn payers(&self) -> &Payers {
+        &self.payers
     }
 
     /// Returns the store of what is known of agents beyond one request.

@@ -11,6 +11,7 @@ use crate::catalog::Listing;
 use crate::name::AgentName;
 use crate::observe::context::CallContext;
 use crate::observe::ending::CallEnd;
+use crate::observe::holdings::{Holding, Payer};
 use crate::observe::llm_outcome::LlmOutcome;
 
 /// Something that happened here.
@@ -45,6 +46,8 @@ pub enum Event<'a> {
     SessionClosed(&'a SessionContext),
     /// Somebody was not let in.
     AccessDenied(&'a DeniedAccess),
+    /// A caller wanted to hold more than it may.
+    LimitReached(&'a LimitReached),
     /// Agents are served at this address.
     Serving(&'a str),
     /// Another configuration is served from now on, which differs in this.
@@ -81,7 +84,7 @@ impl Kinds {
     pub const LISTINGS: Self = Self(1 << 5);
     /// Agents that come and leave.
     pub const SESSIONS: Self = Self(1 << 6);
-    /// Requests of somebody who is not let in.
+    /// Requests of somebody who is not let in, or wants more than its share.
     pub const DENIALS: Self = Self(1 << 7);
     /// The program as a whole: where it serves, and with which configuration.
     pub const PROGRAM: Self = Self(1 << 8);
@@ -117,7 +120,7 @@ impl Event<'_> {
             | Self::SessionIntroduced(..)
             | Self::TokensSaved(..)
             | Self::SessionClosed(_) => Kinds::SESSIONS,
-            Self::AccessDenied(_) => Kinds::DENIALS,
+            Self::AccessDenied(_) | Self::LimitReached(_) => Kinds::DENIALS,
             Self::Serving(_)
             | Self::Reloaded(_)
             | Self::ReloadHeld { .. }
@@ -205,6 +208,15 @@ pub struct DeniedAccess {
     pub agent: Option<AgentName>,
     /// Why.
     pub why: DeniedFor,
+}
+
+/// Somebody who wanted to hold more than it may.
+#[derive(Clone, Debug)]
+pub struct LimitReached {
+    /// Who that is.
+    pub payer: Payer,
+    /// The kind of thing of which there would have been too many.
+    pub what: Holding,
 }
 
 /// Why somebody was not let in.

@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 
 use crate::observe::ending::Ending;
 use crate::observe::event::{Event, Kinds, LlmContext, ServerContext};
+use crate::observe::holdings::Holdings;
 use crate::observe::listeners::Listener;
 use crate::observe::llm_outcome::LlmOutcome;
 use crate::observe::meters::Meters;
@@ -49,12 +50,17 @@ pub(crate) struct Metrics {
     pub(crate) sessions: Gauge,
     pub(crate) tokens_saved: Gauge,
     pub(crate) lost: Counter,
+    /// How much callers hold.
+    pub(crate) holdings: Holdings,
+    /// How often a caller wanted more than it may hold, by what that was.
+    limits_reached: Family<[(&'static str, &'static str); 1], Counter>,
     meters: Mutex<HashMap<Key, Arc<Meters>>>,
 }
 
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("mcp_workbench");
+        let held = Family::default();
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         let metrics = Self {
             calls: Family::default(),
@@ -70,6 +76,8 @@ impl Metrics {
             sessions: Gauge::default(),
             tokens_saved: Gauge::default(),
             lost: Counter::default(),
+            holdings: Holdings::new(&held),
+            limits_reached: Family::default(),
             meters: Mutex::default(),
             registry: Registry::default(),
         };
@@ -114,6 +122,12 @@ impl Metrics {
             "audit_records_lost",
             "Records that could not be written to the audit file",
             metrics.lost.clone(),
+        );
+        registry.register("held", "What callers hold at the moment, by what it is", held);
+        registry.register(
+            "limits_reached",
+            "How often a caller wanted to hold more than it may, by what that was",
+            metrics.limits_reached.clone(),
         );
         Self { registry, ..metrics }
     }
@@ -173,7 +187,7 @@ impl Metrics {
 impl Listener for Metrics {
     fn wants(&self) -> Kinds {
         let ended = Kinds::CALLS_ENDED.and(Kinds::LLM_REQUESTS);
-        ended.and(Kinds::SERVERS).and(Kinds::SESSIONS)
+        ended.and(Kinds::SERVERS).and(Kinds::SESSIONS).and(Kinds::DENIALS)
     }
 
     fn hear(&self, event: Event<'_>) {
@@ -196,6 +210,10 @@ impl Listener for Metrics {
             }
             Event::SessionClosed(_) => {
                 self.sessions.dec();
+            }
+            Event::LimitReached(reached) => {
+                let labels = [("what", reached.what.as_str())];
+                self.limits_reached.get_or_create_owned(&labels).inc();
             }
             _ => {}
         }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use crate::backend::Outcome;
 use crate::frontend::era::RequestMeta;
+use crate::gateway::Held;
 use crate::raw::{Member, Raw};
 use crate::wire::incoming::{Reply, error_object};
 
@@ -20,6 +21,8 @@ pub(crate) struct Asked {
     /// The members of `params`, less `_meta`.
     pub(crate) params: Vec<Member>,
     pub(crate) meta: RequestMeta,
+    /// Its place among the requests of its agent that are under way.
+    pub(crate) place: Option<Held>,
 }
 
 impl Asked {
@@ -32,7 +35,7 @@ impl Asked {
         let params = params.get_or_insert_default();
         let meta = params.iter().position(|(key, _)| key == "_meta").map(|at| params.remove(at).1);
         let meta = RequestMeta::read(meta.as_ref())?;
-        Ok(Self { method, params: std::mem::take(params), meta })
+        Ok(Self { method, params: std::mem::take(params), meta, place: None })
     }
 
     /// The member of the parameters called `key`.

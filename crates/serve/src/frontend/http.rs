@@ -40,6 +40,8 @@ use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::frontend::AppState;
+use crate::frontend::http::connections::Routes;
+use crate::frontend::http::connections::table::Table;
 use crate::frontend::http::drain::UnderWay;
 use crate::frontend::http::identity::{Identity, WELL_KNOWN};
 use crate::frontend::http::response::{Refusal, Reply};
@@ -60,29 +62,41 @@ const INVALID_REQUEST: i64 = -32600;
 /// JSON-RPC: something went wrong here.
 const INTERNAL_ERROR: i64 = -32603;
 
-/// Serves agents that come to `listener` until the end.
+/// Where agents come in, and those who look after us.
+#[derive(Debug)]
+pub struct Listening {
+    /// Where everything is served.
+    pub agents: TcpListener,
+    /// Where `/health`, `/ready` and `/metrics` are answered besides (`http.healthListen`).
+    pub health: Option<TcpListener>,
+}
+
+/// Serves agents that come to a listener until the end.
 pub async fn serve(
     app: AppState,
-    listener: TcpListener,
+    listening: Listening,
     door: Door,
     tasks: &TaskTracker,
     ending: Ending,
 ) {
     let Ending { draining, grace, shutdown } = ending;
+    let Listening { agents: listener, health } = listening;
     let identity = Identity::new(&app, listener.local_addr().ok(), door, &shutdown);
     let server = Arc::new(Server {
         identity,
         under_way: UnderWay::new(draining),
         sessions: Sessions::default(),
         connections: TaskTracker::new(),
+        table: Table::default(),
+        health: Table::default(),
         tasks: tasks.clone(),
         leaving: shutdown.child_token(),
         shutdown,
         app,
     });
     server.app.gateways.keep_eager();
-    let router = router(&server);
-    let most = server.app.gateways.config().http.max_connections;
+    let routes = Routes { all: router(&server), kept: kept_router(&server) };
+    let health_router = health_router(&server);
     let mut sweep = interval(SWEEP);
     let sweeping = async {
         loop {
@@ -95,7 +109,8 @@ pub async fn serve(
         () = server.shutdown.cancelled() => {}
         () = server.under_way.finished(grace) => {}
         () = sweeping => {}
-        () = connections::accept(&listener, most, &router, &server) => {}
+        () = connections::accept(&listener, &routes, &server) => {}
+        () = connections::answer_health(health, &health_router, &server) => {}
     }
     drop(listener);
     server.sessions.end_all();
@@ -113,6 +128,9 @@ struct Server {
     under_way: UnderWay,
     sessions: Sessions,
     connections: TaskTracker,
+    /// The connections of agents, and of those who look after us at a listener of their own.
+    table: Table,
+    health: Table,
     tasks: TaskTracker,
     /// Is cancelled when streams and connections are to be closed.
     leaving: CancellationToken,
@@ -132,6 +150,32 @@ fn router(server: &Arc<Server>) -> Router {
         .route("/metrics", get(health::metrics))
         .fallback(nothing);
     guarded(router.with_state(Arc::clone(server)))
+}
+
+/// The paths that are answered however many connections there are.
+fn kept_router(server: &Arc<Server>) -> Router {
+    let router = Router::new()
+        .route("/health", get(health::alive))
+        .route("/ready", get(health::ready))
+        .fallback(crowded);
+    guarded(router.with_state(Arc::clone(server)))
+}
+
+/// The paths at the listener of those who look after us.
+fn health_router(server: &Arc<Server>) -> Router {
+    let router = Router::new()
+        .route("/health", get(health::alive))
+        .route("/ready", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .fallback(nothing);
+    guarded(router.with_state(Arc::clone(server)))
+}
+
+/// The answer to what there is no connection left for.
+async fn crowded() -> Reply {
+    let message = "there are as many connections as there may be (limits.perCaller.maxConnections, \
+                   http.maxConnections), and all are used; come again a little later";
+    Refusal::for_now(message).reply(None)
 }
 
 /// Guards a router: a fault of ours costs only the request in which it shows.

@@ -20,7 +20,7 @@ use crate::frontend::listed::Listed;
 use crate::frontend::profiles;
 use crate::frontend::session::live::Live;
 use crate::frontend::shown::{Changed, Shown};
-use crate::gateway::{Caller, Crowded, Gateway, LogLevel, Presence, Snapshot};
+use crate::gateway::{Caller, Crowded, Gateway, LogLevel, Presence, Purse, Snapshot};
 use crate::name::ToolboxName;
 use crate::observe::ClientProgram;
 use crate::raw::Raw;
@@ -110,15 +110,16 @@ impl State {
 }
 
 impl Session {
-    /// A session with an agent; `notifier` is how it can be told what belongs to no request, and `key`
+    /// A session with an agent, which pays with `purse`; `notifier` is how it can be told what belongs to no request, and `key`
     /// where a record of it is kept.
     pub(crate) fn new(
         app: &AppState,
         caller: Caller,
+        purse: Arc<Purse>,
         notifier: Option<Notifier>,
         key: Option<SessionKey>,
     ) -> Arc<Self> {
-        let (live, events) = Live::new(app, &caller, notifier, key);
+        let (live, events) = Live::new(app, &caller, purse, notifier, key);
         let mode = app.gateways.mode(&caller);
         let current = live.notifier.is_some().then(Current::default);
         let session = Self::with(live, current, caller, mode, State::default());
@@ -222,6 +223,11 @@ impl Session {
 
     pub(crate) fn app(&self) -> &AppState {
         &self.app
+    }
+
+    /// The counts of everything that the agent holds.
+    pub(crate) fn purse(&self) -> &Arc<Purse> {
+        &self.live.purse
     }
 
     /// Who the agent is.

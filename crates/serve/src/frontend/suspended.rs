@@ -18,13 +18,14 @@ use crate::backend::Outcome;
 use crate::frontend::asked::Asked;
 use crate::frontend::calls::{QUESTION, Running, input_required};
 use crate::frontend::session::Session;
-use crate::gateway::Question;
+use crate::gateway::{Held, Question};
 use crate::name::{AgentName, ToolboxName};
+use crate::observe::{Holding, Payer};
 use crate::raw::Raw;
 use crate::state::{Key, Kind, Record, Suspended};
 use crate::wire::incoming::error_object;
 
-/// How much work may wait at once; more is given up.
+/// How much work of all callers may wait at once; more is given up, of those who have most.
 const MOST: usize = 1000;
 /// The mark that tells our states from those of servers, which are passed on.
 const PREFIX: &str = "workbench.";
@@ -40,6 +41,8 @@ pub(crate) struct AllSuspended {
 struct Waiting {
     running: Running,
     question: Question,
+    /// Counts it among what its caller holds.
+    held: Option<Held>,
     /// Gives it up in the end.
     _expiry: AbortOnDropHandle<()>,
 }
@@ -80,11 +83,21 @@ impl AllSuspended {
             drop(suspended.waiting(|waiting| waiting.remove(&ticket)));
         });
         let expiry = AbortOnDropHandle::new(expiry);
+        let most = session.app().gateways.config().limits.per_caller.max_questions;
+        let purse = session.purse();
         let given_up = self.waiting(|waiting| {
-            let is_full = waiting.len() >= MOST;
-            let oldest = waiting.keys().min().copied().filter(|_| is_full);
-            let given_up = oldest.map(|oldest| (oldest, waiting.remove(&oldest)));
-            waiting.insert(ticket, Waiting { running, question, _expiry: expiry });
+            let given_up = if of(waiting, purse.payer()).count() >= most {
+                purse.reaches(Holding::Questions);
+                of(waiting, purse.payer()).min()
+            } else if waiting.len() >= MOST {
+                greediest(waiting).and_then(|payer| of(waiting, &payer).min())
+            } else {
+                None
+            };
+            let given_up = given_up.map(|oldest| (oldest, waiting.remove(&oldest)));
+            // Those that wait are counted above, so there is always one more.
+            let held = purse.take(Holding::Questions, usize::MAX).ok();
+            waiting.insert(ticket, Waiting { running, question, held, _expiry: expiry });
             given_up
         });
         if let Some((oldest, _work)) = given_up {
@@ -134,6 +147,22 @@ impl AllSuspended {
         question.answer(Outcome::Result(answer)).await;
         Ok(running)
     }
+}
+
+/// The tickets of what waits for a caller's answers.
+fn of(waiting: &HashMap<u64, Waiting>, payer: &Payer) -> impl Iterator<Item = u64> {
+    let is_its =
+        move |waiting: &Waiting| waiting.held.as_ref().is_some_and(|held| held.payer() == payer);
+    waiting.iter().filter(move |(_, waiting)| is_its(waiting)).map(|(ticket, _)| *ticket)
+}
+
+/// The caller of whom most is waiting.
+fn greediest(waiting: &HashMap<u64, Waiting>) -> Option<Payer> {
+    let mut counts: HashMap<&Payer, usize> = HashMap::new();
+    for held in waiting.values().filter_map(|waiting| waiting.held.as_ref()) {
+        *counts.entry(held.payer()).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(payer, _)| payer.clone())
 }
 
 /// The requests that a state is good for: those of the same caller, of the same method and about

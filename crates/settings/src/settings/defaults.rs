@@ -1,6 +1,6 @@
 //! The settings of a configuration that does not mention them.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 
 /// Clients allow 64 bytes and put `mcp__workbench__` before a name.
 pub const NAME_LIMIT: usize = 48;
@@ -27,6 +27,13 @@ pub const STARTUP_TIMEOUT_MS: u64 = 60_000;
 pub const CALL_TIMEOUT_MS: u64 = 300_000;
 
 pub const SESSIONS: usize = 1_000;
+/// A person has a few clients, and each begins anew now and then.
+pub const CALLER_SESSIONS: usize = 250;
+pub const SESSIONS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(300).unwrap();
+/// A proxy in front of us has one address for all its clients.
+pub const CALLER_CONNECTIONS: usize = 1_024;
+pub const CALLER_CALLS: usize = 500;
+pub const CALLER_QUESTIONS: usize = 100;
 /// People leave agents open over night.
 pub const SESSION_IDLE_MS: u64 = 24 * 60 * 60 * 1000;
 /// A client has one for what it is told, and one for each request that is under way.

@@ -1,5 +1,6 @@
 //! Limits on what agents may cost over HTTP (`http`).
 
+use core::net::SocketAddr;
 use std::time::Duration;
 
 use ::http::uri::Authority;
@@ -27,6 +28,8 @@ pub struct HttpConfig {
     pub head_timeout: Duration,
     /// How long the whole body of a request may take (`bodyTimeoutMs`).
     pub body_timeout: Duration,
+    /// Where `/health`, `/ready` and `/metrics` are answered besides (`healthListen`).
+    pub health_listen: Option<SocketAddr>,
 }
 
 impl Default for HttpConfig {
@@ -40,6 +43,7 @@ impl Default for HttpConfig {
             max_header_bytes: defaults::HEADER_BYTES,
             head_timeout: Duration::from_millis(defaults::HEAD_TIMEOUT_MS),
             body_timeout: Duration::from_millis(defaults::BODY_TIMEOUT_MS),
+            health_listen: None,
         }
     }
 }

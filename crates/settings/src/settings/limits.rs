@@ -24,6 +24,37 @@ pub struct Limits {
     pub max_wait: Duration,
     /// How long the user may take to confirm a call (`confirmTimeoutMs`).
     pub confirm_timeout: Duration,
+    /// How much each caller may hold at a time (`perCaller`).
+    pub per_caller: PerCaller,
+}
+
+/// How much one caller may hold at a time (`perCaller`): an agent with a name, or whoever comes from
+/// one address without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerCaller {
+    /// How many sessions (`maxSessions`). For one more, the caller's own oldest ends.
+    pub max_sessions: usize,
+    /// How many sessions may begin in a minute (`sessionsPerMinute`).
+    pub sessions_per_minute: NonZeroU32,
+    /// How many connections from one address (`maxConnections`).
+    pub max_connections: usize,
+    /// How many requests may be under way (`maxCalls`); more are refused.
+    pub max_calls: usize,
+    /// How many calls may wait for an answer of the user (`maxQuestions`). For one more, the caller's
+    /// own oldest is given up.
+    pub max_questions: usize,
+}
+
+impl Default for PerCaller {
+    fn default() -> Self {
+        Self {
+            max_sessions: defaults::CALLER_SESSIONS,
+            sessions_per_minute: defaults::SESSIONS_PER_MINUTE,
+            max_connections: defaults::CALLER_CONNECTIONS,
+            max_calls: defaults::CALLER_CALLS,
+            max_questions: defaults::CALLER_QUESTIONS,
+        }
+    }
 }
 
 impl Default for Limits {
@@ -37,6 +68,7 @@ impl Default for Limits {
             per_server: Rates::default(),
             max_wait: Duration::from_millis(defaults::WAIT_MS),
             confirm_timeout: Duration::from_millis(defaults::CONFIRM_TIMEOUT_MS),
+            per_caller: PerCaller::default(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Serving over HTTP (`http`): how much agents may cost before they say anything of use.
 
+use core::net::SocketAddr;
+
 use ::http::uri::Authority;
 use url::Url;
 
@@ -23,7 +25,7 @@ section! {
         #[schemars(extend("examples" = [["https://app.example.com"]]))]
         "allowedOrigins" as pub(crate) allowed_origins: Vec<Located<String>>,
 
-        /// How many sessions there may be. For one more, the one that was idle for longest ends.
+        /// How many sessions there may be. For one more, one of the same caller ends.
         #[schemars(extend("default" = defaults::SESSIONS))]
         "maxSessions" as pub(crate) max_sessions: Located<u64> [numbers::SESSIONS],
 
@@ -31,7 +33,7 @@ section! {
         #[schemars(extend("default" = defaults::SESSION_IDLE_MS))]
         "sessionIdleMs" as pub(crate) session_idle_ms: Located<u64> [numbers::SESSION_IDLE_MS],
 
-        /// How many connections there may be at once; more wait until one ends.
+        /// How many connections there may be at once. For one more, one closes that is not used.
         #[schemars(extend("default" = defaults::CONNECTIONS))]
         "maxConnections" as pub(crate) max_connections: Located<u64> [numbers::CONNECTIONS],
 
@@ -47,6 +49,11 @@ section! {
         /// How long the whole body of a request may take, in milliseconds.
         #[schemars(extend("default" = defaults::BODY_TIMEOUT_MS))]
         "bodyTimeoutMs" as pub(crate) body_timeout_ms: Located<u64> [numbers::HTTP_TIMEOUT_MS],
+
+        /// An address and port where `/health`, `/ready` and `/metrics` are answered besides, however
+        /// many connections there are.
+        #[schemars(extend("examples" = ["127.0.0.1:8001"]))]
+        "healthListen" as pub(crate) health_listen: Located<String>,
     }
 }
 
@@ -61,6 +68,7 @@ impl RawHttp {
             max_header_bytes,
             head_timeout_ms,
             body_timeout_ms,
+            health_listen,
         } = self;
         let by_default = HttpConfig::default();
         let hosts = allowed_hosts.unwrap_or_default().into_iter();
@@ -76,8 +84,19 @@ impl RawHttp {
             max_header_bytes: number(max_header_bytes).unwrap_or(by_default.max_header_bytes),
             head_timeout: milliseconds(head_timeout_ms).unwrap_or(by_default.head_timeout),
             body_timeout: milliseconds(body_timeout_ms).unwrap_or(by_default.body_timeout),
+            health_listen: health_listen.and_then(|text| address(&text, reader)),
         }
     }
+}
+
+/// An address with a port.
+fn address(text: &Located<String>, reader: &mut Reader<'_>) -> Option<SocketAddr> {
+    let address = text.value.trim().parse().ok();
+    if address.is_none() {
+        let hint = "write the address of an interface and a port: `127.0.0.1:8001`";
+        reader.error(&text.spot, "expected an address with a port", Some(hint.to_owned()));
+    }
+    address
 }
 
 /// A name that we may be called by.

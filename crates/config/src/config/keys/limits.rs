@@ -1,10 +1,12 @@
 //! How much agents may ask of servers at a time (`limits`), and how long answers hold (`cache`).
 
+use std::num::NonZeroU32;
+
 use crate::config::keys::numbers;
 use crate::config::syntax::checks::{milliseconds, number};
 use crate::config::syntax::reader::Located;
 use crate::config::syntax::section::section;
-use crate::settings::{CacheConfig, Limits, Rates, defaults};
+use crate::settings::{CacheConfig, Limits, PerCaller, Rates, defaults};
 
 section! {
     /// Limits on what passes through.
@@ -45,6 +47,38 @@ section! {
         /// How long the user may take to confirm a call, in milliseconds.
         #[schemars(extend("default" = defaults::CONFIRM_TIMEOUT_MS))]
         "confirmTimeoutMs" as pub(crate) confirm_timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
+
+        /// How much each caller may hold at a time: an agent with a name, or whoever comes from one
+        /// address without a name.
+        "perCaller" as pub(crate) per_caller: RawPerCaller,
+    }
+}
+
+section! {
+    /// How much one caller may hold at a time, so that others go on.
+    #[schemars(rename = "PerCaller")]
+    pub(crate) struct RawPerCaller in "`limits.perCaller`" {
+        /// How many sessions a caller may have. For one more, its own ends that was idle for longest.
+        #[schemars(extend("default" = defaults::CALLER_SESSIONS))]
+        "maxSessions" as pub(crate) max_sessions: Located<u64> [numbers::SESSIONS],
+
+        /// How many sessions a caller may begin in a minute.
+        #[schemars(extend("default" = defaults::SESSIONS_PER_MINUTE))]
+        "sessionsPerMinute" as pub(crate) sessions_per_minute: Located<u64> [(1, numbers::MAX_CALLS)],
+
+        /// How many connections there may be from one address. For one more, one of them closes that
+        /// is not used.
+        #[schemars(extend("default" = defaults::CALLER_CONNECTIONS))]
+        "maxConnections" as pub(crate) max_connections: Located<u64> [numbers::CONNECTIONS],
+
+        /// How many requests of a caller may be under way; more are refused.
+        #[schemars(extend("default" = defaults::CALLER_CALLS))]
+        "maxCalls" as pub(crate) max_calls: Located<u64> [(1, numbers::MAX_CALLS)],
+
+        /// How many calls of a caller may wait for an answer of its user. For one more, its own oldest
+        /// is given up.
+        #[schemars(extend("default" = defaults::CALLER_QUESTIONS))]
+        "maxQuestions" as pub(crate) max_questions: Located<u64> [(1, numbers::MAX_CALLS)],
     }
 }
 
@@ -87,6 +121,7 @@ impl RawLimits {
             per_server,
             max_wait_ms,
             confirm_timeout_ms,
+            per_caller,
         } = self;
         let usual = Limits::default();
         let rates = |raw: Option<RawRates>| raw.map(RawRates::checked).unwrap_or_default();
@@ -99,6 +134,23 @@ impl RawLimits {
             per_server: rates(per_server),
             max_wait: milliseconds(max_wait_ms).unwrap_or(usual.max_wait),
             confirm_timeout: milliseconds(confirm_timeout_ms).unwrap_or(usual.confirm_timeout),
+            per_caller: per_caller.map(RawPerCaller::checked).unwrap_or_default(),
+        }
+    }
+}
+
+impl RawPerCaller {
+    pub(crate) fn checked(self) -> PerCaller {
+        let Self { max_sessions, sessions_per_minute, max_connections, max_calls, max_questions } =
+            self;
+        let usual = PerCaller::default();
+        let rate = number(sessions_per_minute).and_then(NonZeroU32::new);
+        PerCaller {
+            max_sessions: number(max_sessions).unwrap_or(usual.max_sessions),
+            sessions_per_minute: rate.unwrap_or(usual.sessions_per_minute),
+            max_connections: number(max_connections).unwrap_or(usual.max_connections),
+            max_calls: number(max_calls).unwrap_or(usual.max_calls),
+            max_questions: number(max_questions).unwrap_or(usual.max_questions),
         }
     }
 }

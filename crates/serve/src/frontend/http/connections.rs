@@ -1,19 +1,31 @@
 //! Connections: taken one by one, and bounded in what they may cost before they say anything.
+//!
+//! *Theory of operation.* Every connection stands in a [`Table`]. One that is not used gives way where
+//! there are too many: of its own address, or of the address that has most. Where none can, the new
+//! one gets a place that is kept for those who look after us: it is told `/health` and `/ready`, and
+//! everything else is refused for now. So the answer to those never waits for anybody.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
+use tower::Layer;
 
 use crate::frontend::http::Server;
+use crate::frontend::http::connections::table::Place;
+use crate::frontend::http::connections::usage::Counted;
 use crate::frontend::http::stall::Patient;
+use crate::observe::Payer;
+
+pub(crate) mod table;
+mod usage;
 
 /// The pause after a connection could not be taken, most often because there are too many open
 /// files.
@@ -22,57 +34,112 @@ const RESPITE: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_mins(1);
 /// The most bytes of a body that are read at once.
 const BUFFER: usize = 64 * 1024;
+/// How long a connection in a kept place may go without the whole head of a request.
+const KEPT_HEAD: Duration = Duration::from_secs(2);
 
-/// Takes connections for as long as it is wanted, `most` at once; more wait with the operating
-/// system.
-pub(crate) async fn accept(
-    listener: &TcpListener,
-    most: usize,
-    router: &Router,
-    server: &Arc<Server>,
-) {
-    let places = Arc::new(Semaphore::new(most));
+/// How long a connection that gives way may take to send the end of its last answer.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Where a request comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// The routes of connections: of most, and of those in kept places.
+pub(crate) struct Routes {
+    pub(crate) all: Router,
+    pub(crate) kept: Router,
+}
+
+/// Takes connections for as long as it is wanted.
+pub(crate) async fn accept(listener: &TcpListener, routes: &Routes, server: &Arc<Server>) {
     let mut warned: Option<Instant> = None;
     loop {
-        if places.available_permits() == 0 && warned.is_none_or(|at| at.elapsed() > SILENCE) {
-            tracing::warn!("there are {most} connections (http.maxConnections); others wait");
-            warned = Some(Instant::now());
-        }
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let connection = Box::pin(serve(stream, router.clone(), Arc::clone(server)));
-                let connection = server.shutdown.clone().run_until_cancelled_owned(connection);
-                server.connections.spawn(async move {
-                    connection.await;
-                    drop(place);
-                });
-            }
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
                 sleep(RESPITE).await;
+                continue;
             }
+        };
+        let config = server.app.gateways.config();
+        let payer = Payer::new(None, Some(peer.ip()));
+        let purse = server.app.gateways.payers().purse(&payer);
+        let of_one = config.limits.per_caller.max_connections;
+        let place = server.table.take(&purse, [of_one, config.http.max_connections]);
+        if place.is_kept() && warned.is_none_or(|at| at.elapsed() > SILENCE) {
+            tracing::warn!(
+                address = %peer.ip(),
+                "there are as many connections as there may be, and all are used \
+                 (limits.perCaller.maxConnections, http.maxConnections); others are refused"
+            );
+            warned = Some(Instant::now());
         }
+        let router = if place.is_kept() { &routes.kept } else { &routes.all };
+        let router = router.clone();
+        let connection = Box::pin(serve(stream, peer.ip(), router, place, Arc::clone(server)));
+        server.connections.spawn(server.shutdown.clone().run_until_cancelled_owned(connection));
     }
 }
 
-async fn serve(stream: TcpStream, router: Router, server: Arc<Server>) {
+/// Answers at a listener of their own those who look after us.
+pub(crate) async fn answer_health(
+    listener: Option<TcpListener>,
+    router: &Router,
+    server: &Arc<Server>,
+) {
+    let Some(listener) = listener else { return std::future::pending().await };
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be taken");
+                sleep(RESPITE).await;
+                continue;
+            }
+        };
+        let place = server.health.take_kept();
+        let connection =
+            Box::pin(serve(stream, peer.ip(), router.clone(), place, Arc::clone(server)));
+        server.connections.spawn(server.shutdown.clone().run_until_cancelled_owned(connection));
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    peer: IpAddr,
+    router: Router,
+    place: Arc<Place>,
+    server: Arc<Server>,
+) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages may wait");
     }
     let config = server.app.gateways.config();
     let limits = &config.http;
+    let patience = limits.head_timeout;
+    let patience = if place.is_kept() { patience.min(KEPT_HEAD) } else { patience };
+    let router = Counted::new(Extension(Peer(peer)).layer(router), Arc::clone(&place));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // There may be 100 headers at most.
         .max_header_size(limits.max_header_bytes)
         // A head that is not whole is bounded by this alone.
         .max_buf_size(limits.max_header_bytes.max(BUFFER))
-        .header_read_timeout(limits.head_timeout)
+        .header_read_timeout(patience)
         .serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router));
     let mut connection = pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,
+        () = place.gives_way() => {
+            tracing::debug!(address = %peer, "a connection that was not used gives way");
+            connection.as_mut().graceful_shutdown();
+            // The end of an answer may still be on its way; the rest of a head is not waited for.
+            match timeout(FAREWELL, connection).await {
+                Ok(served) => served,
+                Err(_) => return,
+            }
+        }
         () = server.leaving.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await

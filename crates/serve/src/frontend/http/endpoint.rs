@@ -12,6 +12,7 @@ use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::frontend::http::connections::Peer;
 use crate::frontend::http::field::{PROTOCOL_VERSION, one};
 use crate::frontend::http::headers::{self, Accepts, LAST_EVENT, SESSION};
 use crate::frontend::http::identity::Pass;
@@ -20,9 +21,9 @@ use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
 use crate::frontend::http::sessions::{self, Connected};
 use crate::frontend::http::stream::{self, Reader};
 use crate::frontend::http::{self, INVALID_REQUEST, Server};
-use crate::gateway::Caller;
+use crate::gateway::{Caller, Purse};
 use crate::name::ToolboxName;
-use crate::observe::Event;
+use crate::observe::{Event, Payer};
 
 /// The first revision that knows events without data.
 const KNOWS_PRIMING: &str = "2025-11-25";
@@ -51,7 +52,19 @@ pub(crate) async fn metadata(State(server): State<Arc<Server>>, request: Request
     }
 }
 
+/// Who asks.
+pub(crate) struct Who {
+    pub(crate) caller: Caller,
+    /// The counts of everything that this caller holds.
+    pub(crate) purse: Arc<Purse>,
+}
+
 impl Server {
+    fn purse(&self, head: &Parts, caller: &Caller) -> Arc<Purse> {
+        let peer = head.extensions.get::<Peer>().map(|Peer(address)| *address);
+        self.app.gateways.payers().purse(&Payer::new(caller.agent.as_ref(), peer))
+    }
+
     async fn answer(&self, request: Request, toolbox: Option<ToolboxName>) -> Reply {
         let (mut head, body) = request.into_parts();
         let (caller, pass) = match self.identity.caller(&mut head).await {
@@ -64,10 +77,12 @@ impl Server {
             let refusal = Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message);
             return refusal.reply(None);
         }
+        let purse = self.purse(&head, &caller);
+        let who = Who { caller, purse };
         let answered = match head.method {
-            Method::POST => self.post(&head, body, &caller, pass).await,
-            Method::GET => self.get(&head.headers, &caller).map(|reply| pass.bound(reply)),
-            Method::DELETE => self.delete(&head.headers, &caller),
+            Method::POST => self.post(&head, body, &who, pass).await,
+            Method::GET => self.get(&head.headers, &who.caller).map(|reply| pass.bound(reply)),
+            Method::DELETE => self.delete(&head.headers, &who.caller),
             _ => Err(not_allowed()),
         };
         answered.unwrap_or_else(|refusal| refusal.reply(None))
@@ -85,7 +100,7 @@ impl Server {
         &self,
         head: &Parts,
         body: Body,
-        caller: &Caller,
+        who: &Who,
         pass: Pass,
     ) -> Result<Reply, Refusal> {
         let headers = &head.headers;
@@ -103,9 +118,9 @@ impl Server {
             message.continue_trace(headers);
         }
         let answered = if message.is_modern(headers) {
-            self.modern(&message, headers, accepts, caller).await
+            self.modern(&message, headers, accepts, who).await
         } else {
-            self.legacy(&message, headers, accepts, caller).await
+            self.legacy(&message, headers, accepts, who).await
         };
         let reply = answered.unwrap_or_else(|refusal| refusal.reply(message.id.as_ref()));
         // What else is asked for comes to an end by itself.

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::frontend::dispatch;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::http::drain::Ticket;
-use crate::frontend::http::endpoint::reader;
+use crate::frontend::http::endpoint::{Who, reader};
 use crate::frontend::http::headers::{self, Accepts, SESSION};
 use crate::frontend::http::message::{Kind, Message};
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
@@ -21,9 +21,9 @@ use crate::frontend::http::sessions::{Connected, Full};
 use crate::frontend::http::stream::carry;
 use crate::frontend::http::{INTERNAL_ERROR, INVALID_REQUEST, Server};
 use crate::frontend::session::Session;
-use crate::gateway::Caller;
+use crate::observe::Holding;
 use crate::raw::Raw;
-use crate::state::{SessionKey, rehearsal};
+use crate::state::{Rate, SessionKey, rehearsal};
 use crate::wire::agent::Notifier;
 use crate::wire::cancellation::Cancellation;
 use crate::wire::incoming::{self, Incoming, Sent};
@@ -52,7 +52,7 @@ impl Server {
         message: &Message,
         headers: &HeaderMap,
         accepts: Accepts,
-        caller: &Caller,
+        who: &Who,
     ) -> Result<Reply, Refusal> {
         match message.kind {
             Kind::Request => {}
@@ -65,7 +65,10 @@ impl Server {
         let ticket = self.under_way.begin(None).ok_or_else(ending)?;
         // Who only listens is not waited for.
         let ticket = (message.method != LISTEN).then_some(ticket);
-        let session = Session::new(&self.app, caller.clone(), None, None);
+        let session = {
+            let (caller, purse) = (who.caller.clone(), Arc::clone(&who.purse));
+            Session::new(&self.app, caller, purse, None, None)
+        };
         headers::check(message, headers)?;
         if let (Some(tool), "tools/call") = (&message.name, message.method.as_str()) {
             let mirrored = mirrored(&session, message.meta.as_ref(), tool).await;
@@ -90,12 +93,14 @@ impl Server {
         message: &Message,
         headers: &HeaderMap,
         accepts: Accepts,
-        caller: &Caller,
+        who: &Who,
     ) -> Result<Reply, Refusal> {
+        let caller = &who.caller;
         let begins = message.kind == Kind::Request
             && message.method == "initialize"
             && !headers.contains_key(SESSION);
-        let connected = if begins { self.begin(caller)? } else { self.session(headers, caller)? };
+        let connected =
+            if begins { self.begin(who).await? } else { self.session(headers, caller)? };
         connected.touch();
         // What is under way may need to be told something, and to be answered.
         let is_request = message.kind == Kind::Request;
@@ -129,7 +134,21 @@ impl Server {
     }
 
     /// Begins a session.
-    fn begin(&self, caller: &Caller) -> Result<Arc<Connected>, Refusal> {
+    async fn begin(&self, who: &Who) -> Result<Arc<Connected>, Refusal> {
+        let limits = self.app.gateways.config().limits.per_caller;
+        let rate = Rate { per_minute: limits.sessions_per_minute };
+        let subject = format!("sessions of {:?}", who.purse.payer());
+        if let Err(wait) = self.app.gateways.store().count(&subject, rate).await {
+            who.purse.reaches(Holding::Sessions);
+            return Err(Refusal::too_often(
+                &format!(
+                    "{} may begin {} sessions a minute (limits.perCaller.sessionsPerMinute)",
+                    who.purse.payer(),
+                    limits.sessions_per_minute
+                ),
+                wait,
+            ));
+        }
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|error| {
             let message = format!("no session id could be made: {error}");
@@ -143,16 +162,21 @@ impl Server {
         let peer = Peer::new();
         let notifier = Notifier::new(peer.clone(), writer);
         let key = SessionKey::of_id(&id);
-        let session = Session::new(&self.app, caller.clone(), Some(notifier), Some(key));
+        let session = {
+            let (caller, purse) = (who.caller.clone(), Arc::clone(&who.purse));
+            Session::new(&self.app, caller, purse, Some(notifier), Some(key))
+        };
         let ended = self.leaving.child_token();
         let connected = Arc::new(Connected::new(id, session, peer, ended));
         // The first stream is that of what belongs to no request.
         connected.carry(outbox, None, None, &self.tasks);
-        let most = self.app.gateways.config().http.max_sessions;
+        let in_all = self.app.gateways.config().http.max_sessions;
+        let most = [limits.max_sessions, in_all];
         if let Err(Full) = self.sessions.insert(Arc::clone(&connected), most) {
             connected.end();
             return Err(Refusal::for_now(
-                "there are as many sessions as there may be, and all are busy",
+                "there are as many sessions as there may be (limits.perCaller.maxSessions, \
+                 http.maxSessions), and none of yours can end for another",
             ));
         }
         Ok(connected)

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -51,18 +52,26 @@ impl hyper::body::Body for Events {
 pub(crate) struct Refusal {
     /// The status that says so.
     pub(crate) status: StatusCode,
+    /// How soon it may be tried again, where that is known.
+    pub(crate) retry_after: Option<Duration>,
     /// The refusal in the words of JSON-RPC.
     pub(crate) error: Raw,
 }
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, code: i64, message: &str) -> Self {
-        Self { status, error: error_object(code, message, None) }
+        Self { status, retry_after: None, error: error_object(code, message, None) }
     }
 
     /// One of what may be taken a little later, or by somebody else.
     pub(crate) fn for_now(message: &str) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, message)
+    }
+
+    /// One of what was tried too often, and may be tried again after `wait`.
+    pub(crate) fn too_often(message: &str, wait: Duration) -> Self {
+        let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, UNAVAILABLE, message);
+        Self { retry_after: Some(wait), ..refusal }
     }
 
     /// The refusal as the answer to the request called `id`, if there is one.
@@ -73,6 +82,9 @@ impl Refusal {
         let text = raw::object(members.chain([("error", &self.error)]));
         let mut reply = message(self.status, text.into_bytes());
         let headers = reply.headers_mut();
+        if let Some(wait) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
+        }
         match self.status {
             StatusCode::METHOD_NOT_ALLOWED => {
                 headers.insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));

@@ -13,7 +13,8 @@ use tokio_util::task::TaskTracker;
 use crate::frontend::http::drain::Ticket;
 use crate::frontend::http::stream::{Reader, Stream};
 use crate::frontend::session::Session;
-use crate::gateway::Caller;
+use crate::gateway::{Caller, Held};
+use crate::observe::{Holding, Payer};
 use crate::wire::peer::Peer;
 use crate::wire::writer::{Message, Outbox};
 
@@ -27,6 +28,10 @@ pub(crate) struct Connected {
     pub(crate) ended: CancellationToken,
     /// The requests of it that are under way.
     pub(crate) requests: TaskTracker,
+    /// Who pays for it.
+    payer: Payer,
+    /// Counts it among what that one holds.
+    _held: Option<Held>,
     state: Mutex<State>,
 }
 
@@ -60,7 +65,9 @@ impl Connected {
             listener: None,
         };
         let requests = TaskTracker::new();
-        Self { id, peer, ended, requests, state: Mutex::new(state) }
+        let purse = state.session.purse();
+        let (payer, held) = (purse.payer().clone(), purse.take(Holding::Sessions, usize::MAX).ok());
+        Self { id, peer, ended, requests, payer, _held: held, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -147,16 +154,24 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a new session in. Where there are `most` already, the one leaves that was idle for
-    /// longest, those last whose agents listen; nobody is let in where all have something under way.
-    pub(crate) fn insert(&self, connected: Arc<Connected>, most: usize) -> Result<(), Full> {
+    /// Takes a new session in. Where its caller has `of_one` already, or there are `in_all`, the one of
+    /// the same caller leaves that was idle for longest, those last whose agents listen. Nobody is let
+    /// in who has none that could leave: no caller's session ends for another's.
+    pub(crate) fn insert(
+        &self,
+        connected: Arc<Connected>,
+        [of_one, in_all]: [usize; 2],
+    ) -> Result<(), Full> {
         let crowded_out = {
             let mut table = self.table();
-            let too_many = (table.len() + 1).saturating_sub(most);
+            let own = || table.values().filter(|other| other.payer == connected.payer);
+            let too_many_own = (own().count() + 1).saturating_sub(of_one);
+            let too_many = too_many_own.max((table.len() + 1).saturating_sub(in_all));
             let mut crowded_out = Vec::new();
             if too_many > 0 {
+                connected.session().purse().reaches(Holding::Sessions);
                 let seen = |other: &Arc<Connected>| Some((other.last_seen()?, Arc::clone(other)));
-                crowded_out.extend(table.values().filter_map(seen));
+                crowded_out.extend(own().filter_map(seen));
                 if crowded_out.len() < too_many {
                     return Err(Full);
                 }
@@ -171,8 +186,9 @@ impl Sessions {
         };
         for (_, oldest) in crowded_out {
             tracing::warn!(
-                "there are {most} sessions (http.maxSessions); the one that was idle for longest \
-                 ends"
+                "there are as many sessions of {} as there may be (limits.perCaller.maxSessions, \
+                 http.maxSessions); the one that was idle for longest ends",
+                oldest.payer
             );
             oldest.end();
         }

@@ -42,6 +42,8 @@ async fn who_is_not_let_in_is_told_of_once_with_the_reason() {
         under_way: UnderWay::new(CancellationToken::new()),
         sessions: Sessions::default(),
         connections: TaskTracker::new(),
+        table: Table::default(),
+        health: Table::default(),
         tasks,
         leaving: shutdown.child_token(),
         shutdown,

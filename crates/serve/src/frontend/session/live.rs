@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::events;
 use crate::frontend::AppState;
-use crate::gateway::{Caller, Presence, Tie};
+use crate::gateway::{Caller, Presence, Purse, Tie};
 use crate::observe::Guest;
 use crate::state::SessionKey;
 use crate::wire::agent::Notifier;
@@ -21,6 +21,8 @@ pub(crate) struct Live {
     pub(super) key: Option<SessionKey>,
     /// The agent as servers can reach it.
     pub(super) presence: Presence,
+    /// The counts of everything that the agent holds.
+    pub(super) purse: Arc<Purse>,
     pub(super) notifier: Option<Notifier>,
     /// The count of what the agent is given, if it is there for longer than a request.
     pub(super) guest: Option<Guest>,
@@ -34,6 +36,7 @@ impl Live {
     pub(super) fn new(
         app: &AppState,
         caller: &Caller,
+        purse: Arc<Purse>,
         notifier: Option<Notifier>,
         key: Option<SessionKey>,
     ) -> (Arc<Self>, events::Receiver) {
@@ -49,6 +52,7 @@ impl Live {
             app: app.clone(),
             key,
             presence,
+            purse,
             notifier,
             guest,
             is_leaving: CancellationToken::new(),

@@ -31,14 +31,15 @@ impl Stage {
     }
 
     fn session(&self, id: &str, caller: &Caller) -> Arc<Connected> {
-        let session = Session::new(&self.app, caller.clone(), None, None);
+        let purse = self.app.gateways.payers().purse(&Payer::new(caller.agent.as_ref(), None));
+        let session = Session::new(&self.app, caller.clone(), purse, None, None);
         let (peer, ended) = (Peer::new(), CancellationToken::new());
         Arc::new(Connected::new(id.to_owned(), session, peer, ended))
     }
 
     fn insert(&self, id: &str, most: usize) -> Result<Arc<Connected>, Full> {
         let connected = self.session(id, &Caller::NOBODY);
-        self.sessions.insert(Arc::clone(&connected), most).map(|()| connected)
+        self.sessions.insert(Arc::clone(&connected), [most, 9]).map(|()| connected)
     }
 
     /// Lets the agent of a session listen until what is returned is dropped.
@@ -109,10 +110,30 @@ async fn one_is_found_by_its_own_caller_alone() {
         toolbox: toolbox.map(ToolboxName::new),
     };
     let ann = caller(Some("ann"), None);
-    stage.sessions.insert(stage.session("id", &ann), 9).unwrap();
+    stage.sessions.insert(stage.session("id", &ann), [9, 9]).unwrap();
     assert!(stage.sessions.get("id", &ann).is_some());
     let others = [Caller::NOBODY, caller(Some("bob"), None), caller(Some("ann"), Some("box"))];
     for other in others {
         assert!(stage.sessions.get("id", &other).is_none(), "{other:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_session_ends_for_that_of_another_caller() {
+    let stage = Stage::new();
+    let named = |agent: &str| Caller { agent: Some(AgentName::new(agent)), toolbox: None };
+    let insert = |id: &str, agent: &str, most| {
+        stage.sessions.insert(stage.session(id, &named(agent)), most).is_ok()
+    };
+    assert!(insert("ann", "ann", [2, 3]));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    for number in 0..1000 {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(insert(&format!("bob {number}"), "bob", [2, 3]));
+    }
+    assert_eq!(stage.ids(), ["ann", "bob 998", "bob 999"]);
+    // Where there is no room at all, whoever has none is not let in at another's expense.
+    assert!(!insert("eve", "eve", [2, 3]));
+    assert!(insert("ann again", "ann", [2, 3]));
+    assert_eq!(stage.ids(), ["ann again", "bob 998", "bob 999"]);
 }

@@ -1,0 +1,273 @@
+//! Everyone pays for themselves: attacks of one client, and another that goes on beside it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::support::http::{Http, Program, Response, request, tool};
+use crate::support::{Bench, DEADLINE, fake};
+
+const ANN: &str = "a-token-for-ann-012345";
+const EVE: &str = "a-token-for-eve-678901";
+
+/// A server for two agents, with these limits for each of them.
+fn bench(per_caller: Value) -> Bench {
+    let script = json!({ "tools": ["echo", "sleep", "count", "ask"] });
+    let entry = |agent: &str, token: &str| {
+        let digest = Sha256::digest(token.as_bytes());
+        let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        json!({ "agent": agent, "sha256": sha256 })
+    };
+    Bench::new()
+        .server("box", "fake", fake(script))
+        .set("toolMode", json!("proxy"))
+        .set("auth", json!({ "tokens": [entry("ann", ANN), entry("eve", EVE)] }))
+        .set("limits", json!({ "perCaller": per_caller }))
+}
+
+/// One of the agents, by its token.
+#[derive(Clone, Copy)]
+struct Client {
+    http: Http,
+    token: &'static str,
+}
+
+impl Client {
+    fn post(self, headers: &[(&str, &str)], message: &Value) -> Response {
+        let bearer = format!("Bearer {}", self.token);
+        let own = [("Authorization", bearer.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+        let headers: Vec<_> = headers.iter().copied().chain(own).collect();
+        self.http.post(&headers, message)
+    }
+
+    fn initialize(self) -> Response {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": { "name": "test-agent", "version": "1.0.0" },
+        });
+        self.post(&[], &request(0, "initialize", params))
+    }
+
+    /// Begins a session; its id.
+    fn begin(self) -> String {
+        let answer = self.initialize();
+        assert_eq!(answer.status, 200);
+        answer.header("mcp-session-id").expect("a session").to_owned()
+    }
+
+    fn lists(self, session: &str) -> u16 {
+        self.post(&[("Mcp-Session-Id", session)], &request(1, "tools/list", json!({}))).status
+    }
+
+    fn modern(self, name: &str, params: Value) -> Response {
+        let bearer = format!("Bearer {}", self.token);
+        let headers = [("Authorization", bearer.as_str()), ("Mcp-Name", name)];
+        self.http.modern("tools/call", params, &headers)
+    }
+}
+
+fn two(bench: &Bench) -> (Program, [Client; 2]) {
+    let (program, http) = bench.http();
+    (program, [ANN, EVE].map(|token| Client { http, token }))
+}
+
+/// A connection on which this has been said.
+fn said(http: Http, text: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(http.0).expect("the server listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    stream.write_all(text.as_bytes()).expect("the server reads");
+    stream
+}
+
+/// The value of a figure.
+fn figure(http: Http, name: &str) -> u64 {
+    let figures = http.send("GET", "/metrics", &[], "").text();
+    let line = figures.lines().find(|line| line.starts_with(name));
+    let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    value.unwrap_or_else(|| panic!("no {name} in\n{figures}"))
+}
+
+#[test]
+fn a_crowd_of_idle_connections_keeps_nobody_out() {
+    let (_program, [ann, eve]) =
+        two(&bench(json!({ "maxConnections": 8 })).set("http", json!({ "maxConnections": 12 })));
+    let http = eve.http;
+    // Some have said nothing, and some the beginning of a request.
+    let mut crowd: Vec<_> =
+        (0..60).map(|number| said(http, if number % 2 == 0 { "" } else { "GET /hea" })).collect();
+    assert_eq!(http.send("GET", "/health", &[], "").status, 200);
+    assert_eq!(http.send("GET", "/ready", &[], "").status, 200);
+    assert_eq!(ann.lists(&ann.begin()), 200);
+    assert!(figure(http, "mcp_workbench_held{what=\"connections\"}") <= 8);
+    assert!(figure(http, "mcp_workbench_limits_reached_total{what=\"connections\"}") >= 50);
+    // The oldest has been closed.
+    assert_eq!(crowd[0].read(&mut [0]).ok(), Some(0));
+}
+
+#[test]
+fn where_every_connection_is_used_health_is_answered_and_the_rest_refused() {
+    let (_program, [ann, eve]) = two(&bench(json!({ "maxConnections": 3 })));
+    let http = eve.http;
+    let params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 20 }));
+    let mut running: Vec<_> = (0..3)
+        .map(|_| {
+            let mut params = params.clone();
+            params["_meta"]["progressToken"] = json!("mine");
+            let mut stream = eve.modern("use_tool", params);
+            assert!(stream.event().is_some());
+            stream
+        })
+        .collect();
+    for path in ["/health", "/ready"] {
+        assert_eq!(http.send("GET", path, &[], "").status, 200);
+    }
+    let refused = ann.initialize();
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("2")));
+    let said = refused.json()["error"]["message"].to_string();
+    assert!(said.contains("limits.perCaller.maxConnections"), "{said}");
+    // The kept places are no way in for a crowd.
+    let crowd: Vec<_> = (0..60).map(|_| self::said(http, "GET /hea")).collect();
+    assert_eq!(http.send("GET", "/health", &[], "").status, 200);
+    drop(crowd);
+    running.pop();
+    let end = std::time::Instant::now() + DEADLINE;
+    while ann.initialize().status != 200 {
+        assert!(std::time::Instant::now() < end, "a place that is free is not given");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn health_is_answered_at_a_listener_of_its_own() {
+    let (program, http) = Bench::new()
+        .server("box", "fake", fake(json!({ "tools": ["echo"] })))
+        .set("http", json!({ "healthListen": "127.0.0.1:0", "maxConnections": 1 }))
+        .http();
+    program.0.wait_stderr("/metrics at http://");
+    let log = program.0.stderr();
+    let (_, address) = log.split_once("/metrics at http://").expect("an address");
+    let address = address.split_whitespace().next().and_then(|address| address.parse().ok());
+    let health = Http(address.expect("an address"));
+    for path in ["/health", "/ready", "/metrics"] {
+        assert_eq!(health.send("GET", path, &[], "").status, 200, "{path}");
+    }
+    assert_eq!(health.post(&[], &request(0, "ping", json!({}))).status, 404);
+    assert_eq!(http.send("GET", "/health", &[], "").status, 200);
+}
+
+#[test]
+fn a_storm_of_sessions_ends_nobodys_but_its_own() {
+    let limits = json!({ "maxSessions": 5, "sessionsPerMinute": 1000 });
+    let (_program, [ann, eve]) = two(&bench(limits).set("http", json!({ "maxSessions": 8 })));
+    let hers = ann.begin();
+    let first = eve.begin();
+    for _ in 0..40 {
+        eve.begin();
+    }
+    assert_eq!((ann.lists(&hers), eve.lists(&first)), (200, 404));
+    assert_eq!(figure(eve.http, "mcp_workbench_held{what=\"sessions\"}"), 6);
+    assert_eq!(figure(eve.http, "mcp_workbench_limits_reached_total{what=\"sessions\"}"), 36);
+}
+
+#[test]
+fn sessions_begin_no_more_often_than_they_may() {
+    let (_program, [ann, eve]) = two(&bench(json!({ "sessionsPerMinute": 3 })));
+    let answers: Vec<_> = (0..5).map(|_| eve.initialize()).collect();
+    let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [200, 200, 200, 429, 429]);
+    let wait = answers[3].header("retry-after").and_then(|wait| wait.parse::<u64>().ok());
+    assert!(wait.is_some_and(|wait| (1..=21).contains(&wait)), "{wait:?}");
+    ann.begin();
+}
+
+#[test]
+fn a_flood_of_calls_is_its_callers_own_over_http() {
+    let (_program, [ann, eve]) = two(&bench(json!({ "maxCalls": 3 })));
+    let session = eve.begin();
+    let running: Vec<_> = (0..3)
+        .map(|id| {
+            let mut params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 20 }));
+            params["_meta"]["progressToken"] = json!(id);
+            let call = request(10 + id, "tools/call", params);
+            let mut stream = eve.post(&[("Mcp-Session-Id", &session)], &call);
+            assert!(stream.event().is_some());
+            stream
+        })
+        .collect();
+    // In whichever session and era it comes.
+    let answer = eve.modern("use_tool", tool("echo", json!({}))).json();
+    assert_eq!(answer["result"]["isError"], true);
+    let text = answer["result"]["content"][0]["text"].as_str().expect("a text");
+    assert_eq!(
+        text,
+        "`use_tool` was not called: 3 requests of agent `eve` are under way, and there may be no \
+         more (`limits.perCaller.maxCalls`).\nWhat to do: wait for others to be answered, then make \
+         it again.",
+    );
+    let listed =
+        eve.post(&[("Mcp-Session-Id", &eve.begin())], &request(1, "tools/list", json!({})));
+    assert_eq!(listed.json()["error"]["code"], -32000);
+    let pong = eve.post(&[("Mcp-Session-Id", &session)], &request(2, "ping", json!({})));
+    assert_eq!(pong.json()["result"], json!({}));
+    assert_eq!(figure(eve.http, "mcp_workbench_held{what=\"calls\"}"), 3);
+    // The other goes on.
+    let answer = ann.modern("use_tool", tool("echo", json!({ "n": 1 }))).json();
+    assert_eq!(answer["result"]["structuredContent"], json!({ "n": 1 }));
+    drop(running);
+}
+
+#[test]
+fn a_flood_of_calls_is_refused_over_stdio() {
+    let agent = bench(json!({ "maxCalls": 3 })).agent().begin(false, json!({}));
+    let path = ["box", "fake", "sleep"];
+    let long = json!({
+        "tool": { "toolbox": path[0], "server": path[1], "tool": path[2] },
+        "arguments": { "ms": 60_000, "progressEveryMs": 10 },
+    });
+    let running: Vec<_> = (0..3).map(|_| agent.send_call("use_tool", long.clone())).collect();
+    for call in &running {
+        agent.wait_progress(call, 1);
+    }
+    let refused = agent.use_tool(["box", "fake", "echo"], json!({}));
+    assert!(refused.is_tool_error());
+    assert!(refused.text().contains("3 requests of the agent are under way"), "{}", refused.text());
+    agent.request("ping", json!({})).ok();
+    agent.cancel(&running[0]);
+    let end = std::time::Instant::now() + DEADLINE;
+    while agent.use_tool(["box", "fake", "echo"], json!({})).is_tool_error() {
+        assert!(std::time::Instant::now() < end, "a place that is free is not given");
+    }
+    agent.cancel(&running[1]);
+    agent.cancel(&running[2]);
+}
+
+#[test]
+fn a_heap_of_unanswered_confirmations_discards_nobodys_but_its_callers_own() {
+    let bench = bench(json!({ "maxQuestions": 3 })).set("dangerousTools", json!(["echo"]));
+    let (_program, [ann, eve]) = two(&bench);
+    let asking = |client: Client, state: Option<&Value>| {
+        let mut params = tool("echo", json!({ "n": 1 }));
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} },
+        });
+        if let Some(state) = state {
+            params["requestState"] = state.clone();
+            params["inputResponses"] = json!({ "question": { "action": "accept", "content": {} } });
+        }
+        client.modern("use_tool", params).json()
+    };
+    let hers = asking(ann, None)["result"]["requestState"].clone();
+    let his: Vec<_> =
+        (0..10).map(|_| asking(eve, None)["result"]["requestState"].clone()).collect();
+    assert_eq!(figure(ann.http, "mcp_workbench_held{what=\"questions\"}"), 4);
+    assert_eq!(figure(ann.http, "mcp_workbench_limits_reached_total{what=\"questions\"}"), 7);
+    let answer = asking(ann, Some(&hers));
+    assert_eq!(answer["result"]["structuredContent"], json!({ "n": 1 }), "{answer}");
+    assert_eq!(asking(eve, Some(&his[0]))["error"]["code"], -32602);
+    let answer = asking(eve, Some(&his[9]));
+    assert_eq!(answer["result"]["structuredContent"], json!({ "n": 1 }), "{answer}");
+}
