@@ -70,7 +70,9 @@ pub async fn serve_http(
     if let Some(Ok(address)) = health.as_ref().map(TcpListener::local_addr) {
         tracing::info!("answering /health, /ready and /metrics at http://{address}");
     }
-    let listening = Listening { agents: listener, health };
+    let config_wants = config.http.max_connections;
+    let most_connections = connections_for(os::raise_file_limit(), config_wants);
+    let listening = Listening { agents: listener, health, most_connections };
     if let Ok(address) = listening.agents.local_addr() {
         let address = format!("http://{address}{}", frontend::http::ENDPOINT);
         options.observer.listeners().tell(Event::Serving(&address));
@@ -81,6 +83,25 @@ pub async fn serve_http(
         frontend::http::serve(app, listening, door, &tasks, ending).await;
     })
     .await
+}
+
+/// How many files are for other things than connections of agents: the streams of servers, and our own.
+const OTHER_FILES: u64 = 256;
+
+/// Returns how many connections there may be where so many files can be open, and says in the log if
+/// that is fewer than the configuration wants.
+fn connections_for(files: Option<u64>, wanted: usize) -> usize {
+    let most = files.map_or(u64::MAX, |files| files.saturating_sub(OTHER_FILES).max(files / 2));
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    if most < wanted {
+        tracing::warn!(
+            "this system lets the program open {} files, so there are at most {most} connections, fewer \
+             than the {wanted} of `http.maxConnections`: raise the hard limit of open files \
+             (`ulimit -Hn`), or lower the key",
+            files.unwrap_or_default(),
+        );
+    }
+    most
 }
 
 /// Serves agents as `frontend` does, until it returns or a signal comes. Where there is `draining`,
@@ -95,6 +116,7 @@ async fn serve<F>(
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    os::raise_file_limit();
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
     let observer = Arc::clone(&options.observer);

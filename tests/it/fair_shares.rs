@@ -271,3 +271,43 @@ fn a_heap_of_unanswered_confirmations_discards_nobodys_but_its_callers_own() {
     let answer = asking(eve, Some(&his[9]));
     assert_eq!(answer["result"]["structuredContent"], json!({ "n": 1 }), "{answer}");
 }
+
+#[test]
+fn calls_with_endless_progress_give_their_places_back() {
+    let mut entry = fake(json!({ "tools": ["echo", "sleep"] }));
+    entry["totalCallTimeoutMs"] = json!(700);
+    let bench = bench(json!({})).server("box", "fake", entry);
+    let bench = bench.set("limits", json!({ "concurrentCalls": 2, "maxWaitMs": 60_000 }));
+    let (_program, [ann, eve]) = two(&bench);
+    let endless: Vec<_> = (0..2)
+        .map(|_| {
+            let mut params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 10 }));
+            params["_meta"]["progressToken"] = json!("mine");
+            let mut stream = eve.modern("use_tool", params);
+            assert!(stream.event().is_some());
+            stream
+        })
+        .collect();
+    let answer = ann.modern("use_tool", tool("echo", json!({ "n": 1 }))).json();
+    assert_eq!(answer["result"]["structuredContent"], json!({ "n": 1 }));
+    for stream in endless {
+        let last = stream.messages().pop().expect("an answer");
+        let text = last["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+        assert!(text.contains("no answer within 700 ms in all"), "{last}");
+    }
+}
+
+#[test]
+fn files_are_as_many_as_may_be_and_it_is_said_where_they_are_too_few() {
+    let bench = bench(json!({}));
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -Sn 100; ulimit -Hn 300; exec \"$@\"", "sh"]);
+    let serve = bench.serve();
+    command.arg(serve.get_program()).args(serve.get_args()).args(["--http", "127.0.0.1:0"]);
+    command.env_clear().envs(serve.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    command.current_dir(bench.dir());
+    let program = Program(crate::support::Agent::start(command));
+    program.0.wait_stderr("/mcp");
+    let log = program.0.stderr();
+    assert!(log.contains("lets the program open 300 files"), "{log}");
+}

@@ -60,7 +60,7 @@ pub use crate::backend::agent::{AgentId, LogLevel, Presence, Tie, asks_for_roots
 pub use crate::backend::death::StderrTail;
 pub use crate::backend::handshake::Era;
 pub use crate::backend::launch::{ChildEnvironment, missing};
-pub use crate::backend::live::{Call, Live};
+pub use crate::backend::live::{Call, Live, Patience};
 pub use crate::backend::pool::{Pool, PoolOptions};
 pub use crate::backend::question::{Event, Question};
 pub use crate::backend::spec::{Reach, Remote, Spec};
@@ -83,6 +83,9 @@ pub enum Error {
     /// No answer and no progress for this long; the call was cancelled at the server.
     #[error("no answer and no progress for {} ms", .0.as_millis())]
     TimedOut(Duration),
+    /// No answer within this time, whatever progress there was; the call was cancelled at the server.
+    #[error("no answer within {} ms in all", .0.as_millis())]
+    TookTooLong(Duration),
     /// The server over HTTP gave no answer.
     #[error(transparent)]
     Unanswered(Arc<Unanswered>),

@@ -16,9 +16,9 @@ use crate::os::windows as native;
 
 pub use crate::os::native::{
     Orphans, Signals, Socket, Started, ask_to_reload, check_owner, die_with_us, has_terminal,
-    is_open_to_others, is_program, is_same_file, kill, kill_group, lead_group, make_private_folder,
-    private, processes, standard_sockets, start, strictest_permissions, terminate_group,
-    variable_of, without_waiting,
+    is_open_to_others, is_program, is_same_file, keep_file_limit, kill, kill_group, lead_group,
+    make_private_folder, private, processes, raise_file_limit, standard_sockets, start,
+    strictest_permissions, terminate_group, variable_of, without_waiting,
 };
 
 /// An operating system, as far as programs keep files in different places on it.

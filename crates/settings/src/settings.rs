@@ -270,6 +270,8 @@ pub struct ServerConfig {
     pub startup_timeout: Duration,
     /// How long a call may go without an answer or progress (`callTimeoutMs`).
     pub call_timeout: Duration,
+    /// How long a call may take in all, with all its progress (`totalCallTimeoutMs`).
+    pub total_call_timeout: Duration,
     /// How long the server may be unused before it is stopped (`idleTimeoutMs`); `None`: it stays.
     pub idle_timeout: Option<Duration>,
     /// `true` if entries with the same launch share one process.
@@ -300,6 +302,7 @@ impl ServerConfig {
             overrides: BTreeMap::new(),
             startup_timeout: Duration::from_millis(defaults::STARTUP_TIMEOUT_MS),
             call_timeout: Duration::from_millis(defaults::CALL_TIMEOUT_MS),
+            total_call_timeout: Duration::from_millis(defaults::TOTAL_CALL_TIMEOUT_MS),
             idle_timeout: None,
             shared: true,
             eager: false,

@@ -143,6 +143,7 @@ impl Block {
             disabled,
             startup_timeout_ms,
             call_timeout_ms,
+            total_call_timeout_ms,
             idle_timeout_ms,
             inherit_env,
             shared,
@@ -207,6 +208,7 @@ impl Block {
                     .map(number)
                     .or(dialect.call_timeout.map(CstInputValue::from)),
             ),
+            ("totalCallTimeoutMs", total_call_timeout_ms.map(number)),
             ("idleTimeoutMs", idle_timeout_ms.map(number)),
             ("inheritEnv", inherit_env.map(boolean)),
             ("shared", shared.map(boolean)),

@@ -21,7 +21,10 @@ use crate::backend::StartFailure;
 use crate::backend::guard::MARK;
 use crate::backend::strays::Launched;
 use crate::name::PROGRAM;
-use crate::os::{self, Started, die_with_us, is_program, kill_group, lead_group, terminate_group};
+use crate::os::{
+    self, Started, die_with_us, is_program, keep_file_limit, kill_group, lead_group,
+    terminate_group,
+};
 use crate::settings::StdioLaunch;
 
 /// After the end of its input a child may take this long to leave by itself.
@@ -157,6 +160,7 @@ pub(crate) async fn spawn_as(
     lead_group(builder.as_std_mut());
     // A thread that lasts as long as the workbench spawns it.
     die_with_us(builder.as_std_mut());
+    keep_file_limit(builder.as_std_mut());
     let process = lasting::start(builder).await;
     let mut process = process.map_err(|error| spawn_failure(command, &error))?;
     if let Some((launched, group)) = launched.as_mut().zip(process.group) {
@@ -300,5 +304,6 @@ pub(crate) fn spawn_guard(program: &Path) -> io::Result<(std::process::Child, Op
     let mut builder = std::process::Command::new(program);
     builder.arg("guard").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     lead_group(&mut builder);
+    keep_file_limit(&mut builder);
     os::start(|| builder.spawn(), |child| Some(child.id()))
 }

@@ -36,10 +36,29 @@ pub struct Call<'a> {
     pub log: LogLevel,
     /// Where the server's progress goes.
     pub events: Option<&'a events::Sender>,
-    /// How long the server may neither answer nor show progress.
-    pub timeout: Duration,
+    /// How long it may take.
+    pub patience: Patience,
     /// Where it is noted that it goes to its server; `None`: nobody wants to know.
     pub sent: Option<&'a AtomicBool>,
+}
+
+/// How long a call may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// How long the server may neither answer nor show progress.
+    pub quiet: Duration,
+    /// How long it may take in all, with all its progress and questions.
+    pub in_all: Duration,
+}
+
+impl Patience {
+    /// Why a call ends whose time is over, where the last moment it could have was `last`.
+    fn error(self, last: Instant) -> Error {
+        if last <= Instant::now() {
+            return Error::TookTooLong(self.in_all);
+        }
+        Error::TimedOut(self.quiet)
+    }
 }
 
 /// A link to a running server; clones are the same link.
@@ -186,12 +205,14 @@ impl Live {
         {
             meta.push(("io.modelcontextprotocol/logLevel".into(), level.encode()));
         }
-        let mut deadline = self.0.deadlines.add(Instant::now() + call.timeout);
+        let Patience { quiet, in_all } = call.patience;
+        let last = Instant::now() + in_all;
+        let mut deadline = self.0.deadlines.add(last.min(Instant::now() + quiet));
         let request = self.0.link.request(method, &params, &meta, true);
         let request = tokio::select! {
             biased;
             request = request => request,
-            () = deadline.passed() => return Err(Error::TimedOut(call.timeout)),
+            () = deadline.passed() => return Err(call.patience.error(last)),
         };
         drop((params, meta));
         let mut request = match request {
@@ -205,16 +226,16 @@ impl Live {
                 step = request.next() => step,
                 () = deadline.passed() => {
                     // A person who is asked something may take their time.
-                    match entry.patient_since().map(|since| since + call.timeout) {
+                    match entry.patient_since().map(|since| last.min(since + quiet)) {
                         Some(until) if until > Instant::now() => deadline.move_to(until),
-                        _ => return Err(Error::TimedOut(call.timeout)),
+                        _ => return Err(call.patience.error(last)),
                     }
                     continue;
                 }
             };
             match step {
                 Step::Progress(params) => {
-                    deadline.move_to(Instant::now() + call.timeout);
+                    deadline.move_to(last.min(Instant::now() + quiet));
                     if let Some(events) = call.events {
                         // An agent that is gone takes no progress; its call ends elsewhere.
                         let _ = Box::pin(events.send(Event::Progress(params))).await;

@@ -193,7 +193,7 @@ impl Gateway {
         }
         let mut added = Vec::new();
         for _ in 0..bridge::MAX_ROUNDS {
-            let sent = sending.send(&backend, &added, context, server.call_timeout, &seat);
+            let sent = sending.send(&backend, &added, context, server.patience, &seat);
             let outcome = sent.await.map_err(failed)?;
             let Outcome::Result(result) = &outcome else { return Ok(outcome) };
             if !backend::may_ask(result) {

@@ -1,9 +1,8 @@
 //! The context of a request: who asks, and how.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use crate::backend::{Call, LogLevel, Presence, events};
+use crate::backend::{Call, LogLevel, Patience, Presence, events};
 use crate::gateway::Caller;
 use crate::raw::{Member, Raw};
 use crate::state::SessionKey;
@@ -55,10 +54,10 @@ impl<'a> RequestContext<'a> {
     pub(crate) fn call<'b>(
         &'b self,
         params: &'b [(&'b str, &'b Raw)],
-        timeout: Duration,
+        patience: Patience,
     ) -> Call<'b> {
         let Self { meta, log, events, sent, .. } = *self;
-        Call { params, meta, log, events, timeout, sent }
+        Call { params, meta, log, events, patience, sent }
     }
 
     /// Where progress goes, if it is wanted.

@@ -6,9 +6,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use crate::backend::{self, AgentId, Backend, BackendId, Pool, Presence, Spec, StartFailure, Tie};
+use crate::backend::{
+    self, AgentId, Backend, BackendId, Patience, Pool, Presence, Spec, StartFailure, Tie,
+};
 use crate::gateway::answers::Answers;
 use crate::gateway::limiters::Limiter;
 use crate::observe::Meters;
@@ -26,7 +27,8 @@ pub(crate) enum Member {
 
 /// A server that can be started.
 pub(crate) struct Server {
-    pub(crate) call_timeout: Duration,
+    /// How long a call may take.
+    pub(crate) patience: Patience,
     /// The counters of it.
     pub(crate) meters: Arc<Meters>,
     /// The connection that everybody shares, and whose listings everybody sees.
@@ -66,7 +68,7 @@ impl Server {
         let is_isolated = config.isolation == Isolation::Session;
         let is_shared = config.shared && !is_isolated;
         Self {
-            call_timeout: config.call_timeout,
+            patience: patience(config),
             meters,
             shared: pool.backend(Arc::clone(&spec), is_shared),
             limiter: None,
@@ -92,7 +94,7 @@ impl Server {
             self.all(|backend| backend.adopt(Arc::clone(spec)));
         }
         Some(Self {
-            call_timeout: config.call_timeout,
+            patience: patience(config),
             meters: Arc::clone(&self.meters),
             shared: self.shared.clone(),
             limiter: None,
@@ -191,6 +193,11 @@ impl Server {
         self.owners(|owners| owners.others.get(&owner).cloned())
             .unwrap_or_else(|| self.shared.clone())
     }
+}
+
+/// How long a call of a server may take.
+fn patience(config: &ServerConfig) -> Patience {
+    Patience { quiet: config.call_timeout, in_all: config.total_call_timeout }
 }
 
 /// Why an isolated server is not for an agent without a session and a name.

@@ -108,7 +108,7 @@ fn of_error(error: &CallError) -> Ending {
         CallError::Server { error, .. } => match error {
             backend::Error::StartFailed(_) => Ending::StartFailed,
             backend::Error::Died(_) | backend::Error::Unanswered(_) => Ending::ServerDied,
-            backend::Error::TimedOut(_) => Ending::TimedOut,
+            backend::Error::TimedOut(_) | backend::Error::TookTooLong(_) => Ending::TimedOut,
             backend::Error::Oversized(_) => Ending::Oversized,
             backend::Error::ShuttingDown => Ending::ShuttingDown,
         },

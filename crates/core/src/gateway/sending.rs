@@ -1,8 +1,6 @@
 //! Requests to a server, sent once or again with what an agent was asked for meanwhile.
 
-use std::time::Duration;
-
-use crate::backend::{self, Backend, Outcome, Seat};
+use crate::backend::{self, Backend, Outcome, Patience, Seat};
 use crate::gateway::RequestContext;
 use crate::policy::{Admission, Permit};
 use crate::raw::{Member, Raw};
@@ -21,18 +19,18 @@ impl Sending<'_> {
         backend: &Backend,
         added: &[Member],
         context: RequestContext<'_>,
-        timeout: Duration,
+        patience: Patience,
         seat: &Seat,
     ) -> Result<Outcome, backend::Error> {
         match self {
             Self::Call { permit, arguments, rest } => {
                 let arguments = arguments.map(|arguments| ("arguments", arguments));
                 let params: Vec<_> = arguments.into_iter().chain(members(rest, added)).collect();
-                backend.call(permit, context.call(&params, timeout), seat).await
+                backend.call(permit, context.call(&params, patience), seat).await
             }
             Self::Other { admission, method, params } => {
                 let params: Vec<_> = members(params, added).collect();
-                backend.request(admission, method, context.call(&params, timeout), seat).await
+                backend.request(admission, method, context.call(&params, patience), seat).await
             }
         }
     }

@@ -74,6 +74,14 @@ pub fn ask_to_reload(_: u32) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::Unsupported, "this system has no signal that asks for it"))
 }
 
+/// Returns `None`: files are not limited in number.
+pub fn raise_file_limit() -> Option<u64> {
+    None
+}
+
+/// Changes nothing: there is no limit that a child could have.
+pub fn keep_file_limit(_: &mut Command) {}
+
 /// Changes nothing: a child is not tied to its parent.
 pub fn die_with_us(_: &mut Command) {}
 

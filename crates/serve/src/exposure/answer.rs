@@ -81,6 +81,10 @@ pub fn explain(error: &CallError) -> String {
                 "server `{server}`: {error}; the call was cancelled. It may have had effects. \
                  `callTimeoutMs` sets this time."
             ),
+            backend::Error::TookTooLong(_) => format!(
+                "server `{server}`: {error}; the call was cancelled. It may have had effects. \
+                 `totalCallTimeoutMs` sets this time."
+            ),
             backend::Error::Unanswered(unanswered) => {
                 let effects = if unanswered.may_have_come {
                     "\nThe call may or may not have had effects."

@@ -69,6 +69,8 @@ pub struct Listening {
     pub agents: TcpListener,
     /// Where `/health`, `/ready` and `/metrics` are answered besides (`http.healthListen`).
     pub health: Option<TcpListener>,
+    /// How many connections this system has room for, whatever the configuration says.
+    pub most_connections: usize,
 }
 
 /// Serves agents that come to a listener until the end.
@@ -80,7 +82,7 @@ pub async fn serve(
     ending: Ending,
 ) {
     let Ending { draining, grace, shutdown } = ending;
-    let Listening { agents: listener, health } = listening;
+    let Listening { agents: listener, health, most_connections } = listening;
     let identity = Identity::new(&app, listener.local_addr().ok(), door, &shutdown);
     let server = Arc::new(Server {
         identity,
@@ -109,7 +111,7 @@ pub async fn serve(
         () = server.shutdown.cancelled() => {}
         () = server.under_way.finished(grace) => {}
         () = sweeping => {}
-        () = connections::accept(&listener, &routes, &server) => {}
+        () = connections::accept(&listener, most_connections, &routes, &server) => {}
         () = connections::answer_health(health, &health_router, &server) => {}
     }
     drop(listener);

@@ -96,6 +96,7 @@ fn not_called(error: &CallError) -> Failure {
             }
             backend::Error::Died(_)
             | backend::Error::TimedOut(_)
+            | backend::Error::TookTooLong(_)
             | backend::Error::Unanswered(_) => Failure::new(
                 Kind::NoAnswer,
                 &message,

@@ -25,6 +25,8 @@ pub const BUDGET_CALLS: u32 = 12;
 /// A first start through `npx` or `uvx` downloads the server.
 pub const STARTUP_TIMEOUT_MS: u64 = 60_000;
 pub const CALL_TIMEOUT_MS: u64 = 300_000;
+/// Longer than what anybody waits for, and no place is held for ever.
+pub const TOTAL_CALL_TIMEOUT_MS: u64 = 60 * 60 * 1000;
 
 pub const SESSIONS: usize = 1_000;
 /// A person has a few clients, and each begins anew now and then.

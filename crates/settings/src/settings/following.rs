@@ -64,6 +64,7 @@ impl ServerConfig {
             description: other.description.clone(),
             startup_timeout: other.startup_timeout,
             call_timeout: other.call_timeout,
+            total_call_timeout: other.total_call_timeout,
             idle_timeout: other.idle_timeout,
             cache: other.cache,
             ..self.clone()

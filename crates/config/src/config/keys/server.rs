@@ -57,6 +57,7 @@ pub(crate) fn check(
         disabled: _,
         startup_timeout_ms,
         call_timeout_ms,
+        total_call_timeout_ms,
         idle_timeout_ms,
         inherit_env,
         shared,
@@ -128,6 +129,8 @@ pub(crate) fn check(
         startup_timeout: startup_timeout
             .unwrap_or(Duration::from_millis(defaults::STARTUP_TIMEOUT_MS)),
         call_timeout: call_timeout.unwrap_or(Duration::from_millis(defaults::CALL_TIMEOUT_MS)),
+        total_call_timeout: milliseconds(total_call_timeout_ms)
+            .unwrap_or(Duration::from_millis(defaults::TOTAL_CALL_TIMEOUT_MS)),
         idle_timeout: idle_timeout.filter(|idle| !idle.is_zero() && !eager),
         shared: shared.is_none_or(|shared| shared.value),
         eager,

@@ -50,6 +50,7 @@ fn defaults_are_as_documented() {
             overrides: std::collections::BTreeMap::new(),
             startup_timeout: Duration::from_mins(1),
             call_timeout: Duration::from_mins(5),
+            total_call_timeout: Duration::from_hours(1),
             idle_timeout: None,
             shared: true,
             eager: false,

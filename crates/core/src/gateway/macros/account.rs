@@ -121,7 +121,9 @@ pub(crate) fn told(error: &CallError) -> String {
             format!("{text} ({}){effects}", unanswered.hint)
         }
         CallError::Server {
-            error: backend::Error::Died(_) | backend::Error::TimedOut(_), ..
+            error:
+                backend::Error::Died(_) | backend::Error::TimedOut(_) | backend::Error::TookTooLong(_),
+            ..
         } => format!("{text}; it may have had effects"),
         _ => text,
     }

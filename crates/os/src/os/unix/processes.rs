@@ -3,8 +3,11 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::OnceLock;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, setrlimit,
+};
 
 /// Makes the child lead a process group of its own, whose id is the child's.
 pub fn lead_group(command: &mut Command) {
@@ -39,6 +42,43 @@ pub fn ask_to_reload(process: u32) -> io::Result<()> {
     Ok(kill_process(process, Signal::HUP)?)
 }
 
+/// The soft and the hard limit of open files that we had before they were raised.
+static FILES_BEFORE: OnceLock<(Option<u64>, Option<u64>)> = OnceLock::new();
+
+/// The most files that a macOS program may open where its hard limit says any number.
+const OPEN_MAX: u64 = 10_240;
+
+/// Lets us open as many files as the hard limit says, and returns how many that are; `None`: any
+/// number.
+pub fn raise_file_limit() -> Option<u64> {
+    let (_, hard) = *FILES_BEFORE.get_or_init(|| {
+        let before = getrlimit(Resource::Nofile);
+        (before.current, before.maximum)
+    });
+    let raise_to = |soft| {
+        let raised = Rlimit { current: soft, maximum: hard };
+        setrlimit(Resource::Nofile, raised)
+    };
+    if raise_to(hard).is_err() {
+        // What we have stays as it is where that fails too.
+        let _ = raise_to(Some(hard.map_or(OPEN_MAX, |hard| hard.min(OPEN_MAX))));
+    }
+    getrlimit(Resource::Nofile).current
+}
+
+/// Gives the child the limit of open files that we had at the start: a program that uses `select`
+/// cannot use files with high numbers.
+pub fn keep_file_limit(command: &mut Command) {
+    let Some((current, maximum)) = FILES_BEFORE.get().copied() else { return };
+    let prepare = move || Ok(setrlimit(Resource::Nofile, Rlimit { current, maximum })?);
+    #[expect(unsafe_code, reason = "the closure makes one system call and allocates nothing")]
+    // SAFETY: between fork and exec only async-signal-safe functions may run; setrlimit is one, and
+    // nothing here allocates or takes a lock.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+}
+
 /// Has the kernel kill the child when the thread that spawns it ends.
 #[cfg(target_os = "linux")]
 pub fn die_with_us(command: &mut Command) {
@@ -61,3 +101,22 @@ pub fn die_with_us(command: &mut Command) {
 /// Does nothing: only Linux can tie a child to its parent.
 #[cfg(not(target_os = "linux"))]
 pub fn die_with_us(_: &mut Command) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn we_may_open_more_files_and_a_child_as_many_as_before() {
+        let limit = getrlimit(Resource::Nofile);
+        let low = Rlimit { current: Some(64), maximum: limit.maximum };
+        setrlimit(Resource::Nofile, low).unwrap();
+        assert!(raise_file_limit() > Some(64));
+        #[expect(clippy::disallowed_methods, reason = "a test of what children start with")]
+        let mut child = Command::new("sh");
+        child.args(["-c", "ulimit -Sn"]);
+        keep_file_limit(&mut child);
+        let said = child.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "64");
+    }
+}

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 
+use rustix::process::Signal as Number;
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::os::Signal;
@@ -13,6 +14,8 @@ pub struct Signals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
     hangup: unix::Signal,
+    /// A file is longer than it may be. The write fails then, and does not end us.
+    _too_long: unix::Signal,
 }
 
 impl Signals {
@@ -26,6 +29,7 @@ impl Signals {
             interrupt: unix::signal(SignalKind::interrupt())?,
             terminate: unix::signal(SignalKind::terminate())?,
             hangup: unix::signal(SignalKind::hangup())?,
+            _too_long: unix::signal(SignalKind::from_raw(Number::XFSZ.as_raw()))?,
         })
     }
 

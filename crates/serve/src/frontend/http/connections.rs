@@ -50,8 +50,13 @@ pub(crate) struct Routes {
     pub(crate) kept: Router,
 }
 
-/// Takes connections for as long as it is wanted.
-pub(crate) async fn accept(listener: &TcpListener, routes: &Routes, server: &Arc<Server>) {
+/// Takes connections for as long as it is wanted, at most `most` or what the configuration says.
+pub(crate) async fn accept(
+    listener: &TcpListener,
+    most: usize,
+    routes: &Routes,
+    server: &Arc<Server>,
+) {
     let mut warned: Option<Instant> = None;
     loop {
         let (stream, peer) = match listener.accept().await {
@@ -66,7 +71,7 @@ pub(crate) async fn accept(listener: &TcpListener, routes: &Routes, server: &Arc
         let payer = Payer::new(None, Some(peer.ip()));
         let purse = server.app.gateways.payers().purse(&payer);
         let of_one = config.limits.per_caller.max_connections;
-        let place = server.table.take(&purse, [of_one, config.http.max_connections]);
+        let place = server.table.take(&purse, [of_one, config.http.max_connections.min(most)]);
         if place.is_kept() && warned.is_none_or(|at| at.elapsed() > SILENCE) {
             tracing::warn!(
                 address = %peer.ip(),

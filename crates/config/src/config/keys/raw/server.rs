@@ -88,6 +88,10 @@ keys! {
         #[schemars(extend("default" = defaults::CALL_TIMEOUT_MS))]
         "callTimeoutMs" as pub call_timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
 
+        /// How long a call may take in all, however much progress it makes, in milliseconds.
+        #[schemars(extend("default" = defaults::TOTAL_CALL_TIMEOUT_MS))]
+        "totalCallTimeoutMs" as pub total_call_timeout_ms: Located<u64> [(1, numbers::MAX_TIMEOUT_MS)],
+
         /// How long the server may be unused before it is stopped, in milliseconds; 0 means never.
         #[schemars(extend("default" = 0))]
         "idleTimeoutMs" as pub idle_timeout_ms: Located<u64> [(0, numbers::MAX_TIMEOUT_MS)],
