@@ -276,3 +276,45 @@ fn what_a_person_calls_is_recorded_too() {
     let told: Vec<_> = read(&bench.path("audit.jsonl"));
     assert_eq!((told.len(), text(&told[1], "agent")), (2, "ann"));
 }
+
+/// A disk that is full: the program may write files of 2 KiB, until it may write longer ones.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_tears_no_line_and_what_was_lost_is_counted() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+    const CALLS: u64 = 40;
+    let bench = bench();
+    let serve = bench.serve();
+    let mut command = crate::support::command("sh");
+    command.args(["-c", "ulimit -Sf 4; exec \"$@\"", "sh"]);
+    command.arg(serve.get_program()).args(serve.get_args()).arg("--unlisted");
+    command.env_clear().envs(serve.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    command.current_dir(bench.dir());
+    let agent = Agent::start(command).begin(false, json!({}));
+    agent.open("box").ok();
+    for number in 0..CALLS {
+        agent.call("box__srv__echo", json!({ "number": number })).ok();
+    }
+    agent.wait_stderr("calls cannot be recorded");
+    let path = bench.path("audit.jsonl");
+    assert!(fs::metadata(&path).expect("the file").len() <= 2048);
+    assert!(fs::read(&path).expect("the file").ends_with(b"}\n"), "no half of a line");
+
+    // There is room again, and what was lost is told though nothing more happens.
+    let pid = i32::try_from(agent.pid()).ok().and_then(Pid::from_raw);
+    let unlimited = Rlimit { current: None, maximum: None };
+    prlimit(pid, Resource::Fsize, unlimited).expect("a limit");
+    let until = Instant::now() + DEADLINE;
+    while !fs::read_to_string(&path).expect("the file").contains("\"lost\"") {
+        assert!(Instant::now() < until, "what was lost is not told");
+        std::thread::yield_now();
+    }
+    agent.call("box__srv__echo", json!({ "number": CALLS })).ok();
+    let records = records(&bench, &agent);
+    let calls = records.iter().filter(|record| record["tool"] == "echo").count() as u64;
+    let lost: u64 = records.iter().filter_map(|record| record["records"].as_u64()).sum();
+    assert!(lost > 0);
+    assert_eq!(calls + lost, CALLS + 1);
+    assert!(bench.run(["stats"]).stdout.contains(&lost.to_string()));
+}

@@ -300,7 +300,7 @@ fn calls_with_endless_progress_give_their_places_back() {
 #[test]
 fn files_are_as_many_as_may_be_and_it_is_said_where_they_are_too_few() {
     let bench = bench(json!({}));
-    let mut command = std::process::Command::new("sh");
+    let mut command = crate::support::command("sh");
     command.args(["-c", "ulimit -Sn 100; ulimit -Hn 300; exec \"$@\"", "sh"]);
     let serve = bench.serve();
     command.arg(serve.get_program()).args(serve.get_args()).args(["--http", "127.0.0.1:0"]);

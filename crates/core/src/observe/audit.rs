@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use memchr::memchr_iter;
 use prometheus_client::metrics::counter::Counter;
 
 use crate::observe::context::{CallDetails, CallFacts};
 use crate::observe::ending::{CallEnd, Ending};
 use crate::observe::event::{Event, Kinds};
-use crate::observe::file::AuditFile;
+use crate::observe::file::{AuditFile, Unwritten};
 use crate::observe::listeners::Listener;
 use crate::observe::queue::{Note, Queue};
 use crate::observe::record::{LlmRecord, Scribe};
@@ -29,6 +30,8 @@ use crate::settings::AuditConfig;
 const GATHER: Duration = Duration::from_millis(20);
 /// How long a call runs before it is noted as unfinished.
 const MOMENT: Duration = Duration::from_millis(250);
+/// How often it is tried to write where that has failed, though nothing else is to be written.
+const RETRY: Duration = Duration::from_secs(1);
 /// About how many bytes of lines are written at once.
 const BATCH: usize = 256 * 1024;
 /// The bytes of the key that arguments are hashed with.
@@ -202,7 +205,9 @@ impl Writer {
     fn run(mut self) {
         loop {
             let is_waiting = self.running.iter().any(|running| !running.is_noted);
-            let (notes, is_last) = self.queue.take(is_waiting.then_some(MOMENT));
+            // What was lost is told as soon as there is room again.
+            let again = self.has_failed.then_some(RETRY);
+            let (notes, is_last) = self.queue.take(is_waiting.then_some(MOMENT).or(again));
             self.write(notes);
             if is_last {
                 break;
@@ -247,12 +252,18 @@ impl Writer {
             *lines = all;
         }
         if lines.is_empty() {
+            self.has_failed = false;
             return;
         }
         match self.file.write(lines) {
             Ok(()) => self.has_failed = false,
-            Err(error) => {
-                self.queue.lose(lost + records);
+            Err(Unwritten { error, written }) => {
+                let mut written = memchr_iter(b'\n', &lines[..written]).count() as u64;
+                // The first line says what was lost before.
+                let still_lost = if lost > 0 && written == 0 { lost } else { 0 };
+                written -= u64::from(lost > 0 && written > 0);
+                let records = records.saturating_sub(written);
+                self.queue.lose(still_lost + records);
                 self.lost.inc_by(records);
                 if !std::mem::replace(&mut self.has_failed, true) {
                     tracing::error!(%error, "calls cannot be recorded");

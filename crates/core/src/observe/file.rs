@@ -3,9 +3,13 @@
 //! Several processes may write to one file. Each takes its lock for as long as it writes a batch of
 //! lines, or puts the file aside; whoever gets the lock of a file that was put aside meanwhile
 //! takes the one that has its name now. So no line is lost or torn.
+//!
+//! Where the disk is full, what was written of a line is cut off again, and whoever wrote is told how
+//! much of the rest is in the file. Half a line that somebody else has left, being killed, is ended
+//! before the next.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::os::{is_same_file, private};
@@ -36,23 +40,24 @@ impl AuditFile {
         Ok(Self { path: path.to_owned(), max_bytes, keep, file })
     }
 
-    /// Appends whole lines.
-    pub(crate) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+    /// Appends whole lines: all of them, or those that an error says.
+    pub(crate) fn write(&mut self, lines: &[u8]) -> Result<(), Unwritten> {
         for _ in 0..TRIES {
             self.file.lock()?;
             let done = self.write_locked(lines);
             // Whoever closes a file gives up its lock, too.
             let unlocked = self.file.unlock();
             if done? {
-                return unlocked;
+                // What is in the file stays there.
+                return unlocked.map_err(|error| Unwritten { error, written: lines.len() });
             }
             self.file = append(&self.path)?;
         }
-        Err(io::Error::other("it is put aside all the time"))
+        Err(io::Error::other("it is put aside all the time").into())
     }
 
     /// Does that, unless the file is not the one of its name any more.
-    fn write_locked(&mut self, lines: &[u8]) -> io::Result<bool> {
+    fn write_locked(&mut self, lines: &[u8]) -> Result<bool, Unwritten> {
         if !is_at(&self.file, &self.path)? {
             return Ok(false);
         }
@@ -61,8 +66,36 @@ impl AuditFile {
             self.put_aside()?;
             return Ok(false);
         }
-        self.file.write_all(lines)?;
+        if !self.ends_a_line(length)? {
+            self.append(length, b"\n")?;
+        }
+        let begin = self.file.metadata()?.len();
+        self.append(begin, lines)?;
         Ok(true)
+    }
+
+    /// Appends to a file of this length, and cuts off half a line where that fails.
+    fn append(&mut self, length: u64, lines: &[u8]) -> Result<(), Unwritten> {
+        let Err(error) = self.file.write_all(lines) else { return Ok(()) };
+        let has_now = self.file.metadata().map_or(length, |found| found.len());
+        let came = usize::try_from(has_now.saturating_sub(length)).unwrap_or(0).min(lines.len());
+        let whole = lines.get(..came).unwrap_or_default();
+        let written = whole.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if written < came && self.file.set_len(length + written as u64).is_err() {
+            tracing::warn!("half a line stays in the audit file until the next is written");
+        }
+        Err(Unwritten { error, written })
+    }
+
+    /// Returns `true` if the file, which has this length, ends with a whole line.
+    fn ends_a_line(&mut self, length: u64) -> io::Result<bool> {
+        if length == 0 {
+            return Ok(true);
+        }
+        let mut last = [0];
+        self.file.seek(SeekFrom::End(-1))?;
+        self.file.read_exact(&mut last)?;
+        Ok(last == *b"\n")
     }
 
     /// Gives the file the name of the newest of those that were put aside; the oldest goes.
@@ -81,6 +114,26 @@ impl AuditFile {
     }
 }
 
+/// Why lines are not in the file, or not all of them.
+#[derive(Debug)]
+pub(crate) struct Unwritten {
+    pub(crate) error: io::Error,
+    /// How many bytes of whole lines are in the file all the same.
+    pub(crate) written: usize,
+}
+
+impl From<io::Error> for Unwritten {
+    fn from(error: io::Error) -> Self {
+        Self { error, written: 0 }
+    }
+}
+
+impl From<Unwritten> for io::Error {
+    fn from(unwritten: Unwritten) -> Self {
+        unwritten.error
+    }
+}
+
 /// The name of a file that was put aside: `audit.1.jsonl` is the newest of `audit.jsonl`.
 pub(crate) fn aside(path: &Path, number: u32) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -94,7 +147,7 @@ pub(crate) fn aside(path: &Path, number: u32) -> PathBuf {
 
 /// Opens a file of ours for appending.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
-    private(OpenOptions::new().append(true).create(true)).open(path)
+    private(OpenOptions::new().read(true).append(true).create(true)).open(path)
 }
 
 /// Returns `true` if the open file is still the one of this name.
@@ -142,6 +195,17 @@ mod tests {
         AuditFile::open(&path, 10, 0).unwrap().write(b"x\n").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(aside(&path, 7), folder.path().join("audit.7"));
+    }
+
+    #[test]
+    fn half_a_line_that_somebody_has_left_is_ended_before_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit");
+        fs::write(&path, "one\nha").unwrap();
+        let mut file = AuditFile::open(&path, 1000, 0).unwrap();
+        file.write(b"two\n").unwrap();
+        file.write(b"three\n").unwrap();
+        assert_eq!(lines(&path), ["one", "ha", "two", "three"]);
     }
 
     #[test]
