@@ -4,6 +4,7 @@ mod add;
 mod cache;
 mod call;
 mod catalog;
+mod cell;
 mod check;
 mod complete;
 mod demo;
@@ -53,7 +54,7 @@ use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
-use crate::backend::{ChildEnvironment, PoolOptions, Store, guard};
+use crate::backend::{ChildEnvironment, PoolOptions, guard};
 use crate::builtin::{self, Builtin};
 use crate::cli::error::Error;
 use crate::cli::global::Global;
@@ -140,6 +141,9 @@ enum Command {
     /// Kill what a workbench leaves behind when it is killed
     #[command(hide = true)]
     Guard,
+    /// Become a server that may reach what is named, and nothing else
+    #[command(hide = true)]
+    Cell(cell::Args),
 }
 
 /// How the program is called.
@@ -228,7 +232,8 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Man(_)
         | Command::Completions { .. }
         | Command::Builtin { .. }
-        | Command::Guard => LevelFilter::WARN,
+        | Command::Guard
+        | Command::Cell(_) => LevelFilter::WARN,
     };
     let files = match &command {
         Command::Serve(args) => args.files(&global),
@@ -269,6 +274,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
             block_on(builtin::serve(server))?.map_err(Error::internal)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Cell(args) => Err(cell::run(args)),
         Command::Guard => {
             guard::keep(std::io::stdin().lock());
             Ok(ExitCode::SUCCESS)
@@ -287,7 +293,7 @@ fn with_gateway<T>(
     config: Config,
     work: impl AsyncFnOnce(&Gateway) -> T,
 ) -> Result<T, Error> {
-    work_on(global, config, pool_options(global.store()), work)
+    work_on(global, config, pool_options(Some(global)), work)
 }
 
 /// Does `work` with the servers of a configuration, and records calls where it wants that.
@@ -296,7 +302,7 @@ fn with_recording_gateway<T>(
     config: Config,
     work: impl AsyncFnOnce(&Gateway) -> T,
 ) -> Result<T, Error> {
-    let options = pool_options(global.store());
+    let options = pool_options(Some(global));
     options.observer.audit(&config).map_err(|error| {
         Error::failed("calls cannot be recorded as `audit` wants it").because(&error.to_string())
     })?;
@@ -313,9 +319,14 @@ fn work_on<T>(
 }
 
 /// The options that servers are started with: our environment and our executable.
-fn pool_options(store: Option<Arc<Store>>) -> PoolOptions {
-    let environment = Arc::new(ChildEnvironment::new(ProcessEnv.vars()));
-    PoolOptions { environment, program: own_program(), store, ..PoolOptions::default() }
+fn pool_options(global: Option<&Global>) -> PoolOptions {
+    PoolOptions {
+        environment: Arc::new(ChildEnvironment::new(ProcessEnv.vars())),
+        program: own_program(),
+        homes: global.and_then(Global::homes),
+        store: global.and_then(Global::store),
+        ..PoolOptions::default()
+    }
 }
 
 /// Our own executable, even when its file has been replaced while we run.

@@ -16,6 +16,7 @@ use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policies;
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
+mod cells;
 mod missing;
 mod report;
 mod service;
@@ -93,17 +94,19 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         count(seen.toolboxes.len(), "toolbox"),
         count(seen.toolboxes.iter().map(|t| t.launched().count()).sum(), "server"),
     );
-    let (mut servers, failures, not_shown) =
+    let (mut servers, reached, failures, not_shown) =
         with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
-            let (servers, failures) = if args.connect {
-                connect(gateway).await
+            let (servers, reached, failures) = if args.connect {
+                let (mut rows, failures) = connect(gateway).await;
+                let reached = cells::mark(global, gateway.config(), &mut rows);
+                (rows, reached, failures)
             } else {
                 gateway.recalled().await;
                 let mut rows = configured(gateway.config());
                 let failures = missing::mark(gateway.config(), &mut rows);
-                (rows, failures)
+                (rows, Vec::new(), failures)
             };
-            (servers, failures, not_shown(gateway.config(), &gateway.snapshot()))
+            (servers, reached, failures, not_shown(gateway.config(), &gateway.snapshot()))
         })?;
     let remarks = match &rules {
         Some(config) => remarks::findings(global, config)?,
@@ -135,6 +138,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         if args.connect {
             sections.push(started_table(&servers).to_string());
             sections.push(summary(&servers));
+            sections.extend((!reached.is_empty()).then(|| reached.join("\n")));
         } else {
             sections.push(configured_table(&servers).to_string());
         }

@@ -97,6 +97,8 @@ fn launch(args: &[&str]) -> Result<StdioLaunch, String> {
         env: [].into(),
         cwd: std::env::current_dir().map_err(|error| error.to_string())?,
         inherit_env: false,
+        has_own_folder: false,
+        sandbox: None,
         withheld: [].into(),
     })
 }

@@ -150,6 +150,11 @@ impl Global {
         Some(Arc::new(Store::new(&self.cache().ok()?)))
     }
 
+    /// The folder with the homes of confined servers.
+    pub(super) fn homes(&self) -> Option<PathBuf> {
+        Some(self.cache().ok()?.join("homes"))
+    }
+
     /// The folder for what can be made again.
     pub(super) fn cache(&self) -> Result<PathBuf, Error> {
         let folder = std::env::current_dir().map_err(Error::internal)?;

@@ -22,7 +22,7 @@ pub(crate) fn tools(global: &Global, config: &Config) -> Result<Known, Error> {
         server.include = None;
         server.overrides.clear();
     }
-    let options = pool_options(global.store());
+    let options = pool_options(Some(global));
     let known = block_on(app::with_gateway(whole, options, &Caller::NOBODY, async |gateway| {
         gateway.recalled().await;
         let kept = gateway.remembered();

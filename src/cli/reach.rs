@@ -6,10 +6,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::backend::launch::cell;
 use crate::cli::Global;
 use crate::config::Finding;
 use crate::os;
-use crate::settings::{Config, Launch, StdioLaunch};
+use crate::settings::{Config, Launch};
 
 /// The advice of each remark on a server.
 const HINT: &str = "give it a folder of its own, or keep the file where no server comes: \
@@ -43,7 +44,11 @@ pub(crate) fn findings(global: &Global, config: &Config) -> Vec<Finding> {
     for toolbox in &config.toolboxes {
         for server in &toolbox.servers {
             let Launch::Stdio(launch) = &server.launch else { continue };
-            let found: BTreeSet<_> = paths_of(launch)
+            let besides = launch.confinement().into_iter().flat_map(|it| it.read.union(&it.write));
+            let besides =
+                besides.filter_map(|path| Some((path.to_str()?, path.canonicalize().ok()?)));
+            let found: BTreeSet<_> = cell::named(launch)
+                .chain(besides)
                 .filter_map(|(text, path)| Some((reached(&path, &protected)?, text)))
                 .collect();
             findings.extend(found.into_iter().map(|(what, text)| {
@@ -61,22 +66,6 @@ fn written_by_others(file: &Path) -> Option<Finding> {
     let message = format!("others than its owner may write or replace `{}`", file.display());
     let hint = "take that away from them: `chmod go-w` on the file and its folder".to_owned();
     os::is_open_to_others(&file).then(|| Finding::remark(String::new(), message, Some(hint)))
-}
-
-/// The arguments and variables of an entry that are paths of something that exists, each as it is
-/// written and as what it leads to.
-fn paths_of(launch: &StdioLaunch) -> impl Iterator<Item = (&str, PathBuf)> {
-    let values = launch.env.values().flat_map(|value| value.split(':'));
-    // As in `--root=/srv`.
-    let arguments = launch.args.iter().map(|argument| {
-        let value = argument.strip_prefix('-').and_then(|option| option.split_once('='));
-        value.map_or(argument.as_str(), |(_, value)| value)
-    });
-    let is_path = |text: &&str| text.contains(['/', '\\']) || matches!(*text, "." | "..");
-    arguments
-        .chain(values)
-        .filter(is_path)
-        .filter_map(|text| Some((text, launch.cwd.join(text).canonicalize().ok()?)))
 }
 
 /// The first of these that is `path`, or lies in it.

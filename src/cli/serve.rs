@@ -161,7 +161,7 @@ fn options(
     files: Option<&Files>,
 ) -> Result<PoolOptions, Error> {
     let config = &loaded.config;
-    let options = pool_options(global.store());
+    let options = pool_options(Some(global));
     let mut observer = Observer::default();
     if args.http.is_none() {
         // The figures are asked for over HTTP.

@@ -107,6 +107,11 @@ pub(crate) enum Act {
     Env,
     /// Returns the working directory as text.
     Cwd,
+    /// Runs `command` in a shell, and returns what it wrote and `code`, how it ended.
+    Shell {
+        #[serde(default)]
+        command: String,
+    },
     /// Returns the command line as an array, in `args`.
     Args,
     /// Adds `tools` (as in the script) and sends `list_changed`.
@@ -253,6 +258,7 @@ impl Call {
             ),
             Act::Env => self.structured(&std::env::vars().collect()),
             Act::Cwd => self.text(&std::env::current_dir().unwrap().to_string_lossy()),
+            Act::Shell { command } => self.structured(&shell(&command)),
             Act::Args => self.structured(&json!({ "args": std::env::args().collect::<Vec<_>>() })),
             Act::Grow { tools } => {
                 server.change_tools(|list| list.extend(tools.iter().map(tool)));
@@ -391,4 +397,15 @@ fn letters(bytes: u64) -> String {
 
 fn size(bytes: u64) -> usize {
     usize::try_from(bytes).expect("a size that fits in memory")
+}
+
+fn shell(command: &str) -> Value {
+    let output = std::process::Command::new("sh").args(["-c", command]).output();
+    let output = output.expect("a shell can be started");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    json!({
+        "code": output.status.code(),
+        "stdout": text(&output.stdout),
+        "stderr": text(&output.stderr),
+    })
 }

@@ -70,6 +70,7 @@ mod real_servers;
 mod rehearsal;
 mod reload;
 mod remote_servers;
+mod sandbox;
 mod sdk_clients;
 mod serve_activate;
 mod serve_auto;

@@ -162,6 +162,7 @@ impl BackendId {
 /// The means that the actors of a pool share.
 pub(crate) struct Context {
     pub(crate) program: Option<PathBuf>,
+    pub(crate) homes: Option<PathBuf>,
     pub(crate) strays: Arc<Strays>,
     pub(crate) tasks: TaskTracker,
     pub(crate) deadlines: Arc<Deadlines>,

@@ -4,6 +4,7 @@
 //! has no `cfg` of a platform (test `platforms_are_told_apart_in_one_crate`). Where a platform
 //! lacks something, its side says so and does what comes closest.
 
+mod cell;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
@@ -15,11 +16,14 @@ use crate::os::unix as native;
 use crate::os::windows as native;
 
 pub use crate::os::native::{
-    Orphans, Signals, Socket, Started, ask_to_reload, check_owner, die_with_us, has_terminal,
-    is_open_to_others, is_program, is_same_file, keep_file_limit, kill, kill_group, lead_group,
-    make_private_folder, private, processes, raise_file_limit, standard_sockets, start,
-    strictest_permissions, terminate_group, variable_of, without_waiting,
+    Orphans, Signals, Socket, Started, ask_to_reload, become_program, can_confine, check_owner,
+    confine, die_with_us, has_terminal, hides_from_signals, is_open_to_others, is_program,
+    is_same_file, keep_file_limit, kill, kill_group, lead_group, make_private_folder, private,
+    processes, raise_file_limit, standard_sockets, start, strictest_permissions, terminate_group,
+    variable_of, without_waiting,
 };
+
+pub use crate::os::cell::Cell;
 
 /// An operating system, as far as programs keep files in different places on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,6 +29,7 @@ pub use policy::{
     AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, Strangers, TimeWindow,
     When,
 };
+pub use sandbox::{Confinement, Sandbox};
 pub use search::SearchConfig;
 
 mod audit;
@@ -43,6 +44,7 @@ mod llm;
 mod macros;
 mod navigator;
 mod policy;
+mod sandbox;
 mod search;
 
 /// A whole configuration.
@@ -52,6 +54,8 @@ pub struct Config {
     pub mode: ToolMode,
     /// When a file that has changed is taken over (`watch`).
     pub watch: Watch,
+    /// The sandbox of servers that have none of their own.
+    pub sandbox: Sandbox,
     /// The longest name a registered tool may have, in bytes.
     pub max_tool_name_length: usize,
     /// How tools are searched for.
@@ -126,6 +130,7 @@ impl Default for Config {
         Self {
             mode: ToolMode::default(),
             watch: Watch::default(),
+            sandbox: Sandbox::default(),
             max_tool_name_length: defaults::NAME_LIMIT,
             search: SearchConfig::default(),
             navigator: NavigatorConfig::default(),
@@ -425,6 +430,17 @@ pub struct StdioLaunch {
     pub inherit_env: bool,
     /// The variables that it does not get in any case, because they hold tokens of agents.
     pub withheld: BTreeSet<String>,
+    /// `true` if the file names the folder, so that it is the program's own to write into.
+    pub has_own_folder: bool,
+    /// Its sandbox; `None`: that which the file has for all.
+    pub sandbox: Option<Sandbox>,
+}
+
+impl StdioLaunch {
+    /// Returns what it may reach, if it is confined.
+    pub fn confinement(&self) -> Option<&Confinement> {
+        self.sandbox.as_ref()?.confinement()
+    }
 }
 
 /// Everything that decides which server is spoken to over HTTP; equal ones may share a session.

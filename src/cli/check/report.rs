@@ -1,5 +1,7 @@
 //! The findings of a check, for those who read JSON; the tables are made of them too.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use crate::cli::size::Size;
@@ -84,6 +86,8 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) start_ms: Option<u128>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reach: Option<Reach>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hint: Option<String>,
@@ -100,10 +104,22 @@ impl Row {
             tools: None,
             size: None,
             start_ms: None,
+            reach: None,
             reason: None,
             hint: None,
         }
     }
+}
+
+/// The reach of a process.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Reach {
+    /// Whatever the user can.
+    Everything,
+    /// The things that its sandbox has beside the system's own programs and libraries.
+    #[serde(untagged, rename_all = "camelCase")]
+    Cell { read: Vec<PathBuf>, write: Vec<PathBuf>, network: bool, unix_sockets: bool },
 }
 
 /// The state of a server.

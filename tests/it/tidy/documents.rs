@@ -344,6 +344,7 @@ fn the_documentation_describes_every_key_with_its_default() {
         ("A token", "/definitions/Token"),
         ("`jwt`", "/definitions/Jwt"),
         ("A server", "/definitions/Server"),
+        ("`sandbox`", "/definitions/Sandbox"),
         ("A category", "/definitions/Category"),
         ("`tools` of a category", "/definitions/Category/properties/tools"),
         ("A macro", "/definitions/Macro"),
@@ -367,7 +368,7 @@ fn the_documentation_describes_every_key_with_its_default() {
 fn the_documentation_names_every_variable_that_servers_get() {
     let list = Regex::new(r"(?s)const PASSED_ON: &\[&str\] = &\[(.*?)\];").expect("a pattern");
     let name = Regex::new(r#""(\w+)""#).expect("a pattern");
-    let launch = read("crates/core/src/backend/launch.rs");
+    let launch = read("crates/core/src/backend/launch/environment.rs");
     let list = &list.captures(&launch).expect("the list")[1];
     let passed_on: BTreeSet<&str> =
         name.captures_iter(list).map(|found| found.get(1).expect("a name").as_str()).collect();

@@ -5,14 +5,15 @@
 //! ends that started it: so a thread that lasts as long as we do starts them all (`lasting`). The
 //! rest of the group is the guard's business then, and whatever has left the group that of `strays`.
 
+pub mod cell;
+mod environment;
 mod lasting;
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
-use std::{fmt, io};
 
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
@@ -22,87 +23,17 @@ use crate::backend::guard::MARK;
 use crate::backend::strays::Launched;
 use crate::name::PROGRAM;
 use crate::os::{
-    self, Started, die_with_us, is_program, keep_file_limit, kill_group, lead_group,
+    self, Started, can_confine, die_with_us, is_program, keep_file_limit, kill_group, lead_group,
     terminate_group,
 };
 use crate::settings::StdioLaunch;
+
+pub use crate::backend::launch::environment::ChildEnvironment;
 
 /// After the end of its input a child may take this long to leave by itself.
 const LEAVE: Duration = Duration::from_millis(700);
 /// After being asked to terminate it may take this long; then it is killed.
 const TERMINATE: Duration = Duration::from_millis(500);
-
-/// The variables of ours that every child gets, where they are set: what programs need to find
-/// their way, and nothing that could be a secret.
-const PASSED_ON: &[&str] = &[
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "TERM",
-    "LANG",
-    "LANGUAGE",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "TMPDIR",
-    "TEMP",
-    "TMP",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_STATE_HOME",
-    "XDG_RUNTIME_DIR",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "NODE_EXTRA_CA_CERTS",
-    "SYSTEMROOT",
-    "SYSTEMDRIVE",
-    "USERPROFILE",
-    "APPDATA",
-    "LOCALAPPDATA",
-    "PROGRAMFILES",
-    "PATHEXT",
-    "COMSPEC",
-    "WINDIR",
-];
-
-/// The environment of whoever wants a server, of which its process gets a part.
-#[derive(Default, PartialEq, Eq)]
-pub struct ChildEnvironment {
-    /// In an order that does not depend on where they come from.
-    all: BTreeMap<OsString, OsString>,
-}
-
-impl fmt::Debug for ChildEnvironment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Any value may be a secret.
-        f.debug_set().entries(self.all.keys()).finish()
-    }
-}
-
-impl ChildEnvironment {
-    /// Takes the whole environment; what of it a child gets depends on its launch.
-    pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        Self { all: all.into_iter().collect() }
-    }
-
-    pub(crate) fn for_launch<'a>(
-        &'a self,
-        launch: &'a StdioLaunch,
-    ) -> impl Iterator<Item = (&'a OsString, &'a OsString)> {
-        let is_passed_on = |key: &OsString| {
-            PASSED_ON
-                .iter()
-                .any(|name| key.to_str().is_some_and(|key| key.eq_ignore_ascii_case(name)))
-        };
-        self.all.iter().filter(move |(key, _)| {
-            let is_withheld = key.to_str().is_some_and(|key| launch.withheld.contains(key));
-            !is_withheld && (launch.inherit_env || is_passed_on(key))
-        })
-    }
-}
 
 /// The streams of a child.
 pub struct Streams {
@@ -131,25 +62,56 @@ pub async fn spawn(
     spawn_as(launch, environment, ourselves, None).await
 }
 
-/// Starts a child as [`spawn`] does, and has what it leaves behind looked after.
+/// The hold on a server that is started.
+pub(crate) struct Custody {
+    /// The launch, by which what it leaves behind is found.
+    pub(crate) launched: Launched,
+    /// The folder that is its home where it is confined; `None`: there is none.
+    pub(crate) home: Option<PathBuf>,
+}
+
+/// Starts a child as [`spawn`] does, in custody: one that is to be confined is, and what it leaves behind
+/// is ended.
 pub(crate) async fn spawn_as(
     launch: &StdioLaunch,
     environment: &ChildEnvironment,
     ourselves: Option<&Path>,
-    mut launched: Option<Launched>,
+    custody: Option<Custody>,
 ) -> Result<(Process, Streams), StartFailure> {
-    let StdioLaunch { command, args, env, cwd, inherit_env: _, withheld: _ } = launch;
+    let StdioLaunch { command, args, env, cwd, .. } = launch;
     if !cwd.is_dir() {
         return Err(no_folder(cwd));
     }
-    let ourselves = ourselves.filter(|_| command == PROGRAM);
-    let program = ourselves.map_or(command.as_ref(), Path::as_os_str);
+    let (mut launched, home) = custody.map(|Custody { launched, home }| (launched, home)).unzip();
+    let program = program_of(launch, ourselves);
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns servers")]
-    let mut builder = tokio::process::Command::new(program);
+    let mut builder = match launch.confinement() {
+        None => {
+            let mut builder = tokio::process::Command::new(program);
+            builder.args(args).env_clear().envs(environment.for_launch(launch));
+            builder
+        }
+        Some(confinement) => {
+            // Inside, nobody could tell us in words why it does not start.
+            if let Some(failure) = missing(launch, environment, ourselves) {
+                return Err(failure);
+            }
+            let home = home.flatten().ok_or_else(no_home)?;
+            let ourselves = ourselves.ok_or_else(not_ourselves)?;
+            can_confine().map_err(|reason| cannot_confine(&reason))?;
+            let temporary = cell::make_home(&home)?;
+            let cell = cell::of_launch(launch, confinement, environment, &home);
+            let args = args.iter().map(AsRef::as_ref);
+            let mut builder = tokio::process::Command::new(ourselves);
+            let passed_on = environment.for_launch(launch).filter(|(name, _)| {
+                !cell::OF_THE_HOME.iter().any(|of_the_home| *name == of_the_home)
+            });
+            builder.args(cell::arguments(&cell, program, args)).env_clear().envs(passed_on);
+            builder.env("HOME", &home).env("TMPDIR", temporary);
+            builder
+        }
+    };
     builder
-        .args(args)
-        .env_clear()
-        .envs(environment.for_launch(launch))
         .envs(env)
         .envs(launched.iter().map(|launched| (MARK, launched.mark())))
         .current_dir(cwd)
@@ -176,6 +138,30 @@ pub(crate) async fn spawn_as(
         });
     };
     Ok((process, Streams { stdin, stdout, stderr }))
+}
+
+/// The program of a launch: `mcp-workbench` means `ourselves`, whatever is on `PATH`.
+fn program_of<'a>(launch: &'a StdioLaunch, ourselves: Option<&'a Path>) -> &'a OsStr {
+    let ourselves = ourselves.filter(|_| launch.command == PROGRAM);
+    ourselves.map_or(launch.command.as_ref(), Path::as_os_str)
+}
+
+fn cannot_confine(reason: &str) -> StartFailure {
+    StartFailure {
+        reason: format!("it is to run in a sandbox, and {reason}"),
+        hint: "run it in a container, or write `\"sandbox\": \"off\"` if you trust it".to_owned(),
+    }
+}
+
+fn no_home() -> StartFailure {
+    StartFailure {
+        reason: "it is to run in a sandbox, and there is no folder for its home".to_owned(),
+        hint: "name one for what is kept with `--cache-dir` or `MCP_WORKBENCH_CACHE`".to_owned(),
+    }
+}
+
+fn not_ourselves() -> StartFailure {
+    cannot_confine("the file of this program, which does it, is not found")
 }
 
 fn spawn_failure(command: &str, error: &io::Error) -> StartFailure {

@@ -36,6 +36,8 @@ pub struct PoolOptions {
     /// Our own executable, which `mcp-workbench` means as a command, and which becomes the guard
     /// when it is run as `guard`; `None`: the command is looked for on `PATH`, and no guard.
     pub program: Option<PathBuf>,
+    /// Where confined servers have their homes, each a folder; `None`: none starts.
+    pub homes: Option<PathBuf>,
     /// Where it is kept what servers list; `None`: nowhere.
     pub store: Option<Arc<Store>>,
     /// Who is told of what happens.
@@ -80,7 +82,7 @@ impl Hash for Key {
 impl Pool {
     /// An empty pool.
     pub fn new(options: PoolOptions) -> Self {
-        let PoolOptions { environment, program, store, observer } = options;
+        let PoolOptions { environment, program, homes, store, observer } = options;
         let tasks = TaskTracker::new();
         let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone())));
         let run = strays::name_of_run();
@@ -88,6 +90,7 @@ impl Pool {
         let context = Context {
             strays: Arc::new(Strays::new(run, guard)),
             program,
+            homes,
             tasks,
             deadlines: Arc::default(),
             shutdown: CancellationToken::new(),

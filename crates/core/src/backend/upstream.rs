@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::backend::death::{self, StderrTail};
-use crate::backend::launch::{self, Process};
+use crate::backend::launch::{self, Custody, Process, cell};
 use crate::backend::{Context, Reach, Remote, Spec, StartFailure};
 use crate::settings::StdioLaunch;
 use crate::wire::remote;
@@ -107,9 +107,11 @@ async fn start_child(
     context: &Context,
     hear: impl Hear,
 ) -> Result<(Upstream, Link), StartFailure> {
-    let (program, launched) = (context.program.as_deref(), context.strays.launch());
+    let program = context.program.as_deref();
+    let home = context.homes.as_ref().map(|homes| cell::home_of(homes, spec.server.as_str()));
+    let custody = Custody { launched: context.strays.launch(), home };
     let (process, streams) =
-        launch::spawn_as(launch, &spec.environment, program, Some(launched)).await?;
+        launch::spawn_as(launch, &spec.environment, program, Some(custody)).await?;
     let environment = spec.environment.for_launch(launch);
     let inherited = environment.filter_map(|(key, value)| key.to_str().zip(value.to_str()));
     let own = launch.env.iter().map(|(key, value)| (key.as_str(), value.as_str()));

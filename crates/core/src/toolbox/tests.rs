@@ -19,6 +19,8 @@ fn config(filters: &[&str]) -> Config {
             cwd: PathBuf::from("/"),
             inherit_env: false,
             withheld: [].into(),
+            has_own_folder: false,
+            sandbox: None,
         })
     };
     let server = |name: &str| ServerConfig {

@@ -1,11 +1,13 @@
 //! Unix.
 
+mod cell;
 mod files;
 mod orphans;
 mod processes;
 mod signals;
 mod streams;
 
+pub use crate::os::unix::cell::{become_program, can_confine, confine, hides_from_signals};
 pub use crate::os::unix::files::{
     check_owner, is_open_to_others, is_program, is_same_file, make_private_folder, private,
     strictest_permissions, without_waiting,

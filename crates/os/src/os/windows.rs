@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::signal::ctrl_c;
 
-use crate::os::Signal;
+use crate::os::{Cell, Signal};
 
 /// Changes nothing: a new file has the access list of its folder, which in a user's profile is for
 /// that user.
@@ -126,6 +126,34 @@ impl Orphans {
     pub fn list(&self) -> Vec<u32> {
         Vec::new()
     }
+}
+
+/// Returns why processes cannot be confined here.
+///
+/// # Errors
+///
+/// Always.
+pub fn can_confine() -> Result<(), String> {
+    Err("servers can be confined on Linux alone".to_owned())
+}
+
+/// Confines nothing.
+///
+/// # Errors
+///
+/// Always.
+pub fn confine(_: &Cell) -> Result<(), String> {
+    can_confine()
+}
+
+/// Returns `false`: nothing is confined.
+pub fn hides_from_signals() -> bool {
+    false
+}
+
+/// Does nothing: a program cannot become another one.
+pub fn become_program(_: &mut Command) -> io::Error {
+    ErrorKind::Unsupported.into()
 }
 
 /// Does nothing: no orphans are found that could be killed.

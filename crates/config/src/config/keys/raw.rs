@@ -15,6 +15,7 @@ use crate::config::keys::navigator::RawNavigator;
 use crate::config::keys::numbers;
 use crate::config::keys::policy::raw::{RawAgentPolicy, RawConfirmation, RawDefaultPolicy};
 use crate::config::keys::raw::category::RawCategory;
+use crate::config::keys::sandbox::RawSandbox;
 use crate::config::keys::search::RawSearch;
 use crate::config::keys::task_rules::RawTaskRules;
 use crate::config::syntax::document::Node;
@@ -52,6 +53,9 @@ section! {
         /// for `mcp-workbench reload`, SIGHUP or a restart, for an agent may be able to write files.
         #[schemars(extend("enum" = ["presentation", "everything", null], "default" = "presentation"))]
         "watch" as pub(crate) watch: Located<String>,
+
+        /// The `sandbox` of every server that is started by a command and has none of its own.
+        "sandbox" as pub(crate) sandbox: RawSandbox,
 
         /// The longest name a registered tool may have, in bytes. Clients put their own prefix
         /// before it and refuse names above 64.

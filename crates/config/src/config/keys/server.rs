@@ -60,6 +60,7 @@ pub(crate) fn check(
         total_call_timeout_ms,
         idle_timeout_ms,
         inherit_env,
+        sandbox,
         shared,
         eager,
         isolation,
@@ -95,6 +96,7 @@ pub(crate) fn check(
                 ("args", args.is_some_and(|args| !args.is_empty())),
                 ("env", env.is_some_and(|env| !env.0.is_empty())),
                 ("cwd", cwd.is_some()),
+                ("sandbox", sandbox.is_some()),
             ];
             ignore(&for_commands, name, reader);
             http(&url, headers.unwrap_or_default(), reader).map(Launch::Http)
@@ -107,18 +109,16 @@ pub(crate) fn check(
                     args: all_args,
                     // Of a variable in both, `env` is the one that was meant for this program.
                     env: pairs(environment).chain(pairs(env.unwrap_or_default())).collect(),
+                    has_own_folder: cwd.is_some(),
                     cwd: folder(cwd, places),
+                    sandbox: sandbox.map(|raw| raw.checked(places, reader)),
                     inherit_env: inherit_env.is_some_and(|inherit| inherit.value),
                     withheld: [].into(),
                 })
             })
         }
     };
-    let limits = limits.map(RawRates::checked).unwrap_or_default();
-    let cache = cache.map(RawCache::checked).unwrap_or_default();
-    let broken = reader.trouble(&name.spot);
-    let broken = broken.map(|Trouble { reason, hint }| Launch::Broken { reason, hint });
-    let Some(launch) = broken.or(launch) else { return Checked::Wrong };
+    let Some(launch) = broken(name, reader).or(launch) else { return Checked::Wrong };
     Checked::On(Box::new(ServerConfig {
         name: ServerName::new(&name.value),
         description: description.map(|text| text.value).filter(|text| !text.trim().is_empty()),
@@ -137,9 +137,15 @@ pub(crate) fn check(
         isolation,
         protocol,
         roots: roots.is_some_and(|roots| roots.value),
-        limits,
-        cache,
+        limits: limits.map(RawRates::checked).unwrap_or_default(),
+        cache: cache.map(RawCache::checked).unwrap_or_default(),
     }))
+}
+
+/// The launch of a server with an entry that is wrong.
+fn broken(name: &Located<String>, reader: &Reader<'_>) -> Option<Launch> {
+    let Trouble { reason, hint } = reader.trouble(&name.spot)?;
+    Some(Launch::Broken { reason, hint })
 }
 
 /// How a server is reached, as far as its block says.

@@ -193,7 +193,7 @@ pub(crate) fn load(
         return refused(found.into_iter().chain(draft.findings).collect());
     };
     let placed = draft.placed(&own, folder, Home::Catalog, &mut config);
-    check::withhold_tokens(&mut config);
+    check::settle_launches(&mut config);
     config.mode = mode;
     config.navigator.folder = Some(folder.to_owned());
     config.navigator.catalog = Some(placed.catalog);
@@ -276,7 +276,7 @@ impl Attached {
     pub(crate) fn attach(self, config: &mut Config) -> Added {
         let Self { draft, own, shown, folder, is_refused } = self;
         let placed = draft.placed(&own, &folder, Home::File, config);
-        check::withhold_tokens(config);
+        check::settle_launches(config);
         let Placed { catalog, mut findings, disabled, .. } = placed;
         config.navigator.catalog = Some(catalog);
         within(&shown, &mut findings);

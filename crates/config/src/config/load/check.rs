@@ -69,6 +69,7 @@ pub(crate) fn config(
         schema: _,
         tool_mode,
         watch,
+        sandbox,
         search,
         navigator,
         max_tool_name_length,
@@ -114,6 +115,7 @@ pub(crate) fn config(
         mode,
         watch: watch.map(|word| check_watch(&word, reader)).unwrap_or_default(),
         max_tool_name_length: max_tool_name_length.unwrap_or(defaults::NAME_LIMIT),
+        sandbox: sandbox.map(|raw| raw.checked(places, reader)).unwrap_or_default(),
         search: search.map(|raw| raw.checked(mode, reader)).unwrap_or_default(),
         navigator: navigator.map(|raw| raw.checked(places, reader)).unwrap_or_default(),
         http: http.map_or_else(HttpConfig::default, |raw| raw.checked(reader)),
@@ -138,7 +140,7 @@ pub(crate) fn config(
         categories: categories.unwrap_or_default(),
     };
     checked.toolboxes = all_toolboxes(blocks, has_catalog, places, reader);
-    withhold_tokens(&mut checked);
+    settle_launches(&mut checked);
     (checked, Unplaced { macros: macros.unwrap_or_default(), servers })
 }
 
@@ -243,15 +245,16 @@ fn note_emptiness(root: &Spot, is_on_purpose: bool, reader: &mut Reader<'_>) {
     }
 }
 
-/// Keeps agents' tokens from servers, which could be anybody with them.
-pub(crate) fn withhold_tokens(config: &mut Config) {
+/// Gives every launch what the file says for all: its sandbox, unless it has one of its own, and that
+/// tokens of agents are kept from it, for it could be anybody with them.
+pub(crate) fn settle_launches(config: &mut Config) {
     let tokens = config.auth.iter().flat_map(|auth| &auth.tokens);
     let variables: BTreeSet<String> = tokens.filter_map(|token| token.variable.clone()).collect();
     let servers = config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers);
     for server in servers {
-        if let Launch::Stdio(launch) = &mut server.launch
-            && launch.inherit_env
-        {
+        let Launch::Stdio(launch) = &mut server.launch else { continue };
+        launch.sandbox.get_or_insert_with(|| config.sandbox.clone());
+        if launch.inherit_env {
             launch.withheld.clone_from(&variables);
         }
     }

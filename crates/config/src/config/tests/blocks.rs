@@ -7,8 +7,8 @@ use pretty_assertions::assert_eq;
 
 use crate::config::tests::{config, env, findings, read};
 use crate::settings::{
-    CacheConfig, HttpLaunch, Isolation, Launch, Limits, Protocol, Rates, ServerConfig, StdioLaunch,
-    ToolMode,
+    CacheConfig, HttpLaunch, Isolation, Launch, Limits, Protocol, Rates, Sandbox, ServerConfig,
+    StdioLaunch, ToolMode,
 };
 
 /// The one server of a block, with `/project` as the folder of the file.
@@ -44,6 +44,8 @@ fn defaults_are_as_documented() {
                 cwd: "/project".into(),
                 inherit_env: false,
                 withheld: [].into(),
+                has_own_folder: false,
+                sandbox: Some(Sandbox::Off),
             }),
             tool_filters: Vec::new(),
             include: None,

@@ -33,6 +33,8 @@ fn child(variables: &[(&str, &str)], inherit_env: bool) -> Spec {
         cwd: "/".into(),
         inherit_env,
         withheld: ["WITHHELD".to_owned()].into(),
+        has_own_folder: false,
+        sandbox: None,
     };
     Spec {
         label: "box/server".to_owned(),

@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::backend::Reach;
-use crate::settings::Protocol;
+use crate::settings::{Confinement, Protocol};
 
 /// How many bytes of the hash are kept.
 const LENGTH: usize = 16;
@@ -54,6 +54,17 @@ impl Fingerprint {
                 parts.bytes(launch.cwd.as_os_str().as_encoded_bytes());
                 // What is inherited changes from shell to shell, so only that it is counts.
                 parts.count(usize::from(launch.inherit_env));
+                if let Some(confinement) = launch.confinement() {
+                    let Confinement { read, write, has_network, has_unix_sockets } = confinement;
+                    for paths in [read, write] {
+                        parts.count(paths.len());
+                        for path in paths {
+                            parts.bytes(path.as_os_str().as_encoded_bytes());
+                        }
+                    }
+                    parts.count(usize::from(*has_network));
+                    parts.count(usize::from(*has_unix_sockets));
+                }
                 parts.count(launch.env.len());
                 for (name, value) in &launch.env {
                     parts.text(name);

@@ -21,6 +21,8 @@ fn reach(command: &str) -> Reach {
         cwd: PathBuf::from("/"),
         inherit_env: false,
         withheld: [].into(),
+        has_own_folder: false,
+        sandbox: None,
     })
 }
 

@@ -10,6 +10,7 @@ use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits::{RawCache, RawRates};
 use crate::config::keys::numbers;
 use crate::config::keys::raw::category::RawOverride;
+use crate::config::keys::sandbox::RawSandbox;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Fields, Located, Reader};
@@ -100,6 +101,11 @@ keys! {
         /// programs need to run.
         #[schemars(extend("default" = false))]
         "inheritEnv" as pub inherit_env: Located<bool>,
+
+        /// The reach of the server's process: `off`, all that the user may reach; `workspace`, its own
+        /// program, the `cwd` that its entry names, and what its arguments name; or an object, which is `workspace`
+        /// and what it says. On Linux alone; elsewhere a server with a sandbox does not start.
+        "sandbox" as pub sandbox: RawSandbox,
 
         /// Lets entries that start the same program in the same way share one process.
         #[schemars(extend("default" = true))]

@@ -20,6 +20,8 @@ fn stdio(change: impl FnOnce(&mut StdioLaunch)) -> Reach {
         cwd: PathBuf::from("/work"),
         inherit_env: false,
         withheld: [].into(),
+        has_own_folder: false,
+        sandbox: None,
     };
     change(&mut launch);
     Reach::Stdio(launch)

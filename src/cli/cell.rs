@@ -1,0 +1,38 @@
+//! `mcp-workbench cell`: becomes a server that is confined. The launcher alone starts it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::backend::launch::cell;
+use crate::cli::error::Error;
+use crate::os::Cell;
+
+/// Arguments of `cell`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A file, or a folder with all in it, that may be read and executed
+    #[arg(long, value_name = "PATH")]
+    read: Vec<PathBuf>,
+    /// A file, or a folder with all in it, that may be changed, too
+    #[arg(long, value_name = "PATH")]
+    write: Vec<PathBuf>,
+    /// Let it use the network
+    #[arg(long)]
+    network: bool,
+    /// Let it connect to sockets in the file system
+    #[arg(long)]
+    unix_sockets: bool,
+    /// The program
+    #[arg(value_name = "PROGRAM")]
+    program: OsString,
+    /// Its arguments
+    #[arg(value_name = "ARG", trailing_var_arg = true, allow_hyphen_values = true)]
+    for_program: Vec<OsString>,
+}
+
+/// Runs `cell`. Returns only if the program does not run.
+pub(crate) fn run(args: Args) -> Error {
+    let Args { read, write, network, unix_sockets, program, for_program } = args;
+    let cell = Cell { read, write, has_network: network, has_unix_sockets: unix_sockets };
+    Error::wrong(cell::enter(&cell, &program, &for_program))
+}
