@@ -122,7 +122,7 @@ fn what_a_server_writes_does_nothing_to_a_terminal() {
     let bench = Bench::new().server("desk", "screen", fake(json!({"tools": [tool]})));
     for command in [&["list"][..], &["search", "wipe a screen"], &["search", "screen", "--full"]] {
         let output = bench.run(command.iter().copied());
-        assert!(output.stdout.contains(r"wi\x1b]0;x\x07pe"), "{output}");
+        assert!(output.stdout.contains("wi_]0;x_pe"), "{output}");
         let is_obeyed = |c: char| c.is_control() && c != '\n';
         assert!(!output.stdout.contains(is_obeyed), "{output}");
     }

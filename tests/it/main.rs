@@ -61,6 +61,7 @@ mod navigate_llm;
 mod navigate_starts;
 mod one_policy;
 mod overrides;
+mod owned_names;
 mod pairings;
 mod policy_changes;
 mod questions;

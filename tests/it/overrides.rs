@@ -141,7 +141,9 @@ fn what_is_left_out_looks_like_what_is_not_there() {
 fn in_direct_mode_what_differs_has_full_names() {
     let bench = bench("direct");
     let agent = greeted(&bench);
-    assert_eq!(agent.tool_names(), ["fetch", "mcp__files__list", "read", "write"]);
+    // What begins as clients begin the names of a server's tools is a name of its own.
+    let namesake = "get__files__mcp__files__list";
+    assert_eq!(agent.tool_names(), ["fetch", namesake, "read", "write"]);
     let called = agent.call("read", json!({"path": "a"})).structured();
     assert_eq!(called, json!({"path": "a", "root": "/srv"}));
 }

@@ -158,7 +158,7 @@ impl Gateway {
             Member::Server(Box::new(member))
         };
         let members: HashMap<_, _> =
-            configured(config).map(|(t, s)| (server_ref(&t.name, &s.name), member(t, s))).collect();
+            config.servers().map(|(t, s)| (server_ref(&t.name, &s.name), member(t, s))).collect();
         let sources = members.iter().filter_map(|(at, member)| match member {
             Member::Server(server) => Some((at.clone(), server.shared.id())),
             Member::Macros(_) => Some((at.clone(), BackendId::NONE)),
@@ -346,7 +346,7 @@ impl Gateway {
 
     /// The servers that are running, in the order of the configuration.
     pub fn running(&self) -> Vec<ServerRef> {
-        let all = configured(&self.config).map(|(t, s)| server_ref(&t.name, &s.name));
+        let all = self.config.servers().map(|(t, s)| server_ref(&t.name, &s.name));
         all.filter(|at| match self.members.get(at) {
             Some(Member::Server(server)) => server.shared.running().is_some(),
             Some(Member::Unsupported(_) | Member::Macros(_)) | None => false,
@@ -430,11 +430,6 @@ fn spec(
 
 fn server_ref(toolbox: &ToolboxName, server: &ServerName) -> ServerRef {
     ServerRef { toolbox: toolbox.clone(), server: server.clone() }
-}
-
-fn configured(config: &Config) -> impl Iterator<Item = (&ToolboxConfig, &ServerConfig)> {
-    let toolboxes = config.toolboxes.iter();
-    toolboxes.flat_map(|toolbox| toolbox.servers.iter().map(move |server| (toolbox, server)))
 }
 
 /// Waits until a server runs and the snapshot shows what it has.

@@ -378,7 +378,9 @@ impl Rules {
     ) -> Self {
         let policy = &config.policy;
         let Access { lists, otherwise } = access;
-        let lists = lists.into_iter().map(|(rule, tools)| (rule, Names::new(tools, at)));
+        let all = config.servers().map(|(toolbox, server)| server_ref(&toolbox.name, &server.name));
+        let all: Vec<_> = all.collect();
+        let lists = lists.into_iter().map(|(rule, tools)| (rule, Names::allowing(tools, at, &all)));
         let overrides = server.overrides.iter();
         let renamed = overrides.map(|(own, over)| (own.clone(), over.name.clone()));
         Self {

@@ -6,7 +6,7 @@ use foldhash::HashMap;
 
 use crate::catalog::schema::Mismatch;
 use crate::catalog::{Abilities, Alteration, Prompt, Resource, Template, ToolDefinition};
-use crate::name::{ExposedName, ServerName, ToolId};
+use crate::name::{self, ExposedName, ServerName, ToolId};
 use crate::policy::Traits;
 use crate::raw::{self, Raw};
 use crate::settings::ToolOverride;
@@ -202,7 +202,8 @@ impl ViewTool {
         Self { id, name, definition, own, traits: Traits::default(), pinned: None, registered }
     }
 
-    /// The tool that its server calls `own`, as `over` wants it; none if that cannot be shown.
+    /// The tool that its server calls `own`, as `over` wants it, and under a name that can stand in
+    /// a list; none if that cannot be shown.
     fn overridden(
         own: ToolId,
         definition: &Arc<ToolDefinition>,
@@ -213,12 +214,15 @@ impl ViewTool {
             let name = ExposedName::registered(&id, name_limit);
             Self::new(name, id, Arc::clone(definition))
         };
-        let Some(over) = over else {
+        let fitted = (!name::is_fit(&own.tool)).then(|| name::fitted(&own.tool));
+        if over.is_none() && fitted.is_none() {
             return Some(as_it_is(own));
-        };
+        }
+        let unchanged = ToolOverride::default();
+        let over = over.unwrap_or(&unchanged);
         let hidden: Vec<&str> = over.arguments.keys().map(String::as_str).collect();
         let alteration = Alteration {
-            name: over.name.as_deref(),
+            name: over.name.as_deref().or(fitted.as_deref()),
             description: over.description.as_deref(),
             hidden: &hidden,
         };

@@ -3,6 +3,7 @@
 //! What we route by (`ToolId`) and what a model sees (`ExposedName`) are different types. An
 //! exposed name is resolved through a [`NameTable`], never by splitting it.
 
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -11,8 +12,14 @@ use foldhash::HashMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
+mod free;
+pub mod seen;
 mod unique;
 
+pub use crate::name::free::{
+    OWN_TOOLS, fitted, full_address, has_our_scheme, is_fit, is_free_address, is_free_prompt,
+    is_free_tool, is_like_registered,
+};
 pub use crate::name::unique::{Primitive, ServerRef, UniqueNames, uri_prefix};
 
 #[cfg(test)]
@@ -113,11 +120,14 @@ impl ExposedName {
     ///
     /// The name depends on the identity alone, so it does not move when other servers come and
     /// go. Where the plain form would be too long, would need other characters, or could be read
-    /// as another tool's name, it ends in a hash of the identity instead.
+    /// as a name that somebody else's tool may have, it ends in a hash of the identity instead.
     pub fn registered(id: &ToolId, limit: usize) -> Self {
         let parts = [id.toolbox.as_str(), id.server.as_str(), &id.tool];
         let plain = parts.join(SEPARATOR);
-        if plain.len() <= limit && parts.iter().all(|part| is_legal(part)) && is_unambiguous(id) {
+        let is_legal = parts.iter().all(|part| is_legal(part));
+        let is_as_hashed = free::has_hash(&plain)
+            && (plain.len() == limit || id.tool.contains(SEPARATOR) || id.tool.starts_with('_'));
+        if plain.len() <= limit && is_legal && is_unambiguous(id) && !is_as_hashed {
             return Self(plain);
         }
         Self::hashed(&plain, &parts, limit)
@@ -127,7 +137,8 @@ impl ExposedName {
     /// name and no other tool can be meant by it.
     pub fn full(id: &ToolId, registered: &Self) -> Option<Self> {
         let plain = [id.toolbox.as_str(), id.server.as_str(), &id.tool].join(SEPARATOR);
-        (registered.0 != plain && is_unambiguous(id)).then_some(Self(plain))
+        let is_its_own = is_unambiguous(id) && !free::has_hash(&plain);
+        (registered.0 != plain && is_its_own).then_some(Self(plain))
     }
 
     /// Names a tool `<namespace>_<tool>` ([`in_namespace`]), in at most `limit` bytes; where that
@@ -191,10 +202,7 @@ pub fn may_belong_to(name: &str, toolbox: &ToolboxName, server: &ServerName) -> 
     let full = format!("{toolbox}{SEPARATOR}{server}{SEPARATOR}");
     let prefix = sanitize(&full);
     // A name that was cut may hold less than the whole prefix, but ends in its hash.
-    let readable = name.rsplit_once('_').filter(|(readable, hash)| {
-        let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-        !readable.is_empty() && hash.len() == HASH_DIGITS && hash.chars().all(is_hex)
-    });
+    let readable = name.rsplit_once('_').filter(|_| free::has_hash(name));
     name.starts_with(&prefix)
         || name.starts_with(&full)
         || readable.is_some_and(|(readable, _)| prefix.starts_with(readable))
@@ -203,24 +211,37 @@ pub fn may_belong_to(name: &str, toolbox: &ToolboxName, server: &ServerName) -> 
 /// Every name an agent may call, and which tool each one means.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
-    by_name: HashMap<ExposedName, ToolId>,
+    /// Tools by registered names; none where those of two servers would have the same.
+    by_name: HashMap<ExposedName, Option<ToolId>>,
     /// Tools by full names that they are not registered under.
     by_full_name: HashMap<ExposedName, ToolId>,
 }
 
 impl NameTable {
-    /// Adds a tool under its name; a name that is taken keeps its first meaning. Its full name is
-    /// understood too.
+    /// Adds a tool under its name, and its full one. A name that a tool of the same server has keeps
+    /// its first meaning; one that another server's has means nothing, for a server can choose what
+    /// its tools are called until their hashes are alike.
     pub fn insert(&mut self, name: ExposedName, id: ToolId) {
         if let Some(full) = ExposedName::full(&id, &name) {
             self.by_full_name.insert(full, id.clone());
         }
-        self.by_name.entry(name).or_insert(id);
+        match self.by_name.entry(name) {
+            Entry::Vacant(free) => _ = free.insert(Some(id)),
+            Entry::Occupied(mut taken) => {
+                let first = taken.get().as_ref();
+                if first.is_some_and(|first| first.server_ref() != id.server_ref()) {
+                    taken.insert(None);
+                }
+            }
+        }
     }
 
     /// The tool that `name` means.
     pub fn resolve(&self, name: &str) -> Option<&ToolId> {
-        self.by_name.get(name).or_else(|| self.by_full_name.get(name))
+        match self.by_name.get(name) {
+            Some(meant) => meant.as_ref(),
+            None => self.by_full_name.get(name),
+        }
     }
 
     /// Every registered name in the table, in no order.

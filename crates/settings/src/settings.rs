@@ -86,6 +86,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// Every server with the toolbox that it stands in, in the order of the configuration.
+    pub fn servers(&self) -> impl Iterator<Item = (&ToolboxConfig, &ServerConfig)> {
+        let toolboxes = self.toolboxes.iter();
+        toolboxes.flat_map(|toolbox| toolbox.servers.iter().map(move |server| (toolbox, server)))
+    }
+
     /// Returns the toolbox called `name`.
     pub fn toolbox(&self, name: &str) -> Option<&ToolboxConfig> {
         self.toolboxes.iter().find(|toolbox| toolbox.name.as_str() == name)

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{self, Backend, BackendId, ClientAbilities, Pool, Urgency};
-use crate::gateway::{Gateway, configured, server_ref, spec};
+use crate::gateway::{Gateway, server_ref, spec};
 use crate::name::ServerRef;
 use crate::settings::Config;
 
@@ -38,7 +38,7 @@ impl Eager {
     pub(crate) fn new(config: &Config, pool: &Pool) -> Self {
         let mut keeping = JoinSet::new();
         let mut servers = Vec::new();
-        for (toolbox, server) in configured(config).filter(|(_, server)| server.eager) {
+        for (toolbox, server) in config.servers().filter(|(_, server)| server.eager) {
             let nobody = ClientAbilities::NONE;
             let spec = spec(config, toolbox, server, nobody, pool.environment());
             let backend = spec.ok().map(|spec| pool.backend(spec.into(), server.shared));
@@ -84,7 +84,7 @@ async fn keep(backend: Backend) {
 impl Gateway {
     /// Begins to start those of its servers that are eager.
     pub(crate) fn start_eager(&self, tasks: &TaskTracker) {
-        for (toolbox, server) in configured(&self.config).filter(|(_, server)| server.eager) {
+        for (toolbox, server) in self.config.servers().filter(|(_, server)| server.eager) {
             if let Some(server) = self.at(&toolbox.name, &server.name) {
                 let backend = server.shared.clone();
                 tasks.spawn(async move {

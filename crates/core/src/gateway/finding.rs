@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use crate::backend;
+use crate::gateway::lens::qualified;
 use crate::gateway::members::Member;
 use crate::gateway::opening::while_starting;
-use crate::gateway::{CallError, Gateway, RequestContext, Urgency, configured, listed};
-use crate::name::{self, ToolId};
+use crate::gateway::{CallError, Gateway, RequestContext, Urgency, listed, server_ref};
+use crate::name::{self, ServerRef, ToolId};
 use crate::policy::Traits;
 use crate::settings::ToolboxConfig;
 
@@ -52,14 +53,13 @@ impl Gateway {
         })
     }
 
-    /// Returns the tools that `server:tool` may mean, known or not.
-    pub fn qualified(&self, name: &str) -> Vec<ToolId> {
-        let servers = configured(&self.config).filter_map(|(toolbox, server)| {
-            let own = name.strip_prefix(server.name.as_str())?.strip_prefix(':')?;
-            let (toolbox, server) = (toolbox.name.clone(), server.name.clone());
-            Some(ToolId { toolbox, server, tool: own.to_owned() })
-        });
-        servers.collect()
+    /// Returns the server that an address of ours names, and its own address for the resource.
+    pub fn addressed(&self, uri: &str) -> Option<(ServerRef, String)> {
+        let mut servers = self.config.servers().map(|(t, s)| server_ref(&t.name, &s.name));
+        servers.find_map(|at| {
+            let own = uri.strip_prefix(&name::uri_prefix(&at))?.to_owned();
+            Some((at, own))
+        })
     }
 
     /// The tool that a registered name or `server:tool` means. A name of a server that has never been listed is
@@ -74,7 +74,7 @@ impl Gateway {
             return Ok(tool.clone());
         }
         // Whoever calls it finds out whether its server has it.
-        if let Some(tool) = self.qualified(name).into_iter().next() {
+        if let Some(tool) = qualified(&self.config, name).into_iter().next() {
             return Ok(tool);
         }
         let mut failure = None;

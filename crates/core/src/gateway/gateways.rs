@@ -18,7 +18,7 @@ use crate::gateway::limiters::Limiters;
 use crate::gateway::payers::Payers;
 use crate::gateway::results::Results;
 use crate::gateway::world::World;
-use crate::gateway::{Caller, Gateway, configured};
+use crate::gateway::{Caller, Gateway};
 use crate::observe::{Guest, Observer};
 use crate::policy::{Policies, Policy};
 use crate::raw::Raw;
@@ -212,7 +212,7 @@ impl Gateways {
     pub fn shows_every_server(&self, caller: &Caller) -> bool {
         self.state(|State { served, .. }| {
             let seen = served.policies.seen_by(caller.agent.as_ref(), None);
-            configured(&seen).count() == configured(&served.config).count()
+            seen.servers().count() == served.config.servers().count()
         })
     }
 

@@ -12,7 +12,7 @@ use crate::name::{
 };
 use crate::raw::Raw;
 use crate::settings::Config;
-use crate::toolbox::{Discarded, Namespaced, Part, View};
+use crate::toolbox::{Discarded, Namespaced, Part, View, ViewTool};
 
 /// All that some agents see; immutable.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl Lens {
         })
     }
 
-    /// Tools by their own names, where those are unambiguous.
+    /// Tools by their own names, where those can mean nothing else, and by their registered ones.
     pub(crate) fn tools(&self) -> &UniqueNames {
         self.tools.get_or_init(|| {
             let tools = self.parts().flat_map(|part| {
@@ -92,8 +92,41 @@ impl Lens {
                     (source, primitive(part, &tool.id.tool))
                 })
             });
-            UniqueNames::new(tools, |primitive| self.full_name(primitive))
+            let limit = self.config.max_tool_name_length;
+            UniqueNames::new(
+                tools,
+                |primitive| self.full_name(primitive),
+                |own| name::is_free_tool(own, limit),
+            )
         })
+    }
+
+    /// The tool that is called so: by its registered name, by its own where that can mean nothing else,
+    /// or as `server:tool`.
+    pub(crate) fn find(&self, name: &str) -> Option<ToolId> {
+        if let Some(tool) = self.registered().resolve(name) {
+            return Some(tool.clone());
+        }
+        if let Some(Primitive { server_ref, name }) = self.tools().resolve(name) {
+            let ServerRef { toolbox, server } = server_ref.clone();
+            return Some(ToolId { toolbox, server, tool: name.clone() });
+        }
+        qualified(&self.config, name).into_iter().find(|id| {
+            let view = self.views.get(&id.toolbox);
+            view.is_some_and(|view| view.tool(id.server.as_str(), &id.tool).is_some())
+        })
+    }
+
+    /// The name of a tool in a list that has everything from the start; see
+    /// [`crate::gateway::Snapshot::direct_name`].
+    pub(crate) fn direct_name<'a>(&self, tool: &'a ViewTool) -> Option<&'a str> {
+        let own = self.tools();
+        if !own.is_changed(&tool.id.tool) {
+            let first = own.resolve(&tool.id.tool)?;
+            return (first.server_ref == tool.id.server_ref()).then_some(&tool.id.tool);
+        }
+        let leads_to = self.registered().resolve(tool.name.as_str());
+        (leads_to == Some(&tool.id)).then_some(tool.name.as_str())
     }
 
     /// Prompts by the names that agents know them by.
@@ -102,7 +135,12 @@ impl Lens {
             let prompts = self.parts().flat_map(|part| {
                 part.prompts().iter().map(|prompt| (part.source(), primitive(part, &prompt.name)))
             });
-            UniqueNames::new(prompts, |primitive| self.full_name(primitive))
+            let limit = self.config.max_tool_name_length;
+            UniqueNames::new(
+                prompts,
+                |primitive| self.full_name(primitive),
+                |own| name::is_free_prompt(own, limit),
+            )
         })
     }
 
@@ -114,7 +152,7 @@ impl Lens {
                     .iter()
                     .map(|resource| (part.source(), primitive(part, &resource.uri)))
             });
-            UniqueNames::new(uris, full_uri)
+            UniqueNames::new(uris, full_uri, name::is_free_address)
         })
     }
 
@@ -126,7 +164,7 @@ impl Lens {
                     .iter()
                     .map(|template| (part.source(), primitive(part, &template.uri)))
             });
-            UniqueNames::new(templates, full_uri)
+            UniqueNames::new(templates, full_uri, name::is_free_address)
         })
     }
 
@@ -158,10 +196,28 @@ impl Lens {
     }
 }
 
+/// Returns the tools that `server:tool` may mean, known or not: one in each toolbox that has a server of
+/// this name. Of names that begin alike the longest is meant, so that no server can have a tool whose
+/// name goes on as another server's does.
+pub(crate) fn qualified(config: &Config, name: &str) -> Vec<ToolId> {
+    let servers = config.servers().filter_map(|(toolbox, server)| {
+        let own = name.strip_prefix(server.name.as_str())?.strip_prefix(':')?;
+        let (toolbox, server) = (toolbox.name.clone(), server.name.clone());
+        Some(ToolId { toolbox, server, tool: own.to_owned() })
+    });
+    let mut servers: Vec<_> = servers.collect();
+    let shortest = servers.iter().map(|id| id.tool.len()).min();
+    servers.retain(|id| Some(id.tool.len()) == shortest);
+    servers
+}
+
 fn primitive(part: &Part, name: &str) -> Primitive {
     Primitive { server_ref: part.server_ref.clone(), name: name.to_owned() }
 }
 
 fn full_uri(primitive: &Primitive) -> String {
-    format!("{}{}", name::uri_prefix(&primitive.server_ref), primitive.name)
+    name::full_address(&primitive.server_ref, &primitive.name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::{AgentId, BackendId, Urgency};
 use crate::gateway::members::Server;
-use crate::gateway::{Gateway, configured, server_ref};
+use crate::gateway::{Gateway, server_ref};
 use crate::name::ServerRef;
 
 impl Gateway {
@@ -80,7 +80,7 @@ impl Gateway {
 
     /// The servers that can be started, in the order of the configuration.
     pub(crate) fn referred(&self) -> impl Iterator<Item = (ServerRef, &Server)> {
-        let all = configured(&self.config).map(|(t, s)| server_ref(&t.name, &s.name));
+        let all = self.config.servers().map(|(t, s)| server_ref(&t.name, &s.name));
         all.filter_map(|at| Some((at.clone(), self.at(&at.toolbox, &at.server)?)))
     }
 

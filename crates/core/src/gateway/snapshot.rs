@@ -19,7 +19,7 @@ use crate::name::{
 };
 use crate::policy::{Moment, Policy, Traits};
 use crate::settings::{Config, ServerConfig, ToolboxConfig};
-use crate::toolbox::{Namespaced, Part, View};
+use crate::toolbox::{Namespaced, Part, View, ViewTool};
 
 /// The views of all toolboxes at one moment; immutable.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,20 @@ impl Snapshot {
         self.lens.registered().resolve(name)
     }
 
-    /// Tools by their own names, where those are unambiguous.
+    /// The tool that is called so: by its registered name, by its own where that can mean nothing else,
+    /// or as `server:tool`.
+    pub fn find(&self, name: &str) -> Option<ToolId> {
+        self.lens.find(name)
+    }
+
+    /// The name that agents know a tool by where everything is listed from the start: its own where
+    /// that can mean nothing else. None for a tool that is listed already, or by a name that does not
+    /// lead to it.
+    pub fn direct_name<'a>(&self, tool: &'a ViewTool) -> Option<&'a str> {
+        self.lens.direct_name(tool)
+    }
+
+    /// Tools by their own names, where those can mean nothing else, and by their registered ones.
     pub fn tools(&self) -> &UniqueNames {
         self.lens.tools()
     }
@@ -74,21 +87,18 @@ impl Snapshot {
 
     /// The address that agents know a server's resource by.
     pub fn exposed_uri(&self, server: &ServerRef, uri: &str) -> String {
-        if self.is_shared_uri(uri) {
-            format!("{}{uri}", name::uri_prefix(server))
-        } else {
-            uri.to_owned()
-        }
+        if self.is_changed_uri(uri) { name::full_address(server, uri) } else { uri.to_owned() }
     }
 
-    /// Returns true if several servers list a resource, or a template, at this address.
-    pub fn is_shared_uri(&self, uri: &str) -> bool {
-        self.uris().is_ambiguous(uri) || self.templates().is_ambiguous(uri)
+    /// Returns true if agents know a listed resource, or a template, of this address by another: several
+    /// servers list it, or it could be taken for one of ours.
+    pub fn is_changed_uri(&self, uri: &str) -> bool {
+        self.uris().is_changed(uri) || self.templates().is_changed(uri)
     }
 
     /// The name that agents know a server's prompt by.
     pub fn exposed_prompt(&self, server: &ServerRef, prompt: &str) -> String {
-        if self.prompts().is_ambiguous(prompt) {
+        if self.prompts().is_changed(prompt) {
             self.lens.full_name(&Primitive { server_ref: server.clone(), name: prompt.to_owned() })
         } else {
             prompt.to_owned()

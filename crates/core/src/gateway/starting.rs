@@ -11,7 +11,7 @@ use crate::backend::{Error, Presence, Urgency};
 use crate::gateway::error::failed;
 use crate::gateway::members::{Member, Server};
 use crate::gateway::opening::{Progress, heartbeat};
-use crate::gateway::{FailedServer, Gateway, RequestContext, configured, server_ref};
+use crate::gateway::{FailedServer, Gateway, RequestContext, server_ref};
 use crate::name::{ServerRef, ToolboxName};
 
 /// How long everything that starts of itself is waited for.
@@ -57,7 +57,7 @@ impl Gateway {
     /// The servers that cannot be started, or could not the last time that it was tried, in the
     /// order of the configuration. Whoever waits for [`Self::snapshots`] hears of a change in it.
     pub fn failures(&self) -> Vec<(ServerRef, FailedServer)> {
-        let all = configured(&self.config).map(|(t, s)| server_ref(&t.name, &s.name));
+        let all = self.config.servers().map(|(t, s)| server_ref(&t.name, &s.name));
         let failure = |server_ref: ServerRef| {
             let failure = match self.members.get(&server_ref)? {
                 Member::Server(server) => server.shared.failure()?,
@@ -120,7 +120,7 @@ impl Gateway {
     /// have died; in the order of the configuration.
     pub fn missing(&self) -> Vec<ServerRef> {
         let snapshot = self.snapshot();
-        let all = configured(&self.config).map(|(t, s)| server_ref(&t.name, &s.name));
+        let all = self.config.servers().map(|(t, s)| server_ref(&t.name, &s.name));
         let is_missing = |at: &ServerRef| match self.members.get(at) {
             Some(Member::Server(server)) => {
                 !snapshot.has_listed(server.shared.id()) || snapshot.has_crashed(at)

@@ -70,8 +70,22 @@ impl Names {
         Self { has_all: true, ..Self::default() }
     }
 
-    /// Makes a list ready for this server.
+    /// Makes a list ready for this server, where the list allows something and these servers are all
+    /// there are: what means another of them is no name of this one's own, for a server could call its
+    /// tools so.
+    pub(crate) fn allowing(patterns: &[String], at: &ServerRef, all: &[ServerRef]) -> Self {
+        Self::of(patterns, at, |pattern| {
+            let mut others = all.iter().filter(|other| *other != at);
+            others.any(|other| means_another(pattern, at, other))
+        })
+    }
+
+    /// Makes a list ready for this server, whose tools may have any name.
     pub(crate) fn new(patterns: &[String], at: &ServerRef) -> Self {
+        Self::of(patterns, at, |_| false)
+    }
+
+    fn of(patterns: &[String], at: &ServerRef, is_others: impl Fn(&str) -> bool) -> Self {
         let mut names = Self::default();
         let mut globs = GlobSetBuilder::new();
         let mut qualified = GlobSetBuilder::new();
@@ -80,23 +94,26 @@ impl Names {
             let own =
                 pattern.strip_prefix(at.server.as_str()).and_then(|rest| rest.strip_prefix(':'));
             names.has_all |= pattern == "*" || own == Some("*");
+            let is_own = !is_others(pattern);
+            names.exact.extend(own.map(str::to_owned));
+            // A tool may be called what looks like a glob.
+            names.exact.extend(is_own.then(|| pattern.clone()));
             if !is_glob(pattern) {
-                names.exact.extend(own.map(str::to_owned));
-                names.exact.insert(pattern.clone());
                 if name::may_belong_to(pattern, &at.toolbox, &at.server) {
                     names.exposed.insert(pattern.clone());
                 }
                 continue;
             }
-            // A tool may be called what looks like a glob.
-            names.exact.extend(own.map(str::to_owned));
-            names.exact.insert(pattern.clone());
             if let Some(own) = own {
                 names.is_broken |= add(&mut globs, own).is_err();
             } else if pattern.contains(':') {
                 names.is_broken |= add(&mut qualified, pattern).is_err();
             }
-            names.is_broken |= add(&mut globs, pattern).is_err();
+            names.is_broken |= if is_own {
+                add(&mut globs, pattern).is_err()
+            } else {
+                Glob::new(pattern).is_err()
+            };
             // `*` matches anything; without what separates its parts no exposed name is meant.
             if pattern.contains("__") {
                 names.is_broken |= add(&mut exposed, pattern).is_err();
@@ -135,6 +152,36 @@ impl Names {
     pub(crate) fn has_all(&self) -> bool {
         self.has_all
     }
+}
+
+/// Returns `true` if a pattern names tools of another server, by `server:tool` or by the beginning of
+/// registered names, and not of this one.
+fn means_another(pattern: &str, at: &ServerRef, other: &ServerRef) -> bool {
+    let is_before = |text: &str, server: &str| {
+        text.strip_prefix(server).is_some_and(|rest| rest.starts_with(':'))
+    };
+    if let Some((before, _)) = pattern.split_once(':') {
+        if is_before(pattern, at.server.as_str()) {
+            return false;
+        }
+        let matches = |before: &str| {
+            let glob = is_glob(before).then(|| Glob::new(before).ok()).flatten();
+            glob.is_some_and(|glob| glob.compile_matcher().is_match(other.server.as_str()))
+        };
+        if is_before(pattern, other.server.as_str()) || matches(before) {
+            return true;
+        }
+    }
+    if pattern.matches("__").count() < 2 {
+        return false;
+    }
+    let begins_as = |at: &ServerRef| {
+        let head = pattern.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
+        let prefix = format!("{}__{}__", at.toolbox, at.server);
+        let may_go_on = is_glob(pattern) && !head.is_empty() && prefix.starts_with(head);
+        may_go_on || name::may_belong_to(head, &at.toolbox, &at.server)
+    };
+    !begins_as(at) && begins_as(other)
 }
 
 fn is_glob(pattern: &str) -> bool {
@@ -194,6 +241,41 @@ mod tests {
             assert_eq!(has(&[pattern], "get_file", None), Ok(false), "{pattern}");
         }
         assert_eq!(has(&[], "get_file", None), Ok(false));
+    }
+
+    #[test]
+    fn what_is_allowed_of_one_server_is_not_anothers_who_calls_its_tools_so() {
+        let at = |server: &str| ServerRef {
+            toolbox: ToolboxName::new("dev"),
+            server: ServerName::new(server),
+        };
+        let all = [at("evil"), at("bank")];
+        let allows = |pattern: &str, tool: &str| {
+            let id = ToolId {
+                toolbox: all[0].toolbox.clone(),
+                server: all[0].server.clone(),
+                tool: tool.into(),
+            };
+            Names::allowing(&[pattern.to_owned()], &all[0], &all)
+                .has(&Candidate::new(&id, None, 48))
+        };
+        for pattern in ["bank:pay", "bank:*", "b?nk:pay", "{bank,x}:pay"] {
+            assert_eq!(allows(pattern, "bank:pay"), Ok(false), "{pattern}");
+        }
+        for pattern in ["dev__bank__pay", "dev__bank__*", "dev__ba*__pay"] {
+            assert_eq!(allows(pattern, "dev__bank__pay"), Ok(false), "{pattern}");
+        }
+        for (pattern, tool) in [
+            ("*", "bank:pay"),
+            ("evil:bank:pay", "bank:pay"),
+            ("pay", "pay"),
+            ("a:b", "a:b"),
+            ("a__b__c", "a__b__c"),
+            ("dev__evil__*", "pay"),
+            ("dev__*", "pay"),
+        ] {
+            assert_eq!(allows(pattern, tool), Ok(true), "{pattern}");
+        }
     }
 
     #[test]

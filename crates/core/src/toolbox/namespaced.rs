@@ -1,7 +1,8 @@
 //! Everything that toolboxes show under names with a namespace in front, as `activate` mode has it.
 //!
-//! A name belongs to the first that has it, in the order of the configuration; what comes later is
-//! discarded. An address has its namespace as a part of its scheme, which strict clients accept; the
+//! A name belongs to the first of its namespace that has it, in the order of the configuration; what
+//! comes later is discarded. What would have a name that begins as another namespace's do, or could
+//! mean something else, is shown under its full name. An address has its namespace as a part of its scheme, which strict clients accept; the
 //! documented form with a `_` is understood too. Names are looked up, never taken apart.
 
 use std::collections::HashMap;
@@ -11,13 +12,15 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 
 use crate::catalog::fits;
-use crate::name::{ExposedName, ServerRef, ToolId, ToolboxName, in_namespace, scheme_of_namespace};
+use crate::name::{
+    self, ExposedName, ServerRef, ToolId, ToolboxName, in_namespace, scheme_of_namespace,
+};
 use crate::policy::ToolFilter;
 use crate::raw::Raw;
 use crate::settings::Config;
 use crate::toolbox::{Part, View};
 
-/// The name of the one tool of our own, which no server's tool may have.
+/// The name of the one tool of our own.
 pub const TOOLMAN_ACTIVATE: &str = "toolman_activate";
 
 /// The kind of a primitive.
@@ -69,6 +72,8 @@ pub struct Item {
     /// The documented form of that, `<namespace>_<own name>`, however long it is. It is understood
     /// for the name wherever it means one primitive alone.
     pub full: String,
+    /// `true` if the documented form could mean something else, and so is not understood.
+    is_other: bool,
     /// The server that has it.
     pub at: ServerRef,
     /// The server's own name for it.
@@ -94,6 +99,7 @@ impl Item {
         Self {
             kind,
             full: name.clone(),
+            is_other: false,
             name,
             at,
             own: own.to_owned(),
@@ -131,20 +137,16 @@ pub struct Discarded {
     pub name: String,
     /// Who loses it.
     pub loser: ServerRef,
-    /// Who has it; nobody but ourselves where it is `toolman_activate`.
-    pub winner: Option<ServerRef>,
+    /// Who has it.
+    pub winner: ServerRef,
 }
 
 impl fmt::Display for Discarded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, name, loser: ServerRef { toolbox, server }, winner } = self;
         write!(f, "{} `{name}` of server `{server}` in `{toolbox}` is left out: ", kind.word())?;
-        match winner {
-            Some(ServerRef { toolbox, server }) => {
-                write!(f, "server `{server}` in `{toolbox}` comes first and has the same name")
-            }
-            None => f.write_str("the workbench's own tool has that name"),
-        }
+        let ServerRef { toolbox, server } = winner;
+        write!(f, "server `{server}` in `{toolbox}` comes first and has the same name")
     }
 }
 
@@ -164,19 +166,48 @@ pub struct Namespaced {
     owners: Vec<Owner>,
 }
 
+/// The beginnings of names that belong to namespaces.
+#[derive(Clone, Copy)]
+struct Claims<'a>(&'a Config);
+
+impl Claims<'_> {
+    /// Returns `true` if a name begins as those of another namespace do: of beginnings that are alike
+    /// the longest counts, and one that two namespaces have is neither's.
+    fn is_of_another(self, name: &str, namespace: &str) -> bool {
+        let claimed = self.0.toolboxes.iter().filter(|toolbox| !toolbox.namespace.is_empty());
+        let claimed = claimed.flat_map(|toolbox| {
+            prefixes(&toolbox.namespace)
+                .into_iter()
+                .filter(|prefix| name.starts_with(prefix))
+                .map(|prefix| (prefix.len(), toolbox.namespace != namespace))
+        });
+        claimed.max().is_some_and(|(_, is_another)| is_another)
+    }
+}
+
+/// How addresses of a namespace begin, and how its names do.
+fn prefixes(namespace: &str) -> [String; 2] {
+    [scheme_of_namespace(namespace), in_namespace(namespace, "")]
+}
+
 /// A server, and how its addresses begin.
 #[derive(Debug)]
 struct Owner {
     at: ServerRef,
     /// The prefix of addresses, and the documented form of it.
     prefixes: [String; 2],
+    /// `true` if another namespace has the same beginning of addresses.
+    is_contested: bool,
     has_resources: bool,
 }
 
 impl Owner {
     /// The server's own address, if this is one with its namespace.
     fn own<'u>(&self, uri: &'u str) -> Option<&'u str> {
-        self.prefixes.iter().find_map(|prefix| uri.strip_prefix(prefix.as_str()))
+        let own = |prefix: &String| uri.strip_prefix(prefix.as_str());
+        let [scheme, documented] = &self.prefixes;
+        let by_scheme = (!self.is_contested).then(|| own(scheme)).flatten();
+        by_scheme.or_else(|| own(documented))
     }
 
     fn has_namespace(&self) -> bool {
@@ -193,9 +224,10 @@ impl Namespaced {
             let view = view(&toolbox.name);
             for server in &toolbox.servers {
                 let part = view.part(server.name.as_str());
-                let primitives =
-                    part.map(|part| Primitives { namespace: &toolbox.namespace, part });
-                let items = primitives.iter().flat_map(|it| it.items(config.max_tool_name_length));
+                let (namespace, limit) = (toolbox.namespace.as_str(), config.max_tool_name_length);
+                let claims = Claims(config);
+                let primitives = part.map(|part| Primitives { namespace, part, limit, claims });
+                let items = primitives.iter().flat_map(Primitives::items);
                 for mut item in items {
                     item.starts_active = item.kind == Kind::Prompt || active.has(&item);
                     all.push(item);
@@ -206,10 +238,8 @@ impl Namespaced {
                 });
                 all.owners.push(Owner {
                     at: ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() },
-                    prefixes: [
-                        scheme_of_namespace(&toolbox.namespace),
-                        in_namespace(&toolbox.namespace, ""),
-                    ],
+                    is_contested: claims.is_of_another(&scheme_of_namespace(namespace), namespace),
+                    prefixes: prefixes(namespace),
                     has_resources,
                 });
             }
@@ -220,13 +250,11 @@ impl Namespaced {
     /// Takes in a primitive, unless its name is taken.
     pub fn push(&mut self, item: Item) {
         let key = (item.kind.family(), item.name.clone());
-        let is_ours = key == (Kind::Tool, TOOLMAN_ACTIVATE.to_owned());
-        let winner = self.by_name.get(&key).map(|index| self.items[*index].at.clone());
-        if is_ours || winner.is_some() {
+        if let Some(winner) = self.by_name.get(&key).map(|index| self.items[*index].at.clone()) {
             let (kind, name) = (item.kind, item.name);
             self.discarded.push(Discarded { kind, name, loser: item.at, winner });
         } else {
-            if item.full != item.name {
+            if item.full != item.name && !item.is_other {
                 let full = (key.0, item.full.clone());
                 let is_taken = self.by_full.contains_key(&full);
                 self.by_full.insert(full, (!is_taken).then_some(self.items.len()));
@@ -259,9 +287,25 @@ impl Namespaced {
         if let Some(item) = self.get(Kind::Resource, uri) {
             return vec![(item.at.clone(), item.own.clone(), Some(item))];
         }
+        if name::has_our_scheme(uri) {
+            let mut owners = self.owners.iter();
+            let whose = owners.find_map(|owner| {
+                let own = uri.strip_prefix(&name::uri_prefix(&owner.at))?;
+                Some((owner.at.clone(), own.to_owned(), None))
+            });
+            return whose.into_iter().collect();
+        }
         let with_namespace = self.owners.iter().filter(|owner| owner.has_namespace());
         let mut named: Vec<_> =
             with_namespace.filter_map(|owner| Some((owner, owner.own(uri)?))).collect();
+        // Where one namespace begins as another one goes on, the longer is meant.
+        let shortest = named.iter().map(|(_, own)| own.len()).min();
+        named.retain(|(_, own)| Some(own.len()) == shortest);
+        let is_contested =
+            |owner: &Owner| owner.is_contested && uri.starts_with(&owner.prefixes[0]);
+        if named.is_empty() && self.owners.iter().any(is_contested) {
+            return Vec::new();
+        }
         if named.is_empty() {
             let listed = self.items.iter().filter(|item| item.kind == Kind::Resource);
             let listed = listed.filter(|item| item.own == uri);
@@ -308,10 +352,26 @@ impl Namespaced {
         patterns.iter().map(String::as_str).filter(is_dead).collect()
     }
 
-    /// Returns a server's address with its namespace.
+    /// Returns a server's address as agents know it: as it is listed, else with its namespace.
     pub fn exposed_uri(&self, server_ref: &ServerRef, uri: &str) -> String {
+        let is_it = |item: &&Item| {
+            item.kind.family() == Kind::Resource && item.at == *server_ref && item.own == uri
+        };
+        if let Some(item) = self.items.iter().find(is_it) {
+            return item.name.clone();
+        }
         let owner = self.owners.iter().find(|owner| owner.at == *server_ref);
-        format!("{}{uri}", owner.map_or("", |owner| &owner.prefixes[0]))
+        match owner {
+            Some(owner) if !owner.is_contested => format!("{}{uri}", owner.prefixes[0]),
+            _ => name::full_address(server_ref, uri),
+        }
+    }
+
+    /// Returns `true` if a name begins as those of another namespace do than this server's.
+    pub fn is_of_another(&self, config: &Config, name: &str, at: &ServerRef) -> bool {
+        let toolbox = config.toolbox(at.toolbox.as_str());
+        let namespace = toolbox.map(|toolbox| toolbox.namespace.as_str()).unwrap_or_default();
+        Claims(config).is_of_another(name, namespace)
     }
 }
 
@@ -347,36 +407,59 @@ impl StartsActive {
 struct Primitives<'a> {
     namespace: &'a str,
     part: &'a Part,
+    /// The most bytes of a tool's name.
+    limit: usize,
+    claims: Claims<'a>,
 }
 
 impl Primitives<'_> {
-    fn items(&self, limit: usize) -> impl Iterator<Item = Item> {
-        let Self { namespace, part } = *self;
-        let tools = part.tools.iter().map(move |t| {
-            let name = ExposedName::in_namespace(namespace, &t.id, limit).to_string();
-            let definition = &t.definition;
-            let (at, own) = (part.server_ref.clone(), &t.id.tool);
+    fn items(&self) -> impl Iterator<Item = Item> {
+        let Self { part, .. } = *self;
+        let tools = part.tools.iter().map(|t| {
+            let (definition, own) = (&t.definition, &t.id.tool);
+            let name = ExposedName::in_namespace(self.namespace, &t.id, self.limit).to_string();
+            let full = in_namespace(self.namespace, own);
+            let has_hash = name != full;
+            let is_other = self.is_other(&full, |full| name::is_free_tool(full, self.limit));
+            // The hash is nobody else's, but what stands before it may be another namespace's.
+            let is_changed = if has_hash { self.is_other(&name, |_| true) } else { is_other };
+            let name = if is_changed { t.name.to_string() } else { name };
             let description = definition.description.clone();
+            let at = part.server_ref.clone();
             let item = Item::new(Kind::Tool, name, at, own, description, &definition.raw);
-            Item { full: in_namespace(namespace, own), ..item }
+            Item { full, is_other, ..item }
         });
-        let plain = move |kind: Kind, own: &str, raw: &Raw| {
-            let full = in_namespace(namespace, own);
-            let name = match kind {
-                Kind::Resource | Kind::Template => {
-                    format!("{}{own}", scheme_of_namespace(namespace))
-                }
-                Kind::Tool | Kind::Prompt => full.clone(),
-            };
-            Item {
-                full,
-                ..Item::new(kind, name, part.server_ref.clone(), own, described(raw), raw)
-            }
-        };
-        let resources = part.resources().iter().map(move |r| plain(Kind::Resource, &r.uri, &r.raw));
-        let templates = part.templates().iter().map(move |t| plain(Kind::Template, &t.uri, &t.raw));
-        let prompts = part.prompts().iter().map(move |p| plain(Kind::Prompt, &p.name, &p.raw));
+        let resources = part.resources().iter();
+        let resources = resources.map(|r| self.address(Kind::Resource, &r.uri, &r.raw));
+        let templates = part.templates().iter();
+        let templates = templates.map(|t| self.address(Kind::Template, &t.uri, &t.raw));
+        let prompts = part.prompts().iter().map(|p| {
+            let full = in_namespace(self.namespace, &p.name);
+            let is_other = self.is_other(&full, |full| name::is_free_prompt(full, self.limit));
+            let at = part.server_ref.clone();
+            let ServerRef { toolbox, server } = at.clone();
+            let id = ToolId { toolbox, server, tool: p.name.clone() };
+            let unique = || ExposedName::registered(&id, self.limit).to_string();
+            let name = if is_other { unique() } else { full.clone() };
+            let item = Item::new(Kind::Prompt, name, at, &p.name, described(&p.raw), &p.raw);
+            Item { full, is_other, ..item }
+        });
         tools.chain(resources).chain(templates).chain(prompts)
+    }
+
+    fn address(&self, kind: Kind, own: &str, raw: &Raw) -> Item {
+        let at = self.part.server_ref.clone();
+        let [name, full] = prefixes(self.namespace).map(|prefix| format!("{prefix}{own}"));
+        let is_changed = self.is_other(&name, name::is_free_address);
+        let is_other = self.is_other(&full, name::is_free_address);
+        let name = if is_changed { name::full_address(&at, own) } else { name };
+        let item = Item::new(kind, name, at, own, described(raw), raw);
+        Item { full, is_other, ..item }
+    }
+
+    /// Returns `true` if a name could mean something else than what this server calls so.
+    fn is_other(&self, name: &str, is_free: impl Fn(&str) -> bool) -> bool {
+        !is_free(name) || self.claims.is_of_another(name, self.namespace)
     }
 }
 

@@ -136,3 +136,37 @@ fn near_names_come_best_first() {
     assert_eq!(nearest("file", known, 3), ["files"]);
     assert!(nearest("zzz", known, 3).is_empty());
 }
+
+#[test]
+fn a_tool_cannot_be_called_what_another_servers_tool_is_registered_as() {
+    for (victim, attacker) in [
+        (id("box", "evil__x", "pay"), "evil"),
+        (id("box", "evil  x", "pay"), "evil"),
+        (id("box", "evil_", "_pay"), "evil"),
+        (id("box", "evil__with_a_name_that_is_far_too_long_for_it", "pay"), "evil"),
+        (id("box__evil", "x", "pay"), "evil"),
+    ] {
+        let taken = ExposedName::registered(&victim, 48);
+        let tool = taken.as_str().strip_prefix(&format!("box__{attacker}__")).expect("a prefix");
+        let claims = id("box", attacker, tool);
+        let registered = ExposedName::registered(&claims, 48);
+        assert_ne!(registered, taken);
+        let mut table = NameTable::default();
+        table.insert(registered.clone(), claims.clone());
+        assert_eq!(table.resolve(taken.as_str()), None, "also while it has not been listed");
+        table.insert(taken.clone(), victim.clone());
+        assert_eq!(table.resolve(taken.as_str()), Some(&victim));
+        assert_eq!(table.resolve(registered.as_str()), Some(&claims));
+    }
+    assert_eq!(registered("dev", "api", "report_20240101"), "dev__api__report_20240101");
+}
+
+#[test]
+fn a_registered_name_that_tools_of_two_servers_have_means_neither() {
+    let (bank, evil) = (id("dev", "bank", "pay"), id("dev", "evil", "found_by_trying"));
+    let name = ExposedName::registered(&bank, 48);
+    let mut table = NameTable::default();
+    table.insert(name.clone(), evil);
+    table.insert(name.clone(), bank);
+    assert_eq!(table.resolve(name.as_str()), None);
+}

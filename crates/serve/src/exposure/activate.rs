@@ -6,6 +6,7 @@
 mod addresses;
 mod catalog;
 mod change;
+mod naming;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::backend::{self, Outcome};
 use crate::exposure::activate::addresses::addressed;
 use crate::exposure::activate::catalog::{Catalog, MAX_DESCRIPTION, Written, brief, line};
 use crate::exposure::activate::change::{Change, Known};
+use crate::exposure::activate::naming::{known_as, name_of_target};
 use crate::exposure::listing::{self, Line};
 use crate::exposure::mode::{Audience, Doing, Exposure, Guide, Mode};
 use crate::exposure::profile::{Profile, Relisting};
@@ -231,19 +233,11 @@ async fn call(exposure: &Exposure, request: Request<'_>) -> Reply {
     if request.name == TOOLMAN_ACTIVATE {
         return activate(exposure, &request).await;
     }
-    let is_theirs = || {
-        let snapshot = exposure.gateway().snapshot();
-        snapshot.namespaced().get(Kind::Tool, meta::USE_TOOL).is_some()
-    };
-    if request.name == meta::USE_TOOL && (request.surface == Surface::Constant || !is_theirs()) {
+    if request.name == meta::USE_TOOL {
         let Ok(used) = meta::UseTool::parse(request.arguments, exposure.gateway().config()) else {
             return Reply::plain(error(UNREADABLE));
         };
-        let name = match &used.target {
-            meta::Target::Registered(name) => name.to_string(),
-            meta::Target::Tool(tool) => name_of(&exposure.gateway().snapshot(), tool)
-                .unwrap_or_else(|| format!("{}:{}", tool.server, tool.tool)),
-        };
+        let name = name_of_target(exposure, used.target);
         let arguments = used.arguments.as_ref();
         return call_tool(exposure, Request { name: &name, arguments, ..request }).await;
     }
@@ -292,22 +286,6 @@ async fn call_tool(exposure: &Exposure, request: Request<'_>) -> Reply {
         }
         Err(failure) => error(&answer::explain(&failure)),
     })
-}
-
-/// The name here of a tool that is called by another: `server:tool`, the name it is registered under,
-/// or its server's own for it.
-fn known_as(exposure: &Exposure, snapshot: &Snapshot, name: &str) -> Option<String> {
-    if snapshot.namespaced().get(Kind::Tool, name).is_some() {
-        return None;
-    }
-    name_of(snapshot, &exposure.resolve(name)?)
-}
-
-/// The name of a tool in the catalog.
-fn name_of(snapshot: &Snapshot, tool: &ToolId) -> Option<String> {
-    let items = snapshot.namespaced().items.iter();
-    let mut tools = items.filter(|item| item.kind == Kind::Tool);
-    tools.find(|item| item.tool() == *tool).map(|item| item.name.clone())
 }
 
 fn unknown(known: &Known<'_>, name: &str, failed: &[FailedServer]) -> String {

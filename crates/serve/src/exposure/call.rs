@@ -1,11 +1,12 @@
 //! Calls by an agent: finds out what each means, does it and answers.
 
 use crate::backend::Outcome;
+use crate::exposure::meta::Within;
 use crate::exposure::mode::Exposure;
 use crate::exposure::request::{CalledBy, Reply, Request, Surface};
-use crate::exposure::{answer, direct, meta};
+use crate::exposure::{answer, meta};
 use crate::gateway::{CallError, RequestContext};
-use crate::name::ToolId;
+use crate::name::{ServerRef, ToolId};
 use crate::raw::Raw;
 
 impl Exposure {
@@ -34,20 +35,28 @@ impl Exposure {
             Ok(meta::UseTool { target, arguments }) => (target, arguments),
             Err(problem) => return Reply::plain(answer::error(&problem)),
         };
-        let tool = match target {
-            meta::Target::Tool(tool) => tool,
-            meta::Target::Registered(name) => match self.resolve(&name) {
-                Some(tool) => tool,
-                // It may be a tool of a server that was never listed.
-                None => match Box::pin(self.gateway.resolve(&name, request.context)).await {
-                    Ok(tool) => tool,
-                    Err(error) => {
-                        let (arguments, context) = (arguments.as_ref(), request.context);
-                        self.gateway.note_unresolved(&name, arguments, Some(&error), context);
-                        return Reply::plain(self.call_error(&error));
-                    }
-                },
-            },
+        let (name, tool) = match target {
+            meta::Target::Tool(tool) => (String::new(), Ok(tool)),
+            meta::Target::Within(within) => {
+                let tool = self.find_within(&within, request.context).await;
+                (within.tool, tool)
+            }
+            meta::Target::Registered(name) => {
+                let tool = match self.resolve(&name) {
+                    Some(tool) => Ok(tool),
+                    // It may be a tool of a server that was never listed.
+                    None => Box::pin(self.gateway.resolve(&name, request.context)).await,
+                };
+                (name.into_owned(), tool)
+            }
+        };
+        let tool = match tool {
+            Ok(tool) => tool,
+            Err(error) => {
+                let (arguments, context) = (arguments.as_ref(), request.context);
+                self.gateway.note_unresolved(&name, arguments, Some(&error), context);
+                return Reply::plain(self.call_error(&error));
+            }
         };
         self.use_tool(&tool, arguments.as_ref(), called_by, &request).await
     }
@@ -59,12 +68,65 @@ impl Exposure {
     /// The tool that is registered under a name, or is called so by its server alone: what a
     /// server's tools say of each other, they say by their own names.
     pub(super) fn resolve(&self, name: &str) -> Option<ToolId> {
+        self.gateway.snapshot().find(name)
+    }
+
+    /// The tool that is named with a part of where it is. A server of a toolbox that was never listed
+    /// may have it, and is started.
+    async fn find_within(
+        &self,
+        within: &Within,
+        context: RequestContext<'_>,
+    ) -> Result<ToolId, CallError> {
+        self.gateway.recalled().await;
+        let unknown = match self.within(within) {
+            Ok(tool) => return Ok(tool),
+            Err(error) => error,
+        };
+        let Some(toolbox) = &within.toolbox else { return Err(unknown) };
+        let toolbox = self.gateway.toolbox(toolbox)?;
+        if self.gateway.is_current(toolbox) {
+            return Err(unknown);
+        }
+        Box::pin(self.gateway.open(toolbox, context)).await;
+        self.within(within)
+    }
+
+    /// The tool that is named with a part of where it is, as far as is known: one of the toolbox, or
+    /// of the server, and of no other.
+    pub(super) fn within(&self, within: &Within) -> Result<ToolId, CallError> {
+        let known = self.resolve(&within.tool).filter(|tool| within.has(&tool.server_ref()));
+        if let Some(tool) = known {
+            return Ok(tool);
+        }
+        let config = self.gateway.config();
+        if let Some(toolbox) = &within.toolbox {
+            self.gateway.toolbox(toolbox)?;
+        }
         let snapshot = self.gateway.snapshot();
-        let registered = snapshot.resolve(name).cloned();
-        registered.or_else(|| {
-            let is_one = !snapshot.tools().is_ambiguous(name);
-            is_one.then(|| direct::resolve(&self.gateway, &snapshot, name)).flatten()
-        })
+        let servers = config.servers().map(|(toolbox, server)| ServerRef {
+            toolbox: toolbox.name.clone(),
+            server: server.name.clone(),
+        });
+        let servers: Vec<_> = servers.filter(|at| within.has(at)).collect();
+        let id = |at: &ServerRef| ToolId {
+            toolbox: at.toolbox.clone(),
+            server: at.server.clone(),
+            tool: within.tool.clone(),
+        };
+        let has_it = |at: &&ServerRef| {
+            snapshot.view(&at.toolbox).tool(at.server.as_str(), &within.tool).is_some()
+        };
+        let servers: Vec<&ServerRef> = servers.iter().collect();
+        let having: Vec<_> = servers.iter().copied().filter(has_it).collect();
+        match (having.as_slice(), servers.as_slice()) {
+            // Whoever calls it finds out whether the only server has it.
+            ([at], _) | ([], [at]) => Ok(id(at)),
+            (several, _) => Err(CallError::UnknownTool {
+                wanted: within.tool.clone(),
+                nearest: several.iter().map(|at| id(at).to_string()).collect(),
+            }),
+        }
     }
 
     pub(super) async fn use_tool(

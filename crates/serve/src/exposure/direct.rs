@@ -3,8 +3,8 @@
 use crate::exposure::mode::{Audience, Doing, Exposure, Mode};
 use crate::exposure::request::{CalledBy, Reply, Request};
 use crate::exposure::{meta, uris};
-use crate::gateway::{Gateway, Presence, Snapshot};
-use crate::name::{ServerRef, ToolId};
+use crate::gateway::{Presence, Snapshot};
+use crate::name::ToolId;
 use crate::raw::Raw;
 use crate::settings::Config;
 
@@ -38,8 +38,8 @@ impl Mode for Direct {
         }))
     }
 
-    fn listed(&self, exposure: &Exposure, at: &Snapshot, name: &str) -> Option<ToolId> {
-        resolve(exposure.gateway(), at, name)
+    fn listed(&self, _: &Exposure, at: &Snapshot, name: &str) -> Option<ToolId> {
+        at.find(name)
     }
 
     fn starts_everything(&self) -> bool {
@@ -65,36 +65,11 @@ fn tools(config: &Config, at: &Snapshot) -> Vec<Raw> {
     let mut tools = Vec::new();
     for view in views {
         for tool in view.tools() {
-            // One server in two toolboxes has its tools once.
-            let own = at.tools().resolve(&tool.id.tool);
-            let is_first = own.is_none_or(|own| is_of(&own.server_ref, &tool.id));
-            if at.tools().is_ambiguous(&tool.id.tool) {
-                tools.push(uris::in_tool(at, tool, tool.registered()));
-            } else if is_first {
-                tools.push(uris::in_tool(at, tool, &tool.definition.raw));
-            }
+            let Some(name) = at.direct_name(tool) else { continue };
+            let is_own = name == tool.id.tool;
+            let definition = if is_own { &tool.definition.raw } else { tool.registered() };
+            tools.push(uris::in_tool(at, tool, definition));
         }
     }
     tools
-}
-
-fn is_of(server_ref: &ServerRef, tool: &ToolId) -> bool {
-    server_ref.toolbox == tool.toolbox && server_ref.server == tool.server
-}
-
-/// The tool that is called so: by its own name, or `server:tool`.
-pub(crate) fn resolve(gateway: &Gateway, snapshot: &Snapshot, name: &str) -> Option<ToolId> {
-    if let Some(primitive) = snapshot.tools().resolve(name)
-        && !snapshot.tools().is_ambiguous(name)
-    {
-        return Some(ToolId {
-            toolbox: primitive.server_ref.toolbox.clone(),
-            server: primitive.server_ref.server.clone(),
-            tool: primitive.name.clone(),
-        });
-    }
-    gateway.qualified(name).into_iter().find(|id| {
-        let view = snapshot.view(&id.toolbox);
-        view.tool(id.server.as_str(), &id.tool).is_some()
-    })
 }

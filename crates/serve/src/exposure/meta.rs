@@ -1,6 +1,7 @@
 //! The two tools of our own: how they are defined, and what a call of one of them asks for.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::exposure::guidance;
 use crate::exposure::mode::Giving;
-use crate::name::{ServerName, ToolId, ToolboxName};
+use crate::name::{ServerName, ServerRef, ToolId, ToolboxName};
 use crate::raw::Raw;
 use crate::settings::{Config, MACROS};
 
@@ -182,6 +183,27 @@ pub(crate) enum Target<'a> {
     Tool(ToolId),
     /// By its registered name.
     Registered(Cow<'a, str>),
+    /// By a name, and a part of where it is to be found.
+    Within(Within),
+}
+
+/// A tool that is named with its toolbox, or its server, alone. It is looked for there, and nowhere
+/// else, whoever has a tool of that name.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Within {
+    pub(crate) toolbox: Option<String>,
+    pub(crate) server: Option<String>,
+    pub(crate) tool: String,
+}
+
+impl Within {
+    /// Returns `true` if a server is one of those that are meant.
+    pub(crate) fn has(&self, at: &ServerRef) -> bool {
+        let is_it = |wanted: &Option<String>, name: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == name)
+        };
+        is_it(&self.toolbox, at.toolbox.as_str()) && is_it(&self.server, at.server.as_str())
+    }
 }
 
 impl UseTool<'_> {
@@ -232,9 +254,16 @@ impl UseTool<'_> {
                 server: ServerName::new(server),
                 tool,
             }),
-            (Some(toolbox), None) => only_server(config, &toolbox, &tool)
-                .map_or(Target::Registered(tool.into()), Target::Tool),
-            (None, _) => Target::Registered(tool.into()),
+            (Some(toolbox), None) => {
+                let only = only_server(config, &toolbox, &tool);
+                let toolbox = Some(toolbox.into_owned());
+                only.map_or(Target::Within(Within { toolbox, server: None, tool }), Target::Tool)
+            }
+            (None, Some(server)) => {
+                let server = Some(server.into_owned());
+                Target::Within(Within { toolbox: None, server, tool })
+            }
+            (None, None) => Target::Registered(tool.into()),
         };
         Ok(Self { target, arguments: unquoted(arguments.as_ref()) })
     }
@@ -257,6 +286,13 @@ fn identity(object: &Raw) -> Option<(Option<Raw>, Option<Raw>, Option<Raw>)> {
     Some((toolbox, server, tool.or(name)))
 }
 
+impl fmt::Display for Within {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.server.as_ref().or(self.toolbox.as_ref());
+        write!(f, "{}:{}", place.map_or("", String::as_str), self.tool)
+    }
+}
+
 /// A tool named without its server, which is a macro or in a toolbox where there is only one server
 /// to ask, or by its server's name in front.
 fn only_server(config: &Config, toolbox: &str, tool: &str) -> Option<ToolId> {
@@ -269,12 +305,12 @@ fn only_server(config: &Config, toolbox: &str, tool: &str) -> Option<ToolId> {
     if tool.starts_with(&format!("{}__", toolbox.name)) {
         return None;
     }
-    let prefixed = toolbox.servers.iter().find_map(|server| {
+    let prefixed = toolbox.servers.iter().filter_map(|server| {
         let rest = tool.strip_prefix(server.name.as_str())?;
         let own = rest.strip_prefix("__").or_else(|| rest.strip_prefix(':'))?;
         Some(id(&server.name, own))
     });
-    prefixed.or_else(|| {
+    prefixed.min_by_key(|id| id.tool.len()).or_else(|| {
         if toolbox.macros().any(|config| config.name == tool) {
             return Some(id(&ServerName::new(MACROS), tool));
         }

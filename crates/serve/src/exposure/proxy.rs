@@ -150,8 +150,10 @@ fn chosen<'a>(opened: &'a Opened, wanted: Option<&[String]>) -> Result<Vec<&'a V
     let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
         return Ok(all().collect());
     };
-    let is_called =
-        |tool: &ViewTool, name: &str| tool.id.tool == name || tool.name.as_str() == name;
+    let is_registered = |name: &str| all().any(|tool| tool.name.as_str() == name);
+    let is_called = |tool: &ViewTool, name: &str| {
+        tool.name.as_str() == name || tool.id.tool == name && !is_registered(name)
+    };
     for name in wanted {
         if !all().any(|tool| is_called(tool, name)) {
             let known = all().map(|tool| tool.id.tool.as_str());

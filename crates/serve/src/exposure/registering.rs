@@ -36,7 +36,9 @@ pub(crate) fn registered(
         .map(|toolbox| at.view(&toolbox.name));
     let mut tools = Vec::new();
     for view in views {
-        tools.extend(view.tools().map(|tool| uris::in_tool(at, tool, tool.registered())));
+        // A name that does not lead to its tool is not shown.
+        let known = view.tools().filter(|tool| at.resolve(tool.name.as_str()) == Some(&tool.id));
+        tools.extend(known.map(|tool| uris::in_tool(at, tool, tool.registered())));
     }
     tools
 }

@@ -30,7 +30,7 @@ impl Addresses<'_> {
     pub(crate) fn exposed(self, server: &ServerRef, uri: &str) -> String {
         match self {
             Self::Unique(snapshot) => snapshot.exposed_uri(server, uri),
-            Self::Namespaced(snapshot) if snapshot.is_shared_uri(uri) => {
+            Self::Namespaced(snapshot) if snapshot.is_changed_uri(uri) => {
                 snapshot.namespaced().exposed_uri(server, uri)
             }
             Self::Namespaced(_) => uri.to_owned(),

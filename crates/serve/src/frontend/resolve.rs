@@ -8,7 +8,7 @@ use crate::frontend::calls::{Passed, context};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::session::Session;
 use crate::gateway::Snapshot;
-use crate::name::{ServerRef, uri_prefix};
+use crate::name::{ServerRef, has_our_scheme};
 use crate::raw::{self, Raw};
 use crate::toolbox::Kind;
 use crate::wire::incoming::error_object;
@@ -73,12 +73,11 @@ fn in_views(exposure: &Exposure, uri: &str) -> Vec<(ServerRef, String)> {
     if let Some(primitive) = snapshot.uris().resolve(uri) {
         return vec![(primitive.server_ref.clone(), primitive.name.clone())];
     }
-    let running = gateway.running();
-    for server_ref in &running {
-        if let Some(own) = uri.strip_prefix(&uri_prefix(server_ref)) {
-            return vec![(server_ref.clone(), own.to_owned())];
-        }
+    // An address of ours means the server in it, whether or not that runs, and no other.
+    if has_our_scheme(uri) {
+        return gateway.addressed(uri).into_iter().collect();
     }
+    let running = gateway.running();
     // It may be made of a template, or have been told in a result alone.
     let mut likely = Vec::new();
     let mut others = Vec::new();

@@ -105,3 +105,19 @@ fn a_further_mode_says_what_is_its_own_and_has_the_rest() {
     assert!(!menu.starts_everything());
     assert!(menu.patience().is_none());
 }
+
+#[test]
+fn no_server_can_have_the_name_of_a_tool_of_ours() {
+    let ours = [
+        crate::exposure::meta::OPEN_TOOLBOX,
+        crate::exposure::meta::USE_TOOL,
+        crate::exposure::search::SEARCH_TOOLS,
+        crate::exposure::navigate::EXECUTE_TASK,
+        crate::toolbox::TOOLMAN_ACTIVATE,
+        crate::exposure::modular::GET,
+        crate::exposure::modular::CALL,
+        crate::exposure::modular::GET_CATEGORY,
+        crate::exposure::modular::CALL_CATEGORY,
+    ];
+    assert_eq!(crate::name::OWN_TOOLS, ours);
+}

@@ -50,7 +50,12 @@ pub(crate) fn named<'a>(toolbox: &ToolboxConfig, view: &'a View) -> Vec<Named<'a
         *counts.entry(tool.name.clone()).or_default() += 1;
     }
     for tool in &mut all {
-        if counts.get(&tool.name).is_some_and(|count| *count > 1) {
+        let server = &tool.tool.id.server;
+        let is_written = toolbox.server(server.as_str()).is_some_and(|s| s.include.is_some());
+        // A server does not choose names that begin with another one's.
+        let is_other = !is_written
+            && owner(toolbox, &tool.name).is_some_and(|(whose, _)| whose.name != *server);
+        if is_other || counts.get(&tool.name).is_some_and(|count| *count > 1) {
             tool.name = format!("{}__{}", tool.tool.id.server, tool.name);
         }
     }
@@ -75,6 +80,18 @@ fn bare<'a>(server: &ServerConfig, name: &'a str) -> Option<&'a str> {
     name.strip_prefix(&server.client_prefix())
 }
 
+/// The server that a name begins with, in any of the ways in which clients write that, and the rest of
+/// the name. Of servers whose names begin alike it is the longest.
+fn owner<'t, 'n>(toolbox: &'t ToolboxConfig, name: &'n str) -> Option<(&'t ServerConfig, &'n str)> {
+    let name = name.strip_prefix("mcp__").unwrap_or(name);
+    let owners = toolbox.servers.iter().filter_map(|server| {
+        let rest = name.strip_prefix(server.name.as_str())?;
+        let own = rest.strip_prefix("__").or_else(|| rest.strip_prefix(':'))?;
+        Some((server, own))
+    });
+    owners.min_by_key(|(_, own)| own.len())
+}
+
 /// The tool that a call means, or the names that are nearest to what it says.
 pub(crate) fn resolve<'a>(
     toolbox: &ToolboxConfig,
@@ -85,17 +102,19 @@ pub(crate) fn resolve<'a>(
     if let Some(found) = all.iter().find(|tool| tool.name == wanted) {
         return Ok(found.tool);
     }
-    let own: Vec<_> = all.iter().filter(|tool| tool.tool.id.tool == wanted).collect();
+    let owner = owner(toolbox, wanted);
+    let may_be = |tool: &ViewTool| owner.is_none_or(|(whose, _)| whose.name == tool.id.server);
+    let is_called = |named: &&Named<'_>| named.tool.id.tool == wanted && may_be(named.tool);
+    let own: Vec<_> = all.iter().filter(is_called).collect();
     match own.as_slice() {
         [only] => return Ok(only.tool),
         [] => {}
         several => return Err(several.iter().map(|tool| tool.name.clone()).collect()),
     }
     let prefixed = all.iter().find(|Named { tool, .. }| {
-        let server = tool.id.server.as_str();
-        let rest = wanted.strip_prefix("mcp__").unwrap_or(wanted).strip_prefix(server);
-        let own = rest.and_then(|rest| rest.strip_prefix("__").or_else(|| rest.strip_prefix(':')));
-        own == Some(&tool.id.tool) || tool.name.as_str() == wanted
+        let is_its_own =
+            owner.is_some_and(|(whose, own)| whose.name == tool.id.server && own == tool.id.tool);
+        is_its_own || tool.name.as_str() == wanted
     });
     if let Some(found) = prefixed {
         return Ok(found.tool);

@@ -107,3 +107,19 @@ fn a_tool_with_another_name_is_known_by_that() {
     assert!(meant(&fs, &view, "read_file").is_err(), "that is its name no more");
     assert_eq!(missing(&fs.servers[0], &view), [""; 0]);
 }
+
+#[test]
+fn a_server_has_no_name_that_begins_with_another_one_of_its_group() {
+    let fs = group(vec![server("evil", None), server("bank", None)]);
+    let claims = ["bank__pay", "bank:pay", "mcp__bank__pay", "evil__pay", "a__b"];
+    let view = view(&fs, &claims);
+    let evils = View::new(view.parts()[..1].to_vec());
+    let shown = ["evil__bank__pay", "evil__bank:pay", "evil__mcp__bank__pay", "evil__pay", "a__b"];
+    assert_eq!(names(&fs, &evils), shown);
+    for (shown, own) in shown.iter().zip(claims) {
+        assert_eq!(meant(&fs, &evils, shown), Ok(format!("evil/{own}")));
+    }
+    for claimed in &claims[..3] {
+        assert!(meant(&fs, &evils, claimed).is_err(), "{claimed}, while the bank is not there");
+    }
+}
