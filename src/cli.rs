@@ -13,6 +13,7 @@ mod error;
 mod explain;
 mod global;
 mod help;
+mod hidden;
 mod import;
 mod known;
 mod list;
@@ -61,6 +62,7 @@ use crate::cli::global::Global;
 use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::gateway::Gateway;
+use crate::os;
 use crate::settings::{Config, PolicyConfig};
 
 /// One MCP server between an agent and many
@@ -157,6 +159,8 @@ pub fn run() -> ExitCode {
     if complete::answer() {
         return ExitCode::SUCCESS;
     }
+    // Before any server runs, which could read our environment. No kernel refuses it.
+    let _ = os::seal_process();
     let parsed = help::grouped(Cli::command()).try_get_matches();
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (cli, matches) = match parsed {

@@ -111,7 +111,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.dry_run {
-        print::data(&edit::difference(shown, before, &added.text))?;
+        print::config(&edit::difference(shown, before, &added.text))?;
     } else {
         print::prose(&format!(
             "added `{name}` to toolbox `{toolbox}` in `{}`\n\nhint: `mcp-workbench check \

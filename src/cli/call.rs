@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::backend::{self, Outcome, events};
 use crate::cli::error::Error;
+use crate::cli::hidden::without_secrets;
 use crate::cli::progress::Spinner;
 use crate::cli::{Global, complete, print, with_recording_gateway};
 use crate::exposure;
@@ -146,7 +147,7 @@ fn report(tool: &ToolId, result: &Raw, args: &Args) -> Result<ExitCode, Error> {
         return Err(Error::failed(message).because(&content.text));
     }
     if args.raw {
-        print::bytes(content.text.as_bytes())?;
+        print::bytes(without_secrets(&content.text).as_bytes())?;
     } else {
         print::data(&content.text)?;
     }

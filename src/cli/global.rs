@@ -10,6 +10,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::app;
 use crate::backend::Store;
 use crate::cli::error::Error;
+use crate::cli::hidden::hide;
 use crate::cli::{EMBEDDED_CONFIG, print};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, LoadError, Loaded};
@@ -107,6 +108,9 @@ impl Global {
             config::load(&config::find(self.config.clone(), &ProcessEnv, &folder), &ProcessEnv)
         };
         let loaded = loaded.map(|loaded| as_run(loaded, self.mode, &folder));
+        if let Ok(loaded) = &loaded {
+            hide(&loaded.config);
+        }
         if let (Some(agent), Ok(loaded)) = (self.caller().agent, &loaded) {
             refuse_stranger(&agent, &loaded.config.policy)?;
         }
@@ -133,7 +137,11 @@ impl Global {
         let folder = std::env::current_dir().map_err(Error::internal)?;
         let location = config::find(self.config.clone(), &ProcessEnv, &folder);
         let (file, mode) = (location.path.clone(), self.mode);
-        let read = move || Ok(as_run(config::load(&location, &ProcessEnv)?, mode, &folder));
+        let read = move || {
+            let loaded = as_run(config::load(&location, &ProcessEnv)?, mode, &folder);
+            hide(&loaded.config);
+            Ok(loaded)
+        };
         Ok(Some(app::Source {
             file,
             read: Box::new(read),

@@ -130,9 +130,9 @@ fn print(
 ) -> Result<(), Error> {
     let report = || report::of(planned, proposed, target, (is_extended, args.dry_run));
     if args.json {
-        print::json(&json::Import::new(planned, proposed, target, args.dry_run))
+        print::json_of_config(&json::Import::new(planned, proposed, target, args.dry_run))
     } else if args.dry_run {
-        print::data(&planned.text.trim_end())?;
+        print::config(&planned.text.trim_end())?;
         print::note(&report());
         Ok(())
     } else {

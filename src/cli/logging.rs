@@ -17,6 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::Global;
 use crate::cli::error::Error;
+use crate::cli::hidden::without_secrets;
 use crate::cli::logging::kept::Kept;
 use crate::cli::logging::lossy::{Flush, Lossy};
 use crate::cli::visible::visible;
@@ -102,6 +103,7 @@ fn fields() -> impl for<'writer> FormatFields<'writer> + 'static {
 
 fn field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     let text = format!("{value:?}");
+    let text = without_secrets(&text);
     let text = visible(&text);
     match field.name() {
         "message" => write!(writer, "{text}"),

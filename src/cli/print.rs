@@ -1,7 +1,7 @@
 //! Printing: data to standard output, everything else to standard error.
 //!
 //! All of it passes [`visible`], so that nothing of what servers and files say reaches a terminal as
-//! a command to it. Prose is wrapped to the width of a terminal; in a file or a pipe it stays as it
+//! a command to it, and is without the secrets of the configuration, unless it is one itself. Prose is wrapped to the width of a terminal; in a file or a pipe it stays as it
 //! is.
 
 use std::fmt::Display;
@@ -15,6 +15,7 @@ use textwrap::core::display_width;
 use textwrap::{Options, WordSeparator, WordSplitter};
 
 use crate::cli::error::Error;
+use crate::cli::hidden::without_secrets;
 use crate::cli::visible::{visible, visible_json};
 use crate::config::env::{EnvSource, ProcessEnv};
 
@@ -61,18 +62,30 @@ pub(crate) fn prose(text: &impl Display) -> Result<(), Error> {
 /// Prints a value as JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(Error::internal)?;
+    bytes(visible_json(&without_secrets(&text)).as_bytes())
+}
+
+/// Prints a value that has a configuration in it as JSON, with what is secret in that.
+pub(crate) fn json_of_config(value: &impl Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(value).map_err(Error::internal)?;
     bytes(visible_json(&text).as_bytes())
+}
+
+/// Prints the text of a configuration, with what is secret in it, and a line break after it.
+pub(crate) fn config(text: &impl Display) -> Result<(), Error> {
+    bytes(styled(&visible(&text.to_string())).as_bytes())
 }
 
 /// Prints a JSON text as it is spelled, and a line break after it.
 pub(crate) fn json_text(json: &[u8]) -> Result<(), Error> {
     match str::from_utf8(json) {
-        Ok(json) => bytes(visible_json(json).as_bytes()),
+        Ok(json) => bytes(visible_json(&without_secrets(json)).as_bytes()),
         Err(_) => data(&String::from_utf8_lossy(json)),
     }
 }
 
-/// Prints bytes as they are, and a line break after them: what is ours, or what somebody wants so.
+/// Prints bytes as they are, and a line break after them: what is ours, or what somebody wants so
+/// after [`without_secrets`].
 pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Error> {
     // Whoever reads has seen enough, such as `head`.
     write(bytes).map(|_is_read| ())
@@ -101,7 +114,11 @@ fn write(bytes: &[u8]) -> Result<bool, Error> {
 
 /// The text with styles of ours, and no others.
 fn shown(text: &str) -> String {
-    visible(text).replace(STYLE.as_str(), "\u{1b}")
+    styled(&visible(&without_secrets(text)))
+}
+
+fn styled(text: &str) -> String {
+    text.replace(STYLE.as_str(), "\u{1b}")
 }
 
 /// How wide lines may be; `None`: as wide as they are.

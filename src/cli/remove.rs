@@ -95,7 +95,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.dry_run {
-        print::data(&edit::difference(shown, before, &removed.text))?;
+        print::config(&edit::difference(shown, before, &removed.text))?;
     } else {
         let (toolbox, file) = (&removed.toolbox, shown.display());
         let what = if removed.is_toolbox_gone {

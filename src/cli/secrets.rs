@@ -2,6 +2,7 @@
 //!
 //! What may be one is hidden rather than shown: a variable too many is set and done with.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
@@ -9,9 +10,9 @@ use url::Url;
 
 use crate::authoring::import::HideSecrets;
 use crate::config::{variables, without_variables};
-use crate::observe::is_secret;
-
-mod shell;
+use crate::observe::{
+    Hide, SecretName, hide_in_argument, is_said, is_secret_name, shows_secret, word,
+};
 
 /// The variables that stand for secrets: one for each that there is.
 #[derive(Debug, Default)]
@@ -76,42 +77,16 @@ impl Variables {
     /// Puts a variable in place of a text that is secret, or looks so.
     fn hide(&mut self, value: &mut Value, name: &str, is_secret: bool) {
         let Some(text) = value.as_str() else { return };
-        if (is_secret && is_said(text)) || shows_secret(text) {
+        let said = without_variables(text);
+        let is_own = is_secret && is_said(&OfServer { variables: self, server: "" }, text);
+        if is_own || shows_secret(&said) {
             *value = self.instead(name, text).into();
         }
     }
 
     /// An argument without the secret in it, if it has one; `before` is the one before it.
     fn argument(&mut self, server: &str, before: &str, text: &str) -> Option<String> {
-        let named = |flag: &str| format!("{server}_{}", word(flag));
-        if !text.starts_with('-') && is_flag(before) && is_secret_name(before) {
-            return is_said(text).then(|| self.instead(&named(before), text));
-        }
-        if shell::is_command(before) && text.contains(char::is_whitespace) {
-            return shell::replaced(text, |before, word| self.argument(server, before, word));
-        }
-        if let Some((name, content)) = split_name(text, '=') {
-            let hidden = if is_secret_name(name) {
-                // What is no flag is a variable of a program that this one starts.
-                let wanted = if is_flag(name) { named(name) } else { word(name) };
-                is_said(content).then(|| self.instead(&wanted, content))?
-            } else {
-                self.argument(server, name, content)?
-            };
-            return Some(format!("{name}={hidden}"));
-        }
-        if let Some((name, content)) =
-            split_name(text, ':').filter(|(name, _)| is_secret_name(name))
-            && !content.starts_with('/')
-        {
-            let value = content.trim_start();
-            let space = &content[..content.len() - value.len()];
-            let (scheme, token) = scheme(value);
-            return is_said(value)
-                .then(|| format!("{name}:{space}{scheme}{}", self.instead(&named(name), token)));
-        }
-        let what = if text.contains("://") { "ADDRESS" } else { "SECRET" };
-        shows_secret(text).then(|| self.instead(&named(what), text))
+        hide_in_argument(&mut OfServer { variables: self, server }, before, text)
     }
 
     /// Every variable of ours with what stood where it is now.
@@ -133,6 +108,27 @@ impl Variables {
         let name = name.unwrap_or(wanted);
         self.values.insert(name.clone(), text.to_owned());
         format!("${{{name}}}")
+    }
+}
+
+/// The secrets of one server become variables.
+struct OfServer<'a> {
+    variables: &'a mut Variables,
+    server: &'a str,
+}
+
+impl Hide for OfServer<'_> {
+    fn said<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if variables(text).is_empty() { text.into() } else { without_variables(text) }
+    }
+
+    fn instead(&mut self, name: SecretName<'_>, secret: &str) -> String {
+        match name {
+            SecretName::Common(word) => {
+                self.variables.instead(&format!("{}_{word}", self.server), secret)
+            }
+            SecretName::Variable(word) => self.variables.instead(word, secret),
+        }
     }
 }
 
@@ -166,7 +162,10 @@ impl HideSecrets for Variables {
                 secrets.push((format!("{server}_{}", word(name)), value.to_owned()));
             }
         }
-        for (name, secret) in secrets.into_iter().filter(|(_, secret)| is_said(secret)) {
+        for (name, secret) in secrets {
+            if !is_said(&OfServer { variables: self, server }, &secret) {
+                continue;
+            }
             // The last of them: a name or a host may be spelled the same.
             if let Some(at) = address.rfind(&secret) {
                 let variable = self.instead(&name, &secret);
@@ -184,17 +183,6 @@ fn new_variables(before: &str, now: &str) -> Vec<String> {
     new.map(str::to_owned).collect()
 }
 
-/// A word such as `Bearer ` that stands before a token, and the token.
-fn scheme(value: &str) -> (&str, &str) {
-    let at = value.find(' ').map_or(0, |at| at + 1);
-    let (scheme, token) = value.split_at(at);
-    let is_one = SCHEMES.iter().any(|known| scheme.trim().eq_ignore_ascii_case(known));
-    if is_one { (scheme, token.trim()) } else { ("", value) }
-}
-
-/// Words that stand before a token.
-const SCHEMES: [&str; 3] = ["bearer", "basic", "token"];
-
 fn members<'a>(
     block: &'a mut Map<String, Value>,
     key: &str,
@@ -203,120 +191,10 @@ fn members<'a>(
     members.into_iter().flat_map(Map::iter_mut)
 }
 
-/// A text's name, and the text behind the sign that follows the name.
-fn split_name(text: &str, sign: char) -> Option<(&str, &str)> {
-    let (name, content) = text.split_once(sign)?;
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    (!name.is_empty() && !content.is_empty() && name.chars().all(is_part))
-        .then_some((name, content))
-}
-
-/// Returns `true` if the value of this argument stands behind it.
-fn is_flag(text: &str) -> bool {
-    text.starts_with('-') && !text.contains('=')
-}
-
-/// Returns `true` if a thing of this name is likely to be secret: a variable, a header, a flag.
-fn is_secret_name(name: &str) -> bool {
-    is_secret(&word(name))
-}
-
-/// Returns `true` if anything of a secret stands there itself, beside variables and the word before
-/// it.
-fn is_said(text: &str) -> bool {
-    if variables(text).is_empty() {
-        return !text.trim().is_empty();
-    }
-    let said = without_variables(text);
-    let mut words = said.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.any(|word| !SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme)))
-}
-
-/// Returns `true` if a text has a secret in it, whatever its name.
-fn shows_secret(text: &str) -> bool {
-    let said = without_variables(text);
-    said.split_whitespace().any(is_secret_address)
-        || has_bearer(&said)
-        || has_secret_member(&said)
-        || is_token(&said)
-}
-
-/// Returns `true` if a text is a token; those of well-known services are known by how they begin.
-fn is_token(text: &str) -> bool {
-    const MARKS: [&str; 16] = [
-        "ghp_",
-        "gho_",
-        "ghs_",
-        "github_pat_",
-        "glpat-",
-        "sk-",
-        "sk_live_",
-        "sk_test_",
-        "xoxb-",
-        "xoxp-",
-        "xapp-",
-        "AIza",
-        "AKIA",
-        "hf_",
-        "ntn_",
-        "tvly-",
-    ];
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let rest = MARKS.iter().find_map(|mark| text.strip_prefix(mark));
-    rest.is_some_and(|rest| {
-        rest.len() >= 12 && rest.chars().all(is_part) && rest.contains(|c: char| c.is_ascii_digit())
-    })
-}
-
-/// Returns `true` if this is an address with a password, or with a secret among its parameters.
-fn is_secret_address(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once("://") else { return false };
-    // There, whoever has the name needs no password, and a name may be a token.
-    let is_web = scheme.ends_with("http") || scheme.ends_with("https");
-    let end = rest.find(['/', '?', '#']).filter(|_| is_web).unwrap_or(rest.len());
-    let user = rest[..end].rsplit_once('@').map_or("", |(user, _)| user);
-    let (name, password) = user.split_once(':').unwrap_or((user, ""));
-    let query = rest.split_once('?').map_or("", |(_, query)| query);
-    let mut parameters = query.split(['&', ';', '#']).filter_map(|pair| pair.split_once('='));
-    !password.is_empty()
-        || (is_web && !name.is_empty())
-        || parameters.any(|(name, value)| !value.is_empty() && is_secret_name(name))
-}
-
-/// Returns `true` if a token stands behind the word that goes before one.
-fn has_bearer(text: &str) -> bool {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.windows(2).any(|pair| {
-        let scheme = pair[0].rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-        scheme.eq_ignore_ascii_case("bearer") && pair[1].starts_with(char::is_alphanumeric)
-    })
-}
-
-/// Returns `true` if this is JSON with a secret in it.
-fn has_secret_member(text: &str) -> bool {
-    fn has(value: &Value) -> bool {
-        match value {
-            Value::Object(members) => members.iter().any(|(key, value)| {
-                let text = value.as_str().unwrap_or_default();
-                (is_secret_name(key) && !text.is_empty()) || has(value)
-            }),
-            Value::Array(values) => values.iter().any(has),
-            _ => false,
-        }
-    }
-    text.trim_start().starts_with(['{', '['])
-        && serde_json::from_str(text).is_ok_and(|value: Value| has(&value))
-}
-
 /// The variable that a text is, with a default and nothing else.
 fn variable_with_default(text: &str) -> Option<&str> {
     let [name] = variables(text)[..] else { return None };
     (text == format!("${{{name}:-{}}}", without_variables(text))).then_some(name)
-}
-
-/// A flag or header as a name.
-fn word(name: &str) -> String {
-    name.trim_start_matches('-').replace('-', "_")
 }
 
 /// A name as that of a variable.

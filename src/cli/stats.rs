@@ -225,7 +225,7 @@ fn patch(global: &Global, loaded: &Loaded, known: &Known) -> Result<ExitCode, Er
     let servers = servers(config, known);
     match patch::fragment(&read.unwrap_or_default(), &servers, &known.unused) {
         Some(fragment) => {
-            print::json(&fragment)?;
+            print::json_of_config(&fragment)?;
             let tools = count(known.unused.len(), "tool");
             let size: Size = known.unused.iter().map(|tool| Size::of(tool.bytes)).sum();
             print::note(&format!(

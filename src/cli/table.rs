@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 
+use crate::cli::hidden::without_secrets;
 use crate::cli::print::Paint;
 use crate::cli::visible::visible;
 
@@ -41,7 +42,8 @@ impl Table {
 
     /// Adds a row, without anything that a terminal would obey.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.inner.add_row(Row::from(cells.map(|cell| visible(&cell).into_owned())));
+        self.inner
+            .add_row(Row::from(cells.map(|cell| visible(&without_secrets(&cell)).into_owned())));
     }
 }
 

@@ -73,11 +73,11 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     }
     let report = report(&tailored, &full, output.as_ref());
     if args.json {
-        print::json(&in_json(&tailored, &full, output.as_ref()))?;
+        print::json_of_config(&in_json(&tailored, &full, output.as_ref()))?;
     } else {
         match &tailored.text {
             Some(text) if output.is_none() => {
-                print::data(&text.trim_end())?;
+                print::config(&text.trim_end())?;
                 print::note(&report);
             }
             Some(_) => print::prose(&report)?,

@@ -65,7 +65,10 @@ pub use crate::observe::llm_request::{LlmRequest, Prompted};
 pub use crate::observe::log::TARGET as LOG_TARGET;
 pub use crate::observe::meters::Meters;
 pub use crate::observe::secret::Secrets;
-pub use crate::observe::secret::{is_secret, password};
+pub use crate::observe::secret::{
+    Hide, SecretName, hide_in_argument, is_said, is_secret, is_secret_name, password, shows_secret,
+    word,
+};
 pub use crate::observe::server_run::ServerRun;
 pub use crate::observe::spans::is_trace_parent;
 pub use crate::observe::subject::Subject;

@@ -11,6 +11,7 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use crate::cli::hidden::without_secrets;
 use crate::cli::logging::lossy::Lossy;
 
 /// The most bytes that are kept of one line.
@@ -48,7 +49,7 @@ impl<S: Subscriber> Layer<S> for Kept {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let Fields { message, rest, server } = fields;
-        let mut text = message + &rest;
+        let mut text = without_secrets(&(message + &rest)).into_owned();
         if text.len() > MAX_TEXT {
             let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at));
             text.truncate(end.unwrap_or_default());

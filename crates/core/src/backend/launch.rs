@@ -288,7 +288,9 @@ impl Drop for Process {
 pub(crate) fn spawn_guard(program: &Path) -> io::Result<(std::process::Child, Option<Started>)> {
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns processes")]
     let mut builder = std::process::Command::new(program);
-    builder.arg("guard").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    // It needs nothing of our environment, which others could read there.
+    builder.arg("guard").env_clear();
+    builder.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     lead_group(&mut builder);
     keep_file_limit(&mut builder);
     os::start(|| builder.spawn(), |child| Some(child.id()))

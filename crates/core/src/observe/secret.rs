@@ -1,12 +1,21 @@
 //! Secrets: which names hold them, which values are known to be some, and texts without them.
 
+mod arguments;
+mod naming;
+mod shell;
+
 use std::borrow::Cow;
 
 use crate::raw::{self, Raw};
-use crate::settings::{Config, Launch};
+use crate::settings::{Config, Launch, StdioLaunch};
 
-/// A shorter value is no secret, and would redact half of every line.
-const MIN_SECRET: usize = 6;
+use crate::observe::secret::naming::MIN_SECRET;
+
+pub use crate::observe::secret::arguments::{
+    Hide, SecretName, hide_in_argument, is_said, is_secret_name, shows_secret, word,
+};
+pub use crate::observe::secret::naming::is_secret;
+
 /// The text in place of a secret.
 const REDACTED: &str = "***";
 /// How deep values lie within each other that are looked through; deeper ones are redacted.
@@ -25,15 +34,30 @@ impl Secrets {
         Self::new(values)
     }
 
-    /// Everything secret that a configuration tells others: servers in their environments, in
-    /// headers and in addresses, and models by their keys.
+    /// Everything secret that a process is told when it is launched, beside what it inherits: in its
+    /// environment and in its arguments.
+    pub fn of_launch(launch: &StdioLaunch) -> Self {
+        Self::default().and_of_launch(launch)
+    }
+
+    /// These and those of a launch.
+    #[must_use]
+    pub fn and_of_launch(self, launch: &StdioLaunch) -> Self {
+        let env = launch.env.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let arguments = arguments::secrets_of_arguments(&launch.args);
+        let all = self.0.into_iter().chain(Self::of_environment(env).0).chain(arguments);
+        let all: Vec<_> = all.collect();
+        Self::new(all.iter().flat_map(|secret| secret.lines()))
+    }
+
+    /// Everything secret that a configuration tells others: servers in their environments, in their
+    /// arguments, in headers and in addresses, and models by their keys.
     pub fn of_config(config: &Config) -> Self {
         let mut all = Vec::new();
         for server in config.toolboxes.iter().flat_map(|toolbox| &toolbox.servers) {
             match &server.launch {
                 Launch::Stdio(launch) => {
-                    let env = launch.env.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-                    all.extend(Self::of_environment(env).0);
+                    all.extend(Self::of_launch(launch).0);
                 }
                 Launch::Http(launch) => {
                     let values = launch.headers.iter().filter_map(|(_, value)| value.to_str().ok());
@@ -42,6 +66,10 @@ impl Secrets {
                         [value, value.rsplit_once(' ').map_or("", |(_, last)| last)]
                     });
                     all.extend(Self::new(values.chain(launch.url.password())).0);
+                    let url = launch.url.as_str();
+                    if shows_secret(url) {
+                        all.extend(arguments::secrets_of_text(url));
+                    }
                 }
                 Launch::Unsupported { .. } | Launch::Broken { .. } | Launch::Macros(_) => {}
             }
@@ -157,26 +185,6 @@ pub fn password(value: &str) -> &str {
     let end = authority.find(['/', '?', '#']).unwrap_or(authority.len());
     let user = authority[..end].rsplit_once('@').map_or("", |(user, _)| user);
     user.split_once(':').map_or("", |(_, password)| password)
-}
-
-/// Returns `true` if a variable of this name is likely to hold a secret.
-pub fn is_secret(name: &str) -> bool {
-    const MARKS: [&str; 9] = [
-        "KEY",
-        "TOKEN",
-        "SECRET",
-        "PASSWORD",
-        "PASSWD",
-        "PASSPHRASE",
-        "CREDENTIAL",
-        "AUTHORIZATION",
-        "COOKIE",
-    ];
-    let name = name.to_ascii_uppercase();
-    MARKS.iter().any(|mark| name.contains(mark))
-        || name
-            .split('_')
-            .any(|word| matches!(word, "PASS" | "PWD" | "PAT" | "AUTH" | "BEARER") && name != "PWD")
 }
 
 #[cfg(test)]

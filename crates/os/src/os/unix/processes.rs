@@ -102,6 +102,30 @@ pub fn die_with_us(command: &mut Command) {
 #[cfg(not(target_os = "linux"))]
 pub fn die_with_us(_: &mut Command) {}
 
+/// Keeps other processes of the same user from reading the memory and the environment of this one
+/// (`/proc/<pid>/mem`, `/proc/<pid>/environ`) and from tracing it. There are no core dumps of it then.
+/// What it starts is a process of its own and stays as it was.
+///
+/// # Errors
+///
+/// When the kernel does not do it.
+#[cfg(target_os = "linux")]
+pub fn seal_process() -> io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Does nothing: elsewhere than on Linux a process cannot be kept from its own user.
+///
+/// # Errors
+///
+/// Never.
+#[cfg(not(target_os = "linux"))]
+pub fn seal_process() -> io::Result<()> {
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
