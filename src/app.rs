@@ -77,6 +77,7 @@ pub async fn serve_http(
         let address = format!("http://{address}{}", frontend::http::ENDPOINT);
         options.observer.listeners().tell(Event::Serving(&address));
     }
+    let options = PoolOptions { serves_many: true, ..options };
     let draining = CancellationToken::new();
     serve(config, source, options, Some(draining.clone()), |app, tasks, shutdown| async move {
         let ending = Ending { draining, grace, shutdown };

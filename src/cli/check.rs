@@ -20,6 +20,7 @@ mod cells;
 mod missing;
 mod report;
 mod service;
+mod talkative;
 
 use report::{Finding, Report, Row, Status};
 
@@ -94,7 +95,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         count(seen.toolboxes.len(), "toolbox"),
         count(seen.toolboxes.iter().map(|t| t.launched().count()).sum(), "server"),
     );
-    let (mut servers, reached, failures, not_shown) =
+    let (mut servers, reached, failures, not_shown, talkative) =
         with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
             let (servers, reached, failures) = if args.connect {
                 let (mut rows, failures) = connect(gateway).await;
@@ -106,12 +107,18 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
                 let failures = missing::mark(gateway.config(), &mut rows);
                 (rows, Vec::new(), failures)
             };
-            (servers, reached, failures, not_shown(gateway.config(), &gateway.snapshot()))
+            let snapshot = gateway.snapshot();
+            let talkative = match &rules {
+                Some(config) if args.connect => talkative::findings(config, &snapshot),
+                _ => Vec::new(),
+            };
+            (servers, reached, failures, not_shown(gateway.config(), &snapshot), talkative)
         })?;
-    let remarks = match &rules {
+    let mut remarks = match &rules {
         Some(config) => remarks::findings(global, config)?,
         None => Vec::new(),
     };
+    remarks.extend(talkative);
     if args.json {
         warnings.extend(remarks);
     } else if !remarks.is_empty() {
@@ -131,10 +138,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         })?;
     } else {
         let mut sections = vec![head];
-        if servers.iter().all(|server| server.status == Status::Disabled) {
-            let why = if servers.is_empty() { "no servers" } else { "every server is disabled" };
-            sections.push(format!("{why}: there is nothing to serve"));
-        }
+        sections.extend(nothing_to_serve(&servers));
         if args.connect {
             sections.push(started_table(&servers).to_string());
             sections.push(summary(&servers));
@@ -150,6 +154,13 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         print::prose(&sections.join("\n\n"))?;
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Says so where no server is on.
+fn nothing_to_serve(servers: &[Row]) -> Option<String> {
+    let is_off = servers.iter().all(|server| server.status == Status::Disabled);
+    let why = if servers.is_empty() { "no servers" } else { "every server is disabled" };
+    is_off.then(|| format!("{why}: there is nothing to serve"))
 }
 
 /// Reports faults and oddities in the files of a catalog's tools, which serving would not read yet.

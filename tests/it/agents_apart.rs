@@ -1,10 +1,14 @@
 //! Agents that are served side by side, and what one of them must not learn of another.
 
+use std::thread;
+use std::time::Instant;
+
 use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::support::process::Started;
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, Bench, DEADLINE, fake};
 
 /// The first agent of a server that is, or is not, told the roots of its agent.
 fn first(has_roots: bool) -> Agent {
@@ -120,4 +124,203 @@ fn a_log_of_one_agents_process_is_not_heard_by_another() {
     assert_eq!(say(&agent, "a secret"), "a secret");
     assert_eq!(say(&other, "there"), "there");
     assert!(!other.transcript().concat().contains("a secret"));
+}
+
+const ANN: &str = "a-token-for-ann-0123";
+const BOB: &str = "a-token-for-bob-4567";
+/// A word of ann's, which nobody else may be told.
+const MARK: &str = "anns-own-business";
+
+fn entry(agent: &str, token: &str) -> Value {
+    let digest = Sha256::digest(token.as_bytes());
+    let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    json!({ "agent": agent, "sha256": sha256 })
+}
+
+/// Two agents of one server, who are known by their tokens and may use the same.
+fn ann_and_bob(script: Value, begin: impl Fn(Agent) -> Agent) -> (Agent, Agent) {
+    let tokens = json!({ "tokens": [entry("ann", ANN), entry("bob", BOB)] });
+    let bench = Bench::new().server("box", "srv", fake(script)).set("auth", tokens);
+    let ann = Agent::over_http_with(bench.http(), ANN);
+    let bob = ann.beside_with(BOB);
+    (begin(ann), begin(bob))
+}
+
+fn legacy(agent: Agent) -> Agent {
+    let agent = agent.begin(false, json!({}));
+    agent.open("box").ok();
+    agent
+}
+
+fn talkative() -> Value {
+    json!({ "tools": ["notify", "crash", "echo", "sleep"], "capabilities": { "logging": {} } })
+}
+
+fn notify(agent: &Agent, method: &str, data: &str) {
+    let params = json!({ "level": "error", "data": data });
+    agent.call("box__srv__notify", json!({ "method": method, "params": params })).ok();
+}
+
+#[test]
+fn what_a_shared_server_says_of_one_agents_call_reaches_no_other() {
+    let (ann, bob) = ann_and_bob(talkative(), legacy);
+    let methods = ["notifications/message", "notifications/unheard/of"];
+    for method in methods {
+        notify(&ann, method, "for one alone");
+        assert_eq!(ann.next_notification(method)["data"], "for one alone", "bob used nothing");
+    }
+    let before = bob.notifications().len();
+    bob.call("box__srv__echo", json!({})).ok();
+    // One that is running is where what is said would go.
+    let running = bob.send_call("box__srv__sleep", json!({ "ms": 300 }));
+    for method in methods {
+        notify(&ann, method, MARK);
+    }
+    bob.wait(&running).ok();
+    notify(&ann, methods[0], MARK);
+    assert_eq!(bob.notifications().len(), before);
+    assert!(!bob.transcript().concat().contains(MARK));
+    let log = log_with_marks(&ann, 3);
+    assert_eq!(log.matches(MARK).count(), 3, "our log has it: {log}");
+    assert_eq!(log.matches(r#"with `"isolation": "session"`"#).count(), 1, "{log}");
+}
+
+/// The log of an agent's workbench, once it has this many marks. What is logged reaches us by another
+/// way than answers do.
+fn log_with_marks(agent: &Agent, count: usize) -> String {
+    let began = Instant::now();
+    loop {
+        let log = agent.program_log();
+        if log.matches(MARK).count() >= count || began.elapsed() > DEADLINE {
+            return log;
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn sessions_without_a_name_are_agents_of_their_own() {
+    let bench = Bench::new().server("box", "srv", fake(talkative()));
+    let one = legacy(Agent::over_http(bench.http()));
+    let other = legacy(one.beside());
+    other.call("box__srv__echo", json!({})).ok();
+    notify(&one, "notifications/message", MARK);
+    other.call("box__srv__echo", json!({})).ok();
+    assert!(!other.transcript().concat().contains(MARK));
+}
+
+#[test]
+fn last_words_of_a_server_are_told_to_the_one_agent_that_has_used_it() {
+    let (ann, bob) = ann_and_bob(talkative(), legacy);
+    let crash = |agent: &Agent| {
+        let said = json!({ "stderr": [format!("it was about {MARK}")] });
+        agent.call("box__srv__crash", said).text()
+    };
+    assert!(crash(&ann).contains(MARK), "she alone has used it");
+    ann.call("box__srv__echo", json!({})).ok();
+    let told = crash(&bob);
+    assert!(!told.contains(MARK), "{told}");
+    assert!(told.contains("the log of the workbench has the last lines"), "{told}");
+    assert!(crash(&bob).contains(MARK), "he alone has used this one");
+    assert!(log_with_marks(&bob, 3).matches(MARK).count() >= 3);
+}
+
+#[test]
+fn why_a_server_did_not_start_is_told_to_whom_it_was_started_for() {
+    let script = json!({ "failStart": { "stderr": [MARK] } });
+    let begin = |agent: Agent| agent.begin(false, json!({}));
+    let (ann, bob) = ann_and_bob(script, begin);
+    let told = ann.open("box").text();
+    assert!(told.contains(MARK), "{told}");
+    let listed = bob.request("tools/list", json!({})).ok().to_string();
+    assert!(!listed.contains(MARK), "{listed}");
+}
+
+/// A server that gives every task the same id, and tells everybody about it.
+fn with_tasks() -> Value {
+    let task = json!({ "taskId": "t-1", "status": "working", "statusMessage": MARK,
+        "createdAt": "2026-01-01T00:00:00Z", "ttl": null });
+    let other = json!({ "taskId": "t-2", "status": "working", "statusMessage": "bobs" });
+    json!({
+        "tools": ["begin", "again"],
+        "capabilities": { "tasks": { "list": {}, "cancel": {} } },
+        "behavior": {
+            "begin": { "result": { "raw": json!({ "task": task }).to_string() } },
+            "again": { "result": { "raw": json!({ "task": other }).to_string() } },
+        },
+        "answers": {
+            "tasks/get": task,
+            "tasks/result": { "content": [{ "type": "text", "text": MARK }] },
+            "tasks/cancel": task,
+            "tasks/list": { "tasks": [task, other], "nextCursor": null },
+        },
+    })
+}
+
+#[test]
+fn tasks_are_for_the_agent_that_began_them() {
+    let (ann, bob) = ann_and_bob(with_tasks(), legacy);
+    let id = json!({ "taskId": "t-1" });
+    let all = ["tasks/get", "tasks/result", "tasks/cancel"];
+    assert_eq!(bob.request("tasks/list", json!({})).ok()["tasks"], json!([]));
+    ann.call("box__srv__begin", json!({})).ok();
+    bob.call("box__srv__again", json!({})).ok();
+    for method in all {
+        assert!(ann.request(method, id.clone()).ok().to_string().contains(MARK), "{method}");
+        assert_eq!(bob.request(method, id.clone()).error()["code"], -32601, "a guess: {method}");
+    }
+    let own = |agent: &Agent| {
+        let listed = agent.request("tasks/list", json!({})).ok();
+        let tasks = listed["tasks"].as_array().expect("a list").clone();
+        tasks.iter().map(|task| task["taskId"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((own(&ann), own(&bob)), (vec![json!("t-1")], vec![json!("t-2")]));
+    assert!(!bob.transcript().concat().contains(MARK));
+
+    // Of what the server calls by one name for both, nobody can say whose it is.
+    bob.call("box__srv__begin", json!({})).ok();
+    for agent in [&ann, &bob] {
+        for method in all {
+            assert_eq!(agent.request(method, id.clone()).error()["code"], -32601, "{method}");
+        }
+    }
+    assert_eq!((own(&ann), own(&bob)), (vec![], vec![json!("t-2")]));
+}
+
+#[test]
+fn a_modern_agent_neither_asks_after_nor_hears_of_anothers_task() {
+    let script = || {
+        let mut script = with_tasks();
+        script["tools"] = json!(["begin", "notify"]);
+        script
+    };
+    let modern = |agent: Agent| {
+        agent.modern_with(json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } }))
+    };
+    let (ann, bob) = ann_and_bob(script(), modern);
+    ann.use_tool(["box", "srv", "begin"], json!({})).ok();
+    assert_eq!(bob.request("tasks/get", json!({ "taskId": "t-1" })).error()["code"], -32601);
+    let wanted = json!({ "notifications": { "taskIds": ["t-1"] } });
+    for (agent, granted) in [(&ann, json!(["t-1"])), (&bob, Value::Null)] {
+        agent.send_request("subscriptions/listen", wanted.clone());
+        let told = agent.next_notification("notifications/subscriptions/acknowledged");
+        assert_eq!(told["notifications"]["taskIds"], granted);
+    }
+    let said =
+        json!({ "method": "notifications/tasks", "params": { "taskId": "t-1", "note": MARK } });
+    bob.use_tool(["box", "srv", "notify"], said).ok();
+    assert_eq!(ann.next_notification("notifications/tasks")["note"], MARK);
+    let heard = bob.notifications();
+    assert!(!heard.iter().any(|notice| notice.to_string().contains(MARK)), "{heard:?}");
+}
+
+#[test]
+fn a_session_without_a_name_has_its_tasks_for_itself() {
+    let bench = Bench::new().server("box", "srv", fake(with_tasks()));
+    let one = legacy(Agent::over_http(bench.http()));
+    let other = legacy(one.beside());
+    one.call("box__srv__begin", json!({})).ok();
+    let id = json!({ "taskId": "t-1" });
+    assert_eq!(other.request("tasks/get", id.clone()).error()["code"], -32601);
+    assert!(one.request("tasks/get", id).ok().to_string().contains(MARK));
 }

@@ -16,6 +16,7 @@ mod death;
 pub mod events;
 pub mod guard;
 pub mod handshake;
+mod id;
 pub mod launch;
 mod listen;
 pub mod lists;
@@ -31,6 +32,7 @@ mod switchboard;
 mod turns;
 mod unanswered;
 mod upstream;
+mod users;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -47,8 +49,9 @@ use crate::backend::deadline::Deadlines;
 use crate::backend::reports::Reports;
 use crate::backend::store::Keeper;
 use crate::backend::strays::Strays;
-use crate::backend::switchboard::{Entry, Switchboard};
+use crate::backend::switchboard::{Entry, Grace, Switchboard};
 use crate::backend::turns::Turns;
+use crate::backend::users::Principal;
 use crate::catalog::Listing;
 use crate::observe::Observer;
 use crate::policy::{Admission, Permit};
@@ -56,9 +59,10 @@ use crate::raw::{self, Raw};
 
 pub use crate::backend::abilities::ClientAbilities;
 pub use crate::backend::account::Account;
-pub use crate::backend::agent::{AgentId, LogLevel, Presence, Tie, asks_for_roots, may_ask};
+pub use crate::backend::agent::{LogLevel, Presence, Tie, asks_for_roots, may_ask};
 pub use crate::backend::death::StderrTail;
 pub use crate::backend::handshake::Era;
+pub use crate::backend::id::BackendId;
 pub use crate::backend::launch::{ChildEnvironment, missing};
 pub use crate::backend::live::{Call, Live, Patience};
 pub use crate::backend::pool::{Pool, PoolOptions};
@@ -69,6 +73,7 @@ pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
 pub use crate::backend::turns::Urgency;
 pub use crate::backend::unanswered::Unanswered;
 pub use crate::backend::unanswered::WANTS_AUTHORIZATION;
+pub use crate::backend::users::AgentId;
 pub use crate::wire::server::Outcome;
 
 /// Why a call did not get the server's own answer.
@@ -142,23 +147,6 @@ pub struct Listed {
     pub listing: Arc<Listing>,
 }
 
-/// Identifies a backend among those of its pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BackendId(usize);
-
-impl BackendId {
-    /// The id of something that is no backend.
-    pub(crate) const NONE: Self = Self(usize::MAX);
-}
-
-#[cfg(test)]
-impl BackendId {
-    /// One of no pool.
-    pub(crate) fn numbered(number: usize) -> Self {
-        Self(number)
-    }
-}
-
 /// The means that the actors of a pool share.
 pub(crate) struct Context {
     pub(crate) program: Option<PathBuf>,
@@ -169,6 +157,8 @@ pub(crate) struct Context {
     pub(crate) shutdown: CancellationToken,
     pub(crate) keeper: Option<Arc<Keeper>>,
     pub(crate) turns: Turns,
+    /// `true` if all agents that can come are one.
+    pub(crate) is_sole: bool,
     pub(crate) observer: Arc<Observer>,
 }
 
@@ -261,12 +251,22 @@ impl Backend {
 
     /// The link to the running server, which is started when it is not running, as soon as its start
     /// has its turn.
-    pub async fn ready(&self, urgency: Urgency) -> Result<Live, Error> {
+    /// Only the agent that it was started for is told what it said to that.
+    pub async fn ready(&self, agent: Option<&Presence>, urgency: Urgency) -> Result<Live, Error> {
+        self.ready_for(agent.map(Presence::principal), urgency).await
+    }
+
+    async fn ready_for(
+        &self,
+        principal: Option<Principal>,
+        urgency: Urgency,
+    ) -> Result<Live, Error> {
         if let Some(live) = self.running() {
             return Ok(live);
         }
         let (reply, answer) = tokio::sync::oneshot::channel();
-        let ensure = actor::Command::Ensure(reply, urgency);
+        let waiter = actor::Waiter { principal, reply };
+        let ensure = actor::Command::Ensure(waiter, urgency);
         self.commands.send(ensure).await.map_err(|_| Error::ShuttingDown)?;
         answer.await.map_err(|_| Error::ShuttingDown)?
     }
@@ -287,7 +287,8 @@ impl Backend {
         let _ = status.wait_for(is_stopped).await;
     }
 
-    /// Why the server could not be started, if that was the last thing that was tried.
+    /// Why the server could not be started, if that was the last thing that was tried; without what
+    /// it said to that, where somebody else may ask.
     pub fn failure(&self) -> Option<Arc<StartFailure>> {
         match &*self.status.borrow() {
             actor::Status::Failed(failure) => Some(Arc::clone(failure)),
@@ -299,7 +300,7 @@ impl Backend {
     /// place lasts until the result is dropped.
     pub fn enter(&self, agent: &Presence, log: LogLevel, events: Option<&events::Sender>) -> Seat {
         self.board.attach(agent);
-        Seat(self.board.enter(agent.id, log, events))
+        Seat(self.board.enter(agent, log, events))
     }
 
     /// Lets the server reach an agent outside of its requests too.
@@ -307,20 +308,42 @@ impl Backend {
         self.board.attach(agent);
     }
 
-    /// Lets an agent hear of a task.
-    pub fn watch_task(&self, agent: &Presence, task: &str) {
-        self.board.attach(agent);
-        self.board.watch_task(agent.id, task);
+    /// Notes that the server runs a task for an agent, which is one of these.
+    pub fn claim_task(&self, agent: &Presence, task: &str, holder: &Arc<str>) {
+        self.board.claim_task(agent, task, holder);
     }
 
-    /// Ends the running server if it knows an agent's roots, which are not for the next one; that
-    /// starts it anew.
-    pub fn forget_roots(&self) {
-        if self.board.take_knowledge_of_roots()
-            && self.commands.try_send(actor::Command::Retire).is_err()
-        {
-            tracing::warn!("a server that knows an agent's roots goes on");
-        }
+    /// Returns `true` unless the server runs such a task for somebody else.
+    pub fn may_hold_task(&self, task: &str, holder: &str) -> bool {
+        self.board.may_hold_task(task, holder)
+    }
+
+    /// Lets an agent hear of a task that is its own.
+    pub fn watch_task(&self, agent: &Presence, task: &str) {
+        self.board.attach(agent);
+        self.board.watch_task(agent, task);
+    }
+
+    /// Makes the server an agent's alone; `false` if another one has used it.
+    pub fn claim(&self, agent: &Presence) -> bool {
+        self.board.claim(agent)
+    }
+
+    /// Lets the server be anybody's again whose one agent has left. If it runs it ends, for what it
+    /// knows of that agent is not for the next one, who starts it anew.
+    pub fn vacate(&self) {
+        self.board.vacate(|patience| {
+            let may_end = patience == Grace::None
+                || self.running().is_some_and(|live| live.close_if_unused());
+            let is_heard = may_end && self.commands.try_send(actor::Command::Retire).is_ok();
+            if may_end && !is_heard {
+                tracing::warn!(
+                    server = self.board.server(),
+                    "it goes on though its agent has left"
+                );
+            }
+            is_heard
+        });
     }
 
     /// Ends the running server; the next use starts it anew.
@@ -370,22 +393,29 @@ impl Backend {
         Seat(entry): &Seat,
     ) -> Result<Outcome, Error> {
         loop {
-            let live = match self.running() {
-                Some(live) => live,
-                None => Box::pin(self.ready(Urgency::Call)).await?,
+            let live = if let Some(live) = self.running() {
+                live
+            } else {
+                let principal = entry.principal().clone();
+                Box::pin(self.ready_for(Some(principal), Urgency::Call)).await?
             };
             // A link that is being put to rest takes no more calls; the next one does.
             let Some(_use) = live.begin_use() else {
+                Box::pin(self.stopped()).await;
                 continue;
             };
+            if live.keeps_log() {
+                Box::pin(live.pass_on_log_level(&self.board)).await;
+            }
             if let Some(sent) = call.sent {
                 sent.store(true, Ordering::Relaxed);
             }
             if let Some(outcome) = live.request(method, first, call, entry).await? {
+                entry.is_answered();
                 return Ok(outcome);
             }
             // It died before it got the call, so the next one may have it.
-            Box::pin(live.cause_of_death()).await;
+            Box::pin(live.death()).await;
         }
     }
 
@@ -398,8 +428,8 @@ impl Backend {
         as_known: &str,
     ) -> Result<Outcome, Error> {
         self.board.attach(agent);
-        let is_first = self.board.subscribe(agent.id, uri, as_known);
-        let live = self.ready(Urgency::Call).await?;
+        let is_first = self.board.subscribe(agent, uri, as_known);
+        let live = self.ready(Some(agent), Urgency::Call).await?;
         if is_first {
             let answer = self.tell_of_subscription(&live, "resources/subscribe", uri).await;
             if let Err(Outcome::Error(error)) = answer {

@@ -251,21 +251,24 @@ impl Gateway {
                 hint: "correct the name".to_owned(),
             }))),
         };
-        let (server, snapshots) = (server.clone(), self.snapshots());
+        let (server, agent, snapshots) = (server.clone(), agent.clone(), self.snapshots());
         async move {
             let started = match backend {
                 Ok(None) => Ok(()),
                 Ok(Some((own, shared))) if own.id() != shared.id() => {
                     // What it has is known already, or the shared one says so.
                     let known = snapshots.borrow().version(shared.id()) > 0;
-                    let shown =
-                        if known { Ok(()) } else { listed(&shared, snapshots, urgency).await };
+                    let shown = if known {
+                        Ok(())
+                    } else {
+                        listed(&shared, snapshots, agent.clone(), urgency).await
+                    };
                     match shown {
-                        Ok(()) => own.ready(urgency).await.map(drop),
+                        Ok(()) => own.ready(Some(&agent), urgency).await.map(drop),
                         error => error,
                     }
                 }
-                Ok(Some((own, _))) => listed(&own, snapshots, urgency).await,
+                Ok(Some((own, _))) => listed(&own, snapshots, agent, urgency).await,
                 Err(error) => Err(error),
             };
             started.map_err(|error| failed(&server, &error))
@@ -331,17 +334,6 @@ impl Gateway {
         if let Some(server) = self.at(&at.toolbox, &at.server) {
             server.used_by(agent).watch_task(agent, task);
         }
-    }
-
-    /// The server that runs a task.
-    pub async fn task(&self, id: &str) -> Option<ServerRef> {
-        self.tasks.find(id).await
-    }
-
-    /// Returns `true` if its agents may ask after tasks that were not begun through it: those of
-    /// agents that may have other tools are not theirs.
-    pub fn shares_tasks(&self) -> bool {
-        !self.policy.tells_agents_apart()
     }
 
     /// The servers that are running, in the order of the configuration.
@@ -436,9 +428,10 @@ fn server_ref(toolbox: &ToolboxName, server: &ServerName) -> ServerRef {
 async fn listed(
     backend: &Backend,
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
+    agent: Presence,
     urgency: Urgency,
 ) -> Result<(), backend::Error> {
-    let Listed { version, .. } = backend.ready(urgency).await?.listed();
+    let Listed { version, .. } = backend.ready(Some(&agent), urgency).await?.listed();
     snapshots
         .wait_for(|snapshot| snapshot.version(backend.id()) >= version)
         .await

@@ -42,7 +42,7 @@ impl Client {
         let (process, streams) = launch::spawn(launch, &options.environment, program)
             .await
             .map_err(|failure| failure.reason)?;
-        let stderr = StderrTail::new([]);
+        let stderr = StderrTail::new(Arc::default());
         let drain = tasks.spawn(stderr.clone().drain(streams.stderr, "demo".to_owned()));
         let max = Limits::default().max_message_bytes;
         let tools_changed = Arc::new(Notify::new());

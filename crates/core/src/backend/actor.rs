@@ -12,10 +12,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::backend::actor::restarts::Restarts;
 use crate::backend::handshake::Era;
 use crate::backend::lists;
-use crate::backend::live::Parts;
+use crate::backend::live::{Death, Parts};
 use crate::backend::reports::Reports;
-use crate::backend::start::{self, Started, When};
+use crate::backend::start::{self, Failed, Started, When};
 use crate::backend::switchboard::Switchboard;
+use crate::backend::users::Principal;
 use crate::backend::{
     BackendId, Change, Changed, Context, Error, Listed, Live, Reach, Record, Spec, StartFailure,
     Store, Urgency,
@@ -34,7 +35,7 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 /// A request of a handle to its actor.
 pub(crate) enum Command {
     /// Start the server if it is not running, and answer once it is or cannot be.
-    Ensure(oneshot::Sender<Result<Live, Error>>, Urgency),
+    Ensure(Waiter, Urgency),
     /// End the server if it is running.
     Retire,
     /// End the server as soon as it is not used, now and whenever it is started again.
@@ -50,7 +51,7 @@ pub(crate) enum Command {
 pub(crate) enum Status {
     /// Not running; the next call starts it.
     Stopped,
-    /// Not running, after a start that failed; the next call tries again.
+    /// Not running, after a start that failed; the next call tries again. This is for everybody.
     Failed(Arc<StartFailure>),
     /// Running and listed.
     Ready(Live),
@@ -89,16 +90,21 @@ struct Starting {
     run: ServerRun,
 }
 
-type Start = JoinHandle<Result<Started, StartFailure>>;
+type Start = JoinHandle<Result<Started, Failed>>;
 
-type Waiter = oneshot::Sender<Result<Live, Error>>;
+/// Somebody who waits for a start.
+pub(crate) struct Waiter {
+    /// For whom; `None`: for nobody in particular.
+    pub(crate) principal: Option<Principal>,
+    pub(crate) reply: oneshot::Sender<Result<Live, Error>>,
+}
 
 struct Running {
     started: Started,
     live: Live,
     since: Instant,
     listed: watch::Sender<Listed>,
-    death: watch::Sender<Option<Arc<str>>>,
+    death: watch::Sender<Option<Arc<Death>>>,
     /// Tells what becomes of it.
     run: ServerRun,
     /// A new reading of its lists, while there is one.
@@ -148,7 +154,7 @@ impl Actor {
                     }
                     result = &mut starting.start => {
                         let Starting { waiting, run, .. } = starting;
-                        match result.unwrap_or_else(|_| Err(StartFailure::internal())) {
+                        match result.unwrap_or_else(|_| Err(StartFailure::internal().into())) {
                             Ok(started) => {
                                 era = Some(started.greeting.era);
                                 versions += 1;
@@ -156,13 +162,21 @@ impl Actor {
                                 answer(waiting, &Ok(running.live.clone()));
                                 State::Running(Box::new(running))
                             }
-                            Err(failure) => {
-                                run.fail(&failure.reason);
+                            Err(Failed { whole, public }) => {
+                                run.fail(&whole.reason);
                                 restarts.failed();
-                                let failure = Arc::new(failure);
-                                self.status.send_replace(Status::Failed(Arc::clone(&failure)));
+                                let [whole, public] = [whole, public].map(Arc::new);
+                                let known = if self.context.is_sole { &whole } else { &public };
+                                self.status.send_replace(Status::Failed(Arc::clone(known)));
                                 self.report(Change::Failed).await;
-                                answer(waiting, &Err(Error::StartFailed(failure)));
+                                // It was started for the first of them.
+                                let starter = waiting.first().and_then(|w| w.principal.clone());
+                                for Waiter { principal, reply } in waiting {
+                                    let is_its = starter.is_some() && principal == starter;
+                                    let failure = if is_its { &whole } else { known };
+                                    // Whoever asked may have given up in the meantime.
+                                    let _ = reply.send(Err(Error::StartFailed(Arc::clone(failure))));
+                                }
                                 State::Stopped
                             }
                         }
@@ -406,9 +420,10 @@ impl Actor {
     async fn bury(&self, running: Running) {
         self.status.send_replace(Status::Stopped);
         self.report(Change::Crashed).await;
+        let users = (!self.context.is_sole).then(|| self.board.users());
         let cause = running.started.end().await;
-        running.run.die(&cause);
-        running.death.send_replace(Some(cause.into()));
+        running.run.die(&cause.told(true));
+        running.death.send_replace(Some(Arc::new(Death { cause, users })));
     }
 }
 
@@ -422,7 +437,7 @@ enum Next {
 fn answer(waiting: Vec<Waiter>, result: &Result<Live, Error>) {
     for waiter in waiting {
         // Whoever asked may have given up in the meantime.
-        let _ = waiter.send(result.clone());
+        let _ = waiter.reply.send(result.clone());
     }
 }
 

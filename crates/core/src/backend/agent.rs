@@ -1,30 +1,15 @@
 //! Agents as servers can reach them: who they are, and what goes to them.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
 use crate::backend::events;
+use crate::backend::users::{AgentId, Principal};
+use crate::name::AgentName;
 use crate::raw::Raw;
-
-/// Tells agents apart; never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AgentId(u64);
-
-impl AgentId {
-    /// An agent that was not there before.
-    pub fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// The number that tells it from other agents of this process.
-    pub fn number(self) -> u64 {
-        self.0
-    }
-}
 
 /// The tie between the requests of an agent, by which it can have something for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +34,7 @@ pub struct Presence {
     pub standing: Option<events::Sender>,
     /// The tie between its requests.
     pub tie: Tie,
+    name: Option<AgentName>,
     log: Arc<AtomicU8>,
 }
 
@@ -57,7 +43,22 @@ impl Presence {
     pub fn new(standing: Option<events::Sender>) -> Self {
         let log = Arc::new(AtomicU8::new(LogLevel::UNSAID.0));
         let id = AgentId::next();
-        Self { id, owner: id, standing, tie: Tie::default(), log }
+        Self { id, owner: id, standing, tie: Tie::default(), name: None, log }
+    }
+
+    /// Gives the agent its name, if it has one.
+    #[must_use]
+    pub fn named(self, name: Option<AgentName>) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Whom it is told from others by.
+    pub(crate) fn principal(&self) -> Principal {
+        match (&self.name, self.tie) {
+            (Some(name), _) => Principal::Named(name.clone()),
+            (None, Tie::Nothing) => Principal::Nobody,
+            (None, Tie::Session | Tie::Name) => Principal::Nameless(self.owner),
+        }
     }
 
     /// Ties the agent's requests together in this way.
@@ -72,7 +73,7 @@ impl Presence {
         let listener = Self::new(Some(standing));
         // Logs belong to the requests that ask for them.
         listener.set_log(LogLevel::NOTHING);
-        Self { owner: self.owner, tie: self.tie, ..listener }
+        Self { owner: self.owner, tie: self.tie, name: self.name.clone(), ..listener }
     }
 
     /// Returns `true` if it only listens.

@@ -25,9 +25,9 @@ pub struct StderrTail {
 }
 
 impl StderrTail {
-    /// An empty tail that redacts the values of secret variables of this environment.
-    pub fn new<'a>(environment: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        Self { lines: Arc::default(), secrets: Arc::new(Secrets::of_environment(environment)) }
+    /// An empty tail that redacts these secrets.
+    pub fn new(secrets: Arc<Secrets>) -> Self {
+        Self { lines: Arc::default(), secrets }
     }
 
     /// Logs and keeps every line of `stream` until it ends.
@@ -66,17 +66,47 @@ impl StderrTail {
     }
 }
 
-/// Says how a process ended, with the last lines of its standard error.
-pub(crate) fn describe(status: Option<ExitStatus>, stderr: &StderrTail) -> String {
-    let how = match status {
-        Some(status) => status.to_string(),
-        None => "it closed its output".to_owned(),
-    };
-    let tail = stderr.text();
-    if tail.is_empty() {
-        format!("{how}, nothing on its standard error")
+/// How a server ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause {
+    how: String,
+    /// The last lines of its standard error; `None`: it has none that we see.
+    words: Option<String>,
+}
+
+impl Cause {
+    /// How a process ended.
+    pub(crate) fn new(status: Option<ExitStatus>, stderr: &StderrTail) -> Self {
+        let how = match status {
+            Some(status) => status.to_string(),
+            None => "it closed its output".to_owned(),
+        };
+        Self { how, words: Some(stderr.text()) }
+    }
+
+    /// How a server ended of whose standard error nothing is known.
+    pub(crate) fn without_words(how: &str) -> Self {
+        Self { how: how.to_owned(), words: None }
+    }
+
+    /// It in words, with its last lines where they may be told.
+    pub(crate) fn told(&self, with_words: bool) -> String {
+        match self.words.as_deref() {
+            None => self.how.clone(),
+            Some("") => format!("{}, nothing on its standard error", self.how),
+            Some(words) => quoted(&self.how, words, with_words),
+        }
+    }
+}
+
+/// Says something of a server with its last lines, or with the place where they are to be found.
+pub(crate) fn quoted(text: &str, words: &str, with_words: bool) -> String {
+    if words.is_empty() {
+        text.to_owned()
+    } else if with_words {
+        format!("{text}; the last lines of its standard error:\n{words}")
     } else {
-        format!("{how}; the last lines of its standard error:\n{tail}")
+        format!("{text}; the log of the workbench has the last lines of its standard error")
     }
 }
 

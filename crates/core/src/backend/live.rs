@@ -9,9 +9,11 @@ use tokio::time::{Instant, timeout};
 
 use crate::backend::agent::LogLevel;
 use crate::backend::deadline::Deadlines;
+use crate::backend::death::Cause;
 use crate::backend::handshake::{Era, Greeting};
 use crate::backend::question::Event;
 use crate::backend::switchboard::{Entry, Switchboard};
+use crate::backend::users::Users;
 use crate::backend::{Error, Listed, Outcome, Unanswered, events};
 use crate::raw::{Member, Raw};
 use crate::wire::incoming::error_object;
@@ -69,13 +71,20 @@ struct Inner {
     link: Link,
     greeting: Arc<Greeting>,
     listed: watch::Receiver<Listed>,
-    /// The cause of the server's death, once that is known.
-    death: watch::Receiver<Option<Arc<str>>>,
+    /// The server's death, once it is known.
+    death: watch::Receiver<Option<Arc<Death>>>,
     deadlines: Arc<Deadlines>,
     is_remote: bool,
     usage: Mutex<Usage>,
     /// Told when nobody uses the link any more.
     unused: Notify,
+}
+
+/// The end of a server, and who may hear what it said to it.
+pub(crate) struct Death {
+    pub(crate) cause: Cause,
+    /// The principals that have used it; `None`: all that there are.
+    pub(crate) users: Option<Users>,
 }
 
 /// How much a link is used.
@@ -91,7 +100,7 @@ pub(crate) struct Parts {
     pub(crate) link: Link,
     pub(crate) greeting: Arc<Greeting>,
     pub(crate) listed: watch::Receiver<Listed>,
-    pub(crate) death: watch::Receiver<Option<Arc<str>>>,
+    pub(crate) death: watch::Receiver<Option<Arc<Death>>>,
     pub(crate) deadlines: Arc<Deadlines>,
     /// Set if the server is spoken to over HTTP.
     pub(crate) is_remote: bool,
@@ -170,11 +179,15 @@ impl Live {
         }
     }
 
+    /// Returns `true` if the server can be told how much of its log is wanted.
+    pub(crate) fn keeps_log(&self) -> bool {
+        self.era() == Era::Legacy && self.0.greeting.abilities.logging.is_some()
+    }
+
     /// Asks a legacy server for what its agents want to hear of its log.
     pub(crate) async fn pass_on_log_level(&self, board: &Switchboard) {
-        if self.era() == Era::Legacy
-            && self.0.greeting.abilities.logging.is_some()
-            && let Some(level) = board.wanted_log()
+        if self.keeps_log()
+            && let Some(level) = board.take_wanted_log()
             && self.outcome("logging/setLevel", &[("level", &level)]).await.is_err()
         {
             tracing::debug!("a server does not take the log level");
@@ -218,7 +231,7 @@ impl Live {
         let mut request = match request {
             Ok(request) => request.of(call.events.and_then(events::Sender::cancellation)),
             Err(RequestError::NotSent) => return Ok(None),
-            Err(error) => return Err(Box::pin(self.failure(error)).await),
+            Err(error) => return Err(Box::pin(self.failure(error, entry)).await),
         };
         loop {
             let step = tokio::select! {
@@ -250,29 +263,33 @@ impl Live {
                 Step::Done(Ok(outcome)) => return Ok(Some(outcome)),
                 // A server over HTTP may turn a request away with the session it belongs to.
                 Step::Done(Err(RequestError::NotSent)) => return Ok(None),
-                Step::Done(Err(error)) => return Err(Box::pin(self.failure(error)).await),
+                Step::Done(Err(error)) => return Err(Box::pin(self.failure(error, entry)).await),
             }
         }
     }
 
-    async fn failure(&self, error: RequestError) -> Error {
+    async fn failure(&self, error: RequestError, entry: &Entry) -> Error {
         match error {
             RequestError::Oversized(length) => Error::Oversized(length),
             RequestError::NotSent | RequestError::Closed => {
-                Error::Died(self.cause_of_death().await)
+                let death = self.death().await;
+                let Some(Death { cause, users }) = death.as_deref() else {
+                    return Error::Died("it closed its output".into());
+                };
+                let is_told = users.as_ref().is_none_or(|users| users.are_only(entry.principal()));
+                Error::Died(cause.told(is_told).into())
             }
         }
     }
 
-    /// Waits until the server has been buried, and says what it died of.
-    pub(crate) async fn cause_of_death(&self) -> Arc<str> {
+    /// Waits until the server has been buried, and returns what is known of its death.
+    pub(crate) async fn death(&self) -> Option<Arc<Death>> {
         let mut death = self.0.death.clone();
         let known = death.wait_for(Option::is_some);
-        let cause = match timeout(POST_MORTEM, known).await {
-            Ok(Ok(cause)) => cause.clone(),
+        match timeout(POST_MORTEM, known).await {
+            Ok(Ok(death)) => death.clone(),
             Ok(Err(_)) | Err(_) => None,
-        };
-        cause.unwrap_or_else(|| "it closed its output".into())
+        }
     }
 }
 

@@ -42,6 +42,8 @@ pub struct PoolOptions {
     pub store: Option<Arc<Store>>,
     /// Who is told of what happens.
     pub observer: Arc<Observer>,
+    /// `true` if more than one agent can come, who must not hear of each other.
+    pub serves_many: bool,
 }
 
 /// All backends. Nothing is started by making one, and it ends with its last handle, of which the
@@ -82,7 +84,7 @@ impl Hash for Key {
 impl Pool {
     /// An empty pool.
     pub fn new(options: PoolOptions) -> Self {
-        let PoolOptions { environment, program, homes, store, observer } = options;
+        let PoolOptions { environment, program, homes, store, observer, serves_many } = options;
         let tasks = TaskTracker::new();
         let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone())));
         let run = strays::name_of_run();
@@ -96,6 +98,7 @@ impl Pool {
             shutdown: CancellationToken::new(),
             keeper,
             turns: Turns::new(available_parallelism().map_or(1, NonZero::get)),
+            is_sole: !serves_many,
             observer,
         };
         let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
@@ -121,7 +124,10 @@ impl Pool {
         let (status, status_receiver) = watch::channel(Status::Stopped);
         let (gone, gone_receiver) = watch::channel(false);
         let reports = Arc::new(Reports::default());
-        let board = Arc::new(Switchboard::new(spec.server.clone(), spec.abilities.has_roots()));
+        let (name, has_roots) = (spec.server.clone(), spec.abilities.has_roots());
+        let secrets = Arc::new(spec.secrets());
+        let board = Switchboard::new(name, has_roots, self.context.is_sole, secrets);
+        let board = Arc::new(board);
         let actor = Actor {
             id,
             spec,
@@ -194,6 +200,11 @@ impl Pool {
     /// Who is told of what happens.
     pub(crate) fn observer(&self) -> &Arc<Observer> {
         &self.context.observer
+    }
+
+    /// Returns `true` if all agents that can come are one.
+    pub(crate) fn is_sole(&self) -> bool {
+        self.context.is_sole
     }
 
     /// Returns `true` if anything may be known before servers run.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use url::Url;
 
 use crate::backend::{Account, ChildEnvironment, ClientAbilities, StartFailure};
+use crate::observe::Secrets;
 use crate::settings::{Launch, Protocol, ServerConfig, StdioLaunch};
 use crate::wire::remote::{Credentials, StaticHeaders};
 
@@ -35,6 +36,14 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// The secrets that its process is given.
+    pub(crate) fn secrets(&self) -> Secrets {
+        let Reach::Stdio(launch) = &self.reach else { return Secrets::default() };
+        let environment = self.environment.for_launch(launch);
+        let inherited = environment.filter_map(|(key, value)| key.to_str().zip(value.to_str()));
+        Secrets::of_environment(inherited).and_of_launch(launch)
+    }
+
     /// The toolbox that asked first.
     pub(crate) fn toolbox(&self) -> &str {
         let toolbox = self.label.strip_suffix(self.server.as_str());

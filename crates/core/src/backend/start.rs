@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::backend::death::StderrTail;
+use crate::backend::death::{Cause, StderrTail, quoted};
 use crate::backend::handshake::{self, Era, Greeting, Refusal, Unwelcome};
 use crate::backend::lists::{self, Kinds};
 use crate::backend::switchboard::Switchboard;
@@ -14,6 +14,7 @@ use crate::backend::unanswered::{OTHER_PATH, WANTS_AUTHORIZATION};
 use crate::backend::upstream::Upstream;
 use crate::backend::{Context, Reach, Spec, StartFailure, Urgency, listen, turns};
 use crate::catalog::Listing;
+use crate::observe::Secrets;
 use crate::settings::Protocol;
 use crate::wire::remote::Failure;
 use crate::wire::server::Link;
@@ -34,7 +35,7 @@ pub(crate) struct Started {
 
 impl Started {
     /// Ends the server and says how it ended.
-    pub(crate) async fn end(self) -> String {
+    pub(crate) async fn end(self) -> Cause {
         self.upstream.end(&self.link).await
     }
 
@@ -46,6 +47,29 @@ impl Started {
     /// Resolves when the server's process has ended; a server over HTTP has none.
     pub(crate) async fn left(&mut self) {
         self.upstream.left().await;
+    }
+}
+
+/// A server that could not be started.
+pub(crate) struct Failed {
+    /// Why, with what it said itself; for whom it was started.
+    pub(crate) whole: StartFailure,
+    /// Why, without that, for everybody else.
+    pub(crate) public: StartFailure,
+}
+
+impl From<StartFailure> for Failed {
+    fn from(failure: StartFailure) -> Self {
+        Self { whole: failure.clone(), public: failure }
+    }
+}
+
+impl Failed {
+    /// The reason depends on whether the server's words may be told.
+    fn new(reason: impl Fn(bool) -> String, hint: &str) -> Self {
+        let [whole, public] = [true, false]
+            .map(|is_told| StartFailure { reason: reason(is_told), hint: hint.to_owned() });
+        Self { whole, public }
     }
 }
 
@@ -98,7 +122,7 @@ pub(crate) async fn start(
     board: Arc<Switchboard>,
     era: Option<Era>,
     mut when: When,
-) -> Result<Started, StartFailure> {
+) -> Result<Started, Failed> {
     when.has_come(&spec).await;
     let urgency = when.urgency;
     let era = match era {
@@ -131,9 +155,25 @@ pub(crate) async fn start(
 
 enum Attempt {
     /// The server does not take the greeting: it said so, or ended after a second one.
-    Refused(StartFailure),
+    Refused(Failed),
     /// Anything else.
-    Failed(StartFailure),
+    Failed(Failed),
+}
+
+impl Attempt {
+    /// Redacts these secrets, which the server may have repeated.
+    fn without(self, secrets: &Secrets) -> Self {
+        let redacted = |Failed { whole, public }: Failed| {
+            let [whole, public] = [whole, public].map(|StartFailure { reason, hint }| {
+                StartFailure { reason: secrets.redact_written(&reason).into_owned(), hint }
+            });
+            Failed { whole, public }
+        };
+        match self {
+            Self::Refused(failed) => Self::Refused(redacted(failed)),
+            Self::Failed(failed) => Self::Failed(redacted(failed)),
+        }
+    }
 }
 
 async fn attempt(
@@ -149,11 +189,11 @@ async fn attempt(
         Reach::Http(_) => None,
     };
     let hear = {
-        let board = Arc::clone(board);
-        move |incoming| board.hear(incoming)
+        let (board, process) = (Arc::clone(board), board.begin_process());
+        move |incoming| board.hear(process, incoming)
     };
-    let (mut upstream, link) =
-        Upstream::open(spec, context, hear).await.map_err(Attempt::Failed)?;
+    let opened = Upstream::open(spec, board.secrets(), context, hear).await;
+    let (mut upstream, link) = opened.map_err(|failure| Attempt::Failed(failure.into()))?;
     let words = {
         let words = first_words(&link, protocol, era, spec, context, board);
         let words = timeout(spec.startup_timeout, words);
@@ -191,7 +231,7 @@ async fn attempt(
     };
     let last_words = upstream.last_words();
     let death = upstream.end(&link).await;
-    Err(explain(failure, has_ended.then_some(death), spec, last_words))
+    Err(explain(failure, has_ended.then_some(death), spec, last_words).without(board.secrets()))
 }
 
 async fn first_words(
@@ -222,54 +262,45 @@ async fn first_words(
 
 fn explain(
     words: Option<Unwelcome>,
-    death: Option<String>,
+    death: Option<Cause>,
     spec: &Spec,
     stderr: Option<StderrTail>,
 ) -> Attempt {
     let Some(stderr) = stderr else {
         return explain_remote(words, spec);
     };
-    let with_tail = |reason: String| match stderr.text() {
-        tail if tail.is_empty() => reason,
-        tail => format!("{reason}; the last lines of its standard error:\n{tail}"),
+    let words_of = |reason: String| {
+        let tail = stderr.text();
+        move |is_told| quoted(&reason, &tail, is_told)
     };
-    let run_by_hand = || {
-        "run its command by hand to see what is missing (a package, a variable in `env`, a folder)"
-            .to_owned()
-    };
+    let by_hand =
+        "run its command by hand to see what is missing (a package, a variable in `env`, a folder)";
     if let Some(death) = death {
-        let failure = StartFailure {
-            reason: match &words {
-                Some(Unwelcome::Refused(Refusal { message, .. })) => {
-                    format!("it refused the connection ({message}), and ended: {death}")
-                }
-                _ => format!("it ended before it was ready: {death}"),
-            },
-            hint: run_by_hand(),
+        let how = match &words {
+            Some(Unwelcome::Refused(Refusal { message, .. })) => {
+                format!("it refused the connection ({message}), and ended")
+            }
+            _ => "it ended before it was ready".to_owned(),
         };
+        let failed = Failed::new(|is_told| format!("{how}: {}", death.told(is_told)), by_hand);
         return match words {
-            Some(Unwelcome::Refused(_)) => Attempt::Refused(failure),
-            _ => Attempt::Failed(failure),
+            Some(Unwelcome::Refused(_)) => Attempt::Refused(failed),
+            _ => Attempt::Failed(failed),
         };
     }
     match words {
-        Some(Unwelcome::Refused(Refusal { message, .. })) => Attempt::Refused(StartFailure {
-            reason: with_tail(format!("it refused the connection: {message}")),
-            hint: run_by_hand(),
-        }),
-        Some(Unwelcome::Confused(message)) => Attempt::Failed(StartFailure {
-            reason: with_tail(format!("it does not speak MCP as expected: {message}")),
-            hint: run_by_hand(),
-        }),
-        None | Some(Unwelcome::Ended) => Attempt::Failed(StartFailure {
-            reason: with_tail(format!(
-                "it was not ready within {} ms",
-                spec.startup_timeout.as_millis()
-            )),
-            hint: "try again (a first start may have been downloading), or raise \
-                   `startupTimeoutMs`"
-                .to_owned(),
-        }),
+        Some(Unwelcome::Refused(Refusal { message, .. })) => Attempt::Refused(Failed::new(
+            words_of(format!("it refused the connection: {message}")),
+            by_hand,
+        )),
+        Some(Unwelcome::Confused(message)) => Attempt::Failed(Failed::new(
+            words_of(format!("it does not speak MCP as expected: {message}")),
+            by_hand,
+        )),
+        None | Some(Unwelcome::Ended) => Attempt::Failed(Failed::new(
+            words_of(format!("it was not ready within {} ms", spec.startup_timeout.as_millis())),
+            "try again (a first start may have been downloading), or raise `startupTimeoutMs`",
+        )),
     }
 }
 
@@ -300,5 +331,5 @@ fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
         }
         None => (timed_out(), "try again, or raise `startupTimeoutMs`"),
     };
-    Attempt::Failed(StartFailure { reason, hint: hint.to_owned() })
+    Attempt::Failed(StartFailure { reason, hint: hint.to_owned() }.into())
 }

@@ -1,95 +1,75 @@
 //! Whom a server means: its questions, logs and notices, and the agents they are for.
 //!
 //! *Theory of operation.* What a server says unasked does not say for whom. So every request that
-//! is made for an agent is entered here while it runs, and an agent that can be told things at any
-//! time is attached. A question goes to the one agent that has a request running, into that
+//! is made for an agent is entered here while it runs, an agent that can be told things at any
+//! time is attached, and it is remembered who has ever used the process ([`Users`]): it may speak of
+//! any of them at any time. A question goes to the one agent that has a request running, into that
 //! request, or, when none runs, to the one agent that is attached. When it could be meant for more
 //! than one agent it is declined, and the server is known as one that asks: from then on each
 //! agent gets a connection of its own to it ([`Switchboard::asks`]). A question that comes before
-//! anybody is there waits for the first who comes.
+//! anybody is there waits for the first who comes. What it tells ([`telling`]) goes to an agent under
+//! the same conditions, else to our log.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+mod board;
+mod telling;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::backend::agent::{AgentId, LogLevel, Presence, asks_for_roots};
+use crate::backend::agent::{LogLevel, Presence};
 use crate::backend::events;
 use crate::backend::lists::Kinds;
 use crate::backend::question::{Event, Question};
-use crate::raw::{self, Raw};
+use crate::backend::switchboard::board::{Entered, State, Subscriber};
+use crate::backend::users::{AgentId, Principal, Users};
+use crate::observe::Secrets;
+use crate::raw;
 use crate::wire::Outcome;
 use crate::wire::incoming::{Incoming, Reply, Request, error_object};
+
+pub(crate) use crate::backend::switchboard::board::{Grace, Switchboard};
 
 /// JSON-RPC: nobody here knows this method.
 const METHOD_NOT_FOUND: i64 = -32601;
 /// JSON-RPC: the question cannot be dealt with now.
 const INVALID_REQUEST: i64 = -32600;
+/// Why a question is declined that could be anybody's.
+const AMBIGUOUS: &str = "it could be meant for more than one agent";
 /// How many questions may wait for an agent to come.
 const MAX_WAITING: usize = 64;
-/// The member of a notice that names its subscription's stream; it is not passed on.
-const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-
-/// The switchboard of one server.
-pub(crate) struct Switchboard {
-    /// The server's name, which labels what it logs.
-    server: String,
-    /// `true` if it may know the agent's roots.
-    has_roots: bool,
-    state: Mutex<State>,
-    serials: AtomicU64,
-    /// Told when lists have changed.
-    pub(crate) lists_changed: Notify,
-    /// Told when other resources are subscribed to.
-    pub(crate) subscriptions_changed: Notify,
-}
-
-#[derive(Default)]
-struct State {
-    requests: Vec<Entered>,
-    attached: Vec<Presence>,
-    waiting: Vec<Question>,
-    subscriptions: HashMap<String, Vec<Subscriber>>,
-    /// The tasks that agents want to hear of, and which agents.
-    tasks: HashMap<String, Vec<AgentId>>,
-    changed: Kinds,
-    asks: bool,
-    /// `true` if an agent was asked for its roots.
-    knows_roots: bool,
-}
-
-/// One request that is running for an agent.
-struct Entered {
-    serial: u64,
-    agent: AgentId,
-    log: LogLevel,
-    events: Option<events::Sender>,
-    /// How many questions it waits for its agent to answer, and when the last was answered.
-    questions: usize,
-    answered: Option<Instant>,
-}
-
-struct Subscriber {
-    agent: AgentId,
-    /// The URI as the agent knows it.
-    uri: String,
-}
 
 /// A request's place on the board; it leaves when this is dropped.
 pub(crate) struct Entry {
     board: Arc<Switchboard>,
+    principal: Principal,
     serial: u64,
+    is_answered: AtomicBool,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.board.state(|state| state.requests.retain(|entered| entered.serial != self.serial));
+        let is_answered = *self.is_answered.get_mut();
+        self.board.state(|state| {
+            state.requests.retain(|entered| entered.serial != self.serial);
+            state.has_strays |= !is_answered;
+        });
     }
 }
 
 impl Entry {
+    /// Notes that the server has done what was wanted of it.
+    pub(crate) fn is_answered(&self) {
+        self.is_answered.store(true, Ordering::Relaxed);
+    }
+
+    /// The agent that makes the request.
+    pub(crate) fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
     /// The last time at which the request had a good reason to wait: now, while its agent is asked
     /// something, else when it last answered.
     pub(crate) fn patient_since(&self) -> Option<Instant> {
@@ -101,19 +81,23 @@ impl Entry {
 }
 
 impl Switchboard {
-    pub(crate) fn new(server: String, has_roots: bool) -> Self {
+    /// Nobody is there. `is_sole`: all agents that can come are one.
+    pub(crate) fn new(
+        server: String,
+        has_roots: bool,
+        is_sole: bool,
+        secrets: Arc<Secrets>,
+    ) -> Self {
         Self {
             server,
             has_roots,
+            is_sole,
+            secrets,
             state: Mutex::default(),
             serials: AtomicU64::new(0),
             lists_changed: Notify::new(),
             subscriptions_changed: Notify::new(),
         }
-    }
-
-    fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
-        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The server's name.
@@ -126,37 +110,108 @@ impl Switchboard {
     pub(crate) fn inherit(self: &Arc<Self>, other: &Self) {
         let (attached, subscriptions) = other.state(|state| {
             let subscriptions = state.subscriptions.iter().flat_map(|(uri, subscribers)| {
-                subscribers.iter().map(|s| (s.agent, uri.clone(), s.uri.clone()))
+                subscribers.iter().map(|subscriber| (uri.clone(), subscriber.clone()))
             });
             (state.attached.clone(), subscriptions.collect::<Vec<_>>())
         });
         for agent in &attached {
             self.attach(agent);
         }
-        for (agent, uri, as_known) in subscriptions {
-            self.subscribe(agent, &uri, &as_known);
+        for (uri, subscriber) in subscriptions {
+            self.state(|state| state.subscribe(&uri, subscriber));
         }
+    }
+
+    /// The secrets that the server was given.
+    pub(crate) fn secrets(&self) -> &Arc<Secrets> {
+        &self.secrets
+    }
+
+    /// Takes note of another process, whose number comes back: those alone have used it who wait for
+    /// it, and whose subscriptions it takes over.
+    pub(crate) fn begin_process(&self) -> u64 {
+        self.state(|state| {
+            let State { requests, subscriptions, owner, .. } = &*state;
+            let subscribers = subscriptions.values().flatten().map(|s| &s.principal);
+            let mut users = Users::default();
+            for user in requests.iter().map(|r| &r.principal).chain(subscribers).chain(owner) {
+                users.add(user);
+            }
+            state.users = users;
+            state.claims.clear();
+            state.has_strays = false;
+            state.level = None;
+            state.process += 1;
+            state.process
+        })
+    }
+
+    /// The principals that have used the process.
+    pub(crate) fn users(&self) -> Users {
+        self.state(|state| state.users.clone())
+    }
+
+    /// Makes the server somebody's alone, whichever process it is; `false` if another one has used
+    /// it.
+    pub(crate) fn claim(&self, agent: &Presence) -> bool {
+        let principal = agent.principal();
+        self.state(|state| {
+            let is_free = state.owner.as_ref().is_none_or(|owner| *owner == principal);
+            let is_ones = self.is_sole || (is_free && state.users.are_only(&principal));
+            if is_ones {
+                state.users.add(&principal);
+                state.owner = Some(principal);
+            }
+            is_ones
+        })
+    }
+
+    /// Lets it be anybody's again whose owner has left. `end` is asked to end the process where that is
+    /// not for the next one, and told whether it may wait for what is under way; if it does, the process
+    /// is heard no more.
+    pub(crate) fn vacate(&self, end: impl FnOnce(Grace) -> bool) {
+        self.state(|state| {
+            let owner = state.owner.take();
+            let patience = match (std::mem::take(&mut state.knows_roots), owner) {
+                (true, _) => Grace::None,
+                (false, Some(Principal::Nameless(_))) => Grace::Endless,
+                (false, _) => return,
+            };
+            if end(patience) {
+                state.process += 1;
+                state.users = Users::Nobody;
+            }
+        });
     }
 
     /// Enters a request that is made for an agent. `events` is where what belongs to it goes; with
     /// none, nobody can be asked.
     pub(crate) fn enter(
         self: &Arc<Self>,
-        agent: AgentId,
+        agent: &Presence,
         log: LogLevel,
         events: Option<&events::Sender>,
     ) -> Entry {
         let serial = self.serials.fetch_add(1, Ordering::Relaxed);
-        let entered =
-            Entered { serial, agent, log, events: events.cloned(), questions: 0, answered: None };
+        let principal = agent.principal();
+        let entered = Entered {
+            serial,
+            agent: agent.owner,
+            principal: principal.clone(),
+            log,
+            events: events.cloned(),
+            questions: 0,
+            answered: None,
+        };
         let waiting = self.state(|state| {
+            state.users.add(&principal);
             state.requests.push(entered);
             std::mem::take(&mut state.waiting)
         });
         for question in waiting {
             self.put(question);
         }
-        Entry { board: Arc::clone(self), serial }
+        Entry { board: Arc::clone(self), principal, serial, is_answered: false.into() }
     }
 
     /// Attaches an agent that can be told things at any time.
@@ -186,7 +241,7 @@ impl Switchboard {
             }
             state.subscriptions.retain(|_, subscribers| !subscribers.is_empty());
             for watchers in state.tasks.values_mut() {
-                watchers.retain(|watcher| *watcher != agent);
+                watchers.retain(|watcher| watcher.agent != agent);
             }
             state.tasks.retain(|_, watchers| !watchers.is_empty());
             before != state.subscriptions.len() + state.tasks.len()
@@ -202,14 +257,12 @@ impl Switchboard {
     }
 
     /// Notes that an agent wants to hear of a resource; says whether it is the first.
-    pub(crate) fn subscribe(&self, agent: AgentId, uri: &str, as_known: &str) -> bool {
+    pub(crate) fn subscribe(&self, agent: &Presence, uri: &str, as_known: &str) -> bool {
+        let principal = agent.principal();
         self.state(|state| {
-            let subscribers = state.subscriptions.entry(uri.to_owned()).or_default();
-            let is_first = subscribers.is_empty();
-            if !subscribers.iter().any(|s| s.agent == agent && s.uri == as_known) {
-                subscribers.push(Subscriber { agent, uri: as_known.to_owned() });
-            }
-            is_first
+            state.users.add(&principal);
+            state
+                .subscribe(uri, Subscriber { agent: agent.id, principal, uri: as_known.to_owned() })
         })
     }
 
@@ -226,12 +279,6 @@ impl Switchboard {
         })
     }
 
-    /// Returns `true` if the server may know an agent's roots. This is asked once, for then the
-    /// server is ended.
-    pub(crate) fn take_knowledge_of_roots(&self) -> bool {
-        self.state(|state| std::mem::take(&mut state.knows_roots))
-    }
-
     /// Returns `true` if somebody wants to hear of a resource.
     pub(crate) fn has_subscriptions(&self) -> bool {
         self.state(|state| !state.subscriptions.is_empty())
@@ -242,18 +289,6 @@ impl Switchboard {
         let mut uris: Vec<_> = self.state(|state| state.subscriptions.keys().cloned().collect());
         uris.sort();
         uris
-    }
-
-    /// Notes that an agent wants to hear of a task.
-    pub(crate) fn watch_task(&self, agent: AgentId, task: &str) {
-        let is_first = self.state(|state| {
-            let watchers = state.tasks.entry(task.to_owned()).or_default();
-            watchers.push(agent);
-            watchers.len() == 1
-        });
-        if is_first {
-            self.subscriptions_changed.notify_one();
-        }
     }
 
     /// The tasks that somebody wants to hear of.
@@ -274,15 +309,11 @@ impl Switchboard {
         self.lists_changed.notify_one();
     }
 
-    /// The most talkative log level that an attached agent has asked for, if one has.
-    pub(crate) fn wanted_log(&self) -> Option<Raw> {
-        let levels = self
-            .state(|state| state.attached.iter().filter_map(|agent| agent.log().wanted()).min());
-        levels.map(LogLevel::encode)
-    }
-
-    /// Takes what the server asks or tells.
-    pub(crate) fn hear(self: &Arc<Self>, incoming: Incoming) {
+    /// Takes what the process with this number asks or tells.
+    pub(crate) fn hear(self: &Arc<Self>, process: u64, incoming: Incoming) {
+        if self.state(|state| state.process != process) {
+            return;
+        }
         match incoming {
             Incoming::Request(request) => self.asked(request),
             Incoming::Notification { method, params } => self.told(&method, params),
@@ -308,33 +339,20 @@ impl Switchboard {
 
     /// Puts a question to the agent it is meant for.
     fn put(self: &Arc<Self>, question: Question) {
-        let refused = self.state(|state| {
-            let mut agents: Vec<_> = state.requests.iter().map(|entered| entered.agent).collect();
-            agents.sort_unstable();
-            agents.dedup();
-            match agents.as_slice() {
-                [_] => {
-                    let entered = state.requests.iter_mut().rev().find(|e| e.events.is_some());
-                    let Some(entered) = entered else {
-                        return Some((question, "nobody can be asked"));
-                    };
-                    entered.questions += 1;
-                    let board = Arc::clone(self);
-                    let serial = entered.serial;
-                    let question = question.and_then(move || board.answered(serial));
-                    send(entered.events.as_ref(), question)
-                }
-                [] => match state.attached.as_slice() {
-                    [agent] => send(agent.standing.as_ref(), question),
-                    [] if state.waiting.len() < MAX_WAITING => {
-                        state.waiting.push(question);
-                        None
-                    }
-                    [] => Some((question, "nobody is there to be asked")),
-                    _ => Some((question, "it could be meant for more than one agent")),
-                },
-                _ => Some((question, "it could be meant for more than one agent")),
+        let refused = self.state(|state| match state.running().as_slice() {
+            [] => state.put_outside(self.is_sole, question),
+            [agent] if state.is_its_question(self.is_sole, *agent) => {
+                let entered = state.requests.iter_mut().rev().find(|e| e.events.is_some());
+                let Some(entered) = entered else {
+                    return Some((question, "nobody can be asked"));
+                };
+                entered.questions += 1;
+                let board = Arc::clone(self);
+                let serial = entered.serial;
+                let question = question.and_then(move || board.answered(serial));
+                send(entered.events.as_ref(), question)
             }
+            _ => Some((question, AMBIGUOUS)),
         });
         if let Some((question, reason)) = refused {
             tracing::debug!(server = self.server, method = question.method, "declined: {reason}");
@@ -350,121 +368,32 @@ impl Switchboard {
             }
         });
     }
-
-    fn told(&self, method: &str, params: Option<Raw>) {
-        match method {
-            "notifications/tools/list_changed" => {
-                self.changed(Kinds { tools: true, ..Kinds::default() });
-            }
-            "notifications/resources/list_changed" => {
-                self.changed(Kinds { resources: true, ..Kinds::default() });
-            }
-            "notifications/prompts/list_changed" => {
-                self.changed(Kinds { prompts: true, ..Kinds::default() });
-            }
-            "notifications/resources/updated" => {
-                if let Some(params) = params.map(without_subscription) {
-                    self.updated(&params);
-                }
-            }
-            "notifications/message" => {
-                if let Some(params) = params {
-                    self.logged(&params);
-                }
-            }
-            "notifications/subscriptions/acknowledged" | "notifications/progress" => {
-                tracing::debug!(server = self.server, method, "passed over");
-            }
-            // What has not the form of a notification is of no use to anybody.
-            _ if method.starts_with("notifications/")
-                && params.as_ref().is_none_or(|params| params.as_bytes().starts_with(b"{")) =>
-            {
-                if !self.has_roots && params.as_ref().is_some_and(asks_for_roots) {
-                    tracing::debug!(server = self.server, method, "asks for roots");
-                    return;
-                }
-                let params = params.map(without_subscription);
-                self.tell(method, params.as_ref(), |_| true);
-            }
-            _ => tracing::debug!(server = self.server, method, "not a notification of MCP"),
-        }
-    }
-
-    fn updated(&self, params: &Raw) {
-        let Some(uri) = params.member("uri").and_then(|uri| uri.parse::<String>().ok()) else {
-            return;
-        };
-        self.state(|state| {
-            // A server may tell of a resource below the one that was subscribed to.
-            let is_below = |known: &str| {
-                let rest = uri.strip_prefix(known);
-                rest.is_some_and(|rest| rest.starts_with('/') || known.ends_with('/'))
-            };
-            let subscribers = state.subscriptions.get(&uri).or_else(|| {
-                let known = state.subscriptions.keys().filter(|known| is_below(known));
-                state.subscriptions.get(known.max_by_key(|known| known.len())?)
-            });
-            for subscriber in subscribers.into_iter().flatten() {
-                let params = if subscriber.uri == uri || !state.subscriptions.contains_key(&uri) {
-                    params.clone()
-                } else {
-                    let known = Raw::encode(&subscriber.uri);
-                    params.with_member("uri", &known).unwrap_or_else(|| params.clone())
-                };
-                let attached = state.attached.iter().find(|agent| agent.id == subscriber.agent);
-                let notice = Event::Notice {
-                    method: "notifications/resources/updated".to_owned(),
-                    params: Some(params),
-                };
-                tell(attached.and_then(|agent| agent.standing.as_ref()), notice);
-            }
-        });
-    }
-
-    /// Passes a log message on under the server's name.
-    fn logged(&self, params: &Raw) {
-        let level = LogLevel::of(params);
-        let logger = params.member("logger").and_then(|logger| logger.parse::<String>().ok());
-        let label = match logger {
-            Some(logger) => format!("{}/{logger}", self.server),
-            None => self.server.clone(),
-        };
-        let labelled = params.with_member("logger", &Raw::encode(&label));
-        let params = labelled.map(without_subscription);
-        self.tell("notifications/message", params.as_ref(), |wanted| wanted.hears(level));
-    }
-
-    /// Tells every agent that is there, each once: within its newest request where one runs.
-    fn tell(&self, method: &str, params: Option<&Raw>, hears: impl Fn(LogLevel) -> bool) {
-        let notice = || Event::Notice { method: method.to_owned(), params: params.cloned() };
-        self.state(|state| {
-            let mut told = Vec::new();
-            for entered in state.requests.iter().rev().filter(|e| e.events.is_some()) {
-                if !told.contains(&entered.agent) {
-                    told.push(entered.agent);
-                    if hears(entered.log) {
-                        tell(entered.events.as_ref(), notice());
-                    }
-                }
-            }
-            for agent in state.attached.iter().filter(|agent| !told.contains(&agent.id)) {
-                if hears(agent.log()) {
-                    tell(agent.standing.as_ref(), notice());
-                }
-            }
-        });
-    }
 }
 
-fn without_subscription(params: Raw) -> Raw {
-    if memchr::memmem::find(params.as_bytes(), SUBSCRIPTION_ID.as_bytes()).is_none() {
-        return params;
-    }
-    let meta = params.member("_meta").and_then(|meta| meta.without_member(SUBSCRIPTION_ID));
-    match meta {
-        Some(meta) if meta.as_bytes() == b"{}" => params.without_member("_meta").unwrap_or(params),
-        Some(meta) => params.with_member("_meta", &meta).unwrap_or(params),
-        None => params,
+impl State {
+    /// Puts a question to the one agent that is there, or lets it wait for the first.
+    fn put_outside(
+        &mut self,
+        is_sole: bool,
+        question: Question,
+    ) -> Option<(Question, &'static str)> {
+        match self.attached.as_slice() {
+            [agent] => {
+                let principal = agent.principal();
+                if !is_sole && !self.users.are_only(&principal) {
+                    return Some((question, AMBIGUOUS));
+                }
+                self.users.add(&principal);
+                send(agent.standing.as_ref(), question)
+            }
+            [] if self.users != Users::Nobody && !is_sole => Some((question, AMBIGUOUS)),
+            [] if self.waiting.len() < MAX_WAITING => {
+                self.waiting.push(question);
+                None
+            }
+            [] => Some((question, "nobody is there to be asked")),
+            _ => Some((question, AMBIGUOUS)),
+        }
     }
 }
 
@@ -474,12 +403,6 @@ fn send(to: Option<&events::Sender>, question: Question) -> Option<(Question, &'
     match to.offer(Event::Question(question))? {
         Event::Question(question) => Some((question, "the agent takes nothing at the moment")),
         Event::Progress(_) | Event::Notice { .. } => None,
-    }
-}
-
-fn tell(to: Option<&events::Sender>, notice: Event) {
-    if to.is_some_and(|to| to.offer(notice).is_some()) {
-        tracing::debug!("a notice that the agent does not take");
     }
 }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::backend::death::{self, StderrTail};
+use crate::backend::death::{Cause, StderrTail};
 use crate::backend::launch::{self, Custody, Process, cell};
 use crate::backend::{Context, Reach, Remote, Spec, StartFailure};
+use crate::observe::Secrets;
 use crate::settings::StdioLaunch;
 use crate::wire::remote;
 use crate::wire::server::{self, Hear, Link};
@@ -35,11 +36,12 @@ impl Upstream {
     /// Starts the server where it has to be started, and connects to it.
     pub(crate) async fn open(
         spec: &Spec,
+        secrets: &Arc<Secrets>,
         context: &Context,
         hear: impl Hear,
     ) -> Result<(Self, Link), StartFailure> {
         match &spec.reach {
-            Reach::Stdio(launch) => start_child(launch, spec, context, hear).await,
+            Reach::Stdio(launch) => start_child(launch, spec, secrets, context, hear).await,
             Reach::Http(Remote { url, credentials, .. }) => {
                 let (max, label) = (spec.max_message_bytes, &spec.label);
                 let credentials = Arc::clone(credentials);
@@ -79,7 +81,7 @@ impl Upstream {
     }
 
     /// Ends the link and what is at its end, and says how that ended.
-    pub(crate) async fn end(self, link: &Link) -> String {
+    pub(crate) async fn end(self, link: &Link) -> Cause {
         link.close_input();
         match self {
             Self::Child { process, stderr, mut drain } => {
@@ -89,13 +91,13 @@ impl Upstream {
                 if timeout(LAST_WORDS, &mut drain).await.is_err() {
                     drain.abort();
                 }
-                death::describe(status, &stderr)
+                Cause::new(status, &stderr)
             }
             Self::Remote => {
                 let has_parted = timeout(PARTING, link.closed()).await.is_ok();
                 link.close();
                 tracing::debug!(has_parted, "the session has ended");
-                "it does not know the session any more".to_owned()
+                Cause::without_words("it does not know the session any more")
             }
         }
     }
@@ -104,6 +106,7 @@ impl Upstream {
 async fn start_child(
     launch: &StdioLaunch,
     spec: &Spec,
+    secrets: &Arc<Secrets>,
     context: &Context,
     hear: impl Hear,
 ) -> Result<(Upstream, Link), StartFailure> {
@@ -112,10 +115,7 @@ async fn start_child(
     let custody = Custody { launched: context.strays.launch(), home };
     let (process, streams) =
         launch::spawn_as(launch, &spec.environment, program, Some(custody)).await?;
-    let environment = spec.environment.for_launch(launch);
-    let inherited = environment.filter_map(|(key, value)| key.to_str().zip(value.to_str()));
-    let own = launch.env.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    let stderr = StderrTail::new(inherited.chain(own));
+    let stderr = StderrTail::new(Arc::clone(secrets));
     let drain = context.tasks.spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));
     let (max, label) = (spec.max_message_bytes, &spec.label);
     let link = server::connect(streams.stdout, streams.stdin, max, label, hear, &context.tasks);

@@ -91,7 +91,8 @@ impl Gateway {
         if self.snapshot().version(server.shared.id()) == 0 {
             let own = server.backend(context.agent, &self.pool);
             own.map_err(|error| server_error(at, error))?.attach(context.agent);
-            let started = listed(&server.shared, self.snapshots(), Urgency::Call);
+            let agent = context.agent.clone();
+            let started = listed(&server.shared, self.snapshots(), agent, Urgency::Call);
             Box::pin(while_starting(&tool.server, context, started))
                 .await
                 .map_err(|error| server_error(at, error))?;
@@ -127,9 +128,6 @@ impl Gateway {
             && !self.may_be_cut(&outcome)
         {
             answers.keep(key, &outcome);
-        }
-        if let Some(task) = task_id(&outcome) {
-            self.tasks.learn(&task, at).await;
         }
         Ok(outcome)
     }
@@ -188,13 +186,20 @@ impl Gateway {
         let backend = server.backend(context.agent, &self.pool).map_err(failed)?;
         let seat = backend.enter(context.agent, context.log, context.events);
         if backend.running().is_none() {
-            let ready = backend.ready(Urgency::Call);
+            let ready = backend.ready(Some(context.agent), Urgency::Call);
             Box::pin(while_starting(&at.server, context, ready)).await.map_err(failed)?;
         }
         let mut added = Vec::new();
         for _ in 0..bridge::MAX_ROUNDS {
             let sent = sending.send(&backend, &added, context, server.patience, &seat);
             let outcome = sent.await.map_err(failed)?;
+            if matches!(sending, Sending::Call { .. })
+                && let Some(task) = task_id(&outcome)
+            {
+                let holder = self.tasks.holder(context.agent, context.session);
+                backend.claim_task(context.agent, &task, &holder);
+                Box::pin(self.tasks.learn(&task, &holder, at)).await;
+            }
             let Outcome::Result(result) = &outcome else { return Ok(outcome) };
             if !backend::may_ask(result) {
                 return Ok(outcome);

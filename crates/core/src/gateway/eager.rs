@@ -72,7 +72,7 @@ impl Eager {
 /// Starts a server, and again whenever it has ended.
 async fn keep(backend: Backend) {
     loop {
-        match backend.ready(Urgency::Background).await {
+        match backend.ready(None, Urgency::Background).await {
             Ok(_) => backend.stopped().await,
             Err(backend::Error::ShuttingDown) => return,
             // The log says why.
@@ -89,7 +89,7 @@ impl Gateway {
                 let backend = server.shared.clone();
                 tasks.spawn(async move {
                     // Whoever asks for it next is told why it does not start.
-                    let _ = backend.ready(Urgency::Background).await;
+                    let _ = backend.ready(None, Urgency::Background).await;
                 });
             }
         }

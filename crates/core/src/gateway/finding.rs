@@ -104,7 +104,8 @@ impl Gateway {
                 if self.snapshot().version(backend.id()) > 0 {
                     continue;
                 }
-                let started = listed(backend, self.snapshots(), Urgency::Call);
+                let agent = context.agent.clone();
+                let started = listed(backend, self.snapshots(), agent, Urgency::Call);
                 match while_starting(server, context, started).await {
                     Ok(()) => {
                         if let Some(tool) = self.snapshot().resolve(name) {

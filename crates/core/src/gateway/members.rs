@@ -2,7 +2,7 @@
 //!
 //! Agents share a server's process, unless it is to be each session's own. A server that asks its
 //! client questions cannot say whom it means, so from then on each agent has one of its own: the
-//! first keeps the one there is.
+//! first keeps the one there is, if no other has used it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -154,7 +154,9 @@ impl Server {
         }
         let owner = self.owner(agent);
         Ok(self.owners(|owners| {
-            if !owners.is_spent && *owners.shared.get_or_insert(owner) == owner {
+            let may_have_shared = !owners.is_spent && owners.shared.is_none_or(|it| it == owner);
+            if may_have_shared && self.shared.claim(agent) {
+                owners.shared = Some(owner);
                 return self.shared.clone();
             }
             let other = owners.others.entry(owner).or_insert_with(|| {
@@ -177,7 +179,7 @@ impl Server {
                     owners.is_spent = true;
                     self.shared.retire();
                 } else {
-                    self.shared.forget_roots();
+                    self.shared.vacate();
                 }
             }
             owners.others.remove(&agent);

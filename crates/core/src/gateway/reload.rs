@@ -63,7 +63,7 @@ impl Gateway {
                 let backend = server.shared.clone();
                 tasks.spawn(async move {
                     // Whoever asks for it next is told why it does not start.
-                    let _ = backend.ready(Urgency::Background).await;
+                    let _ = backend.ready(None, Urgency::Background).await;
                 });
             }
         }

@@ -1,24 +1,36 @@
-//! Tasks: which server runs which, so that asking after one reaches the server that knows it.
+//! Tasks: which server runs which, so that asking after one reaches the server that knows it, and
+//! whose it is.
 //!
 //! A server answers a call with a task's id (2026-07-28, the tasks extension; 2025-11-25, its
-//! experimental forerunner). Ids stay as the server made them.
+//! experimental forerunner). Ids stay as the server made them. A task belongs to whoever began it: an
+//! agent with a name, a session without one, or, where a request is all that there is, those who come
+//! without a name and know its id. The server cannot tell them apart, so nobody else's request about
+//! it is passed on, and of its list each is given their own. Where a process gives several the same
+//! id, it is nobody's.
 
 use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
-use crate::backend::{ClientAbilities, Outcome};
-use crate::gateway::Caller;
+use crate::backend::{ClientAbilities, Outcome, Presence, Tie};
+use crate::gateway::{CallError, Caller, Gateway, RequestContext};
 use crate::name::{AgentName, ServerRef};
-use crate::state::{Key, Record, Store};
+use crate::raw::{Member, Raw};
+use crate::state::{Key, Record, SessionKey, Store};
+use crate::wire::incoming::error_object;
+
+/// The most pages of a server's list of tasks that are read for one list of an agent's own.
+const MAX_PAGES: usize = 100;
+/// JSON-RPC: something went wrong behind us.
+const INTERNAL_ERROR: i64 = -32603;
 
 /// The tasks of the agents that look through one gateway, and those that take its place.
 pub(crate) struct Tasks {
     store: Arc<dyn Store>,
     agent: Option<AgentName>,
     /// Tells them from those of others.
-    whose: String,
+    whose: Arc<str>,
 }
 
 #[derive(Deserialize)]
@@ -30,17 +42,27 @@ struct Task {
 impl Tasks {
     pub(crate) fn new(store: Arc<dyn Store>, caller: &Caller, abilities: ClientAbilities) -> Self {
         // Quoted as they are, no two callers are spelled alike.
-        let whose = format!("{caller:?} {abilities:?}");
+        let whose = format!("{caller:?} {abilities:?}").into();
         Self { store, agent: caller.agent.clone(), whose }
     }
 
-    fn key(&self, id: &str) -> Key {
-        Key::Task(format!("{} {id}", self.whose))
+    /// Names those who may ask after the tasks that an agent begins.
+    pub(crate) fn holder(&self, agent: &Presence, session: Option<&SessionKey>) -> Arc<str> {
+        match session {
+            Some(session) if self.agent.is_none() && agent.tie == Tie::Session => {
+                format!("{} {session:?}", self.whose).into()
+            }
+            _ => Arc::clone(&self.whose),
+        }
+    }
+
+    fn key(id: &str, holder: &str) -> Key {
+        Key::Task(format!("{holder} {id}"))
     }
 
     /// Remembers which server runs a task; the first that speaks of it does.
-    pub(crate) async fn learn(&self, id: &str, server: &ServerRef) {
-        let key = self.key(id);
+    pub(crate) async fn learn(&self, id: &str, holder: &str, server: &ServerRef) {
+        let key = Self::key(id, holder);
         if self.store.get(&key).await.is_none() {
             let (agent, server) = (self.agent.clone(), server.clone());
             self.store.put(key, Record::Task { agent, server }).await;
@@ -48,12 +70,74 @@ impl Tasks {
     }
 
     /// The server that runs a task.
-    pub(crate) async fn find(&self, id: &str) -> Option<ServerRef> {
-        match self.store.get(&self.key(id)).await? {
+    async fn find(&self, id: &str, holder: &str) -> Option<ServerRef> {
+        match self.store.get(&Self::key(id, holder)).await? {
             Record::Task { server, .. } => Some(server),
             _ => None,
         }
     }
+}
+
+impl Gateway {
+    /// The server that runs a task which is this agent's; `None` for everybody else's.
+    pub async fn task(
+        &self,
+        id: &str,
+        agent: &Presence,
+        session: Option<&SessionKey>,
+    ) -> Option<ServerRef> {
+        let holder = self.tasks.holder(agent, session);
+        let at = self.tasks.find(id, &holder).await?;
+        let server = self.at(&at.toolbox, &at.server)?;
+        server.used_by(agent).may_hold_task(id, &holder).then_some(at)
+    }
+
+    /// Returns `true` if its agents may ask after tasks that were not begun through it: nobody else
+    /// can have begun them.
+    pub fn shares_tasks(&self) -> bool {
+        self.pool.is_sole() && !self.policy.tells_agents_apart()
+    }
+
+    /// The list of a server's tasks with those alone that are this agent's, all on one page: where
+    /// the next one begins may be another's task.
+    pub async fn own_tasks(
+        &self,
+        at: &ServerRef,
+        params: &[Member],
+        context: RequestContext<'_>,
+    ) -> Result<Outcome, CallError> {
+        let rest: Vec<_> = params.iter().filter(|(key, _)| &**key != "cursor").cloned().collect();
+        let (mut own, mut cursor): (Vec<Raw>, Option<Raw>) = (Vec::new(), None);
+        for _ in 0..MAX_PAGES {
+            let cursors = cursor.take().map(|cursor| ("cursor".into(), cursor));
+            let params: Vec<_> = rest.iter().cloned().chain(cursors).collect();
+            let outcome = self.request(at, "tasks/list", &params, context).await?;
+            let Outcome::Result(page) = &outcome else { return Ok(outcome) };
+            let tasks = page.member("tasks").and_then(|tasks| tasks.items());
+            let Some(tasks) = tasks else { return Ok(malformed()) };
+            for task in tasks {
+                if let Ok(Task { task_id }) = task.parse()
+                    && self.task(&task_id, context.agent, context.session).await.as_ref()
+                        == Some(at)
+                {
+                    own.push(task);
+                }
+            }
+            cursor = page.member("nextCursor").filter(|next| next.as_bytes() != b"null");
+            if cursor.is_none() {
+                let list = page.without_member("nextCursor").unwrap_or_else(|| page.clone());
+                let list = list.with_member("tasks", &Raw::encode(&own));
+                return Ok(list.map_or_else(malformed, Outcome::Result));
+            }
+        }
+        let message = "the server has more tasks than are looked through";
+        Ok(Outcome::Error(error_object(INTERNAL_ERROR, message, None)))
+    }
+}
+
+fn malformed() -> Outcome {
+    let message = "the server's list of tasks is none";
+    Outcome::Error(error_object(INTERNAL_ERROR, message, None))
 }
 
 /// The id of the task that an answer speaks of, if it does.

@@ -1,7 +1,7 @@
 //! Additions to the protocol: tasks, and methods that we know nothing of.
 //!
-//! A request about a task goes to the server that runs it; where agents have tools of their own, only
-//! from an agent that is known to have begun it. Any other is passed on where only one
+//! A request about a task goes to the server that runs it; where there may be several agents, only
+//! from the one that is known to have begun it. Any other is passed on where only one
 //! running server may be meant: one that says that it speaks extensions, or any when the agent says
 //! so of itself.
 
@@ -18,6 +18,9 @@ use crate::frontend::{primitives, resolve};
 use crate::name::ServerRef;
 use crate::wire::incoming::Reply;
 
+/// The one request about tasks that names none.
+const LIST: &str = "tasks/list";
+
 /// Passes a request on whose method is none of the protocol's own.
 pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
     pass_on(session, asked, reply, move |passed| async move {
@@ -26,7 +29,11 @@ pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
         let Some(server_ref) = find(&passed).await else { return unknown(&asked.method) };
         let context = context(session, presence, &asked.meta, events);
         let gateway = exposure.gateway();
-        let outcome = gateway.request(&server_ref, &asked.method, &asked.params, context).await;
+        let outcome = if asked.method == LIST && !gateway.shares_tasks() {
+            gateway.own_tasks(&server_ref, &asked.params, context).await
+        } else {
+            gateway.request(&server_ref, &asked.method, &asked.params, context).await
+        };
         let outcome = outcome.unwrap_or_else(|error| primitives::failed(&error));
         // It is what a call would have answered (2025-11-25, basic/utilities/tasks).
         let outcome = if asked.method == "tasks/result" {
@@ -54,11 +61,11 @@ async fn find(passed: &Passed) -> Option<ServerRef> {
     let Passed { exposure, asked, .. } = passed;
     let gateway = exposure.gateway();
     if let Ok(task) = asked.text("taskId")
-        && let Some(server_ref) = gateway.task(&task).await
+        && let Some(server_ref) = gateway.task(&task, &passed.presence, passed.session.key()).await
     {
         return Some(server_ref);
     }
-    if asked.method.starts_with("tasks/") && !gateway.shares_tasks() {
+    if asked.method.starts_with("tasks/") && asked.method != LIST && !gateway.shares_tasks() {
         return None;
     }
     let speaks = candidates(passed);

@@ -147,9 +147,12 @@ impl Listening<'_> {
                 wanted.resource_subscriptions.push(uri);
             }
         }
-        for task in &wanted.task_ids {
-            if let Some(server) = self.exposure.gateway().task(task).await {
-                self.exposure.gateway().watch_task(&server, task, self.presence);
+        let tasks = std::mem::take(&mut wanted.task_ids);
+        for task in tasks {
+            let gateway = self.exposure.gateway();
+            if let Some(server) = gateway.task(&task, self.presence, self.session.key()).await {
+                gateway.watch_task(&server, &task, self.presence);
+                wanted.task_ids.push(task);
             }
         }
         let accepted = raw::object([("notifications", &wanted.encode())]);

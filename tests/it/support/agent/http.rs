@@ -17,6 +17,8 @@ pub(super) struct Outlet {
     http: Http,
     link: Weak<Link>,
     session: Mutex<Option<String>>,
+    /// Shown with every request.
+    token: Option<String>,
     /// The connections of requests, by their ids, which a modern client hangs up to cancel.
     open: Mutex<Vec<(Value, TcpStream)>>,
 }
@@ -24,14 +26,26 @@ pub(super) struct Outlet {
 impl Agent {
     /// An agent of a program that serves over HTTP.
     pub(crate) fn over_http((program, http): (Program, Http)) -> Self {
-        Self::of(Arc::new(program), http)
+        Self::of(Arc::new(program), http, None)
+    }
+
+    /// Such an agent that shows this token.
+    pub(crate) fn over_http_with((program, http): (Program, Http), token: &str) -> Self {
+        Self::of(Arc::new(program), http, Some(token))
+    }
+
+    /// Another agent of the same program, that shows this token.
+    pub(crate) fn beside_with(&self, token: &str) -> Self {
+        let program = self.program.as_ref().expect("an agent over HTTP");
+        let outlet = self.link.outlet.as_ref().expect("an agent over HTTP");
+        Self::of(Arc::clone(program), outlet.http, Some(token))
     }
 
     /// Another agent of the same program, which runs until the last of them is gone.
     pub(crate) fn beside(&self) -> Self {
         let program = self.program.as_ref().expect("an agent over HTTP");
         let outlet = self.link.outlet.as_ref().expect("an agent over HTTP");
-        Self::of(Arc::clone(program), outlet.http)
+        Self::of(Arc::clone(program), outlet.http, None)
     }
 
     /// The log of the program so far.
@@ -46,12 +60,13 @@ impl Agent {
         assert_eq!(Response::read(BufReader::new(stream)).status, 204);
     }
 
-    fn of(program: Arc<Program>, http: Http) -> Self {
+    fn of(program: Arc<Program>, http: Http, token: Option<&str>) -> Self {
         let link = Arc::new_cyclic(|link| Link {
             outlet: Some(Outlet {
                 http,
                 link: Weak::clone(link),
                 session: Mutex::default(),
+                token: token.map(|token| format!("Bearer {token}")),
                 open: Mutex::default(),
             }),
             ..Link::default()
@@ -92,6 +107,7 @@ impl Outlet {
         let version = meta["io.modelcontextprotocol/protocolVersion"].as_str();
         let session = self.session.lock().unwrap().clone();
         let mut headers = Vec::new();
+        headers.extend(self.token.as_deref().map(|token| ("Authorization", token)));
         if version.is_some() || session.is_some() {
             headers.push(("MCP-Protocol-Version", version.unwrap_or(LEGACY)));
         }

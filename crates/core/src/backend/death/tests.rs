@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 fn tail(env: &[(&str, &str)]) -> StderrTail {
-    StderrTail::new(env.iter().copied())
+    StderrTail::new(Arc::new(Secrets::of_environment(env.iter().copied())))
 }
 
 #[tokio::test]
@@ -48,10 +48,15 @@ async fn a_long_line_is_cut_between_characters() {
 #[test]
 fn a_death_says_how_and_with_which_last_words() {
     let tail = tail(&[]);
-    assert_eq!(describe(None, &tail), "it closed its output, nothing on its standard error");
+    let told = |is_told| Cause::new(None, &tail).told(is_told);
+    assert_eq!(told(true), "it closed its output, nothing on its standard error");
     tail.push("no such database");
     assert_eq!(
-        describe(None, &tail),
+        told(true),
         "it closed its output; the last lines of its standard error:\nno such database"
+    );
+    assert_eq!(
+        told(false),
+        "it closed its output; the log of the workbench has the last lines of its standard error"
     );
 }

@@ -52,7 +52,7 @@ fn child(variables: &[(&str, &str)], inherit_env: bool) -> Spec {
 /// The backend of this in a pool, its process, and the variables that it says it has.
 async fn started(pool: &Pool, spec: Spec) -> (Backend, String, String) {
     let backend = pool.backend(Arc::new(spec), true);
-    let live = backend.ready(Urgency::Call).await.unwrap();
+    let live = backend.ready(None, Urgency::Call).await.unwrap();
     let said = live.listed().listing.instructions.clone().unwrap();
     let (process, variables) = said.split_once(' ').unwrap();
     (backend, process.to_owned(), variables.to_owned())

@@ -46,7 +46,8 @@ impl Live {
             (None, Some(_)) => Tie::Name,
             (None, None) => Tie::Nothing,
         };
-        let presence = Presence::new(notifier.is_some().then_some(standing)).tied_by(tie);
+        let presence = Presence::new(notifier.is_some().then_some(standing));
+        let presence = presence.tied_by(tie).named(caller.agent.clone());
         let guest = notifier.is_some().then(|| app.gateways.welcome(caller, presence.id));
         let live = Self {
             app: app.clone(),
