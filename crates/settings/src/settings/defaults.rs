@@ -34,7 +34,7 @@ pub const CALLER_SESSIONS: usize = 250;
 pub const SESSIONS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(300).unwrap();
 /// A proxy in front of us has one address for all its clients.
 pub const CALLER_CONNECTIONS: usize = 1_024;
-pub const CALLER_CALLS: usize = 500;
+pub const CALLER_CALLS: usize = 2000;
 pub const CALLER_QUESTIONS: usize = 100;
 /// People leave agents open over night.
 pub const SESSION_IDLE_MS: u64 = 24 * 60 * 60 * 1000;
