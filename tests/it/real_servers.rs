@@ -286,7 +286,9 @@ struct Answer {
 impl Answer {
     /// The exact text of the result, but for what is unstable.
     fn steady(&self, server: &Real) -> String {
-        let mut text = self.response.raw_result();
+        // Each launch has a mark of its own in the environment.
+        let mark = Regex::new(r#"\\n *\\"MCP_WORKBENCH_LAUNCH\\": \\"[^"\\]*\\","#).unwrap();
+        let mut text = mark.replace_all(&self.response.raw_result(), "").into_owned();
         for pattern in server.unstable {
             let pattern = Regex::new(pattern).unwrap();
             text = pattern.replace_all(&text, "[UNSTABLE]").into_owned();
