@@ -341,7 +341,7 @@ impl Switchboard {
     fn put(self: &Arc<Self>, question: Question) {
         let refused = self.state(|state| match state.running().as_slice() {
             [] => state.put_outside(self.is_sole, question),
-            [agent] if state.is_its_question(self.is_sole, *agent) => {
+            [agent] if state.is_of_its_request(self.is_sole, *agent) => {
                 let entered = state.requests.iter_mut().rev().find(|e| e.events.is_some());
                 let Some(entered) = entered else {
                     return Some((question, "nobody can be asked"));

@@ -92,10 +92,27 @@ impl Gateway {
         server.used_by(agent).may_hold_task(id, &holder).then_some(at)
     }
 
-    /// Returns `true` if its agents may ask after tasks that were not begun through it: nobody else
-    /// can have begun them.
+    /// Returns `true` if its agents may see all tasks of a server: nobody else can have begun them.
     pub fn shares_tasks(&self) -> bool {
         self.pool.is_sole() && !self.policy.tells_agents_apart()
+    }
+
+    /// Returns `true` if an agent may ask a server after a task that is not known to be its own: nobody
+    /// else can have begun it, or, where agents have no names, nobody is known to have.
+    pub fn may_ask_after(
+        &self,
+        id: &str,
+        at: &ServerRef,
+        agent: &Presence,
+        session: Option<&SessionKey>,
+    ) -> bool {
+        let is_free = || {
+            let holder = self.tasks.holder(agent, session);
+            let server = self.at(&at.toolbox, &at.server);
+            server.is_some_and(|server| server.used_by(agent).may_hold_task(id, &holder))
+        };
+        let is_named = self.tasks.agent.is_some() || self.policy.tells_agents_apart();
+        self.shares_tasks() || (!is_named && is_free())
     }
 
     /// The list of a server's tasks with those alone that are this agent's, all on one page: where

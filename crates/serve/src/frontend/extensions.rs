@@ -65,9 +65,16 @@ async fn find(passed: &Passed) -> Option<ServerRef> {
     {
         return Some(server_ref);
     }
-    if asked.method.starts_with("tasks/") && asked.method != LIST && !gateway.shares_tasks() {
-        return None;
-    }
+    let found = meant(passed)?;
+    let is_of_task = asked.method.starts_with("tasks/") && asked.method != LIST;
+    let task = asked.text("taskId").unwrap_or_default();
+    let may_ask = || gateway.may_ask_after(&task, &found, &passed.presence, passed.session.key());
+    (!is_of_task || may_ask()).then_some(found)
+}
+
+/// The server that a request is meant for which names no task of the agent's own.
+fn meant(passed: &Passed) -> Option<ServerRef> {
+    let Passed { exposure, asked, .. } = passed;
     let speaks = candidates(passed);
     if let Ok(uri) = asked.text("uri") {
         let owners = resolve::known(&passed.session, exposure, &asked.meta, &uri);

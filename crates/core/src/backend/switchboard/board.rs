@@ -133,10 +133,10 @@ impl State {
         self.users.are_only(principal) && (*principal != Principal::Nobody || !self.has_strays)
     }
 
-    /// Returns `true` if a question is meant for the one agent that has requests running. A server
-    /// asks for requests that run; so among sessions that nothing tells apart it is enough that
+    /// Returns `true` if what a server asks or says is for the one agent that has requests running. It
+    /// does so for requests that run; so among sessions that nothing tells apart it is enough that
     /// nobody else has left it anything to do.
-    pub(super) fn is_its_question(&self, is_sole: bool, agent: AgentId) -> bool {
+    pub(super) fn is_of_its_request(&self, is_sole: bool, agent: AgentId) -> bool {
         let principal = self.requests.iter().find(|e| e.agent == agent).map(|e| &e.principal);
         is_sole
             || principal.is_some_and(|principal| self.is_certain(principal))
@@ -147,10 +147,7 @@ impl State {
     pub(super) fn meant(&self, is_sole: bool) -> Option<AgentId> {
         let is_only = |principal: &Principal| is_sole || self.is_certain(principal);
         match self.running().as_slice() {
-            [agent] => {
-                let entered = self.requests.iter().find(|entered| entered.agent == *agent)?;
-                is_only(&entered.principal).then_some(*agent)
-            }
+            [agent] => self.is_of_its_request(is_sole, *agent).then_some(*agent),
             [] => {
                 let mut agents = self.attached.iter().filter(|a| is_only(&a.principal()));
                 let first = agents.next()?.owner;
