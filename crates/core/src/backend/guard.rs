@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::time::{Duration, Instant};
 
 use crate::os::{self, Started, kill_group};
 
@@ -18,6 +19,11 @@ pub(crate) const MARK: &str = "MCP_WORKBENCH_LAUNCH";
 
 /// How often what is marked is looked for: while it is killed, it can start more.
 const MAX_SWEEPS: usize = 50;
+
+/// A guard that is gone sooner than this may be gone at once each time.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
+/// How many guards in a row may be gone so soon. After them the next server that starts gets another.
+pub(crate) const MAX_SHORT_LIVES: usize = 5;
 
 /// Starts a guard from its executable.
 type Start = fn(&Path) -> io::Result<(Child, Option<Started>)>;
@@ -31,16 +37,26 @@ pub(crate) struct Guard {
     start: Start,
     /// How the marks of all launches of ours begin.
     run: String,
-    running: Option<(Child, Option<Started>)>,
+    running: Option<Running>,
+    /// How many guards in a row were gone soon after their start.
+    short_lives: usize,
     /// The groups that are to be ended.
     groups: BTreeSet<u32>,
+}
+
+/// A guard that was started.
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    since: Instant,
+    _started: Option<Started>,
 }
 
 impl Guard {
     /// Makes one that is started, as it is needed, from this executable by `start`. It ends whatever
     /// has a mark that begins with `run`.
     pub(crate) fn new(program: Option<PathBuf>, start: Start, run: String) -> Self {
-        Self { program, start, run, running: None, groups: BTreeSet::new() }
+        Self { program, start, run, running: None, short_lives: 0, groups: BTreeSet::new() }
     }
 
     /// From now on the group is ended when we are killed.
@@ -49,6 +65,7 @@ impl Guard {
         if self.running.is_some() {
             self.tell(&format!("+{group}"));
         }
+        self.short_lives = 0;
         self.renew();
     }
 
@@ -61,18 +78,21 @@ impl Guard {
 
     /// Starts one if there is none, and something to guard.
     pub(crate) fn renew(&mut self) {
-        let has_gone = |(child, _): &mut (Child, _)| child.try_wait().is_ok_and(|it| it.is_some());
-        if self.running.as_mut().is_some_and(has_gone) {
+        let has_gone = |it: &mut Running| it.child.try_wait().is_ok_and(|status| status.is_some());
+        if let Some(gone) = self.running.take_if(has_gone) {
             tracing::warn!(
                 "the guard has gone, which ends what is left when the workbench is killed"
             );
-            self.running = None;
+            let is_short = gone.since.elapsed() < SHORT_LIFE;
+            self.short_lives = if is_short { self.short_lives + 1 } else { 0 };
         }
+        let has_given_up = self.short_lives >= MAX_SHORT_LIVES;
         let Some(program) = &self.program else { return };
-        if self.running.is_some() || self.groups.is_empty() {
+        if self.running.is_some() || self.groups.is_empty() || has_given_up {
             return;
         }
         self.running = (self.start)(program)
+            .map(|(child, started)| Running { child, since: Instant::now(), _started: started })
             .inspect_err(|error| tracing::warn!(%error, "the guard could not be started"))
             .ok();
         let groups = self.groups.iter().map(|group| format!("\n+{group}"));
@@ -81,7 +101,7 @@ impl Guard {
     }
 
     fn tell(&mut self, lines: &str) {
-        let input = self.running.as_mut().and_then(|(child, _)| child.stdin.as_mut());
+        let input = self.running.as_mut().and_then(|running| running.child.stdin.as_mut());
         if let Some(Err(error)) = input.map(|input| writeln!(input, "{lines}")) {
             tracing::debug!(%error, "the guard is gone");
         }

@@ -1,10 +1,13 @@
 #![cfg(unix)]
 
 use std::ffi::OsString;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pretty_assertions::{assert_eq, assert_ne};
 
 use super::*;
+use crate::backend::guard::MAX_SHORT_LIVES;
 use crate::backend::{Account, ClientAbilities, Reach, Remote, Urgency};
 use crate::settings::{Protocol, StdioLaunch};
 use crate::wire::remote::StaticHeaders;
@@ -108,4 +111,29 @@ async fn a_server_over_http_is_one_in_every_environment() {
 fn no_value_of_an_environment_is_printed() {
     let text = format!("{:?}", child(&[("TZ", "s3cret")], true));
     assert!(text.contains("TZ") && !text.contains("s3cret"), "{text}");
+}
+
+#[test]
+fn a_guard_that_never_stays_is_not_started_for_ever() {
+    static STARTS: AtomicUsize = AtomicUsize::new(0);
+    let start = |program: &Path| {
+        STARTS.fetch_add(1, Ordering::Relaxed);
+        launch::spawn_guard(program)
+    };
+    // It ends at once, whatever its arguments are.
+    let mut guard = Guard::new(Some("/bin/true".into()), start, "run.".to_owned());
+    // No process has this group.
+    guard.watch(u32::MAX);
+    let starts = || STARTS.load(Ordering::Relaxed);
+    while starts() < MAX_SHORT_LIVES {
+        guard.renew();
+    }
+    for _ in 0..100_000 {
+        guard.renew();
+    }
+    assert_eq!(starts(), MAX_SHORT_LIVES);
+    // The next server gets another, once the last has left.
+    while starts() == MAX_SHORT_LIVES {
+        guard.watch(u32::MAX);
+    }
 }
