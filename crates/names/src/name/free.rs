@@ -32,8 +32,8 @@ const KEPT_OF_NAME: usize = 64;
 /// Returns `true` if a tool can be shown under its server's own name for it, where registered names
 /// have at most `limit` bytes.
 ///
-/// Those who know tools by `server:tool` would take a `:` for that, and what is not ASCII may look
-/// like anything.
+/// A name with a `:` would be taken for `server:tool`, and one that is not ASCII may look like any
+/// other.
 pub fn is_free_tool(name: &str, limit: usize) -> bool {
     name.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && !name.contains(':')

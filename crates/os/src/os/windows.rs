@@ -93,7 +93,7 @@ pub struct Started(());
 ///
 /// # Errors
 ///
-/// Those of `spawn`.
+/// The errors of `spawn`.
 pub fn start<C>(
     spawn: impl FnOnce() -> io::Result<C>,
     id: impl FnOnce(&C) -> Option<u32>,

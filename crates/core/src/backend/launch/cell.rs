@@ -99,7 +99,7 @@ fn cell(
     }
     // Where the file names none, it is the folder of the file.
     write.extend(launch.has_own_folder.then(|| launch.cwd.clone()));
-    for named in named_paths(launch) {
+    for (_, named) in named(launch) {
         if named.is_dir() {
             write.insert(named);
         } else {
@@ -114,11 +114,6 @@ fn cell(
         has_network: confinement.has_network,
         has_unix_sockets: confinement.has_unix_sockets,
     }
-}
-
-/// The files and folders that the arguments and variables of an entry name, as far as they exist.
-pub fn named_paths(launch: &StdioLaunch) -> impl Iterator<Item = PathBuf> {
-    named(launch).map(|(_, path)| path)
 }
 
 /// The paths that the arguments and variables of an entry name and that exist, each as it is written and

@@ -2,12 +2,10 @@
 //! asked: whoever agrees to a part would not know to what.
 
 use std::borrow::Cow;
-use std::fmt::Write;
-use std::sync::LazyLock;
 
-use regex::Regex;
 use serde_json::{Map, Value};
 
+use crate::name::seen::escaped;
 use crate::name::{AgentName, ToolId};
 use crate::observe::Secrets;
 use crate::policy::{Concern, strict};
@@ -21,8 +19,6 @@ const MAX_READ: usize = 4 * 1024 * 1024;
 const EDGE: usize = 400;
 /// How much of a long name is shown at either end.
 const NAME_EDGE: usize = 100;
-/// A run of more spaces than this is shown as a number, for it could push the rest out of sight.
-const MAX_SPACES: usize = 8;
 
 /// The question whether a call may be made; if not all of it can be shown, why not.
 pub(crate) fn ask(
@@ -32,7 +28,7 @@ pub(crate) fn ask(
     arguments: Option<&Raw>,
     secrets: &Secrets,
 ) -> Result<String, String> {
-    let named = |name: &str| format!("`{}`", shown(&edges(name, NAME_EDGE)));
+    let named = |name: &str| format!("`{}`", escaped(&edges(name, NAME_EDGE)));
     let who = match agent {
         Some(agent) => format!("Agent {}", named(agent.as_str())),
         None => "The agent".to_owned(),
@@ -54,10 +50,10 @@ fn describe(arguments: &Raw, secrets: &Secrets) -> Result<String, String> {
     }
     // Of what is written twice the server may take what the user does not see.
     let read = strict::parse(arguments.as_bytes());
-    let read =
-        read.map_err(|why| format!("its arguments cannot be read: {}", shown(&edges(&why, EDGE))))?;
+    let read = read
+        .map_err(|why| format!("its arguments cannot be read: {}", escaped(&edges(&why, EDGE))))?;
     let in_words = |most: usize| {
-        shown(
+        escaped(
             &map_texts(read.clone(), &|text| edges(&secrets.redact(text), most).into_owned())
                 .to_string(),
         )
@@ -106,39 +102,6 @@ fn edges(text: &str, most: usize) -> Cow<'_, str> {
         return text.into();
     }
     format!("{} … {} bytes … {}", &text[..begin], end - begin, &text[end..]).into()
-}
-
-/// A text in which nothing is invisible, or makes the rest look otherwise than it is.
-fn shown(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let spaces = rest.len() - rest.trim_start_matches(' ').len();
-        if spaces > MAX_SPACES {
-            // Nothing fails that is written into a text.
-            _ = write!(shown, " … {spaces} spaces … ");
-            rest = &rest[spaces..];
-            continue;
-        }
-        match c {
-            '`' => shown.push('\''),
-            c if is_odd(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
-        }
-        rest = &rest[c.len_utf8()..];
-    }
-    shown
-}
-
-/// Returns `true` for what is not seen, or changes how other characters are seen: all of Unicode that is
-/// for control, format or private use, that is to be ignored, or that is blank and no space.
-fn is_odd(c: char) -> bool {
-    static ODD: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        let classes = r"[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Zs}\u{2800}&&[^ ]]";
-        Regex::new(classes).ok()
-    });
-    !matches!(c, ' '..='~')
-        && ODD.as_ref().is_none_or(|odd| odd.is_match(c.encode_utf8(&mut [0; 4])))
 }
 
 #[cfg(test)]
@@ -222,21 +185,5 @@ mod tests {
         assert_eq!(described(&value), Ok(shown.to_owned()));
         let value = json!({"hunter2hunter2": 1, "***": 2});
         assert_eq!(described(&value), Ok(r#"{"***":1,"***'":2}"#.to_owned()));
-    }
-
-    #[test]
-    fn nothing_looks_otherwise_than_it_is() {
-        for (text, expected) in [
-            (
-                "a\u{202e}b\u{200b}\u{2800}\u{3164}\u{a0}c\u{fe0f}",
-                r"a\u{202e}b\u{200b}\u{2800}\u{3164}\u{a0}c\u{fe0f}",
-            ),
-            ("\u{7f}\u{e0041}\u{e000}\u{2028}", r"\u{7f}\u{e0041}\u{e000}\u{2028}"),
-            ("Grüße, 世界 `x`", "Grüße, 世界 'x'"),
-        ] {
-            assert_eq!(shown(text), expected);
-        }
-        let far = format!("ls{}; rm", " ".repeat(500));
-        assert_eq!(shown(&far), "ls … 500 spaces … ; rm");
     }
 }

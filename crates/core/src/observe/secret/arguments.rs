@@ -1,6 +1,6 @@
 //! Secrets in texts that do not say that they are some: arguments of commands, addresses, JSON.
 //!
-//! What may be one is hidden rather than shown.
+//! A text that may be a secret is hidden rather than shown.
 
 use std::borrow::Cow;
 

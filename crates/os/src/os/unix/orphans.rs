@@ -36,7 +36,7 @@ impl Drop for Started {
 ///
 /// # Errors
 ///
-/// Those of `spawn`.
+/// The errors of `spawn`.
 pub fn start<C>(
     spawn: impl FnOnce() -> io::Result<C>,
     id: impl FnOnce(&C) -> Option<u32>,

@@ -104,7 +104,7 @@ pub fn die_with_us(_: &mut Command) {}
 
 /// Keeps other processes of the same user from reading the memory and the environment of this one
 /// (`/proc/<pid>/mem`, `/proc/<pid>/environ`) and from tracing it. There are no core dumps of it then.
-/// What it starts is a process of its own and stays as it was.
+/// Processes that it starts are not sealed.
 ///
 /// # Errors
 ///

@@ -5,7 +5,7 @@
 //! one gets a place that is kept for those who look after us: it is told `/health` and `/ready`, and
 //! everything else is refused for now. So the answer to those never waits for anybody.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,14 +59,7 @@ pub(crate) async fn accept(
 ) {
     let mut warned: Option<Instant> = None;
     loop {
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken");
-                sleep(RESPITE).await;
-                continue;
-            }
-        };
+        let (stream, peer) = next(listener).await;
         let config = server.app.gateways.config();
         let payer = Payer::new(None, Some(peer.ip()));
         let purse = server.app.gateways.payers().purse(&payer);
@@ -95,18 +88,24 @@ pub(crate) async fn answer_health(
 ) {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken");
-                sleep(RESPITE).await;
-                continue;
-            }
-        };
+        let (stream, peer) = next(&listener).await;
         let place = server.health.take_kept();
         let connection =
             Box::pin(serve(stream, peer.ip(), router.clone(), place, Arc::clone(server)));
         server.connections.spawn(server.shutdown.clone().run_until_cancelled_owned(connection));
+    }
+}
+
+/// Waits for the next connection. Where one cannot be taken, there may be room a moment later.
+async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be taken");
+                sleep(RESPITE).await;
+            }
+        }
     }
 }
 

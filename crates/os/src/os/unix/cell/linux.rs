@@ -44,7 +44,7 @@ pub fn hides_from_signals() -> bool {
 ///
 /// # Errors
 ///
-/// What could not be done; the process is then not, or not wholly, confined.
+/// The step that failed; the process is then not, or not wholly, confined.
 pub fn confine(cell: &Cell) -> Result<(), String> {
     can_confine()?;
     // An administrator could look into other processes all the same.
