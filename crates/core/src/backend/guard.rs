@@ -7,7 +7,7 @@
 //! of the launch in its environment.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, PipeReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -25,8 +25,11 @@ const SHORT_LIFE: Duration = Duration::from_secs(1);
 /// How many guards in a row may be gone so soon. After them the next server that starts gets another.
 pub(crate) const MAX_SHORT_LIVES: usize = 5;
 
-/// Starts a guard from its executable.
-type Start = fn(&Path) -> io::Result<(Child, Option<Started>)>;
+/// What a pipe takes in before anybody reads from it, in bytes, at the least.
+const PIPE_ROOM: usize = 4096;
+
+/// Starts a guard from its executable, with its input.
+type Start = fn(&Path, PipeReader) -> io::Result<(Child, Option<Started>)>;
 
 /// Tells the guard which process groups are ours; starts it with the first one, and again when it has
 /// gone.
@@ -48,6 +51,7 @@ pub(crate) struct Guard {
 #[derive(Debug)]
 struct Running {
     child: Child,
+    input: PipeWriter,
     since: Instant,
     _started: Option<Started>,
 }
@@ -91,21 +95,32 @@ impl Guard {
         if self.running.is_some() || self.groups.is_empty() || has_given_up {
             return;
         }
-        self.running = (self.start)(program)
-            .map(|(child, started)| Running { child, since: Instant::now(), _started: started })
+        let groups = self.groups.iter().map(|group| format!("+{group}\n"));
+        let list = format!("={}\n{}", self.run, groups.collect::<String>());
+        self.running = start_with(self.start, program, list.as_bytes())
             .inspect_err(|error| tracing::warn!(%error, "the guard could not be started"))
             .ok();
-        let groups = self.groups.iter().map(|group| format!("\n+{group}"));
-        let all = format!("={}{}", self.run, groups.collect::<String>());
-        self.tell(&all);
     }
 
-    fn tell(&mut self, lines: &str) {
-        let input = self.running.as_mut().and_then(|running| running.child.stdin.as_mut());
-        if let Some(Err(error)) = input.map(|input| writeln!(input, "{lines}")) {
+    fn tell(&mut self, line: &str) {
+        let input = self.running.as_mut().map(|running| &mut running.input);
+        if let Some(Err(error)) = input.map(|input| writeln!(input, "{line}")) {
             tracing::debug!(%error, "the guard is gone");
         }
     }
+}
+
+/// Starts a guard that has its list from its first moment on: we can be killed in the next.
+fn start_with(start: Start, program: &Path, list: &[u8]) -> io::Result<Running> {
+    let (early, late) = list.split_at_checked(PIPE_ROOM).unwrap_or((list, &[]));
+    let (reader, mut input) = io::pipe()?;
+    input.write_all(early)?;
+    let (child, started) = start(program, reader)?;
+    let mut running = Running { child, input, since: Instant::now(), _started: started };
+    if let Err(error) = running.input.write_all(late) {
+        tracing::debug!(%error, "the guard is gone");
+    }
+    Ok(running)
 }
 
 /// Runs the guard process: keeps the list until `input` ends, then kills the processes on it, and those

@@ -10,7 +10,7 @@ mod environment;
 mod lasting;
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, PipeReader};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -285,12 +285,15 @@ impl Drop for Process {
 }
 
 /// Starts the guard (see `guard`), in a group of its own so that it outlives us.
-pub(crate) fn spawn_guard(program: &Path) -> io::Result<(std::process::Child, Option<Started>)> {
+pub(crate) fn spawn_guard(
+    program: &Path,
+    input: PipeReader,
+) -> io::Result<(std::process::Child, Option<Started>)> {
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns processes")]
     let mut builder = std::process::Command::new(program);
     // It needs nothing of our environment, which others could read there.
     builder.arg("guard").env_clear();
-    builder.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    builder.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
     lead_group(&mut builder);
     keep_file_limit(&mut builder);
     os::start(|| builder.spawn(), |child| Some(child.id()))

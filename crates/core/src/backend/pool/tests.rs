@@ -1,7 +1,9 @@
 #![cfg(unix)]
 
 use std::ffi::OsString;
+use std::io::{self, PipeReader, Read};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pretty_assertions::{assert_eq, assert_ne};
@@ -116,9 +118,9 @@ fn no_value_of_an_environment_is_printed() {
 #[test]
 fn a_guard_that_never_stays_is_not_started_for_ever() {
     static STARTS: AtomicUsize = AtomicUsize::new(0);
-    let start = |program: &Path| {
+    let start = |program: &Path, input| {
         STARTS.fetch_add(1, Ordering::Relaxed);
-        launch::spawn_guard(program)
+        launch::spawn_guard(program, input)
     };
     // It ends at once, whatever its arguments are.
     let mut guard = Guard::new(Some("/bin/true".into()), start, "run.".to_owned());
@@ -136,4 +138,18 @@ fn a_guard_that_never_stays_is_not_started_for_ever() {
     while starts() == MAX_SHORT_LIVES {
         guard.watch(u32::MAX);
     }
+}
+
+#[test]
+fn a_guard_has_its_list_before_it_is_there() {
+    static READ: Mutex<String> = Mutex::new(String::new());
+    let start = |_: &Path, mut input: PipeReader| {
+        let mut read = [0; 4096];
+        let count = input.read(&mut read)?;
+        READ.lock().unwrap().push_str(str::from_utf8(&read[..count]).unwrap());
+        Err(io::Error::other("nobody starts"))
+    };
+    let mut guard = Guard::new(Some("any".into()), start, "run.".to_owned());
+    guard.watch(7);
+    assert_eq!(*READ.lock().unwrap(), "=run.\n+7\n");
 }
