@@ -26,6 +26,57 @@ pub(crate) struct Asker {
     pub(crate) client: String,
     /// The one toolbox that it wants.
     pub(crate) toolbox: Option<String>,
+    /// `true` if it wants to hear everything: logs, progress, changes.
+    pub(crate) is_curious: bool,
+}
+
+/// Everything that an agent has received.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) answers: Vec<Value>,
+    /// The notifications, each with how many answers had come before it.
+    pub(crate) told: Vec<(usize, Value)>,
+}
+
+impl Asker {
+    /// The request with what the agent says in each.
+    fn with_meta(&self, mut params: Value, number: u64) -> Value {
+        let meta = &mut params["_meta"];
+        if self.is_modern {
+            *meta = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientInfo": {"name": self.client, "version": "1"},
+            });
+        }
+        if self.is_curious {
+            meta["progressToken"] = format!("of {number}").into();
+            if self.is_modern {
+                meta["io.modelcontextprotocol/logLevel"] = "debug".into();
+            }
+        }
+        if meta.is_null() {
+            params.as_object_mut().expect("an object").remove("_meta");
+        }
+        params
+    }
+
+    /// The first message after its greeting, which asks to hear everything.
+    fn begins(&self) -> Option<Value> {
+        let listen = json!({"notifications": {
+            "toolsListChanged": true,
+            "resourcesListChanged": true,
+            "promptsListChanged": true,
+            "resourceSubscriptions": ["note://a", "note://b", "file:///x"],
+        }});
+        let (method, params) = if self.is_modern {
+            ("subscriptions/listen", self.with_meta(listen, 0))
+        } else {
+            ("logging/setLevel", json!({"level": "debug"}))
+        };
+        let first = json!({"jsonrpc": "2.0", "id": "first", "method": method, "params": params});
+        self.is_curious.then_some(first)
+    }
 }
 
 /// The configuration, if it can be used.
@@ -34,12 +85,8 @@ pub(crate) fn checked(config: &Value) -> Option<Config> {
     config::parse(&config.to_string(), file, Path::new("/"), &env).ok().map(|loaded| loaded.config)
 }
 
-/// The answers that an agent gets to these requests, one after the other.
-pub(crate) async fn answers(
-    config: Config,
-    asker: &Asker,
-    requests: &[(String, Value)],
-) -> Vec<Value> {
+/// Everything that an agent receives that makes these requests, one after the other.
+pub(crate) async fn heard(config: Config, asker: &Asker, requests: &[(String, Value)]) -> Heard {
     let tasks = TaskTracker::new();
     let options = PoolOptions::default();
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
@@ -48,7 +95,7 @@ pub(crate) async fn answers(
         toolbox: asker.toolbox.as_ref().map(ToolboxName::new),
     };
     if !gateways.has_toolbox(&caller) {
-        return vec![json!("there is no such toolbox")];
+        return Heard { answers: vec![json!("there is no such toolbox")], told: Vec::new() };
     }
     let app = AppState::new(Arc::clone(&gateways), &tasks).expect("random numbers");
     let (ours, theirs) = tokio::io::duplex(1 << 20);
@@ -59,36 +106,49 @@ pub(crate) async fn answers(
         async move { frontend::serve(&app, caller, reader, writer, &tasks, &shutdown).await }
     });
     let mut agent = Agent::on(ours, &tasks);
-    let mut answers = Vec::new();
     if !asker.is_modern {
         let info = json!({"name": asker.client, "version": "1"});
         let params =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
-        answers.push(agent.ask("initialize", params).await);
+        agent.ask("initialize", params).await;
         agent.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
+    if let Some(first) = asker.begins() {
+        agent.say(&first);
+    }
     for (method, params) in requests {
-        let mut params = params.clone();
-        if asker.is_modern {
-            params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientCapabilities": {},
-                "io.modelcontextprotocol/clientInfo": {"name": asker.client, "version": "1"},
-            });
-        }
-        answers.push(agent.ask(method, params).await);
+        let params = asker.with_meta(params.clone(), agent.count);
+        agent.ask(method, params).await;
     }
     shutdown.cancel();
     serving.await.expect("it ends");
     agent.reading.abort();
     gateways.shut_down().await;
-    answers
+    agent.heard()
 }
 
-type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
+/// The messages that have come, and who waits for others.
+#[derive(Default)]
+struct Inbox {
+    heard: Heard,
+    waiting: HashMap<u64, oneshot::Sender<()>>,
+}
+
+impl Inbox {
+    fn take(&mut self, message: Value) {
+        let Some(id) = message.get("id") else {
+            self.heard.told.push((self.heard.answers.len(), message));
+            return;
+        };
+        if let Some(waiting) = id.as_u64().and_then(|id| self.waiting.remove(&id)) {
+            self.heard.answers.push(message);
+            let _ = waiting.send(());
+        }
+    }
+}
 
 struct Agent {
-    waiting: Waiting,
+    inbox: Arc<Mutex<Inbox>>,
     lines: mpsc::UnboundedSender<String>,
     reading: JoinHandle<()>,
     count: u64,
@@ -105,9 +165,9 @@ impl Agent {
                 }
             }
         });
-        let waiting = Waiting::default();
+        let inbox = Arc::new(Mutex::new(Inbox::default()));
         let reading = tasks.spawn({
-            let (waiting, lines) = (Arc::clone(&waiting), lines.clone());
+            let (inbox, lines) = (Arc::clone(&inbox), lines.clone());
             async move {
                 let mut said = BufReader::new(reader).lines();
                 while let Ok(Some(line)) = said.next_line().await {
@@ -118,26 +178,27 @@ impl Agent {
                             json!({"jsonrpc": "2.0", "id": "again", "method": "tools/list"});
                         let _ = lines.send(format!("{relist}\n"));
                     }
-                    let id = message["id"].as_u64();
-                    let waiting = id.and_then(|id| waiting.lock().expect("whole").remove(&id));
-                    if let Some(waiting) = waiting {
-                        let _ = waiting.send(message);
-                    }
+                    inbox.lock().expect("whole").take(message);
                 }
             }
         });
-        Self { waiting, lines, reading, count: 0 }
+        Self { inbox, lines, reading, count: 0 }
     }
 
     fn say(&self, message: &Value) {
         let _ = self.lines.send(format!("{message}\n"));
     }
 
-    async fn ask(&mut self, method: &str, params: Value) -> Value {
+    /// Makes a request, and waits for its answer.
+    async fn ask(&mut self, method: &str, params: Value) {
         self.count += 1;
         let (sender, answer) = oneshot::channel();
-        self.waiting.lock().expect("whole").insert(self.count, sender);
+        self.inbox.lock().expect("whole").waiting.insert(self.count, sender);
         self.say(&json!({"jsonrpc": "2.0", "id": self.count, "method": method, "params": params}));
-        answer.await.expect("an answer")
+        answer.await.expect("an answer");
+    }
+
+    fn heard(&self) -> Heard {
+        self.inbox.lock().expect("whole").heard.clone()
     }
 }

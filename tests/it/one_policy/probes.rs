@@ -20,7 +20,7 @@ pub(crate) fn probe() -> impl Strategy<Value = Probe> {
     parts.prop_map(|(kind, place, primitive, twist)| Probe { kind, place, primitive, twist })
 }
 
-const KINDS: usize = 29;
+const KINDS: usize = 32;
 
 /// The lists that an agent asks for first and last: all of them.
 pub(crate) const LISTS: [&str; 4] =
@@ -142,8 +142,10 @@ impl Probe {
                 let task = self.words(&tool, at);
                 call("execute_task", json!({"task": task, "arguments": arguments}))
             }
+            28 | 29 => ask("resources/subscribe", json!({"uri": full_uri()})),
+            30 => ask("resources/unsubscribe", json!({"uri": full_uri()})),
             _ => match self.twist.index(5) {
-                0 => ask("resources/subscribe", json!({"uri": full_uri()})),
+                0 => ask("ping", json!({})),
                 1 => ask("tasks/get", json!({"taskId": "1"})),
                 2 => ask("x/unknown", json!({"toolbox": of, "name": tool, "uri": uri})),
                 3 => ask("logging/setLevel", json!({"level": "debug"})),

@@ -1,30 +1,36 @@
 //! Servers in this process: one address, and a path for each; what they have is set by the test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use axum::Router;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 
+use crate::one_policy::talk;
 use crate::one_policy::world::{Catalog, World};
 
 /// All of them; clones are the same.
 #[derive(Clone, Default)]
 pub(crate) struct Servers {
-    state: Arc<Mutex<State_>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
-struct State_ {
+struct State {
     catalogs: BTreeMap<String, Catalog>,
+    is_talkative: bool,
     /// Who has been asked something.
-    asked: Vec<String>,
+    asked: BTreeSet<String>,
+    /// Where servers say what nobody has asked, and what they have said before anybody listened.
+    streams: BTreeMap<String, Stream>,
+}
+
+enum Stream {
+    Open(mpsc::UnboundedSender<String>),
+    Kept(String),
 }
 
 impl Servers {
@@ -34,56 +40,139 @@ impl Servers {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("a setting");
         let address = listener.local_addr().expect("an address");
-        let router =
-            Router::new().route("/{toolbox}/{server}", post(answer)).with_state(servers.clone());
+        let all = servers.clone();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(async {
+            let serving = async {
                 let listener = TcpListener::from_std(listener).expect("a listener");
-                axum::serve(listener, router).await.expect("it serves");
-            });
+                let mut connections = tokio::task::JoinSet::new();
+                loop {
+                    let (connection, _) = listener.accept().await.expect("a connection");
+                    connections.spawn(all.clone().answer_all(connection));
+                    while connections.try_join_next().is_some() {}
+                }
+            };
+            runtime.expect("a runtime").block_on(serving);
         });
         (servers, address)
     }
 
     /// From now on there is what this world has.
-    pub(crate) fn serve(&self, world: &World) {
+    pub(crate) fn serve(&self, world: &World, is_talkative: bool) {
         let servers = world.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
         let catalogs = servers.map(|server| (server.path.clone(), server.catalog.clone()));
-        let mut state = self.state.lock().expect("no test has panicked");
-        *state = State_ { catalogs: catalogs.collect(), asked: Vec::new() };
+        let catalogs = catalogs.collect();
+        self.state(|state| *state = State { catalogs, is_talkative, ..State::default() });
     }
 
     /// The paths of those that were asked anything.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        let mut asked = self.state.lock().expect("no test has panicked").asked.clone();
-        asked.sort();
-        asked.dedup();
-        asked
+    pub(crate) fn asked(&self) -> BTreeSet<String> {
+        self.state(|state| state.asked.clone())
     }
 
-    fn catalog(&self, path: &str) -> Catalog {
-        let mut state = self.state.lock().expect("no test has panicked");
-        state.asked.push(path.to_owned());
-        state.catalogs.get(path).cloned().unwrap_or_default()
+    fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        f(&mut self.state.lock().expect("no test has panicked"))
+    }
+
+    /// Answers what comes over a connection, until it ends.
+    async fn answer_all(self, connection: TcpStream) {
+        let (reader, mut writer) = connection.into_split();
+        let mut reader = BufReader::new(reader);
+        while let Some((method, path, body)) = read(&mut reader).await {
+            if method == "GET" {
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                            Connection: close\r\n\r\n";
+                let mut said = head.to_owned();
+                let mut more = self.listen(&path);
+                while writer.write_all(said.as_bytes()).await.is_ok() {
+                    let Some(next) = more.recv().await else { return };
+                    said = next;
+                }
+                return;
+            }
+            let answer = self.answer(&path, &body);
+            if writer.write_all(answer.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Begins to hear what a server says that nobody has asked.
+    fn listen(&self, path: &str) -> mpsc::UnboundedReceiver<String> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.state(|state| {
+            let before = state.streams.insert(path.to_owned(), Stream::Open(sender.clone()));
+            if let Some(Stream::Kept(said)) = before {
+                let _ = sender.send(said);
+            }
+        });
+        receiver
+    }
+
+    /// The response to a message.
+    fn answer(&self, path: &str, body: &[u8]) -> String {
+        let message: Value = serde_json::from_slice(body).unwrap_or_default();
+        let (catalog, is_talkative) = self.state(|state| {
+            state.asked.insert(path.to_owned());
+            (state.catalogs.get(path).cloned().unwrap_or_default(), state.is_talkative)
+        });
+        let (Some(id), Some(method)) = (message.get("id"), message["method"].as_str()) else {
+            return response("202 Accepted", "text/plain", "");
+        };
+        let answer = match result(&catalog, method, &message["params"]) {
+            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+        };
+        if !is_talkative || method == "initialize" {
+            return response("200 OK", "application/json", &answer.to_string());
+        }
+        self.say(path, &events(&talk::by_itself(path, &catalog, &message)));
+        let mut said = talk::before_the_answer(path, &catalog, &message);
+        said.push(answer);
+        response("200 OK", "text/event-stream", &events(&said))
+    }
+
+    /// Has a server say something that nobody has asked.
+    fn say(&self, path: &str, said: &str) {
+        self.state(|state| {
+            let stream = state.streams.entry(path.to_owned());
+            match stream.or_insert_with(|| Stream::Kept(String::new())) {
+                Stream::Open(listener) => drop(listener.send(said.to_owned())),
+                Stream::Kept(before) => before.push_str(said),
+            }
+        });
     }
 }
 
-async fn answer(
-    State(servers): State<Servers>,
-    Path((toolbox, server)): Path<(String, String)>,
-    body: String,
-) -> Response {
-    let message: Value = serde_json::from_str(&body).expect("JSON");
-    let catalog = servers.catalog(&format!("{toolbox}/{server}"));
-    let Some(id) = message.get("id") else { return StatusCode::ACCEPTED.into_response() };
-    let result =
-        result(&catalog, message["method"].as_str().unwrap_or_default(), &message["params"]);
-    let answer = match result {
-        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
-    };
-    ([("content-type", "application/json")], answer.to_string()).into_response()
+/// The messages as events of a stream.
+fn events(messages: &[Value]) -> String {
+    messages.iter().map(|message| ["data: ", &message.to_string(), "\n\n"].concat()).collect()
+}
+
+fn response(status: &str, kind: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+/// Reads a request: its method, its path and its body.
+async fn read(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<(String, String, Vec<u8>)> {
+    let mut first = String::new();
+    reader.read_line(&mut first).await.ok()?;
+    let mut words = first.split(' ');
+    let method = words.next()?.to_owned();
+    let path = words.next()?.trim_start_matches('/').to_owned();
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).await.ok()?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).await.ok()?;
+    Some((method, path, body))
 }
 
 fn result(catalog: &Catalog, method: &str, params: &Value) -> Result<Value, Value> {
@@ -114,7 +203,8 @@ fn result(catalog: &Catalog, method: &str, params: &Value) -> Result<Value, Valu
             .map(|name| json!({"name": name})).collect::<Vec<_>>()}),
         "tools/call" => {
             let name = has(&catalog.tools, "name")?;
-            json!({"content": [{"type": "text", "text": format!("{name} is done")}, link]})
+            let text = format!("{name} is done with {}", params["arguments"]);
+            json!({"content": [{"type": "text", "text": text}, link]})
         }
         "resources/read" => {
             let uri = params["uri"].as_str().unwrap_or_default();
