@@ -25,7 +25,7 @@ const SHORT_LIFE: Duration = Duration::from_secs(1);
 /// How many guards in a row may be gone so soon. After them the next server that starts gets another.
 pub(crate) const MAX_SHORT_LIVES: usize = 5;
 
-/// What a pipe takes in before anybody reads from it, in bytes, at the least.
+/// The bytes that a pipe takes in at the least before anybody reads from it.
 const PIPE_ROOM: usize = 4096;
 
 /// Starts a guard from its executable, with its input.
