@@ -121,13 +121,13 @@ where
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
     let observer = Arc::clone(&options.observer);
+    let reload = source.map(|source| Reload::new(source, config.navigator.folder.as_deref()));
+    // From here on a file that may grow no longer ends nothing.
+    let mut signals = Signals::listen(reload.as_ref().map(Reload::wish)).map_err(Stopped::Deaf)?;
     observer.audit(&config).map_err(Stopped::NoAudit)?;
-    let catalog = config.navigator.folder.clone();
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
     gateways.start_eager();
     let app = AppState::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
-    let reload = source.map(|source| Reload::new(source, catalog.as_deref()));
-    let mut signals = Signals::listen(reload.as_ref().map(Reload::wish)).map_err(Stopped::Deaf)?;
     if let Some(reload) = reload {
         let reload = reload.run(Arc::clone(&gateways), tasks.clone());
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(reload));

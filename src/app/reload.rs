@@ -147,8 +147,14 @@ impl Reload {
             tracing::warn!("{}", report.body());
         }
         let changes = changes(&served, &loaded.config);
+        let difference = match &served.audit {
+            Some(_) => self.difference(&served, &loaded.config, tasks).await,
+            None => String::new(),
+        };
+        // An audit that ends with the change has a line of it, too.
+        let listeners = gateways.observer().listeners();
         gateways.replace(Arc::new(loaded.config)).await;
-        tell(gateways, Event::Reloaded(&changes));
+        listeners.tell(Event::Reloaded { changes: &changes, difference: &difference });
         (self.source.served)(&gateways.config());
     }
 
@@ -164,11 +170,16 @@ impl Reload {
             return;
         }
         let changes = changes(&served, &config);
-        let (source, held) = (Arc::clone(&self.source), config.clone());
-        let difference = tasks.spawn_blocking(move || (source.difference)(&served, &held)).await;
-        let difference = difference.unwrap_or_else(|error| error.to_string());
+        let difference = self.difference(&served, &config, tasks).await;
         tell(gateways, Event::ReloadHeld { changes: &changes, difference: &difference });
         self.held = Some(config);
+    }
+
+    /// Says what agents gain and lose from one configuration to another.
+    async fn difference(&self, old: &Arc<Config>, new: &Config, tasks: &TaskTracker) -> String {
+        let (source, old, new) = (Arc::clone(&self.source), Arc::clone(old), new.clone());
+        let difference = tasks.spawn_blocking(move || (source.difference)(&old, &new)).await;
+        difference.unwrap_or_else(|error| error.to_string())
     }
 
     fn renew(&mut self, gateways: &Gateways) {

@@ -277,7 +277,18 @@ fn what_a_person_calls_is_recorded_too() {
     assert_eq!((told.len(), text(&told[1], "agent")), (2, "ann"));
 }
 
-/// A disk that is full: the program may write files of 2 KiB, until it may write longer ones.
+/// Begins a session with a program that may write files of 2 KiB, as on a disk that is full then.
+#[cfg(target_os = "linux")]
+fn with_full_disk(bench: &Bench) -> Agent {
+    let serve = bench.serve();
+    let mut command = crate::support::command("sh");
+    command.args(["-c", "ulimit -Sf 4; exec \"$@\"", "sh"]);
+    command.arg(serve.get_program()).args(serve.get_args()).arg("--unlisted");
+    command.env_clear().envs(serve.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    command.current_dir(bench.dir());
+    Agent::start(command).begin(false, json!({}))
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_tears_no_line_and_what_was_lost_is_counted() {
@@ -285,13 +296,7 @@ fn a_full_disk_tears_no_line_and_what_was_lost_is_counted() {
 
     const CALLS: u64 = 40;
     let bench = bench();
-    let serve = bench.serve();
-    let mut command = crate::support::command("sh");
-    command.args(["-c", "ulimit -Sf 4; exec \"$@\"", "sh"]);
-    command.arg(serve.get_program()).args(serve.get_args()).arg("--unlisted");
-    command.env_clear().envs(serve.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    command.current_dir(bench.dir());
-    let agent = Agent::start(command).begin(false, json!({}));
+    let agent = with_full_disk(&bench);
     agent.open("box").ok();
     for number in 0..CALLS {
         agent.call("box__srv__echo", json!({ "number": number })).ok();
@@ -299,7 +304,12 @@ fn a_full_disk_tears_no_line_and_what_was_lost_is_counted() {
     agent.wait_stderr("calls cannot be recorded");
     let path = bench.path("audit.jsonl");
     assert!(fs::metadata(&path).expect("the file").len() <= 2048);
-    assert!(fs::read(&path).expect("the file").ends_with(b"}\n"), "no half of a line");
+    // It may be trying again just now, so that half a line is there for a moment.
+    let until = Instant::now() + DEADLINE;
+    while !fs::read(&path).expect("the file").ends_with(b"}\n") {
+        assert!(Instant::now() < until, "half a line stays");
+        std::thread::yield_now();
+    }
 
     // There is room again, and what was lost is told though nothing more happens.
     let pid = i32::try_from(agent.pid()).ok().and_then(Pid::from_raw);
@@ -316,5 +326,88 @@ fn a_full_disk_tears_no_line_and_what_was_lost_is_counted() {
     let lost: u64 = records.iter().filter_map(|record| record["records"].as_u64()).sum();
     assert!(lost > 0);
     assert_eq!(calls + lost, CALLS + 1);
-    assert!(bench.run(["stats"]).stdout.contains(&lost.to_string()));
+    let said = format!("warning: {lost} records could not be written");
+    let stats = bench.run(["stats"]).stdout;
+    assert!(stats.contains(&said), "{stats}");
+    let stats: Value = serde_json::from_str(&bench.run(["stats", "--json"]).stdout).expect("JSON");
+    assert_eq!((&stats["lost_records"], &stats["unreadable_lines"]), (&json!(lost), &json!(0)));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_lost_when_the_program_ends_on_a_full_disk_is_told_in_the_log() {
+    const CALLS: usize = 3;
+    let bench = bench();
+    let line =
+        json!({ "time": "2026-01-01T00:00:00.000Z", "kind": "other", "x": "x".repeat(2048) });
+    bench.write("audit.jsonl", &format!("{line}\n"));
+    // What a program has left that was killed in the middle of two calls.
+    bench.write("audit.jsonl.dead-1.open", "{}\n{}\n");
+    let agent = with_full_disk(&bench);
+    agent.open("box").ok();
+    for number in 0..CALLS {
+        agent.call("box__srv__echo", json!({ "number": number })).ok();
+    }
+    let records = records(&bench, &agent);
+    assert_eq!(records, [line]);
+    let log = agent.stderr();
+    let said = format!("{} records of the audit could not be written", 2 + CALLS);
+    assert!(log.contains(&said), "{log}");
+}
+
+#[test]
+fn what_is_read_and_what_is_reloaded_has_a_line() {
+    let entry = fake(json!({
+        "tools": ["echo"],
+        "capabilities": { "resources": {}, "prompts": {} },
+        "answers": {
+            "resources/list": { "resources": [{ "uri": "odd://one", "name": "one" }] },
+            "resources/templates/list": { "resourceTemplates": [] },
+            "prompts/list": { "prompts": [{ "name": "ask" }] },
+            "resources/read": { "contents": [{ "uri": "odd://one", "text": "x" }] },
+        },
+    }));
+    let bench = Bench::new()
+        .set("toolMode", json!("direct"))
+        .set("audit", json!({ "file": "audit.jsonl" }))
+        .server("box", "srv", entry);
+    let agent = bench.agent().begin(false, json!({}));
+    agent.request("resources/list", json!({})).ok();
+    agent.request("prompts/list", json!({})).ok();
+    agent.request("resources/read", json!({ "uri": "odd://one" })).ok();
+    agent.request("prompts/get", json!({ "name": "ask" }));
+    let wider = bench.clone().server("other", "more", fake(json!({ "tools": ["echo"] })));
+    wider.write_config();
+    agent.wait_stderr("waits: `mcp-workbench reload`");
+    agent.signal(Signal::HUP);
+    agent.wait_stderr("the configuration was read anew");
+    bench.write("workbench.json", "{");
+    agent.wait_stderr("the configuration is not read anew");
+    let records = records(&bench, &agent);
+    let kinds = ["resource", "prompt", "reload"];
+    let told = records.iter().filter(|record| kinds.contains(&text(record, "kind")));
+    let told = told.map(|record| {
+        let what = ["outcome", "server", "name"].map(|key| text(record, key));
+        (text(record, "kind"), what, record["resultBytes"].as_u64().is_some_and(|bytes| bytes > 0))
+    });
+    let mut told: Vec<_> = told.collect();
+    // A file that cannot be used may be read twice.
+    told.dedup();
+    assert_eq!(
+        told,
+        [
+            ("resource", ["ok", "srv", "odd://one"], true),
+            ("prompt", ["protocol_error", "srv", "ask"], true),
+            ("reload", ["held", "", ""], false),
+            ("reload", ["taken_over", "", ""], false),
+            ("reload", ["refused", "", ""], false),
+        ]
+    );
+    for outcome in ["held", "taken_over"] {
+        let reload = records.iter().find(|record| record["outcome"] == outcome).expect("a line");
+        assert_eq!(text(reload, "changes"), "new: `other`");
+        assert!(text(reload, "difference").contains("other/more"), "{reload}");
+    }
+    let refused = records.iter().find(|record| record["outcome"] == "refused").expect("a line");
+    assert!(text(refused, "reason").contains("workbench.json"), "{refused}");
 }

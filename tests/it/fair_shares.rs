@@ -311,3 +311,30 @@ fn files_are_as_many_as_may_be_and_it_is_said_where_they_are_too_few() {
     let log = program.0.stderr();
     assert!(log.contains("lets the program open 300 files"), "{log}");
 }
+
+#[test]
+fn who_tries_wrong_tokens_is_on_file_and_fills_no_disk() {
+    let bench = bench(json!({})).set("audit", json!({ "file": "audit.jsonl" }));
+    let (program, [ann, eve]) = two(&bench);
+    for _ in 0..22 {
+        let wrong = ("Authorization", "Bearer a-token-that-nobody-has");
+        assert_eq!(eve.http.post(&[wrong], &request(1, "ping", json!({}))).status, 401);
+    }
+    assert_eq!(eve.http.post(&[], &request(1, "ping", json!({}))).status, 401);
+    ann.modern("use_tool", tool("echo", json!({}))).json();
+    program.0.signal(rustix::process::Signal::TERM);
+    program.0.wait_exit(DEADLINE);
+    let text = std::fs::read_to_string(bench.path("audit.jsonl")).expect("the audit");
+    let records: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let denied: Vec<_> = records
+        .iter()
+        .filter(|record| record["kind"] == "denied")
+        .map(|record| {
+            assert_eq!(record["address"], "127.0.0.1");
+            (record["why"].as_str().unwrap_or_default(), record["times"].as_u64().unwrap_or(0))
+        })
+        .collect();
+    assert_eq!(denied, [("invalid_token", 1), ("no_token", 1), ("invalid_token", 21)]);
+    assert!(!text.contains("nobody-has"), "a token is in no file");
+}

@@ -25,6 +25,7 @@ mod meters;
 mod metrics;
 mod post;
 mod queue;
+mod read;
 mod record;
 pub mod running;
 mod secret;
@@ -32,6 +33,7 @@ mod server_run;
 mod spans;
 pub mod stats;
 mod subject;
+mod tally;
 mod trace;
 mod unfinished;
 
@@ -54,8 +56,8 @@ pub use crate::observe::call::ObservedCall;
 pub use crate::observe::context::{CallContext, CallDetails, CallFacts, Stop};
 pub use crate::observe::ending::{CallEnd, Ending};
 pub use crate::observe::event::{
-    ClientProgram, DeniedAccess, DeniedFor, Event, Kinds, LimitReached, LlmContext, ServerContext,
-    SessionContext, StoppedFor,
+    ClientProgram, DeniedAccess, DeniedFor, Event, Kinds, LimitReached, LlmContext, ReadContext,
+    Readable, ServerContext, SessionContext, StoppedFor,
 };
 pub use crate::observe::guest::{Guest, tokens};
 pub use crate::observe::holdings::{Holding, Holdings, Payer};
@@ -64,6 +66,7 @@ pub use crate::observe::llm_outcome::LlmOutcome;
 pub use crate::observe::llm_request::{LlmRequest, Prompted};
 pub use crate::observe::log::TARGET as LOG_TARGET;
 pub use crate::observe::meters::Meters;
+pub use crate::observe::read::ObservedRead;
 pub use crate::observe::secret::Secrets;
 pub use crate::observe::secret::{
     Hide, SecretName, hide_in_argument, is_said, is_secret, is_secret_name, password, shows_secret,

@@ -166,6 +166,22 @@ impl Gateway {
         params: &[raw::Member],
         context: RequestContext<'_>,
     ) -> Result<Outcome, CallError> {
+        let read = self.begin_read(at, method, params, context);
+        let passed = self.admit_and_pass(at, method, params, context).await;
+        if let Some(read) = read {
+            let (ending, bytes) = ended(&passed, context);
+            read.end(ending, bytes);
+        }
+        passed
+    }
+
+    async fn admit_and_pass(
+        &self,
+        at: &ServerRef,
+        method: &str,
+        params: &[raw::Member],
+        context: RequestContext<'_>,
+    ) -> Result<Outcome, CallError> {
         let server = self.server(at)?;
         let admission = self.admit(at)?;
         let sending = Sending::Other { admission: &admission, method, params };

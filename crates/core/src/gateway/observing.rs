@@ -2,15 +2,18 @@
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
+use std::time::SystemTime;
 
 use memchr::memmem::Finder;
 
 use crate::backend::{self, Outcome};
 use crate::gateway::{CallError, Gateway, RequestContext};
-use crate::name::ToolId;
-use crate::observe::{CallContext, Ending, Meters, ObservedCall, Subject};
+use crate::name::{ServerRef, ToolId};
+use crate::observe::{
+    CallContext, Ending, Meters, ObservedCall, ObservedRead, ReadContext, Readable, Subject,
+};
 use crate::policy::{Denial, Grant, Traits};
-use crate::raw::Raw;
+use crate::raw::{self, Raw};
 
 /// The member of a result that says whether the tool failed.
 const IS_ERROR: &str = "isError";
@@ -41,6 +44,29 @@ impl Gateway {
             meta: context.meta,
         };
         self.listeners.begin_call(meters, subject)
+    }
+
+    /// Begins a read of a resource or a prompt, if the request is one and somebody wants to hear of it.
+    pub(crate) fn begin_read<'a>(
+        &'a self,
+        at: &'a ServerRef,
+        method: &str,
+        params: &'a [raw::Member],
+        context: RequestContext<'a>,
+    ) -> Option<ObservedRead<'a>> {
+        if !self.listeners.want_reads() {
+            return None;
+        }
+        let (what, key) = Readable::of(method)?;
+        let named = params.iter().find(|(name, _)| name == key);
+        Some(self.listeners.begin_read(ReadContext {
+            at: SystemTime::now(),
+            agent: context.caller.agent.as_ref(),
+            session: context.agent.id.number(),
+            server: at,
+            what,
+            name: named.and_then(|(_, value)| value.text()).unwrap_or_default(),
+        }))
     }
 
     /// Tells of a call of a name that has led to no tool, and why if that is not that it means

@@ -1,4 +1,4 @@
-//! The audit: one line for each call, written by a thread of its own.
+//! The audit: one line for each call and for whatever else is recorded, written by a thread of its own.
 //!
 //! It hears when a call begins and when it has ended; either becomes a note in a [`Queue`] that takes it
 //! at once or not at all. The writer takes what has come together, makes lines of it and appends
@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use memchr::memchr_iter;
 use prometheus_client::metrics::counter::Counter;
@@ -19,10 +19,12 @@ use crate::observe::context::{CallDetails, CallFacts};
 use crate::observe::ending::{CallEnd, Ending};
 use crate::observe::event::{Event, Kinds};
 use crate::observe::file::{AuditFile, Unwritten};
+use crate::observe::holdings::Payer;
 use crate::observe::listeners::Listener;
 use crate::observe::queue::{Note, Queue};
-use crate::observe::record::{LlmRecord, Scribe};
+use crate::observe::record::{LlmRecord, ReadRecord, ReloadRecord, Scribe};
 use crate::observe::secret::Secrets;
+use crate::observe::tally::{Cause, Incident, Tally};
 use crate::observe::unfinished::{Unfinished, beside, take_left};
 use crate::settings::AuditConfig;
 
@@ -47,6 +49,7 @@ struct Shared {
     queue: Arc<Queue>,
     calls: Arc<AtomicU64>,
     lost: Counter,
+    tally: Arc<Tally>,
 }
 
 /// The facts about this process that an audit needs.
@@ -75,24 +78,24 @@ impl Audit {
         process: Process,
     ) -> io::Result<Self> {
         let Process { run, opened, calls, lost } = process;
-        let mut file = AuditFile::open(&config.file, config.max_bytes, config.keep)?;
+        let file = AuditFile::open(&config.file, config.max_bytes, config.keep)?;
         let key = key(&config.file)?;
-        let left = take_left(&config.file)?;
-        if !left.is_empty() {
-            file.write(&left)?;
-        }
-        let queue = Arc::new(Queue::default());
-        let writer = Writer {
+        let mut left = take_left(&config.file)?;
+        let (queue, tally) = (Arc::new(Queue::default()), Arc::new(Tally::default()));
+        let mut writer = Writer {
             queue: Arc::clone(&queue),
             unfinished: Unfinished::new(&config.file, &format!("{run}-{opened}")),
             scribe: Scribe::new(run, config.arguments, key, secrets),
             file,
             running: Vec::new(),
             lost: lost.clone(),
+            tally: Arc::clone(&tally),
             has_failed: false,
         };
+        let calls_left = memchr_iter(b'\n', &left).count() as u64;
+        writer.append(&mut left, calls_left);
         std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run())?;
-        Ok(Self(Arc::new(Shared { config, queue, calls, lost })))
+        Ok(Self(Arc::new(Shared { config, queue, calls, lost, tally })))
     }
 
     /// Returns `true` if both are one and the same audit.
@@ -113,6 +116,23 @@ impl Audit {
         }
     }
 
+    fn count(&self, who: Payer, cause: Cause) {
+        let incident = Incident { who: Some(who), cause };
+        for (incident, times) in self.0.tally.count(incident, Instant::now()) {
+            self.put(Note::Incident(incident, times));
+        }
+    }
+
+    fn reload(&self, outcome: &'static str, [changes, difference, reason]: [&str; 3]) {
+        self.put(Note::Reload(ReloadRecord {
+            at: SystemTime::now(),
+            outcome,
+            changes: changes.to_owned(),
+            difference: difference.to_owned(),
+            reason: reason.to_owned(),
+        }));
+    }
+
     /// Returns `true` if everything is written and nothing more will be.
     pub(crate) fn has_finished(&self) -> bool {
         self.0.queue.wait_finished(Duration::ZERO)
@@ -128,7 +148,8 @@ impl Audit {
 impl Listener for Audit {
     fn wants(&self) -> Kinds {
         let calls = Kinds::CALLS_BEGUN.and(Kinds::CALLS_ENDED).and(Kinds::CALL_TEXTS);
-        calls.and(Kinds::LLM_REQUESTS).and(Kinds::SESSIONS)
+        let others = Kinds::SESSIONS.and(Kinds::DENIALS).and(Kinds::READS).and(Kinds::PROGRAM);
+        calls.and(Kinds::LLM_REQUESTS).and(others)
     }
 
     fn hear(&self, event: Event<'_>) {
@@ -148,13 +169,31 @@ impl Listener for Audit {
             Event::SessionClosed(session) if session.without_us > 0 => {
                 self.put(Note::SessionClosed(session.clone()));
             }
+            Event::AccessDenied(denied, address) => {
+                self.count(Payer::new(denied.agent.as_ref(), address), Cause::Denied(denied.why));
+            }
+            Event::LimitReached(reached) => {
+                self.count(reached.payer.clone(), Cause::Limit(reached.what));
+            }
+            Event::ReadEnded(read, end) => self.put(Note::Read(ReadRecord::new(read, end))),
+            Event::Reloaded { changes, difference } => {
+                self.reload("taken_over", [changes, difference, ""]);
+            }
+            Event::ReloadHeld { changes, difference } => {
+                self.reload("held", [changes, difference, ""]);
+            }
+            Event::ReloadRefused(error) => self.reload("refused", ["", "", &error.to_string()]),
             _ => {}
         }
     }
 
     fn flush(&self, patience: Duration) {
         if !self.close(patience) {
-            tracing::warn!("what was still to be recorded could not be written in time");
+            tracing::error!(
+                file = %self.0.config.file.display(),
+                "at least {} of the audit could not be written in time and will not be",
+                records(self.0.queue.unwritten())
+            );
         }
     }
 }
@@ -191,6 +230,7 @@ struct Writer {
     unfinished: Unfinished,
     running: Vec<Running>,
     lost: Counter,
+    tally: Arc<Tally>,
     /// `true` if the last line could not be written. That is reported once.
     has_failed: bool,
 }
@@ -207,7 +247,12 @@ impl Writer {
             let is_waiting = self.running.iter().any(|running| !running.is_noted);
             // What was lost is told as soon as there is room again.
             let again = self.has_failed.then_some(RETRY);
-            let (notes, is_last) = self.queue.take(is_waiting.then_some(MOMENT).or(again));
+            let patience = is_waiting.then_some(MOMENT).or(again);
+            let patience = patience.into_iter().chain(self.tally.left(Instant::now())).min();
+            let (mut notes, is_last) = self.queue.take(patience);
+            let again = self.tally.take(Instant::now(), is_last);
+            notes
+                .extend(again.into_iter().map(|(incident, times)| Note::Incident(incident, times)));
             self.write(notes);
             if is_last {
                 break;
@@ -216,6 +261,14 @@ impl Writer {
             self.queue.gather(GATHER);
         }
         self.end_running();
+        let lost = self.queue.take_lost();
+        if lost > 0 {
+            tracing::error!(
+                file = %self.file.path().display(),
+                "{} of the audit could not be written and will not be; nothing in the file says so",
+                records(lost)
+            );
+        }
         self.queue.finish();
     }
 
@@ -233,6 +286,9 @@ impl Writer {
                 }
                 Note::LlmRequestEnded(request) => self.scribe.llm_request(&mut lines, &request),
                 Note::SessionClosed(session) => self.scribe.session(&mut lines, &session),
+                Note::Incident(incident, times) => Scribe::incident(&mut lines, &incident, times),
+                Note::Read(read) => self.scribe.read(&mut lines, &read),
+                Note::Reload(reload) => self.scribe.reload(&mut lines, &reload),
             }
             records += 1;
             if lines.len() >= BATCH {
@@ -315,6 +371,11 @@ impl Writer {
             tracing::warn!(%error, "what was noted of running calls could not be removed");
         }
     }
+}
+
+/// A number of records, in words.
+fn records(number: u64) -> String {
+    if number == 1 { "1 record".to_owned() } else { format!("{number} records") }
 }
 
 #[cfg(test)]

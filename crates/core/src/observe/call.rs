@@ -47,13 +47,6 @@ impl Drop for ObservedCall<'_> {
         if self.has_ended {
             return;
         }
-        let ending = if std::thread::panicking() {
-            Ending::Panicked
-        } else if self.listeners.are_closing() {
-            Ending::ShuttingDown
-        } else {
-            Ending::Cancelled
-        };
-        self.finish(ending, None);
+        self.finish(self.listeners.given_up(), None);
     }
 }

@@ -4,11 +4,13 @@
 //! (`Listener`). An event borrows what it tells of, and nothing is
 //! written out for it, so telling costs nothing but the work of those who hear it.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use crate::catalog::Listing;
-use crate::name::AgentName;
+use crate::name::{AgentName, ServerRef};
 use crate::observe::context::CallContext;
 use crate::observe::ending::CallEnd;
 use crate::observe::holdings::{Holding, Payer};
@@ -44,14 +46,21 @@ pub enum Event<'a> {
     TokensSaved(&'a SessionContext, i64),
     /// It has left.
     SessionClosed(&'a SessionContext),
-    /// Somebody was not let in.
-    AccessDenied(&'a DeniedAccess),
+    /// Somebody was not let in, who came from this address where one is known.
+    AccessDenied(&'a DeniedAccess, Option<IpAddr>),
     /// A caller wanted to hold more than it may.
     LimitReached(&'a LimitReached),
+    /// A resource or a prompt was read, in whichever way that ended.
+    ReadEnded(&'a ReadContext<'a>, CallEnd),
     /// Agents are served at this address.
     Serving(&'a str),
-    /// Another configuration is served from now on, which differs in this.
-    Reloaded(&'a str),
+    /// Another configuration is served from now on.
+    Reloaded {
+        /// The toolboxes and sections that differ.
+        changes: &'a str,
+        /// The gains and losses of agents, if somebody records them.
+        difference: &'a str,
+    },
     /// The configuration that was read differs in this, and is not served until somebody asks for it.
     ReloadHeld {
         /// The toolboxes and sections that differ.
@@ -88,8 +97,10 @@ impl Kinds {
     pub const DENIALS: Self = Self(1 << 7);
     /// The program as a whole: where it serves, and with which configuration.
     pub const PROGRAM: Self = Self(1 << 8);
+    /// Resources and prompts that were read.
+    pub const READS: Self = Self(1 << 9);
     /// Everything.
-    pub const ALL: Self = Self((1 << 9) - 1);
+    pub const ALL: Self = Self((1 << 10) - 1);
 
     /// These kinds, and those.
     #[must_use]
@@ -120,9 +131,10 @@ impl Event<'_> {
             | Self::SessionIntroduced(..)
             | Self::TokensSaved(..)
             | Self::SessionClosed(_) => Kinds::SESSIONS,
-            Self::AccessDenied(_) | Self::LimitReached(_) => Kinds::DENIALS,
+            Self::AccessDenied(..) | Self::LimitReached(_) => Kinds::DENIALS,
+            Self::ReadEnded(..) => Kinds::READS,
             Self::Serving(_)
-            | Self::Reloaded(_)
+            | Self::Reloaded { .. }
             | Self::ReloadHeld { .. }
             | Self::ReloadRefused(_) => Kinds::PROGRAM,
         }
@@ -201,6 +213,32 @@ pub struct SessionContext {
     pub given: usize,
 }
 
+/// The things of a server that are read, not called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readable {
+    /// A resource.
+    Resource,
+    /// A prompt.
+    Prompt,
+}
+
+/// The facts about one read of a resource or a prompt.
+#[derive(Clone, Debug)]
+pub struct ReadContext<'a> {
+    /// When it began.
+    pub at: SystemTime,
+    /// The agent, where it has a name.
+    pub agent: Option<&'a AgentName>,
+    /// Counts the agents of this process.
+    pub session: u64,
+    /// The server.
+    pub server: &'a ServerRef,
+    /// The kind of thing that is read.
+    pub what: Readable,
+    /// The address of the resource, or the name of the prompt, as its server has it.
+    pub name: Cow<'a, str>,
+}
+
 /// Somebody who was not let in over HTTP.
 #[derive(Clone, Debug)]
 pub struct DeniedAccess {
@@ -220,7 +258,7 @@ pub struct LimitReached {
 }
 
 /// Why somebody was not let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeniedFor {
     /// The request is not meant for us, or comes from a page that may not ask us.
     Origin,
@@ -238,6 +276,22 @@ pub enum DeniedFor {
     NoRules,
     /// The figures name servers that the agent may not know of.
     Figures,
+}
+
+impl DeniedFor {
+    /// The word for it, in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Origin => "origin",
+            Self::NoToken => "no_token",
+            Self::InvalidToken => "invalid_token",
+            Self::ExpiredToken => "expired_token",
+            Self::Scope => "scope",
+            Self::UnknownHolder => "unknown_holder",
+            Self::NoRules => "no_rules",
+            Self::Figures => "figures",
+        }
+    }
 }
 
 /// An agent's program, as far as it decides what its model is shown.

@@ -40,6 +40,11 @@ impl AuditFile {
         Ok(Self { path: path.to_owned(), max_bytes, keep, file })
     }
 
+    /// The name of the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Appends whole lines: all of them, or those that an error says.
     pub(crate) fn write(&mut self, lines: &[u8]) -> Result<(), Unwritten> {
         for _ in 0..TRIES {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::observe::ending::Ending;
 use crate::observe::event::{Event, Kinds};
 
 /// Somebody who hears of events.
@@ -87,6 +88,17 @@ impl Listeners {
     /// Returns `true` if what ends does so because the program does.
     pub(crate) fn are_closing(&self) -> bool {
         self.0.process.is_ending.load(Ordering::Relaxed)
+    }
+
+    /// How something ends now that is given up before its end.
+    pub(crate) fn given_up(&self) -> Ending {
+        if std::thread::panicking() {
+            Ending::Panicked
+        } else if self.are_closing() {
+            Ending::ShuttingDown
+        } else {
+            Ending::Cancelled
+        }
     }
 
     /// Lets everybody finish what is still to be written; `left` says how long that may take.

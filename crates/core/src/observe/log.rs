@@ -45,14 +45,17 @@ impl Listener for Log {
                 }
             }
             // Of those whom nobody knows there may be any number, and each answer says why.
-            Event::AccessDenied(DeniedAccess { agent: Some(agent), why: DeniedFor::NoRules }) => {
+            Event::AccessDenied(
+                DeniedAccess { agent: Some(agent), why: DeniedFor::NoRules },
+                _,
+            ) => {
                 tracing::warn!(
                     agent = cut(agent),
                     "refused: `agentPolicies` has no such agent, and there is no `defaultPolicy`"
                 );
             }
             Event::Serving(address) => tracing::info!("serving MCP at {address}"),
-            Event::Reloaded(changes) => {
+            Event::Reloaded { changes, .. } => {
                 tracing::info!("the configuration was read anew: {changes}");
             }
             Event::ReloadHeld { changes, difference } => tracing::warn!(

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::observe::context::{CallDetails, CallFacts};
 use crate::observe::ending::CallEnd;
 use crate::observe::event::SessionContext;
-use crate::observe::record::LlmRecord;
+use crate::observe::record::{LlmRecord, ReadRecord, ReloadRecord};
+use crate::observe::tally::Incident;
 use crate::raw::Raw;
 
 /// How many notes may wait to be written.
@@ -26,6 +27,29 @@ pub(crate) enum Note {
     LlmRequestEnded(LlmRecord),
     /// An agent has left.
     SessionClosed(SessionContext),
+    /// Somebody did not get what it wanted, so often.
+    Incident(Incident, u64),
+    /// A resource or a prompt was read.
+    Read(ReadRecord),
+    /// The configuration was read again.
+    Reload(ReloadRecord),
+}
+
+impl Note {
+    /// The bytes in it that may be any number.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::CallEnded(facts, ..) => facts.arguments.as_ref().map_or(0, Raw::len),
+            Self::Read(read) => read.name.len(),
+            Self::Reload(ReloadRecord { changes, difference, reason, .. }) => {
+                changes.len() + difference.len() + reason.len()
+            }
+            Self::CallBegan(_)
+            | Self::LlmRequestEnded(_)
+            | Self::SessionClosed(_)
+            | Self::Incident(..) => 0,
+        }
+    }
 }
 
 /// Notes that wait to be written.
@@ -55,10 +79,7 @@ impl Queue {
 
     /// Puts a note in; false where there is no room for it.
     pub(crate) fn push(&self, note: Note) -> bool {
-        let bytes = match &note {
-            Note::CallEnded(facts, ..) => facts.arguments.as_ref().map_or(0, Raw::len),
-            Note::CallBegan(_) | Note::LlmRequestEnded(_) | Note::SessionClosed(_) => 0,
-        };
+        let bytes = note.bytes();
         let mut state = self.state();
         if state.is_closed || state.notes.len() >= MAX_NOTES || state.bytes + bytes > MAX_BYTES {
             return false;
@@ -80,6 +101,13 @@ impl Queue {
     /// The records that were lost since this was last asked.
     pub(crate) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
+    }
+
+    /// The records that wait to be written, with those that were lost and not told of yet.
+    pub(crate) fn unwritten(&self) -> u64 {
+        let state = self.state();
+        let records = state.notes.iter().filter(|note| !matches!(note, Note::CallBegan(_)));
+        records.count() as u64 + self.lost.load(Ordering::Relaxed)
     }
 
     /// Waits for notes, for as long as `patience` says if it says anything, and takes them; also

@@ -1,4 +1,5 @@
-//! The lines of an audit: what is recorded of a call, of a request to a model and of a session.
+//! The lines of an audit: what is recorded of calls and reads, of requests to models, of sessions, of
+//! those who did not get what they wanted, and of configurations.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,12 +10,14 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::catalog::Listing;
-use crate::name::AgentName;
+use crate::name::{AgentName, ServerRef};
 use crate::observe::context::{CallDetails, CallFacts, Stop};
 use crate::observe::ending::{CallEnd, Ending};
-use crate::observe::event::{LlmContext, SessionContext};
+use crate::observe::event::{LlmContext, ReadContext, Readable, SessionContext};
+use crate::observe::holdings::Payer;
 use crate::observe::llm_outcome::LlmOutcome;
 use crate::observe::secret::Secrets;
+use crate::observe::tally::{Cause, Incident};
 use crate::raw;
 use crate::settings::KeptArguments;
 
@@ -22,6 +25,8 @@ use crate::settings::KeptArguments;
 const HASH: usize = 16;
 /// Larger arguments are never kept whole.
 const MAX_WHOLE: usize = 64 * 1024;
+/// The most bytes of how a configuration differs.
+const MAX_CHANGES: usize = 4_000;
 /// The most bytes of a name that an agent has made up.
 const MAX_NAME: usize = 200;
 
@@ -62,6 +67,46 @@ impl LlmRecord {
             attempts: request.attempts,
         }
     }
+}
+
+/// A resource or a prompt that was read, for the thread that writes.
+#[derive(Debug)]
+pub(crate) struct ReadRecord {
+    pub(crate) at: SystemTime,
+    pub(crate) agent: Option<AgentName>,
+    pub(crate) session: u64,
+    pub(crate) server: ServerRef,
+    pub(crate) what: Readable,
+    pub(crate) name: String,
+    pub(crate) end: CallEnd,
+}
+
+impl ReadRecord {
+    /// The record of a read that has ended so.
+    pub(crate) fn new(read: &ReadContext<'_>, end: CallEnd) -> Self {
+        Self {
+            at: read.at,
+            agent: read.agent.cloned(),
+            session: read.session,
+            server: read.server.clone(),
+            what: read.what,
+            name: read.name.clone().into_owned(),
+            end,
+        }
+    }
+}
+
+/// A configuration that was read again, for the thread that writes.
+#[derive(Debug)]
+pub(crate) struct ReloadRecord {
+    pub(crate) at: SystemTime,
+    pub(crate) outcome: &'static str,
+    /// The toolboxes and sections that differ.
+    pub(crate) changes: String,
+    /// The gains and losses of agents.
+    pub(crate) difference: String,
+    /// Why it cannot be used.
+    pub(crate) reason: String,
 }
 
 /// Makes lines.
@@ -197,6 +242,51 @@ impl Scribe {
         line.extend_from_slice(b"}\n");
     }
 
+    /// Writes that somebody did not get what it wanted, so often.
+    pub(crate) fn incident(line: &mut Vec<u8>, incident: &Incident, times: u64) {
+        let (kind, key, word) = match incident.cause {
+            Cause::Denied(why) => ("denied", "why", why.as_str()),
+            Cause::Limit(what) => ("limit", "what", what.as_str()),
+        };
+        head(line, SystemTime::now(), kind);
+        match &incident.who {
+            Some(Payer::Agent(agent)) => text(line, "agent", &cut(agent.as_str())),
+            Some(Payer::Address(address)) => text(line, "address", &address.to_string()),
+            Some(Payer::Local) | None => {}
+        }
+        text(line, key, word);
+        count(line, "times", times);
+        line.extend_from_slice(b"}\n");
+    }
+
+    /// Writes that a resource or a prompt was read.
+    pub(crate) fn read(&self, line: &mut Vec<u8>, read: &ReadRecord) {
+        head(line, read.at, read.what.as_str());
+        self.who(line, read.agent.as_ref(), read.session);
+        text(line, "toolbox", read.server.toolbox.as_str());
+        text(line, "server", read.server.server.as_str());
+        text(line, "name", &cut(&self.secrets.redact(&read.name)));
+        text(line, "outcome", read.end.ending.as_str());
+        milliseconds(line, "ms", read.end.took);
+        if let Some(bytes) = read.end.result_bytes {
+            number(line, "resultBytes", bytes);
+        }
+        line.extend_from_slice(b"}\n");
+    }
+
+    /// Writes that the configuration was read again.
+    pub(crate) fn reload(&self, line: &mut Vec<u8>, reload: &ReloadRecord) {
+        head(line, reload.at, "reload");
+        text(line, "outcome", reload.outcome);
+        let ReloadRecord { changes, difference, reason, .. } = reload;
+        for (key, said) in [("changes", changes), ("difference", difference), ("reason", reason)] {
+            if !said.is_empty() {
+                text(line, key, &cut_to(MAX_CHANGES, &self.secrets.redact(said)));
+            }
+        }
+        line.extend_from_slice(b"}\n");
+    }
+
     fn who(&self, line: &mut Vec<u8>, agent: Option<&AgentName>, session: u64) {
         if let Some(agent) = agent {
             text(line, "agent", agent.as_str());
@@ -261,11 +351,14 @@ fn milliseconds(line: &mut Vec<u8>, key: &str, time: Duration) {
 
 /// A text that is not longer than a name has to be.
 pub(crate) fn cut(text: &str) -> Cow<'_, str> {
-    if text.len() <= MAX_NAME {
+    cut_to(MAX_NAME, text)
+}
+
+fn cut_to(most: usize, text: &str) -> Cow<'_, str> {
+    if text.len() <= most {
         return Cow::Borrowed(text);
     }
-    let end = (0..=MAX_NAME).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
-    Cow::Owned(format!("{}…", &text[..end]))
+    Cow::Owned(format!("{}…", &text[..text.floor_char_boundary(most)]))
 }
 
 #[cfg(test)]

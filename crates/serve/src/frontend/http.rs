@@ -11,6 +11,7 @@
 
 mod connections;
 mod cors;
+mod delays;
 mod drain;
 mod endpoint;
 mod field;
@@ -42,6 +43,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::frontend::AppState;
 use crate::frontend::http::connections::Routes;
 use crate::frontend::http::connections::table::Table;
+use crate::frontend::http::delays::Delays;
 use crate::frontend::http::drain::UnderWay;
 use crate::frontend::http::identity::{Identity, WELL_KNOWN};
 use crate::frontend::http::response::{Refusal, Reply};
@@ -86,6 +88,7 @@ pub async fn serve(
     let identity = Identity::new(&app, listener.local_addr().ok(), door, &shutdown);
     let server = Arc::new(Server {
         identity,
+        delays: Delays::default(),
         under_way: UnderWay::new(draining),
         sessions: Sessions::default(),
         connections: TaskTracker::new(),
@@ -127,6 +130,7 @@ pub async fn serve(
 struct Server {
     app: AppState,
     identity: Identity,
+    delays: Delays,
     under_way: UnderWay,
     sessions: Sessions,
     connections: TaskTracker,

@@ -6,9 +6,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::name::{ServerName, ToolboxName};
+use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::observe::listeners::Listeners;
-use crate::observe::{Meters, ObservedCall, Observer, Subject};
+use crate::observe::{
+    DeniedAccess, DeniedFor, Holding, LimitReached, Meters, ObservedCall, Observer, ReadContext,
+    Readable, Subject,
+};
 use crate::raw::Raw;
 use crate::settings::KeptArguments;
 
@@ -94,14 +97,14 @@ fn open(file: &Path, run: &str) -> Audit {
 
 /// Waits until a file beside the audit file is there, which ends in this.
 fn wait_beside(folder: &TempDir, end: &str) -> PathBuf {
-    let until = std::time::Instant::now() + PATIENCE;
+    let until = Instant::now() + PATIENCE;
     loop {
         let found = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
         let mut found = found.filter(|path| path.to_string_lossy().ends_with(end));
         if let Some(path) = found.next() {
             return path;
         }
-        assert!(std::time::Instant::now() < until, "no file that ends in `{end}`");
+        assert!(Instant::now() < until, "no file that ends in `{end}`");
         std::thread::yield_now();
     }
 }
@@ -158,6 +161,62 @@ fn records_without_room_are_counted_and_that_is_written() {
     let lines = bench.lines();
     assert_eq!((&lines[0]["kind"], &lines[0]["records"]), (&json!("lost"), &json!(3)));
     assert_eq!(lines[1]["tool"], "good");
+}
+
+#[test]
+fn a_read_has_a_line_however_it_ends() {
+    let bench = Bench::new();
+    let server = ServerRef { toolbox: bench.toolbox.clone(), server: bench.server.clone() };
+    let read = |what, name: &str| {
+        bench.listeners.begin_read(ReadContext {
+            at: SystemTime::now(),
+            agent: None,
+            session: 1,
+            server: &server,
+            what,
+            name: name.to_owned().into(),
+        })
+    };
+    read(Readable::Resource, "file:///a").end(Ending::Ok, Some(7));
+    drop(read(Readable::Prompt, &"x".repeat(1_000_000)));
+    assert!(bench.audit.close(PATIENCE));
+    let [whole, given_up] = &bench.lines()[..] else { panic!("two lines") };
+    let what = |line: &Value| ["kind", "outcome", "name", "server"].map(|key| line[key].clone());
+    assert_eq!(what(whole), ["resource", "ok", "file:///a", "git"]);
+    assert_eq!(whole["resultBytes"], 7);
+    let cut = format!("{}…", "x".repeat(200));
+    assert_eq!(what(given_up), ["prompt", "cancelled", &cut, "git"]);
+}
+
+#[test]
+fn who_is_denied_again_and_again_has_two_lines() {
+    let bench = Bench::new();
+    let ann = || Some(AgentName::new("ann"));
+    let address = "2001:db8:1:2::3".parse().ok();
+    for _ in 0..5 {
+        let denied = DeniedAccess { agent: None, why: DeniedFor::InvalidToken };
+        bench.listeners.tell(Event::AccessDenied(&denied, address));
+    }
+    let denied = DeniedAccess { agent: ann(), why: DeniedFor::NoRules };
+    bench.listeners.tell(Event::AccessDenied(&denied, address));
+    let reached =
+        LimitReached { payer: Payer::new(ann().as_ref(), address), what: Holding::Sessions };
+    bench.listeners.tell(Event::LimitReached(&reached));
+    assert!(bench.audit.close(PATIENCE));
+    let mut lines = bench.lines();
+    for line in &mut lines {
+        line.as_object_mut().unwrap().remove("time");
+    }
+    let eve = |times: u64| json!({"kind": "denied", "address": "2001:db8:1:2::", "why": "invalid_token", "times": times});
+    assert_eq!(
+        lines,
+        [
+            eve(1),
+            json!({"kind": "denied", "agent": "ann", "why": "no_rules", "times": 1}),
+            json!({"kind": "limit", "agent": "ann", "what": "sessions", "times": 1}),
+            eve(4),
+        ]
+    );
 }
 
 #[test]

@@ -41,8 +41,12 @@ const KEPT_HEAD: Duration = Duration::from_secs(2);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Where a request comes from.
-#[derive(Clone, Copy)]
-pub(crate) struct Peer(pub(crate) IpAddr);
+#[derive(Clone)]
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    /// The place of its connection.
+    pub(crate) place: Arc<Place>,
+}
 
 /// The routes of connections: of most, and of those in kept places.
 pub(crate) struct Routes {
@@ -123,7 +127,8 @@ async fn serve(
     let limits = &config.http;
     let patience = limits.head_timeout;
     let patience = if place.is_kept() { patience.min(KEPT_HEAD) } else { patience };
-    let router = Counted::new(Extension(Peer(peer)).layer(router), Arc::clone(&place));
+    let from = Extension(Peer { address: peer, place: Arc::clone(&place) });
+    let router = Counted::new(from.layer(router), Arc::clone(&place));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // There may be 100 headers at most.

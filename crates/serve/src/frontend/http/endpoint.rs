@@ -1,5 +1,6 @@
 //! The endpoint of agents, `/mcp` and `/mcp/<toolbox>`: what a request wants, and of which session.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -10,7 +11,7 @@ use hyper::body::Body as _;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::frontend::http::connections::Peer;
 use crate::frontend::http::field::{PROTOCOL_VERSION, one};
@@ -23,7 +24,7 @@ use crate::frontend::http::stream::{self, Reader};
 use crate::frontend::http::{self, INVALID_REQUEST, Server};
 use crate::gateway::{Caller, Purse};
 use crate::name::ToolboxName;
-use crate::observe::{Event, Payer};
+use crate::observe::{DeniedAccess, DeniedFor, Event, Payer};
 
 /// The first revision that knows events without data.
 const KNOWS_PRIMING: &str = "2025-11-25";
@@ -48,7 +49,7 @@ pub(crate) async fn metadata(State(server): State<Arc<Server>>, request: Request
     match server.identity.metadata(&head) {
         Ok(Some(reply)) => reply,
         Ok(None) => http::nothing().await,
-        Err(denial) => server.turn_away(denial.reply()),
+        Err(denial) => server.turn_away(&head, denial.reply()).await,
     }
 }
 
@@ -61,15 +62,14 @@ pub(crate) struct Who {
 
 impl Server {
     fn purse(&self, head: &Parts, caller: &Caller) -> Arc<Purse> {
-        let peer = head.extensions.get::<Peer>().map(|Peer(address)| *address);
-        self.app.gateways.payers().purse(&Payer::new(caller.agent.as_ref(), peer))
+        self.app.gateways.payers().purse(&Payer::new(caller.agent.as_ref(), address(head)))
     }
 
     async fn answer(&self, request: Request, toolbox: Option<ToolboxName>) -> Reply {
         let (mut head, body) = request.into_parts();
         let (caller, pass) = match self.identity.caller(&mut head).await {
             Ok((caller, pass)) => (Caller { toolbox, ..caller }, pass),
-            Err(reply) => return self.turn_away(reply),
+            Err(reply) => return self.turn_away(&head, reply).await,
         };
         if !self.app.gateways.has_toolbox(&caller) {
             // What is forbidden is not there.
@@ -88,10 +88,17 @@ impl Server {
         answered.unwrap_or_else(|refusal| refusal.reply(None))
     }
 
-    /// Tells that access is denied where a reply does that.
-    pub(crate) fn turn_away(&self, reply: Reply) -> Reply {
-        if let Some(denied) = reply.extensions().get() {
-            self.app.gateways.observer().listeners().tell(Event::AccessDenied(denied));
+    /// Tells that access is denied where a reply does that. The answer to many wrong tokens comes late.
+    pub(crate) async fn turn_away(&self, head: &Parts, reply: Reply) -> Reply {
+        let Some(denied) = reply.extensions().get::<DeniedAccess>() else { return reply };
+        let address = address(head);
+        let listeners = self.app.gateways.observer().listeners();
+        listeners.tell(Event::AccessDenied(denied, address));
+        if denied.why == DeniedFor::InvalidToken
+            && let Some(Peer { address, place }) = head.extensions.get()
+            && let Some(delay) = self.delays.next(Payer::new(None, Some(*address)), Instant::now())
+        {
+            place.pause(delay.time).await;
         }
         reply
     }
@@ -210,6 +217,11 @@ impl Server {
         self.sessions.end(&connected.id);
         Ok(response::empty(StatusCode::NO_CONTENT))
     }
+}
+
+/// The address that a request comes from.
+fn address(head: &Parts) -> Option<IpAddr> {
+    head.extensions.get::<Peer>().map(|peer| peer.address)
 }
 
 /// Who reads the stream that is answered with.

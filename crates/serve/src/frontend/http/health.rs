@@ -50,6 +50,6 @@ pub(crate) async fn metrics(State(server): State<Arc<Server>>, request: Request)
     let (mut head, _) = request.into_parts();
     match server.identity.may_see_figures(&mut head).await {
         Ok(()) => response::metrics(server.app.gateways.observer().render()),
-        Err(reply) => server.turn_away(reply),
+        Err(reply) => server.turn_away(&head, reply).await,
     }
 }

@@ -1,16 +1,22 @@
+use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Mutex;
 
 use axum::body::{Body, to_bytes};
 use hyper::Request;
-use hyper::header::HOST;
+use hyper::header::{AUTHORIZATION, HOST};
 use pretty_assertions::assert_eq;
+use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::*;
 use crate::backend::PoolOptions;
+use crate::frontend::http::connections::Peer;
+use crate::frontend::http::connections::table::Place;
 use crate::gateway::Gateways;
-use crate::observe::{DeniedFor, Event, Kinds, Listener, Observer};
-use crate::settings::Config;
+use crate::name::AgentName;
+use crate::observe::{DeniedFor, Event, Kinds, Listener, Observer, Payer};
+use crate::settings::{Anonymous, AuthConfig, Config, TokenConfig, token_digest};
 
 /// Notes who is not let in.
 #[derive(Default)]
@@ -22,23 +28,20 @@ impl Listener for Denials {
     }
 
     fn hear(&self, event: Event<'_>) {
-        if let Event::AccessDenied(denied) = event {
+        if let Event::AccessDenied(denied, _) = event {
             self.0.lock().unwrap().push(denied.why);
         }
     }
 }
 
-#[tokio::test]
-async fn who_is_not_let_in_is_told_of_once_with_the_reason() {
-    let denials = Arc::new(Denials::default());
-    let heard: Arc<dyn Listener> = Arc::clone(&denials) as Arc<dyn Listener>;
-    let observer = Arc::new(Observer::default().heard_by(heard));
+fn server(config: Config, observer: Observer) -> Arc<Server> {
     let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
-    let options = PoolOptions { observer, ..PoolOptions::default() };
-    let gateways = Arc::new(Gateways::new(Arc::new(Config::default()), options, &tasks));
+    let options = PoolOptions { observer: Arc::new(observer), ..PoolOptions::default() };
+    let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
     let app = AppState::new(gateways, &tasks).unwrap();
-    let server = Arc::new(Server {
+    Arc::new(Server {
         identity: Identity::new(&app, None, Door::default(), &shutdown),
+        delays: Delays::default(),
         under_way: UnderWay::new(CancellationToken::new()),
         sessions: Sessions::default(),
         connections: TaskTracker::new(),
@@ -48,7 +51,14 @@ async fn who_is_not_let_in_is_told_of_once_with_the_reason() {
         leaving: shutdown.child_token(),
         shutdown,
         app,
-    });
+    })
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_is_told_of_once_with_the_reason() {
+    let denials = Arc::new(Denials::default());
+    let heard: Arc<dyn Listener> = Arc::clone(&denials) as Arc<dyn Listener>;
+    let server = server(Config::default(), Observer::default().heard_by(heard));
     let router = router(&server);
     for (host, path, status) in [
         ("evil.example", ENDPOINT, StatusCode::FORBIDDEN),
@@ -65,6 +75,61 @@ async fn who_is_not_let_in_is_told_of_once_with_the_reason() {
         *denials.0.lock().unwrap(),
         [DeniedFor::Origin, DeniedFor::NoToken, DeniedFor::NoToken, DeniedFor::Origin]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_wrong_tokens_are_answered_late_and_nobody_else_is() {
+    let token =
+        TokenConfig { agent: AgentName::new("ann"), digest: token_digest("right"), variable: None };
+    let auth = AuthConfig { tokens: vec![token], jwt: None, anonymous: Anonymous::Refused };
+    let server = server(Config { auth: Some(auth), ..Config::default() }, Observer::default());
+    let router = router(&server);
+    let address = IpAddr::from([10, 0, 0, 1]);
+    let purse = server.app.gateways.payers().purse(&Payer::new(None, Some(address)));
+    let place = || server.table.take(&purse, [2, 9]);
+    let ask = async |token: Option<&str>, place: Arc<Place>| {
+        let began = Instant::now();
+        let request = Request::get(ENDPOINT).header(HOST, "localhost");
+        let request = match token {
+            Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
+            None => request,
+        };
+        let request = request.extension(Peer { address, place }).body(Body::empty()).unwrap();
+        let answer = router.clone().oneshot(request).await.unwrap();
+        (answer.status().as_u16(), began.elapsed())
+    };
+    let mine = place();
+    let mut told = Vec::new();
+    for _ in 0..22 {
+        told.push(ask(Some("wrong"), Arc::clone(&mine)).await);
+    }
+    let late = |ms| (401, Duration::from_millis(ms));
+    assert_eq!((told[0], told[19], told[20], told[21]), (late(0), late(0), late(50), late(100)));
+
+    // Others behind the same address are answered at once, while one waits and after it.
+    let waiting = pin!(ask(Some("wrong"), Arc::clone(&mine)));
+    let others = async {
+        let (right, none) = (ask(Some("right"), place()).await, ask(None, place()).await);
+        assert_eq!((right.0, right.1), (405, Duration::ZERO));
+        assert_eq!(none, late(0));
+    };
+    tokio::select! {
+        biased;
+        _ = waiting => panic!("it does not wait"),
+        () = others => {}
+    }
+
+    // One that waits gives its connection to the next, and is answered then.
+    let full = [place(), place()];
+    for place in &full {
+        place.is_used(true);
+    }
+    let newcomer = async {
+        let newcomer = place();
+        assert!(!newcomer.is_kept(), "a wrong token keeps nobody out");
+    };
+    let (gave_way, ()) = tokio::join!(biased; ask(Some("wrong"), Arc::clone(&full[0])), newcomer);
+    assert_eq!(gave_way, late(0));
 }
 
 #[tokio::test]

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::{Held, Purse};
@@ -141,6 +142,15 @@ impl Place {
     /// Resolves when the connection is to end, for another needs its place.
     pub(crate) async fn gives_way(&self) {
         self.gives_way.cancelled().await;
+    }
+
+    /// Waits for this time, or until another connection needs the place: meanwhile it gives way like one
+    /// that is not used.
+    pub(crate) async fn pause(&self, time: Duration) {
+        self.is_used(false);
+        // It goes on in either case.
+        let _ = timeout(time, self.gives_way()).await;
+        self.is_used(true);
     }
 
     /// Takes note that a request has come, or that it has been answered.
