@@ -44,6 +44,7 @@ use std::{fmt, io};
 
 use url::Url;
 
+use crate::observe::audit::Writing;
 use crate::observe::listeners::Process;
 use crate::observe::log::Log;
 use crate::observe::metrics::Metrics;
@@ -94,8 +95,8 @@ pub struct Observer {
 struct Audits {
     opened: usize,
     current: Option<(Audit, Secrets)>,
-    /// The audits before the current one, which may still be writing.
-    before: Vec<Audit>,
+    /// The writers of audits before the current one. They end with the last call that they are told of.
+    before: Vec<Writing>,
     /// The listeners to what happens now.
     listeners: Listeners,
 }
@@ -261,8 +262,8 @@ impl Observer {
             audits.replace(None, self.with(None));
             (std::mem::take(&mut audits.before), audits.listeners.clone())
         });
-        for audit in before {
-            audit.flush(left());
+        for writing in before {
+            writing.finish(left());
         }
         listeners.flush(left);
     }
@@ -271,8 +272,9 @@ impl Observer {
 impl Audits {
     fn replace(&mut self, audit: Option<(Audit, Secrets)>, listeners: Listeners) {
         self.listeners = listeners;
-        self.before.retain(|before| !before.has_finished());
-        self.before.extend(std::mem::replace(&mut self.current, audit).map(|(audit, _)| audit));
+        self.before.retain(|before| !before.has_finished_within(Duration::ZERO));
+        let replaced = std::mem::replace(&mut self.current, audit);
+        self.before.extend(replaced.map(|(audit, _)| audit.writing()));
     }
 }
 
@@ -319,6 +321,22 @@ mod tests {
         let none = Config { audit: None, ..config(&file, 1) };
         assert!(observer.audit(&none).unwrap().is_none() && observer.current_audit().is_none());
         observer.close(Duration::from_secs(20));
-        assert!(first.has_finished() && other.has_finished());
+        assert!(
+            [first, other].iter().all(|audit| audit.writing().has_finished_within(Duration::ZERO))
+        );
+    }
+
+    #[test]
+    fn the_writer_of_an_audit_that_was_replaced_ends_with_what_it_was_told_of() {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("audit.jsonl");
+        let observer = Observer::default();
+        let writing = observer.audit(&config(&file, 1)).unwrap().unwrap().writing();
+        let of_a_call = observer.listeners();
+        drop(observer.audit(&config(&file, 2)).unwrap());
+        assert!(!writing.has_finished_within(Duration::ZERO));
+        drop(of_a_call);
+        assert!(writing.has_finished_within(PATIENCE));
     }
 }

@@ -133,15 +133,32 @@ impl Audit {
         }));
     }
 
-    /// Returns `true` if everything is written and nothing more will be.
-    pub(crate) fn has_finished(&self) -> bool {
-        self.0.queue.wait_finished(Duration::ZERO)
+    /// Its writer, for whoever waits for the end of that.
+    pub(crate) fn writing(&self) -> Writing {
+        Writing(Arc::clone(&self.0.queue))
+    }
+}
+
+/// The writer of an audit, which ends all the same when nobody has the audit any more.
+pub(crate) struct Writing(Arc<Queue>);
+
+impl Writing {
+    /// Waits until everything is written and nothing more will be; false if that takes longer.
+    pub(crate) fn has_finished_within(&self, patience: Duration) -> bool {
+        self.0.wait_finished(patience)
     }
 
-    /// Writes what there is, with the calls that still run; false if that takes longer.
-    pub(crate) fn close(&self, patience: Duration) -> bool {
-        self.0.queue.close();
-        self.0.queue.wait_finished(patience)
+    /// Writes what there is, with the calls that still run; says in the log if that takes longer.
+    pub(crate) fn finish(&self, patience: Duration) -> bool {
+        self.0.close();
+        let has_finished = self.has_finished_within(patience);
+        if !has_finished {
+            tracing::error!(
+                "at least {} of the audit could not be written in time and will not be",
+                records(self.0.unwritten())
+            );
+        }
+        has_finished
     }
 }
 
@@ -188,13 +205,7 @@ impl Listener for Audit {
     }
 
     fn flush(&self, patience: Duration) {
-        if !self.close(patience) {
-            tracing::error!(
-                file = %self.0.config.file.display(),
-                "at least {} of the audit could not be written in time and will not be",
-                records(self.0.queue.unwritten())
-            );
-        }
+        self.writing().finish(patience);
     }
 }
 

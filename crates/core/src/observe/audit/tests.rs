@@ -120,7 +120,7 @@ fn every_call_has_a_line_however_it_ends() {
     }));
     assert!(panicked.is_err());
     let running = bench.call("running");
-    assert!(bench.audit.close(PATIENCE));
+    assert!(bench.audit.writing().finish(PATIENCE));
     running.end(Ending::Ok, None);
     let lines = bench.lines();
     assert_eq!(
@@ -147,7 +147,7 @@ fn a_call_that_runs_for_a_moment_is_noted_and_found_by_who_comes_next() {
     let next = open(&file(&bench.folder), "two");
     assert_eq!(outcomes(&bench.lines()), [("slow", "lost")]);
     running.end(Ending::Ok, None);
-    assert!(bench.audit.close(PATIENCE) && next.close(PATIENCE));
+    assert!(bench.audit.writing().finish(PATIENCE) && next.writing().finish(PATIENCE));
     assert_eq!(outcomes(&bench.lines()), [("slow", "lost"), ("slow", "ok")]);
     assert!(!note.exists());
 }
@@ -157,7 +157,7 @@ fn records_without_room_are_counted_and_that_is_written() {
     let bench = Bench::new();
     bench.audit.0.queue.lose(3);
     bench.call("good").end(Ending::Ok, None);
-    assert!(bench.audit.close(PATIENCE));
+    assert!(bench.audit.writing().finish(PATIENCE));
     let lines = bench.lines();
     assert_eq!((&lines[0]["kind"], &lines[0]["records"]), (&json!("lost"), &json!(3)));
     assert_eq!(lines[1]["tool"], "good");
@@ -179,7 +179,7 @@ fn a_read_has_a_line_however_it_ends() {
     };
     read(Readable::Resource, "file:///a").end(Ending::Ok, Some(7));
     drop(read(Readable::Prompt, &"x".repeat(1_000_000)));
-    assert!(bench.audit.close(PATIENCE));
+    assert!(bench.audit.writing().finish(PATIENCE));
     let [whole, given_up] = &bench.lines()[..] else { panic!("two lines") };
     let what = |line: &Value| ["kind", "outcome", "name", "server"].map(|key| line[key].clone());
     assert_eq!(what(whole), ["resource", "ok", "file:///a", "git"]);
@@ -202,7 +202,7 @@ fn who_is_denied_again_and_again_has_two_lines() {
     let reached =
         LimitReached { payer: Payer::new(ann().as_ref(), address), what: Holding::Sessions };
     bench.listeners.tell(Event::LimitReached(&reached));
-    assert!(bench.audit.close(PATIENCE));
+    assert!(bench.audit.writing().finish(PATIENCE));
     let mut lines = bench.lines();
     for line in &mut lines {
         line.as_object_mut().unwrap().remove("time");
