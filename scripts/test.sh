@@ -68,6 +68,16 @@ setup_python() {
     checksum "$pins" >"$venv/.stamp"
 }
 
+# setup_podman: servers are run in containers too, where the machine lets anybody run them.
+setup_podman() {
+    command -v podman >/dev/null && command -v runc >/dev/null && return
+    command -v apt-get >/dev/null || return 0
+    heading "Podman"
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends podman runc
+}
+
 setup_nextest() {
     cargo nextest --version >/dev/null 2>&1 && return
     heading "cargo-nextest"
@@ -98,6 +108,7 @@ case "${1:-}" in
 "") ;;
 *) fail "unknown argument \`$1\`: there are --setup, --setup-agents and --setup-zoo" ;;
 esac
+setup_podman
 setup_nextest
 
 heading "format"

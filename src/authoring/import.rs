@@ -16,6 +16,7 @@ pub use launches::Launches;
 mod allowed;
 mod block;
 mod category;
+mod cells;
 mod commands;
 mod emit;
 mod gathered;

@@ -10,7 +10,7 @@ use crate::backend::launch::cell;
 use crate::cli::Global;
 use crate::config::Finding;
 use crate::os;
-use crate::settings::{Config, Launch};
+use crate::settings::{Config, Launch, Sandbox};
 
 /// The advice of each remark on a server.
 const HINT: &str = "give it a folder of its own, or keep the file where no server comes: \
@@ -44,7 +44,8 @@ pub(crate) fn findings(global: &Global, config: &Config) -> Vec<Finding> {
     for toolbox in &config.toolboxes {
         for server in &toolbox.servers {
             let Launch::Stdio(launch) = &server.launch else { continue };
-            let besides = launch.confinement().into_iter().flat_map(|it| it.read.union(&it.write));
+            let besides = launch.sandbox.as_ref().and_then(Sandbox::named);
+            let besides = besides.into_iter().flatten().flatten();
             let besides =
                 besides.filter_map(|path| Some((path.to_str()?, path.canonicalize().ok()?)));
             let found: BTreeSet<_> = cell::named(launch)

@@ -38,6 +38,7 @@ mod cli_token;
 mod collisions;
 mod confirmations;
 mod conformance_server;
+mod containers;
 mod eager;
 mod embeddings;
 mod everything;

@@ -20,7 +20,7 @@ pub use crate::os::native::{
     confine, die_with_us, has_terminal, hides_from_signals, is_open_to_others, is_program,
     is_same_file, keep_file_limit, kill, kill_group, lead_group, make_private_folder, private,
     processes, raise_file_limit, seal_process, standard_sockets, start, strictest_permissions,
-    terminate_group, variable_of, without_waiting,
+    terminate_group, user, variable_of, without_waiting,
 };
 
 pub use crate::os::cell::Cell;

@@ -29,7 +29,7 @@ pub use policy::{
     AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, Strangers, TimeWindow,
     When,
 };
-pub use sandbox::{Confinement, Sandbox};
+pub use sandbox::{Confinement, Container, Sandbox};
 pub use search::SearchConfig;
 
 mod audit;
@@ -446,6 +446,11 @@ impl StdioLaunch {
     /// Returns what it may reach, if it is confined.
     pub fn confinement(&self) -> Option<&Confinement> {
         self.sandbox.as_ref()?.confinement()
+    }
+
+    /// Returns the container that it is run in, if it is.
+    pub fn container(&self) -> Option<&Container> {
+        self.sandbox.as_ref()?.container()
     }
 }
 

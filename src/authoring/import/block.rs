@@ -6,10 +6,10 @@ use jsonc_parser::cst::CstInputValue;
 use regex::Regex;
 use url::{Host, Url};
 
+use crate::authoring::import::cells;
 use crate::authoring::import::{Grade, HideSecrets, category, commands};
 use crate::config::keys::foreign::Foreign;
 use crate::config::keys::raw::RawServer;
-use crate::config::keys::sandbox::{RawSandbox, RawSandboxObject};
 use crate::config::keys::server::{Means, filters};
 use crate::config::syntax::document::shortened;
 use crate::config::syntax::entries::Entries;
@@ -120,26 +120,6 @@ fn written(members: [(&str, Option<u64>); 2]) -> CstInputValue {
     CstInputValue::Object(members.collect())
 }
 
-fn written_sandbox(sandbox: RawSandbox) -> CstInputValue {
-    let object = match sandbox {
-        RawSandbox::Word(word) => return word.value.into(),
-        RawSandbox::Object(object) => *object,
-    };
-    let paths = |paths: Vec<Located<String>>| -> CstInputValue {
-        paths.into_iter().map(|path| path.value).collect::<Vec<_>>().into()
-    };
-    let flag = |flag: Located<bool>| flag.value.into();
-    let RawSandboxObject { read, write, network, unix_sockets } = object;
-    let members = [
-        ("read", read.map(paths)),
-        ("write", write.map(paths)),
-        ("network", network.map(flag)),
-        ("unixSockets", unix_sockets.map(flag)),
-    ];
-    let members = members.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-    CstInputValue::Object(members.collect())
-}
-
 impl Block {
     /// Puts a block into our words; none if what it names is empty, or cannot be reached.
     pub(super) fn new(
@@ -168,6 +148,7 @@ impl Block {
             idle_timeout_ms,
             inherit_env,
             sandbox,
+            container,
             shared,
             eager,
             isolation,
@@ -233,7 +214,8 @@ impl Block {
             ("totalCallTimeoutMs", total_call_timeout_ms.map(number)),
             ("idleTimeoutMs", idle_timeout_ms.map(number)),
             ("inheritEnv", inherit_env.map(boolean)),
-            ("sandbox", sandbox.map(written_sandbox)),
+            ("sandbox", sandbox.map(cells::sandbox)),
+            ("container", container.map(cells::container)),
             ("shared", shared.map(boolean)),
             ("eager", eager.map(boolean)),
             ("isolation", isolation.map(|word| word.value.into())),

@@ -120,6 +120,9 @@ pub(super) enum Reach {
     /// The things that its sandbox has beside the system's own programs and libraries.
     #[serde(untagged, rename_all = "camelCase")]
     Cell { read: Vec<PathBuf>, write: Vec<PathBuf>, network: bool, unix_sockets: bool },
+    /// The things that are put into its container, by their places outside.
+    #[serde(untagged)]
+    Container { image: String, read: Vec<PathBuf>, write: Vec<PathBuf>, network: bool },
 }
 
 /// The state of a server.

@@ -345,6 +345,7 @@ fn the_documentation_describes_every_key_with_its_default() {
         ("`jwt`", "/definitions/Jwt"),
         ("A server", "/definitions/Server"),
         ("`sandbox`", "/definitions/Sandbox"),
+        ("`container`", "/definitions/Container"),
         ("A category", "/definitions/Category"),
         ("`tools` of a category", "/definitions/Category/properties/tools"),
         ("A macro", "/definitions/Macro"),

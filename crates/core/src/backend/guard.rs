@@ -6,12 +6,13 @@
 //! what those have started: their process groups, and whatever has left these and still has the mark
 //! of the launch in its environment.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, PipeReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use crate::backend::launch::container::Farewell;
 use crate::os::{self, Started, kill_group};
 
 /// The variable with the mark of a launch.
@@ -43,8 +44,8 @@ pub(crate) struct Guard {
     running: Option<Running>,
     /// How many guards in a row were gone soon after their start.
     short_lives: usize,
-    /// The groups that are to be ended.
-    groups: BTreeSet<u32>,
+    /// The groups that are to be ended, each with what is to be said after it.
+    groups: BTreeMap<u32, Option<Farewell>>,
 }
 
 /// A guard that was started.
@@ -60,14 +61,14 @@ impl Guard {
     /// Makes one that is started, as it is needed, from this executable by `start`. It ends whatever
     /// has a mark that begins with `run`.
     pub(crate) fn new(program: Option<PathBuf>, start: Start, run: String) -> Self {
-        Self { program, start, run, running: None, short_lives: 0, groups: BTreeSet::new() }
+        Self { program, start, run, running: None, short_lives: 0, groups: BTreeMap::new() }
     }
 
-    /// From now on the group is ended when we are killed.
-    pub(crate) fn watch(&mut self, group: u32) {
-        self.groups.insert(group);
+    /// From now on the group is ended when we are killed, and then the farewell is said.
+    pub(crate) fn watch(&mut self, group: u32, farewell: Option<&Farewell>) {
+        self.groups.insert(group, farewell.cloned());
         if self.running.is_some() {
-            self.tell(&format!("+{group}"));
+            self.tell(&added(group, farewell));
         }
         self.short_lives = 0;
         self.renew();
@@ -75,7 +76,7 @@ impl Guard {
 
     /// The group is gone.
     pub(crate) fn release(&mut self, group: u32) {
-        if self.groups.remove(&group) {
+        if self.groups.remove(&group).is_some() {
             self.tell(&format!("-{group}"));
         }
     }
@@ -95,7 +96,8 @@ impl Guard {
         if self.running.is_some() || self.groups.is_empty() || has_given_up {
             return;
         }
-        let groups = self.groups.iter().map(|group| format!("+{group}\n"));
+        let groups = self.groups.iter();
+        let groups = groups.map(|(group, farewell)| added(*group, farewell.as_ref()) + "\n");
         let list = format!("={}\n{}", self.run, groups.collect::<String>());
         self.running = start_with(self.start, program, list.as_bytes())
             .inspect_err(|error| tracing::warn!(%error, "the guard could not be started"))
@@ -108,6 +110,12 @@ impl Guard {
             tracing::debug!(%error, "the guard is gone");
         }
     }
+}
+
+/// The line by which a guard hears of a group: its number, and after it the farewell as JSON.
+fn added(group: u32, farewell: Option<&Farewell>) -> String {
+    let farewell = farewell.and_then(|farewell| serde_json::to_string(farewell).ok());
+    format!("+{group} {}", farewell.unwrap_or_default())
 }
 
 /// Starts a guard that has its list from its first moment on: we can be killed in the next.
@@ -126,26 +134,36 @@ fn start_with(start: Start, program: &Path, list: &[u8]) -> io::Result<Running> 
 /// Runs the guard process: keeps the list until `input` ends, then kills the processes on it, and those
 /// with a mark of the same run.
 pub fn keep(input: impl BufRead) {
-    let mut groups = BTreeSet::new();
+    let mut groups = BTreeMap::new();
     let mut run = None;
     for line in input.lines().map_while(Result::ok) {
         match line.split_at_checked(1) {
             Some(("=", name)) => run = Some(name.to_owned()),
-            Some(("+", group)) => groups.extend(group.parse::<u32>().ok()),
+            Some(("+", added)) => {
+                let (group, farewell) = added.split_once(' ').unwrap_or((added, ""));
+                let farewell = serde_json::from_str::<Farewell>(farewell).ok();
+                groups.extend(group.parse::<u32>().ok().map(|group| (group, farewell)));
+            }
             Some(("-", group)) => {
-                let _known = group.parse().is_ok_and(|group: u32| groups.remove(&group));
+                let _farewell = group.parse::<u32>().ok().and_then(|group| groups.remove(&group));
             }
             _ => {}
         }
     }
-    for group in groups {
-        kill_group(group);
+    for group in groups.keys() {
+        kill_group(*group);
     }
-    let Some(run) = run else { return };
+    if let Some(run) = run {
+        kill_marked(&run);
+    }
+    groups.into_values().flatten().for_each(|farewell| farewell.say());
+}
+
+fn kill_marked(run: &str) {
     for _ in 0..MAX_SWEEPS {
         let mut marked = os::processes();
         marked.retain(|process| {
-            os::variable_of(*process, MARK).is_some_and(|mark| mark.starts_with(&run))
+            os::variable_of(*process, MARK).is_some_and(|mark| mark.starts_with(run))
         });
         if marked.is_empty() {
             return;

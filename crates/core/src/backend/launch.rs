@@ -6,6 +6,7 @@
 //! rest of the group is the guard's business then, and whatever has left the group that of `strays`.
 
 pub mod cell;
+pub mod container;
 mod environment;
 mod lasting;
 
@@ -13,6 +14,7 @@ use std::ffi::OsStr;
 use std::io::{self, PipeReader};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
@@ -20,13 +22,14 @@ use tokio::time::timeout;
 
 use crate::backend::StartFailure;
 use crate::backend::guard::MARK;
+use crate::backend::launch::container::{Contained, Farewell};
 use crate::backend::strays::Launched;
 use crate::name::PROGRAM;
 use crate::os::{
-    self, Started, can_confine, die_with_us, is_program, keep_file_limit, kill_group, lead_group,
+    self, Started, can_confine, die_with_us, keep_file_limit, kill_group, lead_group,
     terminate_group,
 };
-use crate::settings::StdioLaunch;
+use crate::settings::{Confinement, Sandbox, StdioLaunch};
 
 pub use crate::backend::launch::environment::ChildEnvironment;
 
@@ -34,6 +37,8 @@ pub use crate::backend::launch::environment::ChildEnvironment;
 const LEAVE: Duration = Duration::from_millis(700);
 /// After being asked to terminate it may take this long; then it is killed.
 const TERMINATE: Duration = Duration::from_millis(500);
+/// The removal of the container of a child that did not leave by itself may take this long.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The streams of a child.
 pub struct Streams {
@@ -49,6 +54,8 @@ pub struct Process {
     group: Option<u32>,
     /// The launch that it is of, if what it leaves behind is looked after.
     launched: Option<Launched>,
+    /// The end of the container that it is the client of.
+    farewell: Option<Farewell>,
     _started: Option<Started>,
 }
 
@@ -78,42 +85,32 @@ pub(crate) async fn spawn_as(
     ourselves: Option<&Path>,
     custody: Option<Custody>,
 ) -> Result<(Process, Streams), StartFailure> {
-    let StdioLaunch { command, args, env, cwd, .. } = launch;
+    let StdioLaunch { command, cwd, .. } = launch;
     if !cwd.is_dir() {
         return Err(no_folder(cwd));
     }
     let (mut launched, home) = custody.map(|Custody { launched, home }| (launched, home)).unzip();
-    let program = program_of(launch, ourselves);
-    #[expect(clippy::disallowed_methods, reason = "the one place that spawns servers")]
-    let mut builder = match launch.confinement() {
-        None => {
-            let mut builder = tokio::process::Command::new(program);
-            builder.args(args).env_clear().envs(environment.for_launch(launch));
-            builder
+    let home = home.flatten();
+    let mark = launched.as_ref().map(Launched::mark);
+    let (mut builder, farewell) = match &launch.sandbox {
+        None | Some(Sandbox::Off) => (free(launch, environment, ourselves), None),
+        Some(Sandbox::On(confinement)) => {
+            (confined(launch, confinement, environment, (ourselves, home))?, None)
         }
-        Some(confinement) => {
-            // Inside, nobody could tell us in words why it does not start.
-            if let Some(failure) = missing(launch, environment, ourselves) {
-                return Err(failure);
-            }
-            let home = home.flatten().ok_or_else(no_home)?;
-            let ourselves = ourselves.ok_or_else(not_ourselves)?;
-            can_confine().map_err(|reason| cannot_confine(&reason))?;
-            let temporary = cell::make_home(&home)?;
-            let cell = cell::of_launch(launch, confinement, environment, &home);
-            let args = args.iter().map(AsRef::as_ref);
-            let mut builder = tokio::process::Command::new(ourselves);
-            let passed_on = environment.for_launch(launch).filter(|(name, _)| {
-                !cell::OF_THE_HOME.iter().any(|of_the_home| *name == of_the_home)
-            });
-            builder.args(cell::arguments(&cell, program, args)).env_clear().envs(passed_on);
-            builder.env("HOME", &home).env("TMPDIR", temporary);
-            builder
+        Some(Sandbox::In(container)) => {
+            let home = home.ok_or_else(no_home)?;
+            cell::make_home(&home)?;
+            let mark = (MARK, mark.as_deref().unwrap_or_default());
+            let Contained { program, args, env, farewell } =
+                container::contained(launch, container, environment, &home, mark)?;
+            #[expect(clippy::disallowed_methods, reason = "the one place that spawns servers")]
+            let mut builder = tokio::process::Command::new(program);
+            builder.args(args).env_clear().envs(env);
+            (builder, Some(farewell))
         }
     };
     builder
-        .envs(env)
-        .envs(launched.iter().map(|launched| (MARK, launched.mark())))
+        .envs(mark.map(|mark| (MARK, mark)))
         .current_dir(cwd)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -126,9 +123,10 @@ pub(crate) async fn spawn_as(
     let process = lasting::start(builder).await;
     let mut process = process.map_err(|error| spawn_failure(command, &error))?;
     if let Some((launched, group)) = launched.as_mut().zip(process.group) {
-        launched.runs_as(group);
+        launched.runs_as(group, farewell.as_ref());
     }
     process.launched = launched;
+    process.farewell = farewell;
     let child = &mut process.child;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
@@ -138,6 +136,46 @@ pub(crate) async fn spawn_as(
         });
     };
     Ok((process, Streams { stdin, stdout, stderr }))
+}
+
+/// The command of a server that may do what the user may.
+fn free(
+    launch: &StdioLaunch,
+    environment: &ChildEnvironment,
+    ourselves: Option<&Path>,
+) -> tokio::process::Command {
+    #[expect(clippy::disallowed_methods, reason = "the one place that spawns servers")]
+    let mut builder = tokio::process::Command::new(program_of(launch, ourselves));
+    builder.args(&launch.args).env_clear().envs(environment.for_launch(launch)).envs(&launch.env);
+    builder
+}
+
+/// The command of a server that is confined, whose home is `home`.
+fn confined(
+    launch: &StdioLaunch,
+    confinement: &Confinement,
+    environment: &ChildEnvironment,
+    (ourselves, home): (Option<&Path>, Option<PathBuf>),
+) -> Result<tokio::process::Command, StartFailure> {
+    // Inside, nobody could tell us in words why it does not start.
+    if let Some(failure) = missing(launch, environment, ourselves) {
+        return Err(failure);
+    }
+    let home = home.ok_or_else(no_home)?;
+    let program = ourselves.ok_or_else(not_ourselves)?;
+    can_confine().map_err(|reason| cannot_confine(&reason))?;
+    let temporary = cell::make_home(&home)?;
+    let cell = cell::of_launch(launch, confinement, environment, &home);
+    let args = launch.args.iter().map(AsRef::as_ref);
+    #[expect(clippy::disallowed_methods, reason = "the one place that spawns servers")]
+    let mut builder = tokio::process::Command::new(program);
+    let passed_on = environment
+        .for_launch(launch)
+        .filter(|(name, _)| !cell::OF_THE_HOME.iter().any(|of_the_home| *name == of_the_home));
+    let args = cell::arguments(&cell, program_of(launch, ourselves), args);
+    builder.args(args).env_clear().envs(passed_on);
+    builder.env("HOME", &home).env("TMPDIR", temporary).envs(&launch.env);
+    Ok(builder)
 }
 
 /// The program of a launch: `mcp-workbench` means `ourselves`, whatever is on `PATH`.
@@ -197,30 +235,15 @@ pub fn missing(
     if !cwd.is_dir() {
         return Some(no_folder(cwd));
     }
+    if let Some(container) = launch.container() {
+        return container::engine(container, cwd, environment).err();
+    }
     if ourselves.is_some() && command == PROGRAM {
         return None;
     }
-    let found = if command.contains(std::path::MAIN_SEPARATOR) {
-        is_program(&cwd.join(command))
-    } else {
-        let own = launch.env.iter().find(|(key, _)| *key == "PATH").map(|(_, path)| path.into());
-        let ours = || {
-            let mut all = environment.for_launch(launch);
-            all.find(|(key, _)| *key == "PATH").map(|(_, path)| path.clone())
-        };
-        let path = own.or_else(ours).unwrap_or_else(|| DEFAULT_PATH.into());
-        let found = std::env::split_paths(&path).map(|f| is_program(&cwd.join(f).join(command)));
-        // What may not be executed counts only where nothing else is found.
-        found.reduce(|first, next| match (&first, &next) {
-            (Ok(()), _) | (Err(io::ErrorKind::PermissionDenied), Err(_)) => first,
-            _ => next,
-        })?
-    };
+    let found = environment::find(command, cwd, &environment.path_for(launch));
     found.err().map(|kind| spawn_failure(command, &kind.into()))
 }
-
-/// Where programs are looked for without a `PATH`.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 fn no_folder(cwd: &Path) -> StartFailure {
     StartFailure {
@@ -233,7 +256,7 @@ impl Process {
     /// Starts one, whose end is nobody else's business.
     fn start(command: &mut tokio::process::Command) -> io::Result<Self> {
         let (child, started) = os::start(|| command.spawn(), Child::id)?;
-        Ok(Self { group: child.id(), child, launched: None, _started: started })
+        Ok(Self { group: child.id(), child, launched: None, farewell: None, _started: started })
     }
 
     /// The id of the process.
@@ -250,12 +273,22 @@ impl Process {
     /// Waits until the child has left, ends what it left behind, and says how it left.
     ///
     /// Its input must have been closed before. A child that stays is terminated, then killed;
-    /// all in all that takes no longer than 1.3 s.
+    /// all in all that takes no longer than 1.3 s, and [`FAREWELL`] besides where it runs in a container.
     pub async fn end(mut self) -> Option<ExitStatus> {
         let mut status = self.left_within(LEAVE).await;
         if status.is_none() {
             self.group.into_iter().for_each(terminate_group);
             status = self.left_within(TERMINATE).await;
+        }
+        // A client that leaves by itself has seen the end of its container.
+        if status.is_some_and(|status| status.code().is_some()) {
+            self.farewell = None;
+        }
+        if let Some(farewell) = self.farewell.clone() {
+            let said = tokio::task::spawn_blocking(move || farewell.say());
+            if timeout(FAREWELL, said).await.is_ok() {
+                self.farewell = None;
+            }
         }
         self.kill();
         if status.is_none() {
@@ -269,8 +302,16 @@ impl Process {
         self.group.into_iter().for_each(kill_group);
         // It is dead already where there are process groups.
         let _ = self.child.start_kill();
-        self.launched = None;
         self.group = None;
+        let launched = self.launched.take();
+        if let Some(farewell) = self.farewell.take() {
+            // If we end before, the guard says it.
+            let say = move || {
+                farewell.say();
+                drop(launched);
+            };
+            let _ = thread::Builder::new().name("farewell".to_owned()).spawn(say);
+        }
     }
 
     async fn left_within(&mut self, patience: Duration) -> Option<ExitStatus> {

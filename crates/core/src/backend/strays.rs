@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::guard::{Guard, MARK};
+use crate::backend::launch::container::Farewell;
 use crate::os::{self, Orphans};
 
 /// Names a run of the workbench, as the marks of its launches begin: as no other one does.
@@ -133,10 +134,10 @@ impl Launched {
         format!("{}{}", self.strays.run, self.number)
     }
 
-    /// From now on the group is ended when we are killed.
-    pub(crate) fn runs_as(&mut self, group: u32) {
+    /// From now on the group is ended when we are killed, and then the farewell is said.
+    pub(crate) fn runs_as(&mut self, group: u32, farewell: Option<&Farewell>) {
         self.group = Some(group);
-        self.strays.known().guard.watch(group);
+        self.strays.known().guard.watch(group, farewell);
     }
 }
 

@@ -13,6 +13,7 @@ use crate::config::keys::category::check_overrides;
 use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits::{RawCache, RawRates};
 use crate::config::keys::raw::RawServer;
+use crate::config::keys::sandbox;
 use crate::config::syntax::checks::milliseconds;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::places::{Places, absolute, located_path, with_home};
@@ -61,6 +62,7 @@ pub(crate) fn check(
         idle_timeout_ms,
         inherit_env,
         sandbox,
+        container,
         shared,
         eager,
         isolation,
@@ -76,8 +78,6 @@ pub(crate) fn check(
     let overrides = check_overrides(overrides, reader);
     check_filters(tool_filters.as_deref(), include.as_deref(), reader);
     let tool_filters = filters(tool_filters, include, exclude);
-    let startup_timeout = milliseconds(startup_timeout_ms);
-    let call_timeout = milliseconds(call_timeout_ms.or(timeout_ms));
     let (isolation, eager) = check_start(isolation, eager, idle_timeout_ms.as_ref(), reader);
     let idle_timeout = milliseconds(idle_timeout_ms);
     let protocol = check_protocol(protocol, reader);
@@ -97,6 +97,7 @@ pub(crate) fn check(
                 ("env", env.is_some_and(|env| !env.0.is_empty())),
                 ("cwd", cwd.is_some()),
                 ("sandbox", sandbox.is_some()),
+                ("container", container.is_some()),
             ];
             ignore(&for_commands, name, reader);
             http(&url, headers.unwrap_or_default(), reader).map(Launch::Http)
@@ -111,7 +112,7 @@ pub(crate) fn check(
                     env: pairs(environment).chain(pairs(env.unwrap_or_default())).collect(),
                     has_own_folder: cwd.is_some(),
                     cwd: folder(cwd, places),
-                    sandbox: sandbox.map(|raw| raw.checked(places, reader)),
+                    sandbox: sandbox::checked(sandbox, container, places, reader),
                     inherit_env: inherit_env.is_some_and(|inherit| inherit.value),
                     withheld: [].into(),
                 })
@@ -126,11 +127,9 @@ pub(crate) fn check(
         tool_filters,
         include: None,
         overrides,
-        startup_timeout: startup_timeout
-            .unwrap_or(Duration::from_millis(defaults::STARTUP_TIMEOUT_MS)),
-        call_timeout: call_timeout.unwrap_or(Duration::from_millis(defaults::CALL_TIMEOUT_MS)),
-        total_call_timeout: milliseconds(total_call_timeout_ms)
-            .unwrap_or(Duration::from_millis(defaults::TOTAL_CALL_TIMEOUT_MS)),
+        startup_timeout: time(startup_timeout_ms, defaults::STARTUP_TIMEOUT_MS),
+        call_timeout: time(call_timeout_ms.or(timeout_ms), defaults::CALL_TIMEOUT_MS),
+        total_call_timeout: time(total_call_timeout_ms, defaults::TOTAL_CALL_TIMEOUT_MS),
         idle_timeout: idle_timeout.filter(|idle| !idle.is_zero() && !eager),
         shared: shared.is_none_or(|shared| shared.value),
         eager,
@@ -140,6 +139,10 @@ pub(crate) fn check(
         limits: limits.map(RawRates::checked).unwrap_or_default(),
         cache: cache.map(RawCache::checked).unwrap_or_default(),
     }))
+}
+
+fn time(written: Option<Located<u64>>, default_ms: u64) -> Duration {
+    milliseconds(written).unwrap_or(Duration::from_millis(default_ms))
 }
 
 /// The launch of a server with an entry that is wrong.

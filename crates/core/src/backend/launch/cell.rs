@@ -139,13 +139,9 @@ pub fn of_launch(
     environment: &ChildEnvironment,
     own: &Path,
 ) -> Cell {
-    let passed_on = |name: &str| {
-        let mut all = environment.for_launch(launch);
-        all.find(|(key, _)| *key == name).map(|(_, value)| value.clone())
-    };
-    let path = launch.env.get("PATH").map(OsString::from).or_else(|| passed_on("PATH"));
-    let home = passed_on("HOME").map(PathBuf::from);
-    cell(launch, confinement, path.as_deref(), home.as_deref(), own)
+    let path = environment.path_for(launch);
+    let home = home_for(launch, environment);
+    cell(launch, confinement, Some(&path), home.as_deref(), own)
 }
 
 /// Returns a folder of programs with its libraries: the one above it, unless that has much else.
@@ -161,6 +157,22 @@ fn is_too_much(folder: &Path, home: Option<&Path>) -> bool {
     folder.parent().is_none()
         || home.is_some_and(|home| home.starts_with(folder))
         || in_home.is_some_and(|rest| NOT_WHOLE.iter().any(|known| rest == Path::new(known)))
+}
+
+/// Lists what the script `file` is run with that an entry names.
+pub(crate) fn code_of(
+    file: &Path,
+    environment: &ChildEnvironment,
+    launch: &StdioLaunch,
+) -> BTreeSet<PathBuf> {
+    let mut read = BTreeSet::new();
+    code(file, home_for(launch, environment).as_deref(), &mut read);
+    read
+}
+
+/// The user's home, as far as the server is to know it.
+fn home_for(launch: &StdioLaunch, environment: &ChildEnvironment) -> Option<PathBuf> {
+    environment.for_launch(launch).find(|(key, _)| *key == "HOME").map(|(_, home)| home.into())
 }
 
 /// Adds a program or a script, and the package that it is of.

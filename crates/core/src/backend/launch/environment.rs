@@ -1,9 +1,11 @@
 //! The part of an environment that a child gets.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fmt;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::{fmt, io};
 
+use crate::os::is_program;
 use crate::settings::StdioLaunch;
 
 /// The variables of ours that every child gets, where they are set: what programs need to find
@@ -42,6 +44,12 @@ const PASSED_ON: &[&str] = &[
     "WINDIR",
 ];
 
+/// How variables of ours begin that programs need which run containers.
+const OF_ENGINES: &[&str] = &["DOCKER_", "CONTAINER_", "CONTAINERS_", "SSH_AUTH_SOCK"];
+
+/// Where programs are looked for without a `PATH`.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
 /// The environment of whoever wants a server, of which its process gets a part.
 #[derive(Default, PartialEq, Eq)]
 pub struct ChildEnvironment {
@@ -66,14 +74,54 @@ impl ChildEnvironment {
         &'a self,
         launch: &'a StdioLaunch,
     ) -> impl Iterator<Item = (&'a OsString, &'a OsString)> {
-        let is_passed_on = |key: &OsString| {
-            PASSED_ON
-                .iter()
-                .any(|name| key.to_str().is_some_and(|key| key.eq_ignore_ascii_case(name)))
-        };
         self.all.iter().filter(move |(key, _)| {
             let is_withheld = key.to_str().is_some_and(|key| launch.withheld.contains(key));
-            !is_withheld && (launch.inherit_env || is_passed_on(key))
+            !is_withheld && (launch.inherit_env || key.to_str().is_some_and(is_passed_on))
         })
     }
+
+    /// Lists what a program gets that runs containers.
+    pub(crate) fn for_engine(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+        self.all.iter().filter(|(key, _)| key.to_str().is_some_and(is_for_engine))
+    }
+
+    /// Returns where the program of a launch is looked for.
+    pub(crate) fn path_for(&self, launch: &StdioLaunch) -> OsString {
+        let own = launch.env.get("PATH").map(OsString::from);
+        let ours = || self.for_launch(launch).find(|(key, _)| *key == "PATH");
+        let path = own.or_else(|| ours().map(|(_, path)| path.clone()));
+        path.unwrap_or_else(|| DEFAULT_PATH.into())
+    }
+
+    /// Returns where the program is looked for that runs containers.
+    pub(crate) fn path_for_engine(&self) -> OsString {
+        self.all.get(OsStr::new("PATH")).cloned().unwrap_or_else(|| DEFAULT_PATH.into())
+    }
+}
+
+fn is_passed_on(key: &str) -> bool {
+    PASSED_ON.iter().any(|name| key.eq_ignore_ascii_case(name))
+}
+
+/// Returns `true` for variables of ours that programs get which run containers.
+pub(crate) fn is_for_engine(key: &str) -> bool {
+    is_passed_on(key) || OF_ENGINES.iter().any(|start| key.starts_with(start))
+}
+
+/// Looks for a program in the folders of `path`, as the system does that starts it in `cwd`.
+///
+/// # Errors
+///
+/// Why it could not be started: there is none, or it may not be executed.
+pub(crate) fn find(command: &str, cwd: &Path, path: &OsStr) -> Result<(), io::ErrorKind> {
+    if command.contains(std::path::MAIN_SEPARATOR) {
+        return is_program(&cwd.join(command));
+    }
+    let found = std::env::split_paths(path).map(|f| is_program(&cwd.join(f).join(command)));
+    // What may not be executed counts only where nothing else is found.
+    let best = found.reduce(|first, next| match (&first, &next) {
+        (Ok(()), _) | (Err(io::ErrorKind::PermissionDenied), Err(_)) => first,
+        _ => next,
+    });
+    best.unwrap_or(Ok(()))
 }

@@ -125,7 +125,7 @@ fn a_guard_that_never_stays_is_not_started_for_ever() {
     // It ends at once, whatever its arguments are.
     let mut guard = Guard::new(Some("/bin/true".into()), start, "run.".to_owned());
     // No process has this group.
-    guard.watch(u32::MAX);
+    guard.watch(u32::MAX, None);
     let starts = || STARTS.load(Ordering::Relaxed);
     while starts() < MAX_SHORT_LIVES {
         guard.renew();
@@ -136,7 +136,7 @@ fn a_guard_that_never_stays_is_not_started_for_ever() {
     assert_eq!(starts(), MAX_SHORT_LIVES);
     // The next server gets another, once the last has left.
     while starts() == MAX_SHORT_LIVES {
-        guard.watch(u32::MAX);
+        guard.watch(u32::MAX, None);
     }
 }
 
@@ -150,6 +150,6 @@ fn a_guard_has_its_list_before_it_is_there() {
         Err(io::Error::other("nobody starts"))
     };
     let mut guard = Guard::new(Some("any".into()), start, "run.".to_owned());
-    guard.watch(7);
-    assert_eq!(*READ.lock().unwrap(), "=run.\n+7\n");
+    guard.watch(7, None);
+    assert_eq!(*READ.lock().unwrap(), "=run.\n+7 \n");
 }

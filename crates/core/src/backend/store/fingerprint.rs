@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::backend::Reach;
-use crate::settings::{Confinement, Protocol};
+use crate::settings::{Confinement, Container, Protocol, Sandbox};
 
 /// How many bytes of the hash are kept.
 const LENGTH: usize = 16;
@@ -54,17 +54,7 @@ impl Fingerprint {
                 parts.bytes(launch.cwd.as_os_str().as_encoded_bytes());
                 // What is inherited changes from shell to shell, so only that it is counts.
                 parts.count(usize::from(launch.inherit_env));
-                if let Some(confinement) = launch.confinement() {
-                    let Confinement { read, write, has_network, has_unix_sockets } = confinement;
-                    for paths in [read, write] {
-                        parts.count(paths.len());
-                        for path in paths {
-                            parts.bytes(path.as_os_str().as_encoded_bytes());
-                        }
-                    }
-                    parts.count(usize::from(*has_network));
-                    parts.count(usize::from(*has_unix_sockets));
-                }
+                launch.sandbox.iter().for_each(|sandbox| parts.sandbox(sandbox));
                 parts.count(launch.env.len());
                 for (name, value) in &launch.env {
                     parts.text(name);
@@ -115,6 +105,28 @@ impl Parts {
 
     fn count(&mut self, count: usize) {
         self.0.extend_from_slice(&(count as u64).to_le_bytes());
+    }
+
+    fn sandbox(&mut self, sandbox: &Sandbox) {
+        for paths in sandbox.named().into_iter().flatten() {
+            self.count(paths.len());
+            for path in paths {
+                self.bytes(path.as_os_str().as_encoded_bytes());
+            }
+        }
+        match sandbox {
+            Sandbox::Off => {}
+            Sandbox::On(Confinement { has_network, has_unix_sockets, .. }) => {
+                self.count(usize::from(*has_network));
+                self.count(usize::from(*has_unix_sockets));
+            }
+            Sandbox::In(container) => {
+                let Container { image, engine, has_network, .. } = &**container;
+                self.text(image);
+                self.text(engine.as_deref().unwrap_or_default());
+                self.count(usize::from(*has_network));
+            }
+        }
     }
 
     fn hash(&self, Key(key): &Key) -> String {

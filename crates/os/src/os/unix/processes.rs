@@ -6,8 +6,14 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, setrlimit,
+    Pid, Resource, Rlimit, Signal, getegid, geteuid, getrlimit, kill_process, kill_process_group,
+    setrlimit,
 };
+
+/// Returns the numbers of the user and the group that we act as.
+pub fn user() -> Option<(u32, u32)> {
+    Some((geteuid().as_raw(), getegid().as_raw()))
+}
 
 /// Makes the child lead a process group of its own, whose id is the child's.
 pub fn lead_group(command: &mut Command) {

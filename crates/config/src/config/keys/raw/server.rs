@@ -10,7 +10,7 @@ use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits::{RawCache, RawRates};
 use crate::config::keys::numbers;
 use crate::config::keys::raw::category::RawOverride;
-use crate::config::keys::sandbox::RawSandbox;
+use crate::config::keys::sandbox::{RawContainer, RawSandbox};
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::reader::{Fields, Located, Reader};
@@ -106,6 +106,11 @@ keys! {
         /// program, the `cwd` that its entry names, and what its arguments name; or an object, which is `workspace`
         /// and what it says. On Linux alone; elsewhere a server with a sandbox does not start.
         "sandbox" as pub sandbox: RawSandbox,
+
+        /// The container that the server runs in, by Docker or Podman: the image, in which the `command`
+        /// is run, or an object. In place of a `sandbox`.
+        #[schemars(extend("examples" = ["node:22-slim"]))]
+        "container" as pub container: RawContainer,
 
         /// Lets entries that start the same program in the same way share one process.
         #[schemars(extend("default" = true))]

@@ -1,0 +1,238 @@
+//! Servers in a container of Docker or Podman.
+//!
+//! What is spawned is the client of the engine, which passes the streams on. The container outlives a
+//! client that is killed: so it has a name of ours, and whoever ends the client for good, or the guard,
+//! has the engine remove it by that name ([`Farewell`]).
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::StartFailure;
+use crate::backend::launch::cell;
+use crate::backend::launch::environment::{ChildEnvironment, find, is_for_engine};
+use crate::os;
+use crate::settings::{Container, StdioLaunch};
+
+/// The engines that are looked for where none is named.
+const ENGINES: [&str; 2] = ["docker", "podman"];
+
+/// A file or folder that is put into a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Where it is outside.
+    pub source: PathBuf,
+    /// `true` if it may be changed from within.
+    pub is_writable: bool,
+}
+
+/// Lists what is put into the container of a launch, each by its place there, which is the one that the
+/// arguments name. `home` is the server's own.
+pub fn mounts(
+    launch: &StdioLaunch,
+    container: &Container,
+    environment: &ChildEnvironment,
+    home: &Path,
+) -> BTreeMap<PathBuf, Mount> {
+    let mut all = BTreeMap::new();
+    let mut put = |target: PathBuf, source: PathBuf, is_writable: bool| {
+        let mount = all.entry(target).or_insert(Mount { source, is_writable });
+        mount.is_writable |= is_writable;
+    };
+    put(home.to_owned(), home.to_owned(), true);
+    // Where the file names none, it is the folder of the file.
+    if launch.has_own_folder {
+        put(launch.cwd.clone(), launch.cwd.clone(), true);
+    }
+    for (text, source) in cell::named(launch) {
+        // The image has a system of its own.
+        if cell::is_of_the_system(&source) {
+            continue;
+        }
+        if !source.is_dir() {
+            let package = cell::code_of(&source, environment, launch);
+            for path in package {
+                put(path.clone(), path, false);
+            }
+        }
+        put(cleaned(&launch.cwd.join(text)), source.clone(), source.is_dir());
+    }
+    for (paths, is_writable) in [(&container.read, false), (&container.write, true)] {
+        for path in paths.iter().filter(|path| path.exists()) {
+            put(cleaned(path), path.clone(), is_writable);
+        }
+    }
+    all
+}
+
+/// A path without `.` and `..`: inside a container no folder of it is a link.
+fn cleaned(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+/// The start of a server in a container, and its end.
+pub(crate) struct Contained {
+    pub(crate) program: OsString,
+    pub(crate) args: Vec<OsString>,
+    /// The whole environment of the client.
+    pub(crate) env: BTreeMap<OsString, OsString>,
+    pub(crate) farewell: Farewell,
+}
+
+/// Says how a server is started in a container of this name; `mark` is the variable with the mark of its
+/// launch, and `home` its own home, which is there.
+pub(crate) fn contained(
+    launch: &StdioLaunch,
+    container: &Container,
+    environment: &ChildEnvironment,
+    home: &Path,
+    mark: (&str, &str),
+) -> Result<Contained, StartFailure> {
+    let program = engine(container, &launch.cwd, environment)?;
+    let is_podman = Path::new(&program).file_stem().is_some_and(|name| name == "podman");
+    let name = format!("mcp-workbench-{}", mark.1);
+    let of_client: BTreeMap<OsString, OsString> =
+        environment.for_engine().map(|(key, value)| (key.clone(), value.clone())).collect();
+
+    let mut args: Vec<OsString> =
+        ["run", "--rm", "--interactive", "--log-driver", "none", "--name"]
+            .map(OsString::from)
+            .to_vec();
+    args.push(name.clone().into());
+    args.extend(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"].map(OsString::from));
+    if !container.has_network {
+        args.extend(["--network", "none"].map(OsString::from));
+    }
+    // What it writes is to be its user's.
+    if let Some((user, group)) = os::user().filter(|(user, _)| *user != 0) {
+        args.extend(if is_podman {
+            ["--userns".into(), "keep-id".into()]
+        } else {
+            ["--user".into(), OsString::from(format!("{user}:{group}"))]
+        });
+    }
+    let mounts = mounts(launch, container, environment, home);
+    let is_there = mounts.keys().any(|target| target.starts_with(&launch.cwd));
+    args.extend(["--workdir".into(), if is_there { &launch.cwd } else { home }.into()]);
+    for (target, Mount { source, is_writable }) in &mounts {
+        args.extend(["--mount".into(), mount(source, target, *is_writable)]);
+    }
+    // A value among the arguments would be seen by all users, so it goes by the client's environment,
+    // unless the client has a use of its own for the name.
+    let mut env = of_client.clone();
+    let of_launch = launch.env.iter().map(|(key, value)| (key.as_str(), OsStr::new(value)));
+    let own = [("HOME", home.as_os_str()), (mark.0, OsStr::new(mark.1))];
+    for (key, value) in own.into_iter().chain(of_launch) {
+        let mut variable = OsString::from(key);
+        if of_client.contains_key(OsStr::new(key)) || is_for_engine(key) {
+            variable.push("=");
+            variable.push(value);
+        } else {
+            env.insert(key.into(), value.to_owned());
+        }
+        args.extend(["--env".into(), variable]);
+    }
+    args.extend(["--entrypoint".into(), OsString::from(&launch.command)]);
+    args.push(OsString::from(&container.image));
+    args.extend(launch.args.iter().map(OsString::from));
+
+    let mut end = vec!["rm".to_owned(), "--force".to_owned()];
+    if is_podman {
+        // It would wait for ten seconds otherwise.
+        end.extend(["--time".to_owned(), "0".to_owned()]);
+    }
+    end.push(name);
+    let farewell = Farewell {
+        program: program.to_string_lossy().into_owned(),
+        args: end,
+        env: of_client
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+            .collect(),
+    };
+    Ok(Contained { program, args, env, farewell })
+}
+
+/// The value of `--mount`, which is a line of CSV.
+fn mount(source: &Path, target: &Path, is_writable: bool) -> OsString {
+    let field = |key: &str, path: &Path| {
+        let mut field = OsString::from(key);
+        let path = path.as_os_str();
+        let is_plain = !path.as_encoded_bytes().iter().any(|byte| b",\"\r\n".contains(byte));
+        if is_plain {
+            field.push(path);
+            return field;
+        }
+        OsString::from(format!("\"{key}{}\"", path.to_string_lossy().replace('"', "\"\"")))
+    };
+    let mut all = OsString::from("type=bind,");
+    all.push(field("source=", source));
+    all.push(",");
+    all.push(field("target=", target));
+    if !is_writable {
+        all.push(",readonly");
+    }
+    all
+}
+
+/// Finds the program of the engine, to be started in `cwd`.
+pub(crate) fn engine(
+    container: &Container,
+    cwd: &Path,
+    environment: &ChildEnvironment,
+) -> Result<OsString, StartFailure> {
+    let path = environment.path_for_engine();
+    let is_there = |name: &str| find(name, cwd, &path).is_ok();
+    if let Some(engine) = &container.engine {
+        return is_there(engine).then(|| engine.into()).ok_or_else(|| StartFailure {
+            reason: format!("it is to run in a container, and there is no program `{engine}`"),
+            hint: "install it, or correct `engine`".to_owned(),
+        });
+    }
+    let found = ENGINES.into_iter().find(|name| is_there(name));
+    found.map(OsString::from).ok_or_else(|| StartFailure {
+        reason: "it is to run in a container, and neither `docker` nor `podman` is on PATH"
+            .to_owned(),
+        hint: "install one of them, name it with `engine`, or use a `sandbox`".to_owned(),
+    })
+}
+
+/// The command by which an engine removes a container, whatever runs in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Farewell {
+    program: String,
+    args: Vec<String>,
+    /// The whole environment of the command.
+    env: BTreeMap<String, String>,
+}
+
+impl Farewell {
+    /// Runs it, and waits until it has ended.
+    pub(crate) fn say(&self) {
+        #[expect(clippy::disallowed_methods, reason = "it ends what the launcher has started")]
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).env_clear().envs(&self.env);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let done = os::start(|| command.spawn(), |child| Some(child.id()))
+            .and_then(|(mut child, _started)| child.wait());
+        if let Err(error) = done {
+            tracing::warn!(%error, engine = self.program, "a container may be left");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

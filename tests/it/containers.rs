@@ -1,0 +1,169 @@
+//! Servers in a container: they have what is put into it, and go with it.
+//!
+//! The engine is Podman, with a store of each test's own. Where it runs no containers, which is said,
+//! these tests show nothing.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::process::Stdio;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::process::wait_gone;
+use crate::support::{Agent, Bench, DEADLINE, command, fake};
+
+/// An image with nothing in it.
+const IMAGE: &str = "workbench-empty";
+
+/// The variables by which Podman keeps to this folder.
+fn variables(bench: &Bench) -> [(&'static str, String); 2] {
+    [
+        ("CONTAINERS_CONF", bench.path_text("containers.conf")),
+        ("CONTAINERS_STORAGE_CONF", bench.path_text("storage.conf")),
+    ]
+}
+
+fn podman(bench: &Bench, args: &[&str]) -> Option<String> {
+    let mut podman = command("podman");
+    podman.args(args).envs(variables(bench)).stdin(Stdio::null());
+    let output = podman.output().ok()?;
+    if !output.status.success() {
+        eprintln!("podman {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+        return None;
+    }
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// A bench with an image in an engine that runs containers; none where there is no such engine.
+fn engine() -> Option<Bench> {
+    let bench = Bench::new();
+    // What a machine in a virtual one does not let an engine set, it must not.
+    let conf = "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1024:1024\"]\n\
+                [engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"none\"\n";
+    let (graph, run) = (bench.path_text("graph"), bench.path_text("run"));
+    let storage =
+        format!("[storage]\ndriver = \"vfs\"\ngraphroot = \"{graph}\"\nrunroot = \"{run}\"\n");
+    let bench = bench.file("containers.conf", conf).file("storage.conf", &storage);
+    fs::create_dir_all(bench.path("rootfs/tmp")).unwrap();
+    let (rootfs, tar) = (bench.path_text("rootfs"), bench.path_text("rootfs.tar"));
+    let packed = command("tar").args(["-C", &rootfs, "-cf", &tar, "."]).status();
+    assert!(packed.expect("tar").success());
+    let runs = podman(&bench, &["import", "--quiet", &tar, IMAGE]).and_then(|_| {
+        let bind =
+            ["/bin", "/lib", "/lib64", "/usr"].map(|path| format!("--volume={path}:{path}:ro"));
+        let run = ["run", "--rm", "--network=none"];
+        let args = run.into_iter().chain(bind.iter().map(String::as_str));
+        podman(&bench, &args.chain([IMAGE, "/bin/true"]).collect::<Vec<_>>())
+    });
+    if runs.is_none() {
+        eprintln!("skipped: no containers can be run here");
+        return None;
+    }
+    let [(conf, conf_file), (storage, storage_file)] = variables(&bench);
+    let bench = bench.env(conf, &conf_file).env(storage, &storage_file);
+    for (file, text) in [("secret", "mine"), ("work/own", "its own"), ("shared/book", "to read")] {
+        let file = bench.path(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+    Some(bench)
+}
+
+/// A server in a container with the programs of this machine, whose working folder is `work`.
+fn contained(script: Value) -> Value {
+    let mut server = fake(script);
+    let program = server["command"].as_str().unwrap().to_owned();
+    server["cwd"] = "work".into();
+    server["container"] = json!({
+        "image": IMAGE,
+        "engine": "podman",
+        "network": false,
+        "read": ["/bin", "/lib", "/lib64", "/usr", program, "shared"],
+    });
+    server
+}
+
+/// Runs a command in the server's process; what it wrote, or `None` if it failed.
+fn shell(agent: &Agent, command: &str) -> Option<String> {
+    let done = agent.call("box__srv__shell", json!({ "command": command })).structured();
+    (done["code"] == 0).then(|| done["stdout"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn one_in_a_container_has_what_is_put_into_it_and_nothing_else() {
+    let Some(bench) = engine() else { return };
+    let mut server = contained(json!({ "tools": ["shell"] }));
+    server["env"] = json!({ "TOKEN": "s3cret", "PATH": "/usr/bin:/bin" });
+    let bench = bench.server("box", "srv", server);
+    let agent = bench.agent();
+    agent.initialize();
+    let run = |command: &str| shell(&agent, command);
+    assert_eq!(run("cat own").as_deref(), Some("its own"));
+    assert_eq!(run("echo new > made && cat made").as_deref(), Some("new"));
+    assert_eq!(fs::read_to_string(bench.path("work/made")).unwrap().trim(), "new");
+    assert_eq!(run("cat ../shared/book").as_deref(), Some("to read"));
+    assert_eq!(run("echo y > \"$HOME/y\" && cat ~/y").as_deref(), Some("y"));
+    assert_eq!(run("echo $TOKEN $PATH").as_deref(), Some("s3cret /usr/bin:/bin"));
+    for refused in [
+        "cat ../secret",
+        "cat ../config.json",
+        "echo x > ../shared/book",
+        "ls /etc/passwd",
+        "printenv CONTAINERS_CONF",
+        "test -e /sys/class/net/eth0",
+        "mount -t tmpfs none /tmp",
+    ] {
+        assert_eq!(run(refused), None, "{refused}");
+    }
+    let command_lines = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let is_told = |line: &Vec<u8>| line.windows(6).any(|window| window == b"s3cret");
+    assert!(!command_lines.into_iter().any(|line| is_told(&line)), "a secret in a command line");
+    agent.close_stdin();
+    assert_eq!(agent.wait_exit(DEADLINE).code(), Some(0));
+    assert_eq!(podman(&bench, &["ps", "--all", "--quiet"]).as_deref(), Some(""));
+}
+
+#[test]
+fn a_container_ends_with_the_workbench_however_that_ends() {
+    let Some(bench) = engine() else { return };
+    let script = json!({ "tools": ["echo"], "stubborn": true, "grandchild": "stubborn" });
+    let bench = bench.server("box", "srv", contained(script));
+    for is_killed in [false, true] {
+        let agent = bench.agent();
+        agent.initialize();
+        agent.open("box");
+        let inside = podman(&bench, &["ps", "--quiet"]).unwrap();
+        let pid = podman(&bench, &["inspect", "--format", "{{.State.Pid}}", &inside]).unwrap();
+        if is_killed {
+            agent.kill();
+        } else {
+            agent.close_stdin();
+            assert_eq!(agent.wait_exit(DEADLINE).code(), Some(0));
+        }
+        wait_gone(&[pid.parse().unwrap()], DEADLINE);
+        // The engine forgets it a moment after its processes have ended.
+        while podman(&bench, &["ps", "--all", "--quiet"]).as_deref() != Some("") {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn without_an_engine_the_server_says_so_and_others_are_served() {
+    let mut server = fake(json!({ "tools": ["echo"] }));
+    server["container"] = "any".into();
+    let other = fake(json!({ "tools": ["echo"] }));
+    let bench = Bench::new().server("box", "srv", server).server("box", "other", other);
+    let bench = bench.env("PATH", "/nowhere");
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    let opened = agent.open("box").structured();
+    assert_eq!(opened["servers_connected"], 1, "{opened}");
+    let reason = "it is to run in a container, and neither `docker` nor `podman` is on PATH";
+    assert!(opened.to_string().contains(reason), "{opened}");
+}
