@@ -104,7 +104,8 @@ fn fields() -> impl for<'writer> FormatFields<'writer> + 'static {
 fn field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     let text = format!("{value:?}");
     let text = without_secrets(&text);
-    let text = visible(&text);
+    // What stands on a line of its own begins with the time.
+    let text = visible(&text).replace('\n', "\n    ");
     match field.name() {
         "message" => write!(writer, "{text}"),
         name if writer.has_ansi_escapes() => {

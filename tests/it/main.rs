@@ -47,6 +47,7 @@ mod extensions;
 mod fair_shares;
 mod fakes;
 mod fidelity;
+mod forged_words;
 mod greetings;
 mod hostile_llm;
 mod http_drain;

@@ -264,7 +264,7 @@ fn what_a_server_says_of_itself_is_passed_on() {
     assert_eq!(original["result"]["content"].as_array().map(Vec::len), Some(1));
     assert_eq!(
         ours["result"]["content"][1]["text"],
-        "What server `fake` says of itself: Call echo twice."
+        "What server `fake` says of itself:\n> Call echo twice."
     );
 }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::catalog::schema::ArgumentCheck;
+use crate::name::seen;
 use crate::raw::Raw;
 
 pub use crate::catalog::altered::Alteration;
@@ -172,7 +173,8 @@ impl ToolDefinition {
 
     /// The tool as `name(required: type, optional?: type)`.
     pub fn signature(&self) -> String {
-        self.signature.get_or_init(|| schema::signature(&self.name, &self.schema)).clone()
+        let written = || seen::line(&schema::signature(&self.name, &self.schema));
+        self.signature.get_or_init(written).clone()
     }
 
     /// The first sentence of the description, on one line.
@@ -186,7 +188,7 @@ impl ToolDefinition {
 pub fn first_sentence(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).skip_while(|line| line.is_empty());
     let paragraph: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
-    let folded = paragraph.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let folded = seen::line(&paragraph.join(" "));
     let end = folded
         .match_indices(['.', '!', '?'])
         .map(|(at, mark)| at + mark.len())

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::AsyncRead;
 
+use crate::name::seen;
 use crate::observe::Secrets;
 use crate::wire::line::{Line, LineReader};
 
@@ -104,7 +105,7 @@ pub(crate) fn quoted(text: &str, words: &str, with_words: bool) -> String {
     if words.is_empty() {
         text.to_owned()
     } else if with_words {
-        format!("{text}; the last lines of its standard error:\n{words}")
+        format!("{text}; the last lines of its standard error:\n{}", seen::fenced(words))
     } else {
         format!("{text}; the log of the workbench has the last lines of its standard error")
     }

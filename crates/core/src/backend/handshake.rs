@@ -12,7 +12,8 @@ use rmcp::model::{Implementation, ProtocolVersion};
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use crate::catalog::Abilities;
+use crate::catalog::{Abilities, shorten};
+use crate::name::seen;
 use crate::raw::{Member, Raw};
 use crate::settings::Protocol;
 use crate::wire::remote::Failure;
@@ -222,6 +223,7 @@ fn read(
         Err(RequestError::NotSent | RequestError::Closed) => return Err(Unwelcome::Ended),
     };
     let said: Said = result.parse().map_err(|error| {
+        let error = shorten(&seen::line(&error.to_string()), MAX_MESSAGE);
         Unwelcome::Confused(format!("its answer to `{}` is not one: {error}", era.method()))
     })?;
     let meta = match era {
@@ -234,14 +236,18 @@ fn read(
     Ok(Greeting { era, abilities: said.capabilities, instructions: said.instructions, meta })
 }
 
-/// The message of an error object, or all of it.
+/// The most characters of what a server says in an error.
+const MAX_MESSAGE: usize = 1000;
+
+/// The message of an error object, or all of it, on one line.
 pub(crate) fn message(error: &Raw) -> String {
     #[derive(Deserialize)]
     struct Message {
         message: String,
     }
 
-    error.parse::<Message>().map_or_else(|_| error.as_str().into_owned(), |error| error.message)
+    let said = error.parse::<Message>().map(|error| error.message);
+    shorten(&seen::line(&said.unwrap_or_else(|_| error.as_str().into_owned())), MAX_MESSAGE)
 }
 
 fn implementation() -> Implementation {

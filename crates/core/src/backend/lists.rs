@@ -5,10 +5,15 @@ use std::collections::HashSet;
 use serde::Deserialize;
 
 use crate::backend::handshake::Greeting;
-use crate::catalog::{BadEntry, Definition, Listing, Prompt, Resource, Template, ToolDefinition};
+use crate::catalog::{
+    BadEntry, Definition, Listing, Prompt, Resource, Template, ToolDefinition, shorten,
+};
+use crate::name::seen;
 use crate::raw::{Member, Raw};
 use crate::wire::server::{Link, Outcome, RequestError};
 
+/// The most characters of an error that are repeated.
+const MAX_ERROR: usize = 1000;
 /// The most pages of one list that are read.
 const MAX_PAGES: usize = 1000;
 
@@ -92,6 +97,8 @@ impl Reader<'_> {
         }
         let (definitions, bad) = T::read_all(self.pages(T::METHOD, T::MEMBER).await?);
         for BadEntry { what, why } in bad {
+            let (what, why) = (seen::line(&what), seen::line(&why));
+            let (what, why) = (shorten(&what, MAX_ERROR), shorten(&why, MAX_ERROR));
             tracing::warn!(server = self.label, "a {} was left out: {what}: {why}", T::WORD);
         }
         Ok(definitions)
@@ -151,9 +158,10 @@ pub async fn ask(
     };
     match answer {
         Ok(Outcome::Result(result)) => Ok(result),
-        Ok(Outcome::Error(error)) => {
-            Err(format!("it answered `{method}` with the error {}", error.as_str()))
-        }
+        Ok(Outcome::Error(error)) => Err(format!(
+            "it answered `{method}` with the error {}",
+            shorten(&seen::line(&error.as_str()), MAX_ERROR)
+        )),
         Err(RequestError::NotSent | RequestError::Closed) => Err("it ended".to_owned()),
         Err(RequestError::Oversized(length)) => Err(format!("its answer had {length} bytes")),
     }

@@ -357,7 +357,7 @@ async fn activate(exposure: &Exposure, request: &Request<'_>) -> Reply {
         Ok(switches) => switches,
         Err(problem) => {
             let failed = failed.iter().map(|FailedServer { server, reason, .. }| {
-                format!(" Server `{server}` could not be started: {reason}.")
+                format!("\nServer `{server}` could not be started: {reason}")
             });
             return Reply::plain(error(&format!("{problem}{}", failed.collect::<String>())));
         }

@@ -8,7 +8,7 @@ use crate::catalog::shorten;
 use crate::exposure::budget::{first_that_fits, names_that_fit};
 use crate::exposure::mode::Giving;
 use crate::exposure::mode::Guide;
-use crate::name::ServerName;
+use crate::name::{ServerName, seen};
 use crate::settings::{Config, ToolboxConfig};
 
 /// The most bytes of the instructions, for a client that is not known to show more.
@@ -92,7 +92,8 @@ fn first_line(config: &Config, guide: &Guide) -> FirstLine {
     })
 }
 
-/// Returns instructions with those of servers, which share what is left of `max` bytes.
+/// Returns instructions with those of servers, which share what is left of `max` bytes. Each line of
+/// theirs has a mark before it, so that it cannot be taken for one of ours.
 pub(crate) fn with_servers<'a>(
     ours: String,
     servers: impl Iterator<Item = (&'a ServerName, &'a str)>,
@@ -101,13 +102,15 @@ pub(crate) fn with_servers<'a>(
     let servers: Vec<_> = servers.collect();
     let room = max.saturating_sub(ours.len()) / servers.len().max(1);
     servers.into_iter().fold(ours, |mut text, (server, said)| {
-        let head = format!("\n\n{server}: ");
+        let head = format!("\n\nServer {server} says of itself:\n");
+        let room = room.saturating_sub(head.len());
+        let said = seen::fenced(said);
         // A character has up to four bytes, and what is cut ends in one that has three.
-        let mut max = room.saturating_sub(head.len());
-        let mut short = shorten(said.trim(), max);
-        while short.len() > room.saturating_sub(head.len()) {
+        let mut max = room;
+        let mut short = shorten(&said, max);
+        while short.len() > room {
             max /= 2;
-            short = shorten(said.trim(), max);
+            short = shorten(&said, max);
         }
         if !short.is_empty() {
             text.push_str(&head);
@@ -239,7 +242,7 @@ fn start_of(text: &str, max: usize) -> String {
 
 /// A description on one line.
 pub(crate) fn on_one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    seen::line(text)
 }
 
 #[cfg(test)]

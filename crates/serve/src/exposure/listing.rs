@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::catalog::shorten;
 use crate::exposure::budget::names_that_fit;
 use crate::gateway::{FailedServer, Opened};
-use crate::name::ServerName;
+use crate::name::{ServerName, seen};
 use crate::raw::Raw;
 use crate::settings::ToolboxConfig;
 use crate::toolbox::ViewTool;
@@ -152,8 +152,9 @@ pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Va
     }
     let servers = || opened.view.instructions();
     if let Some(max) = MAX_INSTRUCTIONS.checked_div(servers().count()) {
-        let texts = servers()
-            .map(|(server, text)| (server.to_string(), Value::from(shorten(text.trim(), max))));
+        let texts = servers().map(|(server, text)| {
+            (server.to_string(), Value::from(shorten(&seen::lines(text), max)))
+        });
         header.insert("server_instructions".to_owned(), Value::Object(texts.collect()));
     }
     header

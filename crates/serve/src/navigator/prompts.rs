@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::shorten;
 use crate::llm::{Form, Prompt, estimate, objects};
+use crate::name::seen;
 use crate::navigator::{Choice, Question, Unable, Wanted};
 use crate::raw::{self, Raw};
 
@@ -314,18 +315,7 @@ fn clean_value(value: Value, clean: Clean<'_>) -> Value {
 
 /// A text on one line, without secrets and what nobody sees, of at most so many characters.
 fn line(text: &str, max: usize, clean: Clean<'_>) -> String {
-    let text: String = clean(text).chars().filter(|c| !is_hidden(*c)).collect();
-    shorten(&text.split_whitespace().collect::<Vec<_>>().join(" "), max)
-}
-
-/// Returns `true` for a character that a model reads and people do not see.
-fn is_hidden(c: char) -> bool {
-    (c.is_control() && !c.is_whitespace())
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}')
-        || ('\u{200b}'..='\u{200f}').contains(&c)
-        || ('\u{202a}'..='\u{202e}').contains(&c)
-        || ('\u{2060}'..='\u{206f}').contains(&c)
-        || ('\u{e0000}'..='\u{e007f}').contains(&c)
+    shorten(&seen::line(&clean(text)), max)
 }
 
 /// Returns a text, or of a longer one than `max` bytes the beginning and the end, with a mark between

@@ -53,7 +53,7 @@ fn a_death_says_how_and_with_which_last_words() {
     tail.push("no such database");
     assert_eq!(
         told(true),
-        "it closed its output; the last lines of its standard error:\nno such database"
+        "it closed its output; the last lines of its standard error:\n> no such database"
     );
     assert_eq!(
         told(false),

@@ -15,6 +15,7 @@ use crate::backend::lists::Kinds;
 use crate::backend::question::Event;
 use crate::backend::switchboard::board::{Claim, Entered, State, Subscriber, Switchboard, Watcher};
 use crate::backend::users::{AgentId, Users};
+use crate::name::seen;
 use crate::raw::Raw;
 
 /// The member of a notice that names its subscription's stream; it is not passed on.
@@ -23,6 +24,8 @@ const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 const MAX_CLAIMS: usize = 100_000;
 /// How much of what agents are not told our log has of one message, in characters.
 const MAX_LOGGED: usize = 2000;
+/// The most characters of what a server calls its logger.
+const MAX_LOGGER: usize = 128;
 
 impl Switchboard {
     /// Notes that the process runs a task for an agent, which is one of these.
@@ -166,7 +169,7 @@ impl Switchboard {
         let level = LogLevel::of(params);
         let logger = params.member("logger").and_then(|logger| logger.parse::<String>().ok());
         let label = match logger {
-            Some(logger) => format!("{}/{logger}", self.server),
+            Some(logger) => format!("{}/{}", self.server, seen::named(&logger, MAX_LOGGER)),
             None => self.server.clone(),
         };
         let labelled = params.with_member("logger", &Raw::encode(&label));

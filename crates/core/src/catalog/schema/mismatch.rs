@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::name::seen;
+
 /// The most bytes of schemas that a list quotes.
 const MAX_SCHEMA: usize = 1024;
 
@@ -19,11 +21,13 @@ pub struct Mismatch {
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { property, problem, expected } = self;
-        if property.is_empty() {
-            write!(f, "the whole of it {problem}; schema: {expected}")
+        let text = if property.is_empty() {
+            format!("the whole of it {problem}; schema: {expected}")
         } else {
-            write!(f, "`{property}` {problem}; schema: {expected}")
-        }
+            format!("`{property}` {problem}; schema: {expected}")
+        };
+        // Servers name their properties, and agents theirs.
+        f.write_str(&seen::line(&text))
     }
 }
 

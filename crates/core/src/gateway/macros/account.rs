@@ -9,6 +9,7 @@ use crate::backend::{self, Outcome};
 use crate::catalog::shorten;
 use crate::gateway::CallError;
 use crate::gateway::macros::values::{Values, text_of};
+use crate::name::seen;
 use crate::raw::{self, Raw};
 use crate::settings::{MacroConfig, StepConfig};
 
@@ -60,11 +61,12 @@ pub(crate) fn of(
             Stage::NotBegun => ("not_begun", None, "not begun".to_owned()),
             Stage::Failed(why) => {
                 let why = shorten(why, MAX_ERROR);
-                ("failed", Some(("error", Raw::of_text(&why))), format!("failed: {why}"))
+                let said = format!("failed: {}", seen::line(&why));
+                ("failed", Some(("error", Raw::of_text(&why))), said)
             }
             Stage::Done => {
                 let value = values.of_step(name).map(shortened);
-                let said = value.as_ref().map(|(_, text)| format!(": {text}"));
+                let said = value.as_ref().map(|(_, text)| format!(": {}", seen::line(text)));
                 let more = value.map(|(value, _)| ("result", value));
                 ("done", more, format!("done{}", said.unwrap_or_default()))
             }

@@ -13,7 +13,7 @@ use crate::exposure::listing::{self, Line};
 use crate::exposure::modular::names::{self, Named};
 use crate::exposure::modular::{GET, no_tool};
 use crate::gateway::FailedServer;
-use crate::name::ToolId;
+use crate::name::{ToolId, seen};
 use crate::raw::{self, Raw};
 use crate::settings::{ServerConfig, ToolboxConfig};
 use crate::toolbox::{View, ViewTool};
@@ -217,7 +217,8 @@ fn remarks(view: &View, failed: &[FailedServer]) -> Vec<String> {
     });
     let max = MAX_INSTRUCTIONS / view.instructions().count().max(1);
     let instructions = view.instructions().map(|(server, text)| {
-        format!("What server `{server}` says of itself: {}", shorten(text.trim(), max))
+        let said = shorten(&seen::fenced(text), max);
+        format!("What server `{server}` says of itself:\n{said}")
     });
     failed.chain(instructions).collect()
 }
