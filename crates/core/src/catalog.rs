@@ -1,6 +1,7 @@
 //! The catalog: what servers said they have, immutable, each definition as the bytes it came in.
 
 mod altered;
+mod changed;
 mod definition;
 mod glance;
 pub mod rank;
@@ -17,6 +18,7 @@ use crate::name::seen;
 use crate::raw::Raw;
 
 pub use crate::catalog::altered::Alteration;
+pub use crate::catalog::changed::{ChangedDefinition, KnownDefinitions};
 pub use crate::catalog::definition::{BadEntry, Definition, Prompt, Resource, Template};
 pub use crate::catalog::template::fits;
 

@@ -21,7 +21,7 @@ use crate::backend::{
     BackendId, Change, Changed, Context, Error, Listed, Live, Reach, Record, Spec, StartFailure,
     Store, Urgency,
 };
-use crate::catalog::Listing;
+use crate::catalog::{KnownDefinitions, Listing};
 use crate::observe::{ServerRun, StoppedFor};
 use crate::raw::Raw;
 
@@ -66,6 +66,8 @@ pub(crate) struct Actor {
     pub(crate) status: watch::Sender<Status>,
     pub(crate) board: Arc<Switchboard>,
     pub(crate) reports: Arc<Reports>,
+    /// The definitions that it had last, in this run or in an earlier one.
+    pub(crate) known: KnownDefinitions,
     /// The last listing on its way to the store.
     pub(crate) keeping: Option<JoinHandle<()>>,
     /// Says when the server that was in this one's place has gone.
@@ -269,6 +271,7 @@ impl Actor {
         self.status.send_replace(Status::Ready(live.clone()));
         self.restore(live.clone());
         run.is_ready(started.id(), version > 1, &started.listing);
+        run.has_changed(&self.known.learn(&started.listing, Instant::now().into_std()));
         let since = Instant::now();
         Running { started, live, since, listed, death, run, relisting: None }
     }
@@ -383,6 +386,8 @@ impl Actor {
                         *versions += 1;
                         let next = Listed { version: *versions, listing: Arc::new(listing) };
                         running.run.lists(&next.listing);
+                        let now = Instant::now().into_std();
+                        running.run.has_changed(&self.known.learn(&next.listing, now));
                         running.listed.send_replace(next.clone());
                         self.keep(running.started.greeting.era, Arc::clone(&next.listing));
                         self.report(Change::Listed(next)).await;

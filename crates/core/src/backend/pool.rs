@@ -23,6 +23,7 @@ use crate::backend::turns::Turns;
 use crate::backend::{
     Backend, BackendId, ChildEnvironment, Context, Remembered, Spec, Store, WeakBackend, launch,
 };
+use crate::catalog::KnownDefinitions;
 use crate::observe::Observer;
 
 /// How long the end of all servers may take.
@@ -136,6 +137,7 @@ impl Pool {
             status,
             board: Arc::clone(&board),
             reports: Arc::clone(&reports),
+            known: KnownDefinitions::default(),
             keeping: None,
             after: None,
             is_dismissed: false,

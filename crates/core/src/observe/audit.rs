@@ -22,7 +22,7 @@ use crate::observe::file::{AuditFile, Unwritten};
 use crate::observe::holdings::Payer;
 use crate::observe::listeners::Listener;
 use crate::observe::queue::{Note, Queue};
-use crate::observe::record::{LlmRecord, ReadRecord, ReloadRecord, Scribe};
+use crate::observe::record::{ChangeRecord, LlmRecord, ReadRecord, ReloadRecord, Scribe};
 use crate::observe::secret::Secrets;
 use crate::observe::tally::{Cause, Incident, Tally};
 use crate::observe::unfinished::{Unfinished, beside, take_left};
@@ -165,7 +165,11 @@ impl Writing {
 impl Listener for Audit {
     fn wants(&self) -> Kinds {
         let calls = Kinds::CALLS_BEGUN.and(Kinds::CALLS_ENDED).and(Kinds::CALL_TEXTS);
-        let others = Kinds::SESSIONS.and(Kinds::DENIALS).and(Kinds::READS).and(Kinds::PROGRAM);
+        let others = Kinds::SESSIONS
+            .and(Kinds::LISTINGS)
+            .and(Kinds::DENIALS)
+            .and(Kinds::READS)
+            .and(Kinds::PROGRAM);
         calls.and(Kinds::LLM_REQUESTS).and(others)
     }
 
@@ -182,6 +186,14 @@ impl Listener for Audit {
             Event::LlmRequestEnded(request, outcome) => {
                 let number = self.0.calls.fetch_add(1, Ordering::Relaxed);
                 self.put(Note::LlmRequestEnded(LlmRecord::new(request, outcome, number)));
+            }
+            Event::DefinitionsChanged(server, changed) => {
+                let at = SystemTime::now();
+                for changed in changed {
+                    let (toolbox, server) = (server.toolbox.clone(), server.server.clone());
+                    let record = ChangeRecord { at, toolbox, server, changed: changed.clone() };
+                    self.put(Note::DefinitionChanged(Box::new(record)));
+                }
             }
             Event::SessionClosed(session) if session.without_us > 0 => {
                 self.put(Note::SessionClosed(session.clone()));
@@ -296,6 +308,7 @@ impl Writer {
                     self.scribe.call(&mut lines, &facts, &details, end);
                 }
                 Note::LlmRequestEnded(request) => self.scribe.llm_request(&mut lines, &request),
+                Note::DefinitionChanged(change) => self.scribe.definition(&mut lines, &change),
                 Note::SessionClosed(session) => self.scribe.session(&mut lines, &session),
                 Note::Incident(incident, times) => Scribe::incident(&mut lines, &incident, times),
                 Note::Read(read) => self.scribe.read(&mut lines, &read),

@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use crate::catalog::Listing;
+use crate::catalog::{ChangedDefinition, Listing};
 use crate::name::{AgentName, ServerRef};
 use crate::observe::context::CallContext;
 use crate::observe::ending::CallEnd;
@@ -37,6 +37,8 @@ pub enum Event<'a> {
     ServerStopped(&'a ServerContext, StoppedFor),
     /// A server that runs has another listing than before.
     ListingChanged(&'a ServerContext, &'a Listing),
+    /// Some of its definitions are not what they were.
+    DefinitionsChanged(&'a ServerContext, &'a [ChangedDefinition]),
     /// An agent has come that stays for a while.
     SessionOpened(&'a SessionContext),
     /// Its program has said what it is called.
@@ -126,7 +128,7 @@ impl Event<'_> {
             | Self::ServerFailed(..)
             | Self::ServerDied(..)
             | Self::ServerStopped(..) => Kinds::SERVERS,
-            Self::ListingChanged(..) => Kinds::LISTINGS,
+            Self::ListingChanged(..) | Self::DefinitionsChanged(..) => Kinds::LISTINGS,
             Self::SessionOpened(_)
             | Self::SessionIntroduced(..)
             | Self::TokensSaved(..)

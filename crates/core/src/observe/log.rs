@@ -1,5 +1,6 @@
 //! The log, as far as it tells of events.
 
+use crate::catalog::ChangedDefinition;
 use crate::name::AgentName;
 use crate::observe::event::{DeniedAccess, DeniedFor, Event, Kinds, StoppedFor};
 use crate::observe::listeners::Listener;
@@ -15,7 +16,7 @@ pub(crate) struct Log;
 
 impl Listener for Log {
     fn wants(&self) -> Kinds {
-        Kinds::SERVERS.and(Kinds::DENIALS).and(Kinds::PROGRAM)
+        Kinds::SERVERS.and(Kinds::LISTINGS).and(Kinds::DENIALS).and(Kinds::PROGRAM)
     }
 
     fn hear(&self, event: Event<'_>) {
@@ -23,6 +24,21 @@ impl Listener for Log {
             Event::ServerStarted(server, listing) => {
                 let tools = listing.tools.len();
                 tracing::info!(server = server.label, tools, "the server is ready");
+            }
+            Event::DefinitionsChanged(server, changed) => {
+                let server = &server.label;
+                for ChangedDefinition { word, name, members, before, after, untold } in changed {
+                    let members = members.join(", ");
+                    let untold = (*untold > 0).then_some(untold);
+                    tracing::warn!(
+                        server,
+                        members,
+                        before,
+                        after,
+                        untold,
+                        "the definition of {word} `{name}` has changed"
+                    );
+                }
             }
             Event::ServerFailed(server, reason) => {
                 let server = &server.label;

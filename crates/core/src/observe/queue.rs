@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::observe::context::{CallDetails, CallFacts};
 use crate::observe::ending::CallEnd;
 use crate::observe::event::SessionContext;
-use crate::observe::record::{LlmRecord, ReadRecord, ReloadRecord};
+use crate::observe::record::{ChangeRecord, LlmRecord, ReadRecord, ReloadRecord};
 use crate::observe::tally::Incident;
 use crate::raw::Raw;
 
@@ -25,6 +25,8 @@ pub(crate) enum Note {
     CallEnded(Arc<CallFacts>, CallDetails, CallEnd),
     /// A request to a model has ended.
     LlmRequestEnded(LlmRecord),
+    /// A server has changed a definition.
+    DefinitionChanged(Box<ChangeRecord>),
     /// An agent has left.
     SessionClosed(SessionContext),
     /// Somebody did not get what it wanted, so often.
@@ -46,6 +48,7 @@ impl Note {
             }
             Self::CallBegan(_)
             | Self::LlmRequestEnded(_)
+            | Self::DefinitionChanged(_)
             | Self::SessionClosed(_)
             | Self::Incident(..) => 0,
         }

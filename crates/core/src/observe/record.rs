@@ -9,7 +9,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::catalog::Listing;
+use crate::catalog::{ChangedDefinition, Listing};
 use crate::name::{AgentName, ServerRef};
 use crate::observe::context::{CallDetails, CallFacts, Stop};
 use crate::observe::ending::{CallEnd, Ending};
@@ -107,6 +107,15 @@ pub(crate) struct ReloadRecord {
     pub(crate) difference: String,
     /// Why it cannot be used.
     pub(crate) reason: String,
+}
+
+/// A definition that a server has changed, for the thread that writes.
+#[derive(Debug)]
+pub(crate) struct ChangeRecord {
+    pub(crate) at: SystemTime,
+    pub(crate) toolbox: String,
+    pub(crate) server: String,
+    pub(crate) changed: ChangedDefinition,
 }
 
 /// Makes lines.
@@ -221,6 +230,23 @@ impl Scribe {
         }
         number(line, "withoutBytes", session.without_us);
         number(line, "givenBytes", session.given);
+        line.extend_from_slice(b"}\n");
+    }
+
+    /// Writes the line of a definition that a server has changed.
+    pub(crate) fn definition(&self, line: &mut Vec<u8>, change: &ChangeRecord) {
+        let ChangeRecord { at, toolbox, server, changed } = change;
+        head(line, *at, "definition_changed");
+        text(line, "toolbox", toolbox);
+        text(line, "server", server);
+        text(line, "primitive", changed.word);
+        text(line, "name", &cut(&self.secrets.redact(&changed.name)));
+        text(line, "members", &cut(&self.secrets.redact(&changed.members.join(", "))));
+        text(line, "before", &changed.before);
+        text(line, "after", &changed.after);
+        if changed.untold > 0 {
+            number(line, "untold", changed.untold);
+        }
         line.extend_from_slice(b"}\n");
     }
 

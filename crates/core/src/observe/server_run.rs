@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::catalog::Listing;
+use crate::catalog::{ChangedDefinition, Listing};
 use crate::observe::Observer;
 use crate::observe::event::{Event, ServerContext, StoppedFor};
 
@@ -45,6 +45,13 @@ impl ServerRun {
     /// It has another listing than before.
     pub fn lists(&self, listing: &Listing) {
         self.tell(Event::ListingChanged(&self.context, listing));
+    }
+
+    /// These definitions are not what they were, in this run or in an earlier one.
+    pub fn has_changed(&self, changed: &[ChangedDefinition]) {
+        if !changed.is_empty() {
+            self.tell(Event::DefinitionsChanged(&self.context, changed));
+        }
     }
 
     /// It could not be started.
