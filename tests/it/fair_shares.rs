@@ -338,3 +338,83 @@ fn who_tries_wrong_tokens_is_on_file_and_fills_no_disk() {
     assert_eq!(denied, [("invalid_token", 1), ("no_token", 1), ("invalid_token", 21)]);
     assert!(!text.contains("nobody-has"), "a token is in no file");
 }
+
+/// Messages of 1 MiB at most, and of each kind the least room that there can be.
+fn little_room(bench: Bench) -> Bench {
+    bench.set("limits", json!({ "maxMessageBytes": 1_048_576, "maxBytesInFlight": 6_700_000 }))
+}
+
+/// The most bytes that may be held then, as the metrics say.
+const LITTLE: u64 = 6_700_000;
+const BYTES: &str = "mcp_workbench_held{what=\"bytes\"}";
+
+#[test]
+fn forty_bodies_that_never_end_leave_room_for_others() {
+    let bench = little_room(bench(json!({})));
+    let (_program, [ann, eve]) = two(&bench);
+    let half = "x".repeat(900_000);
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Accept: application/json\r\nAuthorization: Bearer {EVE}\r\nContent-Length: 1000000\r\n\r\n"
+    );
+    let crowd: Vec<_> = (0..40)
+        .map(|_| {
+            let mut stream = said(eve.http, &head);
+            let timeout = std::time::Duration::from_millis(20);
+            stream.set_write_timeout(Some(timeout)).expect("a timeout");
+            // What finds no room is not read.
+            let _ = stream.write_all(half.as_bytes());
+            stream
+        })
+        .collect();
+    // Its share of the common room, and the room of one longest message.
+    let held = figure(ann.http, BYTES);
+    assert!((500_000..=LITTLE / 3).contains(&held), "{held}");
+    // The other goes on, with a long message too.
+    let long = "y".repeat(500_000);
+    for _ in 0..3 {
+        let answer = ann.modern("use_tool", tool("echo", json!({ "text": long }))).json();
+        assert_eq!(answer["result"]["structuredContent"]["text"], json!(long));
+    }
+    drop(crowd);
+}
+
+#[test]
+fn more_answers_than_there_is_room_for_come_one_after_the_other() {
+    let bench = little_room(bench(json!({})));
+    let (_program, [ann, eve]) = two(&bench);
+    let text = |number: usize| format!("{number} {}", "z".repeat(200_000));
+    let calls: Vec<_> = (0..50)
+        .map(|number| {
+            let client = [ann, eve][number % 2];
+            let params = tool("echo", json!({ "text": text(number) }));
+            std::thread::spawn(move || client.modern("use_tool", params).json())
+        })
+        .collect();
+    let mut most = 0;
+    while !calls.iter().all(std::thread::JoinHandle::is_finished) {
+        most = most.max(figure(ann.http, BYTES));
+    }
+    assert!((200_000..=LITTLE).contains(&most), "{most}");
+    for (number, call) in calls.into_iter().enumerate() {
+        let answer = call.join().expect("an answer");
+        assert_eq!(answer["result"]["structuredContent"]["text"], json!(text(number)));
+    }
+    assert_eq!(figure(ann.http, BYTES), 0);
+}
+
+#[test]
+fn over_stdio_long_answers_come_whole_however_little_room_there_is() {
+    let agent = little_room(bench(json!({}))).agent().begin(false, json!({}));
+    let text = |number: usize| format!("{number} {}", "z".repeat(400_000));
+    let calls: Vec<_> = (0..12)
+        .map(|number| {
+            let path = json!({ "toolbox": "box", "server": "fake", "tool": "echo" });
+            let arguments = json!({ "tool": path, "arguments": { "text": text(number) } });
+            agent.send_call("use_tool", arguments)
+        })
+        .collect();
+    for (number, call) in calls.iter().enumerate() {
+        assert_eq!(agent.wait(call).structured()["text"], json!(text(number)));
+    }
+}

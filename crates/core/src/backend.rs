@@ -56,6 +56,7 @@ use crate::catalog::Listing;
 use crate::observe::Observer;
 use crate::policy::{Admission, Permit};
 use crate::raw::{self, Raw};
+use crate::wire::budget::Budget;
 
 pub use crate::backend::abilities::ClientAbilities;
 pub use crate::backend::account::Account;
@@ -160,6 +161,8 @@ pub(crate) struct Context {
     /// `true` if all agents that can come are one.
     pub(crate) is_sole: bool,
     pub(crate) observer: Arc<Observer>,
+    /// How many bytes of what servers say may be held at a time.
+    pub(crate) said: Budget,
 }
 
 /// The knowledge of a server before it runs.

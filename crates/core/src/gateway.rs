@@ -85,7 +85,7 @@ pub use crate::gateway::gateways::{Crowded, Gateways};
 pub use crate::gateway::macros::Lacking;
 pub use crate::gateway::opening::Opened;
 pub use crate::gateway::opening::heartbeat;
-pub use crate::gateway::payers::{AtLimit, Held, Payers, Purse};
+pub use crate::gateway::payers::{AtLimit, Bytes, Held, Payers, Purse};
 pub use crate::gateway::searching::{Found, Sought};
 pub use crate::gateway::snapshot::Snapshot;
 

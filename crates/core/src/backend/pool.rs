@@ -25,6 +25,7 @@ use crate::backend::{
 };
 use crate::catalog::KnownDefinitions;
 use crate::observe::Observer;
+use crate::wire::budget::Budget;
 
 /// How long the end of all servers may take.
 const SHUTDOWN: Duration = Duration::from_millis(1600);
@@ -45,6 +46,8 @@ pub struct PoolOptions {
     pub observer: Arc<Observer>,
     /// `true` if more than one agent can come, who must not hear of each other.
     pub serves_many: bool,
+    /// How many bytes of what servers say may be held at a time.
+    pub said: Budget,
 }
 
 /// All backends. Nothing is started by making one, and it ends with its last handle, of which the
@@ -85,7 +88,8 @@ impl Hash for Key {
 impl Pool {
     /// An empty pool.
     pub fn new(options: PoolOptions) -> Self {
-        let PoolOptions { environment, program, homes, store, observer, serves_many } = options;
+        let PoolOptions { environment, program, homes, store, observer, serves_many, said } =
+            options;
         let tasks = TaskTracker::new();
         let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone())));
         let run = strays::name_of_run();
@@ -101,6 +105,7 @@ impl Pool {
             turns: Turns::new(available_parallelism().map_or(1, NonZero::get)),
             is_sole: !serves_many,
             observer,
+            said,
         };
         let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
         context.tasks.spawn(

@@ -11,6 +11,7 @@ use crate::backend::launch::{self, Custody, Process, cell};
 use crate::backend::{Context, Reach, Remote, Spec, StartFailure};
 use crate::observe::Secrets;
 use crate::settings::StdioLaunch;
+use crate::wire::budget::Intake;
 use crate::wire::remote;
 use crate::wire::server::{self, Hear, Link};
 
@@ -43,10 +44,10 @@ impl Upstream {
         match &spec.reach {
             Reach::Stdio(launch) => start_child(launch, spec, secrets, context, hear).await,
             Reach::Http(Remote { url, credentials, .. }) => {
-                let (max, label) = (spec.max_message_bytes, &spec.label);
+                let (intake, label) = (intake(spec, context), &spec.label);
                 let credentials = Arc::clone(credentials);
                 let link =
-                    remote::connect(url.clone(), credentials, max, label, hear, &context.tasks);
+                    remote::connect(url.clone(), credentials, intake, label, hear, &context.tasks);
                 let link = link.map_err(|reason| StartFailure {
                     reason: format!("no connection can be made: {reason}"),
                     hint: "install the certificates of this system (`ca-certificates`)".to_owned(),
@@ -103,6 +104,11 @@ impl Upstream {
     }
 }
 
+/// Returns the bounds of what is read from a server.
+fn intake(spec: &Spec, context: &Context) -> Intake {
+    Intake { max: spec.max_message_bytes, account: context.said.account() }
+}
+
 async fn start_child(
     launch: &StdioLaunch,
     spec: &Spec,
@@ -117,7 +123,7 @@ async fn start_child(
         launch::spawn_as(launch, &spec.environment, program, Some(custody)).await?;
     let stderr = StderrTail::new(Arc::clone(secrets));
     let drain = context.tasks.spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));
-    let (max, label) = (spec.max_message_bytes, &spec.label);
-    let link = server::connect(streams.stdout, streams.stdin, max, label, hear, &context.tasks);
+    let (intake, label) = (intake(spec, context), &spec.label);
+    let link = server::connect(streams.stdout, streams.stdin, intake, label, hear, &context.tasks);
     Ok((Upstream::Child { process: Box::new(process), stderr, drain }, link))
 }

@@ -15,7 +15,7 @@ use crate::gateway::answers::Stores;
 use crate::gateway::eager::{Down, Eager};
 use crate::gateway::embedding::Embeddings;
 use crate::gateway::limiters::Limiters;
-use crate::gateway::payers::Payers;
+use crate::gateway::payers::{Bytes, Payers};
 use crate::gateway::results::Results;
 use crate::gateway::world::World;
 use crate::gateway::{Caller, Gateway};
@@ -149,8 +149,10 @@ impl Gateways {
     /// Nothing is started yet. The gateways' own tasks run on `tasks` until this is dropped.
     pub fn new(config: Arc<Config>, options: PoolOptions, tasks: &TaskTracker) -> Self {
         let store = state::store();
+        let bytes = Bytes::of(&config.limits);
+        let options = PoolOptions { said: bytes.said().clone(), ..options };
         Self {
-            payers: Payers::new(&options.observer),
+            payers: Payers::new(&options.observer, bytes),
             common: Common {
                 pool: Arc::new(Pool::new(options)),
                 limiters: Limiters::new(Arc::clone(&store)),

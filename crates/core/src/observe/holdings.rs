@@ -20,11 +20,14 @@ pub enum Holding {
     Calls,
     /// Calls that wait for an answer of the user.
     Questions,
+    /// Bytes of messages that are being read, or were and have not been handed on.
+    Bytes,
 }
 
 impl Holding {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Connections, Self::Sessions, Self::Calls, Self::Questions];
+    pub const ALL: [Self; 5] =
+        [Self::Connections, Self::Sessions, Self::Calls, Self::Questions, Self::Bytes];
 
     /// The word for it, in figures and records.
     pub fn as_str(self) -> &'static str {
@@ -33,6 +36,7 @@ impl Holding {
             Self::Sessions => "sessions",
             Self::Calls => "calls",
             Self::Questions => "questions",
+            Self::Bytes => "bytes",
         }
     }
 }

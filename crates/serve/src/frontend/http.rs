@@ -9,6 +9,7 @@
 //!
 //! Who asks is found out from the head of a request ([`identity`]) before anything else.
 
+mod body;
 mod connections;
 mod cors;
 mod delays;
@@ -22,6 +23,7 @@ mod message;
 mod origin;
 mod post;
 mod response;
+mod room;
 mod sessions;
 mod stall;
 mod stream;

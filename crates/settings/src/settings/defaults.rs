@@ -7,6 +7,8 @@ pub const NAME_LIMIT: usize = 48;
 
 pub const LISTING_BYTES: usize = 40_000;
 pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+/// Two of the longest messages of each kind, with what is read beside them.
+pub const BYTES_IN_FLIGHT: usize = 6 * (MESSAGE_BYTES + 64 * 1024);
 /// Clients give up after 60 s.
 pub const WAIT_MS: u64 = 30_000;
 /// Time enough to read a question and to think about it.

@@ -24,9 +24,29 @@ pub struct Limits {
     pub max_wait: Duration,
     /// How long the user may take to confirm a call (`confirmTimeoutMs`).
     pub confirm_timeout: Duration,
+    /// How many bytes of messages may be held at a time, of agents and servers together
+    /// (`maxBytesInFlight`).
+    pub max_bytes_in_flight: usize,
     /// How much each caller may hold at a time (`perCaller`).
     pub per_caller: PerCaller,
 }
+
+impl Limits {
+    /// Returns the bytes of each of the three kinds that may be held: what agents send, what servers
+    /// send, and what agents have not taken yet. A third of all, and at least two of the longest
+    /// messages.
+    pub fn bytes_of_a_kind(&self) -> usize {
+        (self.max_bytes_in_flight / 3).max(self.longest_message().saturating_mul(2))
+    }
+
+    /// Returns the bytes that the longest message needs while it is read.
+    pub fn longest_message(&self) -> usize {
+        self.max_message_bytes.saturating_add(READING)
+    }
+}
+
+/// The bytes beside a message that are read with it.
+const READING: usize = 64 * 1024;
 
 /// How much one caller may hold at a time (`perCaller`): an agent with a name, or whoever comes from
 /// one address without one.
@@ -43,6 +63,9 @@ pub struct PerCaller {
     /// How many calls may wait for an answer of the user (`maxQuestions`). For one more, the caller's
     /// own oldest is given up.
     pub max_questions: usize,
+    /// How many bytes of what it sends, and as many of what it has not taken yet (`maxBytesInFlight`);
+    /// `None`: half of what all may share.
+    pub max_bytes_in_flight: Option<usize>,
 }
 
 impl Default for PerCaller {
@@ -53,6 +76,7 @@ impl Default for PerCaller {
             max_connections: defaults::CALLER_CONNECTIONS,
             max_calls: defaults::CALLER_CALLS,
             max_questions: defaults::CALLER_QUESTIONS,
+            max_bytes_in_flight: None,
         }
     }
 }
@@ -68,6 +92,7 @@ impl Default for Limits {
             per_server: Rates::default(),
             max_wait: Duration::from_millis(defaults::WAIT_MS),
             confirm_timeout: Duration::from_millis(defaults::CONFIRM_TIMEOUT_MS),
+            max_bytes_in_flight: defaults::BYTES_IN_FLIGHT,
             per_caller: PerCaller::default(),
         }
     }

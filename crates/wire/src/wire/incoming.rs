@@ -189,7 +189,7 @@ impl Drop for Reply {
 }
 
 /// An answer to the request called `id`.
-pub(crate) fn answer(id: Raw, outcome: Outcome) -> Vec<Bytes> {
+pub fn answer(id: Raw, outcome: Outcome) -> Vec<Bytes> {
     let (member, value) = match outcome {
         Outcome::Result(result) => (RESULT, result),
         Outcome::Error(error) => (ERROR, error),
@@ -231,6 +231,16 @@ pub fn sent(parts: &[Bytes]) -> Sent {
         }
         [head, ..] if head.starts_with(WITH_ID) => Sent::Question,
         _ => Sent::Notice,
+    }
+}
+
+/// The id of the request that a message answers, by the parts that it was put together from.
+pub fn answered(parts: &[Bytes]) -> Option<Raw> {
+    match parts {
+        [_, id, member, _, _] if member == RESULT || member == ERROR => {
+            Some(Raw::part_of(id, 0..id.len()))
+        }
+        _ => None,
     }
 }
 

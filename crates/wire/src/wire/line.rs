@@ -4,6 +4,8 @@ use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::wire::budget::{Account, Charge};
+
 /// How much is read at once at first; a longer message makes the buffer double.
 const FIRST_READ: usize = 8 * 1024;
 /// How much room is enough to begin a line in.
@@ -46,6 +48,9 @@ pub struct LineReader<R> {
     spent: usize,
     /// Set while the rest of an oversized line is being skipped.
     oversized: Option<Oversized>,
+    /// Who pays for the buffer, and what it holds of their room.
+    account: Account,
+    charge: Charge,
 }
 
 #[derive(Default)]
@@ -68,7 +73,15 @@ impl Oversized {
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub fn new(reader: R, max: usize) -> Self {
-        Self { reader, buffer: BytesMut::new(), scanned: 0, max, spent: 0, oversized: None }
+        let (buffer, oversized) = (BytesMut::new(), None);
+        let (account, charge) = (Account::default(), Charge::default());
+        Self { reader, buffer, scanned: 0, max, spent: 0, oversized, account, charge }
+    }
+
+    /// Reads lines only as far as there is room for them in the budget of an account.
+    #[must_use]
+    pub fn paid_by(self, account: Account) -> Self {
+        Self { charge: account.charge(), account, ..self }
     }
 
     /// The next line that is not blank; `None` at the end of input. A last line without a line
@@ -85,17 +98,32 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             }
             if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BUFFER {
                 self.buffer = BytesMut::new();
+                self.charge = self.account.charge();
             }
             // What is left of a buffer that earlier lines are in will do for another short one.
             let wanted = if self.buffer.is_empty() { SHORT_READ } else { FIRST_READ };
             if self.buffer.capacity() - self.buffer.len() < wanted.max(self.buffer.len()) {
-                self.buffer.reserve(FIRST_READ.max(self.buffer.len()));
+                let held = self.buffer.len();
+                // A message is never longer than that, so its buffer need not be either.
+                let most = self.max.saturating_add(2 * FIRST_READ);
+                let wanted = held.saturating_mul(2).min(most).max(held + FIRST_READ);
+                self.charge.grow(wanted).await;
+                self.buffer.reserve(wanted - held);
             }
             match self.reader.read_buf(&mut self.buffer).await {
                 Ok(0) | Err(_) => return self.take_rest(),
                 Ok(read) => self.spent += read,
             }
         }
+    }
+
+    /// Lets a line hold the room of the buffer that it is in; what comes after it gets another buffer.
+    fn charged(&mut self, line: Bytes) -> Bytes {
+        if !self.charge.is_held() {
+            return line;
+        }
+        self.buffer = BytesMut::from(&self.buffer[..]);
+        std::mem::replace(&mut self.charge, self.account.charge()).attach(line)
     }
 
     fn take_line(&mut self) -> Option<Line> {
@@ -122,7 +150,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                         line.truncate(end - 1);
                     }
                     if !line.trim_ascii().is_empty() {
-                        return Some(Line::Message(line));
+                        return Some(Line::Message(self.charged(line)));
                     }
                 }
                 None if self.buffer.len() <= self.max => {
@@ -143,7 +171,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             return self.finish_oversized();
         }
         let rest = self.buffer.split().freeze();
-        (!rest.trim_ascii().is_empty()).then_some(Line::Message(rest))
+        (!rest.trim_ascii().is_empty()).then(|| Line::Message(self.charged(rest)))
     }
 
     fn finish_oversized(&mut self) -> Option<Line> {

@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::raw::{self, Raw};
+use crate::wire::budget::Intake;
 use crate::wire::envelope::{Message, Outcome};
 use crate::wire::incoming::{self, Incoming};
 use crate::wire::mailbox::RequestError;
@@ -61,12 +62,12 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 /// Connects to the server at `url`, showing it `credentials` with every request. Nothing is sent
 /// yet. The link ends with [`Link::close_input`] or [`Link::close`]; its tasks run on `tasks`.
 ///
-/// `label` names the server in the log; `max` limits one message, in bytes. Fails when this
+/// `label` names the server in the log; `intake` bounds what is read. Fails when this
 /// machine cannot make connections of that kind.
 pub fn connect(
     url: Url,
     credentials: Arc<dyn Credentials>,
-    max: usize,
+    intake: impl Into<Intake>,
     label: &str,
     mut hear: impl Hear,
     tasks: &TaskTracker,
@@ -78,7 +79,7 @@ pub fn connect(
         client,
         url,
         credentials,
-        max,
+        intake: intake.into(),
         label: label.to_owned(),
         link: link.clone(),
         hear: Mutex::new(Box::new(move |incoming| hear.hear(incoming))),
@@ -127,7 +128,7 @@ struct Remote {
     client: Client,
     url: Url,
     credentials: Arc<dyn Credentials>,
-    max: usize,
+    intake: Intake,
     label: String,
     link: Link,
     hear: Mutex<Box<dyn FnMut(Incoming) + Send>>,

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::task::TaskTracker;
 
 use crate::raw::{Member, Raw};
+use crate::wire::budget::Intake;
 use crate::wire::incoming::{self, Incoming};
 use crate::wire::line::{Line, LineReader};
 use crate::wire::peer::Peer;
@@ -40,11 +41,11 @@ pub struct Link {
 
 /// Connects to a server over its streams. Both halves of the link run as tasks on `tasks`.
 ///
-/// `label` names the server in the log; `max` limits one message, in bytes.
+/// `label` names the server in the log; `intake` bounds what is read.
 pub fn connect<R, W>(
     reader: R,
     writer: W,
-    max: usize,
+    intake: impl Into<Intake>,
     label: &str,
     hear: impl Hear,
     tasks: &TaskTracker,
@@ -55,9 +56,11 @@ where
 {
     let link = Link { peer: Peer::new(), writer: Writer::start(writer, tasks) };
     let (reading, label) = (link.clone(), label.to_owned());
+    let Intake { max, account } = intake.into();
+    let lines = LineReader::new(reader, max).paid_by(account);
     tasks.spawn(async move {
         let peer = reading.peer.clone();
-        let reading = read(LineReader::new(reader, max), reading, hear, label);
+        let reading = read(lines, reading, hear, label);
         tokio::select! {
             () = peer.closed() => {}
             () = reading => {}

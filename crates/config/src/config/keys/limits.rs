@@ -21,6 +21,12 @@ section! {
         #[schemars(extend("default" = defaults::MESSAGE_BYTES))]
         "maxMessageBytes" as pub(crate) max_message_bytes: Located<u64> [numbers::MESSAGE_BYTES],
 
+        /// How many bytes of long messages may be held at a time: a third of them of what agents send
+        /// over HTTP, a third of what servers send, a third of what agents have not taken yet. More is
+        /// not read until there is room. At least six times `maxMessageBytes`, whatever is said here.
+        #[schemars(extend("default" = defaults::BYTES_IN_FLIGHT))]
+        "maxBytesInFlight" as pub(crate) max_bytes_in_flight: Located<u64> [numbers::BYTES_IN_FLIGHT],
+
         /// The most bytes of a tool's result that an agent is given at once. The rest is kept for a
         /// while and can be read as a resource, in pieces of that size. By default nothing is held
         /// back.
@@ -79,6 +85,10 @@ section! {
         /// is given up.
         #[schemars(extend("default" = defaults::CALLER_QUESTIONS))]
         "maxQuestions" as pub(crate) max_questions: Located<u64> [(1, numbers::MAX_CALLS)],
+
+        /// How many bytes a caller may hold of what it sends, and as many of what it has not taken yet. A
+        /// single message may always be longer. By default half of what all may share.
+        "maxBytesInFlight" as pub(crate) max_bytes_in_flight: Located<u64> [numbers::BYTES_IN_FLIGHT],
     }
 }
 
@@ -114,6 +124,7 @@ impl RawLimits {
         let Self {
             max_listing_bytes,
             max_message_bytes,
+            max_bytes_in_flight,
             max_result_bytes,
             calls_per_minute,
             concurrent_calls,
@@ -128,6 +139,7 @@ impl RawLimits {
         Limits {
             max_listing_bytes: number(max_listing_bytes).unwrap_or(usual.max_listing_bytes),
             max_message_bytes: number(max_message_bytes).unwrap_or(usual.max_message_bytes),
+            max_bytes_in_flight: number(max_bytes_in_flight).unwrap_or(usual.max_bytes_in_flight),
             max_result_bytes: number(max_result_bytes),
             in_all: rates(Some(RawRates { calls_per_minute, concurrent_calls })),
             per_agent: rates(per_agent),
@@ -141,8 +153,14 @@ impl RawLimits {
 
 impl RawPerCaller {
     pub(crate) fn checked(self) -> PerCaller {
-        let Self { max_sessions, sessions_per_minute, max_connections, max_calls, max_questions } =
-            self;
+        let Self {
+            max_sessions,
+            sessions_per_minute,
+            max_connections,
+            max_calls,
+            max_questions,
+            max_bytes_in_flight,
+        } = self;
         let usual = PerCaller::default();
         let rate = number(sessions_per_minute).and_then(NonZeroU32::new);
         PerCaller {
@@ -151,6 +169,7 @@ impl RawPerCaller {
             max_connections: number(max_connections).unwrap_or(usual.max_connections),
             max_calls: number(max_calls).unwrap_or(usual.max_calls),
             max_questions: number(max_questions).unwrap_or(usual.max_questions),
+            max_bytes_in_flight: number(max_bytes_in_flight),
         }
     }
 }

@@ -11,6 +11,9 @@ pub(crate) const LISTING_BYTES: (u64, u64) = (1_000, 10_000_000);
 /// The least and the most `maxMessageBytes`.
 pub(crate) const MESSAGE_BYTES: (u64, u64) = (64 * 1024, 1024 * 1024 * 1024);
 
+/// The least and the most `maxBytesInFlight`.
+pub(crate) const BYTES_IN_FLIGHT: (u64, u64) = (64 * 1024, 1024 * 1024 * 1024 * 1024);
+
 /// The least and the most `maxResultBytes`.
 pub(crate) const RESULT_BYTES: (u64, u64) = (1_000, 1024 * 1024 * 1024);
 

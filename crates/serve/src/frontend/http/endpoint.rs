@@ -6,25 +6,24 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Body as _;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
+use crate::frontend::http::body::{self, Unread};
 use crate::frontend::http::connections::Peer;
 use crate::frontend::http::field::{PROTOCOL_VERSION, one};
 use crate::frontend::http::headers::{self, Accepts, LAST_EVENT, SESSION};
 use crate::frontend::http::identity::Pass;
 use crate::frontend::http::message::Message;
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
-use crate::frontend::http::sessions::{self, Connected};
+use crate::frontend::http::sessions::Connected;
 use crate::frontend::http::stream::{self, Reader};
 use crate::frontend::http::{self, INVALID_REQUEST, Server};
 use crate::gateway::{Caller, Purse};
 use crate::name::ToolboxName;
-use crate::observe::{DeniedAccess, DeniedFor, Event, Payer};
+use crate::observe::{DeniedAccess, DeniedFor, Event, Holding, Payer};
 
 /// The first revision that knows events without data.
 const KNOWS_PRIMING: &str = "2025-11-25";
@@ -120,7 +119,7 @@ impl Server {
         if !accepts.json && !accepts.events {
             return Err(not_acceptable("application/json and text/event-stream"));
         }
-        let mut message = Message::read(self.read(body).await?)?;
+        let mut message = Message::read(self.read(body, &who.purse).await?)?;
         if self.app.gateways.observer().is_tracing() {
             message.continue_trace(headers);
         }
@@ -134,27 +133,30 @@ impl Server {
         Ok(if message.method == "subscriptions/listen" { pass.bound(reply) } else { reply })
     }
 
-    async fn read(&self, body: Body) -> Result<Bytes, Refusal> {
+    async fn read(&self, body: Body, purse: &Purse) -> Result<Bytes, Refusal> {
         let config = self.app.gateways.config();
         let (max, time) = (config.limits.max_message_bytes, config.http.body_timeout);
-        let too_long = || {
-            let message = format!(
-                "the message is longer than the {max} bytes that this server takes \
-                 (limits.maxMessageBytes)"
-            );
-            Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &message)
-        };
-        // Where its length is said, nothing of it needs to come.
-        if usize::try_from(body.size_hint().lower()).map_or(true, |said| said > max) {
-            return Err(too_long());
-        }
-        match timeout(time, Limited::new(body, max).collect()).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
-            Ok(Err(error)) => Err(bad_request(
+        let mut charge = purse.sent().charge();
+        match timeout(time, body::read(body, max, &mut charge)).await {
+            Ok(Ok(body)) => Ok(charge.attach(body)),
+            Ok(Err(Unread::TooLong)) => {
+                let message = format!(
+                    "the message is longer than the {max} bytes that this server takes \
+                     (limits.maxMessageBytes)"
+                );
+                Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &message))
+            }
+            Ok(Err(Unread::Broken(error))) => Err(bad_request(
                 INVALID_REQUEST,
                 &format!("the message did not come whole: {error}"),
             )),
+            Err(_) if charge.is_waiting() => {
+                purse.reaches(Holding::Bytes);
+                Err(Refusal::for_now(
+                    "there was no room for the message, as others are under way \
+                     (limits.maxBytesInFlight, limits.perCaller.maxBytesInFlight)",
+                ))
+            }
             Err(_) => {
                 let message = format!(
                     "the message did not come within {} ms (http.bodyTimeoutMs)",
@@ -196,7 +198,7 @@ impl Server {
         let position = last.map(|last| stream::position(last).ok_or(last)).transpose();
         let (number, after) = match position {
             Ok(Some((number, after))) => (number, Some(after)),
-            Ok(None) => (sessions::OWN_STREAM, None),
+            Ok(None) => (stream::OWN_STREAM, None),
             Err(last) => {
                 let message = format!("`{last}` is no event of ours");
                 return Err(bad_request(INVALID_REQUEST, &message));

@@ -49,7 +49,10 @@ fn not_ready(why: &Value) -> Reply {
 pub(crate) async fn metrics(State(server): State<Arc<Server>>, request: Request) -> Reply {
     let (mut head, _) = request.into_parts();
     match server.identity.may_see_figures(&mut head).await {
-        Ok(()) => response::metrics(server.app.gateways.observer().render()),
+        Ok(()) => {
+            server.app.gateways.payers().count_bytes();
+            response::metrics(server.app.gateways.observer().render())
+        }
         Err(reply) => server.turn_away(&head, reply).await,
     }
 }

@@ -17,6 +17,7 @@ use crate::frontend::http::endpoint::{Who, reader};
 use crate::frontend::http::headers::{self, Accepts, SESSION};
 use crate::frontend::http::message::{Kind, Message};
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
+use crate::frontend::http::room::Room;
 use crate::frontend::http::sessions::{Connected, Full};
 use crate::frontend::http::stream::carry;
 use crate::frontend::http::{INTERNAL_ERROR, INVALID_REQUEST, Server};
@@ -36,6 +37,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The request of modern agents that lasts for as long as they listen.
 const LISTEN: &str = "subscriptions/listen";
+
+/// A request that is under way.
+struct UnderWay {
+    whose: Whose,
+    ticket: Option<Ticket>,
+    /// The room for what answers it.
+    room: Room,
+}
 
 /// The owner of a request.
 enum Whose {
@@ -83,8 +92,8 @@ impl Server {
         let answer = dispatch::answer(session, request);
         self.tasks.spawn(self.leaving.clone().run_until_cancelled_owned(answer));
         drop(writer);
-        let whose = Whose::Modern(cancellation);
-        Ok(self.respond(outbox, accepts, headers, whose, ticket).await)
+        let (whose, room) = (Whose::Modern(cancellation), Room::of(&who.purse));
+        Ok(self.respond(outbox, accepts, headers, UnderWay { whose, ticket, room }).await)
     }
 
     /// Deals with a message of the older form.
@@ -123,7 +132,8 @@ impl Server {
         self.tasks.spawn(connected.ended.clone().run_until_cancelled_owned(answer));
         drop(writer);
         let whose = Whose::Legacy(Arc::clone(&connected), begins);
-        let mut reply = self.respond(outbox, accepts, headers, whose, ticket).await;
+        let under_way = UnderWay { whose, ticket, room: Room::of(&who.purse) };
+        let mut reply = self.respond(outbox, accepts, headers, under_way).await;
         if begins
             && self.sessions.get(&connected.id, caller).is_some()
             && let Ok(id) = HeaderValue::from_str(&connected.id)
@@ -188,9 +198,9 @@ impl Server {
         mut outbox: Outbox,
         accepts: Accepts,
         headers: &HeaderMap,
-        whose: Whose,
-        ticket: Option<Ticket>,
+        request: UnderWay,
     ) -> Reply {
+        let UnderWay { whose, ticket, room } = request;
         // A client that leaves before the response has begun cancels what is its own.
         let leaves = match &whose {
             Whose::Modern(cancellation) => Some(cancellation.clone().drop_guard()),
@@ -205,10 +215,12 @@ impl Server {
             };
             match incoming::sent(&message.parts) {
                 sent @ (Sent::Result | Sent::Error(_)) if accepts.json => {
+                    let status = self.status(&whose, &sent);
+                    let reply = whole(message, status, &room).await;
                     if let Some(guard) = leaves {
                         guard.disarm();
                     }
-                    return whole(message, self.status(&whose, &sent));
+                    return reply;
                 }
                 _ if accepts.events => break Some(message),
                 // What there is no stream for is left out; whoever asks must know.
@@ -227,7 +239,7 @@ impl Server {
         let (events, receiver) = mpsc::channel(1);
         match whose {
             Whose::Modern(cancellation) => {
-                let carry = carry(first, outbox, events, cancellation, ticket);
+                let carry = carry(first, outbox, events, cancellation, ticket, room);
                 self.tasks.spawn(self.leaving.clone().run_until_cancelled_owned(carry));
             }
             Whose::Legacy(connected, _) => {
@@ -277,9 +289,12 @@ fn take(peer: &Peer, text: &Bytes, outlet: &Writer) -> Result<Option<Incoming>, 
         .map_err(|malformed| bad_request(INVALID_REQUEST, &format!("no message: {malformed:?}")))
 }
 
-/// A message as the whole response.
-fn whole(message: writer::Message, status: StatusCode) -> Reply {
-    let reply = response::message(status, message.parts.concat().into());
-    writer::Message::done(message.written);
+/// A message as the whole response, once there is room for it.
+async fn whole(message: writer::Message, status: StatusCode, room: &Room) -> Reply {
+    let Some((writer::Message { parts, written }, charge)) = room.wait_for(message).await else {
+        return response::empty(StatusCode::ACCEPTED);
+    };
+    let reply = response::message(status, charge.attach(parts.concat().into()));
+    writer::Message::done(written);
     reply
 }

@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::frontend::http::drain::Ticket;
-use crate::frontend::http::stream::{Reader, Stream};
+use crate::frontend::http::room::Room;
+use crate::frontend::http::stream::{OWN_STREAM, Reader, Stream};
 use crate::frontend::session::Session;
 use crate::gateway::{Caller, Held};
 use crate::observe::{Holding, Payer};
@@ -45,9 +46,6 @@ struct State {
     /// Who reads the stream of what belongs to no request.
     listener: Option<mpsc::WeakSender<Bytes>>,
 }
-
-/// The number of the stream of what belongs to no request.
-pub(crate) const OWN_STREAM: u64 = 0;
 
 impl Connected {
     /// A new session, without streams yet.
@@ -99,7 +97,8 @@ impl Connected {
         let mut state = self.state();
         let number = state.next_stream;
         state.next_stream += 1;
-        let (stream, readers) = Stream::new(number, outbox, first, ticket);
+        let (stream, readers) =
+            Stream::new(number, outbox, first, ticket, Room::of(state.session.purse()));
         state.streams.retain(|_, readers| !readers.is_closed());
         state.streams.insert(number, readers);
         tasks.spawn(self.ended.clone().run_until_cancelled_owned(stream.run()));

@@ -3,13 +3,15 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long a client may take nothing of what is written to it.
+/// How many bytes a client must take in that time at least, while more wait.
+const LEAST: usize = 256 * 1024;
+/// How long a client may take nothing, or little, of what is written to it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A stream of which writing fails when the other side takes nothing for too long.
@@ -17,12 +19,14 @@ pub(crate) struct Patient<S> {
     stream: S,
     /// Runs while something waits to be taken.
     stalled: Option<Pin<Box<Sleep>>>,
+    /// The bytes that were taken since.
+    taken: usize,
 }
 
 impl<S> Patient<S> {
     /// Wraps a stream.
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream, stalled: None }
+        Self { stream, stalled: None, taken: 0 }
     }
 }
 
@@ -33,13 +37,21 @@ impl<S: AsyncWrite + Unpin> Patient<S> {
         write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let written = write(Pin::new(&mut self.stream), context);
-        if written.is_ready() {
-            self.stalled = None;
+        if let Poll::Ready(Ok(bytes)) = &written {
+            self.taken += bytes;
+            if self.taken >= LEAST {
+                self.stalled = None;
+            }
+        } else if written.is_pending() && self.stalled.is_none() {
+            self.stalled = Some(Box::pin(sleep(PATIENCE)));
+            self.taken = 0;
+        }
+        let Some(stalled) = &mut self.stalled else { return written };
+        if stalled.as_mut().poll(context).is_pending() {
             return written;
         }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
-        ready!(stalled.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing")))
+        let message = "the client takes nothing, or too little";
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
     }
 }
 
@@ -75,6 +87,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Nothing waits any more.
+        self.stalled = None;
         Pin::new(&mut self.stream).poll_flush(context)
     }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use memchr::memchr2;
 
+use crate::wire::budget::Charge;
+
 /// The most bytes that may stand before the data in its line.
 const FIELD: usize = 16;
 
@@ -16,6 +18,16 @@ pub(super) enum Event {
     Message(Bytes),
     /// An event longer than allowed, of about this many bytes.
     Oversized(usize),
+}
+
+impl Event {
+    /// Lets a message hold the room that was paid for it.
+    pub(super) fn paid_with(self, charge: Charge) -> Self {
+        match self {
+            Self::Message(message) => Self::Message(charge.attach(message)),
+            oversized @ Self::Oversized(_) => oversized,
+        }
+    }
 }
 
 /// Reads events of at most `max` bytes, and what they say of resuming the stream.
@@ -72,6 +84,11 @@ impl Events {
     pub(super) fn reconnect(&mut self) {
         let fresh = Self::new(self.max);
         *self = Self { last_id: self.last_id.take(), retry: self.retry, ..fresh };
+    }
+
+    /// The bytes that are held of an event that is not whole.
+    pub(super) fn held(&self) -> usize {
+        self.line.len() + self.event.data.as_ref().map_or(0, Vec::len)
     }
 
     /// The next event that has been read as a whole.

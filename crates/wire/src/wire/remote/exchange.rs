@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::raw::Raw;
+use crate::wire::budget::{self, Intake};
 use crate::wire::envelope::Outcome;
 use crate::wire::incoming::Incoming;
 use crate::wire::mailbox::RequestError;
@@ -78,7 +79,7 @@ impl Remote {
         if media_type(&response) == EVENT_STREAM {
             return self.follow(sent, response).await;
         }
-        match read(response, self.max).await {
+        match read(response, self.intake.clone()).await {
             Ok(Body::Whole(text)) => self.take_body(sent, &text, status),
             Ok(Body::TooLong { length, .. }) => {
                 self.answer(sent, Err(RequestError::Oversized(length)));
@@ -162,7 +163,7 @@ impl Remote {
         }
 
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = match read(response, MAX_ERROR).await {
+        let body = match read(response, Intake::from(MAX_ERROR)).await {
             Ok(Body::Whole(text) | Body::TooLong { text, .. }) => text,
             Err(_) => Bytes::new(),
         };
@@ -205,7 +206,7 @@ impl Remote {
     /// Takes what comes on a stream until the request is answered. A legacy stream that ends
     /// before is taken up again where it broke off.
     async fn follow(&self, sent: &Sent, mut response: Response) {
-        let mut events = Events::new(self.max);
+        let mut events = Events::new(self.intake.max);
         let mut retries = 0;
         loop {
             let why = match self.read_events(Some(sent), response, &mut events).await {
@@ -236,7 +237,7 @@ impl Remote {
 
     /// Takes what the server says unasked, for as long as it lets us listen.
     pub(super) async fn listen(&self) {
-        let mut events = Events::new(self.max);
+        let mut events = Events::new(self.intake.max);
         let (mut pause, mut was_open) = (PAUSE, false);
         loop {
             match self.open_stream(events.last_id()).await {
@@ -287,6 +288,7 @@ impl Remote {
         events: &mut Events,
     ) -> End {
         let mut is_fruitful = false;
+        let mut charge = self.intake.account.charge();
         // Once the answer is there, the stream is only given time to end.
         let mut until = None;
         loop {
@@ -299,10 +301,12 @@ impl Remote {
             };
             let why = match chunk {
                 Ok(Some(chunk)) => {
+                    charge.grow(events.held() + chunk.len()).await;
                     events.read(&chunk);
                     while let Some(event) = events.next() {
                         is_fruitful = true;
-                        self.take_event(event, sent);
+                        let paid = std::mem::replace(&mut charge, self.intake.account.charge());
+                        self.take_event(event.paid_with(paid), sent);
                     }
                     if sent.is_some_and(|sent| !self.is_waiting(sent)) {
                         until.get_or_insert_with(|| Instant::now() + LINGER);
@@ -368,16 +372,23 @@ enum Body {
     },
 }
 
-async fn read(mut response: Response, max: usize) -> reqwest::Result<Body> {
+/// Reads a body as far as it is not too long, and as there is room for it.
+async fn read(mut response: Response, intake: Intake) -> reqwest::Result<Body> {
+    let Intake { max, account } = intake;
     let said = response.content_length().and_then(|length| usize::try_from(length).ok());
-    let mut text = BytesMut::with_capacity(said.unwrap_or_default().min(max));
+    let (mut charge, mut text) = (account.charge(), BytesMut::new());
     while let Some(chunk) = response.chunk().await? {
         let length = text.len() + chunk.len();
         if length > max {
             text.extend_from_slice(&chunk[..max - text.len()]);
             return Ok(Body::TooLong { text: text.freeze(), length: said.unwrap_or(length) });
         }
+        if length > text.capacity() {
+            let room = budget::room_for(length, said, max);
+            charge.grow(room).await;
+            text.reserve(room - text.len());
+        }
         text.extend_from_slice(&chunk);
     }
-    Ok(Body::Whole(text.freeze()))
+    Ok(Body::Whole(charge.attach(text.freeze())))
 }

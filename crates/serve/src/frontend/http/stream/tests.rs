@@ -1,7 +1,12 @@
+use std::sync::Arc;
+
 use pretty_assertions::assert_eq;
 use tokio_util::task::TaskTracker;
 
 use super::*;
+use crate::gateway::{self, Payers};
+use crate::observe::{Observer, Payer};
+use crate::raw::Raw;
 use crate::wire::writer::Writer;
 
 /// A stream that is carried, and the two ends of it.
@@ -11,9 +16,14 @@ struct Carried {
     tasks: TaskTracker,
 }
 
+fn room() -> Room {
+    let payers = Payers::new(&Arc::new(Observer::default()), gateway::Bytes::default());
+    Room::of(&payers.purse(&Payer::Local))
+}
+
 fn carried() -> Carried {
     let (writer, outbox) = Writer::detached();
-    let (stream, readers) = Stream::new(3, outbox, None, None);
+    let (stream, readers) = Stream::new(3, outbox, None, None, room());
     let tasks = TaskTracker::new();
     tasks.spawn(stream.run());
     tasks.close();
@@ -126,7 +136,7 @@ async fn a_modern_request_is_cancelled_when_its_client_leaves() {
     let (events, mut receiver) = mpsc::channel(1);
     let cancelled = Cancellation::new();
     let tasks = TaskTracker::new();
-    tasks.spawn(carry(None, outbox, events, cancelled.clone(), None));
+    tasks.spawn(carry(None, outbox, events, cancelled.clone(), None, room()));
     writer.send(vec![Bytes::from_static(b"1")]).await.unwrap();
     assert_eq!(next(&mut receiver).await, "event: message\ndata: 1\n\n");
     assert_eq!(receiver.recv().await, Some(COMMENT));
@@ -141,8 +151,23 @@ async fn a_modern_stream_ends_with_what_it_carries() {
     let (writer, outbox) = Writer::detached();
     let (events, mut receiver) = mpsc::channel(1);
     let cancelled = Cancellation::new();
-    TaskTracker::new().spawn(carry(None, outbox, events, cancelled.clone(), None));
+    TaskTracker::new().spawn(carry(None, outbox, events, cancelled.clone(), None, room()));
     drop(writer);
     assert_eq!(receiver.recv().await, None);
     assert!(!cancelled.is_cancelled());
+}
+
+#[tokio::test]
+async fn a_long_answer_that_was_lost_on_its_way_is_an_error() {
+    let stream = carried();
+    let mut events = stream.read(None, false).await;
+    let long = Raw::encode(&"a".repeat(LONG));
+    let answer = incoming::answer(Raw::encode(&7), Outcome::Result(long));
+    stream.writer.send(answer).await.unwrap();
+    assert!(next(&mut events).await.len() > LONG);
+    // It comes back for what it did not get whole.
+    let mut events = stream.read(Some(0), false).await;
+    let again = next(&mut events).await;
+    assert!(again.starts_with("id: 3-1\n") && again.contains("\"id\":7,\"error\""), "{again}");
+    assert!(again.contains("ask again"), "{again}");
 }

@@ -3,12 +3,12 @@ use std::time::Duration;
 use tokio::time::advance;
 
 use super::*;
-use crate::gateway::Payers;
+use crate::gateway::{Bytes, Payers};
 use crate::observe::Observer;
 
 /// A table, and the purses of two addresses.
 fn stage() -> (Table, [Arc<Purse>; 2]) {
-    let payers = Payers::new(&Arc::new(Observer::default()));
+    let payers = Payers::new(&Arc::new(Observer::default()), Bytes::default());
     let purse = |address: &str| payers.purse(&Payer::new(None, address.parse().ok()));
     (Table::default(), [purse("10.0.0.1"), purse("10.0.0.2")])
 }
