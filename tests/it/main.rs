@@ -73,6 +73,7 @@ mod real;
 mod real_servers;
 mod rehearsal;
 mod reload;
+mod reload_starts;
 mod remote_servers;
 mod sandbox;
 mod sdk_clients;

@@ -65,6 +65,7 @@ pub use crate::backend::death::StderrTail;
 pub use crate::backend::handshake::Era;
 pub use crate::backend::id::BackendId;
 pub use crate::backend::launch::{ChildEnvironment, missing};
+use crate::backend::live::Held;
 pub use crate::backend::live::{Call, Live, Patience};
 pub use crate::backend::pool::{Pool, PoolOptions};
 pub use crate::backend::question::{Event, Question};
@@ -256,17 +257,15 @@ impl Backend {
     /// has its turn.
     /// Only the agent that it was started for is told what it said to that.
     pub async fn ready(&self, agent: Option<&Presence>, urgency: Urgency) -> Result<Live, Error> {
-        self.ready_for(agent.map(Presence::principal), urgency).await
-    }
-
-    async fn ready_for(
-        &self,
-        principal: Option<Principal>,
-        urgency: Urgency,
-    ) -> Result<Live, Error> {
         if let Some(live) = self.running() {
             return Ok(live);
         }
+        let (live, _) = self.started(agent.map(Presence::principal), urgency).await?;
+        Ok(live)
+    }
+
+    /// The link, which is not put to rest before it is used.
+    async fn started(&self, principal: Option<Principal>, urgency: Urgency) -> Result<Held, Error> {
         let (reply, answer) = tokio::sync::oneshot::channel();
         let waiter = actor::Waiter { principal, reply };
         let ensure = actor::Command::Ensure(waiter, urgency);
@@ -396,14 +395,14 @@ impl Backend {
         Seat(entry): &Seat,
     ) -> Result<Outcome, Error> {
         loop {
-            let live = if let Some(live) = self.running() {
-                live
+            let (live, in_use) = if let Some(live) = self.running() {
+                live.held()
             } else {
                 let principal = entry.principal().clone();
-                Box::pin(self.ready_for(Some(principal), Urgency::Call)).await?
+                Box::pin(self.started(Some(principal), Urgency::Call)).await?
             };
             // A link that is being put to rest takes no more calls; the next one does.
-            let Some(_use) = live.begin_use() else {
+            let Some(_use) = in_use else {
                 Box::pin(self.stopped()).await;
                 continue;
             };

@@ -133,6 +133,12 @@ impl Live {
         })
     }
 
+    /// The link with a use of it, for whoever has waited for it.
+    pub(crate) fn held(self) -> Held {
+        let in_use = self.begin_use();
+        (self, in_use)
+    }
+
     /// Since when the link has been unused; `None` while it is in use.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         self.usage(|usage| (usage.running == 0).then_some(usage.since))
@@ -295,6 +301,10 @@ impl Live {
 
 /// One use of a link; ends when it is dropped.
 pub(crate) struct Use(Live);
+
+/// A link, and a use of it, without which it could be closed before it is used; none where it is being
+/// closed already.
+pub(crate) type Held = (Live, Option<Use>);
 
 impl Drop for Use {
     fn drop(&mut self) {
