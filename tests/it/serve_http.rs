@@ -263,6 +263,8 @@ fn metrics_count_what_was_done_by_the_names_of_the_configuration() {
     ] {
         assert!(text.contains(&line), "no {line} in\n{text}");
     }
+    let tasks = text.lines().find_map(|line| line.strip_prefix("mcp_workbench_tasks "));
+    assert!(tasks.is_some_and(|tasks| tasks.parse::<u32>().is_ok_and(|tasks| tasks > 0)), "{text}");
     assert!(!text.contains("made-up"), "{text}");
     assert_eq!(http.send("GET", "/metrics", &[("Host", "evil.example")], "").status, 403);
 }

@@ -12,6 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 
 use crate::observe::ending::Ending;
 use crate::observe::event::{Event, Kinds, LlmContext, ServerContext};
@@ -48,6 +49,8 @@ pub(crate) struct Metrics {
     /// By the model, and whether it read or wrote them.
     llm_tokens: Family<Labels, Counter>,
     pub(crate) sessions: Gauge,
+    /// Of the whole program, as of the last time that somebody asked.
+    tasks: Gauge,
     pub(crate) tokens_saved: Gauge,
     pub(crate) lost: Counter,
     /// How much callers hold.
@@ -74,6 +77,7 @@ impl Metrics {
             llm_requests: Family::default(),
             llm_tokens: Family::default(),
             sessions: Gauge::default(),
+            tasks: Gauge::default(),
             tokens_saved: Gauge::default(),
             lost: Counter::default(),
             holdings: Holdings::new(&held),
@@ -113,6 +117,11 @@ impl Metrics {
             metrics.llm_tokens.clone(),
         );
         registry.register("sessions", "Agents that are there", metrics.sessions.clone());
+        registry.register(
+            "tasks",
+            "Tasks of the program that have not ended",
+            metrics.tasks.clone(),
+        );
         registry.register(
             "tokens_saved",
             "Estimate of tokens of definitions that agents did not get, against direct mode",
@@ -177,6 +186,9 @@ impl Metrics {
 
     /// Everything in the text format of Prometheus (`OpenMetrics`).
     pub(crate) fn render(&self) -> String {
+        if let Ok(runtime) = Handle::try_current() {
+            self.tasks.set(runtime.metrics().num_alive_tasks().try_into().unwrap_or(i64::MAX));
+        }
         let mut text = String::new();
         // Writing into memory does not fail.
         let _ = encode(&mut text, &self.registry);
