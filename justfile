@@ -34,11 +34,12 @@ accept:
 run *args:
     cargo run --release -- {{ args }}
 
-# Measure the stdio path, how soon it is known what there is, many sessions over HTTP, and what search costs.
+# Measure the stdio path, how soon it is known what there is, HTTP with many sessions and hostile clients, and search.
 bench *args:
     cargo bench --bench stdio -- {{ args }}
     cargo bench --bench warm
     cargo bench --bench http
+    cargo bench --bench hostile
     cargo bench --bench open
     cargo bench --bench rank
 

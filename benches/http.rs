@@ -15,8 +15,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -24,10 +23,13 @@ use tempfile::TempDir;
 
 #[path = "http/load.rs"]
 mod load;
+#[path = "http/program.rs"]
+mod program;
 #[path = "http/relay.rs"]
 mod relay;
 
 use load::Load;
+use program::Program;
 
 const SESSIONS: usize = 1_000;
 const LISTENING: usize = 200;
@@ -50,14 +52,14 @@ fn main() {
         return relay::run(server);
     }
     let folder = TempDir::new().expect("a temporary folder");
-    let server = Server::start(&folder);
+    let server = ours(&folder);
     // What is there once and for all: the server behind it, the code that runs.
     drop(Load::begin(server.address, 50).call(2, 2));
-    let before = server.memory();
+    let before = memory(&server);
     let mut load = Load::begin(server.address, SESSIONS);
-    let idle = server.memory();
+    let idle = memory(&server);
     load.listen(LISTENING);
-    let listening = server.memory();
+    let listening = memory(&server);
     println!("{:<52}{:>12}", "bytes", "each");
     print_bytes("a session that is idle", idle - before, SESSIONS);
     print_bytes("a stream that it listens to, with its connection", listening - idle, LISTENING);
@@ -68,7 +70,7 @@ fn main() {
         let name = format!("over {SESSIONS} sessions, {clients} at once");
         println!("{name:<52}{p50:>12.1}{p99:>12.1}{max:>12.1}");
     }
-    print_bytes("\na session after that", server.memory() - listening, load.sessions.len());
+    print_bytes("\na session after that", memory(&server) - listening, load.sessions.len());
     drop((load, server));
     beside_the_relay(&folder);
 }
@@ -79,10 +81,10 @@ fn beside_the_relay(folder: &TempDir) {
     for clients in BESIDE {
         let mut measured = [Vec::new(), Vec::new()];
         for _ in 0..ROUNDS {
-            let server = Server::start(folder);
+            let server = ours(folder);
             measured[0].push(speed(server.address, clients));
-            let relay = Server::relay();
-            measured[1].push(speed(relay.address, clients));
+            let beside = relay();
+            measured[1].push(speed(beside.address, clients));
         }
         let [ours, relay] = measured.map(|mut speeds| {
             speeds.sort_by(f64::total_cmp);
@@ -116,69 +118,35 @@ fn script() -> String {
     json!({ "lean": true, "tools": ["echo"] }).to_string()
 }
 
-/// The program, or the relay, which is killed when this is dropped.
-struct Server {
-    child: Child,
-    address: SocketAddr,
+/// The program before the server.
+fn ours(folder: &TempDir) -> Program {
+    let server = json!({ "command": env!("CARGO_BIN_EXE_fake-mcp-server"), "args": [script()] });
+    let toolbox = json!({ "description": "To measure with", "mcpServers": { "srv": server } });
+    let config = json!({
+        "toolMode": "proxy",
+        "http": { "maxSessions": SESSIONS + 100 },
+        "limits": { "perCaller": { "maxSessions": SESSIONS + 100, "sessionsPerMinute": 1_000_000 } },
+        "toolboxes": { "box": toolbox },
+    });
+    Program::start(folder, &config)
 }
 
-impl Server {
-    fn start(folder: &TempDir) -> Self {
-        let config = folder.path().join("workbench.json");
-        let script = script();
-        let server = json!({ "command": env!("CARGO_BIN_EXE_fake-mcp-server"), "args": [script] });
-        let toolbox = json!({ "description": "To measure with", "mcpServers": { "srv": server } });
-        let text = json!({
-            "toolMode": "proxy",
-            "http": { "maxSessions": SESSIONS + 100 },
-            "toolboxes": { "box": toolbox },
-        });
-        fs::write(&config, text.to_string()).expect("a file in the folder");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-workbench"));
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&config);
-        command.arg("--cache-dir").arg(folder.path().join("cache"));
-        let mut child = command
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut log = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let address = log.find_map(|line| {
-            let line = line.ok()?;
-            let (_, rest) = line.split_once("http://")?;
-            rest.split_once("/mcp")?.0.parse().ok()
-        });
-        // What it says is read on, or it would be lost.
-        thread::spawn(move || log.count());
-        Self { child, address: address.expect("an address") }
-    }
-
-    /// A relay before the same server.
-    fn relay() -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.arg(RELAY).arg(script()).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("this program starts");
-        let mut said = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
-        stdout.read_line(&mut said).expect("an address");
-        Self { child, address: said.trim().parse().expect("an address") }
-    }
-
-    /// How many bytes are its own.
-    fn memory(&self) -> f64 {
-        let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id()));
-        let text = text.expect("Linux tells");
-        let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
-        let kb = line.and_then(|line| line.split_whitespace().next());
-        kb.and_then(|kb| kb.parse::<f64>().ok()).expect("a number") * 1024.0
-    }
+/// A relay before the same server.
+fn relay() -> Program {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.arg(RELAY).arg(script()).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("this program starts");
+    let mut said = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut said).expect("an address");
+    Program { child, address: said.trim().parse().expect("an address") }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to do.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// How many bytes are the program's own.
+fn memory(program: &Program) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", program.child.id()));
+    let text = text.expect("Linux tells");
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
+    let kb = line.and_then(|line| line.split_whitespace().next());
+    kb.and_then(|kb| kb.parse::<f64>().ok()).expect("a number") * 1024.0
 }

@@ -1,0 +1,216 @@
+//! Two hundred clients that mean no good, each on a thread that mostly sleeps.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long one of them waits for anything.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// As much as an attacker may send in one message without being told that it is too long.
+const BIG: usize = 1 << 20;
+/// How many calls are sent at once by those who do not wait for answers.
+const PIPELINED: usize = 10;
+const GREETING: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"crowd","version":"1"}}}"#;
+
+/// One way of being hostile.
+pub(crate) struct Kind {
+    pub(crate) does: &'static str,
+    /// From how many connections.
+    pub(crate) connections: usize,
+    /// How long each waits before it does it again.
+    every: Duration,
+    act: fn(&mut Client) -> Option<()>,
+}
+
+/// All that they do.
+pub(crate) const KINDS: [Kind; 7] = [
+    kind("send a byte of a body that does not end", 40, 250, Client::drip),
+    kind("ask with a wrong token", 40, 1000, Client::ask_wrongly),
+    kind("begin a session", 20, 200, Client::begin),
+    kind("call with 1 MiB", 20, 4000, Client::call_with_much),
+    kind("listen, and hang up 2 s later", 40, 2000, Client::listen),
+    kind("hang up in the middle of a call", 20, 500, Client::hang_up),
+    kind("send 10 calls at once", 20, 1000, Client::pipeline),
+];
+
+const fn kind(
+    does: &'static str,
+    connections: usize,
+    every_ms: u64,
+    act: fn(&mut Client) -> Option<()>,
+) -> Kind {
+    Kind { does, connections, every: Duration::from_millis(every_ms), act }
+}
+
+/// All of them, at work.
+pub(crate) struct Crowd {
+    is_over: Arc<AtomicBool>,
+    /// How often each kind has done what it does.
+    done: Arc<[AtomicUsize; KINDS.len()]>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+impl Crowd {
+    /// Has all of them begin.
+    pub(crate) fn gather(address: SocketAddr, token: &'static str) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let done = Arc::new(std::array::from_fn(|_| AtomicUsize::new(0)));
+        let clients = KINDS.iter().enumerate().flat_map(|(at, kind)| {
+            let (is_over, done) = (Arc::clone(&is_over), Arc::clone(&done));
+            (0..kind.connections).map(move |number| {
+                let (is_over, done) = (Arc::clone(&is_over), Arc::clone(&done));
+                thread::spawn(move || {
+                    // Not all at the same moment.
+                    let share = u32::try_from(number).expect("a few");
+                    let all = u32::try_from(kind.connections).expect("a few");
+                    thread::sleep(kind.every * share / all);
+                    let mut client = Client { address, token, stream: None };
+                    while !is_over.load(Ordering::Relaxed) {
+                        // Who was hung up on comes again.
+                        match (kind.act)(&mut client) {
+                            Some(()) => _ = done[at].fetch_add(1, Ordering::Relaxed),
+                            None => client.stream = None,
+                        }
+                        thread::sleep(kind.every);
+                    }
+                })
+            })
+        });
+        let clients = clients.collect();
+        Self { is_over, done, clients }
+    }
+
+    /// Counts anew.
+    pub(crate) fn forget(&self) {
+        self.done.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    }
+
+    /// Has all of them go; how often each kind has done what it does.
+    pub(crate) fn leave(self) -> [usize; KINDS.len()] {
+        let done = self.done.each_ref().map(|count| count.load(Ordering::Relaxed));
+        self.is_over.store(true, Ordering::Relaxed);
+        for client in self.clients {
+            client.join().expect("it does not panic");
+        }
+        done
+    }
+}
+
+/// One of them. What it does is `None` where it was hung up on or refused a connection.
+struct Client {
+    address: SocketAddr,
+    token: &'static str,
+    stream: Option<BufReader<TcpStream>>,
+}
+
+impl Client {
+    /// Its connection, a new one if it has none.
+    fn stream(&mut self) -> Option<&mut BufReader<TcpStream>> {
+        if self.stream.is_none() {
+            let stream = TcpStream::connect_timeout(&self.address, PATIENCE).ok()?;
+            stream.set_read_timeout(Some(PATIENCE)).ok()?;
+            stream.set_write_timeout(Some(PATIENCE)).ok()?;
+            stream.set_nodelay(true).ok()?;
+            self.stream = Some(BufReader::new(stream));
+        }
+        self.stream.as_mut()
+    }
+
+    fn write(&mut self, text: &str) -> Option<()> {
+        self.stream()?.get_mut().write_all(text.as_bytes()).ok()
+    }
+
+    /// A request with this body, or with the beginning of one that is so long.
+    fn request(&self, token: &str, more: &str, body: &str, length: usize) -> String {
+        format!(
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nAuthorization: Bearer {token}\r\n\
+             {more}Content-Length: {length}\r\n\r\n{body}",
+            self.address,
+        )
+    }
+
+    /// A request of the newest revision, which has no sessions.
+    fn modern(&self, method: &str, params: &str) -> String {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}},{params}}}}}"#
+        );
+        let name = if method == "tools/call" { "Mcp-Name: use_tool\r\n" } else { "" };
+        let more = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{name}");
+        self.request(self.token, &more, &body, body.len())
+    }
+
+    fn call(&self, server: &str, tool: &str, arguments: &str) -> String {
+        let path = format!(r#"{{"toolbox":"box","server":"{server}","tool":"{tool}"}}"#);
+        let arguments = format!(r#"{{"tool":{path},"arguments":{arguments}}}"#);
+        self.modern("tools/call", &format!(r#""name":"use_tool","arguments":{arguments}"#))
+    }
+
+    /// Reads a response to the end, if it says where that is.
+    fn read(&mut self) -> Option<()> {
+        let stream = self.stream()?;
+        let (mut length, mut line) = (0, String::new());
+        while line != "\r\n" {
+            line.clear();
+            if stream.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+                length = value.trim_end().parse().ok()?;
+            }
+        }
+        stream.read_exact(&mut vec![0; length]).ok()
+    }
+
+    fn drip(&mut self) -> Option<()> {
+        if self.stream.is_none() {
+            let beginning = self.request(self.token, "", "", BIG);
+            self.write(&beginning)?;
+        }
+        self.write("{")
+    }
+
+    fn ask_wrongly(&mut self) -> Option<()> {
+        let request = self.request("a-wrong-token", "", GREETING, GREETING.len());
+        self.write(&request)?;
+        self.read()
+    }
+
+    fn begin(&mut self) -> Option<()> {
+        let request = self.request(self.token, "", GREETING, GREETING.len());
+        self.write(&request)?;
+        self.read()
+    }
+
+    fn call_with_much(&mut self) -> Option<()> {
+        let text = "x".repeat(BIG);
+        let request = self.call("long", "echo", &format!(r#"{{"text":"{text}"}}"#));
+        self.write(&request)?;
+        self.read()
+    }
+
+    fn listen(&mut self) -> Option<()> {
+        // It has listened since it was here last.
+        self.stream = None;
+        let wanted = r#""notifications":{"toolsListChanged":true}"#;
+        let request = self.modern("subscriptions/listen", wanted);
+        self.write(&request)
+    }
+
+    fn hang_up(&mut self) -> Option<()> {
+        let request = self.call("slow", "sleep", r#"{"ms":2000}"#);
+        self.write(&request)?;
+        thread::sleep(Duration::from_millis(100));
+        self.stream = None;
+        Some(())
+    }
+
+    fn pipeline(&mut self) -> Option<()> {
+        let request = self.call("srv", "echo", r#"{"text":"hello"}"#);
+        self.write(&request.repeat(PIPELINED))?;
+        (0..PIPELINED).try_for_each(|_| self.read())
+    }
+}
