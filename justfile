@@ -25,6 +25,10 @@ agents *args:
 zoo *args:
     scripts/zoo.sh {{ args }}
 
+# A day's worth of traffic, faults and reloads in minutes: nothing is lost, nothing leaks; `just soak --help`.
+soak *args:
+    scripts/soak.sh {{ args }}
+
 # Take over new snapshots, expectations and the schema; the second run shows that they hold.
 accept:
     INSTA_UPDATE=always UPDATE_EXPECT=1 cargo nextest run --workspace --no-fail-fast || true
