@@ -179,6 +179,9 @@ pub(crate) struct Remembered {
 #[derive(Clone)]
 pub struct Backend {
     id: BackendId,
+    /// The server's name in the entry that this handle is for, which others that share the process
+    /// need not know.
+    name: Arc<str>,
     commands: mpsc::Sender<actor::Command>,
     status: watch::Receiver<actor::Status>,
     board: Arc<Switchboard>,
@@ -198,10 +201,16 @@ pub(crate) struct WeakBackend {
 }
 
 impl WeakBackend {
-    /// A handle, if there still is another one.
-    pub(crate) fn upgrade(&self) -> Option<Backend> {
+    /// Returns `true` if there still is a handle that keeps the server.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.commands.upgrade().is_some()
+    }
+
+    /// A handle for an entry of this name, if there still is another one.
+    pub(crate) fn upgrade(&self, name: &str) -> Option<Backend> {
         Some(Backend {
             id: self.id,
+            name: name.into(),
             commands: self.commands.upgrade()?,
             status: self.status.clone(),
             board: Arc::clone(&self.board),
@@ -214,7 +223,7 @@ impl WeakBackend {
 impl Backend {
     /// A handle that does not keep the server.
     pub(crate) fn downgrade(&self) -> WeakBackend {
-        let Self { id, commands, status, board, reports, gone } = self.clone();
+        let Self { id, name: _, commands, status, board, reports, gone } = self.clone();
         WeakBackend { id, commands: commands.downgrade(), status, board, reports, gone }
     }
 
@@ -301,13 +310,13 @@ impl Backend {
     /// Enters a request of an agent, so that what the server asks finds its way; the request's
     /// place lasts until the result is dropped.
     pub fn enter(&self, agent: &Presence, log: LogLevel, events: Option<&events::Sender>) -> Seat {
-        self.board.attach(agent);
-        Seat(self.board.enter(agent, log, events))
+        self.board.attach(agent, &self.name);
+        Seat(self.board.enter(agent, &self.name, log, events))
     }
 
     /// Lets the server reach an agent outside of its requests too.
     pub fn attach(&self, agent: &Presence) {
-        self.board.attach(agent);
+        self.board.attach(agent, &self.name);
     }
 
     /// Notes that the server runs a task for an agent, which is one of these.
@@ -322,7 +331,7 @@ impl Backend {
 
     /// Lets an agent hear of a task that is its own.
     pub fn watch_task(&self, agent: &Presence, task: &str) {
-        self.board.attach(agent);
+        self.board.attach(agent, &self.name);
         self.board.watch_task(agent, task);
     }
 
@@ -429,7 +438,7 @@ impl Backend {
         uri: &str,
         as_known: &str,
     ) -> Result<Outcome, Error> {
-        self.board.attach(agent);
+        self.board.attach(agent, &self.name);
         let is_first = self.board.subscribe(agent, uri, as_known);
         let live = self.ready(Some(agent), Urgency::Call).await?;
         if is_first {

@@ -120,7 +120,9 @@ impl Pool {
     pub fn backend(&self, spec: Arc<Spec>, is_shared: bool) -> Backend {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Key(Arc::clone(&spec));
-        if is_shared && let Some(backend) = backends.shared.get(&key).and_then(WeakBackend::upgrade)
+        if is_shared
+            && let Some(backend) =
+                backends.shared.get(&key).and_then(|backend| backend.upgrade(&key.0.server))
         {
             return backend;
         }
@@ -132,7 +134,7 @@ impl Pool {
         let reports = Arc::new(Reports::default());
         let (name, has_roots) = (spec.server.clone(), spec.abilities.has_roots());
         let secrets = Arc::new(spec.secrets());
-        let board = Switchboard::new(name, has_roots, self.context.is_sole, secrets);
+        let board = Switchboard::new(name.clone(), has_roots, self.context.is_sole, secrets);
         let board = Arc::new(board);
         let actor = Actor {
             id,
@@ -150,9 +152,10 @@ impl Pool {
         };
         self.context.tasks.spawn(actor.run());
         let (status, gone) = (status_receiver, gone_receiver);
-        let backend = Backend { id, commands, status, board, reports, gone };
+        let name = name.into();
+        let backend = Backend { id, name, commands, status, board, reports, gone };
         if is_shared {
-            backends.shared.retain(|_, other| other.upgrade().is_some());
+            backends.shared.retain(|_, other| other.is_kept());
             backends.shared.insert(key, backend.downgrade());
         }
         backend

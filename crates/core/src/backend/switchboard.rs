@@ -23,7 +23,7 @@ use crate::backend::agent::{LogLevel, Presence};
 use crate::backend::events;
 use crate::backend::lists::Kinds;
 use crate::backend::question::{Event, Question};
-use crate::backend::switchboard::board::{Entered, State, Subscriber};
+use crate::backend::switchboard::board::{Attached, Entered, State, Subscriber};
 use crate::backend::users::{AgentId, Principal, Users};
 use crate::observe::Secrets;
 use crate::raw;
@@ -114,8 +114,8 @@ impl Switchboard {
             });
             (state.attached.clone(), subscriptions.collect::<Vec<_>>())
         });
-        for agent in &attached {
-            self.attach(agent);
+        for Attached { agent, server } in &attached {
+            self.attach(agent, server);
         }
         for (uri, subscriber) in subscriptions {
             self.state(|state| state.subscribe(&uri, subscriber));
@@ -184,11 +184,12 @@ impl Switchboard {
         });
     }
 
-    /// Enters a request that is made for an agent. `events` is where what belongs to it goes; with
-    /// none, nobody can be asked.
+    /// Enters a request that is made for an agent, who knows the server by this name. `events` is
+    /// where what belongs to it goes; with none, nobody can be asked.
     pub(crate) fn enter(
         self: &Arc<Self>,
         agent: &Presence,
+        server: &Arc<str>,
         log: LogLevel,
         events: Option<&events::Sender>,
     ) -> Entry {
@@ -196,6 +197,7 @@ impl Switchboard {
         let principal = agent.principal();
         let entered = Entered {
             serial,
+            server: Arc::clone(server),
             agent: agent.owner,
             principal: principal.clone(),
             log,
@@ -214,16 +216,16 @@ impl Switchboard {
         Entry { board: Arc::clone(self), principal, serial, is_answered: false.into() }
     }
 
-    /// Attaches an agent that can be told things at any time.
-    pub(crate) fn attach(self: &Arc<Self>, agent: &Presence) {
+    /// Attaches an agent that can be told things at any time, and knows the server by this name.
+    pub(crate) fn attach(self: &Arc<Self>, agent: &Presence, server: &Arc<str>) {
         if agent.standing.is_none() {
             return;
         }
         let waiting = self.state(|state| {
-            if state.attached.iter().any(|attached| attached.id == agent.id) {
+            if state.attached.iter().any(|attached| attached.agent.id == agent.id) {
                 return Vec::new();
             }
-            state.attached.push(agent.clone());
+            state.attached.push(Attached { agent: agent.clone(), server: Arc::clone(server) });
             std::mem::take(&mut state.waiting)
         });
         for question in waiting {
@@ -234,7 +236,7 @@ impl Switchboard {
     /// Forgets an agent that has left.
     pub(crate) fn detach(&self, agent: AgentId) {
         let had_subscriptions = self.state(|state| {
-            state.attached.retain(|attached| attached.id != agent);
+            state.attached.retain(|attached| attached.agent.id != agent);
             let before = state.subscriptions.len() + state.tasks.len();
             for subscribers in state.subscriptions.values_mut() {
                 subscribers.retain(|subscriber| subscriber.agent != agent);
@@ -378,7 +380,7 @@ impl State {
         question: Question,
     ) -> Option<(Question, &'static str)> {
         match self.attached.as_slice() {
-            [agent] => {
+            [Attached { agent, .. }] => {
                 let principal = agent.principal();
                 if !is_sole && !self.users.are_only(&principal) {
                     return Some((question, AMBIGUOUS));

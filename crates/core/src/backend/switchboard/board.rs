@@ -45,7 +45,7 @@ pub(crate) struct Switchboard {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct State {
     pub(super) requests: Vec<Entered>,
-    pub(super) attached: Vec<Presence>,
+    pub(super) attached: Vec<Attached>,
     pub(super) waiting: Vec<Question>,
     pub(super) subscriptions: HashMap<String, Vec<Subscriber>>,
     /// The tasks that agents want to hear of, and which agents.
@@ -70,9 +70,19 @@ pub(super) struct State {
     pub(super) knows_roots: bool,
 }
 
+/// An agent that can be told things at any time.
+#[derive(Clone)]
+pub(super) struct Attached {
+    pub(super) agent: Presence,
+    /// The server's name as the agent knows it: entries of several names may share a process.
+    pub(super) server: Arc<str>,
+}
+
 /// One request that is running for an agent.
 pub(super) struct Entered {
     pub(super) serial: u64,
+    /// The server's name as the agent knows it.
+    pub(super) server: Arc<str>,
     pub(super) agent: AgentId,
     pub(super) principal: Principal,
     pub(super) log: LogLevel,
@@ -149,7 +159,8 @@ impl State {
         match self.running().as_slice() {
             [agent] => self.is_of_its_request(is_sole, *agent).then_some(*agent),
             [] => {
-                let mut agents = self.attached.iter().filter(|a| is_only(&a.principal()));
+                let attached = self.attached.iter().map(|attached| &attached.agent);
+                let mut agents = attached.filter(|agent| is_only(&agent.principal()));
                 let first = agents.next()?.owner;
                 agents.all(|agent| agent.owner == first).then_some(first)
             }

@@ -13,7 +13,9 @@ use crate::backend::agent::{LogLevel, Presence, asks_for_roots};
 use crate::backend::events;
 use crate::backend::lists::Kinds;
 use crate::backend::question::Event;
-use crate::backend::switchboard::board::{Claim, Entered, State, Subscriber, Switchboard, Watcher};
+use crate::backend::switchboard::board::{
+    Attached, Claim, Entered, State, Subscriber, Switchboard, Watcher,
+};
 use crate::backend::users::{AgentId, Users};
 use crate::name::seen;
 use crate::raw::Raw;
@@ -76,7 +78,8 @@ impl Switchboard {
             let hears = |agent: &&Presence| {
                 self.is_sole || users.are_several() || users.are_only(&agent.principal())
             };
-            let wanted = attached.iter().filter(hears).filter_map(|a| a.log().wanted()).min()?;
+            let agents = attached.iter().map(|attached| &attached.agent);
+            let wanted = agents.filter(hears).filter_map(|agent| agent.log().wanted()).min()?;
             (state.level.replace(wanted) != Some(wanted)).then(|| wanted.encode())
         })
     }
@@ -117,7 +120,7 @@ impl Switchboard {
                 if method.starts_with("notifications/tasks") {
                     self.tell_of_task(method, params.as_ref());
                 } else {
-                    self.tell(method, params.as_ref(), |_| true);
+                    self.tell(method, |_| params.clone(), |_| true);
                 }
             }
             _ => tracing::debug!(server = self.server, method, "not a notification of MCP"),
@@ -156,25 +159,28 @@ impl Switchboard {
                 } else {
                     params.clone()
                 };
-                let attached = state.attached.iter().find(|agent| agent.id == subscriber.agent);
+                let mut agents = state.attached.iter().map(|attached| &attached.agent);
+                let agent = agents.find(|agent| agent.id == subscriber.agent);
                 let method = "notifications/resources/updated".to_owned();
                 let notice = Event::Notice { method, params: Some(params) };
-                offer(attached.and_then(|agent| agent.standing.as_ref()), notice);
+                offer(agent.and_then(|agent| agent.standing.as_ref()), notice);
             }
         });
     }
 
-    /// Passes a log message on under the server's name.
+    /// Passes a log message on under the server's name, which is the one that the agent knows it by.
     fn logged(&self, params: &Raw) {
         let level = LogLevel::of(params);
         let logger = params.member("logger").and_then(|logger| logger.parse::<String>().ok());
-        let label = match logger {
-            Some(logger) => format!("{}/{}", self.server, seen::named(&logger, MAX_LOGGER)),
-            None => self.server.clone(),
+        let logger = logger.map(|logger| seen::named(&logger, MAX_LOGGER));
+        let labelled = |server: &str| {
+            let label = match &logger {
+                Some(logger) => format!("{server}/{logger}"),
+                None => server.to_owned(),
+            };
+            params.with_member("logger", &Raw::encode(&label)).map(without_subscription)
         };
-        let labelled = params.with_member("logger", &Raw::encode(&label));
-        let params = labelled.map(without_subscription);
-        self.tell("notifications/message", params.as_ref(), |wanted| wanted.hears(level));
+        self.tell("notifications/message", labelled, |wanted| wanted.hears(level));
     }
 
     /// Tells of a task those whose it is.
@@ -182,34 +188,45 @@ impl Switchboard {
         let task = params.and_then(|params| params.member("taskId"));
         let task = task.and_then(|task| task.parse::<String>().ok());
         let owner = self.state(|state| state.owner_of_task(task.as_deref()?));
-        let Some(owner) = owner else { return self.tell(method, params, |_| true) };
+        let Some(owner) = owner else {
+            return self.tell(method, |_| params.cloned(), |_| true);
+        };
         self.state(|state| {
-            for agent in state.attached.iter().filter(|agent| agent.principal() == owner) {
+            let agents = state.attached.iter().map(|attached| &attached.agent);
+            for agent in agents.filter(|agent| agent.principal() == owner) {
                 offer(agent.standing.as_ref(), notice(method, params));
             }
         });
     }
 
-    /// Tells the one agent that can be meant: within its newest request where one runs.
-    fn tell(&self, method: &str, params: Option<&Raw>, hears: impl Fn(LogLevel) -> bool) {
+    /// Tells the one agent that can be meant: within its newest request where one runs. `params` are
+    /// for somebody who knows the server by this name.
+    fn tell(
+        &self,
+        method: &str,
+        params: impl Fn(&str) -> Option<Raw>,
+        hears: impl Fn(LogLevel) -> bool,
+    ) {
+        let notice =
+            |server: &str| Event::Notice { method: method.to_owned(), params: params(server) };
         let is_told = self.state(|state| {
             let Some(agent) = state.meant(self.is_sole) else { return false };
             let is_its = |entered: &&Entered| entered.agent == agent && entered.events.is_some();
             if let Some(entered) = state.requests.iter().rev().find(is_its) {
                 if hears(entered.log) {
-                    offer(entered.events.as_ref(), notice(method, params));
+                    offer(entered.events.as_ref(), notice(&entered.server));
                 }
                 return true;
             }
-            for attached in state.attached.iter().filter(|attached| attached.owner == agent) {
-                if hears(attached.log()) {
-                    offer(attached.standing.as_ref(), notice(method, params));
+            for Attached { agent: attached, server } in &state.attached {
+                if attached.owner == agent && hears(attached.log()) {
+                    offer(attached.standing.as_ref(), notice(server));
                 }
             }
             true
         });
         if !is_told {
-            self.keep_in_log(method, params);
+            self.keep_in_log(method, params(&self.server).as_ref());
         }
     }
 

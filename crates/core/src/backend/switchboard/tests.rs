@@ -50,7 +50,7 @@ fn shared(has_roots: bool) -> Arc<Switchboard> {
 fn calling(board: &Arc<Switchboard>) -> (Entry, events::Receiver) {
     let (sender, events) = events::channel(8);
     let agent = Presence::new(None);
-    (board.enter(&agent, LogLevel::UNSAID, Some(&sender)), events)
+    (board.enter(&agent, &"s".into(), LogLevel::UNSAID, Some(&sender)), events)
 }
 
 fn question(events: &mut events::Receiver) -> Option<Question> {
@@ -64,7 +64,7 @@ fn question(events: &mut events::Receiver) -> Option<Question> {
 async fn a_question_goes_to_the_one_agent_that_has_a_request_running() {
     let (mut server, board) = (Server::new(), shared(false));
     let (standing, mut outside) = events::channel(8);
-    board.attach(&Presence::new(Some(standing)));
+    board.attach(&Presence::new(Some(standing)), &"s".into());
     let (entry, mut events) = calling(&board);
     server.asks(&board, "elicitation/create");
     assert!(question(&mut outside).is_none());
@@ -114,7 +114,8 @@ async fn a_log_message_goes_to_those_who_want_to_hear_it_under_its_servers_name(
     let (server, board) = (Server::new(), shared(false));
     let (sender, mut quiet) = events::channel(8);
     let agent = Presence::new(None);
-    let entry = board.enter(&agent, LogLevel::from_word("error").unwrap(), Some(&sender));
+    let entry =
+        board.enter(&agent, &"s".into(), LogLevel::from_word("error").unwrap(), Some(&sender));
     let params = json!({"level": "info", "logger": "db", "data": 1.50});
     let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
     server.says(&board, &log);
@@ -127,17 +128,40 @@ async fn a_log_message_goes_to_those_who_want_to_hear_it_under_its_servers_name(
     assert_eq!(params.unwrap().as_str(), r#"{"level":"info","logger":"s/db","data":1.5}"#);
 }
 
+#[tokio::test]
+async fn an_agent_hears_of_a_shared_process_by_its_own_name_for_the_server() {
+    let (server, board) = (Server::new(), shared(false));
+    let (standing, mut outside) = events::channel(8);
+    let (ann, name) = (Presence::new(Some(standing)), "hers".into());
+    board.attach(&ann, &name);
+    let (sender, mut within) = events::channel(8);
+    let entry = board.enter(&ann, &name, LogLevel::UNSAID, Some(&sender));
+    let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": 1}});
+    let logger = |events: &mut events::Receiver| {
+        let Some(Event::Notice { params: Some(params), .. }) = events.try_recv() else {
+            panic!("no notice")
+        };
+        params.member("logger").map(|logger| logger.as_str().into_owned())
+    };
+    server.says(&board, &log);
+    assert_eq!(logger(&mut within).as_deref(), Some(r#""hers""#));
+    entry.is_answered();
+    drop(entry);
+    server.says(&board, &log);
+    assert_eq!(logger(&mut outside).as_deref(), Some(r#""hers""#));
+}
+
 /// An agent that can be told things at any time, by this name if it has one.
 fn attached(board: &Arc<Switchboard>, name: Option<&str>) -> (Presence, events::Receiver) {
     let (standing, outside) = events::channel(8);
     let agent = Presence::new(Some(standing)).named(name.map(AgentName::new));
-    board.attach(&agent);
+    board.attach(&agent, &"s".into());
     (agent, outside)
 }
 
 /// A call that has been answered.
 fn called(board: &Arc<Switchboard>, agent: &Presence) {
-    board.enter(agent, LogLevel::UNSAID, None).is_answered();
+    board.enter(agent, &"s".into(), LogLevel::UNSAID, None).is_answered();
 }
 
 fn methods(events: &mut events::Receiver) -> Vec<String> {
@@ -178,7 +202,7 @@ async fn a_process_that_one_agent_alone_has_used_speaks_to_it_and_one_that_other
     board.detach(ann.id);
     talks(&server, &board);
     let (sender, mut within) = events::channel(8);
-    let _entry = board.enter(&bob, LogLevel::UNSAID, Some(&sender));
+    let _entry = board.enter(&bob, &"s".into(), LogLevel::UNSAID, Some(&sender));
     talks(&server, &board);
     assert_eq!(methods(&mut to_bob).len() + methods(&mut within).len(), 0, "it may be of ann");
     board.begin_process();
@@ -206,10 +230,10 @@ async fn of_two_sessions_of_one_name_the_one_that_calls_hears_and_of_two_that_ca
     let (one, mut to_one) = attached(&board, Some("ann"));
     let (other, mut to_other) = attached(&board, Some("ann"));
     let (sender, mut within) = events::channel(8);
-    let _entry = board.enter(&one, LogLevel::UNSAID, Some(&sender));
+    let _entry = board.enter(&one, &"s".into(), LogLevel::UNSAID, Some(&sender));
     talks(&server, &board);
     assert_eq!(methods(&mut within), TALK);
-    let _other = board.enter(&other, LogLevel::UNSAID, None);
+    let _other = board.enter(&other, &"s".into(), LogLevel::UNSAID, None);
     talks(&server, &board);
     let heard = [&mut within, &mut to_one, &mut to_other].map(methods);
     assert!(heard.iter().all(Vec::is_empty), "{heard:?}");
@@ -221,7 +245,7 @@ async fn a_question_that_may_be_of_another_agents_call_is_put_to_nobody() {
     let named = |name: &str| Presence::new(None).named(Some(AgentName::new(name)));
     called(&board, &named("ann"));
     let (sender, mut events) = events::channel(8);
-    let entry = board.enter(&named("bob"), LogLevel::UNSAID, Some(&sender));
+    let entry = board.enter(&named("bob"), &"s".into(), LogLevel::UNSAID, Some(&sender));
     server.asks(&board, "elicitation/create");
     assert_eq!(server.answer().await["error"]["code"], INVALID_REQUEST);
     assert!(question(&mut events).is_none() && board.asks());
