@@ -1,20 +1,11 @@
 //! An agent in this process, on the frontend itself.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use mcp_workbench::backend::PoolOptions;
-use mcp_workbench::config;
-use mcp_workbench::frontend::{self, AppState};
-use mcp_workbench::gateway::{Caller, Gateways};
-use mcp_workbench::name::{AgentName, ToolboxName};
-use mcp_workbench::settings::Config;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Who asks, and how.
@@ -38,8 +29,16 @@ pub(crate) struct Heard {
     pub(crate) told: Vec<(usize, Value)>,
 }
 
+impl Heard {
+    /// Every message as it is written.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = String> {
+        let told = self.told.iter().map(|(_, notice)| notice);
+        self.answers.iter().chain(told).map(Value::to_string)
+    }
+}
+
 impl Asker {
-    /// The request with what the agent says in each.
+    /// The parameters of a request, with what the agent says in each.
     fn with_meta(&self, mut params: Value, number: u64) -> Value {
         let meta = &mut params["_meta"];
         if self.is_modern {
@@ -79,126 +78,111 @@ impl Asker {
     }
 }
 
-/// The configuration, if it can be used.
-pub(crate) fn checked(config: &Value) -> Option<Config> {
-    let (file, env) = (Path::new("workbench-config.json"), BTreeMap::new());
-    config::parse(&config.to_string(), file, Path::new("/"), &env).ok().map(|loaded| loaded.config)
-}
-
-/// Everything that an agent receives that makes these requests, one after the other.
-pub(crate) async fn heard(config: Config, asker: &Asker, requests: &[(String, Value)]) -> Heard {
-    let tasks = TaskTracker::new();
-    let options = PoolOptions::default();
-    let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
-    let caller = Caller {
-        agent: asker.name.as_ref().map(AgentName::new),
-        toolbox: asker.toolbox.as_ref().map(ToolboxName::new),
-    };
-    if !gateways.has_toolbox(&caller) {
-        return Heard { answers: vec![json!("there is no such toolbox")], told: Vec::new() };
-    }
-    let app = AppState::new(Arc::clone(&gateways), &tasks).expect("random numbers");
-    let (ours, theirs) = tokio::io::duplex(1 << 20);
-    let (reader, writer) = tokio::io::split(theirs);
-    let shutdown = CancellationToken::new();
-    let serving = tasks.spawn({
-        let (tasks, shutdown) = (tasks.clone(), shutdown.clone());
-        async move { frontend::serve(&app, caller, reader, writer, &tasks, &shutdown).await }
-    });
-    let mut agent = Agent::on(ours, &tasks);
-    if !asker.is_modern {
-        let info = json!({"name": asker.client, "version": "1"});
-        let params =
-            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
-        agent.ask("initialize", params).await;
-        agent.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    }
-    if let Some(first) = asker.begins() {
-        agent.say(&first);
-    }
-    for (method, params) in requests {
-        let params = asker.with_meta(params.clone(), agent.count);
-        agent.ask(method, params).await;
-    }
-    shutdown.cancel();
-    serving.await.expect("it ends");
-    agent.reading.abort();
-    gateways.shut_down().await;
-    agent.heard()
-}
-
 /// The messages that have come, and who waits for others.
 #[derive(Default)]
-struct Inbox {
+pub(crate) struct Inbox {
     heard: Heard,
     waiting: HashMap<u64, oneshot::Sender<()>>,
 }
 
-impl Inbox {
-    fn take(&mut self, message: Value) {
+/// Both are shared with what reads.
+#[derive(Clone)]
+pub(crate) struct Ends {
+    inbox: Arc<Mutex<Inbox>>,
+    outbox: mpsc::UnboundedSender<Value>,
+}
+
+impl Ends {
+    /// Takes what has come.
+    pub(crate) fn take(&self, message: Value) {
+        if message["method"] == "notifications/tools/list_changed" {
+            // As clients do that are waited for.
+            self.say(json!({"jsonrpc": "2.0", "id": "again", "method": "tools/list"}));
+        }
+        let mut inbox = self.inbox.lock().expect("whole");
         let Some(id) = message.get("id") else {
-            self.heard.told.push((self.heard.answers.len(), message));
+            let place = inbox.heard.answers.len();
+            inbox.heard.told.push((place, message));
             return;
         };
-        if let Some(waiting) = id.as_u64().and_then(|id| self.waiting.remove(&id)) {
-            self.heard.answers.push(message);
+        if let Some(waiting) = id.as_u64().and_then(|id| inbox.waiting.remove(&id)) {
+            inbox.heard.answers.push(message);
             let _ = waiting.send(());
         }
     }
+
+    fn say(&self, message: Value) {
+        let _ = self.outbox.send(message);
+    }
 }
 
-struct Agent {
-    inbox: Arc<Mutex<Inbox>>,
-    lines: mpsc::UnboundedSender<String>,
-    reading: JoinHandle<()>,
+pub(crate) struct Agent {
+    ends: Ends,
     count: u64,
 }
 
 impl Agent {
-    fn on(stream: DuplexStream, tasks: &TaskTracker) -> Self {
+    /// An agent, and what it says.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Value>) {
+        let (outbox, said) = mpsc::unbounded_channel();
+        (Self { ends: Ends { inbox: Arc::default(), outbox }, count: 0 }, said)
+    }
+
+    pub(crate) fn ends(&self) -> Ends {
+        self.ends.clone()
+    }
+
+    /// An agent at the other end of a stream.
+    pub(crate) fn on(stream: DuplexStream, tasks: &TaskTracker) -> Self {
         let (reader, mut writer) = tokio::io::split(stream);
-        let (lines, mut to_write) = mpsc::unbounded_channel::<String>();
+        let (agent, mut said) = Self::new();
         tasks.spawn(async move {
-            while let Some(line) = to_write.recv().await {
-                if writer.write_all(line.as_bytes()).await.is_err() {
+            while let Some(message) = said.recv().await {
+                if writer.write_all(format!("{message}\n").as_bytes()).await.is_err() {
                     return;
                 }
             }
         });
-        let inbox = Arc::new(Mutex::new(Inbox::default()));
-        let reading = tasks.spawn({
-            let (inbox, lines) = (Arc::clone(&inbox), lines.clone());
-            async move {
-                let mut said = BufReader::new(reader).lines();
-                while let Ok(Some(line)) = said.next_line().await {
-                    let message: Value = serde_json::from_str(&line).expect("JSON");
-                    if message["method"] == "notifications/tools/list_changed" {
-                        // As clients do that are waited for.
-                        let relist =
-                            json!({"jsonrpc": "2.0", "id": "again", "method": "tools/list"});
-                        let _ = lines.send(format!("{relist}\n"));
-                    }
-                    inbox.lock().expect("whole").take(message);
-                }
+        let ends = agent.ends();
+        tasks.spawn(async move {
+            let mut lines = BufReader::new(reader).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                ends.take(serde_json::from_str(&line).expect("JSON"));
             }
         });
-        Self { inbox, lines, reading, count: 0 }
+        agent
     }
 
-    fn say(&self, message: &Value) {
-        let _ = self.lines.send(format!("{message}\n"));
+    /// Says who it is, and what it wants to hear.
+    pub(crate) async fn greet(&mut self, asker: &Asker) {
+        if !asker.is_modern {
+            let info = json!({"name": asker.client, "version": "1"});
+            let params =
+                json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+            self.ask("initialize", params).await;
+            self.ends.say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        }
+        if let Some(first) = asker.begins() {
+            self.ends.say(first);
+        }
     }
 
-    /// Makes a request, and waits for its answer.
+    /// Makes a request as this asker does, and waits for its answer.
+    pub(crate) async fn request(&mut self, asker: &Asker, method: &str, params: &Value) {
+        self.ask(method, asker.with_meta(params.clone(), self.count)).await;
+    }
+
     async fn ask(&mut self, method: &str, params: Value) {
         self.count += 1;
         let (sender, answer) = oneshot::channel();
-        self.inbox.lock().expect("whole").waiting.insert(self.count, sender);
-        self.say(&json!({"jsonrpc": "2.0", "id": self.count, "method": method, "params": params}));
+        self.ends.inbox.lock().expect("whole").waiting.insert(self.count, sender);
+        let request =
+            json!({"jsonrpc": "2.0", "id": self.count, "method": method, "params": params});
+        self.ends.say(request);
         answer.await.expect("an answer");
     }
 
-    fn heard(&self) -> Heard {
-        self.inbox.lock().expect("whole").heard.clone()
+    pub(crate) fn heard(&self) -> Heard {
+        self.ends.inbox.lock().expect("whole").heard.clone()
     }
 }

@@ -7,6 +7,7 @@ use proptest::test_runner::TestCaseError;
 use serde_json::Value;
 
 use crate::one_policy::agent::Heard;
+use crate::one_policy::company::Sharing;
 use crate::one_policy::talk::BY_ITSELF;
 use crate::one_policy::world::World;
 
@@ -21,6 +22,7 @@ pub(crate) fn differences(
     with: &Heard,
     without: &Heard,
     requests: &[(String, Value)],
+    sharing: Sharing,
 ) -> Result<(), TestCaseError> {
     prop_assert_eq!(with.answers.len(), without.answers.len());
     let first = with.answers.len().saturating_sub(requests.len());
@@ -28,10 +30,19 @@ pub(crate) fn differences(
     for (place, (a, b)) in with.answers.iter().zip(&without.answers).enumerate() {
         prop_assert_eq!(a.to_string(), b.to_string(), "to {:?}", request(place));
     }
-    let (told, also_told) = (in_their_place(with), in_their_place(without));
-    let places: BTreeSet<_> = told.keys().chain(also_told.keys()).collect();
+    let (told_with, told_without) = (in_their_place(with), in_their_place(without));
+    let places: BTreeSet<_> = told_with.keys().chain(told_without.keys()).collect();
     for place in places {
-        let (a, b) = (told.get(place), also_told.get(place));
+        let told =
+            |told: &BTreeMap<usize, Vec<String>>| told.get(place).cloned().unwrap_or_default();
+        let (a, mut b) = (told(&told_with), told(&told_without));
+        match sharing {
+            Sharing::Nothing => {}
+            // Not everything is heard.
+            Sharing::Servers => b = shared(&a, b),
+            // More is.
+            Sharing::Callers => continue,
+        }
         prop_assert_eq!(a, b, "with the answer to {:?}", request(*place));
     }
     prop_assert_eq!(changes(with), changes(without));
@@ -58,6 +69,23 @@ fn in_their_place(heard: &Heard) -> BTreeMap<usize, Vec<String>> {
         notices.sort();
     }
     places
+}
+
+/// Returns the part of `all` that is among `some`, each as often as it is there.
+fn shared(some: &[String], all: Vec<String>) -> Vec<String> {
+    let mut left = some.to_vec();
+    let is_there = |notice: &String| {
+        let at = left.iter().position(|other| other == notice);
+        at.map(|at| left.swap_remove(at)).is_some()
+    };
+    all.into_iter().filter(is_there).collect()
+}
+
+/// Checks that an agent receives nothing with this mark in it.
+pub(crate) fn check_marks(heard: &Heard, mark: &str) -> Result<(), TestCaseError> {
+    let found = heard.messages().find(|message| message.contains(mark));
+    prop_assert_eq!(found, None);
+    Ok(())
 }
 
 /// The lists that have changed for it.

@@ -26,6 +26,24 @@ const KINDS: usize = 32;
 pub(crate) const LISTS: [&str; 4] =
     ["tools/list", "resources/list", "resources/templates/list", "prompts/list"];
 
+/// The request with a mark in all its arguments for servers.
+pub(crate) fn marked((method, mut params): (String, Value), mark: &str) -> (String, Value) {
+    fn put(value: &mut Value, mark: &str) {
+        let Value::Object(members) = value else { return };
+        if members.contains_key("n") {
+            members.insert("mark".to_owned(), mark.into());
+        }
+        for member in members.values_mut() {
+            put(member, mark);
+        }
+    }
+    put(&mut params, mark);
+    if method == "x/unknown" {
+        params["mark"] = mark.into();
+    }
+    (method, params)
+}
+
 impl Probe {
     /// A few words about a tool.
     fn words(&self, tool: &str, place: &str) -> String {

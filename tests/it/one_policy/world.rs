@@ -295,7 +295,7 @@ impl World {
     }
 
     /// The configuration, with servers at `address`.
-    pub(crate) fn config(&self, mode: &str, address: &str) -> Value {
+    pub(crate) fn config(&self, mode: &str, address: &str, is_eager: bool) -> Value {
         let mut config = json!({"toolMode": mode});
         if self.toolboxes.is_empty() {
             // There has to be something, and it need not be there.
@@ -305,7 +305,7 @@ impl World {
             let blocks: Map<String, Value> = toolbox
                 .servers
                 .iter()
-                .map(|server| (server.name.clone(), server.block(address)))
+                .map(|server| (server.name.clone(), server.block(address, is_eager)))
                 .collect();
             if toolbox.is_alone {
                 for (name, block) in blocks {
@@ -368,9 +368,9 @@ impl Agent {
 }
 
 impl Server {
-    fn block(&self, address: &str) -> Value {
+    fn block(&self, address: &str, is_eager: bool) -> Value {
         let url = format!("http://{address}/{}", self.path);
-        let mut block = json!({"url": url, "protocol": "legacy"});
+        let mut block = json!({"url": url, "protocol": "legacy", "eager": is_eager});
         if self.state == State::Unsupported {
             block["type"] = "sse".into();
         }
