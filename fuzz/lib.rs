@@ -13,6 +13,7 @@ mod raw_fuzzing;
 /// What the targets need of `crates/wire/src/wire/`.
 #[path = "../crates/wire/src/wire"]
 pub mod wire {
+    pub mod budget;
     pub mod envelope;
     pub(crate) mod fuzzing;
     pub mod line;
