@@ -40,6 +40,7 @@ mod snapshot;
 mod starting;
 mod tasks;
 mod trying;
+mod turns;
 mod world;
 
 use std::sync::atomic::AtomicBool;

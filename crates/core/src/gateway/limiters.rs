@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::gateway::Caller;
+use crate::gateway::turns::Turns;
 use crate::name::{AgentName, ServerName};
 use crate::settings::{Config, Launch, Rates, ServerConfig};
 use crate::state::{Rate, Store};
@@ -55,6 +55,8 @@ pub(crate) struct OwnLimiters {
     pub(crate) in_all: Option<Arc<Limiter>>,
     /// How long a call waits for others to end.
     pub(crate) max_wait: Duration,
+    /// Who waits; `None`: somebody without a name.
+    pub(crate) caller: Option<AgentName>,
 }
 
 /// How much may be asked by somebody, or of somebody.
@@ -68,7 +70,7 @@ pub(crate) struct Limiter {
     /// The subject under which calls are counted in the store.
     subject: String,
     /// The places of calls that run at once, if these are limited.
-    pub(crate) places: Option<Arc<Semaphore>>,
+    pub(crate) places: Option<Turns>,
     since: Instant,
     /// When a call was last counted, in milliseconds since then.
     counted: AtomicU64,
@@ -88,6 +90,7 @@ impl Limiters {
             agent: self.limiter(Subject::Agent(caller.agent.clone()), limits.per_agent),
             in_all: self.limiter(Subject::All, limits.in_all),
             max_wait: limits.max_wait,
+            caller: caller.agent.clone(),
         }
     }
 
@@ -135,7 +138,7 @@ impl Limiter {
         let mut subject = [0; 16];
         subject.copy_from_slice(&digest[..16]);
         // More than there is room for is as good as any number.
-        let places = |most: u32| Arc::new(Semaphore::new(most as usize));
+        let places = |most: u32| Turns::new(most as usize);
         Self {
             whose,
             rates,

@@ -1,24 +1,24 @@
 //! Limits on rate and concurrency: of one agent, of one server, and in all.
 //!
 //! *Theory of operation.* A call is first counted, and refused where there were too many in a minute;
-//! then it waits in line for a place, of its agent, of its server, in all, and keeps these until
-//! it is answered or given up.
+//! then it waits for a place, of its agent, of its server, in all, and keeps these until it is answered
+//! or given up. Agents that wait for the same places have them in turns.
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
 use crate::gateway::limiters::Limiter;
 use crate::gateway::members::Server;
 use crate::gateway::opening::while_waiting;
+use crate::gateway::turns::Place;
 use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::name::ToolId;
 use crate::observe::{CallContext, Stop};
 
 /// The places that a running call has; they are free again when this is dropped.
 pub(crate) struct Places {
-    _taken: Vec<OwnedSemaphorePermit>,
+    _taken: Vec<Place>,
 }
 
 impl Gateway {
@@ -84,8 +84,7 @@ impl Gateway {
             for limiter in self.limiters_of(server) {
                 let Some(places) = &limiter.places else { continue };
                 full = Some(limiter);
-                // It is never closed.
-                taken.extend(Arc::clone(places).acquire_owned().await);
+                taken.push(places.take(self.limiters.caller.clone()).await);
             }
             Places { _taken: taken }
         };

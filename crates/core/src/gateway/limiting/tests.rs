@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pretty_assertions::assert_eq;
@@ -58,6 +60,11 @@ async fn count(gateway: &Gateway, server: &str) -> Result<(), (String, String)> 
 fn said(error: CallError) -> (String, String) {
     let CallError::Refused { reason, hint, .. } = error else { panic!("{error}") };
     (reason, hint)
+}
+
+/// Lets a call go on as far as it can.
+fn poll<F: Future>(call: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    call.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
 async fn enter(gateway: &Gateway, server: &str) -> Result<(Places, Duration), (String, String)> {
@@ -144,21 +151,40 @@ async fn calls_wait_in_line_for_a_place_and_those_that_are_given_up_give_theirs_
         () = tokio::task::yield_now() => {}
     }
     advance(Duration::from_secs(10)).await;
-    // The one that is first in line is given up.
+    // The one that is first in line is given up; its agent has the turn still.
     drop(second);
     drop(first);
     let order = async {
         tokio::select! {
             biased;
-            _ = &mut fourth => panic!("it is not its turn"),
-            third = &mut third => third.ok().unwrap(),
+            _ = &mut third => panic!("it is not its turn"),
+            fourth = &mut fourth => fourth.ok().unwrap(),
         }
     };
-    let (third, waited) = order.await;
+    let (fourth, waited) = order.await;
     assert_eq!(waited, Duration::from_secs(10));
-    drop(third);
-    assert!(fourth.await.is_ok());
+    drop(fourth);
+    assert!(third.await.is_ok());
     assert!(enter(&ann, "a").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_with_many_calls_keeps_nobody_else_from_its_turn() {
+    let gateways = serve(&json!({ "perServer": { "concurrentCalls": 1 } }), &json!({}));
+    let (eve, ann) = (gateways.of(&agent("eve"), None), gateways.of(&agent("ann"), None));
+    let (first, _) = enter(&eve, "a").await.ok().unwrap();
+    let mut many: Vec<_> = (0..1000).map(|_| Box::pin(enter(&eve, "a"))).collect();
+    for call in &mut many {
+        assert!(poll(call).is_pending());
+    }
+    let mut anns = Box::pin(enter(&ann, "a"));
+    assert!(poll(&mut anns).is_pending());
+    drop(first);
+    // One of the others is before it in line, and no more.
+    drop(many.remove(0).await.ok().unwrap());
+    let Poll::Ready(anns) = poll(&mut anns) else { panic!("it is its turn") };
+    drop(anns.ok().unwrap());
+    assert!(many.remove(0).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
