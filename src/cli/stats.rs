@@ -1,5 +1,6 @@
 //! `stats`: what the audit comes to.
 
+mod html;
 mod patch;
 mod prose;
 mod since;
@@ -24,6 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   mcp-workbench stats                   Fold the audit that the configuration names
   mcp-workbench stats --since 7d --json
+  mcp-workbench stats --html > report.html
   mcp-workbench stats --patch           Print what leaves out the tools that were never used";
 
 /// Fold the audit: what is used, what never, what is slow, what fails
@@ -44,6 +46,9 @@ pub(crate) struct Args {
     /// Print `toolFilters` that leave out what was never used, to merge into the configuration
     #[arg(long, conflicts_with = "json")]
     patch: bool,
+    /// Print a page for a browser, which fetches nothing and runs nothing
+    #[arg(long, conflicts_with_all = ["json", "patch"])]
+    html: bool,
     /// How many tools each table has
     #[arg(long, value_name = "NUMBER", default_value_t = 10)]
     top: usize,
@@ -171,7 +176,12 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     if let (true, Some(loaded)) = (args.patch, &loaded) {
         return patch(global, loaded, &known);
     }
-    if args.json {
+    if args.html {
+        let patch = loaded.as_ref().filter(|loaded| is_patched(loaded));
+        let patch = patch.map(|loaded| fragment(global, loaded, &known)).transpose()?.flatten();
+        let page = html::page(&audit, &summary, &known, patch.as_ref());
+        print::data(&page.into_string())?;
+    } else if args.json {
         print::json(&report(&files, &summary, &known))?;
     } else {
         print::prose(&in_words(&audit, &summary, &known, args.top))?;
@@ -209,12 +219,13 @@ impl Known {
     }
 }
 
-fn patch(global: &Global, loaded: &Loaded, known: &Known) -> Result<ExitCode, Error> {
-    let Loaded { config, dialect, file, .. } = loaded;
-    if !matches!(dialect, Dialect::Native | Dialect::Client | Dialect::Modular) {
-        return Err(Error::failed(format!("`{file}` is not JSON, so it cannot be patched"))
-            .hint("`mcp-workbench import` makes a configuration of it"));
-    }
+/// Returns `true` if the file is one that a patch can be merged into.
+fn is_patched(loaded: &Loaded) -> bool {
+    matches!(loaded.dialect, Dialect::Native | Dialect::Client | Dialect::Modular)
+}
+
+/// The patch that leaves out what was never used; none if nothing is to be left out.
+fn fragment(global: &Global, loaded: &Loaded, known: &Known) -> Result<Option<Value>, Error> {
     let text = std::fs::read_to_string(&global.config_file()?).map_err(Error::internal)?;
     let tree = jsonc_parser::parse_to_ast(
         text.trim_start_matches('\u{feff}'),
@@ -222,8 +233,17 @@ fn patch(global: &Global, loaded: &Loaded, known: &Known) -> Result<ExitCode, Er
         &jsonc_parser::ParseOptions::default(),
     );
     let read = tree.map_err(Error::internal)?.value.map(Value::from);
-    let servers = servers(config, known);
-    match patch::fragment(&read.unwrap_or_default(), &servers, &known.unused) {
+    let servers = servers(&loaded.config, known);
+    Ok(patch::fragment(&read.unwrap_or_default(), &servers, &known.unused))
+}
+
+fn patch(global: &Global, loaded: &Loaded, known: &Known) -> Result<ExitCode, Error> {
+    let file = &loaded.file;
+    if !is_patched(loaded) {
+        return Err(Error::failed(format!("`{file}` is not JSON, so it cannot be patched"))
+            .hint("`mcp-workbench import` makes a configuration of it"));
+    }
+    match fragment(global, loaded, known)? {
         Some(fragment) => {
             print::json_of_config(&fragment)?;
             let tools = count(known.unused.len(), "tool");

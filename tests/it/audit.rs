@@ -234,6 +234,49 @@ fn stats_tell_what_is_used_and_what_never() {
 }
 
 #[test]
+fn stats_as_a_page_fetch_nothing_and_run_nothing() {
+    let hostile = "</td><script>alert(1)</script>\u{1b}[31m";
+    let line = |hour: u32, tool: &str, outcome: &str| {
+        json!({
+            "time": format!("2026-11-20T{hour:02}:00:00.000Z"), "kind": "call", "session": "a-1",
+            "toolbox": "box", "server": "srv", "tool": tool, "outcome": outcome, "ms": 3, "resultBytes": 10,
+        })
+    };
+    let session = json!({
+        "time": "2026-11-20T12:00:00.000Z", "kind": "session", "session": "a-1",
+        "client": "<b>gemini</b>", "withoutBytes": 9_900, "givenBytes": 900,
+    });
+    let lines = [
+        line(10, "echo", "ok"),
+        line(11, "echo", "tool_error"),
+        line(11, hostile, "unknown"),
+        session,
+    ];
+    let lines: Vec<_> = lines.iter().map(Value::to_string).collect();
+    let bench = bench().file("audit.jsonl", &lines.join("\n"));
+    assert_eq!(bench.run(["cache", "refresh"]).code, Some(0));
+    let told = bench.run(["stats", "--html"]);
+    assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""));
+    let page = told.stdout;
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
+    for forbidden in ["<script", "http:", "https:", "url(", "src=", "<b>", "\u{1b}"] {
+        assert!(!page.contains(forbidden), "{forbidden}: {page}");
+    }
+    for wanted in [
+        "default-src 'none'",
+        "2026-11-20T10: 1 call, 0 failed",
+        "2026-11-20T11: 2 calls, 1 failed",
+        "&lt;b&gt;gemini&lt;/b&gt;",
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+        "1 <code>tool_error</code>",
+        "<code>sleep</code>",
+        "!sleep",
+    ] {
+        assert!(page.contains(wanted), "{wanted}: {page}");
+    }
+}
+
+#[test]
 fn a_patch_is_about_what_any_agent_may_use() {
     let line = json!({
         "time": "2026-11-20T10:00:00.000Z", "kind": "call", "session": "a-1", "agent": "ann",

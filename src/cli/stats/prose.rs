@@ -193,7 +193,7 @@ fn half_and_most(tool: &Tool, most: u64) -> String {
     format!("{}, {}", milliseconds(half), milliseconds(most))
 }
 
-fn milliseconds(micros: u64) -> String {
+pub(super) fn milliseconds(micros: u64) -> String {
     match micros {
         0..10_000 => format!("{}.{} ms", micros / 1000, micros % 1000 / 100),
         10_000..10_000_000 => format!("{} ms", number(whole(micros / 1000))),
@@ -206,11 +206,11 @@ fn milliseconds(micros: u64) -> String {
     clippy::cast_sign_loss,
     reason = "it was made of a number of microseconds"
 )]
-fn whole_micros(ms: f64) -> u64 {
+pub(super) fn whole_micros(ms: f64) -> u64 {
     (ms * 1000.0).round() as u64
 }
 
-fn whole(number: u64) -> usize {
+pub(super) fn whole(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Lines are read one after the other, with nothing copied of them but names that are new.
 
+mod course;
 mod models;
 
 use std::borrow::Cow;
@@ -19,8 +20,10 @@ use serde::{Deserialize, Deserializer};
 use crate::observe::Ending;
 use crate::observe::file::aside;
 use crate::observe::record::{DENIED, LOST};
+use crate::observe::stats::course::Course;
 use crate::observe::stats::models::{Models, Request};
 
+pub use crate::observe::stats::course::Span;
 pub use crate::observe::stats::models::Model;
 
 /// The outcomes that a line may have beside those of calls that end here.
@@ -37,6 +40,7 @@ pub struct Stats {
     /// Where a tool stands among those, by its toolbox, server and name.
     places: HashMap<String, usize>,
     models: Models,
+    course: Course,
     agents: BTreeSet<String>,
     sessions: BTreeSet<String>,
     from: String,
@@ -275,6 +279,7 @@ impl Stats {
         tool.argument_bytes += line.argument_bytes;
         tool.result_bytes += line.result_bytes;
         let outcome = line.outcome.as_ref().map_or("", |outcome| &*outcome.0);
+        self.course.add(&line.time.0, is_failure(outcome));
         let mut words = Ending::ALL.iter().map(|ending| ending.as_str()).chain(OTHERS);
         if let Some(outcome) = words.position(|word| word == outcome)
             && let Some(count) = tool.outcomes.get_mut(outcome)
@@ -304,6 +309,7 @@ impl Stats {
             unreadable: self.unreadable,
             tools: self.tools,
             models: self.models.finish(),
+            course: self.course.finish(),
         }
     }
 }
@@ -315,6 +321,8 @@ pub struct Summary {
     pub tools: Vec<Tool>,
     /// Every language model that was asked, the most used first.
     pub models: Vec<Model>,
+    /// The calls of each hour or day that had any, in order.
+    pub course: Vec<Span>,
     /// The agents that have names.
     pub agents: Vec<String>,
     /// How many sessions called something.

@@ -1,0 +1,269 @@
+//! The audit as a page for a browser: one file that fetches nothing and runs nothing.
+
+use std::path::Path;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::Value;
+
+use crate::cli::print::printable;
+use crate::cli::size::{Size, count, number};
+use crate::cli::stats::patch::by_server;
+use crate::cli::stats::prose::{milliseconds, size, whole, whole_micros};
+use crate::cli::stats::{Known, not_known};
+use crate::observe::stats::{Span, Summary, Tool};
+
+/// The size of the plot of calls, in units of its own.
+const PLOT: (usize, usize) = (620, 120);
+
+/// The page. With a patch, it says what leaves out the tools that were never used.
+pub(super) fn page(
+    audit: &Path,
+    summary: &Summary,
+    known: &Known,
+    patch: Option<&Value>,
+) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy"
+                    content="default-src 'none'; style-src 'unsafe-inline'";
+                title { "MCP Workbench: what happened" }
+                style { (PreEscaped(include_str!("page.css"))) }
+            }
+            body {
+                header {
+                    h1 { "What happened" }
+                    p.faint { (printable(&audit.display().to_string())) (when(summary)) }
+                }
+                main {
+                    (figures(summary))
+                    (course(&summary.course))
+                    (clients(summary))
+                    (tools(summary))
+                    (outcomes(summary))
+                    (models(summary))
+                    (never_used(known, patch))
+                }
+            }
+        }
+    }
+}
+
+fn when(summary: &Summary) -> String {
+    match (summary.from.as_str(), summary.to.as_str()) {
+        ("", _) => String::new(),
+        (from, to) => format!(", from {} to {}", printable(from), printable(to)),
+    }
+}
+
+fn figures(summary: &Summary) -> Markup {
+    let sum = |of: fn(&Tool) -> u64| summary.tools.iter().map(of).sum::<u64>();
+    let figures = [
+        ("calls", number(whole(summary.calls()))),
+        ("failed", number(whole(sum(Tool::failed)))),
+        ("refused", number(whole(sum(Tool::refused)))),
+        ("sessions that called", number(summary.sessions)),
+        ("agents with names", number(summary.agents.len())),
+        ("tokens spared, at least", number(size(summary.saved_bytes()).tokens())),
+    ];
+    html! {
+        dl { @for (what, figure) in &figures { div { dt { (what) } dd { (figure) } } } }
+        @if summary.lost > 0 {
+            p.bad { (count(whole(summary.lost), "record")) " could not be written." }
+        }
+        @if summary.unreadable > 0 {
+            p.bad { (count(whole(summary.unreadable), "line")) " could not be read." }
+        }
+    }
+}
+
+/// Columns, one for each hour or day that had calls.
+fn course(spans: &[Span]) -> Markup {
+    let most = spans.iter().map(|span| span.calls).max().unwrap_or_default();
+    let (width, height) = PLOT;
+    let step = width / spans.len().max(1);
+    let tall = |calls: u64| {
+        usize::try_from(u128::from(calls) * height as u128 / u128::from(most.max(1))).unwrap_or(0)
+    };
+    html! {
+        @if let (Some(first), Some(last)) = (spans.first(), spans.last()) {
+            h2 { "Calls by the " @if first.begins.contains('T') { "hour" } @else { "day" } }
+            svg viewBox=(format!("0 0 {width} {}", height + 1)) role="img"
+                aria-label=(format!("at most {}", count(whole(most), "call"))) {
+                @for (at, span) in spans.iter().enumerate() {
+                    g {
+                        title { (span.begins) ": " (count(whole(span.calls), "call")) ", "
+                            (number(whole(span.failed))) " failed" }
+                        @for (class, calls) in [("calls", span.calls), ("failed", span.failed)] {
+                            rect class=(class) x=(at * step) width=(step.saturating_sub(2).clamp(1, 40))
+                                y=(height - tall(calls)) height=(tall(calls)) {}
+                        }
+                    }
+                }
+                line x1="0" x2=(width) y1=(height) y2=(height) {}
+            }
+            p.faint { (printable(&first.begins)) " to " (printable(&last.begins))
+                ", in universal time; at most " (count(whole(most), "call")) "." }
+        }
+    }
+}
+
+fn clients(summary: &Summary) -> Markup {
+    let most = summary.clients.iter().map(|client| client.without_bytes.max(client.given_bytes));
+    let most = most.max().unwrap_or_default();
+    html! {
+        @if !summary.clients.is_empty() {
+            h2 { "Tokens of definitions that models were shown" }
+            div.wide tabindex="0" { table {
+                thead { tr {
+                    th scope="col" { "Client" }
+                    th.number scope="col" { "Sessions" }
+                    th.number scope="col" { "Shown" }
+                    th.plot scope="col" {}
+                    th.number scope="col" { "Without the workbench" }
+                    th.plot scope="col" {}
+                } }
+                tbody { @for client in &summary.clients { tr {
+                    th scope="row" {
+                        @if client.name.is_empty() { "(no name)" } @else { (printable(&client.name)) }
+                        @if client.has_tool_search { " *" }
+                    }
+                    td.number { (number(whole(client.sessions))) }
+                    td.number { (number(size(client.given_bytes).tokens())) }
+                    (bar(client.given_bytes, most))
+                    td.number { (number(size(client.without_bytes).tokens())) }
+                    (bar(client.without_bytes, most))
+                } } }
+            } }
+            @if summary.clients.iter().any(|client| client.has_tool_search) {
+                p.faint {
+                    "* finds tools by a search of its own: without the workbench it shows their names, which "
+                    "are counted, and what its searches find, which is not known."
+                }
+            }
+        }
+    }
+}
+
+fn tools(summary: &Summary) -> Markup {
+    let most = summary.tools.iter().map(|tool| tool.calls).max().unwrap_or_default();
+    html! {
+        h2 { "Tools" }
+        @if summary.tools.is_empty() { p { "None was called." } } @else {
+            div.wide tabindex="0" { table {
+                thead { tr {
+                    th scope="col" { "Tool" }
+                    th scope="col" { "Server" }
+                    th.number scope="col" { "Calls" }
+                    th.plot scope="col" {}
+                    @for head in ["Failed", "Refused", "Half within", "95 % within", "99 % within", "Bytes"] {
+                        th.number scope="col" { (head) }
+                    }
+                } }
+                tbody { @for tool in &summary.tools { tr {
+                    th scope="row" { (printable(&tool.name)) }
+                    td { (place(tool)) }
+                    td.number { (number(whole(tool.calls))) }
+                    (bar(tool.calls, most))
+                    td.number { (some(tool.failed())) }
+                    td.number { (some(tool.refused())) }
+                    @for percent in [50, 95, 99] { td.number { (time(tool.percentile(percent))) } }
+                    td.number { (number(whole(tool.result_bytes))) }
+                } } }
+            } }
+        }
+    }
+}
+
+fn outcomes(summary: &Summary) -> Markup {
+    let bad = summary.tools.iter().filter(|tool| tool.failed() + tool.refused() > 0);
+    let mut bad: Vec<_> = bad.collect();
+    bad.sort_by_key(|tool| std::cmp::Reverse(tool.failed() + tool.refused()));
+    html! {
+        @if !bad.is_empty() {
+            h2 { "What failed, and what was refused" }
+            ul { @for tool in bad { li {
+                (printable(&tool.name)) ", " (place(tool)) ": "
+                @for (at, (outcome, calls)) in tool.outcomes().enumerate() {
+                    @if at > 0 { ", " }
+                    (number(whole(calls))) " " code { (outcome) }
+                }
+            } } }
+        }
+    }
+}
+
+fn models(summary: &Summary) -> Markup {
+    html! {
+        @if !summary.models.is_empty() {
+            h2 { "Language models" }
+            div.wide tabindex="0" { table {
+                thead { tr {
+                    th scope="col" { "Model" }
+                    @for head in ["Requests", "Failed", "Half within", "95 % within", "Tokens read", "Tokens written"] {
+                        th.number scope="col" { (head) }
+                    }
+                } }
+                tbody { @for model in &summary.models { tr {
+                    th scope="row" { (printable(&model.name)) }
+                    td.number { (number(whole(model.requests))) }
+                    td.number { (some(model.failed)) }
+                    @for percent in [50, 95] { td.number { (time(model.percentile(percent))) } }
+                    td.number { (number(whole(model.tokens_read))) }
+                    td.number { (number(whole(model.tokens_written))) }
+                } } }
+            } }
+        }
+    }
+}
+
+fn never_used(known: &Known, patch: Option<&Value>) -> Markup {
+    let size: Size = known.unused.iter().map(|tool| Size::of(tool.bytes)).sum();
+    html! {
+        @if !known.unused.is_empty() {
+            h2 { "Never used" }
+            p { (count(known.unused.len(), "tool")) ": " (size.to_string()) "." }
+            ul { @for ((toolbox, server), tools) in by_server(&known.unused) { li {
+                (printable(toolbox)) "/" (printable(server)) ": "
+                @for (at, tool) in tools.iter().enumerate() {
+                    @if at > 0 { ", " }
+                    code { (printable(&tool.tool)) }
+                }
+            } } }
+            @if let Some(patch) = patch {
+                p { "Merged into the configuration, this leaves them out:" }
+                pre tabindex="0" { (format!("{patch:#}")) }
+            }
+        }
+        @if !known.unlisted.is_empty() { p.faint { (not_known(known)) } }
+    }
+}
+
+fn place(tool: &Tool) -> String {
+    match (tool.toolbox.as_str(), tool.server.as_str()) {
+        ("", "") => "(none)".to_owned(),
+        (toolbox, server) => format!("{}/{}", printable(toolbox), printable(server)),
+    }
+}
+
+/// A cell with a bar as long beside the longest as the number beside the most.
+fn bar(value: u64, most: u64) -> Markup {
+    let percent = u128::from(value) * 100 / u128::from(most.max(1));
+    html! {
+        td.plot aria-hidden="true" {
+            @if value > 0 { span style=(format!("width:{percent}%")) {} }
+        }
+    }
+}
+
+/// A number, or nothing for none.
+fn some(calls: u64) -> String {
+    if calls == 0 { String::new() } else { number(whole(calls)) }
+}
+
+fn time(ms: Option<f64>) -> String {
+    ms.map(whole_micros).map(milliseconds).unwrap_or_default()
+}
