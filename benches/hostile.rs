@@ -3,8 +3,9 @@
 //! `cargo bench --bench hostile`. The good client, with its token, calls a fast tool 200 times a second,
 //! first alone, then beside the others, who have another token or a wrong one (`hostile/crowd.rs` says
 //! what they do, and how often); this in turns, so that what else the machine does is in both. The others
-//! mostly wait, so that it is the program that is measured, and not whose turn it is on two processors.
-//! A call is to take less than twice its usual p99 beside them.
+//! mostly wait, and they and their servers run only when nobody else wants to (`chrt --idle`, on Linux),
+//! so that it is the program that is measured, and not whose turn it is on two processors. A call is to
+//! take less than twice its usual p99 beside them.
 #![allow(
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
@@ -76,7 +77,9 @@ fn main() {
 /// A server that both have, and two for the others alone, so that it is not the server that is measured:
 /// one for what is long, and one that takes as long as it is told.
 fn config() -> Value {
-    let server = |script: Value| json!({ "command": env!("CARGO_BIN_EXE_fake-mcp-server"), "args": [script.to_string()] });
+    let program = env!("CARGO_BIN_EXE_fake-mcp-server");
+    let server = |script: Value| json!({ "command": program, "args": [script.to_string()] });
+    let theirs = |script: Value| json!({ "command": "chrt", "args": ["--idle", "0", program, script.to_string()] });
     let entry = |agent: &str, token: &str| {
         let digest = Sha256::digest(token.as_bytes());
         let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
@@ -87,8 +90,8 @@ fn config() -> Value {
         "auth": { "tokens": [entry("good", GOOD), entry("bad", BAD)] },
         "toolboxes": { "box": { "description": "To measure with", "mcpServers": {
             "srv": server(json!({ "lean": true, "tools": ["echo"] })),
-            "long": server(json!({ "lean": true, "tools": ["echo"] })),
-            "slow": server(json!({ "tools": ["sleep"] })),
+            "long": theirs(json!({ "lean": true, "tools": ["echo"] })),
+            "slow": theirs(json!({ "tools": ["sleep"] })),
         } } },
     })
 }

@@ -1,7 +1,9 @@
-//! Two hundred clients that mean no good, each on a thread that mostly sleeps.
+//! Two hundred clients that mean no good, each on a thread that mostly sleeps, and that gives way where
+//! the processor is wanted: they would be on other machines.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -58,28 +60,14 @@ impl Crowd {
     pub(crate) fn gather(address: SocketAddr, token: &'static str) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let done = Arc::new(std::array::from_fn(|_| AtomicUsize::new(0)));
-        let clients = KINDS.iter().enumerate().flat_map(|(at, kind)| {
+        let gathered = {
             let (is_over, done) = (Arc::clone(&is_over), Arc::clone(&done));
-            (0..kind.connections).map(move |number| {
-                let (is_over, done) = (Arc::clone(&is_over), Arc::clone(&done));
-                thread::spawn(move || {
-                    // Not all at the same moment.
-                    let share = u32::try_from(number).expect("a few");
-                    let all = u32::try_from(kind.connections).expect("a few");
-                    thread::sleep(kind.every * share / all);
-                    let mut client = Client { address, token, stream: None };
-                    while !is_over.load(Ordering::Relaxed) {
-                        // Who was hung up on comes again.
-                        match (kind.act)(&mut client) {
-                            Some(()) => _ = done[at].fetch_add(1, Ordering::Relaxed),
-                            None => client.stream = None,
-                        }
-                        thread::sleep(kind.every);
-                    }
-                })
+            thread::spawn(move || {
+                give_way();
+                clients(address, token, &is_over, &done)
             })
-        });
-        let clients = clients.collect();
+        };
+        let clients = gathered.join().expect("it does not panic");
         Self { is_over, done, clients }
     }
 
@@ -97,6 +85,43 @@ impl Crowd {
         }
         done
     }
+}
+
+/// Has this thread, and all that it starts, run only when nobody else wants to.
+fn give_way() {
+    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let status = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
+    assert!(status.is_ok_and(|status| status.success()), "chrt of util-linux is wanted");
+}
+
+/// Has each of them begin, on a thread of its own.
+fn clients(
+    address: SocketAddr,
+    token: &'static str,
+    is_over: &Arc<AtomicBool>,
+    done: &Arc<[AtomicUsize; KINDS.len()]>,
+) -> Vec<JoinHandle<()>> {
+    let clients = KINDS.iter().enumerate().flat_map(|(at, kind)| {
+        (0..kind.connections).map(move |number| {
+            let (is_over, done) = (Arc::clone(is_over), Arc::clone(done));
+            thread::spawn(move || {
+                // Not all at the same moment.
+                let share = u32::try_from(number).expect("a few");
+                let all = u32::try_from(kind.connections).expect("a few");
+                thread::sleep(kind.every * share / all);
+                let mut client = Client { address, token, stream: None };
+                while !is_over.load(Ordering::Relaxed) {
+                    // Who was hung up on comes again.
+                    match (kind.act)(&mut client) {
+                        Some(()) => _ = done[at].fetch_add(1, Ordering::Relaxed),
+                        None => client.stream = None,
+                    }
+                    thread::sleep(kind.every);
+                }
+            })
+        })
+    });
+    clients.collect()
 }
 
 /// One of them. What it does is `None` where it was hung up on or refused a connection.
