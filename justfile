@@ -25,6 +25,10 @@ agents *args:
 zoo *args:
     scripts/zoo.sh {{ args }}
 
+# Make the book of the documentation in `target/book/`, and ask it what newcomers ask.
+book:
+    scripts/book.sh
+
 # A day's worth of traffic, faults and reloads in minutes: nothing is lost, nothing leaks; `just soak --help`.
 soak *args:
     scripts/soak.sh {{ args }}

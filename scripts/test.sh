@@ -103,6 +103,7 @@ setup_npm zoo-sample tests/zoo/sample "npm servers of the zoo's sample"
 setup_npm conformance tests/conformance "conformance suite"
 setup_python python tests/servers/requirements.txt
 setup_python python-v1 tests/servers/requirements-v1.txt
+setup_python book tests/book/requirements.txt
 case "${1:-}" in
 --setup) exit 0 ;;
 "") ;;
@@ -122,6 +123,8 @@ heading "real servers with and without the workbench"
 scripts/zoo.sh --sample
 heading "conformance"
 scripts/conformance.sh
+heading "the book, and what newcomers ask it"
+scripts/book.sh
 heading "documentation tests"
 cargo test --workspace --doc
 heading "the README's first command"

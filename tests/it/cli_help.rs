@@ -1,42 +1,47 @@
 //! The help that the program gives.
 
+use std::fs;
+use std::path::Path;
+
 use pretty_assertions::assert_eq;
 
 use crate::support::Bench;
 
+/// All commands, and those of theirs; the first is the program itself.
+const COMMANDS: &[&str] = &[
+    "",
+    "serve",
+    "check",
+    "list",
+    "search",
+    "call",
+    "run",
+    "token",
+    "explain",
+    "policy",
+    "policy diff",
+    "catalog",
+    "catalog init",
+    "catalog check",
+    "cache",
+    "stats",
+    "ps",
+    "logs",
+    "import",
+    "add",
+    "remove",
+    "tailor",
+    "demo",
+    "schema",
+    "completions",
+    "man",
+    "builtin",
+];
+
 #[test]
 fn every_command_has_help() {
     let bench = Bench::new();
-    let commands = [
-        "",
-        "serve",
-        "check",
-        "list",
-        "search",
-        "call",
-        "run",
-        "token",
-        "explain",
-        "policy",
-        "policy diff",
-        "catalog",
-        "catalog init",
-        "catalog check",
-        "cache",
-        "stats",
-        "ps",
-        "logs",
-        "import",
-        "add",
-        "remove",
-        "tailor",
-        "demo",
-        "schema",
-        "completions",
-        "man",
-        "builtin",
-    ];
-    for command in commands {
+    for command in COMMANDS {
         let args = command.split_whitespace().chain(["--help"]);
         let output = bench.run_bare(args);
         assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
@@ -98,4 +103,34 @@ fn a_wrong_command_is_wrong_usage() {
     let output = Bench::new().run_bare(["chek"]);
     assert_eq!(output.code, Some(2));
     insta::assert_snapshot!(output.stderr);
+}
+
+/// The page of the documentation that has the help of every command, of which nothing is written by
+/// hand. `UPDATE_EXPECT=1` writes it.
+#[expect(clippy::disallowed_methods, reason = "it is for this test alone")]
+#[test]
+fn the_page_of_commands_is_what_the_program_says() {
+    let bench = Bench::new();
+    let mut page = String::from(
+        "# Commands\n\nWhat `mcp-workbench help COMMAND` prints. Exit codes are 0 for done, 1 when what was asked for failed,\n\
+         and 2 for wrong usage or a configuration that cannot be used.\n",
+    );
+    for command in COMMANDS {
+        let help = bench.run_bare(command.split_whitespace().chain(["--help"])).stdout;
+        // What all commands have is said once, with the program.
+        let own = help.split_once("\nGlobal options:\n");
+        let own = own.map_or(help.clone(), |(before, after)| {
+            let examples = after.split_once("\nExamples:\n");
+            let examples = examples.map(|(_, text)| format!("\nExamples:\n{text}"));
+            format!("{before}{}", examples.unwrap_or_default())
+        });
+        let title = if command.is_empty() { "mcp-workbench" } else { command };
+        let lines: Vec<_> = own.trim_end().lines().map(str::trim_end).collect();
+        page += &format!("\n## {title}\n\n```text\n{}\n```\n", lines.join("\n"));
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands.md");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(&file, &page).expect("the page");
+    }
+    assert_eq!(fs::read_to_string(&file).expect("the page"), page, "run with UPDATE_EXPECT=1");
 }
