@@ -298,6 +298,54 @@ fn calls_with_endless_progress_give_their_places_back() {
 }
 
 #[test]
+fn who_has_its_processes_is_told_so_and_neither_others_nor_other_servers_are_touched() {
+    let mut apart = fake(json!({ "tools": ["pid"] }));
+    apart["isolation"] = json!("session");
+    let bench = bench(json!({ "maxProcesses": 2 })).server("box", "apart", apart);
+    let bench = bench.set("audit", json!({ "file": "audit.jsonl" }));
+    let (program, [ann, eve]) = two(&bench);
+    let call = |client: Client, session: &str, name: &str, arguments: Value| {
+        let params = json!({ "name": name, "arguments": arguments });
+        let headers = [("Mcp-Session-Id", session)];
+        let result = client.post(&headers, &request(1, "tools/call", params)).last();
+        let text = result["result"]["content"][0]["text"].as_str().expect("a text").to_owned();
+        (result["result"]["isError"] == true, text)
+    };
+    let pid = |client: Client, session: &str| {
+        let tool = json!({ "toolbox": "box", "server": "apart", "tool": "pid" });
+        call(client, session, "use_tool", json!({ "tool": tool, "arguments": {} }))
+    };
+    let sessions = [(); 3].map(|()| eve.begin());
+    assert!(!pid(eve, &sessions[0]).0 && !pid(eve, &sessions[1]).0);
+    let limit = "2 processes of servers are for agent `eve` alone, and there may be no more \
+                 (`limits.perCaller.maxProcesses`)";
+    let (is_error, text) = pid(eve, &sessions[2]);
+    assert!(is_error && text.contains(limit) && text.contains("end sessions"), "{text}");
+    let (is_error, text) = call(eve, &sessions[2], "open_toolbox", json!({ "toolbox": "box" }));
+    assert!(!is_error && text.contains(limit) && text.contains("\"echo\""), "{text}");
+    // Those that have theirs go on, and so does the other.
+    assert!(!pid(eve, &sessions[1]).0 && !pid(ann, &ann.begin()).0);
+    assert_eq!(figure(ann.http, "mcp_workbench_held{what=\"processes\"}"), 3);
+    assert!(figure(ann.http, "mcp_workbench_limits_reached_total{what=\"processes\"}") >= 2);
+    let bearer = format!("Bearer {EVE}");
+    let headers = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", &sessions[0])];
+    assert_eq!(eve.http.send("DELETE", "/mcp", &headers, "").status, 204);
+    let end = std::time::Instant::now() + DEADLINE;
+    while pid(eve, &sessions[2]).0 {
+        assert!(std::time::Instant::now() < end, "a place that is free is not given");
+    }
+    program.0.signal(rustix::process::Signal::TERM);
+    program.0.wait_exit(DEADLINE);
+    let text = std::fs::read_to_string(bench.path("audit.jsonl")).expect("the audit");
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let reached: Vec<_> = records
+        .filter(|record| record["kind"] == "limit")
+        .map(|record| (record["agent"].clone(), record["what"].clone()))
+        .collect();
+    assert_eq!(reached.first(), Some(&(json!("eve"), json!("processes"))), "{text}");
+}
+
+#[test]
 fn files_are_as_many_as_may_be_and_it_is_said_where_they_are_too_few() {
     let bench = bench(json!({}));
     let mut command = crate::support::command("sh");

@@ -21,6 +21,7 @@ pub mod launch;
 mod listen;
 pub mod lists;
 mod live;
+mod payers;
 mod pool;
 mod question;
 mod reports;
@@ -65,16 +66,16 @@ pub use crate::backend::death::StderrTail;
 pub use crate::backend::handshake::Era;
 pub use crate::backend::id::BackendId;
 pub use crate::backend::launch::{ChildEnvironment, missing};
-use crate::backend::live::Held;
+use crate::backend::live::Used;
 pub use crate::backend::live::{Call, Live, Patience};
+pub use crate::backend::payers::{AtLimit, Bytes, Held, Payers, Purse};
 pub use crate::backend::pool::{Pool, PoolOptions};
 pub use crate::backend::question::{Event, Question};
 pub use crate::backend::spec::{Reach, Remote, Spec};
 pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store, Unusable};
 pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
 pub use crate::backend::turns::Urgency;
-pub use crate::backend::unanswered::Unanswered;
-pub use crate::backend::unanswered::WANTS_AUTHORIZATION;
+pub use crate::backend::unanswered::{Unanswered, WANTS_AUTHORIZATION};
 pub use crate::backend::users::AgentId;
 pub use crate::wire::server::Outcome;
 
@@ -274,7 +275,7 @@ impl Backend {
     }
 
     /// The link, which is not put to rest before it is used.
-    async fn started(&self, principal: Option<Principal>, urgency: Urgency) -> Result<Held, Error> {
+    async fn started(&self, principal: Option<Principal>, urgency: Urgency) -> Result<Used, Error> {
         let (reply, answer) = tokio::sync::oneshot::channel();
         let waiter = actor::Waiter { principal, reply };
         let ensure = actor::Command::Ensure(waiter, urgency);

@@ -31,7 +31,6 @@ mod macros;
 mod members;
 mod observing;
 mod opening;
-mod payers;
 mod reload;
 mod results;
 mod searching;
@@ -73,7 +72,8 @@ use crate::policy::{Admission, Policy};
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
 pub use crate::backend::{
-    AgentId, ClientAbilities, Event, LogLevel, Presence, Question, Tie, Urgency,
+    AgentId, AtLimit, Bytes, ClientAbilities, Event, Held, LogLevel, Payers, Presence, Purse,
+    Question, Tie, Urgency,
 };
 pub use crate::gateway::asking::{Asked, Unlent};
 pub use crate::gateway::caller::Caller;
@@ -86,7 +86,6 @@ pub use crate::gateway::gateways::{Crowded, Gateways};
 pub use crate::gateway::macros::Lacking;
 pub use crate::gateway::opening::Opened;
 pub use crate::gateway::opening::heartbeat;
-pub use crate::gateway::payers::{AtLimit, Bytes, Held, Payers, Purse};
 pub use crate::gateway::searching::{Found, Sought};
 pub use crate::gateway::snapshot::Snapshot;
 
@@ -156,6 +155,9 @@ impl Gateway {
             let mut member = same.unwrap_or_else(|| Server::new(server, spec, meters(), &pool));
             member.limiter = common.limiters.of_server(server, config);
             member.answers = common.stores.of(server, config);
+            // Of one agent there are as many as the configuration has servers.
+            let most = config.limits.per_caller.max_processes;
+            member.most_of_one = if pool.is_sole() { usize::MAX } else { most };
             Member::Server(Box::new(member))
         };
         let members: HashMap<_, _> =

@@ -210,6 +210,14 @@ impl Response {
         serde_json::from_str(&self.text()).expect("a message")
     }
 
+    /// The answer, be it by itself or the last message of a stream.
+    pub(crate) fn last(self) -> Value {
+        if self.header("content-type") == Some("application/json") {
+            return self.json();
+        }
+        self.messages().pop().expect("an answer")
+    }
+
     /// The next event, comments passed over; `None` at the end of the stream.
     pub(crate) fn event(&mut self) -> Option<Event> {
         let mut event = Event::default();

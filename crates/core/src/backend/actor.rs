@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::backend::actor::restarts::Restarts;
 use crate::backend::handshake::Era;
 use crate::backend::lists;
-use crate::backend::live::{Death, Held, Parts};
+use crate::backend::live::{Death, Parts, Used};
 use crate::backend::reports::Reports;
 use crate::backend::start::{self, Failed, Started, When};
 use crate::backend::switchboard::Switchboard;
@@ -98,7 +98,7 @@ type Start = JoinHandle<Result<Started, Failed>>;
 pub(crate) struct Waiter {
     /// For whom; `None`: for nobody in particular.
     pub(crate) principal: Option<Principal>,
-    pub(crate) reply: oneshot::Sender<Result<Held, Error>>,
+    pub(crate) reply: oneshot::Sender<Result<Used, Error>>,
 }
 
 struct Running {

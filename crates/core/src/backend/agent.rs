@@ -7,6 +7,7 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 
 use crate::backend::events;
+use crate::backend::payers::Purse;
 use crate::backend::users::{AgentId, Principal};
 use crate::name::AgentName;
 use crate::raw::Raw;
@@ -35,6 +36,8 @@ pub struct Presence {
     /// The tie between its requests.
     pub tie: Tie,
     name: Option<AgentName>,
+    /// The counts of what is held for it; `None`: nobody counts.
+    purse: Option<Arc<Purse>>,
     log: Arc<AtomicU8>,
 }
 
@@ -43,13 +46,24 @@ impl Presence {
     pub fn new(standing: Option<events::Sender>) -> Self {
         let log = Arc::new(AtomicU8::new(LogLevel::UNSAID.0));
         let id = AgentId::next();
-        Self { id, owner: id, standing, tie: Tie::default(), name: None, log }
+        Self { id, owner: id, standing, tie: Tie::default(), name: None, purse: None, log }
     }
 
     /// Gives the agent its name, if it has one.
     #[must_use]
     pub fn named(self, name: Option<AgentName>) -> Self {
         Self { name, ..self }
+    }
+
+    /// Counts what is held for the agent in this purse.
+    #[must_use]
+    pub fn paying_with(self, purse: Arc<Purse>) -> Self {
+        Self { purse: Some(purse), ..self }
+    }
+
+    /// The counts of what is held for it, if anybody counts.
+    pub(crate) fn purse(&self) -> Option<&Arc<Purse>> {
+        self.purse.as_ref()
     }
 
     /// Whom it is told from others by.
@@ -73,7 +87,8 @@ impl Presence {
         let listener = Self::new(Some(standing));
         // Logs belong to the requests that ask for them.
         listener.set_log(LogLevel::NOTHING);
-        Self { owner: self.owner, tie: self.tie, name: self.name.clone(), ..listener }
+        let (name, purse) = (self.name.clone(), self.purse.clone());
+        Self { owner: self.owner, tie: self.tie, name, purse, ..listener }
     }
 
     /// Returns `true` if it only listens.

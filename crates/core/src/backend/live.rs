@@ -134,7 +134,7 @@ impl Live {
     }
 
     /// The link with a use of it, for whoever has waited for it.
-    pub(crate) fn held(self) -> Held {
+    pub(crate) fn held(self) -> Used {
         let in_use = self.begin_use();
         (self, in_use)
     }
@@ -304,7 +304,7 @@ pub(crate) struct Use(Live);
 
 /// A link, and a use of it, without which it could be closed before it is used; none where it is being
 /// closed already.
-pub(crate) type Held = (Live, Option<Use>);
+pub(crate) type Used = (Live, Option<Use>);
 
 impl Drop for Use {
     fn drop(&mut self) {

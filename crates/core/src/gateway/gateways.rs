@@ -10,12 +10,11 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{AgentId, ClientAbilities, Pool, PoolOptions};
+use crate::backend::{AgentId, Bytes, ClientAbilities, Payers, Pool, PoolOptions};
 use crate::gateway::answers::Stores;
 use crate::gateway::eager::{Down, Eager};
 use crate::gateway::embedding::Embeddings;
 use crate::gateway::limiters::Limiters;
-use crate::gateway::payers::{Bytes, Payers};
 use crate::gateway::results::Results;
 use crate::gateway::world::World;
 use crate::gateway::{Caller, Gateway};

@@ -2,17 +2,19 @@
 //!
 //! Agents share a server's process, unless it is to be each session's own. A server that asks its
 //! client questions cannot say whom it means, so from then on each agent has one of its own: the
-//! first keeps the one there is, if no other has used it.
+//! first keeps the one there is, if no other has used it. What an agent has for itself is counted
+//! for its caller ([`Holding::Processes`]).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::backend::{
-    self, AgentId, Backend, BackendId, Patience, Pool, Presence, Spec, StartFailure, Tie,
+    self, AgentId, AtLimit, Backend, BackendId, Held, Patience, Pool, Presence, Spec, StartFailure,
+    Tie,
 };
 use crate::gateway::answers::Answers;
 use crate::gateway::limiters::Limiter;
-use crate::observe::Meters;
+use crate::observe::{Holding, Meters, Payer};
 use crate::settings::{Isolation, ServerConfig};
 
 /// A server as one toolbox has it.
@@ -37,6 +39,8 @@ pub(crate) struct Server {
     pub(crate) limiter: Option<Arc<Limiter>>,
     /// Where its answers are kept, if they are.
     pub(crate) answers: Option<Answers>,
+    /// How many connections one caller may have for itself, of all servers together.
+    pub(crate) most_of_one: usize,
     spec: Arc<Spec>,
     is_shared: bool,
     /// `true` if each session has a connection of its own from the start.
@@ -52,9 +56,17 @@ pub(crate) struct Server {
 struct Owners {
     /// The agent that the shared connection belongs to, once it can be only one agent's.
     shared: Option<AgentId>,
+    /// The place of that agent for it, where each session has a connection of its own.
+    shared_place: Option<Held>,
     /// `true` if the shared connection has been a session's that is over, and is nobody's any more.
     is_spent: bool,
-    others: HashMap<AgentId, Backend>,
+    others: HashMap<AgentId, Own>,
+}
+
+/// A connection of an agent's own, with the place that it takes of those that its caller may have.
+struct Own {
+    backend: Backend,
+    _place: Option<Held>,
 }
 
 impl Server {
@@ -73,6 +85,7 @@ impl Server {
             shared: pool.backend(Arc::clone(&spec), is_shared),
             limiter: None,
             answers: None,
+            most_of_one: usize::MAX,
             spec,
             is_shared,
             is_isolated,
@@ -99,6 +112,7 @@ impl Server {
             shared: self.shared.clone(),
             limiter: None,
             answers: None,
+            most_of_one: usize::MAX,
             spec: Arc::clone(spec),
             is_shared,
             is_isolated,
@@ -118,7 +132,7 @@ impl Server {
 
     fn all(&self, mut f: impl FnMut(&Backend)) {
         f(&self.shared);
-        self.owners(|owners| owners.others.values().for_each(f));
+        self.owners(|owners| owners.others.values().map(|own| &own.backend).for_each(f));
     }
 
     /// Returns its specification.
@@ -140,7 +154,8 @@ impl Server {
         if self.is_isolated && agent.tie == Tie::Name { self.nameable } else { agent.owner }
     }
 
-    /// The connection that an agent uses; an error where nobody can say which is its own.
+    /// The connection that an agent uses; an error where nobody can say which is its own, and where
+    /// its caller has as many for itself as it may.
     pub(crate) fn backend(&self, agent: &Presence, pool: &Pool) -> Result<Backend, backend::Error> {
         // Who only listens is not asked, and is to hear of what is done on the agent's connection.
         if agent.is_listener() {
@@ -153,20 +168,37 @@ impl Server {
             return Ok(self.shared.clone());
         }
         let owner = self.owner(agent);
-        Ok(self.owners(|owners| {
-            let may_have_shared = !owners.is_spent && owners.shared.is_none_or(|it| it == owner);
-            if may_have_shared && self.shared.claim(agent) {
-                owners.shared = Some(owner);
-                return self.shared.clone();
+        self.owners(|owners| {
+            if let Some(own) = owners.others.get(&owner) {
+                return Ok(own.backend.clone());
             }
-            let other = owners.others.entry(owner).or_insert_with(|| {
-                // What the shared one says from now on is not for it.
-                self.shared.detach(agent.id);
-                // What it lists is what the shared one lists, so nobody needs to hear of it.
-                pool.backend(Arc::clone(&self.spec), false)
-            });
-            other.clone()
-        }))
+            if !owners.is_spent && owners.shared.is_none_or(|it| it == owner) {
+                if self.is_isolated && owners.shared_place.is_none() {
+                    owners.shared_place = self.take_place(agent)?;
+                }
+                if self.shared.claim(agent) {
+                    owners.shared = Some(owner);
+                    return Ok(self.shared.clone());
+                }
+                owners.shared_place = None;
+            }
+            let place = self.take_place(agent)?;
+            // What the shared one says from now on is not for it.
+            self.shared.detach(agent.id);
+            // What it lists is what the shared one lists, so nobody needs to hear of it.
+            let backend = pool.backend(Arc::clone(&self.spec), false);
+            owners.others.insert(owner, Own { backend: backend.clone(), _place: place });
+            Ok(backend)
+        })
+    }
+
+    /// Takes a place for a connection of an agent's own, of those that its caller may have.
+    fn take_place(&self, agent: &Presence) -> Result<Option<Held>, backend::Error> {
+        let Some(purse) = agent.purse() else { return Ok(None) };
+        let place = purse.take(Holding::Processes, self.most_of_one).map_err(|AtLimit| {
+            backend::Error::StartFailed(Arc::new(too_many(purse.payer(), self.most_of_one)))
+        })?;
+        Ok(Some(place))
     }
 
     /// Forgets an agent that has left, and ends what only it used.
@@ -175,6 +207,7 @@ impl Server {
         self.owners(|owners| {
             if owners.shared == Some(agent) {
                 owners.shared = None;
+                owners.shared_place = None;
                 if self.is_isolated {
                     owners.is_spent = true;
                     self.shared.retire();
@@ -184,7 +217,7 @@ impl Server {
             }
             owners.others.remove(&agent);
             for other in owners.others.values() {
-                other.detach(agent);
+                other.backend.detach(agent);
             }
         });
     }
@@ -192,7 +225,7 @@ impl Server {
     /// The connection that an agent uses already, or would if it were asked nothing.
     pub(crate) fn used_by(&self, agent: &Presence) -> Backend {
         let owner = self.owner(agent);
-        self.owners(|owners| owners.others.get(&owner).cloned())
+        self.owners(|owners| owners.others.get(&owner).map(|own| own.backend.clone()))
             .unwrap_or_else(|| self.shared.clone())
     }
 }
@@ -200,6 +233,19 @@ impl Server {
 /// How long a call of a server may take.
 fn patience(config: &ServerConfig) -> Patience {
     Patience { quiet: config.call_timeout, in_all: config.total_call_timeout }
+}
+
+/// Why a caller is given no further connection of its own.
+fn too_many(payer: &Payer, most: usize) -> StartFailure {
+    StartFailure {
+        reason: format!(
+            "{most} processes of servers are for {payer} alone, and there may be no more \
+             (`limits.perCaller.maxProcesses`)"
+        ),
+        hint: "end sessions that are not needed any more, or raise \
+               `limits.perCaller.maxProcesses`"
+            .to_owned(),
+    }
 }
 
 /// Why an isolated server is not for an agent without a session and a name.

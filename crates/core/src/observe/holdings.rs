@@ -22,12 +22,20 @@ pub enum Holding {
     Questions,
     /// Bytes of messages that are being read, or were and have not been handed on.
     Bytes,
+    /// Servers' processes, and connections to servers elsewhere, that are for nobody else.
+    Processes,
 }
 
 impl Holding {
     /// Every kind.
-    pub const ALL: [Self; 5] =
-        [Self::Connections, Self::Sessions, Self::Calls, Self::Questions, Self::Bytes];
+    pub const ALL: [Self; 6] = [
+        Self::Connections,
+        Self::Sessions,
+        Self::Calls,
+        Self::Questions,
+        Self::Bytes,
+        Self::Processes,
+    ];
 
     /// The word for it, in figures and records.
     pub fn as_str(self) -> &'static str {
@@ -37,6 +45,7 @@ impl Holding {
             Self::Calls => "calls",
             Self::Questions => "questions",
             Self::Bytes => "bytes",
+            Self::Processes => "processes",
         }
     }
 }

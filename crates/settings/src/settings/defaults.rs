@@ -38,6 +38,8 @@ pub const SESSIONS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(300).unwrap();
 pub const CALLER_CONNECTIONS: usize = 1_024;
 pub const CALLER_CALLS: usize = 2000;
 pub const CALLER_QUESTIONS: usize = 100;
+/// Ten windows with six servers each that are for them alone.
+pub const CALLER_PROCESSES: usize = 64;
 /// People leave agents open over night.
 pub const SESSION_IDLE_MS: u64 = 24 * 60 * 60 * 1000;
 /// A client has one for what it is told, and one for each request that is under way.

@@ -66,6 +66,9 @@ pub struct PerCaller {
     /// How many bytes of what it sends, and as many of what it has not taken yet (`maxBytesInFlight`);
     /// `None`: half of what all may share.
     pub max_bytes_in_flight: Option<usize>,
+    /// How many processes of servers for itself alone (`maxProcesses`); servers beyond it are not
+    /// started.
+    pub max_processes: usize,
 }
 
 impl Default for PerCaller {
@@ -77,6 +80,7 @@ impl Default for PerCaller {
             max_calls: defaults::CALLER_CALLS,
             max_questions: defaults::CALLER_QUESTIONS,
             max_bytes_in_flight: None,
+            max_processes: defaults::CALLER_PROCESSES,
         }
     }
 }

@@ -89,6 +89,11 @@ section! {
         /// How many bytes a caller may hold of what it sends, and as many of what it has not taken yet. A
         /// single message may always be longer. By default half of what all may share.
         "maxBytesInFlight" as pub(crate) max_bytes_in_flight: Located<u64> [numbers::BYTES_IN_FLIGHT],
+
+        /// How many processes of servers there may be for a caller alone: for sessions that servers keep
+        /// apart, and of servers that ask it something. Servers beyond it are not started.
+        #[schemars(extend("default" = defaults::CALLER_PROCESSES))]
+        "maxProcesses" as pub(crate) max_processes: Located<u64> [(1, numbers::MAX_CALLS)],
     }
 }
 
@@ -160,6 +165,7 @@ impl RawPerCaller {
             max_calls,
             max_questions,
             max_bytes_in_flight,
+            max_processes,
         } = self;
         let usual = PerCaller::default();
         let rate = number(sessions_per_minute).and_then(NonZeroU32::new);
@@ -170,6 +176,7 @@ impl RawPerCaller {
             max_calls: number(max_calls).unwrap_or(usual.max_calls),
             max_questions: number(max_questions).unwrap_or(usual.max_questions),
             max_bytes_in_flight: number(max_bytes_in_flight),
+            max_processes: number(max_processes).unwrap_or(usual.max_processes),
         }
     }
 }

@@ -48,6 +48,7 @@ impl Live {
         };
         let presence = Presence::new(notifier.is_some().then_some(standing));
         let presence = presence.tied_by(tie).named(caller.agent.clone());
+        let presence = presence.paying_with(Arc::clone(&purse));
         let guest = notifier.is_some().then(|| app.gateways.welcome(caller, presence.id));
         let live = Self {
             app: app.clone(),

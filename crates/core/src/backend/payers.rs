@@ -2,6 +2,7 @@
 //! it reaches its own limits and nobody else's.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -125,6 +126,12 @@ impl Payers {
         });
         known.purses.insert(payer.clone(), Arc::downgrade(&purse));
         purse
+    }
+}
+
+impl fmt::Debug for Purse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Purse").field(&self.payer).finish()
     }
 }
 
