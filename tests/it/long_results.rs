@@ -161,6 +161,27 @@ fn what_is_left_of_a_result_is_for_its_own_session_alone() {
 }
 
 #[test]
+fn a_caller_has_the_rest_of_so_many_results_and_of_so_much() {
+    let limits = json!({
+        "maxResultBytes": MOST,
+        "perCaller": { "maxKeptResults": 2, "maxKeptBytes": 20_000 },
+    });
+    let bench = bench("proxy").set("limits", limits);
+    let agent = bench.agent().begin(false, json!({}));
+    let long = |bytes: usize| call(&agent, "proxy", "huge", json!({ "bytes": bytes })).ok();
+    let is_there = |uri: &str| read(&agent, uri).result().is_some();
+    let [first, second] = [(); 2].map(|()| rest(&long(5000)));
+    assert!(is_there(&first) && is_there(&second));
+    let third = rest(&long(5000));
+    assert_eq!([&first, &second, &third].map(|uri| is_there(uri)), [false, true, true]);
+    // One that is longer than all may be is kept as far as there is room, and alone.
+    let longest = long(50_000);
+    assert!(longest.to_string().contains("The first 20000 bytes of that can be read"));
+    assert_eq!([&second, &third, &rest(&longest)].map(|uri| is_there(uri)), [false, false, true]);
+    assert_eq!(read_all(&agent, &rest(&longest)).len(), 20_000);
+}
+
+#[test]
 fn a_client_that_knows_no_links_gets_none() {
     let agent = bench("direct").agent();
     agent.initialize_with(json!({ "protocolVersion": "2025-03-26" }));

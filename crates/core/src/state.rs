@@ -21,7 +21,7 @@ pub use crate::state::active::{Active, Chosen, Switch};
 pub use crate::state::memory::Memory;
 pub use crate::state::rate::Rate;
 pub use crate::state::record::{
-    Introduction, Key, Kind, Lists, Program, Record, Rest, Session, SessionKey, Suspended,
+    Introduction, Key, Kind, Lists, Program, Record, Rest, Room, Session, SessionKey, Suspended,
 };
 
 /// The answer of a store. In memory it is there at once.
@@ -32,9 +32,9 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// One that is elsewhere answers within a limit of its own. When it cannot, nothing is found, nothing
 /// is put, and nothing is too often: no call fails for it.
 pub trait Store: Send + Sync {
-    /// Puts a record under its key, in place of the one before it. Where there is no room for it, the
-    /// oldest of its kind go, those of its own agent first.
-    fn put(&self, key: Key, record: Record) -> Answer<'_, ()>;
+    /// Puts a record under its key, in place of the one before it. Where its caller has more of its kind
+    /// than there is `room` for, or all have too much, the oldest go, the caller's own first.
+    fn put(&self, key: Key, record: Record, room: Room) -> Answer<'_, ()>;
 
     /// Finds a record. A record says whose it is; the store lets everybody have it.
     fn get<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Record>>;

@@ -17,7 +17,7 @@ use crate::backend::Outcome;
 use crate::gateway::results::cut::{Cut, cut, fitting};
 use crate::gateway::{Gateway, RequestContext};
 use crate::raw::{self, Raw};
-use crate::state::{Key, Kind, Record, Rest, Store};
+use crate::state::{Key, Kind, Record, Rest, Room, Store};
 
 /// The beginning of addresses of such resources.
 const PREFIX: &str = "mcp-workbench://results/";
@@ -28,7 +28,13 @@ pub(crate) struct Results(pub(crate) Arc<dyn Store>);
 
 impl Results {
     /// Keeps what is left of a result; the name that it goes by, unless there are no random numbers.
-    async fn keep(&self, text: &str, piece: usize, context: RequestContext<'_>) -> Option<String> {
+    async fn keep(
+        &self,
+        text: &str,
+        piece: usize,
+        room: Room,
+        context: RequestContext<'_>,
+    ) -> Option<String> {
         let mut random = [0_u8; 16];
         getrandom::fill(&mut random).ok()?;
         let mut id = String::with_capacity(2 * random.len());
@@ -39,8 +45,9 @@ impl Results {
         // Where it is for a session, there is one.
         let session = if context.is_modern { None } else { Some(context.session?.clone()) };
         let agent = context.caller.agent.clone();
-        let rest = Rest { agent, session, text: text.into(), piece };
-        self.0.put(Key::Rest(id.clone()), Record::Rest(rest)).await;
+        let payer = context.agent.purse().map(|purse| purse.payer().to_string());
+        let rest = Rest { agent, session, payer, text: text.into(), piece };
+        self.0.put(Key::Rest(id.clone()), Record::Rest(rest), room).await;
         Some(id)
     }
 
@@ -87,8 +94,10 @@ impl Gateway {
         context: RequestContext<'_>,
     ) -> Option<Raw> {
         let Cut { mut content, rest, is_structured } = cut(result, most)?;
-        let kept = &rest[..rest.floor_char_boundary(Kind::Rest.room_of_one().bytes)];
-        let id = self.results.keep(kept, most, context).await?;
+        let limits = &self.config.limits.per_caller;
+        let room = Room { count: limits.max_kept_results, bytes: limits.max_kept_bytes };
+        let kept = &rest[..rest.floor_char_boundary(room.bytes)];
+        let id = self.results.keep(kept, most, room, context).await?;
         let uri = format!("{PREFIX}{id}");
         let structured = if is_structured { ", `structuredContent` among them" } else { "" };
         let of_which = if kept.len() < rest.len() {

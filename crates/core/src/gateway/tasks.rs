@@ -17,11 +17,13 @@ use crate::backend::{ClientAbilities, Outcome, Presence, Tie};
 use crate::gateway::{CallError, Caller, Gateway, RequestContext};
 use crate::name::{AgentName, ServerRef};
 use crate::raw::{Member, Raw};
-use crate::state::{Key, Record, SessionKey, Store};
+use crate::state::{Key, Record, Room, SessionKey, Store};
 use crate::wire::incoming::error_object;
 
 /// The most pages of a server's list of tasks that are read for one list of an agent's own.
 const MAX_PAGES: usize = 100;
+/// How many tasks of one agent are remembered.
+const ROOM: Room = Room { count: 10_000, ..Room::ENDLESS };
 /// JSON-RPC: something went wrong behind us.
 const INTERNAL_ERROR: i64 = -32603;
 
@@ -65,7 +67,7 @@ impl Tasks {
         let key = Self::key(id, holder);
         if self.store.get(&key).await.is_none() {
             let (agent, server) = (self.agent.clone(), server.clone());
-            self.store.put(key, Record::Task { agent, server }).await;
+            self.store.put(key, Record::Task { agent, server }, ROOM).await;
         }
     }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::name::AgentName;
 use crate::state::record::Room;
 use crate::state::{Answer, Key, Kind, Rate, Record, SessionKey, Store};
 
@@ -33,7 +32,8 @@ struct Shelf {
     /// The order in which they came, each with its number; those that are gone have another or none.
     order: VecDeque<(Key, u64)>,
     next: u64,
-    used: HashMap<Option<AgentName>, Used>,
+    /// The room that each caller has taken.
+    used: HashMap<Option<String>, Used>,
     in_all: Used,
 }
 
@@ -57,11 +57,11 @@ impl Used {
 }
 
 impl Shelf {
-    fn put(&mut self, key: Key, record: Record) {
+    fn put(&mut self, key: Key, record: Record, own: Room) {
         self.remove(&key);
         let kind = key.kind();
-        let [per_agent, in_all] = kind.rooms();
-        let agent = record.agent().cloned();
+        let in_all = kind.room().or(own);
+        let payer = record.payer().map(str::to_owned);
         self.next += 1;
         let number = self.next;
         let until = kind.lifetime().map(|lifetime| Instant::now() + lifetime);
@@ -69,8 +69,8 @@ impl Shelf {
         self.charge(&record);
         self.order.push_back((key.clone(), number));
         self.kept.insert(key, Kept { record, number, until });
-        while self.used.get(&agent).is_some_and(|used| used.is_too_much(per_agent)) {
-            self.let_oldest_go(|record| record.agent() == agent.as_ref());
+        while self.used.get(&payer).is_some_and(|used| used.is_too_much(own)) {
+            self.let_oldest_go(|record| record.payer() == payer.as_deref());
         }
         while self.in_all.is_too_much(in_all) {
             self.let_oldest_go(|_| true);
@@ -87,12 +87,12 @@ impl Shelf {
         let Kept { record, .. } = self.kept.remove(key)?;
         self.in_all.count -= 1;
         self.in_all.bytes -= record.bytes();
-        let agent = record.agent().cloned();
-        if let Some(used) = self.used.get_mut(&agent) {
+        let payer = record.payer().map(str::to_owned);
+        if let Some(used) = self.used.get_mut(&payer) {
             used.count -= 1;
             used.bytes -= record.bytes();
             if used.count == 0 {
-                self.used.remove(&agent);
+                self.used.remove(&payer);
             }
         }
         if self.order.len() > 2 * self.kept.len() {
@@ -103,7 +103,7 @@ impl Shelf {
     }
 
     fn charge(&mut self, record: &Record) {
-        let used = self.used.entry(record.agent().cloned()).or_default();
+        let used = self.used.entry(record.payer().map(str::to_owned)).or_default();
         for used in [used, &mut self.in_all] {
             used.count += 1;
             used.bytes += record.bytes();
@@ -176,8 +176,8 @@ impl Memory {
 }
 
 impl Store for Memory {
-    fn put(&self, key: Key, record: Record) -> Answer<'_, ()> {
-        self.state(|state| state.shelves.entry(key.kind()).or_default().put(key, record));
+    fn put(&self, key: Key, record: Record, room: Room) -> Answer<'_, ()> {
+        self.state(|state| state.shelves.entry(key.kind()).or_default().put(key, record, room));
         Box::pin(ready(()))
     }
 

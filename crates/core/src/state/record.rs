@@ -141,6 +141,8 @@ pub struct Rest {
     pub agent: Option<AgentName>,
     /// The session that it is for; `None`: any of that agent.
     pub session: Option<SessionKey>,
+    /// The caller that it is counted for, in words that tell it from others; `None`: nobody counts.
+    pub payer: Option<String>,
     /// The text.
     pub text: Arc<str>,
     /// How many bytes of it are given at once.
@@ -172,13 +174,21 @@ pub enum Kind {
 
 /// How many records there may be, and how many bytes of text in them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
-    pub(crate) count: usize,
-    pub(crate) bytes: usize,
+pub struct Room {
+    /// How many.
+    pub count: usize,
+    /// How many bytes, of all together.
+    pub bytes: usize,
 }
 
 impl Room {
-    const ENDLESS: Self = Self { count: usize::MAX, bytes: usize::MAX };
+    /// Any number, where somebody else limits them.
+    pub const ENDLESS: Self = Self { count: usize::MAX, bytes: usize::MAX };
+
+    /// Returns the room in which there is as much as in either.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self { count: self.count.max(other.count), bytes: self.bytes.max(other.bytes) }
+    }
 }
 
 impl Kind {
@@ -191,22 +201,12 @@ impl Kind {
         }
     }
 
-    /// The room for such records of one agent.
-    pub(crate) const fn room_of_one(self) -> Room {
-        self.rooms()[0]
-    }
-
-    /// The room for such records of one agent, and of all.
-    pub(crate) const fn rooms(self) -> [Room; 2] {
-        const MIB: usize = 1024 * 1024;
+    /// The room for such records of all callers together.
+    pub(crate) const fn room(self) -> Room {
         match self {
-            Self::Rest => {
-                [Room { count: 100, bytes: 16 * MIB }, Room { count: 1000, bytes: 64 * MIB }]
-            }
-            Self::Task => {
-                [Room { count: 10_000, ..Room::ENDLESS }, Room { count: 100_000, ..Room::ENDLESS }]
-            }
-            Self::Session | Self::Suspended => [Room::ENDLESS; 2],
+            Self::Rest => Room { count: 1000, bytes: 64 * 1024 * 1024 },
+            Self::Task => Room { count: 100_000, ..Room::ENDLESS },
+            Self::Session | Self::Suspended => Room::ENDLESS,
         }
     }
 }
@@ -255,14 +255,15 @@ impl Record {
         (read.version == VERSION).then(|| serde_json::from_str(read.record.get()).ok())?
     }
 
-    /// The agent whose it is, by its name.
-    pub(crate) fn agent(&self) -> Option<&AgentName> {
-        match self {
-            Self::Session(session) => session.agent.as_ref(),
-            Self::Rest(rest) => rest.agent.as_ref(),
-            Self::Task { agent, .. } => agent.as_ref(),
-            Self::Suspended(suspended) => suspended.agent.as_ref(),
-        }
+    /// The caller that it is counted for, among records of its kind.
+    pub(crate) fn payer(&self) -> Option<&str> {
+        let agent = match self {
+            Self::Rest(rest) => return rest.payer.as_deref(),
+            Self::Session(session) => &session.agent,
+            Self::Task { agent, .. } => agent,
+            Self::Suspended(suspended) => &suspended.agent,
+        };
+        agent.as_ref().map(AgentName::as_str)
     }
 
     /// The session that it is for, if it is for one alone.

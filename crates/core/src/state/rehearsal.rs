@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::state::{Answer, Key, Memory, Rate, Record, SessionKey, Store};
+use crate::state::{Answer, Key, Memory, Rate, Record, Room, SessionKey, Store};
 
 /// The member that records of sessions lose, if one is named, to show that it is missed.
 static WITHOUT: OnceLock<String> = OnceLock::new();
@@ -48,9 +48,9 @@ fn reread(record: &Record) -> Option<Record> {
 }
 
 impl Store for Written {
-    fn put(&self, key: Key, record: Record) -> Answer<'_, ()> {
+    fn put(&self, key: Key, record: Record, room: Room) -> Answer<'_, ()> {
         match reread(&record) {
-            Some(record) => self.0.put(key, record),
+            Some(record) => self.0.put(key, record, room),
             None => Box::pin(async {}),
         }
     }

@@ -22,7 +22,7 @@ use crate::gateway::{Held, Question};
 use crate::name::{AgentName, ToolboxName};
 use crate::observe::{Holding, Payer};
 use crate::raw::Raw;
-use crate::state::{Key, Kind, Record, Suspended};
+use crate::state::{Key, Kind, Record, Room, Suspended};
 use crate::wire::incoming::error_object;
 
 /// How much work of all callers may wait at once; more is given up, of those who have most.
@@ -76,7 +76,7 @@ impl AllSuspended {
         let agent = session.caller().agent.clone();
         let record = Suspended { agent, method: asked.method.clone() };
         let store = session.app().gateways.store();
-        store.put(Key::Suspended(ticket), Record::Suspended(record)).await;
+        store.put(Key::Suspended(ticket), Record::Suspended(record), Room::ENDLESS).await;
         let suspended = Arc::clone(&session.app().suspended);
         let expiry = session.app().tasks.spawn(async move {
             sleep(patience).await;

@@ -38,6 +38,8 @@ pub const SESSIONS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(300).unwrap();
 pub const CALLER_CONNECTIONS: usize = 1_024;
 pub const CALLER_CALLS: usize = 2000;
 pub const CALLER_QUESTIONS: usize = 100;
+pub const CALLER_KEPT_RESULTS: usize = 100;
+pub const CALLER_KEPT_BYTES: usize = 16 * 1024 * 1024;
 /// Ten windows with six servers each that are for them alone.
 pub const CALLER_PROCESSES: usize = 64;
 /// People leave agents open over night.

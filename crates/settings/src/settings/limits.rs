@@ -66,6 +66,11 @@ pub struct PerCaller {
     /// How many bytes of what it sends, and as many of what it has not taken yet (`maxBytesInFlight`);
     /// `None`: half of what all may share.
     pub max_bytes_in_flight: Option<usize>,
+    /// How many rests of results that were too long are kept for it (`maxKeptResults`). For one more,
+    /// its own oldest goes.
+    pub max_kept_results: usize,
+    /// How many bytes of them (`maxKeptBytes`).
+    pub max_kept_bytes: usize,
     /// How many processes of servers for itself alone (`maxProcesses`); servers beyond it are not
     /// started.
     pub max_processes: usize,
@@ -80,6 +85,8 @@ impl Default for PerCaller {
             max_calls: defaults::CALLER_CALLS,
             max_questions: defaults::CALLER_QUESTIONS,
             max_bytes_in_flight: None,
+            max_kept_results: defaults::CALLER_KEPT_RESULTS,
+            max_kept_bytes: defaults::CALLER_KEPT_BYTES,
             max_processes: defaults::CALLER_PROCESSES,
         }
     }

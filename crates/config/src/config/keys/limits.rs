@@ -90,6 +90,16 @@ section! {
         /// single message may always be longer. By default half of what all may share.
         "maxBytesInFlight" as pub(crate) max_bytes_in_flight: Located<u64> [numbers::BYTES_IN_FLIGHT],
 
+        /// How many results that were too long a caller may have the rest of. For one more, its own
+        /// oldest is forgotten.
+        #[schemars(extend("default" = defaults::CALLER_KEPT_RESULTS))]
+        "maxKeptResults" as pub(crate) max_kept_results: Located<u64> [(1, numbers::MAX_CALLS)],
+
+        /// How many bytes of such rests are kept for a caller, and so how long one may be. For more, its
+        /// own oldest are forgotten.
+        #[schemars(extend("default" = defaults::CALLER_KEPT_BYTES))]
+        "maxKeptBytes" as pub(crate) max_kept_bytes: Located<u64> [numbers::KEPT_BYTES],
+
         /// How many processes of servers there may be for a caller alone: for sessions that servers keep
         /// apart, and of servers that ask it something. Servers beyond it are not started.
         #[schemars(extend("default" = defaults::CALLER_PROCESSES))]
@@ -165,6 +175,8 @@ impl RawPerCaller {
             max_calls,
             max_questions,
             max_bytes_in_flight,
+            max_kept_results,
+            max_kept_bytes,
             max_processes,
         } = self;
         let usual = PerCaller::default();
@@ -176,6 +188,8 @@ impl RawPerCaller {
             max_calls: number(max_calls).unwrap_or(usual.max_calls),
             max_questions: number(max_questions).unwrap_or(usual.max_questions),
             max_bytes_in_flight: number(max_bytes_in_flight),
+            max_kept_results: number(max_kept_results).unwrap_or(usual.max_kept_results),
+            max_kept_bytes: number(max_kept_bytes).unwrap_or(usual.max_kept_bytes),
             max_processes: number(max_processes).unwrap_or(usual.max_processes),
         }
     }

@@ -17,6 +17,9 @@ pub(crate) const BYTES_IN_FLIGHT: (u64, u64) = (64 * 1024, 1024 * 1024 * 1024 * 
 /// The least and the most `maxResultBytes`.
 pub(crate) const RESULT_BYTES: (u64, u64) = (1_000, 1024 * 1024 * 1024);
 
+/// The least and the most `maxKeptBytes`.
+pub(crate) const KEPT_BYTES: (u64, u64) = RESULT_BYTES;
+
 /// The most calls at a time that are counted; nobody makes more.
 pub(crate) const MAX_CALLS: u64 = 1_000_000;
 

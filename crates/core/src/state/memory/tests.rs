@@ -4,14 +4,16 @@ use pretty_assertions::assert_eq;
 use tokio::time::advance;
 
 use super::*;
-use crate::name::{ServerName, ServerRef, ToolboxName};
+use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::state::Rest;
 
-fn rest(agent: &str, session: Option<&str>, text: &str) -> Record {
-    let agent = Some(AgentName::new(agent));
+const ROOM: Room = Room { count: 100, bytes: 1 << 24 };
+
+fn rest(payer: &str, session: Option<&str>, text: &str) -> Record {
     Record::Rest(Rest {
-        agent,
+        agent: None,
         session: session.map(SessionKey::of_id),
+        payer: Some(payer.to_owned()),
         text: text.into(),
         piece: 1,
     })
@@ -42,43 +44,49 @@ fn kept(memory: &Memory) -> (usize, usize) {
 async fn a_record_is_there_until_its_time_is_over_it_is_taken_or_its_session_ends() {
     let memory = Memory::default();
     for (name, session) in [("a", None), ("b", Some("x")), ("c", Some("y"))] {
-        memory.put(key(name), rest("ann", session, name)).await;
+        memory.put(key(name), rest("ann", session, name), ROOM).await;
     }
     assert!(has(&memory, &key("b")).await);
     memory.end(&SessionKey::of_id("x"));
     assert!(has(&memory, &key("a")).await && !has(&memory, &key("b")).await);
     assert!(memory.take(&key("c")).await.is_some());
     assert_eq!(memory.take(&key("c")).await, None, "one gets it");
-    memory.put(key("a"), rest("ann", None, "another")).await;
+    memory.put(key("a"), rest("ann", None, "another"), ROOM).await;
     assert_eq!(kept(&memory), (1, 7));
     advance(Kind::Rest.lifetime().unwrap()).await;
     assert!(!has(&memory, &key("a")).await && memory.take(&key("a")).await.is_none());
-    memory.put(key("new"), rest("ann", None, "new")).await;
+    memory.put(key("new"), rest("ann", None, "new"), ROOM).await;
     assert_eq!(kept(&memory), (1, 3));
 }
 
 #[tokio::test]
-async fn the_oldest_go_where_there_is_no_room_and_those_of_the_same_agent_first() {
+async fn the_oldest_go_where_there_is_no_room_and_those_of_the_same_caller_first() {
     let memory = Memory::default();
-    let [of_one, in_all] = Kind::Rest.rooms();
-    memory.put(key("bob's"), rest("bob", None, "other")).await;
+    let [of_one, in_all] = [ROOM, Kind::Rest.room()];
+    memory.put(key("bob's"), rest("bob", None, "other"), ROOM).await;
     for n in 0..of_one.count + 10 {
-        memory.put(key(n), rest("ann", None, "rest")).await;
+        memory.put(key(n), rest("ann", None, "rest"), ROOM).await;
     }
     assert_eq!(kept(&memory).0, of_one.count + 1);
     assert!(!has(&memory, &key(9)).await && has(&memory, &key(10)).await);
     let long = "x".repeat(of_one.bytes);
-    memory.put(key("long"), rest("ann", None, &long)).await;
-    assert_eq!(kept(&memory).0, 2, "it takes all that there is for its agent");
+    memory.put(key("long"), rest("ann", None, &long), ROOM).await;
+    assert_eq!(kept(&memory).0, 2, "it takes all that there is for its caller");
     assert!(has(&memory, &key("bob's")).await);
     for n in 0..2 * in_all.bytes / of_one.bytes {
-        memory.put(key(n), rest(&n.to_string(), None, &long)).await;
+        memory.put(key(n), rest(&n.to_string(), None, &long), ROOM).await;
     }
     assert_eq!(kept(&memory).1, in_all.bytes);
     for n in 0..2 * in_all.count {
-        memory.put(key(n), rest(&n.to_string(), None, "rest")).await;
+        memory.put(key(n), rest(&n.to_string(), None, "rest"), ROOM).await;
     }
     assert!(kept(&memory).0 <= in_all.count);
+    // Where one may have more than that, there is that much.
+    let more = Room { count: 2 * in_all.count, ..ROOM };
+    for n in 0..more.count + 10 {
+        memory.put(key(n), rest("ann", None, "rest"), more).await;
+    }
+    assert_eq!(kept(&memory).0, more.count);
 }
 
 #[tokio::test]
@@ -89,9 +97,9 @@ async fn tasks_of_one_agent_do_not_push_out_those_of_another() {
         server: ServerRef { toolbox: ToolboxName::new("box"), server: ServerName::new("srv") },
     };
     let key = |name: &str| Key::Task(name.to_owned());
-    memory.put(key("bob's"), task("bob")).await;
-    for n in 0..=Kind::Task.room_of_one().count {
-        memory.put(key(&n.to_string()), task("ann")).await;
+    memory.put(key("bob's"), task("bob"), ROOM).await;
+    for n in 0..=ROOM.count {
+        memory.put(key(&n.to_string()), task("ann"), ROOM).await;
     }
     assert!(has(&memory, &key("bob's")).await && has(&memory, &key("1")).await);
     assert!(!has(&memory, &key("0")).await);

@@ -41,6 +41,7 @@ fn records() -> [Record; 5] {
         Record::Rest(Rest {
             agent: agent.clone(),
             session: Some(SessionKey::of_id("id")),
+            payer: Some("agent `ann`".to_owned()),
             text: "the\nrest".into(),
             piece: 7,
         }),

@@ -8,7 +8,7 @@ use crate::frontend::era::RequestMeta;
 use crate::frontend::resolve;
 use crate::frontend::session::{Session, State};
 use crate::gateway::{Caller, Crowded, LogLevel};
-use crate::state::{Key, Lists, Record, SessionKey};
+use crate::state::{Key, Lists, Record, Room, SessionKey};
 
 impl Session {
     /// The key of its record; `None`: it is there for one request.
@@ -21,7 +21,7 @@ impl Session {
         let Some(key) = self.key() else { return };
         let Some(record) = self.changed_record() else { return };
         let store = self.app.gateways.store();
-        store.put(Key::Session(key.clone()), Record::Session(record)).await;
+        store.put(Key::Session(key.clone()), Record::Session(record), Room::ENDLESS).await;
         if self.live.ended.is_cancelled() {
             store.end(key);
         }
