@@ -369,6 +369,10 @@ fn who_tries_wrong_tokens_is_on_file_and_fills_no_disk() {
         assert_eq!(eve.http.post(&[wrong], &request(1, "ping", json!({}))).status, 401);
     }
     assert_eq!(eve.http.post(&[], &request(1, "ping", json!({}))).status, 401);
+    for value in ["Bearer", "Bearer no token", "Bearer \"quoted\""] {
+        let malformed = eve.http.post(&[("Authorization", value)], &request(1, "ping", json!({})));
+        assert_eq!(malformed.status, 400, "{value}");
+    }
     ann.modern("use_tool", tool("echo", json!({}))).json();
     program.0.signal(rustix::process::Signal::TERM);
     program.0.wait_exit(DEADLINE);
@@ -383,8 +387,13 @@ fn who_tries_wrong_tokens_is_on_file_and_fills_no_disk() {
             (record["why"].as_str().unwrap_or_default(), record["times"].as_u64().unwrap_or(0))
         })
         .collect();
-    assert_eq!(denied, [("invalid_token", 1), ("no_token", 1), ("invalid_token", 21)]);
-    assert!(!text.contains("nobody-has"), "a token is in no file");
+    // The first of each at once, and the others together.
+    let (first, others) = denied.split_at(3);
+    assert_eq!(first, [("invalid_token", 1), ("no_token", 1), ("malformed_token", 1)]);
+    let others: std::collections::BTreeMap<_, _> = others.iter().copied().collect();
+    assert_eq!(others, [("invalid_token", 21), ("malformed_token", 2)].into());
+    let said = ["nobody-has", "no token", "quoted"];
+    assert!(!said.iter().any(|said| text.contains(said)), "a token is in no file");
 }
 
 /// Messages of 1 MiB at most, and of each kind the least room that there can be.

@@ -266,6 +266,8 @@ pub enum DeniedFor {
     Origin,
     /// There is no token.
     NoToken,
+    /// There is something in the place of a token that can be none.
+    MalformedToken,
     /// The token is not good here.
     InvalidToken,
     /// The token was good.
@@ -286,6 +288,7 @@ impl DeniedFor {
         match self {
             Self::Origin => "origin",
             Self::NoToken => "no_token",
+            Self::MalformedToken => "malformed_token",
             Self::InvalidToken => "invalid_token",
             Self::ExpiredToken => "expired_token",
             Self::Scope => "scope",

@@ -44,11 +44,12 @@ impl Denied {
     fn access(self) -> Option<DeniedFor> {
         match self {
             Self::Missing => Some(DeniedFor::NoToken),
+            Self::Malformed => Some(DeniedFor::MalformedToken),
             Self::Invalid => Some(DeniedFor::InvalidToken),
             Self::Expired => Some(DeniedFor::ExpiredToken),
             Self::Scope => Some(DeniedFor::Scope),
             Self::Unknown => Some(DeniedFor::UnknownHolder),
-            Self::Malformed | Self::Unavailable => None,
+            Self::Unavailable => None,
         }
     }
 }
