@@ -18,7 +18,7 @@ use crate::cli::stats::prose::{in_words, size};
 use crate::cli::{Global, print, with_gateway, without_rules};
 use crate::config::{Dialect, LoadError, Loaded};
 use crate::gateway::Gateway;
-use crate::observe::stats::{Client, Model, Stats, Summary, Tool, files};
+use crate::observe::stats::{Client, Model, Reads, Stats, Summary, Tool, files};
 use crate::settings::Config;
 
 const EXAMPLES: &str = "\
@@ -118,6 +118,29 @@ struct ClientRow<'a> {
     saved_bytes: u64,
 }
 
+/// Somebody who was not let in, or wanted to hold more than it may, for those who read JSON.
+#[derive(Serialize)]
+struct IncidentRow<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    who: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<&'a str>,
+    times: u64,
+}
+
+/// One server of which something was read, for those who read JSON.
+#[derive(Serialize)]
+struct ReadRow<'a> {
+    toolbox: &'a str,
+    server: &'a str,
+    resources: u64,
+    prompts: u64,
+    failed: u64,
+    result_bytes: u64,
+}
+
 #[derive(Serialize)]
 struct Report<'a> {
     files: Vec<String>,
@@ -128,6 +151,9 @@ struct Report<'a> {
     sessions: usize,
     tools: Vec<Row<'a>>,
     models: Vec<ModelRow<'a>>,
+    reads: Vec<ReadRow<'a>>,
+    denied: Vec<IncidentRow<'a>>,
+    limits: Vec<IncidentRow<'a>>,
     never_used: &'a [Unused],
     not_known: &'a [String],
     clients: Vec<ClientRow<'a>>,
@@ -307,6 +333,14 @@ fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Repo
         without_workbench_bytes: client.without_bytes,
         saved_bytes: client.saved_bytes,
     };
+    let read = |reads: &'a Reads| ReadRow {
+        toolbox: &reads.toolbox,
+        server: &reads.server,
+        resources: reads.resources,
+        prompts: reads.prompts,
+        failed: reads.failed,
+        result_bytes: reads.result_bytes,
+    };
     Report {
         files: files.iter().map(|file| file.display().to_string()).collect(),
         from: &summary.from,
@@ -316,6 +350,9 @@ fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Repo
         sessions: summary.sessions,
         tools: summary.tools.iter().map(row).collect(),
         models: summary.models.iter().map(model).collect(),
+        reads: summary.reads.iter().map(read).collect(),
+        denied: incidents(summary, false),
+        limits: incidents(summary, true),
         never_used: &known.unused,
         not_known: &known.unlisted,
         clients: summary.clients.iter().map(client).collect(),
@@ -325,4 +362,15 @@ fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Repo
         lost_records: summary.lost,
         unreadable_lines: summary.unreadable,
     }
+}
+
+/// Everybody who was not let in, or everybody who was at a limit.
+fn incidents(summary: &Summary, of_limits: bool) -> Vec<IncidentRow<'_>> {
+    let meant = summary.incidents.iter().filter(|(incident, _)| incident.is_limit == of_limits);
+    let row = meant.map(|(incident, times)| {
+        let cause = Some(incident.cause.as_str());
+        let (why, what) = if of_limits { (None, cause) } else { (cause, None) };
+        IncidentRow { who: &incident.who, why, what, times: *times }
+    });
+    row.collect()
 }

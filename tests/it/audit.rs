@@ -194,6 +194,22 @@ fn stats_tell_what_is_used_and_what_never() {
         "directBytes": 9_900, "givenBytes": 900,
     }));
     lines.push(json!({"time": "2026-11-21T10:00:00.000Z", "kind": "lost", "records": 2}));
+    for (kind, outcome) in [("resource", "ok"), ("resource", "error"), ("prompt", "ok")] {
+        lines.push(json!({
+            "time": "2026-11-21T10:00:00.000Z", "kind": kind, "session": "a-1", "toolbox": "box",
+            "server": "srv", "name": "x", "outcome": outcome, "ms": 1, "resultBytes": 10,
+        }));
+    }
+    for times in [1, 21] {
+        lines.push(json!({
+            "time": "2026-11-21T10:00:00.000Z", "kind": "denied", "address": "10.0.0.1",
+            "why": "invalid_token", "times": times,
+        }));
+    }
+    lines.push(json!({
+        "time": "2026-11-21T10:00:00.000Z", "kind": "limit", "agent": "ann",
+        "what": "processes", "times": 1,
+    }));
     for (day, model, outcome) in
         [(20, "small", "ok"), (21, "small", "ok"), (21, "haiku", "unusable")]
     {
@@ -231,6 +247,10 @@ fn stats_tell_what_is_used_and_what_never() {
     small["p50_ms"] = json!(412.5);
     small["p95_ms"] = json!(412.5);
     assert_eq!(report["models"], json!([model("haiku", 1), small]));
+    let denied = json!([{ "who": "10.0.0.1", "why": "invalid_token", "times": 22 }]);
+    let limits = json!([{ "who": "ann", "what": "processes", "times": 1 }]);
+    assert_eq!((&report["denied"], &report["limits"]), (&denied, &limits));
+    assert_eq!(report["reads"][0]["resources"], 2);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::cli::size::{Size, count, number};
 use crate::cli::stats::patch::by_server;
 use crate::cli::stats::{Known, not_known};
 use crate::cli::table::{Align, Table};
-use crate::observe::stats::{Model, Summary, Tool};
+use crate::observe::stats::{Incident, Model, Reads, Summary, Tool};
 
 /// How wide a bar is that stands for the most.
 const BAR: usize = 20;
@@ -30,6 +30,8 @@ pub(super) fn in_words(audit: &Path, summary: &Summary, known: &Known, top: usiz
     sections.extend(table("Refused", "Refused", refused.collect(), top, &|_, calls| {
         number(whole(calls))
     }));
+    sections.extend(reads(&summary.reads, top));
+    sections.extend(turned_away(&summary.incidents, top));
     sections.extend(models(&summary.models));
     sections.extend(never_used(known));
     if !known.unlisted.is_empty() {
@@ -76,7 +78,6 @@ fn table(
     tools.retain(|(_, number)| *number > 0);
     tools.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
     let most = tools.first()?.1;
-    let more = tools.len().saturating_sub(top);
     let mut table = Table::new([
         (title, Align::Left),
         ("Server", Align::Left),
@@ -94,8 +95,54 @@ fn table(
             bar(*number, most),
         ]);
     }
-    let more = if more > 0 { format!("\nand {}", count(more, "more tool")) } else { String::new() };
-    Some(format!("{table}{more}"))
+    Some(with_more(&table, tools.len(), top, "more tool"))
+}
+
+/// The servers of which resources and prompts were read.
+fn reads(all: &[Reads], top: usize) -> Option<String> {
+    if all.is_empty() {
+        return None;
+    }
+    let mut table = Table::new([
+        ("Read of", Align::Left),
+        ("Toolbox", Align::Left),
+        ("Resources", Align::Right),
+        ("Prompts", Align::Right),
+        ("Failed", Align::Right),
+    ]);
+    for reads in all.iter().take(top) {
+        table.row([
+            printable(&reads.server),
+            printable(&reads.toolbox),
+            number(whole(reads.resources)),
+            number(whole(reads.prompts)),
+            number(whole(reads.failed)),
+        ]);
+    }
+    Some(with_more(&table, all.len(), top, "more server"))
+}
+
+/// Everybody who did not get what it wanted.
+fn turned_away(all: &[(Incident, u64)], top: usize) -> Option<String> {
+    if all.is_empty() {
+        return None;
+    }
+    let mut table =
+        Table::new([("Turned away", Align::Left), ("Why", Align::Left), ("Times", Align::Right)]);
+    for (Incident { is_limit, cause, who }, times) in all.iter().take(top) {
+        let who = if who.is_empty() { "(not known)".to_owned() } else { printable(who) };
+        let limit = if *is_limit { "limit of " } else { "" };
+        table.row([who, format!("{limit}{}", printable(cause)), number(whole(*times))]);
+    }
+    Some(with_more(&table, all.len(), top, "more caller"))
+}
+
+/// A table, and how many rows it does not have.
+fn with_more(table: &Table, rows: usize, top: usize, what: &str) -> String {
+    match rows.saturating_sub(top) {
+        0 => table.to_string(),
+        more => format!("{table}\nand {}", count(more, what)),
+    }
 }
 
 /// The language models that were asked, with what that took.

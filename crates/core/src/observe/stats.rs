@@ -3,6 +3,7 @@
 //!
 //! Lines are read one after the other, with nothing copied of them but names that are new.
 
+mod beside;
 mod course;
 mod models;
 
@@ -20,9 +21,11 @@ use serde::{Deserialize, Deserializer};
 use crate::observe::Ending;
 use crate::observe::file::aside;
 use crate::observe::record::{DENIED, LOST};
+use crate::observe::stats::beside::{Beside, Read};
 use crate::observe::stats::course::Course;
 use crate::observe::stats::models::{Models, Request};
 
+pub use crate::observe::stats::beside::{Incident, Reads};
 pub use crate::observe::stats::course::Span;
 pub use crate::observe::stats::models::Model;
 
@@ -41,6 +44,7 @@ pub struct Stats {
     places: HashMap<String, usize>,
     models: Models,
     course: Course,
+    beside: Beside,
     agents: BTreeSet<String>,
     sessions: BTreeSet<String>,
     from: String,
@@ -133,6 +137,21 @@ struct Line<'a> {
     tokens_written: u64,
     #[serde(default)]
     records: u64,
+    /// Why somebody was not let in.
+    #[serde(borrow, default)]
+    why: Option<Text<'a>>,
+    /// The kind of thing of which somebody wanted more.
+    #[serde(borrow, default)]
+    what: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    address: Option<Text<'a>>,
+    #[serde(default)]
+    times: u64,
+}
+
+/// A text, empty where there is none.
+fn said<'t>(text: Option<&'t Text<'_>>) -> &'t str {
+    text.map_or("", |text| &text.0)
 }
 
 /// A text that is borrowed from the line where it can be.
@@ -233,6 +252,20 @@ impl Stats {
                 });
             }
             "lost" => self.lost += line.records,
+            kind @ ("denied" | "limit") => {
+                let who = line.agent.as_ref().or(line.address.as_ref());
+                let cause = line.why.as_ref().or(line.what.as_ref());
+                let [who, cause] = [who, cause].map(|text| said(text).to_owned());
+                let incident = Incident { is_limit: kind == "limit", cause, who };
+                self.beside.add_incident(incident, line.times);
+            }
+            kind @ ("resource" | "prompt") => self.beside.add_read(&Read {
+                is_prompt: kind == "prompt",
+                toolbox: said(line.toolbox.as_ref()),
+                server: said(line.server.as_ref()),
+                outcome: said(line.outcome.as_ref()),
+                result_bytes: line.result_bytes,
+            }),
             // A later version may write more.
             _ => {}
         }
@@ -298,7 +331,10 @@ impl Stats {
         }
         self.tools
             .sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.identity().cmp(&b.identity())));
+        let (incidents, reads) = self.beside.finish();
         Summary {
+            incidents,
+            reads,
             agents: self.agents.into_iter().collect(),
             sessions: self.sessions.len(),
             from: self.from,
@@ -323,6 +359,10 @@ pub struct Summary {
     pub models: Vec<Model>,
     /// The calls of each hour or day that had any, in order.
     pub course: Vec<Span>,
+    /// Everybody who did not get what it wanted, with how often, the most frequent first.
+    pub incidents: Vec<(Incident, u64)>,
+    /// The servers of which something was read, the most read first.
+    pub reads: Vec<Reads>,
     /// The agents that have names.
     pub agents: Vec<String>,
     /// How many sessions called something.

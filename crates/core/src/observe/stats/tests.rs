@@ -105,6 +105,37 @@ fn models_are_counted_by_name_and_their_tokens_added() {
 }
 
 #[test]
+fn who_was_turned_away_and_what_was_read_is_counted() {
+    let line = |rest: &str| format!("{{\"time\":\"a\",{rest}}}\n");
+    let wrong = r#""kind":"denied","address":"10.0.0.1","why":"invalid_token","times":"#;
+    let read = r#""toolbox":"dev","server":"git","name":"x","resultBytes":7,"outcome":"#;
+    let text = line(r#""kind":"limit","agent":"eve","what":"processes","times":2"#)
+        + &line(&format!("{wrong}1"))
+        + &line(&format!("{wrong}21"))
+        + &line(r#""kind":"denied","why":"origin","times":1"#)
+        + &line(&format!(r#""kind":"resource",{read}"ok""#))
+        + &line(&format!(r#""kind":"resource",{read}"error""#))
+        + &line(&format!(r#""kind":"prompt",{read}"unknown""#));
+    let summary = summarise(&text, None);
+    let told = summary.incidents.iter().map(|(incident, times)| {
+        (incident.is_limit, incident.cause.as_str(), incident.who.as_str(), *times)
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(
+        told,
+        [
+            (false, "invalid_token", "10.0.0.1", 22),
+            (true, "processes", "eve", 2),
+            (false, "origin", "", 1),
+        ],
+    );
+    let [reads] = summary.reads.as_slice() else { panic!("{:?}", summary.reads) };
+    assert_eq!((reads.toolbox.as_str(), reads.server.as_str()), ("dev", "git"));
+    assert_eq!((reads.resources, reads.prompts, reads.failed, reads.result_bytes), (2, 1, 2, 21));
+    assert_eq!((summary.calls(), summary.agents.len(), summary.unreadable), (0, 0, 0));
+}
+
+#[test]
 fn names_with_escapes_are_the_names_they_mean() {
     let text = call(0, r"a\u0062", "ok", 1) + &call(0, "ab", "ok", 1) + &call(0, r#"\""#, "ok", 1);
     let summary = summarise(&text, None);
