@@ -1,15 +1,18 @@
 //! One policy on every surface: what an agent receives from a catalog with forbidden servers and tools
 //! in it is, byte for byte, what it receives from the same catalog without them.
 //!
-//! Random worlds with random rules are served in this process, in every mode and both eras, to an
-//! agent that tries everything, often while another one does the same; then it is done alone with
-//! what an independent transcription of the rules leaves of that world, and no rules.
+//! Random worlds with random rules are served in this process, in every mode and both eras, over a
+//! stream or over HTTP, to an agent that tries everything, often while another one does the same; then
+//! it is done alone with what an independent transcription of the rules leaves of that world, and no
+//! rules but those about arguments. No call comes to a server that the transcription does not let through.
 
 mod agent;
 mod company;
 mod comparing;
+mod conditions;
 mod executable;
 mod oracle;
+mod over_http;
 mod probes;
 mod servers;
 mod talk;
@@ -17,7 +20,7 @@ mod workbench;
 mod world;
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use proptest::collection::vec;
@@ -30,11 +33,12 @@ use serde_json::{Value, json};
 use crate::one_policy::agent::{Asker, Heard};
 use crate::one_policy::company::{Company, Sharing, company, paths};
 use crate::one_policy::comparing::{check_marks, check_words, differences};
-use crate::one_policy::oracle::without_the_forbidden;
-use crate::one_policy::probes::{LISTS, Probe, marked, probe};
-use crate::one_policy::servers::Servers;
-use crate::one_policy::workbench::{Beside, Visit, checked, heard};
-use crate::one_policy::world::{Policy, World, world};
+use crate::one_policy::conditions::when;
+use crate::one_policy::oracle::{Oracle, without_the_forbidden};
+use crate::one_policy::probes::{LISTS, Probe, call, marked, probe};
+use crate::one_policy::servers::{Called, Servers};
+use crate::one_policy::workbench::{Beside, Doors, Visit, auth, checked, heard};
+use crate::one_policy::world::{Agent, Policy, World, world};
 
 /// How often two worlds are compared before they count as different.
 const TRIES: usize = 4;
@@ -63,10 +67,13 @@ fn asker() -> impl Strategy<Value = Asker> + Clone {
     let names = select(vec![Some("ann"), Some("ann"), Some("bob"), Some("nobody"), None]);
     let clients = select(vec!["claude-code", "codex-mcp-client", "test"]);
     let toolboxes = option::weighted(0.15, select(vec!["desk", "lab", "solo", "one"]));
-    let asker = (names, any::<bool>(), clients, toolboxes, prop::bool::weighted(0.7));
-    asker.prop_map(|(name, is_modern, client, toolbox, is_curious)| Asker {
+    let ways = (any::<bool>(), any::<bool>(), prop::bool::weighted(0.7));
+    let asker = (names, clients, toolboxes, ways);
+    asker.prop_map(|(name, client, toolbox, (is_modern, is_over_http, is_curious))| Asker {
         name: name.map(str::to_owned),
         is_modern,
+        // Whom no rule knows is turned away there, and told so.
+        is_over_http: is_over_http && name != Some("nobody"),
         client: client.to_owned(),
         toolbox: toolbox.map(str::to_owned),
         is_curious,
@@ -81,6 +88,15 @@ fn attempt() -> impl Strategy<Value = Attempt> {
         let (mode, is_searched, strategy, is_talkative) = served;
         Attempt { mode, is_searched, strategy, is_talkative, asker, probes, company }
     })
+}
+
+impl Attempt {
+    fn doors(&self) -> Doors {
+        let company = self.company.as_ref().map(|company| &company.asker);
+        let is_over_http =
+            [Some(&self.asker), company].into_iter().flatten().any(|a| a.is_over_http);
+        Doors { serves_many: is_over_http || company.is_some(), is_over_http }
+    }
 }
 
 /// Every request of an agent, about everything that is in this world.
@@ -111,12 +127,15 @@ fn played(
     let mut config = world.config(attempt.mode, &address.to_string(), *is_eager);
     config["search"] = attempt.is_searched.into();
     config["navigator"] = json!({"strategy": attempt.strategy});
+    let doors = attempt.doors();
+    if doors.is_over_http {
+        config["auth"] = auth();
+    }
     let config = checked(&config);
     // Such as one that gives two tools the same name.
     let config = config.ok_or_else(|| TestCaseError::reject("no good configuration"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let serves_many = attempt.company.is_some();
-    let heard = heard(config, serves_many, *one, *beside);
+    let heard = heard(config, doors, *one, *beside);
     let heard = runtime.expect("a runtime").block_on(heard);
     Ok((heard, servers.asked()))
 }
@@ -168,6 +187,7 @@ fn compare_once(
         check_marks(with, MARKS[1])?;
         check_marks(second, MARKS[0])?;
     }
+    check_calls(world, [Some(asker), other], &servers.called())?;
     let scene = Scene { world: left, one, beside: None, is_eager };
     let ([without, _], also_asked) = played(servers, address, attempt, &scene)?;
     let compared = differences(with, &without, &own, sharing);
@@ -180,12 +200,32 @@ fn compare_once(
     Ok(compared)
 }
 
-fn run(cases: u32, worlds: impl Strategy<Value = World>) {
+/// Checks that every call that came to a server is one that the rules let through, with the arguments
+/// that it came with. A step of a macro has no mark, and is known to be an agent's where it is alone.
+fn check_calls(
+    world: &World,
+    [one, other]: [Option<&Asker>; 2],
+    called: &[Called],
+) -> Result<(), TestCaseError> {
+    let is_marked = |call: &Called, mark: &str| call.arguments["mark"] == mark;
+    for call in called {
+        let asker = match () {
+            () if is_marked(call, MARKS[0]) || other.is_none() => one,
+            () if is_marked(call, MARKS[1]) => other,
+            () => continue,
+        };
+        let oracle = Oracle::new(world, asker.and_then(|asker| asker.name.as_deref()));
+        prop_assert!(oracle.lets(world, call), "{:?} of {:?}", call, asker);
+    }
+    Ok(())
+}
+
+fn run(cases: u32, scenes: impl Strategy<Value = (World, Attempt)>) {
     let (servers, address) = Servers::start();
     let mut runner =
         TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let telling = Cell::new(0);
-    let outcome = runner.run(&(worlds, attempt()), |(world, attempt)| {
+    let outcome = runner.run(&scenes, |(world, attempt)| {
         let left = without_the_forbidden(&world, attempt.asker.name.as_deref());
         telling.set(telling.get() + u32::from(left.names() != world.names()));
         compare(&servers, address, (&world, &left), &attempt)
@@ -196,10 +236,26 @@ fn run(cases: u32, worlds: impl Strategy<Value = World>) {
 
 #[test]
 fn what_is_forbidden_is_as_if_it_were_not_there() {
-    run(110, world());
+    run(80, (world(), attempt()));
 }
 
 #[test]
 fn what_filters_leave_out_is_as_if_it_were_not_there() {
-    run(30, world().prop_map(|world| World { policy: Policy::default(), ..world }));
+    let worlds = world().prop_map(|world| World { policy: Policy::default(), ..world });
+    run(20, (worlds, attempt()));
+}
+
+/// Of an agent that may have everything but for conditions, and that calls and calls.
+#[test]
+fn what_conditions_do_not_let_through_comes_to_no_server() {
+    let worlds = (world(), vec(when(), 1..4)).prop_map(|(world, when)| {
+        let ann = Agent { when, ..Agent::default() };
+        let agents = Some(BTreeMap::from([("ann".to_owned(), ann)]));
+        World { policy: Policy { agents, allows_tools: Some(true), ..Policy::default() }, ..world }
+    });
+    let attempts = (attempt(), vec(call(), 8..20)).prop_map(|(attempt, probes)| {
+        let asker = Asker { name: Some("ann".to_owned()), toolbox: None, ..attempt.asker };
+        Attempt { asker, probes, ..attempt }
+    });
+    run(20, (worlds, attempts));
 }

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) struct Asker {
     pub(crate) name: Option<String>,
     pub(crate) is_modern: bool,
+    pub(crate) is_over_http: bool,
     /// The name of its program.
     pub(crate) client: String,
     /// The one toolbox that it wants.

@@ -2,6 +2,10 @@
 //!
 //! It knows nothing of the workbench's own code, and works on the worlds of [`world`](crate::one_policy::world).
 
+use std::collections::BTreeMap;
+
+use crate::one_policy::conditions::When;
+use crate::one_policy::servers::Called;
 use crate::one_policy::world::{Agent, Macro, Override, Policy, Server, Toolbox, World};
 
 /// Who asks, and of what.
@@ -10,6 +14,8 @@ pub(crate) struct Oracle<'a> {
     /// An agent's name that no rule knows, while the file does not say what others get.
     is_refused: bool,
     servers: Option<&'a Vec<String>>,
+    /// The conditions of the agent, then those that it has inherited.
+    whens: Vec<&'a When>,
     /// Lists of the agent's own, those that it has inherited after them.
     overrides: Vec<(&'a String, &'a Vec<String>)>,
 }
@@ -28,6 +34,7 @@ impl<'a> Oracle<'a> {
                 && agents.is_some()
                 && world.policy.allows_tools.is_none()
                 && world.policy.allows_servers.is_none(),
+            whens: entries.iter().flat_map(|entry| &entry.when).collect(),
             servers: entries.iter().find_map(|entry| entry.servers.as_ref()),
             overrides: entries.iter().flat_map(|entry| &entry.overrides).collect(),
         }
@@ -54,6 +61,10 @@ impl<'a> Oracle<'a> {
         if self.servers.is_some_and(|servers| !servers.iter().any(|glob| fits(glob, server))) {
             return false;
         }
+        let mut elsewhere = self.whens.iter().filter(|when| !when.is_here());
+        if elsewhere.any(|when| when.is_about_all_of(server)) {
+            return false;
+        }
         if let Some(list) = self.list(server) {
             return !list.is_empty();
         }
@@ -73,7 +84,29 @@ impl<'a> Oracle<'a> {
         let is_listed = self.lists([&toolbox.name, &server.name, tool], shown);
         let own = server.overrides.get(tool);
         let is_off = [own, over].into_iter().flatten().any(|over| over.is_off);
-        is_listed && passes(server, tool) && !is_off
+        is_listed && passes(server, tool) && !is_off && self.is_here(&server.name, tool)
+    }
+
+    /// Returns `true` unless a tool is there in another folder alone.
+    fn is_here(&self, server: &str, tool: &str) -> bool {
+        self.about(server, tool).all(When::is_here)
+    }
+
+    /// Returns `true` if a call may have reached the server at this path.
+    pub(crate) fn lets(&self, world: &World, Called { path, tool, arguments }: &Called) -> bool {
+        world.toolboxes.iter().any(|toolbox| {
+            let mut here = toolbox.servers.iter().filter(|server| server.path == *path);
+            here.any(|server| {
+                self.has_tool(toolbox, server, tool)
+                    && self.about(&server.name, tool).all(|when| when.holds(arguments))
+            })
+        })
+    }
+
+    /// The conditions about a tool.
+    fn about(&self, server: &str, tool: &str) -> impl Iterator<Item = &'a When> {
+        let whens = self.whens.iter().copied();
+        whens.filter(move |when| when.is_about(server, tool))
     }
 
     /// Returns `true` if the lists let a tool through.
@@ -103,6 +136,7 @@ impl<'a> Oracle<'a> {
         };
         self.has_server("macros")
             && self.lists([&of.toolbox, "macros", &of.name], &of.name)
+            && self.is_here("macros", &of.name)
             && of.steps.iter().all(calls)
     }
 
@@ -125,7 +159,7 @@ fn passes(server: &Server, tool: &str) -> bool {
 }
 
 /// Returns `true` if a glob of stars matches a name.
-fn fits(glob: &str, name: &str) -> bool {
+pub(crate) fn fits(glob: &str, name: &str) -> bool {
     match glob.split_once('*') {
         None => glob == name,
         Some((start, rest)) => name
@@ -134,8 +168,7 @@ fn fits(glob: &str, name: &str) -> bool {
     }
 }
 
-/// The world without what an agent may not know of, and without the rules
-/// by which it may not.
+/// The world without what an agent may not know of, and without the rules by which it may not.
 pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World {
     let oracle = Oracle::new(world, agent);
     let toolbox = |toolbox: &Toolbox| {
@@ -151,7 +184,19 @@ pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World
     };
     let toolboxes = world.toolboxes.iter().filter_map(toolbox).collect();
     let macros = world.macros.iter().filter(|of| oracle.has_macro(world, of)).cloned().collect();
-    let policy = Policy { dangerous: world.policy.dangerous.clone(), ..Policy::default() };
+    // The conditions on arguments say nothing of what is there; the agent may be told them.
+    let when: Vec<_> =
+        oracle.whens.iter().filter(|when| when.is_here()).copied().cloned().collect();
+    let agents = agent.filter(|_| !when.is_empty()).map(|agent| {
+        let alone = Agent { when, ..Agent::default() };
+        BTreeMap::from([(agent.to_owned(), alone)])
+    });
+    let policy = Policy {
+        allows_tools: agents.is_some().then_some(true),
+        agents,
+        dangerous: world.policy.dangerous.clone(),
+        ..Policy::default()
+    };
     let mut left = World { toolboxes, macros, policy };
     share(world, &mut left);
     left

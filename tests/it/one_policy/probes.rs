@@ -1,7 +1,7 @@
 //! Everything that an agent may try in order to find out what it may not know.
 
 use proptest::prelude::*;
-use proptest::sample::Index;
+use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
 use crate::one_policy::world::World;
@@ -16,11 +16,22 @@ pub(crate) struct Probe {
 }
 
 pub(crate) fn probe() -> impl Strategy<Value = Probe> {
-    let parts = (0..KINDS, any::<Index>(), any::<Index>(), any::<Index>());
+    of_kind(0..KINDS)
+}
+
+/// An attempt to call a tool with arguments.
+pub(crate) fn call() -> impl Strategy<Value = Probe> {
+    of_kind(select(CALLS.to_vec()))
+}
+
+fn of_kind(kinds: impl Strategy<Value = usize>) -> impl Strategy<Value = Probe> {
+    let parts = (kinds, any::<Index>(), any::<Index>(), any::<Index>());
     parts.prop_map(|(kind, place, primitive, twist)| Probe { kind, place, primitive, twist })
 }
 
 const KINDS: usize = 32;
+/// The kinds that call a tool with arguments.
+const CALLS: [usize; 12] = [5, 6, 7, 8, 9, 10, 11, 12, 15, 21, 22, 27];
 
 /// The lists that an agent asks for first and last: all of them.
 pub(crate) const LISTS: [&str; 4] =
@@ -69,6 +80,16 @@ impl Probe {
         (&made.toolbox, "macros", made.name.clone())
     }
 
+    /// Arguments that some conditions let through, and others do not.
+    fn arguments(&self) -> Value {
+        match self.twist.index(4) {
+            0 => json!({"n": "no number"}),
+            1 => json!({"n": 1}),
+            2 => json!({"n": 5, "path": "/workspace/a", "all": [{"n": 2}, {"n": 3}]}),
+            _ => json!({"n": 2, "path": "/workspace/../~", "all": [{"n": 1}, {"n": 9}]}),
+        }
+    }
+
     /// The request, about this world.
     pub(crate) fn request(&self, world: &World) -> (String, Value) {
         let places = world.toolboxes.iter();
@@ -93,10 +114,7 @@ impl Probe {
         let named = |name: &str| {
             if namespace.is_empty() { name.to_owned() } else { format!("{namespace}_{name}") }
         };
-        let arguments = match self.twist.index(4) {
-            0 => json!({"n": "no number"}),
-            _ => json!({"n": 1}),
-        };
+        let arguments = self.arguments();
         let call = |name: &str, arguments: Value| {
             ("tools/call".to_owned(), json!({"name": name, "arguments": arguments}))
         };

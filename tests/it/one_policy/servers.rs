@@ -24,8 +24,18 @@ struct State {
     is_talkative: bool,
     /// Who has been asked something.
     asked: BTreeSet<String>,
+    /// The calls that have come.
+    called: Vec<Called>,
     /// Where servers say what nobody has asked, and what they have said before anybody listened.
     streams: BTreeMap<String, Stream>,
+}
+
+/// A call as it has reached a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Called {
+    pub(crate) path: String,
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
 }
 
 enum Stream {
@@ -68,6 +78,11 @@ impl Servers {
     /// The paths of those that were asked anything.
     pub(crate) fn asked(&self) -> BTreeSet<String> {
         self.state(|state| state.asked.clone())
+    }
+
+    /// The calls that have come to any of them.
+    pub(crate) fn called(&self) -> Vec<Called> {
+        self.state(|state| state.called.clone())
     }
 
     fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
@@ -114,6 +129,12 @@ impl Servers {
         let message: Value = serde_json::from_slice(body).unwrap_or_default();
         let (catalog, is_talkative) = self.state(|state| {
             state.asked.insert(path.to_owned());
+            if message["method"] == "tools/call" {
+                let params = &message["params"];
+                let tool = params["name"].as_str().unwrap_or_default().to_owned();
+                let arguments = params["arguments"].clone();
+                state.called.push(Called { path: path.to_owned(), tool, arguments });
+            }
             (state.catalogs.get(path).cloned().unwrap_or_default(), state.is_talkative)
         });
         let (Some(id), Some(method)) = (message.get("id"), message["method"].as_str()) else {

@@ -1,21 +1,27 @@
 //! A workbench in this process, and the agents that come to it.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcp_workbench::backend::PoolOptions;
 use mcp_workbench::config;
+use mcp_workbench::frontend::http::{Door, Ending, Listening};
 use mcp_workbench::frontend::{self, AppState};
 use mcp_workbench::gateway::{Caller, Gateways};
 use mcp_workbench::name::{AgentName, ServerName, ToolboxName};
 use mcp_workbench::settings::Config;
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::net::TcpListener;
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::one_policy::agent::{Agent, Asker, Heard};
+use crate::one_policy::conditions::FOLDER;
 
 /// An agent, and its requests, one after the other.
 #[derive(Clone, Copy)]
@@ -32,20 +38,50 @@ pub(crate) struct Beside<'a> {
     pub(crate) is_first: bool,
 }
 
+/// Who can come to a workbench.
+#[derive(Clone, Copy)]
+pub(crate) struct Doors {
+    /// `true` if several agents can.
+    pub(crate) serves_many: bool,
+    /// `true` if agents can over HTTP.
+    pub(crate) is_over_http: bool,
+}
+
 /// The configuration, if it can be used.
 pub(crate) fn checked(config: &Value) -> Option<Config> {
     let (file, env) = (Path::new("workbench-config.json"), BTreeMap::new());
-    config::parse(&config.to_string(), file, Path::new("/"), &env).ok().map(|loaded| loaded.config)
+    let loaded = config::parse(&config.to_string(), file, Path::new("/"), &env).ok()?;
+    let mut config = loaded.config;
+    config.policy.working_directory = Some(FOLDER.into());
+    Some(config)
+}
+
+/// The token of an agent.
+fn token(agent: &str) -> String {
+    format!("a-token-for-{agent}-0123")
+}
+
+/// The part of the configuration that says who comes over HTTP.
+pub(crate) fn auth() -> Value {
+    let tokens = ["ann", "bob"].map(|agent| {
+        let digest = Sha256::digest(token(agent).as_bytes());
+        let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        json!({"agent": agent, "sha256": sha256})
+    });
+    json!({"tokens": tokens, "anonymous": true})
 }
 
 /// Everything that an agent receives, and that the one beside it does.
 pub(crate) async fn heard(
     config: Config,
-    serves_many: bool,
+    doors: Doors,
     one: Visit<'_>,
     beside: Option<Beside<'_>>,
 ) -> [Heard; 2] {
-    let workbench = Workbench::start(config, serves_many).await;
+    let mut workbench = Workbench::start(config, doors.serves_many).await;
+    if doors.is_over_http {
+        workbench.listen().await;
+    }
     workbench.shows_what_runs(one.asker).await;
     let Some(Beside { visit: other, is_first }) = beside else {
         let heard = workbench.receive(one).await;
@@ -85,6 +121,8 @@ struct Workbench {
     gateways: Arc<Gateways>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
+    /// Where agents are served over HTTP, if they are.
+    address: Option<SocketAddr>,
 }
 
 impl Workbench {
@@ -98,7 +136,7 @@ impl Workbench {
         while gateways.down().iter().any(|down| !down.has_failed) {
             yield_now().await;
         }
-        Self { app, gateways, tasks, shutdown: CancellationToken::new() }
+        Self { app, gateways, tasks, shutdown: CancellationToken::new(), address: None }
     }
 
     /// Waits until what eager servers have is shown to those who may see it: an agent that comes
@@ -120,8 +158,26 @@ impl Workbench {
         }
     }
 
+    /// Serves over HTTP too.
+    async fn listen(&mut self) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        self.address = listener.local_addr().ok();
+        let listening = Listening { agents: listener, health: None, most_connections: 1000 };
+        let (draining, shutdown) = (CancellationToken::new(), self.shutdown.clone());
+        let ending = Ending { draining, grace: Duration::ZERO, shutdown };
+        let (app, tasks) = (self.app.clone(), self.tasks.clone());
+        self.tasks.spawn(async move {
+            frontend::http::serve(app, listening, Door::default(), &tasks, ending).await;
+        });
+    }
+
     /// Connects an agent; `None` if there is no such toolbox.
     fn come(&self, asker: &Asker) -> Option<Agent> {
+        if asker.is_over_http {
+            let address = self.address.expect("it listens");
+            let token = asker.name.as_deref().map(token);
+            return Some(Agent::over_http(address, asker.toolbox.as_deref(), token, &self.tasks));
+        }
         let caller = caller(asker);
         if !self.gateways.has_toolbox(&caller) {
             return None;

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use serde_json::{Map, Value, json};
 
+use crate::one_policy::conditions::{When, whens};
+
 /// Everything that is there, and who may have what of it.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
@@ -84,6 +86,7 @@ pub(crate) struct Policy {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Agent {
     pub(crate) extends: Option<String>,
+    pub(crate) when: Vec<When>,
     pub(crate) servers: Option<Vec<String>>,
     pub(crate) overrides: BTreeMap<String, Vec<String>>,
 }
@@ -211,9 +214,14 @@ fn lists() -> impl Strategy<Value = BTreeMap<String, Vec<String>>> {
 
 fn policy() -> impl Strategy<Value = Policy> {
     let servers = words(&["one", "two", "ten", "solo", "extra", "macros", "t*", "*"], 4);
-    let agent = (option::weighted(0.2, Just("bob".to_owned())), option::of(servers), lists());
-    let agent =
-        agent.prop_map(|(extends, servers, overrides)| Agent { extends, servers, overrides });
+    let extends = option::weighted(0.2, Just("bob".to_owned()));
+    let agent = (extends, whens(), option::of(servers), lists());
+    let agent = agent.prop_map(|(extends, when, servers, overrides)| Agent {
+        extends,
+        when,
+        servers,
+        overrides,
+    });
     let agent = agent.boxed();
     let agents = (agent.clone(), agent).prop_map(|(ann, mut bob)| {
         bob.extends = None;
@@ -362,6 +370,9 @@ impl Agent {
         }
         if let Some(extends) = &self.extends {
             entry["extends"] = extends.as_str().into();
+        }
+        if !self.when.is_empty() {
+            entry["when"] = self.when.iter().map(When::entry).collect();
         }
         entry
     }
