@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
 
-use libc::{c_long, c_ulong};
+use libc::{Ioctl, c_long};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
     SeccompFilter, SeccompRule, TargetArch, apply_filter,
@@ -103,7 +103,13 @@ fn refused(cell: &Cell) -> Result<Rules, BackendError> {
     let makes_user = condition(0, SeccompCmpOp::MaskedEq(new_user), new_user)?;
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![makes_user])?]);
     // Types into the terminal of whoever started us.
-    let types = |request: c_ulong| SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, request)?]);
+    #[allow(
+        clippy::cast_sign_loss,
+        clippy::unnecessary_cast,
+        reason = "C libraries differ in the type of a request"
+    )]
+    let types =
+        |request: Ioctl| SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, request as u64)?]);
     rules.insert(libc::SYS_ioctl, vec![types(libc::TIOCSTI)?, types(libc::TIOCLINUX)?]);
     // Netlink tells about interfaces, which names are looked up with.
     let mut families = vec![libc::AF_NETLINK];
