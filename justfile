@@ -56,6 +56,10 @@ weight *args:
     cargo build --profile dist
     scripts/weight.sh {{ args }}
 
+# Make every kind of package, install each and run it, or those named, such as `just packages npm pypi`.
+packages *args:
+    scripts/packages.sh {{ args }}
+
 # Measure how good search is, on data of ours or in the folders named; `tests/eval/README.md`.
 eval *folders:
     cargo bench --profile dev --bench eval -- {{ folders }}

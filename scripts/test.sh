@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks everything: format, lints, tests, and in CI a minute of fuzzing. `scripts/test.sh --setup`
-# only gets what tests need, and `scripts/test.sh --setup-agents` what `scripts/agents.sh` does.
+# only gets what tests need, `scripts/test.sh --setup-agents` what `scripts/agents.sh` does, and
+# `scripts/test.sh --setup-packages` what `scripts/packages.sh` does.
 #
 # Wants Rust, Node >= 20, Python >= 3.11 and git. The real servers and SDK clients that tests talk to
 # and the conformance suite go into `.test-env/`, and are installed again only when the files that
@@ -57,7 +58,7 @@ setup_npm() {
 setup_python() {
     local venv=.test-env/$1 pins=$2
     is_current "$venv/.stamp" "$pins" && return
-    heading "Python servers and SDK ($1)"
+    heading "Python packages ($1)"
     # Debian has `venv` without `ensurepip` until python3-venv is installed.
     if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
         as_root apt-get update -qq
@@ -76,6 +77,17 @@ setup_podman() {
     as_root apt-get update -qq
     as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq --no-install-recommends podman runc
+}
+
+# setup_packages: what makes, checks and tries packages.
+setup_packages() {
+    setup_npm packages-node packaging/tools "what packs MCP bundles"
+    setup_python packages-python packaging/tools/requirements.txt
+    command -v ruby >/dev/null && return
+    command -v apt-get >/dev/null || return 0
+    heading "Ruby, which reads the formula"
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ruby
 }
 
 setup_nextest() {
@@ -98,6 +110,10 @@ if [ "${1:-}" = --setup-zoo ]; then
     setup_python python tests/servers/requirements.txt
     exit 0
 fi
+if [ "${1:-}" = --setup-packages ]; then
+    setup_packages
+    exit 0
+fi
 setup_npm node tests/servers "npm servers and SDK"
 setup_npm zoo-sample tests/zoo/sample "npm servers of the zoo's sample"
 setup_npm conformance tests/conformance "conformance suite"
@@ -107,9 +123,10 @@ setup_python book tests/book/requirements.txt
 case "${1:-}" in
 --setup) exit 0 ;;
 "") ;;
-*) fail "unknown argument \`$1\`: there are --setup, --setup-agents and --setup-zoo" ;;
+*) fail "unknown argument \`$1\`: there are --setup, --setup-agents, --setup-packages and --setup-zoo" ;;
 esac
 setup_podman
+setup_packages
 setup_nextest
 
 heading "format"
@@ -129,6 +146,8 @@ heading "documentation tests"
 cargo test --workspace --doc
 heading "the README's first command"
 cargo run --release --quiet -- demo | tail -n 20
+heading "packages, made of that and tried"
+scripts/packages.sh --light
 if [ "${CI:-}" = true ]; then
     heading "fuzzing"
     scripts/fuzz.sh 60

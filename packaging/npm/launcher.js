@@ -1,0 +1,77 @@
+#!/usr/bin/env node
+"use strict";
+// Runs the executable that the package of this platform has, with the same arguments, streams and end.
+
+const { spawn } = require("node:child_process");
+const path = require("node:path");
+const { version } = require("./package.json");
+// Which packages there are for `os cpu`, the one to be preferred first.
+const platforms = require("./platforms.json");
+
+const here = `${process.platform} ${process.arch}`;
+
+function fail(message) {
+  process.stderr.write(`error: ${message}\n`);
+  process.exit(1);
+}
+
+function installed(name) {
+  const executable = process.platform === "win32" ? "mcp-workbench.exe" : "mcp-workbench";
+  try {
+    return path.join(path.dirname(require.resolve(`${name}/package.json`)), "bin", executable);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether Node runs with glibc; with musl it names none. */
+function hasGlibc() {
+  // Else the report looks up the names of all peers.
+  process.report.excludeNetwork = true;
+  return Boolean(process.report.getReport().header.glibcVersionRuntime);
+}
+
+function executable() {
+  const names = platforms[here];
+  if (!names) {
+    fail(
+      `there is no package of mcp-workbench for ${here}, only for ${Object.keys(platforms).join(", ")}; ` +
+        "`cargo install mcp-workbench` builds it where there is Rust",
+    );
+  }
+  const found = names.filter(installed);
+  // npm takes the one for the C library that is here; other package managers take both.
+  const fitting = found.filter((name) => found.length === 1 || !name.endsWith("-gnu") || hasGlibc());
+  if (fitting.length === 0) {
+    fail(
+      `the package with the executable for ${here} is not installed, which is ${names.join(" or ")}: ` +
+        "optional packages were left out, or this folder was installed on another platform; " +
+        `\`npm install --include=optional mcp-workbench@${version}\` installs it`,
+    );
+  }
+  return installed(fitting[0]);
+}
+
+const program = executable();
+const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
+
+// A terminal signals all that it runs, the executable too, which takes a second signal for hurry.
+// SIGHUP has it read its configuration again, and ends it only where its terminal is gone.
+const hasTerminal = [0, 1, 2].some((stream) => require("node:tty").isatty(stream));
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+  process.on(signal, () => {
+    if (!hasTerminal || signal === "SIGTERM") {
+      child.kill(signal);
+    }
+  });
+}
+
+child.on("error", (error) => fail(`${program} cannot be started: ${error.message}`));
+child.on("exit", (code, signal) => {
+  if (signal) {
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  } else {
+    process.exit(code);
+  }
+});

@@ -1,0 +1,164 @@
+"""Makes every kind of package, installs each into a folder of its own, and runs it.
+
+`scripts/packages.sh` says how to call it.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from ways import archive, container, crates, homebrew, mcp_registry, mcpb, npm, pypi, systemd
+from ways.elf import Elf
+from ways.project import ROOT, TARGETS, VERSION, Executable, Failed, Skipped, Trial, stray_versions
+
+MADE = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "packages"
+
+# In the order in which they are made: the formula and the registry's file have checksums of others.
+WAYS = {
+    "archive": archive,
+    "npm": npm,
+    "pypi": pypi,
+    "mcpb": mcpb,
+    "homebrew": homebrew,
+    "mcp-registry": mcp_registry,
+    "systemd": systemd,
+    "crates": crates,
+    "container": container,
+}
+# What takes longer than the rest together.
+HEAVY = ("crates", "container")
+
+
+class Packages:
+    """What is made of some executables, by way."""
+
+    def __init__(self, executables: list[Executable], to: Path):
+        self.executables = executables
+        self.to = to
+        self.made: dict[str, list[Path]] = {}
+
+    def make(self, way: str) -> list[Path]:
+        """Makes what a way needs, and what that needs; once."""
+        if way not in self.made:
+            folder = self.to / way
+            if folder.exists():
+                shutil.rmtree(folder)
+            self.made[way] = self._make(way, folder)
+        return self.made[way]
+
+    def _make(self, way: str, folder: Path) -> list[Path]:
+        if way == "homebrew":
+            paths = zip(self.executables, self.make("archive"), strict=True)
+            return homebrew.make({one.target.triple: path for one, path in paths}, folder)
+        if way == "mcp-registry":
+            return mcp_registry.make(self.make("mcpb"), os.environ.get("IMAGE"), folder)
+        return WAYS[way].make(self.executables, folder)
+
+
+def newest() -> Path:
+    """The executable that `BINARY` names, or the newest that cargo has built to be handed out."""
+    if named := os.environ.get("BINARY"):
+        return Path(named).resolve()
+    built = [MADE.parent / profile / "mcp-workbench" for profile in ("dist", "release")]
+    built = [path for path in built if path.exists()]
+    if not built:
+        sys.exit("error: no executable: `cargo build --profile dist` makes one, BINARY names another")
+    return max(built, key=lambda path: path.stat().st_mtime)
+
+
+def here() -> list[Executable]:
+    """The executables for this machine, the one that is tried first."""
+    paths = [newest()]
+    if named := os.environ.get("MUSL"):
+        paths.append(Path(named).resolve())
+    return [Executable(TARGETS[Elf(path).triple], path) for path in paths]
+
+
+def attempt(way: str, packages: Packages, folder: Path) -> list[Trial]:
+    """Makes and tries one way."""
+    started = time.monotonic()
+    shutil.rmtree(folder, ignore_errors=True)
+    made = packages.make(way)
+    trials = WAYS[way].trial(made, packages.executables[0], folder)
+    print(f"{way}: made and tried in {time.monotonic() - started:.1f} s", flush=True)
+    return trials
+
+
+def table(trials: list[Trial]) -> str:
+    """What there is to say of the trials, as Markdown."""
+
+    def seconds(value: float | None) -> str:
+        return "" if value is None else f"{value:.2f}"
+
+    rows = [["way", "command", "MB", "install s", "first answer s", ""], ["---"] * 6]
+    for trial in trials:
+        size = f"{trial.bytes / 1e6:.1f}" if trial.bytes > 50_000 else f"{trial.bytes / 1e6:.3f}"
+        times = [seconds(trial.install_seconds), seconds(trial.answer_seconds)]
+        rows.append([trial.way, f"`{trial.command}`", size, *times, trial.note])
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths)) for row in rows]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def try_all(ways: list[str]) -> int:
+    executables = here()
+    print(f"from {', '.join(str(one.path) for one in executables)}", flush=True)
+    packages = Packages(executables, MADE)
+    trials, failed = [], 0
+    for way in ways:
+        try:
+            trials += attempt(way, packages, MADE / "tried" / way)
+        except Skipped as reason:
+            print(f"{way}: skipped, {reason}", flush=True)
+        except Failed as reason:
+            failed += 1
+            print(f"{way}: FAILED: {reason}", flush=True)
+    shutil.rmtree(MADE / "tried", ignore_errors=True)
+    print(f"\n{table(trials)}\n")
+    return 1 if failed else 0
+
+
+def make_release(folder: Path) -> int:
+    """Makes what a release has of executables for several platforms, and a list of checksums."""
+    found = [
+        Executable(target, folder / target.triple / target.executable)
+        for target in TARGETS.values()
+        if (folder / target.triple / target.executable).exists()
+    ]
+    if not found:
+        raise Failed(f"{folder} has no TARGET/mcp-workbench; targets are {', '.join(TARGETS)}")
+    shutil.rmtree(MADE, ignore_errors=True)
+    packages = Packages(found, MADE)
+    for way in ("archive", "npm", "pypi", "mcpb", "homebrew", "mcp-registry", "systemd"):
+        print("\n".join(str(path.relative_to(MADE)) for path in packages.make(way)))
+    released = [path for way in ("archive", "mcpb") for path in packages.make(way)]
+    sums = [f"{archive.checksum(path)}  {path.name}\n" for path in released]
+    (MADE / "SHA256SUMS").write_text("".join(sums))
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/packages.sh", description=__doc__)
+    parser.add_argument("ways", nargs="*", metavar="WAY", help=f"of {', '.join(WAYS)}")
+    parser.add_argument("--light", action="store_true", help=f"leave out {', '.join(HEAVY)}")
+    parser.add_argument("--version", action="version", version=VERSION)
+    parser.add_argument("--make", metavar="FOLDER", type=Path, help="make what a release has")
+    args = parser.parse_args()
+    if unknown := [way for way in args.ways if way not in WAYS]:
+        parser.error(f"there is no way {', '.join(unknown)}")
+    if strays := stray_versions():
+        print("\n".join(["error: the version stands in Cargo.toml alone:", *strays]))
+        return 1
+    if args.make:
+        return make_release(args.make)
+    return try_all([way for way in args.ways or WAYS if not (args.light and way in HEAVY)])
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (Failed, Skipped) as error:
+        sys.exit(f"error: {error}")

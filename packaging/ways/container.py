@@ -1,0 +1,144 @@
+"""Container images, by Podman: the program alone, with Node, and with Node and uv.
+
+The images that the Dockerfile begins with are in no registry that every machine reaches. In their
+place stand others with the same programs, made of Debian's packages and of this machine's Node.
+"""
+
+import contextlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+from ways import agent
+from ways.elf import Elf
+from ways.project import PACKAGING, PROGRAM, ROOT, VERSION, Executable, Failed, Skipped, Trial, run
+from ways.tools import python_tool, system_tool
+
+DOCKERFILE = PACKAGING / "container" / "Dockerfile"
+
+# What a virtual machine does not let an engine set, it must not.
+CONTAINERS = """\
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+"""
+STORAGE = '[storage]\ndriver = "vfs"\ngraphroot = "{0}/graph"\nrunroot = "{0}/run"\n'
+
+# What is to be run in each image, apart from the program.
+PROGRAMS = {"plain": [], "node": ["npx"], "full": ["npx", "python3", "uvx"]}
+
+
+def make(_: list[Executable], __: Path) -> list[Path]:
+    """Checks the Dockerfile; the images are made where they are tried, in a store of their own."""
+    run([python_tool("hadolint"), DOCKERFILE])
+    return [DOCKERFILE]
+
+
+def trial(made: list[Path], executable: Executable, folder: Path) -> list[Trial]:
+    """Builds the images and has an agent ask each, without root and with nothing to write to."""
+    static = Path(os.environ.get("MUSL") or executable.path).resolve()
+    if not Elf(static).is_static:
+        raise Skipped("the image takes a static executable, which MUSL names")
+    with engine(folder) as podman:
+        _import_program(podman, static, folder)
+        trials = [_trial(podman, "plain", [], folder)]
+        try:
+            bases = _bases(podman, folder)
+        except Skipped as reason:
+            print(f"container: the images with Node and uv are skipped, {reason}", flush=True)
+            return trials
+        return trials + [_trial(podman, image, bases, folder) for image in ("node", "full")]
+
+
+@contextlib.contextmanager
+def engine(folder: Path):
+    """Podman with a store of its own; removes what is in it."""
+    podman, _ = system_tool("podman"), system_tool("runc")
+    folder.mkdir(parents=True)
+    (folder / "containers.conf").write_text(CONTAINERS)
+    (folder / "storage.conf").write_text(STORAGE.format(folder))
+    env = {
+        **os.environ,
+        "CONTAINERS_CONF": str(folder / "containers.conf"),
+        "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
+    }
+
+    def call(*words, **options) -> str:
+        return run([podman, *words], env=env, cwd=folder, **options)
+
+    call.command = podman
+    call.env = env
+    yield call
+
+
+def _import_program(podman, static: Path, folder: Path) -> None:
+    """The image that the Dockerfile would have built the program in."""
+    root = folder / "program"
+    (root / "out" / "home").mkdir(parents=True)
+    shutil.copy(static, root / "out" / PROGRAM)
+    certificates = Path("etc/ssl/certs/ca-certificates.crt")
+    (root / certificates).parent.mkdir(parents=True)
+    shutil.copy("/" / certificates, root / certificates)
+    _import(podman, root, "program")
+
+
+def _import(podman, root: Path, name: str) -> None:
+    archive = root.with_suffix(".tar")
+    run(["tar", "-C", root, "-cf", archive, "."])
+    podman("import", "--quiet", archive, f"localhost/{name}")
+    archive.unlink()
+
+
+def _bases(podman, folder: Path) -> list[str]:
+    """Stand-ins for the images with Node and with Python; what has the Dockerfile take them."""
+    if os.geteuid() != 0:
+        raise Skipped("only root can make the images that they stand on")
+    debootstrap, node = system_tool("debootstrap"), system_tool("node")
+    modules = Path(run(["npm", "root", "--global"]).strip())
+    root = folder / "debian"
+    packages = "ca-certificates,libstdc++6,python3-pip"
+    run([debootstrap, "--variant=minbase", f"--include={packages}", "bookworm", root])
+    shutil.copy("/etc/ssl/certs/ca-certificates.crt", root / "etc/ssl/certs/ca-certificates.crt")
+    _import(podman, root, "python")
+    shutil.copy(node.resolve(), root / "usr/local/bin/node")
+    shutil.copytree(modules / "npm", root / "usr/local/lib/node_modules/npm", symlinks=True)
+    for name in ("npm", "npx"):
+        (root / "usr/local/bin" / name).symlink_to(f"../lib/node_modules/npm/bin/{name}-cli.js")
+    _import(podman, root, "node")
+    shutil.rmtree(root)
+    names = {"NODE_IMAGE": "node", "PYTHON_IMAGE": "python"}
+    return [f"--build-arg={key}=localhost/{name}" for key, name in names.items()]
+
+
+def _trial(podman, image: str, bases: list[str], folder: Path) -> Trial:
+    name = f"localhost/{PROGRAM}:{image}"
+    started = time.monotonic()
+    build = ["build", "--quiet", "--isolation=chroot", "--network=host", "--pull=never"]
+    words = [f"--file={DOCKERFILE}", f"--target={image}", "--build-arg=PROGRAM=localhost/program"]
+    podman(*build, *words, *bases, f"--tag={name}", ROOT)
+    seconds = time.monotonic() - started
+
+    config = agent.write_config(folder / "config").parent
+    for path in (config, config / "workbench-config.json"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    # Nobody's rights, nothing to write to but its home, and for the trial no network.
+    mount = f"--volume={config}:/config:ro"
+    narrow = ["--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--network=none"]
+    start = ["run", "--rm", "--interactive", *narrow, mount]
+    printed = podman(*start, name, "--version").strip()
+    if printed != f"{PROGRAM} {VERSION}":
+        raise Failed(f"{name} --version printed `{printed}`")
+    for program in PROGRAMS[image]:
+        podman(*start, f"--entrypoint={program}", name, "--version")
+    answer = agent.answer_seconds([podman.command, *start, name], env=podman.env)
+    archive = folder / "image.tar"
+    podman("save", "--quiet", f"--output={archive}", name)
+    run(["gzip", "-1", archive])
+    size = archive.with_suffix(".tar.gz").stat().st_size
+    archive.with_suffix(".tar.gz").unlink()
+    command = f"docker run -i --rm -v FOLDER:/config:ro {PROGRAM}:{image}"
+    return Trial(f"container, {image}", command, size, seconds, answer, "built here, on stand-ins")

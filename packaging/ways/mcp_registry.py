@@ -1,0 +1,61 @@
+"""The MCP registry: `server.json`, which says where the packages are."""
+
+import json
+from pathlib import Path
+
+from ways import archive
+from ways.project import PACKAGING, PROGRAM, PYPI_NAME, VERSION, Executable, Trial, run, template
+from ways.tools import python_tool
+
+SCHEMA = PACKAGING / "mcp-registry" / "server.schema.json"
+
+# What clients ask the user for, whichever package they take.
+CONFIG = {
+    "type": "named",
+    "name": "--config",
+    "description": "The file with your toolboxes and servers, which `mcp-workbench import` writes",
+    "format": "filepath",
+    "isRequired": True,
+}
+
+
+def make(bundles: list[Path], image: str | None, to: Path) -> list[Path]:
+    """Writes `server.json` for npm, PyPI, the bundles, and the container image if it has a name."""
+    to.mkdir(parents=True)
+    common = {"transport": {"type": "stdio"}, "packageArguments": [CONFIG]}
+    packages = [
+        {"registryType": "npm", "identifier": PROGRAM, "version": VERSION, "runtimeHint": "npx"},
+        {"registryType": "pypi", "identifier": PYPI_NAME, "version": VERSION, "runtimeHint": "uvx"},
+    ]
+    if image:
+        mounted = {"type": "named", "name": "--volume", "value": "{folder}:/config:ro"}
+        folder = {"description": "The folder of your configuration", "isRequired": True}
+        packages.append(
+            {
+                "registryType": "oci",
+                "identifier": f"{image}:{VERSION}",
+                "runtimeHint": "docker",
+                "runtimeArguments": [{**mounted, "variables": {"folder": folder}}],
+                "transport": {"type": "stdio"},
+                "packageArguments": [],
+            }
+        )
+    for bundle in bundles:
+        place = {"identifier": archive.address(bundle.name), "version": VERSION}
+        packages.append(
+            {"registryType": "mcpb", **place, "fileSha256": archive.checksum(bundle)}
+            # A bundle asks for the configuration itself.
+            | {"transport": {"type": "stdio"}, "packageArguments": []}
+        )
+    server = json.loads(template("mcp-registry/server.json"))
+    server["packages"] = [{**common, **package} for package in packages]
+    path = to / "server.json"
+    path.write_text(json.dumps(server, indent=2) + "\n")
+    return [path]
+
+
+def trial(made: list[Path], _: Executable, __: Path) -> list[Trial]:
+    """Holds the file against the registry's schema."""
+    run([python_tool("check-jsonschema"), "--schemafile", SCHEMA, made[0]])
+    note = "valid by the registry's schema"
+    return [Trial("MCP registry", "server.json", made[0].stat().st_size, note=note)]

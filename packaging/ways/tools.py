@@ -1,0 +1,33 @@
+"""The tools that check and try packages, which `scripts/test.sh --setup-packages` installs."""
+
+import os
+import shutil
+from pathlib import Path
+
+from ways.project import ROOT, Skipped
+
+ENVIRONMENTS = ROOT / ".test-env"
+
+
+def python_tool(name: str) -> Path:
+    """A program of the pinned packages from PyPI."""
+    return _tool(ENVIRONMENTS / "packages-python" / "bin", name)
+
+
+def npm_tool(name: str) -> Path:
+    """A program of the pinned packages from npm."""
+    return _tool(ENVIRONMENTS / "packages-node" / "node_modules" / ".bin", name)
+
+
+def _tool(folder: Path, name: str) -> Path:
+    if (folder / name).exists():
+        return folder / name
+    raise Skipped(f"{name} is not there: `scripts/test.sh --setup-packages` installs it")
+
+
+def system_tool(name: str) -> Path:
+    """A program of this machine."""
+    found = shutil.which(name, path=os.environ.get("PATH"))
+    if not found:
+        raise Skipped(f"{name} is not installed")
+    return Path(found)
