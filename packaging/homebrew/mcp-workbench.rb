@@ -1,8 +1,7 @@
 # @PROGRAM@ @VERSION@, made by scripts/packages.sh.
 class McpWorkbench < Formula
-  desc "@DESCRIPTION@"
+  desc "MCP server that stands between an agent and many others"
   homepage "@REPOSITORY@"
-  version "@VERSION@"
   license any_of: ["MIT", "Apache-2.0"]
 
 @PLATFORMS@
