@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from ways import archive, container, crates, homebrew, mcp_registry, mcpb, npm, pypi, systemd
@@ -77,14 +78,13 @@ def here() -> list[Executable]:
     return [Executable(TARGETS[Elf(path).triple], path) for path in paths]
 
 
-def attempt(way: str, packages: Packages, folder: Path) -> list[Trial]:
+def attempt(way: str, packages: Packages, folder: Path) -> Iterator[Trial]:
     """Makes and tries one way."""
     started = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     made = packages.make(way)
-    trials = WAYS[way].trial(made, packages.executables[0], folder)
+    yield from WAYS[way].trial(made, packages.executables[0], folder)
     print(f"{way}: made and tried in {time.monotonic() - started:.1f} s", flush=True)
-    return trials
 
 
 def table(trials: list[Trial]) -> str:
@@ -110,7 +110,9 @@ def try_all(ways: list[str]) -> int:
     trials, failed = [], 0
     for way in ways:
         try:
-            trials += attempt(way, packages, MADE / "tried" / way)
+            # One by one, so that what went well is told where the next does not.
+            for trial in attempt(way, packages, MADE / "tried" / way):
+                trials.append(trial)
         except Skipped as reason:
             print(f"{way}: skipped, {reason}", flush=True)
         except Failed as reason:

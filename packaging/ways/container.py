@@ -8,6 +8,7 @@ import contextlib
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from ways import agent
@@ -38,20 +39,21 @@ def make(_: list[Executable], __: Path) -> list[Path]:
     return [DOCKERFILE]
 
 
-def trial(made: list[Path], executable: Executable, folder: Path) -> list[Trial]:
+def trial(_: list[Path], executable: Executable, folder: Path) -> Iterator[Trial]:
     """Builds the images and has an agent ask each, without root and with nothing to write to."""
     static = Path(os.environ.get("MUSL") or executable.path).resolve()
     if not Elf(static).is_static:
         raise Skipped("the image takes a static executable, which MUSL names")
     with engine(folder) as podman:
         _import_program(podman, static, folder)
-        trials = [_trial(podman, "plain", [], folder)]
+        yield _trial(podman, "plain", [], folder)
         try:
             bases = _bases(podman, folder)
         except Skipped as reason:
             print(f"container: the images with Node and uv are skipped, {reason}", flush=True)
-            return trials
-        return trials + [_trial(podman, image, bases, folder) for image in ("node", "full")]
+            return
+        for image in ("node", "full"):
+            yield _trial(podman, image, bases, folder)
 
 
 @contextlib.contextmanager
@@ -117,8 +119,9 @@ def _bases(podman, folder: Path) -> list[str]:
 def _trial(podman, image: str, bases: list[str], folder: Path) -> Trial:
     name = f"localhost/{PROGRAM}:{image}"
     started = time.monotonic()
-    build = ["build", "--quiet", "--isolation=chroot", "--network=host", "--pull=never"]
-    words = [f"--file={DOCKERFILE}", f"--target={image}", "--build-arg=PROGRAM=localhost/program"]
+    # One layer, for the store copies the whole of each.
+    build = ["build", "--quiet", "--layers=false", "--isolation=chroot", "--network=host"]
+    words = ["--pull=never", f"--file={DOCKERFILE}", f"--target={image}", "--build-arg=PROGRAM=localhost/program"]
     podman(*build, *words, *bases, f"--tag={name}", ROOT)
     seconds = time.monotonic() - started
 

@@ -15,7 +15,7 @@ def make(executables: list[Executable], to: Path) -> list[Path]:
     mcpb = npm_tool("mcpb")
     to.mkdir(parents=True)
     made = []
-    for executable in executables:
+    for executable in _chosen(executables):
         target = executable.target
         folder = to / target.triple
         (folder / "server").mkdir(parents=True)
@@ -33,10 +33,21 @@ def make(executables: list[Executable], to: Path) -> list[Path]:
     return made
 
 
+def _chosen(executables: list[Executable]) -> list[Executable]:
+    """One for each platform: a bundle cannot say which C library it is for, so a static one if there is."""
+    chosen = {}
+    for executable in executables:
+        target = executable.target
+        if target.libc == "musl" or (target.os, target.cpu) not in chosen:
+            chosen[target.os, target.cpu] = executable
+    return list(chosen.values())
+
+
 def trial(bundles: list[Path], executable: Executable, folder: Path) -> list[Trial]:
     """Unpacks the bundle and starts it as its manifest says."""
     config = agent.write_config(folder)
-    path = next(path for path in bundles if path.stem == f"{PROGRAM}-{executable.target.triple}")
+    machine = executable.target.triple.rsplit("-", 1)[0]
+    path = next(path for path in bundles if path.stem.startswith(f"{PROGRAM}-{machine}"))
     to = folder / "unpacked"
     started = time.monotonic()
     run([npm_tool("mcpb"), "unpack", path, to])

@@ -407,6 +407,8 @@ fn lock_files_say_what_and_not_where_from() {
     }
     for path in [
         "Cargo.lock",
+        "packaging/tools/package-lock.json",
+        "packaging/tools/requirements.txt",
         "tests/conformance/package-lock.json",
         "tests/servers/package-lock.json",
         "tests/servers/requirements.txt",
