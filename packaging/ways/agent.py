@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -36,7 +37,9 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     home.mkdir(parents=True, exist_ok=True)
     kept = ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
     some = {name: os.environ[name] for name in kept if name in os.environ}
-    path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    tools = [shutil.which(tool) for tool in ("node", "python3")]
+    folders = [str(Path(tool).parent) for tool in tools if tool]
+    path = ":".join([*folders, "/usr/local/bin:/usr/bin:/bin"])
     return {"PATH": path, "HOME": str(home), **some, **more}
 
 

@@ -45,7 +45,7 @@ def trial(_: list[Path], executable: Executable, folder: Path) -> Iterator[Trial
     if not Elf(static).is_static:
         raise Skipped("the image takes a static executable, which MUSL names")
     with engine(folder) as podman:
-        _import_program(podman, static, folder)
+        _lay_program(static, folder)
         yield _trial(podman, "plain", [], folder)
         try:
             bases = _bases(podman, folder)
@@ -77,15 +77,14 @@ def engine(folder: Path):
     yield call
 
 
-def _import_program(podman, static: Path, folder: Path) -> None:
-    """The image that the Dockerfile would have built the program in."""
+def _lay_program(static: Path, folder: Path) -> None:
+    """What is in the image that the Dockerfile would have built the program in."""
     root = folder / "program"
     (root / "out" / "home").mkdir(parents=True)
     shutil.copy(static, root / "out" / PROGRAM)
     certificates = Path("etc/ssl/certs/ca-certificates.crt")
     (root / certificates).parent.mkdir(parents=True)
     shutil.copy("/" / certificates, root / certificates)
-    _import(podman, root, "program")
 
 
 def _import(podman, root: Path, name: str) -> None:
@@ -118,11 +117,13 @@ def _bases(podman, folder: Path) -> list[str]:
 
 def _trial(podman, image: str, bases: list[str], folder: Path) -> Trial:
     name = f"localhost/{PROGRAM}:{image}"
+    # Anew each time: Podman removes the image of a stage that adds nothing to it.
+    _import(podman, folder / "program", "program")
     started = time.monotonic()
     # One layer, for the store copies the whole of each.
     build = ["build", "--quiet", "--layers=false", "--isolation=chroot", "--network=host"]
-    words = ["--pull=never", f"--file={DOCKERFILE}", f"--target={image}", "--build-arg=PROGRAM=localhost/program"]
-    podman(*build, *words, *bases, f"--tag={name}", ROOT)
+    words = ["--pull=never", f"--file={DOCKERFILE}", f"--target={image}", f"--tag={name}"]
+    podman(*build, *words, "--build-arg=PROGRAM=localhost/program", *bases, ROOT)
     seconds = time.monotonic() - started
 
     config = agent.write_config(folder / "config").parent

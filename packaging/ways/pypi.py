@@ -4,6 +4,7 @@ import base64
 import csv
 import hashlib
 import io
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -15,6 +16,8 @@ from ways.project import VERSION, Executable, Failed, Trial, run, template
 from ways.tools import python_tool
 
 MODULE = PYPI_NAME.replace("-", "_")
+
+ENTRY_POINTS = f"[console_scripts]\n{PYPI_NAME} = {MODULE}:main\n"
 
 METADATA = f"""\
 Metadata-Version: 2.4
@@ -62,9 +65,10 @@ def _wheel(executable: Executable, to: Path) -> Path:
         (f"{name}.data/scripts/{executable.target.executable}", executable.path.read_bytes(), 0o755),
         (f"{info}/METADATA", (METADATA + template("pypi/README.md")).encode(), 0o644),
         (f"{info}/WHEEL", (wheel + "".join(lines)).encode(), 0o644),
-        (f"{info}/entry_points.txt", f"[console_scripts]\n{PYPI_NAME} = {MODULE}:main\n".encode(), 0o644),
-        *((f"{info}/licenses/{paper}", (ROOT / paper).read_bytes(), 0o644) for paper in ("LICENSE", "NOTICE")),
+        (f"{info}/entry_points.txt", ENTRY_POINTS.encode(), 0o644),
     ]
+    for paper in ("LICENSE", "NOTICE"):
+        files.append((f"{info}/licenses/{paper}", (ROOT / paper).read_bytes(), 0o644))
     record = io.StringIO()
     rows = csv.writer(record, lineterminator="\n")
     for file, data, _ in files:
@@ -90,7 +94,7 @@ def trial(wheels: list[Path], executable: Executable, folder: Path) -> list[Tria
 
     home = agent.environment(folder / "home")
     venv = folder / "venv"
-    run(["python3", "-m", "venv", venv])
+    run([sys.executable, "-m", "venv", venv])
     started = time.monotonic()
     pip = [venv / "bin" / "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check"]
     run([*pip, wheel], env=home)
@@ -107,7 +111,8 @@ def trial(wheels: list[Path], executable: Executable, folder: Path) -> list[Tria
         raise Failed(f"pip left {left[0]} behind")
     trials = [Trial("pip", f"pip install {PYPI_NAME}", size, seconds, answer)]
 
-    uvx = [python_tool("uvx"), "--no-index", "--find-links", wheel.parent, PYPI_NAME]
+    uvx = [python_tool("uvx"), "--python", sys.executable, "--no-index", "--find-links"]
+    uvx += [wheel.parent, PYPI_NAME]
     started = time.monotonic()
     run([*uvx, "--version"], env=home)
     seconds = time.monotonic() - started
