@@ -20,7 +20,7 @@ use crate::os::{self, Signal, has_terminal};
 use crate::settings::Config;
 use crate::wire::stdio;
 
-pub use crate::app::reload::{Difference, Source};
+pub use crate::app::reload::{Difference, Renewal, Source};
 
 /// How long the end may take.
 const LEAVING: Duration = Duration::from_millis(1900);

@@ -8,6 +8,7 @@ pub mod catalog_files;
 pub mod client_files;
 pub mod edit;
 pub mod import;
+pub mod references;
 pub mod tailor;
 #[cfg(test)]
 mod tests;

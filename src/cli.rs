@@ -40,6 +40,7 @@ mod table;
 mod tailor;
 mod token;
 mod unmatched;
+mod values;
 mod visible;
 
 use std::num::NonZero;

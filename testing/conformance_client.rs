@@ -81,7 +81,7 @@ async fn run(url: &str, wanted: &Wanted) -> Result<(), String> {
 fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
     let url =
         url.parse().map_err(|error| format!("expected an address as the argument: {error}"))?;
-    let launch = Launch::Http(HttpLaunch { url, headers: Vec::new() });
+    let launch = Launch::Http(HttpLaunch { url, headers: Vec::new(), referred: Vec::new() });
     let server = ServerConfig {
         startup_timeout: Duration::from_secs(20),
         call_timeout: Duration::from_secs(20),

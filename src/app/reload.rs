@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{self, LoadError, Loaded};
 use crate::gateway::Gateways;
 use crate::observe::Event;
-use crate::settings::Config;
+use crate::settings::{self, Config};
 
 /// A file that has not changed for this long is read. It may be written in several steps.
 const DEBOUNCE: Duration = Duration::from_millis(300);
@@ -38,12 +38,23 @@ const WRITTEN: EventKind = EventKind::Access(AccessKind::Close(AccessMode::Write
 pub struct Source {
     /// The file, or the folder of a catalog, absolute.
     pub file: PathBuf,
-    /// Reads it.
-    pub read: Box<dyn Fn() -> Result<Loaded, LoadError> + Send + Sync>,
+    /// Reads it, and asks for some of the values that it refers to.
+    pub read: Box<dyn Fn(Renewal) -> Result<Loaded, LoadError> + Send + Sync>,
     /// Hears of each configuration that has taken the place of another.
     pub served: Box<dyn Fn(&Config) + Send + Sync>,
     /// Says in a few lines what agents gain and lose from one configuration to another.
     pub difference: Box<Difference>,
+}
+
+/// Which of the values that a configuration refers to are asked for when it is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// All of them: somebody asks for the configuration.
+    All,
+    /// The values that are not known.
+    New,
+    /// None: nothing is run because a file has changed.
+    None,
 }
 
 /// Says in a few lines how two configurations differ.
@@ -113,8 +124,13 @@ impl Reload {
             self.wish.come().await;
             self.renew(&gateways);
             let is_asked = self.wish.is_asked.swap(false, Ordering::Relaxed);
+            let renewal = match gateways.config().watch {
+                _ if is_asked => Renewal::All,
+                settings::Watch::Everything => Renewal::New,
+                settings::Watch::Presentation => Renewal::None,
+            };
             let source = Arc::clone(&self.source);
-            match tasks.spawn_blocking(move || (source.read)()).await {
+            match tasks.spawn_blocking(move || (source.read)(renewal)).await {
                 Ok(Ok(loaded)) => {
                     self.take(loaded, is_asked, &gateways, &tasks).await;
                     self.renew(&gateways);
@@ -139,7 +155,8 @@ impl Reload {
             tracing::info!("the configuration is what it was");
             return;
         }
-        if !is_asked && !served.may_be_followed_by(&loaded.config) {
+        let can_follow = loaded.unasked.is_empty() && served.may_be_followed_by(&loaded.config);
+        if !is_asked && !can_follow {
             return self.hold(served, loaded.config, gateways, tasks).await;
         }
         self.held = None;

@@ -129,7 +129,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Refresh { json } => {
-            let config = without_rules(global.read()?.map_err(Error::config)?.config);
+            let loaded = global.read_to_start(|_, _| true)?.map_err(Error::config)?;
+            let config = without_rules(loaded.config);
             refresh(global, &store, &config, json)
         }
         Command::Clear => {
@@ -139,6 +140,14 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Returns whether it is kept what a server lists, so that it need not be started for that.
+pub(crate) fn is_kept(global: &Global, server: &ServerConfig) -> bool {
+    let reach = Reach::of(server).ok();
+    let store = global.store();
+    let kept = reach.zip(store).and_then(|(reach, store)| store.look_up(&reach, server.protocol));
+    kept.is_some_and(|entry| entry.record.is_ok())
 }
 
 fn refresh(global: &Global, store: &Store, config: &Config, json: bool) -> Result<ExitCode, Error> {

@@ -15,6 +15,7 @@ use crate::exposure;
 use crate::gateway::{CallError, Caller, Event, Gateway, Presence, RequestContext};
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 use crate::raw::Raw;
+use crate::settings::{MACROS, ServerConfig, ToolboxConfig};
 
 mod content;
 
@@ -61,7 +62,12 @@ pub(crate) struct Args {
 /// Calls; fails where the tool or the way to it does.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let arguments = args.arguments.as_deref().map(read).transpose()?;
-    let config = global.read()?.map_err(Error::config)?.config;
+    let is_meant = |toolbox: &ToolboxConfig, server: &ServerConfig| {
+        let is_macro = args.server == MACROS;
+        let is_named = server.name.as_str() == args.server;
+        is_macro || (toolbox.name.as_str() == args.toolbox && is_named)
+    };
+    let config = global.read_to_start(is_meant)?.map_err(Error::config)?.config;
     let tool = ToolId {
         toolbox: ToolboxName::new(&args.toolbox),
         server: ServerName::new(&args.server),

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::cli::error::Error;
+use crate::cli::global::noted;
 use crate::cli::servers::{self, Start};
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
+use crate::cli::values::Everything;
 use crate::cli::{Global, print, remarks, with_gateway, without_rules};
 use crate::config::{self, Dialect, LoadError, Loaded, Severity};
 use crate::gateway::{Gateway, Snapshot};
@@ -33,7 +35,7 @@ Examples:
 
 /// Check the configuration, and with --connect its servers
 ///
-/// Without `--connect` nothing is started; a program that is not there is told of, and names that
+/// Without `--connect` nothing is started, and no command run for a value; a program that is not there is told of, and names that
 /// collide, and rules that mean no tool, are told as far as it is kept what servers have listed. With
 /// it, every server is started once, all at the same
 /// time, and reported with its tools, the size of their definitions and how long it took; one that
@@ -55,8 +57,10 @@ pub(crate) struct Args {
 
 /// Checks; fails where a server could not be started.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+    // Commands are the user's to run, so they are run with the servers that want what they print.
+    let read = if args.connect { global.read_with(&Everything)? } else { global.read()? };
     let loaded = if args.json {
-        match global.read()? {
+        match read {
             Ok(loaded) => loaded,
             Err(LoadError::Invalid(report)) => {
                 print::json(&Report::invalid(&report))?;
@@ -65,10 +69,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             Err(error) => return Err(Error::config(error)),
         }
     } else {
-        global.load()?
+        noted(read)?
     };
     let is_broken = loaded.has_errors();
-    let Loaded { config, dialect, mut disabled, mut warnings, file } = loaded;
+    let Loaded { config, dialect, mut disabled, mut warnings, file, unasked: _ } = loaded;
     let agent = global.caller().agent;
     let service = if agent.is_some() { Vec::new() } else { service::lines(&config) };
     // Without an agent, all servers are looked at; else what that agent may use, and nothing else.

@@ -99,6 +99,7 @@ fn launch(args: &[&str]) -> Result<StdioLaunch, String> {
         inherit_env: false,
         has_own_folder: false,
         sandbox: None,
+        referred: [].into(),
         withheld: [].into(),
     })
 }

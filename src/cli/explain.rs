@@ -152,7 +152,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
 
 /// The file that has the rules, as the user calls it, and its text; of a catalog, that in its folder.
 fn settings(global: &Global, shown: String) -> Result<(String, Option<String>), Error> {
-    let Some(source) = global.source()?.map(|source| source.file) else { return Ok((shown, None)) };
+    let Some(source) = global.own_file()? else { return Ok((shown, None)) };
     let mut names = ["_config.yaml", "_config.yml"].into_iter();
     let in_it = names.find_map(|name| Some((name, fs::read_to_string(source.join(name)).ok()?)));
     Ok(match in_it {

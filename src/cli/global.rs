@@ -11,12 +11,14 @@ use crate::app;
 use crate::backend::Store;
 use crate::cli::error::Error;
 use crate::cli::hidden::hide;
+use crate::cli::values::{self, Kept, Looking, Needed};
 use crate::cli::{EMBEDDED_CONFIG, print};
 use crate::config::env::ProcessEnv;
+use crate::config::values::ValueSource;
 use crate::config::{self, LoadError, Loaded};
 use crate::gateway::Caller;
 use crate::name::{self, AgentName};
-use crate::settings::{PolicyConfig, ToolMode};
+use crate::settings::{PolicyConfig, ServerConfig, ToolMode, ToolboxConfig};
 
 /// The options that every command has.
 #[derive(Clone, Debug, Args)]
@@ -91,21 +93,46 @@ pub(super) struct Global {
 impl Global {
     /// Loads the configuration, and prints what is doubtful in it.
     pub(super) fn load(&self) -> Result<Loaded, Error> {
-        let loaded = self.read()?.map_err(Error::config)?;
-        if let Some(report) = loaded.report() {
-            print::note(&report);
-        }
-        Ok(loaded)
+        noted(self.read()?)
     }
 
-    /// Loads the configuration, with the mode that the command line wants.
+    /// Loads the configuration to start all of its servers, and prints what is doubtful in it.
+    pub(super) fn load_to_start(&self) -> Result<Loaded, Error> {
+        noted(self.read_to_start(|_, _| true)?)
+    }
+
+    /// Loads the configuration, with the mode that the command line wants. Nobody is asked for values
+    /// that it refers to.
     pub(super) fn read(&self) -> Result<Result<Loaded, LoadError>, Error> {
+        self.read_with(&Looking)
+    }
+
+    /// Loads the configuration to start the servers for which `starts` holds, with the values that they
+    /// need.
+    pub(super) fn read_to_start(
+        &self,
+        starts: impl Fn(&ToolboxConfig, &ServerConfig) -> bool,
+    ) -> Result<Result<Loaded, LoadError>, Error> {
+        let looked = self.read()?;
+        let needed = looked.as_ref().map(|loaded| values::needed(loaded, starts));
+        match needed {
+            Ok(needed) if !needed.is_empty() => self.read_with(&Needed(needed)),
+            Ok(_) | Err(_) => Ok(looked),
+        }
+    }
+
+    /// Loads the configuration, with the values that it refers to from `source`.
+    pub(super) fn read_with(
+        &self,
+        source: &dyn ValueSource,
+    ) -> Result<Result<Loaded, LoadError>, Error> {
         let folder = std::env::current_dir().map_err(Error::internal)?;
         let loaded = if self.embedded_config {
             let file = PathBuf::from("the embedded configuration");
             config::parse(EMBEDDED_CONFIG, &file, &folder, &ProcessEnv).map_err(LoadError::Invalid)
         } else {
-            config::load(&config::find(self.config.clone(), &ProcessEnv, &folder), &ProcessEnv)
+            let location = config::find(self.config.clone(), &ProcessEnv, &folder);
+            config::load(&location, &ProcessEnv, source)
         };
         let loaded = loaded.map(|loaded| as_run(loaded, self.mode, &folder));
         if let Ok(loaded) = &loaded {
@@ -129,16 +156,22 @@ impl Global {
         Caller { agent: agent.map(AgentName::new), toolbox: None }
     }
 
-    /// Where the configuration can be read again; the embedded one does not change.
-    pub(super) fn source(&self) -> Result<Option<app::Source>, Error> {
+    /// The configuration file, unless it is the embedded one.
+    pub(super) fn own_file(&self) -> Result<Option<PathBuf>, Error> {
+        (!self.embedded_config).then(|| self.config_file()).transpose()
+    }
+
+    /// Where the configuration can be read again, with these values; the embedded one does not change.
+    pub(super) fn source(&self, values: Arc<Kept>) -> Result<Option<app::Source>, Error> {
         if self.embedded_config {
             return Ok(None);
         }
         let folder = std::env::current_dir().map_err(Error::internal)?;
         let location = config::find(self.config.clone(), &ProcessEnv, &folder);
         let (file, mode) = (location.path.clone(), self.mode);
-        let read = move || {
-            let loaded = as_run(config::load(&location, &ProcessEnv)?, mode, &folder);
+        let read = move |renewal| {
+            let loaded = config::load(&location, &ProcessEnv, &values.asking(renewal))?;
+            let loaded = as_run(loaded, mode, &folder);
             hide(&loaded.config);
             Ok(loaded)
         };
@@ -172,6 +205,15 @@ impl Global {
                 .hint("name one with `--cache-dir` or `MCP_WORKBENCH_CACHE`")
         })
     }
+}
+
+/// A configuration that can be used, after what is doubtful in it has been printed.
+pub(super) fn noted(read: Result<Loaded, LoadError>) -> Result<Loaded, Error> {
+    let loaded = read.map_err(Error::config)?;
+    if let Some(report) = loaded.report() {
+        print::note(&report);
+    }
+    Ok(loaded)
 }
 
 /// The configuration with the mode that the command line wants, if it wants one, and the folder that

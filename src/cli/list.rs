@@ -89,7 +89,10 @@ struct Listed<'a> {
 
 /// Lists; fails where no server could be started.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let config = global.read()?.map_err(Error::config)?.config;
+    let config = global
+        .read_to_start(|_, server| args.refresh || !cache::is_kept(global, server))?
+        .map_err(Error::config)?
+        .config;
     let is_empty = config.toolboxes.is_empty();
     if is_empty {
         print::note(&"there are no toolboxes: every server is disabled");

@@ -13,6 +13,7 @@ use crate::cli::error::Error;
 use crate::cli::global::as_run;
 use crate::cli::known::{self, Known};
 use crate::cli::size::count;
+use crate::cli::values::Looking;
 use crate::cli::{Global, print};
 use crate::config;
 use crate::config::env::ProcessEnv;
@@ -121,7 +122,7 @@ fn note_unknown(configs: &[&Config], known: &Known) {
 fn load(global: &Global, file: &Path) -> Result<Config, Error> {
     let folder = std::env::current_dir().map_err(Error::internal)?;
     let location = config::locate(Some(file.to_owned()), &ProcessEnv, &folder);
-    let loaded = config::load(&location, &ProcessEnv).map_err(Error::config)?;
+    let loaded = config::load(&location, &ProcessEnv, &Looking).map_err(Error::config)?;
     Ok(as_run(loaded, global.mode, &folder).config)
 }
 

@@ -26,7 +26,7 @@ struct Protected {
 /// Returns a remark on each server whose arguments or variables lead to the configuration, to what the
 /// workbench keeps, or to a folder with it, and one on a file that others may write.
 pub(crate) fn findings(global: &Global, config: &Config) -> Vec<Finding> {
-    let file = global.source().ok().flatten().map(|source| source.file);
+    let file = global.own_file().ok().flatten();
     let mut protected = Vec::new();
     let paths = [
         ("this configuration", file.clone()),

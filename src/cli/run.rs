@@ -57,7 +57,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         return Err(Error::wrong("the task is empty"));
     }
     let arguments = args.arguments.as_deref().map(read).transpose()?;
-    let config = global.read()?.map_err(Error::config)?.config;
+    let config = global.read_to_start(|_, _| true)?.map_err(Error::config)?.config;
     let caller = global.caller();
     let task = Task {
         words: &args.task,

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::catalog::rank::{Finds, no_server_for};
 use crate::catalog::shorten;
+use crate::cli::cache;
 use crate::cli::call;
 use crate::cli::error::Error;
 use crate::cli::list::verbatim;
@@ -88,7 +89,10 @@ struct Entry<'a> {
 
 /// Searches; fails where nothing is found at all.
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let config = global.read()?.map_err(Error::config)?.config;
+    let config = global
+        .read_to_start(|_, server| !cache::is_kept(global, server))?
+        .map_err(Error::config)?
+        .config;
     if config.toolboxes.is_empty() {
         print::note(&"there are no toolboxes: every server is disabled");
     }

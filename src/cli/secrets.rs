@@ -63,6 +63,8 @@ impl Variables {
             let place = format!("{place}_{key}");
             match value {
                 Value::String(_) => self.hide(value, &place, is_secret_name(key)),
+                // Where a value stands is no secret.
+                Value::Object(_) if is_secret_name(key) => {}
                 Value::Object(members) => self.hide_in_settings(&place, members),
                 Value::Array(values) => {
                     for members in values.iter_mut().filter_map(Value::as_object_mut) {
@@ -340,14 +342,17 @@ mod tests {
     fn settings_have_secrets_too() {
         let mut settings = json!({
             "llm": { "apiKey": "s3cret", "model": "m" },
-            "list": [{ "token": "s3cret", "env": "NAME" }],
+            "list": [{ "token": "s3cret", "env": "NAME" }, { "token": { "keyring": "a/b" } }],
             "otlp": "https://u:s3cret@h",
         });
         let mut variables = Variables::default();
         variables.hide_in_settings("navigator", settings.as_object_mut().unwrap());
         let wanted = json!({
             "llm": { "apiKey": "${NAVIGATOR_LLM_APIKEY}", "model": "m" },
-            "list": [{ "token": "${NAVIGATOR_LIST_TOKEN}", "env": "NAME" }],
+            "list": [
+                { "token": "${NAVIGATOR_LIST_TOKEN}", "env": "NAME" },
+                { "token": { "keyring": "a/b" } },
+            ],
             "otlp": "${NAVIGATOR_OTLP}",
         });
         assert_eq!(settings, wanted);

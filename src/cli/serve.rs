@@ -9,10 +9,11 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use url::Url;
 
-use crate::app::{self, Source};
+use crate::app::{self, Renewal, Source};
 use crate::backend::PoolOptions;
 use crate::cli::error::Error;
 use crate::cli::remarks::RemarkLog;
+use crate::cli::values::Kept;
 use crate::cli::{Global, NAME, block_on, block_on_workers, policy, pool_options, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{Finding, LoadError, Loaded, Report, Severity, otlp_address};
@@ -89,11 +90,9 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     if let Some(without) = ProcessEnv.get(REHEARSAL) {
         crate::state::rehearsal::begin(without);
     }
-    let loaded = if args.strict {
-        strictly(global.read()?.map_err(Error::config)?).map_err(Error::config)?
-    } else {
-        global.read()?.map_err(Error::config)?
-    };
+    let values = Arc::<Kept>::default();
+    let loaded = global.read_with(&values.asking(Renewal::All))?.map_err(Error::config)?;
+    let loaded = if args.strict { strictly(loaded).map_err(Error::config)? } else { loaded };
     if let Some(report) = loaded.report() {
         print::note(&report);
     }
@@ -102,7 +101,7 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     if !broken.is_empty() {
         tracing::warn!("served without `{}`: {WHY_WITHOUT}", broken.join("`, `"));
     }
-    let source = global.source()?;
+    let source = global.source(values)?;
     let source = source.map(|source| if args.strict { strict(source) } else { source });
     let options = options(global, args, &loaded, files)?;
     let remarks = RemarkLog::new(global);
@@ -239,14 +238,14 @@ fn strictly(loaded: Loaded) -> Result<Loaded, LoadError> {
 /// A source that gives no configuration in which anything is wrong.
 fn strict(source: Source) -> Source {
     let Source { read, .. } = source;
-    Source { read: Box::new(move || strictly(read()?)), ..source }
+    Source { read: Box::new(move |renewal| strictly(read(renewal)?)), ..source }
 }
 
 /// A source that gives no configuration which would serve everybody.
 fn guarded(source: Source, is_open: bool) -> Source {
     let Source { read, .. } = source;
-    let read = move || {
-        let loaded = read()?;
+    let read = move |renewal| {
+        let loaded = read(renewal)?;
         let Some(reason) = exposed(&loaded.config, is_open) else { return Ok(loaded) };
         let finding = Finding {
             severity: Severity::Error,

@@ -23,7 +23,7 @@ pub(crate) fn findings(global: &Global, config: &Config) -> Result<Vec<Finding>,
     if rules.is_empty() && patterns.is_empty() {
         return Ok(Vec::new());
     }
-    let source = global.source()?.map(|source| source.file);
+    let source = global.own_file()?;
     let text = source.and_then(|file| {
         let text = std::fs::read_to_string(&file).ok()?;
         Some((file, text))

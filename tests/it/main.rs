@@ -97,4 +97,5 @@ mod support;
 mod threads;
 mod tidy;
 mod traces;
+mod values;
 mod who_asks;

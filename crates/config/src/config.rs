@@ -14,7 +14,7 @@ pub use keys::schema::{schema, schema_text};
 pub use load::catalog::{check_catalog_tools, is_yaml, read_catalog_tool};
 pub use load::check::as_written;
 pub use load::file::{
-    ChosenBy, LoadError, Location, find, load, locate, locate_cache, parse, user_file,
+    ChosenBy, LoadError, Location, find, load, locate, locate_cache, parse, parse_with, user_file,
 };
 pub use load::loaded::Loaded;
 pub use syntax::expand::{expand, variables, without_variables};
@@ -28,3 +28,4 @@ pub mod load;
 pub mod syntax;
 #[cfg(test)]
 mod tests;
+pub mod values;

@@ -3,12 +3,8 @@
 //! These types are all that the program knows of configurations once they have been read, so
 //! everything behind them trusts them. `config` makes them of files.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 use std::time::Duration;
-
-use ::http::header::{HeaderName, HeaderValue};
-use url::Url;
 
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 
@@ -21,6 +17,7 @@ pub use catalog::{Catalog, CatalogCategory, CatalogService, CatalogTool, ToolRea
 pub use clients::ClientConfig;
 pub use following::Watch;
 pub use http::HttpConfig;
+pub use launch::{HttpLaunch, Launch, StdioLaunch};
 pub use limits::{CacheConfig, Limits, PerCaller, Rates};
 pub use llm::LlmConfig;
 pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
@@ -29,6 +26,7 @@ pub use policy::{
     AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, Strangers, TimeWindow,
     When,
 };
+pub use reference::Reference;
 pub use sandbox::{Confinement, Container, Sandbox};
 pub use search::SearchConfig;
 
@@ -39,11 +37,13 @@ mod clients;
 pub mod defaults;
 mod following;
 mod http;
+mod launch;
 mod limits;
 mod llm;
 mod macros;
 mod navigator;
 mod policy;
+mod reference;
 mod sandbox;
 mod search;
 
@@ -391,74 +391,4 @@ impl Protocol {
             _ => None,
         }
     }
-}
-
-/// How a server is reached.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Launch {
-    /// A child process that speaks MCP on its standard input and output.
-    Stdio(StdioLaunch),
-    /// A server that is there already and speaks streamable HTTP.
-    Http(HttpLaunch),
-    /// A kind of server that a pasted block may name but that cannot be reached here. It never
-    /// starts; opening its toolbox reports it like any server that failed.
-    Unsupported {
-        /// The part of the entry that cannot be honored.
-        reason: String,
-        /// The advice to the user.
-        hint: String,
-    },
-    /// Something is wrong with its entry in the file. It never starts; opening its toolbox reports it
-    /// like any server that failed.
-    Broken {
-        /// The problem.
-        reason: String,
-        /// The advice to the user.
-        hint: String,
-    },
-    /// No server at all: macros, under the name [`MACROS`]. It is never started, and all that it
-    /// has is known from the start.
-    Macros(Vec<MacroConfig>),
-}
-
-/// Everything that decides what a child process is; equal launches may share a process.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct StdioLaunch {
-    /// The program: a name to find on `PATH`, or a path.
-    pub command: String,
-    /// Its arguments, untouched but for variables.
-    pub args: Vec<String>,
-    /// Variables set for it beside the small environment every child gets.
-    pub env: BTreeMap<String, String>,
-    /// The folder it starts in; absolute.
-    pub cwd: PathBuf,
-    /// `true` if it gets the whole environment of the workbench.
-    pub inherit_env: bool,
-    /// The variables that it does not get in any case, because they hold tokens of agents.
-    pub withheld: BTreeSet<String>,
-    /// `true` if the file names the folder, so that it is the program's own to write into.
-    pub has_own_folder: bool,
-    /// Its sandbox; `None`: that which the file has for all.
-    pub sandbox: Option<Sandbox>,
-}
-
-impl StdioLaunch {
-    /// Returns what it may reach, if it is confined.
-    pub fn confinement(&self) -> Option<&Confinement> {
-        self.sandbox.as_ref()?.confinement()
-    }
-
-    /// Returns the container that it is run in, if it is.
-    pub fn container(&self) -> Option<&Container> {
-        self.sandbox.as_ref()?.container()
-    }
-}
-
-/// Everything that decides which server is spoken to over HTTP; equal ones may share a session.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct HttpLaunch {
-    /// Its one address, `http` or `https`.
-    pub url: Url,
-    /// Headers of every request to it; marked as secret.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
 }

@@ -38,7 +38,7 @@ impl Launches {
         let Ok(tree) = tree else { return Self::default() };
         let root = Node::root(&tree);
         let dialect = Dialect::of(file, &root);
-        let mut reader = dialect.reader(None);
+        let mut reader = dialect.reader(None).keeping_references();
         let Some(raw) = dialect.read(&root, None, &mut reader) else { return Self::default() };
         let (settings, elsewhere) = settings(&root, dialect, &mut reader);
         let RawConfig { toolboxes, mcp_servers, categories, .. } = raw;
@@ -115,14 +115,34 @@ fn blocks(
 ) -> Vec<(String, Map<String, Value>)> {
     let block = |(name, raw): (Located<String>, RawServer)| {
         let means = Means::of(&raw, &name, reader)?;
+        let references = references(&raw, reader);
         let (block, _) =
             Block::new(raw, means, &block::Dialect::default(), ("", &mut KeepSecrets))?;
         match value(block.into_value()) {
-            Value::Object(block) => Some((name.value, block)),
+            Value::Object(mut block) => {
+                for (key, name, reference) in references {
+                    if let Some(members) = block.get_mut(key).and_then(Value::as_object_mut) {
+                        members.insert(name, reference);
+                    }
+                }
+                Some((name.value, block))
+            }
             _ => None,
         }
     };
     servers.0.into_iter().filter_map(block).collect()
+}
+
+/// The values of a server that its entry refers to: the key under which each stands, its name, and the
+/// reference.
+fn references(raw: &RawServer, reader: &Reader<'_>) -> Vec<(&'static str, String, Value)> {
+    let env = raw.env.iter().flat_map(|env| &env.0).map(|(name, _)| ("env", name));
+    let headers = raw.headers.iter().flat_map(|headers| &headers.0);
+    let headers = headers.map(|(name, _)| ("headers", name));
+    let written = |(key, name): (&'static str, &Located<String>)| {
+        Some((key, name.value.clone(), reader.written(&name.spot)?.clone()))
+    };
+    env.chain(headers).filter_map(written).collect()
 }
 
 pub(super) fn value(written: CstInputValue) -> Value {

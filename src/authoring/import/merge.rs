@@ -303,7 +303,7 @@ fn toolboxes(existing: &Source) -> Vec<Toolbox> {
     };
     let root = Node::root(&tree);
     let launch = |node: &Node<'_>| {
-        let mut reader = config::Dialect::Native.reader(None);
+        let mut reader = config::Dialect::Native.reader(None).keeping_references();
         let mut fields = reader.fields(node)?;
         let raw = RawServer::block(&mut fields, &mut reader);
         let name = Located { value: String::new(), spot: node.spot.clone() };

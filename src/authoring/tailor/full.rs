@@ -77,7 +77,7 @@ impl Full {
         let tree = document::parse(text).map_err(|finding| refuse(vec![finding]))?;
         let node = Node::root(&tree);
         let dialect = Dialect::of(file, &node);
-        let mut reader = dialect.reader(None);
+        let mut reader = dialect.reader(None).keeping_references();
         let raw = dialect.read(&node, None, &mut reader);
         let findings = reader.into_findings(text);
         if findings.iter().any(|finding| finding.severity == Severity::Error) {

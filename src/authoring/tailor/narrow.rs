@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::authoring::references::relocate;
 use crate::authoring::tailor::Choice;
 use crate::authoring::tailor::full::{Full, entries, strings};
 use crate::authoring::tailor::text::Tree;
@@ -41,7 +42,13 @@ pub(super) fn narrow(
             "mcpServers" => blocks(value, &servers, &mut moved),
             "categories" => categories(value, &servers),
             "dangerousTools" | "requireConfirmation" => marked(value, full, &servers),
-            _ => value.clone(),
+            _ => {
+                let mut value = value.clone();
+                if let (Some(folder), "navigator" | "search" | "auth") = (folder, key.as_str()) {
+                    relocate(&mut value, &|path| joined(folder, path));
+                }
+                value
+            }
         };
         let is_empty = kept.as_object().is_some_and(Map::is_empty)
             && !value.as_object().is_some_and(Map::is_empty);
@@ -77,6 +84,7 @@ impl Moved<'_> {
     fn block(&mut self, server: &str, block: &Value) -> Value {
         let mut block = block.clone();
         let Some(folder) = self.folder else { return block };
+        relocate(&mut block, &|path| joined(folder, path));
         let Some(members) = block.as_object_mut().filter(|members| members.contains_key("command"))
         else {
             return block;

@@ -378,3 +378,21 @@ fn a_tool_for_all_is_not_for_agents_that_may_not_have_it() {
     assert_eq!(of("read_file"), "coder,intern");
     assert_eq!(of("write_file"), "coder,intern,reader,trainee");
 }
+
+#[test]
+fn references_to_values_stay() {
+    let full = r#"{"navigator": {"llm": {"baseUrl": "https://h", "model": "m", "apiKey": {"file": "key"}}},
+        "mcpServers": {"github": {"command": "github", "env": {
+            "TOKEN": {"command": ["./get.sh", "github"]}, "OTHER": {"keyring": "a/b"}}}}}"#;
+    let value = tailored(full, "open a github issue", None);
+    let env = &value["mcpServers"]["github"]["env"];
+    assert_eq!(
+        env,
+        &json!({"TOKEN": {"command": ["./get.sh", "github"]}, "OTHER": {"keyring": "a/b"}})
+    );
+    let mut request = request(full, "open a github issue", None);
+    request.folder = Some("/full".into());
+    let value = parsed(&tailor(&request).unwrap().text.unwrap());
+    assert_eq!(value["mcpServers"]["github"]["env"]["TOKEN"]["command"][0], "/full/get.sh");
+    assert_eq!(value["navigator"]["llm"]["apiKey"], json!({"file": "/full/key"}));
+}

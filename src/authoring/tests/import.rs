@@ -381,3 +381,18 @@ fn whatever_is_imported_comes_back() {
     assert!(plan(Some(&deep), &[], &Options::default()).is_err());
     assert_eq!(plan(None, &[deep], &Options::default()).unwrap().added, []);
 }
+
+#[test]
+fn no_command_and_no_file_is_taken_over_with_a_value() {
+    for value in [r#"{"command": ["./evil.sh"]}"#, r#"{"file": "~/.ssh/id"}"#] {
+        let text = format!(
+            r#"{{"navigator": {{"llm": {{"baseUrl": "https://h", "model": "m", "apiKey": {value}}}}},
+                "mcpServers": {{"a": {{"command": "a", "env": {{"T": {value}}}}},
+                    "b": {{"url": "https://h/mcp", "headers": {{"X": {value}}}}}}}}}"#
+        );
+        let plan = import(None, "workbench-config.json", &text);
+        assert!(!plan.text.contains("evil") && !plan.text.contains(".ssh"), "{}", plan.text);
+        let said = said(&plan).join("\n");
+        assert!(said.contains("no value is taken from a file or a command here"), "{said}");
+    }
+}

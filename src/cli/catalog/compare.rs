@@ -81,8 +81,10 @@ struct Report<'a> {
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let config = match &args.folder {
-        Some(folder) => Global { config: Some(folder.clone()), ..global.clone() }.load()?.config,
-        None => global.load()?.config,
+        Some(folder) => {
+            Global { config: Some(folder.clone()), ..global.clone() }.load_to_start()?.config
+        }
+        None => global.load_to_start()?.config,
     };
     let Some(catalog) = config.navigator.catalog.clone() else {
         let error = Error::wrong("the configuration has no catalog");

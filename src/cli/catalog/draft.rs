@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::authoring::catalog_files::{tool_file, yaml};
 use crate::authoring::import::Launches;
+use crate::authoring::references::relocate;
 use crate::catalog::{first_sentence, shorten};
 use crate::cli::catalog::{schema, tools};
 use crate::cli::error::Error;
@@ -148,6 +149,9 @@ impl Draft {
             block.shift_remove(key);
         }
         located(&mut block, base);
+        let mut whole = Value::Object(block);
+        relocate(&mut whole, &|path| Some(full(path, base)));
+        let Value::Object(mut block) = whole else { return at.server.to_string() };
         let longer = format!("{}-{}", at.toolbox, at.server);
         let numbered = (2_u32..).map(|number| format!("{longer}-{number}"));
         let mut names = [at.server.to_string(), longer.clone()].into_iter().chain(numbered);
@@ -173,6 +177,9 @@ impl Draft {
             settings.get_mut(key).into_iter().for_each(|policies| anchor(policies, base));
         }
         for place in ["navigator", "search", "telemetry", "auth"] {
+            settings.get_mut(place).into_iter().for_each(|settings| {
+                relocate(settings, &|path| Some(full(path, base)));
+            });
             let members = settings.get_mut(place).and_then(Value::as_object_mut);
             let hide = |members| self.variables.hide_in_settings(place, members);
             members.into_iter().for_each(hide);

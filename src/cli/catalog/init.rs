@@ -37,7 +37,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let loaded = global.load()?;
+    let loaded = global.load_to_start()?;
     if loaded.config.navigator.catalog.is_some() {
         let message = format!("`{}` has a catalog already", loaded.file);
         return Err(Error::wrong(message).hint("`--config` names the file to make one of"));

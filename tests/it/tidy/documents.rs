@@ -342,6 +342,7 @@ fn the_documentation_describes_every_key_with_its_default() {
         ("A client", "/definitions/Client"),
         ("`auth`", "/properties/auth"),
         ("A token", "/definitions/Token"),
+        ("A reference", "/definitions/Reference"),
         ("`jwt`", "/definitions/Jwt"),
         ("A server", "/definitions/Server"),
         ("`sandbox`", "/definitions/Sandbox"),

@@ -16,6 +16,7 @@ pub(crate) mod navigator;
 pub mod numbers;
 pub(crate) mod policy;
 pub mod raw;
+pub(crate) mod reference;
 pub mod sandbox;
 pub(crate) mod schema;
 pub(crate) mod search;

@@ -17,6 +17,7 @@ mod blocks;
 mod dialects;
 mod files;
 mod following;
+mod references;
 mod robustness;
 mod schema;
 mod sections;

@@ -9,6 +9,7 @@ pub mod cell;
 pub mod container;
 mod environment;
 mod lasting;
+pub mod printed;
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader};

@@ -44,7 +44,7 @@ enum Subject {
     /// An agent, in whichever sessions; `None`: all those without a name.
     Agent(Option<AgentName>),
     /// A server, in whichever toolboxes, and however many processes it has.
-    Server(ServerName, Launch),
+    Server(ServerName, Box<Launch>),
 }
 
 /// The limiters of a gateway's calls, whichever server they are of.
@@ -97,7 +97,7 @@ impl Limiters {
     /// Returns the limiter of a server, if its calls are limited.
     pub(crate) fn of_server(&self, server: &ServerConfig, config: &Config) -> Option<Arc<Limiter>> {
         let rates = server.limits.or(config.limits.per_server);
-        self.limiter(Subject::Server(server.name.clone(), server.launch.clone()), rates)
+        self.limiter(Subject::Server(server.name.clone(), Box::new(server.launch.clone())), rates)
     }
 
     /// Returns the limiter of somebody; none if nothing is limited. What was counted under the same limits

@@ -45,8 +45,9 @@ impl Secrets {
     pub fn and_of_launch(self, launch: &StdioLaunch) -> Self {
         let env = launch.env.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let arguments = arguments::secrets_of_arguments(&launch.args);
-        let all = self.0.into_iter().chain(Self::of_environment(env).0).chain(arguments);
-        let all: Vec<_> = all.collect();
+        let referred = launch.referred.keys().filter_map(|name| launch.env.get(name)).cloned();
+        let all = self.0.into_iter().chain(Self::of_environment(env).0);
+        let all: Vec<_> = all.chain(arguments).chain(referred).collect();
         Self::new(all.iter().flat_map(|secret| secret.lines()))
     }
 

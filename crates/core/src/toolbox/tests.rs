@@ -18,6 +18,7 @@ fn config(filters: &[&str]) -> Config {
             env: std::collections::BTreeMap::new(),
             cwd: PathBuf::from("/"),
             inherit_env: false,
+            referred: [].into(),
             withheld: [].into(),
             has_own_folder: false,
             sandbox: None,

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use url::{Host, Url};
 
 use crate::name::AgentName;
+use crate::settings::Reference;
 
 /// Who may ask over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct TokenConfig {
     pub digest: [u8; 32],
     /// The environment variable that holds it; servers do not get that variable.
     pub variable: Option<String>,
+    /// The place where it stands, if the file refers to one.
+    pub referred: Option<Reference>,
 }
 
 /// How agents without a token are treated.

@@ -2,6 +2,7 @@
 
 use jsonc_parser::ast::Value;
 
+use crate::config::keys::reference::value;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::{Entries, entries};
 use crate::config::syntax::reader::{Entry, Reader};
@@ -19,7 +20,7 @@ pub fn environment(node: &Node<'_>, reader: &mut Reader<'_>) -> Entries<String> 
             Value::NumberLit(literal) => literal.value.to_owned(),
             Value::BooleanLit(literal) => literal.value.to_string(),
             Value::StringLit(_) | Value::Object(_) | Value::Array(_) | Value::NullKeyword(_) => {
-                return reader.string(node).map(|text| text.value);
+                return value(node, reader).map(|text| text.value);
             }
         };
         reader.warn(

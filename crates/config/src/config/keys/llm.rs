@@ -7,6 +7,7 @@ use ::http::header::HeaderValue;
 use url::Url;
 
 use crate::config::keys::numbers;
+use crate::config::keys::reference::{TextOrReference, value};
 use crate::config::syntax::checks::milliseconds;
 use crate::config::syntax::document::{Node, Spot};
 use crate::config::syntax::expand::variables;
@@ -29,8 +30,8 @@ section! {
         #[schemars(required, extend("examples" = ["gpt-oss-120b"]))]
         "model" as pub(crate) model: Located<String>,
 
-        /// The key, which belongs into a variable.
-        #[schemars(with = "Option<String>", extend("examples" = ["${CEREBRAS_API_KEY}"]))]
+        /// The key, which belongs into a variable, or elsewhere.
+        #[schemars(with = "Option<TextOrReference>", extend("examples" = ["${CEREBRAS_API_KEY}"]))]
         "apiKey" | "api_key" as pub(crate) api_key: ApiKey,
 
         /// How long one answer may take, in milliseconds.
@@ -53,9 +54,13 @@ impl RawLlm {
             Some(model) => word(&model, "the model, as the endpoint calls it", reader),
             None => missing("model", spot, reader),
         };
+        let is_lacking = api_key.is_none() && reader.has_error_under(spot, "apiKey");
         let api_key = api_key.and_then(|api_key| key(api_key, reader));
         let effort = reasoning_effort.and_then(|text| word(&text, "a word such as `low`", reader));
         let Located { value: base_url, spot } = base_url?;
+        if is_lacking {
+            return None;
+        }
         if api_key.is_some() && base_url.scheme() == "http" && !is_loopback(&base_url) {
             let message = "over plain HTTP anybody between can read the key, and all that is asked";
             reader.warn(&spot, message, Some("write `https://`".to_owned()));
@@ -99,7 +104,8 @@ impl FromNode for ApiKey {
     fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         let literal = node.value.as_string_lit();
         let has_variable = literal.is_some_and(|literal| !variables(&literal.value).is_empty());
-        Some(Self { text: reader.string(node)?, is_written: !has_variable })
+        let is_written = literal.is_some() && !has_variable;
+        Some(Self { text: value(node, reader)?, is_written })
     }
 }
 
@@ -108,6 +114,9 @@ fn key(api_key: ApiKey, reader: &mut Reader<'_>) -> Option<String> {
     let ApiKey { text: Located { value: key, spot }, is_written } = api_key;
     if reader.has_error_in(&spot) {
         return None;
+    }
+    if reader.is_unasked(&spot) {
+        return Some(key);
     }
     if key.is_empty() {
         let hint = "leave `apiKey` out where the endpoint wants none";

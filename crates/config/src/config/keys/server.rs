@@ -2,6 +2,7 @@
 //!
 //! The toolbox it stands in is checked one level up.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::config::syntax::places::{Places, absolute, located_path, with_home};
 use crate::config::syntax::reader::{Located, Reader, Trouble, did_you_mean, listed};
 use crate::name::ServerName;
 use crate::settings::{
-    HttpLaunch, Isolation, Launch, Protocol, ServerConfig, StdioLaunch, defaults,
+    HttpLaunch, Isolation, Launch, Protocol, Reference, ServerConfig, StdioLaunch, defaults,
 };
 
 /// The outcome of checking a server block.
@@ -103,12 +104,14 @@ pub(crate) fn check(
             http(&url, headers.unwrap_or_default(), reader).map(Launch::Http)
         }
         Some(Means::Command(command)) => {
+            let none = Entries::default();
             program(command, places, reader).map(|(command, mut all_args)| {
                 all_args.extend(args.into_iter().flatten().map(|arg| arg.value));
                 Launch::Stdio(StdioLaunch {
                     command,
                     args: all_args,
                     // Of a variable in both, `env` is the one that was meant for this program.
+                    referred: referred([&environment, env.as_ref().unwrap_or(&none)], reader),
                     env: pairs(environment).chain(pairs(env.unwrap_or_default())).collect(),
                     has_own_folder: cwd.is_some(),
                     cwd: folder(cwd, places),
@@ -273,6 +276,7 @@ fn http(
     }
     let mut is_right = true;
     let mut checked = Vec::new();
+    let mut referred = Vec::new();
     for (name, value) in headers.0 {
         let Ok(header) = HeaderName::try_from(name.value.trim()) else {
             reader.error(&name.spot, "expected the name of a header", None);
@@ -291,9 +295,11 @@ fn http(
             continue;
         }
         content.set_sensitive(true);
+        let reference = reader.reference(&value.spot);
+        referred.extend(reference.map(|reference| (header.clone(), reference.clone())));
         checked.push((header, content));
     }
-    parsed.filter(|_| is_right).map(|url| HttpLaunch { url, headers: checked })
+    parsed.filter(|_| is_right).map(|url| HttpLaunch { url, headers: checked, referred })
 }
 
 /// Headers that belong to how messages are carried.
@@ -420,6 +426,18 @@ pub fn filters(
     };
     let hidden = exclude.into_iter().map(|filter| format!("!{}", filter.value));
     shown.into_iter().chain(hidden).collect()
+}
+
+/// The variables whose values stand elsewhere; of one in both, the second counts.
+fn referred(sources: [&Entries<String>; 2], reader: &Reader<'_>) -> BTreeMap<String, Reference> {
+    let mut referred = BTreeMap::new();
+    for (name, _) in sources.into_iter().flat_map(|entries| &entries.0) {
+        match reader.reference(&name.spot) {
+            Some(reference) => referred.insert(name.value.clone(), reference.clone()),
+            None => referred.remove(&name.value),
+        };
+    }
+    referred
 }
 
 fn pairs(entries: Entries<String>) -> impl Iterator<Item = (String, String)> {

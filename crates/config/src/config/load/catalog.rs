@@ -20,8 +20,9 @@ use crate::config::syntax::document::{self, Node};
 use crate::config::syntax::entries::{Entries, object};
 use crate::config::syntax::finding::{Finding, Report, Severity};
 use crate::config::syntax::places::Places;
-use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::reader::{Located, Outside, Reader};
 use crate::config::syntax::section::{Described, FromNode};
+use crate::config::values::Known;
 use crate::name::{ServerName, ToolboxName};
 use crate::settings::{Catalog, CatalogTool, Config, ToolMode, ToolReader};
 
@@ -91,7 +92,7 @@ struct Text<T> {
 fn read_text<T>(
     file: &str,
     text: &str,
-    env: Option<&dyn EnvSource>,
+    outside: Option<Outside<'_>>,
     read: impl FnOnce(&Node<'_>, &mut Reader<'_>) -> Option<T>,
 ) -> Text<T> {
     let text = document::without_mark(text);
@@ -103,7 +104,10 @@ fn read_text<T>(
         }
     };
     let root = Node::root(&tree);
-    let mut reader = Dialect::Catalog.reader(env);
+    let mut reader = Dialect::Catalog.reader(outside.map(|outside| outside.places.env));
+    if let Some(Outside { places, values }) = outside {
+        reader = reader.referring(places, values);
+    }
     reader.note_duplicates(text, &root, |_| true);
     let value = read(&root, &mut reader);
     let is_refused = reader.is_refused();
@@ -161,6 +165,7 @@ pub(crate) fn load(
     shown: &Path,
     folder: &Path,
     env: &dyn EnvSource,
+    values: &Known,
 ) -> Result<Loaded, Report> {
     let file = shown.display().to_string();
     let refused = |findings| Err(Report { file: file.clone(), findings });
@@ -176,7 +181,8 @@ pub(crate) fn load(
         return refused(draft.findings);
     };
     let places = Places { folder, env };
-    let read = read_text(&name, &text, Some(env), |root, reader| {
+    let outside = Outside { places, values };
+    let read = read_text(&name, &text, Some(outside), |root, reader| {
         let mut raw = read(root, reader)?;
         let servers = raw.mcp_servers.take().unwrap_or_default();
         if servers.0.is_empty() && !reader.has_error_under(&root.spot, "mcpServers") {
@@ -202,7 +208,7 @@ pub(crate) fn load(
         return refused(findings);
     }
     let (dialect, disabled) = (Dialect::Catalog, placed.disabled);
-    Ok(Loaded { config, dialect, disabled, warnings: findings, file })
+    Ok(Loaded { config, dialect, disabled, warnings: findings, file, unasked: values.unknown() })
 }
 
 /// The file that a catalog has its servers in.
@@ -250,13 +256,15 @@ impl Attached {
         shown: String,
         folder: PathBuf,
         env: &dyn EnvSource,
+        values: &Known,
     ) -> Self {
         let mut draft = Draft::read(shelf);
         let mut own = OwnServers::default();
         let mut is_refused = false;
         if let Some((name, text)) = draft.config.take() {
             let places = Places { folder: &folder, env };
-            let read = read_text(&name, &text, Some(env), |root, reader| {
+            let outside = Outside { places, values };
+            let read = read_text(&name, &text, Some(outside), |root, reader| {
                 let servers = servers_alone(root, reader);
                 Some(OwnServers::check(servers, draft.wants(), &places, reader))
             });

@@ -17,6 +17,7 @@ use crate::config::load::shelf::Shelf;
 use crate::config::syntax::document::{self, Node};
 use crate::config::syntax::finding::Report;
 use crate::config::syntax::places::{Places, located_path};
+use crate::config::values::{Known, Unasked, ValueSource, with_values};
 use crate::name::PROGRAM;
 
 /// The variable that names the configuration file.
@@ -143,12 +144,18 @@ pub enum LoadError {
     Invalid(Report),
 }
 
-/// Reads and checks the configuration file, or the folder of a catalog.
-pub fn load(location: &Location, env: &dyn EnvSource) -> Result<Loaded, LoadError> {
+/// Reads and checks the configuration file, or the folder of a catalog, with the values that it refers
+/// to from `source`.
+pub fn load(
+    location: &Location,
+    env: &dyn EnvSource,
+    source: &dyn ValueSource,
+) -> Result<Loaded, LoadError> {
     let disk = Disk::new(&location.path);
     if disk.is_there() {
-        let loaded = catalog::load(&disk, &location.shown, &location.path, env);
-        return loaded.map_err(LoadError::Invalid);
+        let read =
+            |values: &Known| catalog::load(&disk, &location.shown, &location.path, env, values);
+        return with_values(source, read).map_err(LoadError::Invalid);
     }
     let unreadable = |reason: String| LoadError::Unreadable { location: location.clone(), reason };
     let bytes = read(&location.path).map_err(|error| match error.kind() {
@@ -158,7 +165,11 @@ pub fn load(location: &Location, env: &dyn EnvSource) -> Result<Loaded, LoadErro
     let text = text(&bytes).map_err(unreadable)?;
     let folder = location.path.parent().unwrap_or(Path::new("/"));
     let shelf = |folder: &Path| -> Box<dyn Shelf> { Box::new(Disk::new(folder)) };
-    parse_with(text, &location.shown, folder, env, Some(&shelf)).map_err(LoadError::Invalid)
+    let read = |values: &Known| {
+        let around = Around { places: Places { folder, env }, values, shelf: Some(&shelf) };
+        parse_around(text, &location.shown, &around)
+    };
+    with_values(source, read).map_err(LoadError::Invalid)
 }
 
 /// The most bytes of a configuration; one that is read from a device might have no end.
@@ -177,26 +188,44 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// If the file has errors, the report holds all of them and the warnings besides.
 ///
-/// The folder of a catalog that it names is not read; [`load`] does that.
+/// The folder of a catalog that it names is not read, and for values that it refers to nobody is asked;
+/// [`load`] does both.
 pub fn parse(
     text: &str,
     name: &Path,
     folder: &Path,
     env: &dyn EnvSource,
 ) -> Result<Loaded, Report> {
-    parse_with(text, name, folder, env, None)
+    parse_with(text, name, folder, env, &Unasked)
+}
+
+/// Checks a text as [`parse`] does, with the values that it refers to from `source`.
+pub fn parse_with(
+    text: &str,
+    name: &Path,
+    folder: &Path,
+    env: &dyn EnvSource,
+    source: &dyn ValueSource,
+) -> Result<Loaded, Report> {
+    with_values(source, |values| {
+        let around = Around { places: Places { folder, env }, values, shelf: None };
+        parse_around(text, name, &around)
+    })
 }
 
 /// Where the folder of a catalog is looked at.
 type Shelves = dyn Fn(&Path) -> Box<dyn Shelf>;
 
-fn parse_with(
-    text: &str,
-    name: &Path,
-    folder: &Path,
-    env: &dyn EnvSource,
-    shelf: Option<&Shelves>,
-) -> Result<Loaded, Report> {
+/// The surroundings of a text.
+struct Around<'a> {
+    places: Places<'a>,
+    values: &'a Known,
+    shelf: Option<&'a Shelves>,
+}
+
+fn parse_around(text: &str, name: &Path, around: &Around<'_>) -> Result<Loaded, Report> {
+    let Around { places, values, shelf } = *around;
+    let Places { env, .. } = places;
     let text = document::without_mark(text);
     let file = name.display().to_string();
     let invalid = |findings| Report { file: file.clone(), findings };
@@ -207,17 +236,16 @@ fn parse_with(
     let tree = tree.map_err(|finding| invalid(vec![finding]))?;
     let root = Node::root(&tree);
     let dialect = Dialect::of(name, &root);
-    let mut reader = dialect.reader(Some(env));
+    let mut reader = dialect.reader(Some(env)).referring(places, values);
     reader.note_duplicates(text, &root, |spot| dialect.concerns(&root, spot));
     dialect.note_shape(name, &root, &mut reader);
-    let places = Places { folder, env };
     let raw = dialect.read(&root, Some(env), &mut reader);
     let named = raw.as_ref().and_then(|raw| raw.navigator.as_ref()?.catalog.as_ref());
     let attached = shelf.zip(named).and_then(|(shelf, named)| {
         let folder = located_path(&named.value, &places);
         let shelf = shelf(&folder);
         match shelf.list("") {
-            Ok(_) => Some(Attached::read(&*shelf, named.value.clone(), folder, env)),
+            Ok(_) => Some(Attached::read(&*shelf, named.value.clone(), folder, env, values)),
             Err(reason) => {
                 let message = format!("`{}` cannot be read: {reason}", named.value);
                 reader.error(&named.spot, message, None);
@@ -244,7 +272,8 @@ fn parse_with(
     match config {
         Some((disabled, mut config)) if !is_refused => {
             config.mode = dialect.mode().filter(|_| !says_mode).unwrap_or(config.mode);
-            Ok(Loaded { config, dialect, disabled, warnings: findings, file })
+            let unasked = values.unknown();
+            Ok(Loaded { config, dialect, disabled, warnings: findings, file, unasked })
         }
         Some(_) | None => Err(invalid(findings)),
     }

@@ -1,9 +1,11 @@
 //! A configuration that can be used.
 
+use std::collections::BTreeSet;
+
 use crate::config::dialect::Dialect;
 use crate::config::syntax::finding::{Finding, Report, Severity};
 use crate::name::{ServerName, ToolboxName};
-use crate::settings::{Config, Launch, ServerConfig};
+use crate::settings::{Config, Launch, Reference, ServerConfig};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +21,13 @@ pub struct Loaded {
     pub warnings: Vec<Finding>,
     /// The file as the user named it.
     pub file: String,
+    /// The values that the file refers to and that were not asked for: what needs them can be looked
+    /// at, but not be used.
+    pub unasked: BTreeSet<Reference>,
 }
 
 impl Loaded {
-    /// Returns whether something is wrong with single servers.
+    /// Returns whether something is wrong with single servers, or a value cannot be had.
     pub fn has_errors(&self) -> bool {
         self.warnings.iter().any(|finding| finding.severity == Severity::Error)
     }

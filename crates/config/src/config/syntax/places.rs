@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::config::env::EnvSource;
 
 /// The starting points of relative paths and of `~`.
+#[derive(Clone, Copy)]
 pub(crate) struct Places<'a> {
     /// The folder of the file; absolute.
     pub(crate) folder: &'a Path,

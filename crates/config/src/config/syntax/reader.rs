@@ -17,9 +17,12 @@ use crate::name::nearest;
 
 mod fields;
 mod json;
+mod referring;
 
 pub use fields::Fields;
 pub(crate) use fields::{Entry, camel};
+pub(crate) use referring::Outside;
+use referring::{References, Referred};
 
 /// A value with where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +58,9 @@ pub struct Reader<'e> {
     wrong: BTreeSet<String>,
     /// Problems of single servers, by the paths of their entries.
     troubles: BTreeMap<String, Vec<Problem>>,
+    references: References<'e>,
+    /// The values that stand elsewhere, by the paths of the objects that refer to them.
+    referred: BTreeMap<String, Referred>,
     /// Set once something is wrong for which the whole file is refused.
     is_refused: bool,
 }
@@ -86,6 +92,8 @@ impl<'e> Reader<'e> {
             found: Vec::new(),
             wrong: BTreeSet::new(),
             troubles: BTreeMap::new(),
+            references: References::Refused,
+            referred: BTreeMap::new(),
             is_refused: false,
         }
     }

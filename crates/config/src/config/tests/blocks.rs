@@ -43,6 +43,7 @@ fn defaults_are_as_documented() {
                 env: [].into(),
                 cwd: "/project".into(),
                 inherit_env: false,
+                referred: [].into(),
                 withheld: [].into(),
                 has_own_folder: false,
                 sandbox: Some(Sandbox::Off),
@@ -177,7 +178,7 @@ fn servers_over_http_are_known_by_their_address() {
         r#"{"serverUrl": "https://example.com/mcp"}"#,
         r#"{"httpUrl": "https://example.com/mcp", "headers": {}}"#,
     ] {
-        let Launch::Http(HttpLaunch { url, headers }) = server(block).launch else {
+        let Launch::Http(HttpLaunch { url, headers, .. }) = server(block).launch else {
             panic!("{block}");
         };
         assert_eq!((url.as_str(), headers), ("https://example.com/mcp", Vec::new()), "{block}");

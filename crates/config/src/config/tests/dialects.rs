@@ -6,6 +6,7 @@ use pretty_assertions::assert_eq;
 
 use crate::config::env::EnvSource;
 use crate::config::tests::{env, repository};
+use crate::config::values::Unasked;
 use crate::config::{ChosenBy, Dialect, Loaded, Location, find, load, parse};
 use crate::settings::{Config, Confirmation, Launch, StdioLaunch, ToolMode};
 
@@ -275,7 +276,10 @@ fn files_of_others_are_found_where_ours_is_not() {
         assert_eq!(shown(&none), default(&format!("./{file}")));
     }
     std::fs::remove_file(folder.path().join("workbench-config.json")).unwrap();
-    assert_eq!(load(&find(None, &none, folder.path()), &none).unwrap().file, "./tools.toml");
+    assert_eq!(
+        load(&find(None, &none, folder.path()), &none, &Unasked).unwrap().file,
+        "./tools.toml"
+    );
     let named = env(&[("WORKBENCH_CONFIG", "w.json")]);
     assert_eq!(shown(&named), ("w.json".to_owned(), ChosenBy::Variable));
 }

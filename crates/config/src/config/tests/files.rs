@@ -6,6 +6,7 @@ use pretty_assertions::assert_eq;
 
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::tests::env;
+use crate::config::values::Unasked;
 use crate::config::{ChosenBy, LoadError, load, locate};
 
 fn located(explicit: Option<&str>, pairs: &[(&str, &str)]) -> (String, String, ChosenBy) {
@@ -45,7 +46,7 @@ fn failure(bytes: Option<&[u8]>) -> String {
         std::fs::write(&file, bytes).unwrap();
     }
     let location = locate(Some("w.json".into()), &env(&[]), folder.path());
-    let shown = load(&location, &env(&[])).unwrap_err().to_string();
+    let shown = load(&location, &env(&[]), &Unasked).unwrap_err().to_string();
     shown.replace(&folder.path().display().to_string(), "<folder>")
 }
 
@@ -81,7 +82,7 @@ fn errors_begin_without_the_word() {
 fn a_folder_is_a_catalog_or_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let location = locate(Some(folder.path().to_owned()), &env(&[]), Path::new("/"));
-    let error = load(&location, &env(&[])).unwrap_err();
+    let error = load(&location, &env(&[]), &Unasked).unwrap_err();
     assert!(matches!(error, LoadError::Invalid { .. }), "{error}");
     assert!(error.to_string().contains("_config.yaml: there is no such file"), "{error}");
 }
@@ -92,7 +93,7 @@ fn the_folder_of_the_file_is_where_servers_start() {
     std::fs::write(folder.path().join("w.json"), r#"{"mcpServers": {"a": {"command": "./a"}}}"#)
         .unwrap();
     let location = locate(Some("./w.json".into()), &env(&[]), folder.path());
-    let loaded = load(&location, &env(&[])).unwrap();
+    let loaded = load(&location, &env(&[]), &Unasked).unwrap();
     let crate::settings::Launch::Stdio(launch) = &loaded.config.toolboxes[0].servers[0].launch
     else {
         panic!("{loaded:?}");

@@ -48,7 +48,7 @@ const PASSED_ON: &[&str] = &[
 const OF_ENGINES: &[&str] = &["DOCKER_", "CONTAINER_", "CONTAINERS_", "SSH_AUTH_SOCK"];
 
 /// Where programs are looked for without a `PATH`.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
+pub(crate) const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// The environment of whoever wants a server, of which its process gets a part.
 #[derive(Default, PartialEq, Eq)]

@@ -37,6 +37,7 @@ fn child(variables: &[(&str, &str)], inherit_env: bool) -> Spec {
         env: [].into(),
         cwd: "/".into(),
         inherit_env,
+        referred: [].into(),
         withheld: ["WITHHELD".to_owned()].into(),
         has_own_folder: false,
         sandbox: None,

@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::backend::Reach;
-use crate::settings::{Confinement, Container, Protocol, Sandbox};
+use crate::settings::{Confinement, Container, Protocol, Reference, Sandbox};
 
 /// How many bytes of the hash are kept.
 const LENGTH: usize = 16;
@@ -58,7 +58,11 @@ impl Fingerprint {
                 parts.count(launch.env.len());
                 for (name, value) in &launch.env {
                     parts.text(name);
-                    parts.text(value);
+                    match launch.referred.get(name) {
+                        None => parts.text(value),
+                        // What it comes to is renewed, and not everybody asks for it.
+                        Some(reference) => parts.reference(reference),
+                    }
                 }
             }
             Reach::Http(remote) => {
@@ -101,6 +105,15 @@ impl Parts {
 
     fn text(&mut self, part: &str) {
         self.bytes(part.as_bytes());
+    }
+
+    fn reference(&mut self, reference: &Reference) {
+        let (kind, which) = reference.parts();
+        self.text(kind);
+        self.count(which.len());
+        for part in which {
+            self.bytes(part);
+        }
     }
 
     fn count(&mut self, count: usize) {

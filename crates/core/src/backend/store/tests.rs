@@ -20,6 +20,7 @@ fn reach(command: &str) -> Reach {
         env: [("API_TOKEN".to_owned(), "hunter2".to_owned())].into(),
         cwd: PathBuf::from("/"),
         inherit_env: false,
+        referred: [].into(),
         withheld: [].into(),
         has_own_folder: false,
         sandbox: None,

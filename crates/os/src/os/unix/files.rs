@@ -47,6 +47,19 @@ pub fn is_open_to_others(file: &Path) -> bool {
         || file.parent().is_some_and(|folder| folder.metadata().is_ok_and(may_replace))
 }
 
+/// Returns `true` if others than its owner may read a file, and come to it by the folder that it is
+/// in. A group with the number of the owner is that user's own, as for [`is_open_to_others`].
+pub fn can_others_read(file: &Path) -> bool {
+    let may = |metadata: &Metadata, everybody: u32, group: u32| {
+        let group = if metadata.gid() == metadata.uid() { 0 } else { group };
+        metadata.mode() & (everybody | group) != 0
+    };
+    let Ok(file) = file.canonicalize() else { return false };
+    let folder = file.parent().and_then(|folder| folder.metadata().ok());
+    file.metadata().is_ok_and(|metadata| may(&metadata, 0o004, 0o040))
+        && folder.is_none_or(|metadata| may(&metadata, 0o001, 0o010))
+}
+
 /// Returns `true` if both are of one file, whatever its names are.
 pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())

@@ -79,8 +79,12 @@ async fn who_is_not_let_in_is_told_of_once_with_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn many_wrong_tokens_are_answered_late_and_nobody_else_is() {
-    let token =
-        TokenConfig { agent: AgentName::new("ann"), digest: token_digest("right"), variable: None };
+    let token = TokenConfig {
+        agent: AgentName::new("ann"),
+        digest: token_digest("right"),
+        variable: None,
+        referred: None,
+    };
     let auth = AuthConfig { tokens: vec![token], jwt: None, anonymous: Anonymous::Refused };
     let server = server(Config { auth: Some(auth), ..Config::default() }, Observer::default());
     let router = router(&server);

@@ -9,6 +9,7 @@ use url::Url;
 use crate::config::env::EnvSource;
 use crate::config::keys::auth::raw::{RawAnonymous, RawAuth, RawJwt, RawToken};
 use crate::config::keys::auth::{ALGORITHMS, FEWEST, MAKE, is_token, names_of_all};
+use crate::config::keys::reference::Elsewhere;
 use crate::config::syntax::checks::number;
 use crate::config::syntax::document::Spot;
 use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
@@ -61,7 +62,8 @@ impl RawAuth {
         for token in tokens.unwrap_or_default() {
             let Located { value: token, spot } = token;
             let Some(token) = token.checked(&spot, env, reader) else { continue };
-            if let Some(twin) = checked.iter().find(|other| other.digest == token.digest) {
+            let twin = checked.iter().find(|other| other.digest == token.digest);
+            if let Some(twin) = twin.filter(|_| token.digest != UNKNOWN) {
                 let message = format!("this token is that of `{}`, further up", twin.agent);
                 let hint = "give each entry a token of its own".to_owned();
                 reader.error(&spot, message, Some(hint));
@@ -93,31 +95,36 @@ impl RawToken {
         env: &dyn EnvSource,
         reader: &mut Reader<'_>,
     ) -> Option<TokenConfig> {
-        let Self { agent: name, sha256, env: variable, is_plain } = self;
+        let Self { agent: name, sha256, env: variable, token, is_plain } = self;
         if name.is_none() && !reader.has_error_under(spot, "agent") {
             let hint = "write whose token it is, as in `\"agent\": \"claude\"`".to_owned();
             reader.error(spot, "expected an `agent`", Some(hint));
         }
         let agent = name.and_then(|name| agent(&name, reader));
-        let digest = match (&sha256, &variable) {
-            (Some(sha256), None) => digest_of(sha256, reader),
-            (None, Some(variable)) => digest_in(variable, env, reader),
-            (Some(_), Some(variable)) => {
-                reader.error(&variable.spot, "expected a `sha256` or an `env`, not both", None);
-                None
-            }
-            (None, None) => {
-                let is_known = is_plain
-                    || ["sha256", "env"].iter().any(|key| reader.has_error_under(spot, key));
+        let token = token.map(|Elsewhere(token)| token);
+        let digest = match (&sha256, &variable, &token) {
+            (Some(sha256), None, None) => digest_of(sha256, reader),
+            (None, Some(variable), None) => digest_in(variable, env, reader),
+            (None, None, Some(token)) => digest_at(token, reader),
+            (None, None, None) => {
+                let mut keys = Self::DESCRIPTION.keys.iter().filter(|key| key.name != "agent");
+                let is_known = is_plain || keys.any(|key| reader.has_error_under(spot, key.name));
                 if !is_known {
-                    let message = "expected a `sha256` or an `env`";
+                    let message = "expected a `sha256`, an `env` or a `token`";
                     reader.error(spot, message, Some(MAKE.to_owned()));
                 }
                 None
             }
+            _ => {
+                let more = [&token, &variable].into_iter().flatten().next();
+                let spot = more.map_or(spot, |more| &more.spot);
+                reader.error(spot, "expected a `sha256`, an `env` or a `token`, not several", None);
+                None
+            }
         };
         let variable = variable.map(|variable| variable.value);
-        Some(TokenConfig { agent: agent?, digest: digest?, variable })
+        let referred = token.and_then(|token| reader.reference(&token.spot).cloned());
+        Some(TokenConfig { agent: agent?, digest: digest?, variable, referred })
     }
 }
 
@@ -164,6 +171,25 @@ fn digest_in(
         return None;
     }
     Some(token_digest(token))
+}
+
+/// The digest in place of that of a token which was not asked for: no token has it.
+const UNKNOWN: [u8; 32] = [0; 32];
+
+/// The hash of the token that a reference leads to. No message has it.
+fn digest_at(token: &Located<String>, reader: &mut Reader<'_>) -> Option<[u8; 32]> {
+    if reader.is_unasked(&token.spot) {
+        return Some(UNKNOWN);
+    }
+    let text = token.value.trim();
+    if !is_token(text) {
+        let message = format!(
+            "what stands there is no token: at least {FEWEST} letters, digits and `-._~+/=`"
+        );
+        reader.error(&token.spot, message, Some(MAKE.to_owned()));
+        return None;
+    }
+    Some(token_digest(text))
 }
 
 fn agent(name: &Located<String>, reader: &mut Reader<'_>) -> Option<AgentName> {

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::config::keys::auth::{MAKE, names_of_all};
 use crate::config::keys::numbers;
+use crate::config::keys::reference::{Elsewhere, RawReference};
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::{Entries, object};
 use crate::config::syntax::reader::{Located, Reader};
@@ -47,6 +48,10 @@ keys! {
         /// The environment variable that holds the token.
         #[schemars(extend("examples" = ["CLAUDE_TOKEN"]))]
         "env" as pub(crate) env: Located<String>,
+
+        /// Where the token itself stands: in a file, in what a command prints, in the keyring.
+        #[schemars(with = "Option<RawReference>")]
+        "token" as pub(crate) token: Elsewhere,
     }
     beside {
         /// True if the token itself stands there, which has been refused already.
@@ -132,13 +137,17 @@ impl FromNode for RawToken {
 
     fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         object(node, reader, |fields, reader| {
-            let is_plain =
-                |key: &str| matches!(key, "token" | "value" | "secret" | "bearer" | "plain");
-            let plain = fields.take_all(is_plain);
+            let is_plain = |key: &str, node: &Node<'_>| match key {
+                "token" => node.value.as_object().is_none() && !node.is_null(),
+                "value" | "secret" | "bearer" | "plain" => true,
+                _ => false,
+            };
+            let plain = fields.take_where(is_plain);
             for entry in &plain {
                 reader.error(
                     &entry.key.spot,
-                    "a token may not stand in the file; what does is its `sha256`, or an `env`",
+                    "a token may not stand in the file; what does is its `sha256`, an `env`, or where it \
+                     is, as in `\"token\": {\"file\": \"…\"}`",
                     Some(MAKE.to_owned()),
                 );
             }

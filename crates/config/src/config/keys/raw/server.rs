@@ -10,6 +10,7 @@ use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits::{RawCache, RawRates};
 use crate::config::keys::numbers;
 use crate::config::keys::raw::category::RawOverride;
+use crate::config::keys::reference::{TextOrReference, values};
 use crate::config::keys::sandbox::{RawContainer, RawSandbox};
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
@@ -36,6 +37,7 @@ keys! {
         "args" as pub args: Vec<Located<String>>,
 
         /// Environment variables set for the server.
+        #[schemars(with = "Option<Entries<TextOrReference>>")]
         #[schemars(extend("examples" = [{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}]))]
         "env" as pub env: Entries<String>
             => |node: &Node<'_>, reader| Some(environment(node, reader)),
@@ -48,8 +50,10 @@ keys! {
         "url" as pub url: Located<String>,
 
         /// The headers of every request to a server at a `url`.
+        #[schemars(with = "Option<Entries<TextOrReference>>")]
         #[schemars(extend("examples" = [{"Authorization": "Bearer ${TOKEN}"}]))]
-        "headers" as pub headers: Entries<Located<String>>,
+        "headers" as pub headers: Entries<Located<String>>
+            => |node: &Node<'_>, reader| Some(values(node, reader)),
 
         /// Which tools the toolbox shows: exact names, globs such as `read_*`, and `!` before a
         /// glob to leave tools out. Only `!` globs mean all but those; an empty list means all.

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::config::env::EnvSource;
 use crate::config::load::catalog::{check_tools, load, read_catalog_tool, tool, tool_of};
 use crate::config::load::shelf::{Item, Kind, Shelf};
+use crate::config::values::{Known, Unasked};
 use crate::config::{LoadError, Loaded, Report, load as load_file, locate};
 use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::settings::{Catalog, CatalogTool, ChooserKind, Launch, Strategy, ToolMode};
@@ -50,7 +51,7 @@ fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 fn read(files: &[(&str, &str)]) -> Result<Loaded, Report> {
     let env = env(&[("TOKEN", "secret"), ("HOME", "/home/me")]);
-    load(&Texts::new(files), Path::new("catalog"), Path::new("/c"), &env)
+    load(&Texts::new(files), Path::new("catalog"), Path::new("/c"), &env, &Known::default())
 }
 
 const CONFIG: &str = "\
@@ -261,7 +262,7 @@ fn repository() -> PathBuf {
 fn shown(folder: &Path) -> (bool, String) {
     let env = env(&[("TOKEN", "secret"), ("HOME", "/home/me")]);
     let location = locate(Some(folder.to_owned()), &env, Path::new("/"));
-    let report = match load_file(&location, &env) {
+    let report = match load_file(&location, &env, &Unasked) {
         Ok(Loaded { config, warnings, file, .. }) => {
             let shelf = crate::config::load::folder::Disk::new(folder);
             let more = check_tools(&shelf, config.navigator.catalog.as_ref().unwrap());

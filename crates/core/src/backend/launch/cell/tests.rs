@@ -10,6 +10,7 @@ fn launch(folder: &Path, command: &str, args: &[&str]) -> StdioLaunch {
         env: [].into(),
         cwd: folder.to_owned(),
         inherit_env: false,
+        referred: [].into(),
         withheld: [].into(),
         has_own_folder: false,
         sandbox: Some(Sandbox::On(Confinement::default())),

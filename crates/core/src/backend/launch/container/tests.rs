@@ -16,6 +16,7 @@ fn launch(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> StdioLaunch {
         env: env.iter().map(pair).collect(),
         cwd: folder.to_owned(),
         inherit_env: true,
+        referred: [].into(),
         withheld: [].into(),
         has_own_folder: false,
         sandbox: Some(Sandbox::Off),

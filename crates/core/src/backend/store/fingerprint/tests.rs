@@ -19,6 +19,7 @@ fn stdio(change: impl FnOnce(&mut StdioLaunch)) -> Reach {
         env: [("TOKEN".to_owned(), "s3cret".to_owned())].into(),
         cwd: PathBuf::from("/work"),
         inherit_env: false,
+        referred: [].into(),
         withheld: [].into(),
         has_own_folder: false,
         sandbox: None,

@@ -10,6 +10,7 @@ fn a_token_is_that_of_its_agent() {
         agent: AgentName::new(agent),
         digest: token_digest(token),
         variable: None,
+        referred: None,
     };
     let tokens = [entry("a", "token-a"), entry("b", "token-b")];
     let of = |token: &str| holder(&tokens, token).map(|(_, agent)| agent.as_str());

@@ -1,0 +1,91 @@
+use std::fs;
+use std::time::Instant;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn environment() -> Vec<(OsString, OsString)> {
+    vec![("PATH".into(), "/bin:/usr/bin".into()), ("GIVEN".into(), "given".into())]
+}
+
+/// Runs these scripts in a folder, and returns the output of each.
+fn run_in(folder: &Path, scripts: &[&str], max: u64) -> Vec<Result<String, String>> {
+    let environment = environment();
+    let words = |script: &&str| ["sh", "-c", script].map(str::to_owned);
+    let words: Vec<_> = scripts.iter().map(words).collect();
+    let commands = words.iter().map(|words| Printing { words, folder, environment: &environment });
+    let all = printed(&commands.collect::<Vec<_>>(), max).into_iter();
+    all.map(|one| one.map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|e| e.reason))
+        .collect()
+}
+
+fn run(script: &str) -> Result<String, String> {
+    run_in(Path::new("/"), &[script], 100).remove(0)
+}
+
+#[test]
+fn a_command_prints_and_gets_the_environment_and_no_input() {
+    assert_eq!(run("echo \"$GIVEN\"; pwd; cat"), Ok("given\n/\n".to_owned()));
+}
+
+#[test]
+fn a_failure_has_the_end_of_what_was_said_and_nothing_of_what_was_printed() {
+    let failed = run("echo s3cret; echo first >&2; echo 'not \x1b[1munlocked' >&2; exit 3");
+    let failed = failed.unwrap_err();
+    assert!(failed.starts_with("`sh` ended with exit status: 3: first; not "), "{failed}");
+    assert!(!failed.contains("s3cret") && !failed.contains('\x1b'), "{failed}");
+    let failed = run("yes said | head -c 100000 >&2; exit 1").unwrap_err();
+    assert!(failed.len() < 500, "{failed}");
+}
+
+#[test]
+fn too_much_ends_it_at_once() {
+    let began = Instant::now();
+    assert_eq!(run("exec yes"), Err("`sh` printed more than 100 bytes".to_owned()));
+    assert!(began.elapsed() < PATIENCE);
+}
+
+#[test]
+fn what_is_left_behind_holds_nobody_up_and_is_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "echo value; { sleep 60; } & echo $! > left";
+    assert_eq!(run_in(folder.path(), &[script], 100), [Ok("value\n".to_owned())]);
+    let left = fs::read_to_string(folder.path().join("left")).unwrap();
+    let process = Path::new("/proc").join(left.trim()).join("cmdline");
+    // A zombie has no command line.
+    let is_gone = || fs::read(&process).map_or(true, |words| words.is_empty());
+    while !is_gone() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn commands_run_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    // Each waits for the other.
+    let wait = |mine: &str, other: &str| {
+        format!(": > {mine}.is; until [ -e {other}.is ]; do sleep 0.01; done; echo {mine}")
+    };
+    let (one, two) = (wait("a", "b"), wait("b", "a"));
+    let all = run_in(folder.path(), &[&one, &two], 100);
+    assert_eq!(all, [Ok("a\n".to_owned()), Ok("b\n".to_owned())]);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_known_without_a_start() {
+    let environment = environment();
+    let missing = |program: &str| {
+        let words = [program.to_owned()];
+        let command = Printing { words: &words, folder: Path::new("/"), environment: &environment };
+        let missing = command.missing().map(|failure| failure.reason);
+        let run = printed(&[command], 10).remove(0).map_err(|failure| failure.reason);
+        assert_eq!(missing, run.err().filter(|_| missing.is_some()));
+        missing
+    };
+    assert_eq!(missing("true"), None);
+    let reason = "the command `no-such-program` was not found on PATH".to_owned();
+    assert_eq!(missing("no-such-program"), Some(reason));
+    assert_eq!(missing("/no/program"), Some("there is no program `/no/program`".to_owned()));
+    assert_eq!(missing("/etc/passwd"), Some("`/etc/passwd` may not be executed".to_owned()));
+}
