@@ -111,10 +111,10 @@ fn a_wrong_command_is_wrong_usage() {
 #[test]
 fn the_page_of_commands_is_what_the_program_says() {
     let bench = Bench::new();
-    let mut page = String::from(
+    let mut page = vec![String::from(
         "# Commands\n\nWhat `mcp-workbench help COMMAND` prints. Exit codes are 0 for done, 1 when what was asked for failed,\n\
          and 2 for wrong usage or a configuration that cannot be used.\n",
-    );
+    )];
     for command in COMMANDS {
         let help = bench.run_bare(command.split_whitespace().chain(["--help"])).stdout;
         // What all commands have is said once, with the program.
@@ -126,8 +126,9 @@ fn the_page_of_commands_is_what_the_program_says() {
         });
         let title = if command.is_empty() { "mcp-workbench" } else { command };
         let lines: Vec<_> = own.trim_end().lines().map(str::trim_end).collect();
-        page += &format!("\n## {title}\n\n```text\n{}\n```\n", lines.join("\n"));
+        page.push(format!("\n## {title}\n\n```text\n{}\n```\n", lines.join("\n")));
     }
+    let page = page.concat();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands.md");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         fs::write(&file, &page).expect("the page");

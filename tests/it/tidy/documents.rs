@@ -290,6 +290,15 @@ fn links_in_the_documentation_lead_somewhere() {
     assert!(seen > 50, "{seen} links were looked at");
 }
 
+#[test]
+fn the_book_has_every_page() {
+    let summary = read("docs/SUMMARY.md");
+    for page in files("docs", "md") {
+        let name = page.path.trim_start_matches("docs/");
+        assert!(name == "SUMMARY.md" || summary.contains(&format!("({name})")), "{name}");
+    }
+}
+
 /// How a table of keys differs from an object of the schema: by keys, and by defaults.
 fn key_faults(table: &[Vec<&str>], schema: &Value) -> Vec<String> {
     let properties = schema["properties"].as_object().expect("properties");
