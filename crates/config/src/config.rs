@@ -17,6 +17,7 @@ pub use load::file::{
     ChosenBy, LoadError, Location, find, load, locate, locate_cache, parse, parse_with, user_file,
 };
 pub use load::loaded::Loaded;
+pub use load::secrets::{read_secrets, secrets_file, write_secrets};
 pub use syntax::expand::{expand, variables, without_variables};
 pub use syntax::finding::{Finding, Report, Severity};
 pub use syntax::lookup::{Key, find_key};

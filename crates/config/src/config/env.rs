@@ -33,6 +33,12 @@ pub trait EnvSource {
     fn cache(&self) -> Option<PathBuf> {
         self.home().map(|home| home.join(".cache"))
     }
+
+    /// The user's folder for what programs remember, such as how a change is undone.
+    fn state(&self) -> Option<PathBuf> {
+        let named = self.get("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        named.or_else(|| Some(self.home()?.join(".local/state")))
+    }
 }
 
 /// The environment this process was started with.
@@ -63,6 +69,12 @@ impl EnvSource for ProcessEnv {
     /// Where the platform has it, such as `~/Library/Caches`.
     fn cache(&self) -> Option<PathBuf> {
         choose_native_strategy().ok().map(|folders| folders.cache_dir())
+    }
+
+    /// `~/.local/state`, but on Windows, which keeps such things beside the rest.
+    fn state(&self) -> Option<PathBuf> {
+        let folders = choose_base_strategy().ok()?;
+        Some(folders.state_dir().unwrap_or_else(|| folders.data_dir()))
     }
 }
 

@@ -3,6 +3,7 @@
 //! Beside `folder`, the one file of this module that touches the disk; [`parse`] is the same without
 //! it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,9 +14,10 @@ use crate::config::load::catalog::{self, Added, Attached};
 use crate::config::load::check;
 use crate::config::load::folder::Disk;
 use crate::config::load::loaded::Loaded;
+use crate::config::load::secrets::{WithSecrets, read_secrets, secrets_file};
 use crate::config::load::shelf::Shelf;
 use crate::config::syntax::document::{self, Node};
-use crate::config::syntax::finding::Report;
+use crate::config::syntax::finding::{Finding, Report};
 use crate::config::syntax::places::{Places, located_path};
 use crate::config::values::{Known, Unasked, ValueSource, with_values};
 use crate::name::PROGRAM;
@@ -165,11 +167,32 @@ pub fn load(
     let text = text(&bytes).map_err(unreadable)?;
     let folder = location.path.parent().unwrap_or(Path::new("/"));
     let shelf = |folder: &Path| -> Box<dyn Shelf> { Box::new(Disk::new(folder)) };
+    let (secrets, findings) = secrets_beside(location)?;
+    let env = WithSecrets { secrets, env };
     let read = |values: &Known| {
-        let around = Around { places: Places { folder, env }, values, shelf: Some(&shelf) };
+        let around = Around { places: Places { folder, env: &env }, values, shelf: Some(&shelf) };
         parse_around(text, &location.shown, &around)
     };
-    with_values(source, read).map_err(LoadError::Invalid)
+    let mut loaded = with_values(source, read).map_err(LoadError::Invalid)?;
+    loaded.warnings.extend(findings);
+    Ok(loaded)
+}
+
+/// The secrets in the file beside a configuration, if there is one.
+fn secrets_beside(
+    location: &Location,
+) -> Result<(BTreeMap<String, String>, Vec<Finding>), LoadError> {
+    let path = secrets_file(&location.path);
+    let shown = secrets_file(&location.shown);
+    let unreadable = |reason: String| LoadError::Unreadable {
+        location: Location { shown: shown.clone(), path: path.clone(), ..location.clone() },
+        reason,
+    };
+    match read(&path) {
+        Ok(bytes) => Ok(read_secrets(&shown, text(&bytes).map_err(unreadable)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Default::default()),
+        Err(error) => Err(unreadable(error.to_string())),
+    }
 }
 
 /// The most bytes of a configuration; one that is read from a device might have no end.
