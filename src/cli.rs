@@ -34,6 +34,7 @@ mod search;
 mod secrets;
 mod serve;
 mod servers;
+mod setup;
 mod size;
 mod stats;
 mod table;
@@ -83,7 +84,7 @@ struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench demo                    See what an agent sees
-  mcp-workbench import ~/.claude.json   Take over the servers of a client
+  mcp-workbench setup                   Put it into the clients that you have
   mcp-workbench check --connect         Start every server and report on it
   mcp-workbench                         Serve; this is what a client is to start";
 
@@ -119,6 +120,7 @@ enum Command {
     Ps(ps::Args),
     Logs(logs::Args),
     Reload(reload::Args),
+    Setup(setup::Args),
     Import(import::Args),
     Add(add::Args),
     Remove(remove::Args),
@@ -228,6 +230,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Ps(_)
         | Command::Logs(_)
         | Command::Reload(_)
+        | Command::Setup(_)
         | Command::Import(_)
         | Command::Add(_)
         | Command::Remove(_)
@@ -261,6 +264,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Ps(args) => ps::run(&global, &args),
         Command::Logs(args) => logs::run(&global, &args),
         Command::Reload(args) => reload::run(&global, &args),
+        Command::Setup(args) => setup::run(&global, &args),
         Command::Import(args) => import::run(&global, &args),
         Command::Add(args) => add::run(&global, &args),
         Command::Remove(args) => remove::run(&global, &args),

@@ -4,7 +4,7 @@
 //! `splice` makes the changes of one object's text, this module finds the object. What comes of it is
 //! read again and compared with what was wanted, so that no odd text can lose anything.
 
-mod splice;
+pub(in crate::authoring) mod splice;
 
 use std::path::Path;
 

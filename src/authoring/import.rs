@@ -10,7 +10,7 @@ use std::fmt;
 
 use crate::config::syntax::finding::Report;
 
-pub use gathered::{Gathered, Server, gather, has_servers};
+pub use gathered::{Carried, Gathered, Server, gather, gather_own, has_servers};
 pub use launches::Launches;
 
 mod allowed;
@@ -101,6 +101,16 @@ pub trait HideSecrets {
     /// Takes the secrets out of the address of a server, and returns the names of the variables that
     /// stand there now.
     fn in_address(&mut self, server: &str, address: &mut String) -> Vec<String>;
+
+    /// Takes the secret out of the value of a variable or a header called `name`, if it is one;
+    /// `wanted` is a name for the variable that stands there then.
+    fn in_named(&mut self, _wanted: &str, _name: &str, _value: &mut String) {}
+
+    /// Returns `true` if the values are kept where the configuration finds them, so that nothing is
+    /// left to the user.
+    fn keeps_values(&self) -> bool {
+        false
+    }
 }
 
 /// Leaves everything as it is.

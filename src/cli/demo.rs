@@ -23,7 +23,7 @@ use crate::cli::{NAME, block_on, pool_options};
 use crate::raw::Raw;
 use crate::settings::StdioLaunch;
 
-mod client;
+pub(in crate::cli) mod client;
 mod transcript;
 
 use client::Client;

@@ -104,6 +104,12 @@ impl Error {
         Shape { error: Members { kind: self.kind, message, causes: &self.causes, hints } }
     }
 
+    /// The deepest cause that is known, for a list of several failures.
+    pub(crate) fn cause(self) -> String {
+        let Self { message, mut causes, .. } = self;
+        causes.pop().unwrap_or(message)
+    }
+
     /// The status to leave with: 2 for usage and configuration, 1 for the rest.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {

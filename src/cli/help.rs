@@ -38,9 +38,9 @@ const GROUPS: &[Group] = &[
     Group {
         name: "Set up",
         commands: &[
+            ("setup", "Put the workbench into your clients, and take it out again"),
             ("add", "Add a server to the configuration"),
             ("remove", "Take a server out of the configuration"),
-            ("import", "Add the servers of other clients to the configuration"),
             ("check", "Check the configuration, and with --connect its servers"),
             ("demo", "Show what an agent sees, without any configuration"),
         ],
@@ -59,6 +59,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "Author",
         commands: &[
+            ("import", "Add the servers of other clients to the configuration"),
             ("token", "Make a token for an agent"),
             ("policy", "Compare who may use what"),
             ("reload", "Have what is served follow the configuration as it is now"),

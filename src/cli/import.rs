@@ -14,12 +14,12 @@ use crate::cli::{Global, print};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, Location};
 
-mod ask;
+pub(in crate::cli) mod ask;
 mod files;
 mod json;
-mod proposal;
-mod report;
-mod trial;
+pub(in crate::cli) mod proposal;
+pub(in crate::cli) mod report;
+pub(in crate::cli) mod trial;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -30,6 +30,24 @@ impl Variables {
         Self { taken, values: BTreeMap::new() }
     }
 
+    /// Like [`Self::beside`], with those that are kept already and what they stand for.
+    pub(crate) fn kept<'a>(
+        texts: impl Iterator<Item = &'a str>,
+        values: BTreeMap<String, String>,
+    ) -> Self {
+        let taken = texts.flat_map(variables).filter(|name| !values.contains_key(*name));
+        Self { taken: taken.map(str::to_owned).collect(), values }
+    }
+
+    /// Puts a variable in place of a text under this name, if that looks secret.
+    pub(crate) fn hide_named(&mut self, wanted: &str, name: &str, text: &mut String) {
+        let mut value = Value::from(text.as_str());
+        self.hide(&mut value, wanted, is_secret_name(name));
+        if let Value::String(hidden) = value {
+            *text = hidden;
+        }
+    }
+
     /// The names of those that are to be set before the start.
     pub(crate) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.values.keys().map(String::as_str)

@@ -90,6 +90,7 @@ mod serve_policy;
 mod serve_proxy;
 mod serve_search;
 mod serve_stdio;
+mod setup;
 mod shutdown;
 mod stdio;
 mod support;

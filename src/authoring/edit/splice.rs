@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::ser::{PrettyFormatter, Serializer};
 
 /// How an object is written, and the text that it is in.
-pub(super) struct Layout<'a> {
+pub(in crate::authoring) struct Layout<'a> {
     text: &'a str,
     /// Where its brackets are.
     brackets: Range<usize>,
@@ -17,14 +17,30 @@ pub(super) struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    pub(super) fn of(text: &'a str, object: &Object<'_>) -> Self {
+    pub(in crate::authoring) fn of(text: &'a str, object: &Object<'_>) -> Self {
         let members = object.properties.iter().map(|member| member.start()..member.end());
         let brackets = object.start()..object.end();
         Self { text, brackets, members: members.collect() }
     }
 
     /// The text with one member more, behind the others and written like them.
-    pub(super) fn append(&self, key: &str, value: &Value) -> String {
+    pub(in crate::authoring) fn append(&self, key: &str, value: &Value) -> String {
+        let written = |line: Option<(&str, &str)>| match line {
+            Some((line_end, indent)) => {
+                spread(value, &self.unit()).replace('\n', &format!("{line_end}{indent}"))
+            }
+            None => value.to_string(),
+        };
+        self.put(key, written)
+    }
+
+    /// Like [`Self::append`], with a value that is written as it is.
+    pub(in crate::authoring) fn append_text(&self, key: &str, value: &str) -> String {
+        self.put(key, |_| value.to_owned())
+    }
+
+    /// Puts a member behind the others; `value` is told how lines end and begin, if there are several.
+    fn put(&self, key: &str, value: impl Fn(Option<(&str, &str)>) -> String) -> String {
         let close = self.brackets.end - 1;
         let content = self.members.last().map_or(self.brackets.start + 1, |last| last.end);
         let tail = &self.text[content..close];
@@ -49,8 +65,7 @@ impl<'a> Layout<'a> {
                 Some(start) => self.indent_at(start).to_owned(),
                 None => format!("{outer}{}", self.unit()),
             };
-            let value = spread(value, &self.unit());
-            let value = value.replace('\n', &format!("{line_end}{inner}"));
+            let value = value(Some((line_end, &inner)));
             let entry = format!("{line_end}{inner}{}: {value}{last_comma}", quoted(key));
             if self.text[end..close].contains('\n') {
                 changes.push((end..end, entry));
@@ -58,13 +73,14 @@ impl<'a> Layout<'a> {
                 changes.push((end..close, format!("{entry}{line_end}{outer}")));
             }
         } else {
+            let value = value(None);
             changes.push((end..end, format!(" {}: {value}{last_comma}", quoted(key))));
         }
         applied(self.text, &changes)
     }
 
     /// The text without a member, its comma, and its line if nothing else is in it.
-    pub(super) fn without(&self, index: usize) -> String {
+    pub(in crate::authoring) fn without(&self, index: usize) -> String {
         let Some(member) = self.members.get(index) else { return self.text.to_owned() };
         let next = self.members.get(index + 1).map_or(self.brackets.end - 1, |next| next.start);
         let after = comma(&self.text[member.end..next]).map(|at| member.end + at);

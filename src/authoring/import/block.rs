@@ -188,6 +188,7 @@ impl Block {
         };
         let mut remarks = rewrite.remarks;
         remarks.extend(relative_paths(&launch));
+        named_secrets(&mut launch, name, secrets);
         remarks.extend(plain_secrets(&launch));
         remarks.extend(moved_secrets(&mut launch, name, secrets));
 
@@ -438,6 +439,22 @@ fn plain_secrets(launch: &BlockLaunch) -> Option<Remark> {
     })
 }
 
+/// Puts variables in place of secrets in variables and headers, where somebody keeps them.
+fn named_secrets(launch: &mut BlockLaunch, server: &str, secrets: &mut dyn HideSecrets) {
+    match launch {
+        BlockLaunch::Command { env, .. } => {
+            for (name, value) in env {
+                secrets.in_named(name, name, value);
+            }
+        }
+        BlockLaunch::Url { headers, .. } => {
+            for (name, value) in headers {
+                secrets.in_named(&format!("{server}_{name}"), name, value);
+            }
+        }
+    }
+}
+
 /// Puts variables in place of secrets in arguments and in the address: everybody on the machine can
 /// read the arguments of a program.
 fn moved_secrets(
@@ -449,7 +466,7 @@ fn moved_secrets(
         BlockLaunch::Command { args, .. } => ("arguments", secrets.in_arguments(server, args)),
         BlockLaunch::Url { url, .. } => ("address", secrets.in_address(server, url)),
     };
-    let first = moved.first()?;
+    let first = moved.first().filter(|_| !secrets.keeps_values())?;
     let (what, verb) = if moved.len() == 1 { ("a secret", "is") } else { ("secrets", "are") };
     let names: Vec<String> = moved.iter().map(|name| format!("${{{name}}}")).collect();
     Some(Remark {

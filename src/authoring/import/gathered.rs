@@ -42,6 +42,17 @@ pub struct Server {
     key: (String, BlockLaunch),
 }
 
+/// A server of a client's file that the configuration has, or is going to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// The file, as its source names it.
+    pub file: String,
+    /// Its name there.
+    pub name: String,
+    /// Its place among the servers that were gathered; `None`: the configuration has it already.
+    pub server: Option<usize>,
+}
+
 /// Returns `true` if a file has servers in it, or cannot be read.
 pub fn has_servers(source: &Source) -> bool {
     !source::read(source, &mut KeepSecrets).is_beside_the_point
@@ -54,9 +65,36 @@ pub fn gather(
     sources: &[Source],
     secrets: &mut dyn HideSecrets,
 ) -> Result<Gathered, Report> {
+    let contents = sources.iter().map(|source| source::read(source, secrets)).collect();
+    gather_from(existing, sources, contents)
+}
+
+/// Like [`gather`], without the servers that are switched off and those of single projects.
+pub fn gather_own(
+    existing: Option<&Source>,
+    sources: &[Source],
+    secrets: &mut dyn HideSecrets,
+) -> Result<Gathered, Report> {
+    let own = sources.iter().map(|source| {
+        let mut contents = source::read(source, secrets);
+        (contents.top, contents.rules) = (None, None);
+        contents.groups.retain(|group| group.is_top && is_open(group));
+        for group in &mut contents.groups {
+            group.servers.retain(|found| !is_off(&found.block));
+        }
+        contents
+    });
+    let own = own.collect();
+    gather_from(existing, sources, own)
+}
+
+fn gather_from(
+    existing: Option<&Source>,
+    sources: &[Source],
+    contents: Vec<Contents>,
+) -> Result<Gathered, Report> {
     let options = Options::default();
     let merge = Merge::new(existing, &options)?;
-    let contents: Vec<_> = sources.iter().map(|source| source::read(source, secrets)).collect();
     let mut servers: Vec<Server> = Vec::new();
     let groups = contents.iter().flat_map(|contents| &contents.groups);
     for found in groups.filter(|group| is_open(group)).flat_map(|group| &group.servers) {
@@ -74,13 +112,18 @@ pub fn gather(
             file: found.file.clone(),
             description: block.get("description").and_then(Value::as_str).map(str::to_owned),
             words: words(&found.block),
-            is_off: block.get("disabled") == Some(&Value::Bool(true)),
+            is_off: is_off(&found.block),
             block,
             key,
         });
     }
     let (existing, sources) = (existing.cloned(), sources.to_vec());
     Ok(Gathered { existing, sources, contents, servers })
+}
+
+fn is_off(block: &Block) -> bool {
+    let block = launches::value(block.clone().into_value());
+    block.get("disabled") == Some(&Value::Bool(true))
 }
 
 /// Returns `true` if the servers of a group may be put into other toolboxes than their file has.
@@ -106,6 +149,41 @@ impl Gathered {
     /// The servers for which toolboxes can be proposed.
     pub fn servers(&self) -> &[Server] {
         &self.servers
+    }
+
+    /// Every server of the files that the configuration has or is going to have.
+    pub fn carried(&self) -> Vec<Carried> {
+        let found = self.found().filter(|found| !found.block.launch.is_workbench());
+        let carried = found.map(|found| Carried {
+            file: found.file.clone(),
+            name: found.name.clone(),
+            server: self.servers.iter().position(|server| server.key == key(found)),
+        });
+        carried.collect()
+    }
+
+    /// The servers of the files that are the workbench itself, each by its file and its name there.
+    pub fn workbenches(&self) -> Vec<(String, String)> {
+        let found = self.found().filter(|found| found.block.launch.is_workbench());
+        found.map(|found| (found.file.clone(), found.name.clone())).collect()
+    }
+
+    /// The rest, without the servers in these places.
+    #[must_use]
+    pub fn without(mut self, places: &[usize]) -> Self {
+        let servers = std::mem::take(&mut self.servers).into_iter().enumerate();
+        let (left, kept): (Vec<_>, Vec<_>) = servers.partition(|(place, _)| places.contains(place));
+        let left: Vec<_> = left.into_iter().map(|(_, server)| server.key).collect();
+        for group in self.contents.iter_mut().flat_map(|contents| &mut contents.groups) {
+            group.servers.retain(|found| !left.contains(&key(found)));
+        }
+        self.servers = kept.into_iter().map(|(_, server)| server).collect();
+        self
+    }
+
+    fn found(&self) -> impl Iterator<Item = &Found> {
+        let groups = self.contents.iter().flat_map(|contents| &contents.groups);
+        groups.flat_map(|group| &group.servers)
     }
 
     /// The text of a configuration with one of them in it, by itself.
@@ -276,6 +354,7 @@ impl<'a> Placing<'a> {
             description,
             namespace: None,
             is_apart: false,
+            is_top: false,
             servers,
         };
         let proposed = options.proposal.iter().zip(self.proposed).map(|(proposal, servers)| {

@@ -90,7 +90,7 @@ impl<'a> Merge<'a> {
         names: &mut HashMap<String, String>,
         findings: &mut Vec<ImportFinding>,
     ) {
-        let Group { name, description, namespace, is_apart, servers } = group;
+        let Group { name, description, namespace, is_apart, is_top: _, servers } = group;
         let wanted = self.options.toolbox.clone().unwrap_or(name);
         let by_server = self.options.toolbox.is_none()
             && (is_apart || self.options.grouping == Grouping::Server);

@@ -48,6 +48,8 @@ pub(super) struct Group {
     pub(super) namespace: Option<String>,
     /// `true` if each has to be a toolbox of its own, for the file to mean the same.
     pub(super) is_apart: bool,
+    /// `true` if they stand where the file's client keeps its own, and not those of one project.
+    pub(super) is_top: bool,
     /// The servers that can be carried over.
     pub(super) servers: Vec<Found>,
 }
@@ -148,6 +150,7 @@ pub(super) fn read(source: &Source, secrets: &mut dyn HideSecrets) -> Contents {
             description: place.description,
             namespace: place.namespace,
             is_apart: top.is_some() && place.is_top,
+            is_top: place.is_top,
             servers: Vec::new(),
         };
         let dialect = block::Dialect {
@@ -192,6 +195,7 @@ fn toolman(
         description: Description::Client("Toolman"),
         namespace: None,
         is_apart: true,
+        is_top: true,
         servers: Vec::new(),
     };
     let client = Client { name: group.name.clone(), title: "Toolman", program: None };

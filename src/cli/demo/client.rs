@@ -22,7 +22,7 @@ use crate::wire::server::{self, Link};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A session with one server.
-pub(super) struct Client {
+pub(in crate::cli) struct Client {
     process: Process,
     link: Link,
     greeting: Greeting,
@@ -33,7 +33,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Starts a server and shakes hands with it.
-    pub(super) async fn start(
+    pub(in crate::cli) async fn start(
         launch: &StdioLaunch,
         options: &PoolOptions,
         tasks: &TaskTracker,
@@ -63,12 +63,12 @@ impl Client {
     }
 
     /// The server's instructions to every client.
-    pub(super) fn instructions(&self) -> String {
+    pub(in crate::cli) fn instructions(&self) -> String {
         self.greeting.instructions.clone().unwrap_or_default()
     }
 
     /// The server's tools.
-    pub(super) async fn tools(&self) -> Result<Vec<Arc<ToolDefinition>>, String> {
+    pub(in crate::cli) async fn tools(&self) -> Result<Vec<Arc<ToolDefinition>>, String> {
         let kinds = Kinds { tools: true, ..Kinds::default() };
         let before = Listing::default();
         let listing = lists::read(&self.link, &self.greeting, &before, kinds, "demo");
@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// Ends the session and the server.
-    pub(super) async fn end(self) {
+    pub(in crate::cli) async fn end(self) {
         self.link.close_input();
         self.process.end().await;
         self.drain.abort();

@@ -8,7 +8,7 @@ use crate::cli::import::proposal::Proposed;
 use crate::cli::import::report;
 
 /// Returns `true` if somebody is there who can be asked.
-pub(super) fn is_possible() -> bool {
+pub(in crate::cli) fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -70,7 +70,7 @@ fn rename(
 }
 
 /// The next line without the space around it; `None` at the end.
-fn line(input: &mut impl BufRead) -> io::Result<Option<String>> {
+pub(in crate::cli) fn line(input: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = String::new();
     let read = input.read_line(&mut line)?;
     Ok((read > 0).then(|| line.trim().to_owned()))

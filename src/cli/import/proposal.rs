@@ -14,19 +14,19 @@ const TOOLS: usize = 3;
 
 /// One toolbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Proposed {
-    pub(super) name: String,
-    pub(super) description: String,
+pub(in crate::cli) struct Proposed {
+    pub(in crate::cli) name: String,
+    pub(in crate::cli) description: String,
     /// Its servers by their places, and by their names.
-    pub(super) servers: Vec<(usize, String)>,
+    pub(in crate::cli) servers: Vec<(usize, String)>,
     /// How many tools they have, as far as that is known.
-    pub(super) tools: usize,
+    pub(in crate::cli) tools: usize,
     /// The bytes of their definitions.
-    pub(super) bytes: usize,
+    pub(in crate::cli) bytes: usize,
 }
 
 impl Proposed {
-    pub(super) fn to_proposal(&self) -> Proposal {
+    pub(in crate::cli) fn to_proposal(&self) -> Proposal {
         Proposal {
             name: self.name.clone(),
             description: self.description.clone(),
@@ -48,7 +48,10 @@ impl Proposed {
 }
 
 /// Several toolboxes, each of servers that belong together.
-pub(super) fn several(servers: &[Server], tools: &[Vec<Arc<ToolDefinition>>]) -> Vec<Proposed> {
+pub(in crate::cli) fn several(
+    servers: &[Server],
+    tools: &[Vec<Arc<ToolDefinition>>],
+) -> Vec<Proposed> {
     let members = members(servers, tools);
     let clusters = cluster(&members).into_iter();
     clusters

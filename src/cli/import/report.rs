@@ -8,7 +8,7 @@ use crate::cli::table::{Align, Table};
 use crate::config::Location;
 
 /// The toolboxes that are proposed.
-pub(super) fn proposal(proposed: &[Proposed]) -> Table {
+pub(in crate::cli) fn proposal(proposed: &[Proposed]) -> Table {
     let mut table = Table::new([
         ("Toolbox", Align::Left),
         ("Servers", Align::Left),
@@ -73,7 +73,7 @@ pub(super) fn of(
 }
 
 /// A finding without what a terminal would obey.
-fn shown(finding: &ImportFinding) -> String {
+pub(in crate::cli) fn shown(finding: &ImportFinding) -> String {
     let lines = |text: &str| text.lines().map(printable).collect::<Vec<_>>().join("\n    ");
     let safe = ImportFinding {
         file: printable(&finding.file),

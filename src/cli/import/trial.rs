@@ -10,6 +10,7 @@ use crate::authoring::import::{Gathered, Outcome};
 use crate::backend::WANTS_AUTHORIZATION;
 use crate::catalog::ToolDefinition;
 use crate::cli::error::Error;
+use crate::cli::hidden::hide;
 use crate::cli::secrets::Variables;
 use crate::cli::servers::{self, Start};
 use crate::cli::{Global, catalog, with_gateway, without_rules};
@@ -21,10 +22,10 @@ use crate::settings::{Config, Launch};
 
 /// The outcome of starting servers, for each of them.
 #[derive(Debug)]
-pub(super) struct Trial {
-    pub(super) outcomes: Vec<Outcome>,
+pub(in crate::cli) struct Trial {
+    pub(in crate::cli) outcomes: Vec<Outcome>,
     /// The tools that they list.
-    pub(super) tools: Vec<Vec<Arc<ToolDefinition>>>,
+    pub(in crate::cli) tools: Vec<Vec<Arc<ToolDefinition>>>,
 }
 
 impl Trial {
@@ -37,7 +38,7 @@ impl Trial {
 /// Starts the servers that were gathered for a configuration at `target`, with `secrets` in place of
 /// the variables that were made of them; not those that are switched off or of a file that is
 /// `unasked` for.
-pub(super) fn run(
+pub(in crate::cli) fn run(
     global: &Global,
     gathered: &Gathered,
     target: &Location,
@@ -65,6 +66,7 @@ pub(super) fn run(
         }
     }
     let Some(whole) = whole else { return Ok(trial) };
+    hide(&whole);
     let came =
         with_gateway(global, without_rules(whole), async |gateway| start(gateway, servers).await)?;
     for (index, outcome, tools) in came {

@@ -1,0 +1,163 @@
+//! The clients that are here: their files, as far as servers are put there.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::authoring::client_files::{ClientProgram, KnownFile, Scope, Syntax, known_files};
+use crate::config::env::EnvSource;
+use crate::os::{Platform, is_same_file};
+
+/// A file that a client keeps servers in.
+#[derive(Clone, Debug)]
+pub(super) struct ClientFile {
+    pub(super) program: &'static ClientProgram,
+    pub(super) path: PathBuf,
+    /// The path for people.
+    pub(super) shown: String,
+    /// Its text; `None`: the client is here, and has no such file yet.
+    pub(super) text: Option<String>,
+}
+
+/// The files of clients that are here.
+#[derive(Debug, Default)]
+pub(super) struct Here {
+    pub(super) files: Vec<ClientFile>,
+    /// Files that cannot be read, and why.
+    pub(super) unreadable: Vec<(&'static ClientProgram, String, String)>,
+}
+
+/// Finds the files of all clients, or of those with these ids.
+pub(super) fn find(platform: Platform, env: &dyn EnvSource, folder: &Path, ids: &[String]) -> Here {
+    let home = env.home();
+    let mut here = Here::default();
+    let mut known = known_files(platform, env, folder);
+    known.retain(|file| {
+        let is_chosen = ids.is_empty() || ids.iter().any(|id| id == file.program.id);
+        file.scope == Scope::User && file.takes_servers && is_chosen
+    });
+    for file in &known {
+        let beside = || known.iter().filter(|other| other.path.parent() == file.path.parent());
+        let is_first = beside().next().is_some_and(|first| first.path == file.path);
+        let has_none = || beside().all(|other| !other.path.exists());
+        let shown = shown(&file.path, home.as_deref());
+        if here.files.iter().any(|other| is_same(other, file)) {
+            continue;
+        }
+        match read(&file.path) {
+            Ok(None) if is_first && has_none() && is_installed(file, home.as_deref()) => {
+                here.files.push(client_file(file, shown, None));
+            }
+            Ok(None) => {}
+            Ok(Some(text)) => here.files.push(client_file(file, shown, Some(text))),
+            Err(why) => here.unreadable.push((file.program, shown, why)),
+        }
+    }
+    here
+}
+
+/// Returns `true` if two clients keep their servers in one place of one file, by a link.
+fn is_same(one: &ClientFile, other: &KnownFile) -> bool {
+    let is_one_file = match (fs::metadata(&one.path), fs::metadata(&other.path)) {
+        (Ok(one), Ok(other)) => is_same_file(&one, &other),
+        (Err(_), _) | (_, Err(_)) => false,
+    };
+    is_one_file && one.program.servers == other.program.servers
+}
+
+fn client_file(file: &KnownFile, shown: String, text: Option<String>) -> ClientFile {
+    ClientFile { program: file.program, path: file.path.clone(), shown, text }
+}
+
+/// Returns `true` if a client whose file is not there has a folder for it, and takes a file that has
+/// nothing but servers.
+fn is_installed(file: &KnownFile, home: Option<&Path>) -> bool {
+    let folder = file.path.parent();
+    folder != home && folder.is_some_and(Path::is_dir) && file.program.syntax != Syntax::Yaml
+}
+
+/// A path as a person would write it, wherever we are.
+pub(super) fn shown(path: &Path, home: Option<&Path>) -> String {
+    let inside = home.and_then(|home| path.strip_prefix(home).ok());
+    let shown = inside.map_or_else(|| path.to_owned(), |inside| Path::new("~").join(inside));
+    shown.display().to_string()
+}
+
+/// The text of a file, if it is there.
+pub(super) fn read(path: &Path) -> Result<Option<String>, String> {
+    match fs::read(path) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err("it is not UTF-8 text".to_owned()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn found(home: &Path, platform: Platform) -> Vec<(String, bool)> {
+        let env: BTreeMap<_, _> = [("HOME".to_owned(), home.display().to_string())].into();
+        let here = find(platform, &env, Path::new("/nowhere"), &[]);
+        let files = here.files.into_iter();
+        files.map(|file| (file.shown, file.text.is_some())).collect()
+    }
+
+    #[test]
+    fn a_file_is_found_where_its_client_has_it_on_each_platform() {
+        for platform in [Platform::Linux, Platform::MacOs, Platform::Windows] {
+            let env: BTreeMap<_, _> = [("HOME".to_owned(), "/h".to_owned())].into();
+            for file in known_files(platform, &env, Path::new("/p")) {
+                let Ok(inside) = file.path.strip_prefix("/h") else { continue };
+                let home = tempfile::tempdir().unwrap();
+                let path = home.path().join(inside);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(&path, "{}").unwrap();
+                let shown = Path::new("~").join(inside).display().to_string();
+                let found = found(home.path(), platform);
+                let expected: &[(String, bool)] = &[(shown, true)];
+                let expected = if file.takes_servers { expected } else { &[] };
+                let own = found.iter().filter(|(_, is_there)| *is_there).cloned();
+                assert_eq!(own.collect::<Vec<_>>(), expected, "{platform:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_without_a_file_is_here_if_its_folder_is() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(found(home.path(), Platform::Linux), []);
+        for folder in [".cursor", ".config/opencode", ".config/goose", ".continue"] {
+            fs::create_dir_all(home.path().join(folder)).unwrap();
+        }
+        let wanted = ["~/.cursor/mcp.json", "~/.config/opencode/opencode.json"];
+        assert_eq!(
+            found(home.path(), Platform::Linux),
+            wanted.map(|file| (file.to_owned(), false))
+        );
+        fs::write(home.path().join(".config/opencode/opencode.jsonc"), "{}").unwrap();
+        let wanted = [("~/.cursor/mcp.json", false), ("~/.config/opencode/opencode.jsonc", true)];
+        assert_eq!(
+            found(home.path(), Platform::Linux),
+            wanted.map(|(file, is_there)| (file.to_owned(), is_there))
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir_all(home.path().join(".cursor")).unwrap();
+        fs::write(home.path().join(".cursor/mcp.json"), [0xff, 0xfe]).unwrap();
+        let env: BTreeMap<_, _> = [("HOME".to_owned(), home.path().display().to_string())].into();
+        let here = find(Platform::Linux, &env, Path::new("/nowhere"), &[]);
+        let told: Vec<_> = here.unreadable.iter().map(|(_, file, why)| (&**file, &**why)).collect();
+        assert_eq!(told, [("~/.cursor/mcp.json", "it is not UTF-8 text")]);
+    }
+}
