@@ -329,7 +329,7 @@ fn missing(location: &Location) -> impl fmt::Display {
     }
     format!(
         "no configuration at `{}`, {reason}{place}\n\n\
-         hint: `mcp-workbench import FILE` makes one from the servers in a client's file\n\
+         hint: `mcp-workbench setup` makes one from the servers of your clients\n\
          hint: `mcp-workbench demo` shows how it works without one\n\
          hint: `--config PATH` or `WORKBENCH_CONFIG` names another file",
         location.shown.display()

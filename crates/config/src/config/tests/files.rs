@@ -55,7 +55,7 @@ fn a_missing_file_says_what_to_do() {
     assert_eq!(
         failure(None),
         "no configuration at `w.json`, named by `--config`, in full `<folder>/w.json`\n\n\
-         hint: `mcp-workbench import FILE` makes one from the servers in a client's file\n\
+         hint: `mcp-workbench setup` makes one from the servers of your clients\n\
          hint: `mcp-workbench demo` shows how it works without one\n\
          hint: `--config PATH` or `WORKBENCH_CONFIG` names another file"
     );
