@@ -155,3 +155,13 @@ fn a_word_that_is_no_sandbox_starts_nothing() {
     assert_ne!(checked.code, Some(0));
     assert!(checked.stderr.contains("did you mean `workspace`"), "{}", checked.stderr);
 }
+
+#[test]
+fn a_server_of_ours_runs_in_a_sandbox_wherever_the_program_is() {
+    let server = json!({
+        "command": "mcp-workbench", "args": ["builtin", "clock"], "sandbox": "workspace",
+    });
+    let agent = agent(&Bench::new().server("box", "clock", server));
+    agent.open("box").ok();
+    assert!(agent.call("box__clock__now", json!({})).structured()["time"].is_string());
+}

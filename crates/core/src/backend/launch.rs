@@ -166,7 +166,9 @@ fn confined(
     let program = ourselves.ok_or_else(not_ourselves)?;
     can_confine().map_err(|reason| cannot_confine(&reason))?;
     let temporary = cell::make_home(&home)?;
-    let cell = cell::of_launch(launch, confinement, environment, &home);
+    let mut cell = cell::of_launch(launch, confinement, environment, &home);
+    // Where it is a server of ours, it may be in a folder that is nobody's to read.
+    cell.read.extend((launch.command == PROGRAM).then(|| program.to_owned()));
     let args = launch.args.iter().map(AsRef::as_ref);
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns servers")]
     let mut builder = tokio::process::Command::new(program);
