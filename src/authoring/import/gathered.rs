@@ -69,7 +69,8 @@ pub fn gather(
     gather_from(existing, sources, contents)
 }
 
-/// Like [`gather`], without the servers that are switched off and those of single projects.
+/// Like [`gather`], without the servers that are switched off and those of single projects. Servers
+/// that start alike are one, whatever each client calls it.
 pub fn gather_own(
     existing: Option<&Source>,
     sources: &[Source],
@@ -84,8 +85,24 @@ pub fn gather_own(
         }
         contents
     });
-    let own = own.collect();
+    let mut own: Vec<Contents> = own.collect();
+    let options = Options::default();
+    let merge = Merge::new(existing, &options)?;
+    let known = merge.servers().map(|(name, launch)| (name.to_owned(), launch.clone()));
+    one_name_each(known.collect(), &mut own);
     gather_from(existing, sources, own)
+}
+
+/// Gives each server the name of the first that starts alike, of those that are known and of these.
+fn one_name_each(mut known: Vec<(String, BlockLaunch)>, contents: &mut [Contents]) {
+    let groups = contents.iter_mut().flat_map(|contents| &mut contents.groups);
+    for found in groups.flat_map(|group| &mut group.servers) {
+        let launch = &found.block.launch;
+        match known.iter().find(|(_, other)| other == launch) {
+            Some((name, _)) => found.name.clone_from(name),
+            None => known.push((found.name.clone(), launch.clone())),
+        }
+    }
 }
 
 fn gather_from(
@@ -156,7 +173,7 @@ impl Gathered {
         let found = self.found().filter(|found| !found.block.launch.is_workbench());
         let carried = found.map(|found| Carried {
             file: found.file.clone(),
-            name: found.name.clone(),
+            name: found.called.clone(),
             server: self.servers.iter().position(|server| server.key == key(found)),
         });
         carried.collect()
@@ -165,7 +182,7 @@ impl Gathered {
     /// The servers of the files that are the workbench itself, each by its file and its name there.
     pub fn workbenches(&self) -> Vec<(String, String)> {
         let found = self.found().filter(|found| found.block.launch.is_workbench());
-        found.map(|found| (found.file.clone(), found.name.clone())).collect()
+        found.map(|found| (found.file.clone(), found.called.clone())).collect()
     }
 
     /// The rest, without the servers in these places.

@@ -76,6 +76,12 @@ impl<'a> Merge<'a> {
         self.holder(found, false).is_some()
     }
 
+    /// The servers of the configuration, each by its name and its launch.
+    pub(super) fn servers(&self) -> impl Iterator<Item = (&str, &BlockLaunch)> {
+        let servers = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
+        servers.filter_map(|(name, launch)| Some((name.as_str(), launch.as_ref()?)))
+    }
+
     /// Adds settings that stand at the top and are not there yet.
     pub(super) fn add_settings(&mut self, settings: Map<String, Value>) {
         let settings = settings.into_iter();

@@ -58,6 +58,8 @@ pub(super) struct Group {
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) name: String,
+    /// Its name in its file.
+    pub(super) called: String,
     pub(super) block: Block,
     pub(super) grade: Grade,
     /// The doubt that only a start removes.
@@ -300,6 +302,7 @@ impl Reading<'_> {
             file: self.source.file.clone(),
             path: name.spot.path(),
             position,
+            called: name.value.clone(),
             name: name.value.clone(),
         };
         Ok((found, notes))

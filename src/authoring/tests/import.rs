@@ -2,7 +2,9 @@
 
 use pretty_assertions::assert_eq;
 
-use crate::authoring::import::{Grade, Grouping, ImportPlan, Options, Source, plan};
+use crate::authoring::import::{
+    Grade, Grouping, ImportPlan, KeepSecrets, Options, Source, gather_own, plan,
+};
 use crate::authoring::tests::{env, read};
 
 fn source(file: &str, text: &str) -> Source {
@@ -395,4 +397,26 @@ fn no_command_and_no_file_is_taken_over_with_a_value() {
         let said = said(&plan).join("\n");
         assert!(said.contains("no value is taken from a file or a command here"), "{said}");
     }
+}
+
+#[test]
+fn a_server_that_clients_call_differently_is_one_for_all_of_them() {
+    let block = |name: &str| {
+        format!(r#"{{"mcpServers": {{"{name}": {{"command": "mem", "args": ["x"]}}}}}}"#)
+    };
+    let of = |home: &str, name: &str| source(&format!("/home/ann/{home}"), &block(name));
+    let sources = [of(".cursor/mcp.json", "mem"), of(".gemini/settings.json", "memory")];
+    let gather =
+        |existing: Option<&Source>| gather_own(existing, &sources, &mut KeepSecrets).unwrap();
+    let carried = |existing: Option<&Source>| -> Vec<_> {
+        let carried = gather(existing).carried().into_iter();
+        carried.map(|carried| (carried.name, carried.server)).collect()
+    };
+    let both = |server: Option<usize>| ["mem", "memory"].map(|name| (name.to_owned(), server));
+    assert_eq!(carried(None), both(Some(0)));
+    let plan = gather(None).plan(&Options::default()).unwrap();
+    assert_eq!(written(&plan), serde_json::json!({"mem": {"command": "mem", "args": ["x"]}}));
+    let other = source("config.json", &block("notes"));
+    assert_eq!(carried(Some(&other)), both(None));
+    assert!(gather(Some(&other)).servers().is_empty());
 }
