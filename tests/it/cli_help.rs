@@ -1,11 +1,8 @@
 //! The help that the program gives.
 
-use std::fs;
-use std::path::Path;
-
 use pretty_assertions::assert_eq;
 
-use crate::support::Bench;
+use crate::support::{Bench, expect_page};
 
 /// All commands, and those of theirs; the first is the program itself.
 const COMMANDS: &[&str] = &[
@@ -108,9 +105,6 @@ fn a_wrong_command_is_wrong_usage() {
     insta::assert_snapshot!(output.stderr);
 }
 
-/// The page of the documentation that has the help of every command, of which nothing is written by
-/// hand. `UPDATE_EXPECT=1` writes it.
-#[expect(clippy::disallowed_methods, reason = "it is for this test alone")]
 #[test]
 fn the_page_of_commands_is_what_the_program_says() {
     let bench = Bench::new();
@@ -132,9 +126,5 @@ fn the_page_of_commands_is_what_the_program_says() {
         page.push(format!("\n## {title}\n\n```text\n{}\n```\n", lines.join("\n")));
     }
     let page = page.concat();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands.md");
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        fs::write(&file, &page).expect("the page");
-    }
-    assert_eq!(fs::read_to_string(&file).expect("the page"), page, "run with UPDATE_EXPECT=1");
+    expect_page("docs/commands.md", &page);
 }

@@ -24,6 +24,17 @@ pub(crate) mod snapshot;
 pub(crate) use agent::{Agent, RequestId, Response};
 pub(crate) use bench::{Bench, conformance, fake};
 
+/// Compares a page of the documentation, of which nothing is written by hand, with what it is to be.
+/// `UPDATE_EXPECT=1` writes it.
+pub(crate) fn expect_page(file: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, text).expect("the page can be written");
+    }
+    let page = std::fs::read_to_string(&path).expect("the page is there");
+    pretty_assertions::assert_eq!(page, text, "{file}: run with UPDATE_EXPECT=1");
+}
+
 /// How long a test waits for anything.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
