@@ -1,6 +1,7 @@
 """Figures of the programs, each second, and a picture of them."""
 
 import http.client
+import math
 import os
 import re
 import time
@@ -100,6 +101,8 @@ text { font: 12px sans-serif; fill: #1f2328 } .soft { fill: #59636e } .back { fi
 }
 """
 WIDTH, HEIGHT, GAP, LEFT, RIGHT = 680, 70, 34, 56, 24
+# The most minutes that are written below the picture.
+MOST_LABELS = 12
 
 
 def plot(rows, rests, before, title):
@@ -117,7 +120,8 @@ def plot(rows, rests, before, title):
     ]
     for index, name in enumerate(DRAWN):
         parts += panel(name, rows, rests, before, top + index * (HEIGHT + GAP) + 14, across)
-    minutes = range(0, int(last // 60) + 1)
+    whole_minutes = int(last // 60) + 1
+    minutes = range(0, whole_minutes, max(1, math.ceil(whole_minutes / MOST_LABELS)))
     parts += [
         f'<text class="soft" x="{across(60 * minute):.0f}" y="{bottom + 4}" text-anchor="middle">{minute} min</text>'
         for minute in minutes
@@ -129,7 +133,12 @@ def panel(name, rows, rests, before, top, across):
     values = [row[name] for row in rows]
     most = max(values) or 1
     down = lambda value: top + HEIGHT - value / most * HEIGHT
-    points = " ".join(f"{across(row['seconds']):.1f},{down(row[name]):.1f}" for row in rows)
+    # Of what falls into one column the most is shown, or a long run would make a large file.
+    columns = {}
+    for row in rows:
+        column = round(across(row["seconds"]))
+        columns[column] = max(columns.get(column, 0), row[name])
+    points = " ".join(f"{column},{down(value):.1f}" for column, value in columns.items())
     foot = top + HEIGHT
     for begin, end in rests:
         width = across(end) - across(begin)
