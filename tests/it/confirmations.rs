@@ -145,3 +145,31 @@ fn an_answer_is_good_for_the_call_that_was_asked_for_alone() {
     assert_eq!(call(json!({ "n": 1 }), &asked["requestState"]).error()["code"], -32602);
     assert_eq!(calls(&agent), 1);
 }
+
+#[test]
+fn what_a_server_asks_is_told_from_what_we_ask() {
+    for (is_modern, over_http) in WAYS {
+        for protocol in ["legacy", "modern"] {
+            for (dangerous, before) in
+                [(json!(["echo"]), "A server asks this, not MCP Workbench:\n\n"), (json!([]), "")]
+            {
+                let server = fake(json!({ "tools": ["ask"], "protocol": protocol }));
+                let bench = Bench::new()
+                    .set("toolMode", json!("direct"))
+                    .set("dangerousTools", dangerous)
+                    .server("box", "srv", server);
+                let agent = agent(&bench, over_http)
+                    .answering(QUESTION, json!({ "action": "accept", "content": {} }))
+                    .begin(is_modern, json!({ "elicitation": {} }));
+                let own = "The agent wants to call the tool `pay`.";
+                let params = json!({
+                    "message": own, "requestedSchema": { "type": "object", "properties": {} },
+                });
+                agent.call_through("ask", json!({ "method": QUESTION, "params": params })).ok();
+                let asked = agent.next_request(QUESTION);
+                let told = format!("{is_modern} {over_http} {protocol}");
+                assert_eq!(asked["params"]["message"], format!("{before}{own}"), "{told}");
+            }
+        }
+    }
+}

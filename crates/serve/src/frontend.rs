@@ -7,6 +7,7 @@
 //! of the agent is its [`session`].
 
 mod asked;
+mod attribution;
 mod calls;
 mod dispatch;
 mod era;

@@ -29,6 +29,8 @@ pub struct Question {
     pub method: String,
     /// Its `params`, as written.
     pub params: Option<Raw>,
+    /// `true` if a server asks it, and not we.
+    pub is_of_server: bool,
     back: Back,
     when_answered: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -47,13 +49,29 @@ impl std::fmt::Debug for Question {
 
 impl Question {
     pub(crate) fn of_server(method: String, params: Option<Raw>, reply: Reply) -> Self {
-        Self { method, params, back: Back::Server(reply), when_answered: None }
+        let mut question = Self::new(method, params, Back::Server(reply));
+        question.is_of_server = true;
+        question
     }
 
     /// A question of our own, and where its answer comes.
     pub fn here(method: String, params: Option<Raw>) -> (Self, oneshot::Receiver<Outcome>) {
         let (back, answer) = oneshot::channel();
-        (Self { method, params, back: Back::Here(back), when_answered: None }, answer)
+        (Self::new(method, params, Back::Here(back)), answer)
+    }
+
+    /// A question that a server has asked in its answer, and where its own answer comes.
+    pub(crate) fn relayed(
+        method: String,
+        params: Option<Raw>,
+    ) -> (Self, oneshot::Receiver<Outcome>) {
+        let (mut question, answer) = Self::here(method, params);
+        question.is_of_server = true;
+        (question, answer)
+    }
+
+    fn new(method: String, params: Option<Raw>, back: Back) -> Self {
+        Self { method, params, is_of_server: false, back, when_answered: None }
     }
 
     /// Does something once it is answered, or dropped.

@@ -61,7 +61,7 @@ impl InputRequired {
                 failed("the server asked for input in a way that nobody understands")
             })?;
             let events = events.ok_or_else(|| failed("the server asks, and nobody can answer"))?;
-            let (question, answer) = Question::here(method, params);
+            let (question, answer) = Question::relayed(method, params);
             let unasked = events.send(Event::Question(question)).await.is_err();
             match answer.await {
                 Ok(Outcome::Result(response)) if !unasked => responses.push((key, response)),

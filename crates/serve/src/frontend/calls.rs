@@ -10,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::backend::{Outcome, events};
 use crate::exposure::{self, Exposure};
 use crate::frontend::asked::{Answering, Asked, send};
+use crate::frontend::attribution::{attributed, attributed_result};
 use crate::frontend::era::{RequestMeta, fit, harmless};
 use crate::frontend::session::Session;
 use crate::gateway::{Event, Presence, Question, RequestContext};
@@ -177,7 +178,7 @@ impl Running {
             tokio::select! {
                 biased;
                 () = reply.cancelled() => return Ok(()),
-                Some(event) = self.events.recv() => match event {
+                Some(event) = self.events.recv() => match attributed(|| session.app().gateways.config(), event) {
                     Event::Question(question) if !session.can_answer(&question.method, &asked.meta) => {
                         let reason = "the agent's client cannot be asked that";
                         question.decline(METHOD_NOT_FOUND, reason);
@@ -196,6 +197,13 @@ impl Running {
         while let Some(event) = self.events.try_recv() {
             Box::pin(tell(&reply, &asked.meta, event)).await?;
         }
+        // An older agent is asked each question by itself.
+        let outcome = if is_modern {
+            let config = || session.app().gateways.config().policy.has_confirmations();
+            attributed_result(config, outcome)
+        } else {
+            outcome
+        };
         reply.answer(fit(outcome, is_modern)).await
     }
 }

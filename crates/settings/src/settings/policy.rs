@@ -39,6 +39,18 @@ impl PolicyConfig {
             || self.default != DefaultPolicy::default()
     }
 
+    /// Returns `true` if there are calls that the user confirms.
+    pub fn has_confirmations(&self) -> bool {
+        let has_listed = match &self.confirmation {
+            Confirmation::Never => return false,
+            Confirmation::Dangerous(listed) => !listed.is_empty(),
+        };
+        has_listed
+            || !self.dangerous_tools.is_empty()
+            || self.is_hint_dangerous
+            || self.default.require_explicit_approval
+    }
+
     /// Returns `true` if the rules say what an agent of this name may use.
     pub fn knows(&self, agent: &AgentName) -> bool {
         self.strangers == Strangers::Served || self.agents.contains_key(agent)

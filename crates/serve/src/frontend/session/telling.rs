@@ -4,6 +4,7 @@
 use std::sync::{Arc, PoisonError};
 
 use crate::backend::events;
+use crate::frontend::attribution::attributed_question;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::session::{Current, Session};
 use crate::gateway::{Event, Question};
@@ -35,6 +36,7 @@ impl Session {
                 Event::Question(question) => {
                     let session = current.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
                     let (Some(session), notifier) = (session, notifier.clone()) else { return };
+                    let question = attributed_question(&session.app().gateways.config(), question);
                     let asking = Arc::clone(&session);
                     asking.spawn(async move {
                         let (method, params) = (question.method.clone(), question.params.clone());
