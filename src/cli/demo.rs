@@ -151,8 +151,8 @@ async fn converse(client: &Client, alone: &[Seen]) -> Result<(), String> {
         count(answer.bytes(), "byte"),
     ))?;
     transcript::text(
-        "Next: `mcp-workbench import FILE` takes over the servers of a client you have, and \
-         `mcp-workbench check --connect` starts them and shows what they would cost.",
+        "Next: `mcp-workbench setup --dry-run` shows what it would do to the clients you have, and \
+         changes nothing.",
     )
 }
 
