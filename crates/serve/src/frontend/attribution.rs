@@ -2,19 +2,23 @@
 //! confirmed, so that its words could be taken for ours. Where the configuration has calls confirmed, it
 //! says first that it is a server's.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use memchr::memmem::Finder;
+use bytes::Bytes;
 
-use crate::backend::Outcome;
+use crate::backend::{Outcome, may_ask};
 use crate::gateway::{Event, Question};
 use crate::raw::{self, Member, Raw};
 use crate::settings::Config;
+use crate::wire::incoming::error_object;
 
 /// The method that asks the user.
 const ELICIT: &str = "elicitation/create";
-/// The line before a server's own words.
-const FIRST: &str = "A server asks this, not MCP Workbench:\n\n";
+/// The line before a server's own words, as it stands in JSON.
+const FIRST: &str = r"A server asks this, not MCP Workbench:\n\n";
+/// JSON-RPC: something went wrong behind us.
+const INTERNAL_ERROR: i64 = -32603;
+const UNREADABLE: &str = "the server asks for input in a way that cannot be read";
 
 /// A question of a server to the user, marked as one where that matters; anything else as it is.
 pub(crate) fn attributed(config: impl FnOnce() -> Arc<Config>, event: Event) -> Event {
@@ -27,51 +31,81 @@ pub(crate) fn attributed(config: impl FnOnce() -> Arc<Config>, event: Event) -> 
 /// A question, marked as a server's if it is one and goes to the user, where that matters.
 pub(crate) fn attributed_question(config: &Config, mut question: Question) -> Question {
     if question.is_of_server && question.method == ELICIT && config.policy.has_confirmations() {
-        question.params = question.params.take().map(|params| marked(&params).unwrap_or(params));
+        // Without parameters the client refuses what nobody can read.
+        question.params = question.params.take().and_then(|params| marked(&params));
     }
     question
 }
 
 /// An answer of a server, with the questions to the user in it (2026-07-28, `inputRequests`) marked as a
-/// server's where `has_confirmations`.
+/// server's where `has_confirmations`; an error in place of one that cannot be read.
+///
+/// Some readers take the first of repeated members and some the last, so all of them are marked.
 pub(crate) fn attributed_result(
     has_confirmations: impl FnOnce() -> bool,
     outcome: Outcome,
 ) -> Outcome {
-    static METHOD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(ELICIT));
     match outcome {
-        Outcome::Result(result)
-            if METHOD.find(result.as_bytes()).is_some() && has_confirmations() =>
-        {
-            Outcome::Result(marked_requests(&result).unwrap_or(result))
+        Outcome::Result(result) if may_ask(&result) && has_confirmations() => {
+            let requests = |requests: &Raw| each(requests, |_| true, marked_request);
+            match each(&result, |key| key == "inputRequests", requests) {
+                Some(marked) => Outcome::Result(marked),
+                None => Outcome::Error(error_object(INTERNAL_ERROR, UNREADABLE, None)),
+            }
         }
         outcome => outcome,
     }
 }
 
-/// The parameters with our line before the message; `None` if there is none to be marked.
-fn marked(params: &Raw) -> Option<Raw> {
-    let message = params.member("message")?;
-    let message = format!("{FIRST}{}", message.text()?);
-    params.with_member("message", &Raw::encode(&message))
+fn marked_request(request: &Raw) -> Option<Raw> {
+    // What is no object asks nothing.
+    let Some(members) = request.members() else { return unless_object(request) };
+    let mut methods = members.iter().filter(|(key, _)| key == "method");
+    let asks_user = |method: &Raw| method.parse::<String>().map_or(true, |method| method == ELICIT);
+    if !methods.any(|(_, method)| asks_user(method)) {
+        return Some(request.clone());
+    }
+    each(request, |key| key == "params", marked)
 }
 
-/// A result with each of its questions marked; `None` if it asks nothing.
-fn marked_requests(result: &Raw) -> Option<Raw> {
-    let requests: Vec<Member> = result.member("inputRequests")?.members()?;
-    let requests = requests.into_iter().map(|(key, request)| {
-        let asked = || {
-            if request.member("method")?.text()? != ELICIT {
-                return None;
-            }
-            request.with_member("params", &marked(&request.member("params")?)?)
-        };
-        let asked = asked().unwrap_or_else(|| request.clone());
-        (key, asked)
+/// The parameters with our line before each message that is a text; `None` if they cannot be read.
+fn marked(params: &Raw) -> Option<Raw> {
+    each(
+        params,
+        |key| key == "message",
+        |message| {
+            let Some(rest) = message.as_bytes().strip_prefix(b"\"") else {
+                return Some(message.clone());
+            };
+            // Its own words stay as they are spelled.
+            let text = Bytes::from([b"\"", FIRST.as_bytes(), rest].concat());
+            Some(Raw::part_of(&text, 0..text.len()))
+        },
+    )
+}
+
+/// An object with these of its members changed; another value as it is, and `None` for an object that
+/// cannot be read.
+fn each(
+    object: &Raw,
+    is_meant: impl Fn(&str) -> bool,
+    change: impl Fn(&Raw) -> Option<Raw>,
+) -> Option<Raw> {
+    let Some(members) = object.members() else { return unless_object(object) };
+    if !members.iter().any(|(key, _)| is_meant(key)) {
+        return Some(object.clone());
+    }
+    let changed = members.into_iter().map(|(key, value)| {
+        let value = if is_meant(&key) { change(&value)? } else { value };
+        Some((key, value))
     });
-    let requests: Vec<Member> = requests.collect();
-    let requests = raw::object(requests.iter().map(|(key, value)| (&**key, value)));
-    result.with_member("inputRequests", &requests)
+    let changed: Vec<Member> = changed.collect::<Option<_>>()?;
+    Some(raw::object(changed.iter().map(|(key, value)| (&**key, value))))
+}
+
+/// The value as it is, unless it is an object.
+fn unless_object(value: &Raw) -> Option<Raw> {
+    (value.as_bytes().first() != Some(&b'{')).then(|| value.clone())
 }
 
 #[cfg(test)]
@@ -109,6 +143,35 @@ mod tests {
         ] {
             assert_eq!(marked_value(&other), other);
         }
+    }
+
+    #[test]
+    fn no_spelling_of_a_question_goes_without_it() {
+        let marked = |text: &str| {
+            let text = Bytes::from(text.to_owned());
+            let outcome = Outcome::Result(Raw::part_of(&text, 0..text.len()));
+            match attributed_result(|| true, outcome) {
+                Outcome::Result(marked) => String::from_utf8(marked.as_bytes().to_vec()).unwrap(),
+                Outcome::Error(_) => "refused".to_owned(),
+            }
+        };
+        for (method, params) in [
+            (r#""method":"elicitation\/create""#, r#""params":{"message":"Pay"}"#),
+            (r#""method":"x","method":"elicitation/create""#, r#""params":{"message":"Pay"}"#),
+            (r#""method":"\u0065licitation/create","method":"x""#, r#""params":{"message":"Pay"}"#),
+            (r#""\u006dethod":"elicitation/create""#, r#""p\u0061rams":{"mess\u0061ge":"Pay"}"#),
+            (r#""method":"elicitation/create""#, r#""params":{"message":"\ud800Pay"}"#),
+        ] {
+            let request = format!(r#"{{"a":{{{method},{params}}}}}"#);
+            let said = marked(&format!(r#"{{"input\u0052equests":{request}}}"#));
+            assert!(said.contains(r#"":"A server asks this, not MCP Workbench:\n\n"#), "{said}");
+        }
+        let twice = r#"{"method":"elicitation/create","params":{"message":1,"message":"Pay"},"params":{"message":"Pay"}}"#;
+        let said = marked(&format!(
+            r#"{{"inputRequests":{{"a":{twice}}},"inputRequests":{{"a":{twice}}}}}"#
+        ));
+        assert_eq!(said.matches("A server asks this").count(), 4, "{said}");
+        assert!(!said.contains(r#":"Pay""#), "{said}");
     }
 
     #[test]
