@@ -73,7 +73,7 @@ use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
 pub use crate::backend::{
     AgentId, AtLimit, Bytes, ClientAbilities, Event, Held, LogLevel, Payers, Presence, Purse,
-    Question, Tie, Urgency,
+    Question, Tie, Urgency, may_ask,
 };
 pub use crate::gateway::asking::{Asked, Unlent};
 pub use crate::gateway::caller::Caller;

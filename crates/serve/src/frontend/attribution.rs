@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::backend::{Outcome, may_ask};
-use crate::gateway::{Event, Question};
+use crate::backend::Outcome;
+use crate::gateway::{Event, Question, may_ask};
 use crate::raw::{self, Member, Raw};
 use crate::settings::Config;
 use crate::wire::incoming::error_object;
