@@ -12,6 +12,6 @@ pub use mcp_workbench_config::config;
 pub use mcp_workbench_core::{backend, catalog, gateway, llm, observe, policy, state, toolbox};
 pub use mcp_workbench_names::name;
 pub use mcp_workbench_os::os;
-pub use mcp_workbench_serve::{exposure, frontend, navigator};
+pub use mcp_workbench_serve::{desk, exposure, frontend, navigator};
 pub use mcp_workbench_settings::settings;
 pub use mcp_workbench_wire::{raw, wire};

@@ -1,5 +1,6 @@
 //! Serving: what a model sees of the core in each mode, and the sessions of agents.
 
+pub mod desk;
 pub mod exposure;
 pub mod frontend;
 pub mod navigator;
