@@ -67,6 +67,7 @@ pub use crate::observe::llm_outcome::LlmOutcome;
 pub use crate::observe::llm_request::{LlmRequest, Prompted};
 pub use crate::observe::log::TARGET as LOG_TARGET;
 pub use crate::observe::meters::Meters;
+pub use crate::observe::metrics::{METRICS, Metric, MetricKind};
 pub use crate::observe::read::ObservedRead;
 pub use crate::observe::secret::Secrets;
 pub use crate::observe::secret::{

@@ -3,6 +3,8 @@
 //! What a call needs is looked up once for each server ([`Meters`]), so that counting is an
 //! addition or two.
 
+mod described;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::HashMap;
@@ -20,6 +22,8 @@ use crate::observe::holdings::Holdings;
 use crate::observe::listeners::Listener;
 use crate::observe::llm_outcome::LlmOutcome;
 use crate::observe::meters::Meters;
+
+pub use crate::observe::metrics::described::{METRICS, Metric, MetricKind};
 
 /// The least of the times that are told apart, in seconds; from here on they double.
 const BUCKETS: [f64; 14] =
@@ -85,59 +89,23 @@ impl Metrics {
             meters: Mutex::default(),
             registry: Registry::default(),
         };
-        registry.register("tool_calls", "Calls by what became of them", metrics.calls.clone());
-        registry.register(
-            "tool_call_seconds",
-            "How long calls took, from the request to the answer",
-            metrics.seconds.clone(),
-        );
-        let (arguments, results) = (metrics.argument_bytes.clone(), metrics.result_bytes.clone());
-        registry.register("argument_bytes", "Bytes of arguments of calls", arguments);
-        registry.register("result_bytes", "Bytes of results and errors of calls", results);
-        registry.register("backends_running", "Servers that are running", metrics.running.clone());
-        registry.register("backend_starts", "Starts of servers", metrics.starts.clone());
-        registry.register(
-            "backend_restarts",
-            "Starts of servers that have run before",
-            metrics.restarts.clone(),
-        );
-        registry.register(
-            "backend_deaths",
-            "Servers that ended by themselves",
-            metrics.deaths.clone(),
-        );
-        registry.register(
-            "llm_requests",
-            "Requests to language models by what became of them",
-            metrics.llm_requests.clone(),
-        );
-        registry.register(
-            "llm_tokens",
-            "Tokens that language models have read and written",
-            metrics.llm_tokens.clone(),
-        );
-        registry.register("sessions", "Agents that are there", metrics.sessions.clone());
-        registry.register(
-            "tasks",
-            "Tasks of the program that have not ended",
-            metrics.tasks.clone(),
-        );
-        registry.register(
-            "tokens_saved",
-            "Estimate of tokens of definitions that agents did not get, against direct mode",
-            metrics.tokens_saved.clone(),
-        );
-        registry.register(
-            "audit_records_lost",
-            "Records that could not be written to the audit file",
-            metrics.lost.clone(),
-        );
-        registry.register("held", "What callers hold at the moment, by what it is", held);
-        registry.register(
-            "limits_reached",
-            "How often a caller wanted to hold more than it may, by what that was",
-            metrics.limits_reached.clone(),
-        );
+        let to = &mut registry;
+        described::CALLS.register(to, metrics.calls.clone());
+        described::SECONDS.register(to, metrics.seconds.clone());
+        described::ARGUMENT_BYTES.register(to, metrics.argument_bytes.clone());
+        described::RESULT_BYTES.register(to, metrics.result_bytes.clone());
+        described::RUNNING.register(to, metrics.running.clone());
+        described::STARTS.register(to, metrics.starts.clone());
+        described::RESTARTS.register(to, metrics.restarts.clone());
+        described::DEATHS.register(to, metrics.deaths.clone());
+        described::LLM_REQUESTS.register(to, metrics.llm_requests.clone());
+        described::LLM_TOKENS.register(to, metrics.llm_tokens.clone());
+        described::SESSIONS.register(to, metrics.sessions.clone());
+        described::TASKS.register(to, metrics.tasks.clone());
+        described::TOKENS_SAVED.register(to, metrics.tokens_saved.clone());
+        described::LOST.register(to, metrics.lost.clone());
+        described::HELD.register(to, held);
+        described::LIMITS_REACHED.register(to, metrics.limits_reached.clone());
         Self { registry, ..metrics }
     }
 
@@ -234,18 +202,64 @@ impl Listener for Metrics {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::time::{Duration, SystemTime};
 
     use super::*;
     use crate::catalog::Listing;
     use crate::observe::ending::CallEnd;
-    use crate::observe::event::StoppedFor;
+    use crate::observe::event::{LimitReached, StoppedFor};
+    use crate::observe::holdings::{Holding, Payer};
 
     #[test]
     fn every_outcome_stands_where_its_number_says() {
         for (at, ending) in Ending::ALL.into_iter().enumerate() {
             assert_eq!(ending as usize, at);
         }
+    }
+
+    /// The metrics that a text tells, by name: kind and labels.
+    fn told(text: &str) -> BTreeMap<String, (String, Vec<String>)> {
+        let label = regex::Regex::new(r#"[{,](\w+)="(?:[^"\\]|\\.)*""#).unwrap();
+        let mut told = BTreeMap::<_, (String, Vec<String>)>::new();
+        let mut last = String::new();
+        for line in text.lines() {
+            if let Some(kind) = line.strip_prefix("# TYPE mcp_workbench_") {
+                let (name, kind) = kind.split_once(' ').unwrap();
+                name.clone_into(&mut last);
+                told.insert(last.clone(), (kind.to_owned(), Vec::new()));
+            } else if !line.starts_with('#') {
+                let labels = label.captures_iter(line).map(|found| found[1].to_owned());
+                told.get_mut(&last).unwrap().1 = labels.filter(|label| label != "le").collect();
+            }
+        }
+        told
+    }
+
+    #[test]
+    fn every_metric_is_told_as_it_is_described() {
+        let metrics = Metrics::new();
+        let _ = metrics.of("dev", "git");
+        let reached = LimitReached { payer: Payer::Local, what: Holding::Calls };
+        metrics.hear(Event::LimitReached(&reached));
+        let request = LlmContext {
+            agent: None,
+            session: 0,
+            model: "small",
+            named: None,
+            purpose: "tool",
+            at: SystemTime::now(),
+            took: Duration::ZERO,
+            tokens: [1, 1],
+            attempts: 1,
+        };
+        metrics.hear(Event::LlmRequestEnded(&request, LlmOutcome::TimedOut));
+        let text = metrics.render();
+        let described = METRICS.iter().map(|metric| {
+            let labels = metric.labels.iter().copied().map(str::to_owned).collect();
+            (metric.name.to_owned(), (metric.kind.as_str().to_owned(), labels))
+        });
+        pretty_assertions::assert_eq!(told(&text), described.collect(), "{text}");
     }
 
     #[test]
