@@ -9,6 +9,7 @@
 pub mod agent;
 pub mod budget;
 pub mod cancellation;
+pub mod code;
 mod envelope;
 #[cfg(test)]
 mod fuzzing;

@@ -16,14 +16,12 @@ use crate::catalog::{Abilities, shorten};
 use crate::name::seen;
 use crate::raw::{Member, Raw};
 use crate::settings::Protocol;
+use crate::wire::code::UNSUPPORTED_PROTOCOL_VERSION;
 use crate::wire::remote::Failure;
 use crate::wire::server::{Link, Outcome, Pending, RequestError};
 
 /// How long a refused greeting waits for a server that may be about to end because of it.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-/// MCP: the server does not speak the revision of a request (2026-07-28).
-const UNSUPPORTED_VERSION: i64 = -32022;
-
 /// Which revisions of the protocol a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Era {
@@ -96,7 +94,7 @@ impl Refusal {
         let unsupported = error.parse::<Unsupported>().ok();
         let speaks_ours = unsupported.is_some_and(|error| {
             let ours = ProtocolVersion::V_2026_07_28;
-            error.code == UNSUPPORTED_VERSION
+            error.code == UNSUPPORTED_PROTOCOL_VERSION
                 && error.data.supported.iter().any(|version| version == ours.as_str())
         });
         Self { message: message(error), failure: Failure::of(error), speaks_ours }

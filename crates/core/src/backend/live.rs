@@ -16,6 +16,7 @@ use crate::backend::switchboard::{Entry, Switchboard};
 use crate::backend::users::Users;
 use crate::backend::{Error, Listed, Outcome, Unanswered, events};
 use crate::raw::{Member, Raw};
+use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
 use crate::wire::server::{Link, RequestError, Step};
 
@@ -24,9 +25,6 @@ const POST_MORTEM: Duration = Duration::from_secs(2);
 
 /// How long a server may take to answer what is asked of it beside its work.
 const SETTLING: Duration = Duration::from_secs(10);
-/// JSON-RPC: something went wrong behind us.
-const INTERNAL_ERROR: i64 = -32603;
-
 /// One request that is passed on to a server.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {

@@ -28,14 +28,11 @@ use crate::backend::users::{AgentId, Principal, Users};
 use crate::observe::Secrets;
 use crate::raw;
 use crate::wire::Outcome;
+use crate::wire::code::{INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::wire::incoming::{Incoming, Reply, Request, error_object};
 
 pub(crate) use crate::backend::switchboard::board::{Grace, Switchboard};
 
-/// JSON-RPC: nobody here knows this method.
-const METHOD_NOT_FOUND: i64 = -32601;
-/// JSON-RPC: the question cannot be dealt with now.
-const INVALID_REQUEST: i64 = -32600;
 /// Why a question is declined that could be anybody's.
 const AMBIGUOUS: &str = "it could be meant for more than one agent";
 /// How many questions may wait for an agent to come.

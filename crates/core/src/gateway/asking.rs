@@ -17,15 +17,12 @@ use crate::llm::{
 };
 use crate::observe::{LlmOutcome, LlmRequest, Prompted, Secrets};
 use crate::raw::Raw;
+use crate::wire::code::{DECLINED, METHOD_NOT_FOUND};
 
 /// The method that asks a client for a completion of its model.
 const METHOD: &str = "sampling/createMessage";
 /// The name of a model that only the agent's client knows.
 const SAMPLING: &str = "sampling";
-/// JSON-RPC: nobody there knows the method.
-const METHOD_NOT_FOUND: i64 = -32601;
-/// The user said no (MCP, client/sampling).
-const DECLINED: i64 = -1;
 /// The most characters of a client's words in an error.
 const MAX_QUOTED: usize = 200;
 

@@ -11,13 +11,11 @@ use serde::Deserialize;
 
 use crate::backend::{Event, Outcome, Question, events};
 use crate::raw::{self, Member, Raw};
+use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
 
 /// How often a server may ask for one request.
 pub(crate) const MAX_ROUNDS: usize = 10;
-/// JSON-RPC: something went wrong behind us.
-const INTERNAL_ERROR: i64 = -32603;
-
 /// The questions of a server that it wants answered before it goes on.
 pub(crate) struct InputRequired {
     requests: Vec<Member>,

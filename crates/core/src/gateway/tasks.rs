@@ -18,15 +18,13 @@ use crate::gateway::{CallError, Caller, Gateway, RequestContext};
 use crate::name::{AgentName, ServerRef};
 use crate::raw::{Member, Raw};
 use crate::state::{Key, Record, Room, SessionKey, Store};
+use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
 
 /// The most pages of a server's list of tasks that are read for one list of an agent's own.
 const MAX_PAGES: usize = 100;
 /// How many tasks of one agent are remembered.
 const ROOM: Room = Room { count: 10_000, ..Room::ENDLESS };
-/// JSON-RPC: something went wrong behind us.
-const INTERNAL_ERROR: i64 = -32603;
-
 /// The tasks of the agents that look through one gateway, and those that take its place.
 pub(crate) struct Tasks {
     store: Arc<dyn Store>,

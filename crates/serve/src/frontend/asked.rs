@@ -7,13 +7,8 @@ use crate::backend::Outcome;
 use crate::frontend::era::RequestMeta;
 use crate::gateway::Held;
 use crate::raw::{Member, Raw};
+use crate::wire::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::wire::incoming::{Reply, error_object};
-
-/// JSON-RPC: nobody here knows this method.
-pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
-
-/// JSON-RPC: the parameters are not what the method takes.
-pub(crate) const INVALID_PARAMS: i64 = -32602;
 
 /// A request, read no further than its members.
 pub(crate) struct Asked {

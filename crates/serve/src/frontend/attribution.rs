@@ -10,14 +10,13 @@ use crate::backend::Outcome;
 use crate::gateway::{Event, Question, may_ask};
 use crate::raw::{self, Member, Raw};
 use crate::settings::Config;
+use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
 
 /// The method that asks the user.
 const ELICIT: &str = "elicitation/create";
 /// The line before a server's own words, as it stands in JSON.
 const FIRST: &str = r"A server asks this, not MCP Workbench:\n\n";
-/// JSON-RPC: something went wrong behind us.
-const INTERNAL_ERROR: i64 = -32603;
 const UNREADABLE: &str = "the server asks for input in a way that cannot be read";
 
 /// A question of a server to the user, marked as one where that matters; anything else as it is.

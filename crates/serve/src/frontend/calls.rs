@@ -16,10 +16,9 @@ use crate::frontend::session::Session;
 use crate::gateway::{Event, Presence, Question, RequestContext};
 use crate::raw::{self, Raw};
 use crate::wire::Closed;
+use crate::wire::code::METHOD_NOT_FOUND;
 use crate::wire::incoming::Reply;
 
-/// JSON-RPC: nobody here knows this method.
-const METHOD_NOT_FOUND: i64 = -32601;
 /// How much of what servers say within one request may wait for the agent to take it.
 const EVENTS: usize = 64;
 

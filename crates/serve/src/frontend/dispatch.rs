@@ -11,10 +11,8 @@ use crate::frontend::{calls, extensions, handshake, lists, primitives, subscript
 use crate::gateway::AtLimit;
 use crate::observe::Holding;
 use crate::raw;
+use crate::wire::code::UNAVAILABLE;
 use crate::wire::incoming::{Reply, Request, error_object};
-
-/// JSON-RPC: an error of the server's own kind.
-const BUSY: i64 = -32000;
 
 /// Answers one request; ready when the answer is queued, or at once when the agent cancels it.
 pub(crate) fn answer(session: Arc<Session>, request: Request) -> Answering {
@@ -62,7 +60,7 @@ fn too_many(session: &Session, asked: &Asked, most: usize) -> Outcome {
         let text = format!("`{name}` was not called: {reason}.\nWhat to do: {hint}.");
         return fit(exposure::tool_error(&text), asked.meta.is_modern);
     }
-    Outcome::Error(error_object(BUSY, &format!("{reason}: {hint}"), None))
+    Outcome::Error(error_object(UNAVAILABLE, &format!("{reason}: {hint}"), None))
 }
 
 async fn answer_other(session: Arc<Session>, asked: Asked, reply: Reply) {

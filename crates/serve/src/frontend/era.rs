@@ -11,24 +11,11 @@ use crate::exposure::Surface;
 use crate::gateway::LogLevel;
 use crate::raw::{self, Member, Raw};
 use crate::state::Program;
+use crate::wire::code::{
+    HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY,
+    RESOURCE_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, URL_ELICITATION_REQUIRED,
+};
 use crate::wire::incoming::error_object;
-
-/// JSON-RPC: the parameters are not what the method takes.
-const INVALID_PARAMS: i64 = -32602;
-/// JSON-RPC: nobody knows this method.
-const METHOD_NOT_FOUND: i64 = -32601;
-/// JSON-RPC: something went wrong behind us.
-const INTERNAL_ERROR: i64 = -32603;
-/// MCP to 2025-11-25: there is no such resource.
-const RESOURCE_NOT_FOUND: i64 = -32002;
-/// MCP 2025-11-25: the user has to go to an address first.
-const URL_ELICITATION_REQUIRED: i64 = -32042;
-/// MCP 2026-07-28: a header says something else than the body.
-const HEADER_MISMATCH: i64 = -32020;
-/// MCP 2026-07-28: the request would need a client that can do more.
-const MISSING_CAPABILITY: i64 = -32021;
-/// MCP 2026-07-28: the request speaks a revision that is not served.
-const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 
 const PREFIX: &str = "io.modelcontextprotocol/";
 /// The members in which a request tells of its client. They are never passed on, for the next hop

@@ -13,12 +13,8 @@ use crate::frontend::session::Session;
 use crate::gateway::Crowded;
 use crate::raw::Raw;
 use crate::state::{Introduction, Program};
+use crate::wire::code::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::wire::incoming::error_object;
-
-/// JSON-RPC: the parameters are not what the method takes.
-const INVALID_PARAMS: i64 = -32602;
-/// JSON-RPC: something is wrong here.
-const INTERNAL_ERROR: i64 = -32603;
 
 /// The answer to whom there is no room for.
 pub(crate) fn crowded(error: Crowded) -> Outcome {

@@ -53,6 +53,7 @@ use crate::frontend::http::sessions::Sessions;
 
 pub use crate::frontend::http::drain::Ending;
 pub use crate::frontend::http::identity::Door;
+use crate::wire::code::{INTERNAL_ERROR, INVALID_REQUEST};
 
 /// Where agents are served.
 pub const ENDPOINT: &str = "/mcp";
@@ -61,11 +62,6 @@ pub const ENDPOINT: &str = "/mcp";
 const SWEEP: Duration = Duration::from_secs(30);
 /// How long the last answers may take on their way, once everything else has ended.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// JSON-RPC: what came is no request that can be taken.
-const INVALID_REQUEST: i64 = -32600;
-/// JSON-RPC: something went wrong here.
-const INTERNAL_ERROR: i64 = -32603;
-
 /// Where agents come in, and those who look after us.
 #[derive(Debug)]
 pub struct Listening {

@@ -14,12 +14,8 @@ use crate::frontend::session::Session;
 use crate::gateway::{CallError, LogLevel};
 use crate::name::ServerRef;
 use crate::raw::{self, Raw};
+use crate::wire::code::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::wire::incoming::{Reply, error_object};
-
-/// JSON-RPC: the parameters are not what the method takes.
-const INVALID_PARAMS: i64 = -32602;
-/// JSON-RPC: something went wrong behind us.
-const INTERNAL_ERROR: i64 = -32603;
 
 /// Reads a resource.
 pub(crate) fn read(session: Arc<Session>, asked: Asked, reply: Reply) -> Answering {

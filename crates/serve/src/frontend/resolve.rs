@@ -11,12 +11,8 @@ use crate::gateway::Snapshot;
 use crate::name::{ServerRef, has_our_scheme};
 use crate::raw::{self, Raw};
 use crate::toolbox::Kind;
+use crate::wire::code::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use crate::wire::incoming::error_object;
-
-/// MCP to 2025-11-25: there is no such resource.
-const RESOURCE_NOT_FOUND: i64 = -32002;
-/// JSON-RPC: the parameters are not what the method takes; in MCP 2026-07-28 also for resources.
-const INVALID_PARAMS: i64 = -32602;
 
 /// The servers that may have a resource, most likely first, each with its own address for it.
 /// Where everything is shown, everything is listed first.

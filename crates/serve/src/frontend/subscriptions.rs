@@ -20,10 +20,9 @@ use crate::frontend::shown::{Changed, Shown};
 use crate::gateway::{Event, Gateway, Presence};
 use crate::raw::{self, Raw};
 use crate::wire::Closed;
+use crate::wire::code::INVALID_PARAMS;
 use crate::wire::incoming::{Reply, error_object};
 
-/// JSON-RPC: the parameters are not what the method takes.
-const INVALID_PARAMS: i64 = -32602;
 /// The member of `_meta` that names the subscription in each of its messages.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// How much may wait for an agent that does not take what it is told.

@@ -23,15 +23,13 @@ use crate::name::{AgentName, ToolboxName};
 use crate::observe::{Holding, Payer};
 use crate::raw::Raw;
 use crate::state::{Key, Kind, Record, Room, Suspended};
+use crate::wire::code::INVALID_PARAMS;
 use crate::wire::incoming::error_object;
 
 /// How much work of all callers may wait at once; more is given up, of those who have most.
 const MOST: usize = 1000;
 /// The mark that tells our states from those of servers, which are passed on.
 const PREFIX: &str = "workbench.";
-/// JSON-RPC: the parameters are not what the method takes.
-const INVALID_PARAMS: i64 = -32602;
-
 /// All work that waits for agents.
 pub(crate) struct AllSuspended {
     codec: RequestStateCodec,

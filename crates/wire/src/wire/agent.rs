@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::raw::Raw;
 use crate::wire::Closed;
+use crate::wire::code::{INVALID_REQUEST, PARSE_ERROR};
 use crate::wire::envelope::{Malformed, Outcome};
 use crate::wire::incoming::{self, Incoming, error_object};
 use crate::wire::line::{Line, LineReader};
@@ -17,11 +18,6 @@ use crate::wire::mailbox::RequestError;
 use crate::wire::outgoing::Pending;
 use crate::wire::peer::Peer;
 use crate::wire::writer::Writer;
-
-/// JSON-RPC: the line is not JSON.
-const PARSE_ERROR: i64 = -32700;
-/// JSON-RPC: the line is JSON, but no request.
-const INVALID_REQUEST: i64 = -32600;
 
 /// Connects to an agent over its streams. The writing half runs as a task on `tasks`.
 ///

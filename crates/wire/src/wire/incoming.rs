@@ -6,14 +6,12 @@ use serde::Deserialize;
 use crate::raw::{self, Raw};
 use crate::wire::Closed;
 use crate::wire::cancellation::Cancellation;
+use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::envelope::{Malformed, Message, Outcome};
 use crate::wire::mailbox::RequestError;
 use crate::wire::outgoing::Pending;
 use crate::wire::peer::Peer;
 use crate::wire::writer::Writer;
-
-/// JSON-RPC: something went wrong here.
-const INTERNAL_ERROR: i64 = -32603;
 
 /// How a message begins that has an id.
 const WITH_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;

@@ -20,10 +20,11 @@ use crate::frontend::http::message::Message;
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
 use crate::frontend::http::sessions::Connected;
 use crate::frontend::http::stream::{self, Reader};
-use crate::frontend::http::{self, INVALID_REQUEST, Server};
+use crate::frontend::http::{self, Server};
 use crate::gateway::{Caller, Purse};
 use crate::name::ToolboxName;
 use crate::observe::{DeniedAccess, DeniedFor, Event, Holding, Payer};
+use crate::wire::code::INVALID_REQUEST;
 
 /// The first revision that knows events without data.
 const KNOWS_PRIMING: &str = "2025-11-25";

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::frontend::http::field::{PROTOCOL_VERSION, one};
 use crate::frontend::http::message::Message;
 use crate::frontend::http::response::{EVENTS, JSON, Refusal, bad_request};
+use crate::wire::code::{HEADER_MISMATCH, INVALID_PARAMS};
 
 /// The session that a request belongs to.
 pub(crate) const SESSION: &str = "mcp-session-id";
@@ -20,11 +21,6 @@ const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 /// The one modern revision.
 const MODERN: &str = "2026-07-28";
-
-/// MCP 2026-07-28: a header says something else than the body.
-const HEADER_MISMATCH: i64 = -32020;
-/// JSON-RPC: the parameters are not what the method takes.
-const INVALID_PARAMS: i64 = -32602;
 
 /// The types of answers that a client takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,12 +30,13 @@ use crate::frontend::http::identity::bearer::Presented;
 use crate::frontend::http::identity::challenge::{Denied, Resource};
 use crate::frontend::http::identity::issuer::Issuer;
 use crate::frontend::http::identity::jwt::Jwt;
+use crate::frontend::http::origin;
 use crate::frontend::http::response::{Denial, Refusal, Reply};
-use crate::frontend::http::{INVALID_REQUEST, origin};
 use crate::gateway::{Caller, Gateways};
 use crate::name::AgentName;
 use crate::observe::{DeniedAccess, DeniedFor};
 use crate::settings::{Anonymous, AuthConfig, Config, TokenConfig, token_digest};
+use crate::wire::code::INVALID_REQUEST;
 
 pub(crate) use crate::frontend::http::identity::challenge::WELL_KNOWN;
 pub(crate) use crate::frontend::http::identity::pass::Pass;

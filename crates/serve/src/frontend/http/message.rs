@@ -10,11 +10,7 @@ use crate::frontend::http::field::{PROTOCOL_VERSION, one};
 use crate::frontend::http::response::{Refusal, bad_request};
 use crate::observe::is_trace_parent;
 use crate::raw::{self, Raw};
-
-/// JSON-RPC: the text is not JSON.
-const PARSE_ERROR: i64 = -32700;
-/// JSON-RPC: it is JSON, but no request.
-const INVALID_REQUEST: i64 = -32600;
+use crate::wire::code::{INVALID_REQUEST, PARSE_ERROR};
 
 /// The header, and the member of `_meta`, that names the trace of a request (W3C trace context).
 const TRACE: &str = "traceparent";

@@ -9,9 +9,9 @@ use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::{Authority, Uri};
 use hyper::http::{HeaderValue, request};
 
-use crate::frontend::http::INVALID_REQUEST;
 use crate::frontend::http::response::Refusal;
 use crate::settings::HttpConfig;
+use crate::wire::code::INVALID_REQUEST;
 
 /// Refuses what is not for us, or comes from a page.
 pub(crate) fn check(request: &request::Parts, allowed: &HttpConfig) -> Result<(), Refusal> {

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::frontend::dispatch;
 use crate::frontend::era::RequestMeta;
+use crate::frontend::http::Server;
 use crate::frontend::http::drain::Ticket;
 use crate::frontend::http::endpoint::{Who, reader};
 use crate::frontend::http::headers::{self, Accepts, SESSION};
@@ -20,13 +21,16 @@ use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
 use crate::frontend::http::room::Room;
 use crate::frontend::http::sessions::{Connected, Full};
 use crate::frontend::http::stream::carry;
-use crate::frontend::http::{INTERNAL_ERROR, INVALID_REQUEST, Server};
 use crate::frontend::session::Session;
 use crate::observe::Holding;
 use crate::raw::Raw;
 use crate::state::{Rate, SessionKey, rehearsal};
 use crate::wire::agent::Notifier;
 use crate::wire::cancellation::Cancellation;
+use crate::wire::code::{
+    HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+};
 use crate::wire::incoming::{self, Incoming, Sent};
 use crate::wire::peer::Peer;
 use crate::wire::writer::{self, Outbox, Writer};
@@ -253,8 +257,10 @@ impl Server {
     /// The status that goes with an answer.
     fn status(&self, whose: &Whose, answer: &Sent) -> StatusCode {
         match (whose, answer) {
-            (Whose::Modern(_), Sent::Error(-32022..=-32020)) => StatusCode::BAD_REQUEST,
-            (Whose::Modern(_), Sent::Error(-32601)) => StatusCode::NOT_FOUND,
+            (Whose::Modern(_), Sent::Error(UNSUPPORTED_PROTOCOL_VERSION..=HEADER_MISMATCH)) => {
+                StatusCode::BAD_REQUEST
+            }
+            (Whose::Modern(_), Sent::Error(METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
             (Whose::Legacy(connected, true), Sent::Error(_)) => {
                 // What did not begin need not be kept.
                 self.sessions.end(&connected.id);

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::observe::DeniedAccess;
 use crate::raw::{self, Raw};
+use crate::wire::code::UNAVAILABLE;
 use crate::wire::incoming::error_object;
 
 /// The type of a body that is one message.
@@ -24,8 +25,6 @@ pub(crate) const JSON: &str = "application/json";
 /// The type of a body that is a stream of messages.
 pub(crate) const EVENTS: &str = "text/event-stream";
 
-/// JSON-RPC: an error of the server's own kind.
-const UNAVAILABLE: i64 = -32000;
 /// How soon whoever is refused for now may try again, in seconds.
 const SOON: &str = "2";
 

@@ -10,14 +10,12 @@ use crate::backend::Outcome;
 use crate::gateway::Purse;
 use crate::observe::Holding;
 use crate::wire::budget::Charge;
+use crate::wire::code::UNAVAILABLE;
 use crate::wire::incoming::{self, Sent, error_object};
 use crate::wire::writer::Message;
 
 /// How long a message waits at most while its client takes nothing of what was sent before.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// JSON-RPC: there is too much for this one, for now.
-const BUSY: i64 = -32000;
-
 /// The room that a caller has.
 #[derive(Clone)]
 pub(crate) struct Room(Arc<Purse>);
@@ -51,7 +49,7 @@ impl Room {
              the other answers first",
             self.0.payer()
         );
-        let error = Outcome::Error(error_object(BUSY, &text, None));
+        let error = Outcome::Error(error_object(UNAVAILABLE, &text, None));
         let parts = incoming::answer(id, error);
         Some((Message { parts, written }, Charge::default()))
     }

@@ -18,6 +18,7 @@ use crate::frontend::http::room::Room;
 use crate::raw::one_line;
 use crate::wire::budget::{Charge, FREE};
 use crate::wire::cancellation::Cancellation;
+use crate::wire::code::UNAVAILABLE;
 use crate::wire::incoming::{self, error_object};
 use crate::wire::writer::{Message, Outbox};
 
@@ -31,8 +32,6 @@ pub(crate) const KEPT: usize = 64;
 /// An event that is longer is not kept for a client that loses its connection, once it has been given:
 /// an error stands in for an answer. Nor is it, of what belongs to no request, where there is no client.
 const LONG: usize = 1024 * 1024;
-/// JSON-RPC: an answer that was sent is there no more.
-const GONE: i64 = -32000;
 /// How long a legacy stream that has ended waits for a client that did not get its end.
 const LINGER: Duration = Duration::from_mins(1);
 /// How soon a client that has lost its connection should come back, in milliseconds.
@@ -274,7 +273,7 @@ fn gone(length: usize) -> Outcome {
         "the answer had {length} bytes, and the connection was lost that it was sent on; so long an \
          answer is not kept: ask again"
     );
-    Outcome::Error(error_object(GONE, &text, None))
+    Outcome::Error(error_object(UNAVAILABLE, &text, None))
 }
 
 /// The wait for a message that waits for room, if there is one.

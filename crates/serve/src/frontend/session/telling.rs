@@ -9,13 +9,9 @@ use crate::frontend::era::RequestMeta;
 use crate::frontend::session::{Current, Session};
 use crate::gateway::{Event, Question};
 use crate::wire::agent::Notifier;
+use crate::wire::code::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 use crate::wire::mailbox::RequestError;
 use crate::wire::outgoing::Pending;
-
-/// JSON-RPC: nobody here knows this method.
-const METHOD_NOT_FOUND: i64 = -32601;
-/// JSON-RPC: something went wrong here.
-const INTERNAL_ERROR: i64 = -32603;
 
 impl Session {
     /// Tells an agent what belongs to no request of it.

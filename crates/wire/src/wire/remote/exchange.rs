@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::raw::Raw;
 use crate::wire::budget::{self, Intake};
+use crate::wire::code::{HEADER_MISMATCH, METHOD_NOT_FOUND};
 use crate::wire::envelope::Outcome;
 use crate::wire::incoming::Incoming;
 use crate::wire::mailbox::RequestError;
@@ -34,10 +35,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// How often in a row a stream is taken up again without anything new on it.
 const RETRIES: u32 = 5;
-
-/// The code of a modern server that misses an argument in the headers.
-const HEADER_MISMATCH: i64 = -32020;
-const METHOD_NOT_FOUND: i64 = -32601;
 
 /// How reading a stream ended.
 enum End {

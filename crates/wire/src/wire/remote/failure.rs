@@ -10,10 +10,9 @@ use serde::{Deserialize, Serialize};
 use url::{Url, form_urlencoded};
 
 use crate::raw::Raw;
+use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
 
-/// JSON-RPC: something went wrong here.
-const INTERNAL_ERROR: i64 = -32603;
 /// How much of what a server says instead of a message is passed on.
 const EXCERPT: usize = 200;
 /// Shorter values of headers are not looked for in what a server says.

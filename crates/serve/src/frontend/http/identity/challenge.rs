@@ -9,11 +9,12 @@ use hyper::header::{HOST, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use serde::Serialize;
 
+use crate::frontend::http::ENDPOINT;
 use crate::frontend::http::response::{self, Denial, Refusal, Reply};
-use crate::frontend::http::{ENDPOINT, INVALID_REQUEST};
 use crate::name::PROGRAM;
 use crate::observe::{DeniedAccess, DeniedFor};
 use crate::settings::JwtConfig;
+use crate::wire::code::INVALID_REQUEST;
 
 /// Where clients look for what they may know.
 pub(crate) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
