@@ -8,5 +8,6 @@ mod circles;
 mod documents;
 mod edges;
 mod platforms;
+mod reference;
 mod rules;
 mod text;
