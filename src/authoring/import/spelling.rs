@@ -40,8 +40,19 @@ pub(super) fn server(
 }
 
 /// Keys that say nothing of how a server is reached or of what it may do.
-const DECORATION: &[&str] =
-    &["name", "display_name", "bundled", "icon", "gallery", "id", "source", "version", "schema"];
+const DECORATION: &[&str] = &[
+    "created",
+    "updated",
+    "name",
+    "display_name",
+    "bundled",
+    "icon",
+    "gallery",
+    "id",
+    "source",
+    "version",
+    "schema",
+];
 
 /// The values of keys that our files do not have.
 #[derive(Default)]
@@ -54,6 +65,8 @@ struct Theirs {
     only: Option<Vec<Located<String>>>,
     startup_timeout_ms: Option<Located<u64>>,
     call_timeout_ms: Option<Located<u64>>,
+    /// Its program does not let anybody use it until its user has looked at it.
+    quarantined: Option<Located<bool>>,
 }
 
 impl Theirs {
@@ -124,6 +137,8 @@ impl Theirs {
                     }
                     None => {}
                 },
+                // mcpproxy-go
+                "quarantined" => self.quarantined = reader.boolean(&node),
                 // All tools, which is what there is without it.
                 _ => {}
             }
@@ -156,8 +171,7 @@ impl Theirs {
     }
 
     fn put_into(self, raw: &mut RawServer) {
-        let Self { command, args, env, url, headers, only, startup_timeout_ms, call_timeout_ms } =
-            self;
+        let Self { command, args, env, url, headers, only, .. } = self;
         raw.command = raw.command.take().or(command);
         raw.args = raw.args.take().or(args);
         raw.url = raw.url.take().or(url);
@@ -173,8 +187,9 @@ impl Theirs {
             raw.headers.get_or_insert_with(Entries::default).0.extend(headers);
         }
         raw.foreign.include = raw.foreign.include.take().or(only);
-        raw.startup_timeout_ms = raw.startup_timeout_ms.take().or(startup_timeout_ms);
-        raw.call_timeout_ms = raw.call_timeout_ms.take().or(call_timeout_ms);
+        raw.startup_timeout_ms = raw.startup_timeout_ms.take().or(self.startup_timeout_ms);
+        raw.call_timeout_ms = raw.call_timeout_ms.take().or(self.call_timeout_ms);
+        raw.disabled = self.quarantined.filter(|flag| flag.value).or(raw.disabled.take());
     }
 }
 
@@ -196,6 +211,7 @@ const KEYS: &[&str] = &[
     "apiKey",
     "requestOptions",
     "connectionTimeout",
+    "quarantined",
 ];
 
 /// Returns `true` if an entry of a list of tools stands for all of them.

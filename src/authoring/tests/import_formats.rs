@@ -183,6 +183,25 @@ fn an_old_file_of_continue_has_transports() {
 }
 
 #[test]
+fn what_mcpproxy_keeps_in_quarantine_stays_off() {
+    let plan = import(
+        "~/.mcpproxy/mcp_config.json",
+        r#"{"listen": ":8080", "mcpServers": [
+            {"name": "a", "protocol": "stdio", "command": "uvx", "args": ["a"], "enabled": true,
+             "quarantined": false, "created": "2025-06-20T00:00:00Z", "updated": "2025-06-20T00:00:00Z"},
+            {"name": "b", "protocol": "stdio", "command": "uvx", "args": ["b"], "quarantined": true},
+            {"name": "c", "protocol": "stdio", "command": "uvx", "args": ["c"], "enabled": false}]}"#,
+    );
+    let expected = json!({
+        "a": { "command": "uvx", "args": ["a"], "protocol": "stdio" },
+        "b": { "command": "uvx", "args": ["b"], "protocol": "stdio", "disabled": true },
+        "c": { "command": "uvx", "args": ["c"], "protocol": "stdio", "disabled": true },
+    });
+    assert_eq!(servers(&plan), expected);
+    assert_eq!(said(&plan), [""; 0]);
+}
+
+#[test]
 fn the_rest_of_the_clients_are_read() {
     for (file, text, expected) in [
         (
