@@ -1,7 +1,6 @@
 //! `ps`: what runs now, in every workbench of this user that serves.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +12,7 @@ use crate::cli::size::number;
 use crate::cli::table::{Align, Table};
 use crate::cli::{Global, print};
 use crate::observe::running::{self, Told, ToldAgent, ToldServer, ToldState};
+use crate::os::Memory;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +58,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let all = running::told(&folder).map_err(|error| {
         Error::failed("what runs cannot be found out").because(&error.to_string())
     })?;
-    let memory = Memory::of(&all);
+    let servers = all.iter().flat_map(|told| &told.servers).filter_map(|server| server.pid);
+    let memory = Memory::of(servers.chain(all.iter().map(|told| told.pid)));
     if args.json {
         let all: Vec<_> = all.iter().map(|told| in_json(told, &memory)).collect();
         print::json(&all)?;
@@ -158,57 +159,6 @@ fn mebibytes(bytes: Option<u64>) -> String {
     bytes.map(|bytes| format!("{} MB", number(whole(bytes)))).unwrap_or_default()
 }
 
-/// How much memory processes hold, as far as the system says so.
-struct Memory {
-    /// Processes of the groups that are wanted, by group and process.
-    held: BTreeMap<(u32, u32), u64>,
-}
-
-impl Memory {
-    /// Finds out what these and their servers hold.
-    fn of(all: &[Told]) -> Self {
-        let servers = all.iter().flat_map(|told| &told.servers);
-        let wanted = servers.filter_map(|server| server.pid).chain(all.iter().map(|told| told.pid));
-        let wanted: BTreeSet<u32> = wanted.collect();
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let held = pids.filter_map(|pid| {
-            let group = group(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
-            if !wanted.contains(&group) && !wanted.contains(&pid) {
-                return None;
-            }
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-            Some(((group, pid), resident(&status)?))
-        });
-        Self { held: held.collect() }
-    }
-
-    /// Returns how many bytes a process holds.
-    fn process(&self, pid: u32) -> Option<u64> {
-        self.held.iter().find(|((_, other), _)| *other == pid).map(|(_, bytes)| *bytes)
-    }
-
-    /// Returns how many bytes the processes of a group hold.
-    fn group(&self, group: u32) -> Option<u64> {
-        let mut held = self.held.range((group, 0)..=(group, u32::MAX)).map(|(_, bytes)| *bytes);
-        let first = held.next()?;
-        Some(first + held.sum::<u64>())
-    }
-}
-
-/// The process group, of what the system says of a process (`/proc/<pid>/stat`).
-fn group(stat: &str) -> Option<u32> {
-    // The name may have anything in it.
-    stat.rsplit_once(") ")?.1.split(' ').nth(2)?.parse().ok()
-}
-
-/// How many bytes are in memory, of `/proc/<pid>/status`.
-fn resident(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -232,12 +182,5 @@ mod tests {
             agent(None, None),
         ];
         assert_eq!(whom(&told), "an agent, claude-code as `ann`, codex (2 times); stdio, w.json");
-    }
-
-    #[test]
-    fn reads_what_the_system_says_of_a_process() {
-        assert_eq!(group("12 (a) b) S 1 10 10 0 -1"), Some(10));
-        assert_eq!(resident("Name:\tx\nVmRSS:\t    5124 kB\n"), Some(5124 * 1024));
-        assert_eq!((group(""), resident("Name:\tx\n")), (None, None));
     }
 }

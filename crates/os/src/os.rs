@@ -5,6 +5,7 @@
 //! lacks something, its side says so and does what comes closest.
 
 mod cell;
+mod memory;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
@@ -24,6 +25,7 @@ pub use crate::os::native::{
 };
 
 pub use crate::os::cell::Cell;
+pub use crate::os::memory::Memory;
 
 /// An operating system, as far as programs keep files in different places on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
