@@ -11,6 +11,7 @@ mod abilities;
 mod account;
 mod actor;
 mod agent;
+mod condition;
 mod deadline;
 mod death;
 pub mod events;
@@ -21,6 +22,7 @@ pub mod launch;
 mod listen;
 pub mod lists;
 mod live;
+mod muted;
 mod payers;
 mod pool;
 mod question;
@@ -29,6 +31,7 @@ mod spec;
 mod start;
 mod store;
 mod strays;
+mod subscribing;
 mod switchboard;
 mod turns;
 mod unanswered;
@@ -46,7 +49,9 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::backend::condition::Vitals;
 use crate::backend::deadline::Deadlines;
+use crate::backend::muted::Muted;
 use crate::backend::reports::Reports;
 use crate::backend::store::Keeper;
 use crate::backend::strays::Strays;
@@ -56,12 +61,13 @@ use crate::backend::users::Principal;
 use crate::catalog::Listing;
 use crate::observe::Observer;
 use crate::policy::{Admission, Permit};
-use crate::raw::{self, Raw};
+use crate::raw::Raw;
 use crate::wire::budget::Budget;
 
 pub use crate::backend::abilities::ClientAbilities;
 pub use crate::backend::account::Account;
 pub use crate::backend::agent::{LogLevel, Presence, Tie, asks_for_roots, may_ask};
+pub use crate::backend::condition::{Condition, Phase};
 pub use crate::backend::death::StderrTail;
 pub use crate::backend::handshake::Era;
 pub use crate::backend::id::BackendId;
@@ -121,6 +127,15 @@ impl fmt::Display for StartFailure {
     }
 }
 
+impl StartFailure {
+    pub(crate) fn internal() -> Self {
+        Self {
+            reason: "an internal error; the log has more".to_owned(),
+            hint: "please report it".to_owned(),
+        }
+    }
+}
+
 /// Something that happened to a backend and that everybody must see.
 #[derive(Clone, Debug)]
 pub struct Changed {
@@ -165,6 +180,8 @@ pub(crate) struct Context {
     pub(crate) observer: Arc<Observer>,
     /// How many bytes of what servers say may be held at a time.
     pub(crate) said: Budget,
+    /// The servers that are not to be started.
+    pub(crate) muted: Muted,
 }
 
 /// The knowledge of a server before it runs.
@@ -187,6 +204,7 @@ pub struct Backend {
     status: watch::Receiver<actor::Status>,
     board: Arc<Switchboard>,
     reports: Arc<Reports>,
+    vitals: Vitals,
     /// `true` once its server has gone because nobody wants it any more.
     gone: watch::Receiver<bool>,
 }
@@ -198,6 +216,7 @@ pub(crate) struct WeakBackend {
     status: watch::Receiver<actor::Status>,
     board: Arc<Switchboard>,
     reports: Arc<Reports>,
+    vitals: Vitals,
     gone: watch::Receiver<bool>,
 }
 
@@ -216,6 +235,7 @@ impl WeakBackend {
             status: self.status.clone(),
             board: Arc::clone(&self.board),
             reports: Arc::clone(&self.reports),
+            vitals: self.vitals.clone(),
             gone: self.gone.clone(),
         })
     }
@@ -224,8 +244,8 @@ impl WeakBackend {
 impl Backend {
     /// A handle that does not keep the server.
     pub(crate) fn downgrade(&self) -> WeakBackend {
-        let Self { id, name: _, commands, status, board, reports, gone } = self.clone();
-        WeakBackend { id, commands: commands.downgrade(), status, board, reports, gone }
+        let Self { id, name: _, commands, status, board, reports, vitals, gone } = self.clone();
+        WeakBackend { id, commands: commands.downgrade(), status, board, reports, vitals, gone }
     }
 
     /// Lets somebody hear of what happens to the server from now on, and says what it listed last.
@@ -363,6 +383,20 @@ impl Backend {
         self.command(actor::Command::Retire);
     }
 
+    /// Ends the server, whatever it does, and returns when it has ended; the next use starts it anew.
+    pub(crate) async fn halt(&self) {
+        let (done, halted) = tokio::sync::oneshot::channel();
+        if self.commands.send(actor::Command::Halt(done)).await.is_ok() {
+            // It is told by being dropped.
+            let _ = halted.await;
+        }
+    }
+
+    /// Returns the condition that the server is in.
+    pub(crate) fn condition(&self) -> Condition {
+        self.vitals.told()
+    }
+
     /// Forgets an agent that has left.
     pub fn detach(&self, agent: AgentId) {
         self.board.detach(agent);
@@ -428,55 +462,6 @@ impl Backend {
             }
             // It died before it got the call, so the next one may have it.
             Box::pin(live.death()).await;
-        }
-    }
-
-    /// Hears of changes of a resource, for an agent who knows it as `as_known`.
-    pub async fn subscribe(
-        &self,
-        _: &Admission,
-        agent: &Presence,
-        uri: &str,
-        as_known: &str,
-    ) -> Result<Outcome, Error> {
-        self.board.attach(agent, &self.name);
-        let is_first = self.board.subscribe(agent, uri, as_known);
-        let live = self.ready(Some(agent), Urgency::Call).await?;
-        if is_first {
-            let answer = self.tell_of_subscription(&live, "resources/subscribe", uri).await;
-            if let Err(Outcome::Error(error)) = answer {
-                self.board.unsubscribe(agent.id, uri);
-                return Ok(Outcome::Error(error));
-            }
-        }
-        Ok(Outcome::Result(raw::object([])))
-    }
-
-    /// Takes that back.
-    pub async fn unsubscribe(&self, agent: &Presence, uri: &str) {
-        if self.board.unsubscribe(agent.id, uri)
-            && let Some(live) = self.running()
-        {
-            // There is nothing to be done about a server that does not take it.
-            let _ = self.tell_of_subscription(&live, "resources/unsubscribe", uri).await;
-        }
-    }
-
-    async fn tell_of_subscription(
-        &self,
-        live: &Live,
-        method: &str,
-        uri: &str,
-    ) -> Result<(), Outcome> {
-        match live.era() {
-            Era::Legacy => {
-                let uri = Raw::encode(&uri);
-                live.outcome(method, &[("uri", &uri)]).await
-            }
-            Era::Modern => {
-                self.board.subscriptions_changed.notify_one();
-                Ok(())
-            }
         }
     }
 

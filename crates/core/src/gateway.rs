@@ -37,6 +37,7 @@ mod searching;
 mod sending;
 mod snapshot;
 mod starting;
+mod steering;
 mod tasks;
 mod trying;
 mod turns;
@@ -72,8 +73,8 @@ use crate::policy::{Admission, Policy};
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
 pub use crate::backend::{
-    AgentId, AtLimit, Bytes, ClientAbilities, Event, Held, LogLevel, Payers, Presence, Purse,
-    Question, Tie, Urgency, may_ask,
+    AgentId, AtLimit, Bytes, ClientAbilities, Condition, Event, Held, LogLevel, Payers, Phase,
+    Presence, Purse, Question, Tie, Urgency, may_ask,
 };
 pub use crate::gateway::asking::{Asked, Unlent};
 pub use crate::gateway::caller::Caller;

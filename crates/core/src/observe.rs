@@ -1,8 +1,8 @@
 //! Observation: what happens here, for whoever wants to know it.
 //!
 //! *Theory of operation.* Whatever happens is an [`Event`], told where it happens to those who listen:
-//! the log, the metrics ([`metrics`]), the audit ([`audit`]), a collector of spans ([`spans`]) and the
-//! list of what runs ([`running`]). Who listens is fixed when a configuration begins to be served
+//! the log, the metrics ([`metrics`]), the audit ([`audit`]), a collector of spans ([`spans`]), the
+//! list of what runs ([`running`]) and the picture for whoever looks on ([`live`]). Who listens is fixed when a configuration begins to be served
 //! ([`Listeners`]), so that telling takes no lock, and what nobody wants to hear of costs a branch. A call
 //! has one context ([`CallContext`]) from its beginning to its end, which all of them read; what may end
 //! in many ways is told by a guard ([`ObservedCall`], [`LlmRequest`], [`ServerRun`], [`Guest`]), which
@@ -18,6 +18,7 @@ mod file;
 mod guest;
 mod holdings;
 mod listeners;
+mod live;
 mod llm_outcome;
 mod llm_request;
 mod log;
@@ -63,6 +64,7 @@ pub use crate::observe::event::{
 pub use crate::observe::guest::{Guest, tokens};
 pub use crate::observe::holdings::{Holding, Holdings, Payer};
 pub use crate::observe::listeners::{Listener, Listeners};
+pub use crate::observe::live::{Live, LiveAgent, LiveCall, LiveCounts, Picture};
 pub use crate::observe::llm_outcome::LlmOutcome;
 pub use crate::observe::llm_request::{LlmRequest, Prompted};
 pub use crate::observe::log::TARGET as LOG_TARGET;
@@ -243,6 +245,11 @@ impl Observer {
     /// The figures of what callers hold.
     pub fn holdings(&self) -> &Holdings {
         &self.metrics.holdings
+    }
+
+    /// Returns the picture of what goes on now.
+    pub fn live(&self) -> &Live {
+        &self.process.live
     }
 
     /// All metrics in the text format of Prometheus.

@@ -88,6 +88,11 @@ impl Grant {
         &self.permit.rule
     }
 
+    /// Returns `true` if the tool is dangerous.
+    pub fn is_dangerous(&self) -> bool {
+        self.permit.danger.is_some()
+    }
+
     /// Returns the permit to call the tool with these arguments, which are JSON and what its server gets.
     ///
     /// # Errors

@@ -1,15 +1,18 @@
 //! The actor that owns one server's process, from its first start to its last end.
 
 mod restarts;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::backend::actor::restarts::Restarts;
+use crate::backend::actor::waiting::{idle_deadline, join, sleep_until_some};
+use crate::backend::condition::Vitals;
 use crate::backend::handshake::Era;
 use crate::backend::lists;
 use crate::backend::live::{Death, Parts, Used};
@@ -38,6 +41,8 @@ pub(crate) enum Command {
     Ensure(Waiter, Urgency),
     /// End the server if it is running.
     Retire,
+    /// End the server whatever it does, and drop this when it has ended.
+    Halt(oneshot::Sender<()>),
     /// End the server as soon as it is not used, now and whenever it is started again.
     Dismiss,
     /// Let this hold from now on, and keep the server.
@@ -66,6 +71,8 @@ pub(crate) struct Actor {
     pub(crate) status: watch::Sender<Status>,
     pub(crate) board: Arc<Switchboard>,
     pub(crate) reports: Arc<Reports>,
+    /// Its condition, for whoever looks on.
+    pub(crate) vitals: Vitals,
     /// The definitions that it had last, in this run or in an earlier one.
     pub(crate) known: KnownDefinitions,
     /// The last listing on its way to the store.
@@ -126,6 +133,12 @@ impl Actor {
                 State::Stopped => tokio::select! {
                     () = shutdown.cancelled() => State::Stopped,
                     command = self.commands.recv() => match command {
+                        Some(Command::Ensure(waiter, _))
+                            if self.context.muted.has(&self.spec.reach) =>
+                        {
+                            refuse(vec![waiter], StartFailure::muted());
+                            State::Stopped
+                        }
                         Some(Command::Ensure(waiter, urgency)) => {
                             let (urgency, wanted) = watch::channel(urgency);
                             let (start, run) = self.begin(era, &mut restarts, wanted);
@@ -142,18 +155,25 @@ impl Actor {
                 },
                 State::Starting(mut starting) => tokio::select! {
                     () = shutdown.cancelled() => State::Starting(starting),
-                    command = self.commands.recv() => {
-                        match command {
-                            Some(Command::Ensure(waiter, wanted)) => {
-                                starting.waiting.push(waiter);
-                                wanted.raise(&starting.urgency);
-                            }
-                            Some(command) => self.learn(command),
-                            // Without a handle left, nobody waits for it.
-                            None => {}
+                    command = self.commands.recv() => match command {
+                        Some(Command::Ensure(waiter, wanted)) => {
+                            starting.waiting.push(waiter);
+                            wanted.raise(&starting.urgency);
+                            State::Starting(starting)
                         }
-                        State::Starting(starting)
-                    }
+                        Some(Command::Halt(_halted)) => {
+                            let waiting = starting.give_up(StoppedFor::Wish).await;
+                            refuse(waiting, StartFailure::halted());
+                            self.vitals.stopped();
+                            State::Stopped
+                        }
+                        Some(command) => {
+                            self.learn(command);
+                            State::Starting(starting)
+                        }
+                        // Without a handle left, nobody waits for it.
+                        None => State::Starting(starting),
+                    },
                     result = &mut starting.start => {
                         let Starting { waiting, run, .. } = starting;
                         match result.unwrap_or_else(|_| Err(StartFailure::internal().into())) {
@@ -164,21 +184,10 @@ impl Actor {
                                 answer(waiting, &Ok(running.live.clone()));
                                 State::Running(Box::new(running))
                             }
-                            Err(Failed { whole, public }) => {
-                                run.fail(&whole.reason);
+                            Err(failed) => {
+                                run.fail(&failed.whole.reason);
                                 restarts.failed();
-                                let [whole, public] = [whole, public].map(Arc::new);
-                                let known = if self.context.is_sole { &whole } else { &public };
-                                self.status.send_replace(Status::Failed(Arc::clone(known)));
-                                self.report(Change::Failed).await;
-                                // It was started for the first of them.
-                                let starter = waiting.first().and_then(|w| w.principal.clone());
-                                for Waiter { principal, reply } in waiting {
-                                    let is_its = starter.is_some() && principal == starter;
-                                    let failure = if is_its { &whole } else { known };
-                                    // Whoever asked may have given up in the meantime.
-                                    let _ = reply.send(Err(Error::StartFailed(Arc::clone(failure))));
-                                }
+                                self.tell_failure(failed, waiting).await;
                                 State::Stopped
                             }
                         }
@@ -196,9 +205,10 @@ impl Actor {
                             self.bury(*running).await;
                             State::Stopped
                         }
-                        Next::Stopped(why) => {
+                        Next::Stopped(why, _halted) => {
                             running.started.end().await;
                             running.run.stop(why);
+                            self.vitals.stopped();
                             State::Stopped
                         }
                     }
@@ -209,6 +219,24 @@ impl Actor {
             }
         }
         self.finish(state).await;
+    }
+
+    /// Takes note of a start that has failed, and tells those who wait why it did.
+    async fn tell_failure(&self, failed: Failed, waiting: Vec<Waiter>) {
+        let Failed { whole, public, words } = failed;
+        self.vitals.failed(&whole.reason, words);
+        let [whole, public] = [whole, public].map(Arc::new);
+        let known = if self.context.is_sole { &whole } else { &public };
+        self.status.send_replace(Status::Failed(Arc::clone(known)));
+        self.report(Change::Failed).await;
+        // It was started for the first of them.
+        let starter = waiting.first().and_then(|w| w.principal.clone());
+        for Waiter { principal, reply } in waiting {
+            let is_its = starter.is_some() && principal == starter;
+            let failure = if is_its { &whole } else { known };
+            // Whoever asked may have given up in the meantime.
+            let _ = reply.send(Err(Error::StartFailed(Arc::clone(failure))));
+        }
     }
 
     /// Begins to start the server.
@@ -222,6 +250,7 @@ impl Actor {
         let (not_before, after) = (restarts.not_before.take(), self.after.take());
         let when = When { not_before, after, urgency };
         let (spec, context) = (Arc::clone(&self.spec), Arc::clone(&self.context));
+        self.vitals.starting();
         let run = self.context.observer.begin_run(spec.toolbox(), &spec.server, &spec.label);
         let start = start::start(spec, context, Arc::clone(&self.board), era, when);
         (self.context.tasks.spawn(start), run)
@@ -234,18 +263,15 @@ impl Actor {
         let why = if is_end { StoppedFor::Shutdown } else { StoppedFor::NoUse };
         match state {
             State::Stopped => {}
-            State::Starting(Starting { start, waiting, run, .. }) => {
-                start.abort();
-                // The process ends with the start that is given up.
-                let _ = start.await;
-                answer(waiting, &Err(Error::ShuttingDown));
-                run.stop(why);
+            State::Starting(starting) => {
+                answer(starting.give_up(why).await, &Err(Error::ShuttingDown));
             }
             State::Running(running) => {
                 running.started.end().await;
                 running.run.stop(why);
             }
         }
+        self.vitals.stopped();
     }
 
     /// Returns `true` if anybody can still ask for the server.
@@ -270,6 +296,7 @@ impl Actor {
         });
         self.status.send_replace(Status::Ready(live.clone()));
         self.restore(live.clone());
+        self.vitals.running(started.id(), started.last_words());
         run.is_ready(started.id(), version > 1, &started.listing);
         run.has_changed(&self.known.learn(&started.listing, Instant::now().into_std()));
         let since = Instant::now();
@@ -325,7 +352,8 @@ impl Actor {
                 self.is_dismissed = false;
             }
             Command::Follow(gone) => self.after = Some(gone),
-            Command::Ensure(..) | Command::Retire => {}
+            // Of who waits for the end of a server that does not run, nothing is kept.
+            Command::Ensure(..) | Command::Retire | Command::Halt(_) => {}
         }
     }
 
@@ -352,7 +380,11 @@ impl Actor {
                     }
                     Some(Command::Retire) => {
                         self.status.send_replace(Status::Stopped);
-                        Next::Stopped(StoppedFor::Renewal)
+                        Next::Stopped(StoppedFor::Renewal, None)
+                    }
+                    Some(Command::Halt(halted)) => {
+                        self.status.send_replace(Status::Stopped);
+                        Next::Stopped(StoppedFor::Wish, Some(halted))
                     }
                     Some(command) => {
                         self.learn(command);
@@ -402,7 +434,7 @@ impl Actor {
             () = live.unused(), if self.is_dismissed => {
                 if running.live.close_if_unused() {
                     self.status.send_replace(Status::Stopped);
-                    Next::Stopped(StoppedFor::Dismissal)
+                    Next::Stopped(StoppedFor::Dismissal, None)
                 } else {
                     Next::Stay
                 }
@@ -413,7 +445,7 @@ impl Actor {
                 let is_wanted = self.board.has_subscriptions();
                 if is_idle && !is_wanted && running.live.close_if_unused() {
                     self.status.send_replace(Status::Stopped);
-                    Next::Stopped(StoppedFor::Idle)
+                    Next::Stopped(StoppedFor::Idle, None)
                 } else {
                     Next::Stay
                 }
@@ -427,6 +459,7 @@ impl Actor {
         self.report(Change::Crashed).await;
         let users = (!self.context.is_sole).then(|| self.board.users());
         let cause = running.started.end().await;
+        self.vitals.died(&cause.told(true));
         running.run.die(&cause.told(true));
         running.death.send_replace(Some(Arc::new(Death { cause, users })));
     }
@@ -436,46 +469,28 @@ impl Actor {
 enum Next {
     Stay,
     Died,
-    Stopped(StoppedFor),
+    /// It ends for this reason; this is dropped when it has ended.
+    Stopped(StoppedFor, Option<oneshot::Sender<()>>),
+}
+
+impl Starting {
+    /// Ends the start for this reason; the process ends with it. Returns who waits.
+    async fn give_up(self, why: StoppedFor) -> Vec<Waiter> {
+        self.start.abort();
+        let _ = self.start.await;
+        self.run.stop(why);
+        self.waiting
+    }
+}
+
+/// Tells those who wait that the server does not start, and why.
+fn refuse(waiting: Vec<Waiter>, why: StartFailure) {
+    answer(waiting, &Err(Error::StartFailed(Arc::new(why))));
 }
 
 fn answer(waiting: Vec<Waiter>, result: &Result<Live, Error>) {
     for waiter in waiting {
         // Whoever asked may have given up in the meantime.
         let _ = waiter.reply.send(result.clone().map(Live::held));
-    }
-}
-
-/// When an unused link is next worth looking at; one that is used, or that somebody listens to, is
-/// looked at again later.
-fn idle_deadline(
-    live: &Live,
-    idle_timeout: Option<Duration>,
-    board: &Switchboard,
-) -> Option<Instant> {
-    let since = live.idle_since().filter(|_| !board.has_subscriptions());
-    Some(since.unwrap_or_else(Instant::now) + idle_timeout?)
-}
-
-async fn sleep_until_some(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn join<T>(handle: &mut Option<JoinHandle<T>>) -> Result<T, tokio::task::JoinError> {
-    match handle {
-        Some(handle) => handle.await,
-        None => std::future::pending().await,
-    }
-}
-
-impl StartFailure {
-    fn internal() -> Self {
-        Self {
-            reason: "an internal error; the log has more".to_owned(),
-            hint: "please report it".to_owned(),
-        }
     }
 }

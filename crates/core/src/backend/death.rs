@@ -100,12 +100,20 @@ impl Cause {
     }
 }
 
+/// The words between what is said of a server and its last lines.
+const LAST_LINES: &str = "; the last lines of its standard error:";
+
+/// Returns of what is said of a server everything before its last lines.
+pub(crate) fn without_words(text: &str) -> &str {
+    text.split_once(LAST_LINES).map_or(text, |(text, _)| text)
+}
+
 /// Says something of a server with its last lines, or with the place where they are to be found.
 pub(crate) fn quoted(text: &str, words: &str, with_words: bool) -> String {
     if words.is_empty() {
         text.to_owned()
     } else if with_words {
-        format!("{text}; the last lines of its standard error:\n{}", seen::fenced(words))
+        format!("{text}{LAST_LINES}\n{}", seen::fenced(words))
     } else {
         format!("{text}; the log of the workbench has the last lines of its standard error")
     }

@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::actor::{Actor, Status};
+use crate::backend::condition::Vitals;
 use crate::backend::guard::Guard;
+use crate::backend::muted::Muted;
 use crate::backend::reports::Reports;
 use crate::backend::store::Keeper;
 use crate::backend::strays::{self, Strays};
@@ -106,6 +108,7 @@ impl Pool {
             is_sole: !serves_many,
             observer,
             said,
+            muted: Muted::default(),
         };
         let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
         context.tasks.spawn(
@@ -131,7 +134,7 @@ impl Pool {
         let (commands, commands_receiver) = mpsc::channel(64);
         let (status, status_receiver) = watch::channel(Status::Stopped);
         let (gone, gone_receiver) = watch::channel(false);
-        let reports = Arc::new(Reports::default());
+        let (reports, vitals) = (Arc::new(Reports::default()), Vitals::default());
         let (name, has_roots) = (spec.server.clone(), spec.abilities.has_roots());
         let secrets = Arc::new(spec.secrets());
         let board = Switchboard::new(name.clone(), has_roots, self.context.is_sole, secrets);
@@ -144,6 +147,7 @@ impl Pool {
             status,
             board: Arc::clone(&board),
             reports: Arc::clone(&reports),
+            vitals: vitals.clone(),
             known: KnownDefinitions::default(),
             keeping: None,
             after: None,
@@ -153,7 +157,7 @@ impl Pool {
         self.context.tasks.spawn(actor.run());
         let (status, gone) = (status_receiver, gone_receiver);
         let name = name.into();
-        let backend = Backend { id, name, commands, status, board, reports, gone };
+        let backend = Backend { id, name, commands, status, board, reports, vitals, gone };
         if is_shared {
             backends.shared.retain(|_, other| other.is_kept());
             backends.shared.insert(key, backend.downgrade());
@@ -210,6 +214,11 @@ impl Pool {
     /// Who is told of what happens.
     pub(crate) fn observer(&self) -> &Arc<Observer> {
         &self.context.observer
+    }
+
+    /// Returns the servers that are not to be started.
+    pub(crate) fn muted(&self) -> &Muted {
+        &self.context.muted
     }
 
     /// Returns `true` if all agents that can come are one.

@@ -44,6 +44,11 @@ impl Started {
         self.upstream.id()
     }
 
+    /// Its last lines on standard error, as they come; a server over HTTP shows none.
+    pub(crate) fn last_words(&self) -> Option<StderrTail> {
+        self.upstream.last_words()
+    }
+
     /// Resolves when the server's process has ended; a server over HTTP has none.
     pub(crate) async fn left(&mut self) {
         self.upstream.left().await;
@@ -56,11 +61,13 @@ pub(crate) struct Failed {
     pub(crate) whole: StartFailure,
     /// Why, without that, for everybody else.
     pub(crate) public: StartFailure,
+    /// Its last lines on standard error, if it got as far as to write any.
+    pub(crate) words: Option<StderrTail>,
 }
 
 impl From<StartFailure> for Failed {
     fn from(failure: StartFailure) -> Self {
-        Self { whole: failure.clone(), public: failure }
+        Self { whole: failure.clone(), public: failure, words: None }
     }
 }
 
@@ -69,7 +76,7 @@ impl Failed {
     fn new(reason: impl Fn(bool) -> String, hint: &str) -> Self {
         let [whole, public] = [true, false]
             .map(|is_told| StartFailure { reason: reason(is_told), hint: hint.to_owned() });
-        Self { whole, public }
+        Self { whole, public, words: None }
     }
 }
 
@@ -163,11 +170,11 @@ enum Attempt {
 impl Attempt {
     /// Redacts these secrets, which the server may have repeated.
     fn without(self, secrets: &Secrets) -> Self {
-        let redacted = |Failed { whole, public }: Failed| {
+        let redacted = |Failed { whole, public, words }: Failed| {
             let [whole, public] = [whole, public].map(|StartFailure { reason, hint }| {
                 StartFailure { reason: secrets.redact_written(&reason).into_owned(), hint }
             });
-            Failed { whole, public }
+            Failed { whole, public, words }
         };
         match self {
             Self::Refused(failed) => Self::Refused(redacted(failed)),
@@ -231,7 +238,11 @@ async fn attempt(
     };
     let last_words = upstream.last_words();
     let death = upstream.end(&link).await;
-    Err(explain(failure, has_ended.then_some(death), spec, last_words).without(board.secrets()))
+    let said = last_words.clone();
+    let mut failed = explain(failure, has_ended.then_some(death), spec, last_words);
+    let (Attempt::Refused(failure) | Attempt::Failed(failure)) = &mut failed;
+    failure.words = said;
+    Err(failed.without(board.secrets()))
 }
 
 async fn first_words(

@@ -27,6 +27,7 @@ use crate::catalog::rank::vectors::{Direction, Reader};
 
 pub use crate::catalog::rank::given::{BACKGROUND, Vector, Vectors};
 pub use crate::catalog::rank::services::no_server_for;
+pub use crate::catalog::rank::text::shared_words;
 
 #[cfg(test)]
 mod tests;

@@ -157,6 +157,12 @@ impl Gateway {
         Ok((permit, arguments))
     }
 
+    /// Returns `true` if a tool is dangerous, as the configuration or its server says.
+    pub fn is_dangerous(&self, shown: &ViewTool) -> bool {
+        let grant = self.policy.decide(&shown.own_id(), shown.traits, || self.clock.now());
+        grant.is_ok_and(|grant| grant.is_dangerous())
+    }
+
     /// Makes any other request of one server, starting it if need be, with these members of
     /// `params`; everything else as for [`Gateway::call`].
     pub async fn request(

@@ -55,6 +55,12 @@ impl Eager {
         self.servers.iter().filter_map(|(_, backend)| backend.as_ref().map(Backend::id))
     }
 
+    /// Returns the links that are kept, each with where it stands.
+    pub(crate) fn links(&self) -> Vec<(ServerRef, Backend)> {
+        let links = self.servers.iter();
+        links.filter_map(|(at, backend)| Some((at.clone(), backend.clone()?))).collect()
+    }
+
     /// Returns the servers that are not up, in the order of the configuration.
     pub(crate) fn down(&self) -> Vec<Down> {
         let is_down = |(at, backend): &(ServerRef, Option<Backend>)| {

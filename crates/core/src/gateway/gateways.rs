@@ -10,7 +10,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{AgentId, Bytes, ClientAbilities, Payers, Pool, PoolOptions};
+use crate::backend::{AgentId, Backend, Bytes, ClientAbilities, Payers, Pool, PoolOptions};
 use crate::gateway::answers::Stores;
 use crate::gateway::eager::{Down, Eager};
 use crate::gateway::embedding::Embeddings;
@@ -18,6 +18,7 @@ use crate::gateway::limiters::Limiters;
 use crate::gateway::results::Results;
 use crate::gateway::world::World;
 use crate::gateway::{Caller, Gateway};
+use crate::name::ServerRef;
 use crate::observe::{Guest, Observer};
 use crate::policy::{Policies, Policy};
 use crate::raw::Raw;
@@ -84,6 +85,8 @@ struct Slot {
     gateway: watch::Sender<Arc<Gateway>>,
     /// Which visit was the last.
     visited: u64,
+    /// `true` once its eager servers were started, where they are.
+    has_begun: bool,
 }
 
 /// The agents that look through one gateway.
@@ -253,13 +256,47 @@ impl Gateways {
         *visits += 1;
         let slot = made.entry(audience).or_insert_with_key(|Audience { caller, abilities }| {
             let gateway = self.make(served, caller, *abilities, None);
-            if *is_eager {
-                gateway.start_eager(&self.tasks);
-            }
-            Slot { gateway: watch::channel(Arc::new(gateway)).0, visited: 0 }
+            Slot { gateway: watch::channel(Arc::new(gateway)).0, visited: 0, has_begun: false }
         });
+        if *is_eager && !std::mem::replace(&mut slot.has_begun, true) {
+            slot.gateway.borrow().start_eager(&self.tasks);
+        }
         slot.visited = *visits;
         &slot.gateway
+    }
+
+    /// Returns a gateway of a caller, whatever its agents can do: the one where somebody came last, or
+    /// else a new one. Nothing is started for it.
+    pub fn at_hand(&self, caller: &Caller) -> Arc<Gateway> {
+        self.state(|state| {
+            let slots = state.made.iter().filter(|(audience, _)| audience.caller == *caller);
+            if let Some((_, slot)) = slots.max_by_key(|(_, slot)| slot.visited) {
+                return Arc::clone(&slot.gateway.borrow());
+            }
+            let audience = Audience::new(caller, None);
+            let gateway = self.make(&state.served, caller, audience.abilities, None);
+            let gateway = watch::channel(Arc::new(gateway)).0;
+            let slot = Slot { gateway, visited: state.visits, has_begun: false };
+            Arc::clone(&state.made.entry(audience).or_insert(slot).gateway.borrow())
+        })
+    }
+
+    /// Returns every gateway, and whether anybody follows it.
+    pub(crate) fn all(&self) -> Vec<(Arc<Gateway>, bool)> {
+        self.state(|state| {
+            let slots = state.made.values().map(|slot| &slot.gateway);
+            slots.map(|slot| (Arc::clone(&slot.borrow()), slot.receiver_count() > 0)).collect()
+        })
+    }
+
+    /// Returns the links that are kept whoever comes.
+    pub(crate) fn kept(&self) -> Vec<(ServerRef, Backend)> {
+        self.state(|state| state.kept.as_ref().map(Eager::links).unwrap_or_default())
+    }
+
+    /// Returns the processes that they have in common.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.common.pool
     }
 
     fn make(

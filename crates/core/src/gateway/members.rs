@@ -130,7 +130,8 @@ impl Server {
         });
     }
 
-    fn all(&self, mut f: impl FnMut(&Backend)) {
+    /// Does something with each of its connections.
+    pub(crate) fn all(&self, mut f: impl FnMut(&Backend)) {
         f(&self.shared);
         self.owners(|owners| owners.others.values().map(|own| &own.backend).for_each(f));
     }

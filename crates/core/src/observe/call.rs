@@ -21,7 +21,11 @@ impl Listeners {
     pub fn begin_call<'a>(&'a self, meters: &'a Meters, subject: Subject<'a>) -> ObservedCall<'a> {
         let is_timed = self.want(Kinds::CALLS_BEGUN.and(Kinds::CALLS_ENDED));
         let wants_texts = self.want(Kinds::CALL_TEXTS);
-        let context = CallContext::new(subject, meters, self.calls(), is_timed, wants_texts);
+        let mut context = CallContext::new(subject, meters, self.calls(), is_timed, wants_texts);
+        if self.live().is_watched() {
+            context.is_watched = true;
+            self.live().begin();
+        }
         self.tell(Event::CallBegan(&context));
         ObservedCall { listeners: self, context, has_ended: false }
     }

@@ -33,6 +33,8 @@ pub struct CallContext<'a> {
     began: Option<Instant>,
     /// `true` if somebody wants the texts of its details.
     wants_texts: bool,
+    /// `true` if somebody was looking when it began.
+    pub(crate) is_watched: bool,
 }
 
 /// The details of a call that come to light on its way.
@@ -107,6 +109,7 @@ impl<'a> CallContext<'a> {
             numbers,
             began: is_timed.then(Instant::now),
             wants_texts,
+            is_watched: false,
         }
     }
 

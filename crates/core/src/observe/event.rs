@@ -192,6 +192,8 @@ pub enum StoppedFor {
     Idle,
     /// It was to be started anew.
     Renewal,
+    /// Its user wanted that.
+    Wish,
     /// It is not in the configuration any more, and not in use any more.
     Dismissal,
     /// Nobody can use it any more.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::observe::ending::Ending;
 use crate::observe::event::{Event, Kinds};
+use crate::observe::live::Live;
 
 /// Somebody who hears of events.
 ///
@@ -44,6 +45,8 @@ pub(crate) struct Process {
     pub(crate) calls: Arc<AtomicU64>,
     /// Set when what ends does so because the program does.
     pub(crate) is_ending: Arc<AtomicBool>,
+    /// The picture of what goes on, which hears of calls once somebody looks at it.
+    pub(crate) live: Live,
 }
 
 impl Listeners {
@@ -51,13 +54,18 @@ impl Listeners {
     pub(crate) fn new(all: impl IntoIterator<Item = Arc<dyn Listener>>, process: Process) -> Self {
         let all = all.into_iter().map(|listener| (listener.wants(), listener));
         let all: Box<[_]> = all.filter(|(wants, _)| *wants != Kinds::NONE).collect();
-        let wanted = all.iter().fold(Kinds::NONE, |wanted, (wants, _)| wanted.and(*wants));
+        let wanted = all.iter().fold(Live::ALWAYS, |wanted, (wants, _)| wanted.and(*wants));
         Self(Arc::new(Shared { wanted, all, process }))
     }
 
     /// Returns `true` if anybody wants to hear of one of these kinds.
     pub fn want(&self, kinds: Kinds) -> bool {
-        self.0.wanted.has(kinds)
+        self.0.wanted.has(kinds) || (Live::WATCHED.has(kinds) && self.live().is_watched())
+    }
+
+    /// The picture of what goes on.
+    pub(crate) fn live(&self) -> &Live {
+        &self.0.process.live
     }
 
     /// Tells everybody who wants to hear of it.
@@ -69,14 +77,20 @@ impl Listeners {
     }
 
     fn pass_on(&self, kind: Kinds, event: Event<'_>) {
-        for (wants, listener) in &self.0.all {
-            if !wants.has(kind) {
-                continue;
-            }
-            // An error of one is nobody else's: neither of the other listeners nor of the work.
-            if catch_unwind(AssertUnwindSafe(|| listener.hear(event))).is_err() {
+        // An error of one is nobody else's: neither of the other listeners nor of the work.
+        let tell = |hear: &dyn Fn()| {
+            if catch_unwind(AssertUnwindSafe(hear)).is_err() {
                 tracing::error!("an error of ours: an event was not taken note of");
             }
+        };
+        for (wants, listener) in &self.0.all {
+            if wants.has(kind) {
+                tell(&|| listener.hear(event));
+            }
+        }
+        let is_watched = Live::WATCHED.has(kind) && self.live().is_watched();
+        if is_watched || Live::ALWAYS.has(kind) {
+            tell(&|| self.live().hear(event));
         }
     }
 

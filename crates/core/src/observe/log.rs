@@ -57,6 +57,7 @@ impl Listener for Log {
                     StoppedFor::NoUse => {
                         tracing::info!(server, "stopped, for nobody needs it any more");
                     }
+                    StoppedFor::Wish => tracing::info!(server, "stopped, as its user wanted"),
                     StoppedFor::Renewal | StoppedFor::Shutdown => {}
                 }
             }

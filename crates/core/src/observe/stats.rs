@@ -188,6 +188,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
+/// A time as lines write it, in milliseconds since 1970.
+pub fn millis(time: &str) -> Option<u64> {
+    let time = chrono::DateTime::parse_from_rfc3339(time).ok()?;
+    u64::try_from(time.timestamp_millis()).ok()
+}
+
 /// The files of an audit that are there, oldest first.
 pub fn files(audit: &Path) -> Vec<PathBuf> {
     let numbered = (1..=MAX_FILES).map(|number| aside(audit, number));

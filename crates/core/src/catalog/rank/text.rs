@@ -1,6 +1,7 @@
 //! Words: taking texts and identifiers apart, and what of a word tells tools from each other.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
@@ -133,6 +134,20 @@ pub(super) fn term(word: &str) -> Option<Cow<'_, str>> {
     Some(if is_english { stemmer.stem(word) } else { Cow::Borrowed(word) })
 }
 
+/// Returns the words of a query that a text has too, in whichever form, in the order of the query.
+pub fn shared_words(query: &str, text: &str) -> Vec<String> {
+    let terms: HashSet<_> =
+        words(text).filter_map(|word| Some(term(&word)?.into_owned())).collect();
+    let mut shared: Vec<String> = Vec::new();
+    for word in words(query) {
+        let is_shared = term(&word).is_some_and(|term| terms.contains(&*term));
+        if is_shared && !shared.iter().any(|known| *known == word) {
+            shared.push(word.into_owned());
+        }
+    }
+    shared
+}
+
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -142,6 +157,16 @@ mod tests {
 
     fn all(text: &str) -> Vec<String> {
         words(text).map(Cow::into_owned).collect()
+    }
+
+    #[test]
+    fn words_are_shared_in_whichever_form_they_are_written() {
+        let text = "create_issue: Opens the issues of GitHub";
+        assert_eq!(
+            shared_words("creating an issue on github, issue", text),
+            ["creating", "issue", "github"]
+        );
+        assert!(shared_words("the of", text).is_empty());
     }
 
     #[test]

@@ -85,7 +85,8 @@ fn subject(tool: &str) -> Subject<'_> {
 fn who_wants_nothing_is_told_nothing_and_nothing_is_done_for_it() {
     let bench = Bench::new().with("deaf", Kinds::NONE);
     let listeners = bench.listeners();
-    assert!(!listeners.want(Kinds::ALL));
+    let of_calls = Kinds::CALLS_BEGUN.and(Kinds::CALLS_ENDED).and(Kinds::CALL_TEXTS);
+    assert!(!listeners.want(of_calls.and(Kinds::READS).and(Kinds::LLM_REQUESTS)));
     let mut call = listeners.begin_call(&bench.meters, subject("t"));
     call.context.decided_by(|| unreachable!("nobody wants the rule"));
     call.context.refused_for("nobody wants to know");
