@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::reload::{Reload, Wish};
 use crate::backend::PoolOptions;
+use crate::desk::{Desk, Papers};
 use crate::frontend::http::{Door, Ending, Listening};
 use crate::frontend::{self, AppState};
 use crate::gateway::{Caller, Gateway, Gateways};
@@ -38,9 +39,11 @@ pub async fn serve_stdio(
     config: Config,
     source: Option<Source>,
     options: PoolOptions,
+    papers: Papers,
     caller: Caller,
 ) -> Result<(), Stopped> {
-    serve(config, source, options, None, |app, tasks, shutdown| async move {
+    let owner = (caller.clone(), papers);
+    serve(config, source, options, owner, None, |app, tasks, shutdown| async move {
         let (input, output) = stdio::streams();
         frontend::serve(&app, caller, input, output, &tasks, &shutdown).await;
         tracing::info!("the agent has left");
@@ -59,6 +62,7 @@ pub async fn serve_http(
     config: Config,
     source: Option<Source>,
     options: PoolOptions,
+    papers: Papers,
     listener: TcpListener,
     door: Door,
     grace: Duration,
@@ -79,7 +83,9 @@ pub async fn serve_http(
     }
     let options = PoolOptions { serves_many: true, ..options };
     let draining = CancellationToken::new();
-    serve(config, source, options, Some(draining.clone()), |app, tasks, shutdown| async move {
+    let owner = (Caller { agent: door.agent.clone(), toolbox: None }, papers);
+    let drain = Some(draining.clone());
+    serve(config, source, options, owner, drain, |app, tasks, shutdown| async move {
         let ending = Ending { draining, grace, shutdown };
         frontend::http::serve(app, listening, door, &tasks, ending).await;
     })
@@ -111,6 +117,7 @@ async fn serve<F>(
     config: Config,
     source: Option<Source>,
     options: PoolOptions,
+    (caller, papers): (Caller, Papers),
     draining: Option<CancellationToken>,
     frontend: impl FnOnce(AppState, TaskTracker, CancellationToken) -> F,
 ) -> Result<(), Stopped>
@@ -128,6 +135,8 @@ where
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
     gateways.start_eager();
     let app = AppState::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
+    let desk = Desk::new(Arc::clone(&gateways), caller, papers);
+    let app = app.with_desk(desk);
     if let Some(reload) = reload {
         let reload = reload.run(Arc::clone(&gateways), tasks.clone());
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(reload));

@@ -20,6 +20,7 @@ mod list;
 mod logging;
 mod logs;
 mod man;
+mod papers;
 mod policy;
 mod print;
 mod progress;

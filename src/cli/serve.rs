@@ -12,6 +12,7 @@ use url::Url;
 use crate::app::{self, Renewal, Source};
 use crate::backend::PoolOptions;
 use crate::cli::error::Error;
+use crate::cli::papers::papers;
 use crate::cli::remarks::RemarkLog;
 use crate::cli::values::Kept;
 use crate::cli::{Global, NAME, block_on, block_on_workers, policy, pool_options, print};
@@ -115,6 +116,7 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
         difference: Box::new(difference),
         ..source
     });
+    let papers = papers(global, &loaded.file);
     if let Some(address) = args.http {
         let grace = Duration::from_secs(args.grace);
         let is_open = address.ip().is_loopback() || args.insecure_no_auth;
@@ -135,7 +137,7 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
                 Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
             })?;
             let config = loaded.config;
-            let served = app::serve_http(config, source, options, listener, door, grace);
+            let served = app::serve_http(config, source, options, papers, listener, door, grace);
             served.await.map_err(Error::internal)
         })??;
         return Ok(ExitCode::SUCCESS);
@@ -146,7 +148,7 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
               hint: `mcp-workbench demo` shows what an agent sees",
         );
     }
-    block_on(app::serve_stdio(loaded.config, source, options, global.caller()))?
+    block_on(app::serve_stdio(loaded.config, source, options, papers, global.caller()))?
         .map_err(Error::internal)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -263,6 +263,17 @@ fn fragment(global: &Global, loaded: &Loaded, known: &Known) -> Result<Option<Va
     Ok(patch::fragment(&read.unwrap_or_default(), &servers, &known.unused))
 }
 
+/// The patch that leaves out these tools of servers that show so many; none if the file cannot be patched.
+pub(crate) fn fragment_of(
+    global: &Global,
+    loaded: &Loaded,
+    unused: Vec<Unused>,
+    shown: Vec<(String, String, usize)>,
+) -> Result<Option<Value>, Error> {
+    let known = Known { unused, shown, unlisted: Vec::new() };
+    if is_patched(loaded) { fragment(global, loaded, &known) } else { Ok(None) }
+}
+
 fn patch(global: &Global, loaded: &Loaded, known: &Known) -> Result<ExitCode, Error> {
     let file = &loaded.file;
     if !is_patched(loaded) {

@@ -35,6 +35,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::desk::{Desk, Papers};
 use crate::frontend::session::Session;
 use crate::frontend::suspended::AllSuspended;
 use crate::gateway::{Caller, Gateways};
@@ -53,6 +54,7 @@ pub struct AppState {
     suspended: Arc<AllSuspended>,
     tickets: Arc<AtomicU64>,
     tasks: TaskTracker,
+    desk: Desk,
 }
 
 impl AppState {
@@ -64,12 +66,25 @@ impl AppState {
     pub fn new(gateways: Arc<Gateways>, tasks: &TaskTracker) -> Result<Self, getrandom::Error> {
         let mut key = [0; 32];
         getrandom::fill(&mut key)?;
+        let desk = Desk::new(Arc::clone(&gateways), Caller::NOBODY, Papers::default());
         Ok(Self {
+            desk,
             gateways,
             suspended: Arc::new(AllSuspended::new(key)),
             tickets: Arc::default(),
             tasks: tasks.clone(),
         })
+    }
+
+    /// Lets whoever runs the workbench sit at this desk.
+    #[must_use]
+    pub fn with_desk(self, desk: Desk) -> Self {
+        Self { desk, ..self }
+    }
+
+    /// The desk of whoever runs the workbench.
+    pub fn desk(&self) -> &Desk {
+        &self.desk
     }
 
     /// How long the names of tools and prompts may be, in bytes.

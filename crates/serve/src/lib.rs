@@ -12,5 +12,6 @@ use mcp_workbench_config::config;
 use mcp_workbench_core::policy;
 use mcp_workbench_core::{backend, catalog, gateway, llm, observe, state, toolbox};
 use mcp_workbench_names::name;
+use mcp_workbench_os::os;
 use mcp_workbench_settings::settings;
 use mcp_workbench_wire::{raw, wire};

@@ -7,12 +7,7 @@ use crate::desk::view::{Unused, View};
 
 /// Something that is asked of a workbench.
 #[derive(Debug, Deserialize, Serialize)]
-#[serde(
-    tag = "ask",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase",
-    deny_unknown_fields
-)]
+#[serde(tag = "ask", rename_all = "camelCase", rename_all_fields = "camelCase", try_from = "Asked")]
 pub enum Ask {
     /// All that is seen of it now.
     View,
@@ -54,6 +49,57 @@ pub enum Ask {
     Unused,
     /// The configuration with what was found in it.
     Findings,
+}
+
+/// The members that any of them has: arguments stay as they are written, which they would not in an
+/// enumeration that is read by its tag.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Asked {
+    ask: String,
+    act: Option<Act>,
+    toolbox: Option<String>,
+    server: Option<String>,
+    query: Option<String>,
+    tool: Option<String>,
+    arguments: Option<Box<RawValue>>,
+    is_confirmed: Option<bool>,
+}
+
+impl TryFrom<Asked> for Ask {
+    type Error = String;
+
+    fn try_from(asked: Asked) -> Result<Self, String> {
+        let Asked { ask, act, toolbox, server, query, tool, arguments, is_confirmed } = asked;
+        let text = |name: &str, text: Option<String>| {
+            text.ok_or_else(|| format!("`{ask}` needs `{name}`, a text"))
+        };
+        Ok(match &*ask {
+            "view" => Self::View,
+            "act" => Self::Act {
+                act: act.ok_or("`act` needs `act`: open, stop, restart, mute or unmute")?,
+                toolbox: text("toolbox", toolbox)?,
+                server,
+            },
+            "search" => Self::Search { query: text("query", query)? },
+            "tools" => {
+                Self::Tools { toolbox: text("toolbox", toolbox)?, server: text("server", server)? }
+            }
+            "call" => Self::Call {
+                toolbox: text("toolbox", toolbox)?,
+                server: text("server", server)?,
+                tool: text("tool", tool)?,
+                arguments,
+                is_confirmed: is_confirmed.unwrap_or_default(),
+            },
+            "unused" => Self::Unused,
+            "findings" => Self::Findings,
+            _ => {
+                return Err("`ask` is none of view, act, search, tools, call, unused and findings"
+                    .to_owned());
+            }
+        })
+    }
 }
 
 /// Something to be done with a server.
