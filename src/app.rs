@@ -17,7 +17,7 @@ use crate::frontend::http::{Door, Ending, Listening};
 use crate::frontend::{self, AppState};
 use crate::gateway::{Caller, Gateway, Gateways};
 use crate::observe::Event;
-use crate::os::{self, Signal, has_terminal};
+use crate::os::{self, LocalListener, Signal, has_terminal};
 use crate::settings::Config;
 use crate::wire::stdio;
 
@@ -28,6 +28,18 @@ const LEAVING: Duration = Duration::from_millis(1900);
 /// How long the last records may take to be written at least, and at most where there is time.
 const LAST_RECORDS: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(1));
 
+/// A configuration that is to be served, and what belongs to it.
+pub struct Served {
+    /// The configuration.
+    pub config: Config,
+    /// Where it can be read again; `None`: it does not change.
+    pub source: Option<Source>,
+    /// The configuration as its user has it.
+    pub papers: Papers,
+    /// Where other processes of the user look at what goes on; `None`: nowhere.
+    pub socket: Option<LocalListener>,
+}
+
 /// Serves one agent, `caller`, on standard input and output, until the input ends or a signal comes.
 /// Returns when every server is gone, within 2 s. With a source, the configuration is read again
 /// when it changes, and at SIGHUP.
@@ -36,14 +48,11 @@ const LAST_RECORDS: (Duration, Duration) = (Duration::from_millis(300), Duration
 ///
 /// When the operating system lets us hear no signals.
 pub async fn serve_stdio(
-    config: Config,
-    source: Option<Source>,
+    served: Served,
     options: PoolOptions,
-    papers: Papers,
     caller: Caller,
 ) -> Result<(), Stopped> {
-    let owner = (caller.clone(), papers);
-    serve(config, source, options, owner, None, |app, tasks, shutdown| async move {
+    serve(served, options, caller.clone(), None, |app, tasks, shutdown| async move {
         let (input, output) = stdio::streams();
         frontend::serve(&app, caller, input, output, &tasks, &shutdown).await;
         tracing::info!("the agent has left");
@@ -59,14 +68,13 @@ pub async fn serve_stdio(
 ///
 /// When the operating system lets us hear no signals.
 pub async fn serve_http(
-    config: Config,
-    source: Option<Source>,
+    served: Served,
     options: PoolOptions,
-    papers: Papers,
     listener: TcpListener,
     door: Door,
     grace: Duration,
 ) -> Result<(), Stopped> {
+    let config = &served.config;
     let health = match config.http.health_listen {
         Some(address) => Some(TcpListener::bind(address).await.map_err(Stopped::NoHealth)?),
         None => None,
@@ -83,9 +91,8 @@ pub async fn serve_http(
     }
     let options = PoolOptions { serves_many: true, ..options };
     let draining = CancellationToken::new();
-    let owner = (Caller { agent: door.agent.clone(), toolbox: None }, papers);
-    let drain = Some(draining.clone());
-    serve(config, source, options, owner, drain, |app, tasks, shutdown| async move {
+    let caller = Caller { agent: door.agent.clone(), toolbox: None };
+    serve(served, options, caller, Some(draining.clone()), |app, tasks, shutdown| async move {
         let ending = Ending { draining, grace, shutdown };
         frontend::http::serve(app, listening, door, &tasks, ending).await;
     })
@@ -114,10 +121,9 @@ fn connections_for(files: Option<u64>, wanted: usize) -> usize {
 /// Serves agents as `frontend` does, until it returns or a signal comes. Where there is `draining`,
 /// the first signal cancels that, and only the second ends what `frontend` does.
 async fn serve<F>(
-    config: Config,
-    source: Option<Source>,
+    served: Served,
     options: PoolOptions,
-    (caller, papers): (Caller, Papers),
+    caller: Caller,
     draining: Option<CancellationToken>,
     frontend: impl FnOnce(AppState, TaskTracker, CancellationToken) -> F,
 ) -> Result<(), Stopped>
@@ -125,6 +131,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     os::raise_file_limit();
+    let Served { config, source, papers, socket } = served;
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
     let observer = Arc::clone(&options.observer);
@@ -136,6 +143,10 @@ where
     gateways.start_eager();
     let app = AppState::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
     let desk = Desk::new(Arc::clone(&gateways), caller, papers);
+    if let Some(socket) = socket {
+        let receiving = desk.clone().receive(socket, tasks.clone());
+        tasks.spawn(shutdown.clone().run_until_cancelled_owned(receiving));
+    }
     let app = app.with_desk(desk);
     if let Some(reload) = reload {
         let reload = reload.run(Arc::clone(&gateways), tasks.clone());

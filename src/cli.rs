@@ -41,6 +41,7 @@ mod stats;
 mod table;
 mod tailor;
 mod token;
+mod top;
 mod unmatched;
 mod values;
 mod visible;
@@ -119,6 +120,7 @@ enum Command {
     Cache(cache::Args),
     Stats(stats::Args),
     Ps(ps::Args),
+    Top(top::Args),
     Logs(logs::Args),
     Reload(reload::Args),
     Setup(setup::Args),
@@ -229,6 +231,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Cache(_)
         | Command::Stats(_)
         | Command::Ps(_)
+        | Command::Top(_)
         | Command::Logs(_)
         | Command::Reload(_)
         | Command::Setup(_)
@@ -263,6 +266,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Cache(args) => cache::run(&global, &args),
         Command::Stats(args) => stats::run(&global, &args),
         Command::Ps(args) => ps::run(&global, &args),
+        Command::Top(args) => top::run(&global, &args),
         Command::Logs(args) => logs::run(&global, &args),
         Command::Reload(args) => reload::run(&global, &args),
         Command::Setup(args) => setup::run(&global, &args),

@@ -13,11 +13,13 @@ use crate::cli::error::Error;
 use crate::cli::hidden::hide;
 use crate::cli::values::{self, Kept, Looking, Needed};
 use crate::cli::{EMBEDDED_CONFIG, print};
-use crate::config::env::ProcessEnv;
+use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::values::ValueSource;
 use crate::config::{self, LoadError, Loaded};
 use crate::gateway::Caller;
 use crate::name::{self, AgentName};
+use crate::observe::running::Files;
+use crate::os;
 use crate::settings::{PolicyConfig, ServerConfig, ToolMode, ToolboxConfig};
 
 /// The options that every command has.
@@ -194,6 +196,18 @@ impl Global {
     /// The folder with the homes of confined servers.
     pub(super) fn homes(&self) -> Option<PathBuf> {
         Some(self.cache().ok()?.join("homes"))
+    }
+
+    /// The folders where a process may have its socket for others of this user, the best first.
+    pub(super) fn socket_folders(&self) -> Vec<PathBuf> {
+        let runtime = ProcessEnv.get("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let runtime = runtime
+            .filter(|folder| folder.is_absolute() && os::check_owner(folder).is_ok())
+            .map(|folder| folder.join("mcp-workbench"));
+        let own = self.cache().ok().map(|cache| Files::folder(&cache));
+        // The path of a socket has room for a hundred bytes.
+        let short = os::user().map(|(user, _)| format!("/tmp/mcp-workbench-{user}").into());
+        [runtime, own, short].into_iter().flatten().collect()
     }
 
     /// The folder for what can be made again.

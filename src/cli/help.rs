@@ -49,7 +49,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "Look",
         commands: &[
-            ("ps", "Show which servers run, for whom and since when"),
+            ("top", "Watch servers, calls and failures live, with keys to act"),
             ("logs", "Show what servers and workbenches log"),
             ("stats", "Fold the audit: what is used, what never, what fails"),
             ("explain", "Say why an agent may use a tool or not"),
@@ -72,6 +72,7 @@ const GROUPS: &[Group] = &[
         name: "More",
         commands: &[
             ("cache", "See, renew or remove what is kept of servers' listings"),
+            ("ps", "Show which servers run, for whom and since when"),
             ("schema", "Print the JSON Schema of the configuration"),
             ("completions", "Print completions for a shell"),
             ("man", "Print the manual page, or write all of them"),

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use url::Url;
 
-use crate::app::{self, Renewal, Source};
+use crate::app::{self, Renewal, Served, Source};
 use crate::backend::PoolOptions;
 use crate::cli::error::Error;
 use crate::cli::papers::papers;
@@ -18,6 +19,7 @@ use crate::cli::values::Kept;
 use crate::cli::{Global, NAME, block_on, block_on_workers, policy, pool_options, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{Finding, LoadError, Loaded, Report, Severity, otlp_address};
+use crate::desk::socket;
 use crate::frontend::http::Door;
 use crate::observe::Observer;
 use crate::observe::running::{Files, Told};
@@ -65,7 +67,7 @@ pub(crate) struct Args {
         value_parser = otlp_address
     )]
     otlp: Option<Url>,
-    /// Write no files for `ps` and `logs`
+    /// Write no files for `ps` and `logs`, and let `top` not look
     #[arg(long)]
     unlisted: bool,
     /// Serve whoever can reach the address of --http, without asking who that is
@@ -104,7 +106,9 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     }
     let source = global.source(values)?;
     let source = source.map(|source| if args.strict { strict(source) } else { source });
-    let options = options(global, args, &loaded, files)?;
+    let listening = files.and_then(|files| socket::listen(&global.socket_folders(), files.run()));
+    let (socket, path) = listening.unzip();
+    let options = options(global, args, &loaded, files.map(|files| (files, path)))?;
     let remarks = RemarkLog::new(global);
     remarks.look(&loaded.config);
     let own = global.clone();
@@ -132,12 +136,12 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
         }
         let door = Door { agent: global.caller().agent, is_open };
         let source = source.map(|source| guarded(source, is_open));
+        let served = Served { config: loaded.config, source, papers, socket };
         block_on_workers(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
             })?;
-            let config = loaded.config;
-            let served = app::serve_http(config, source, options, papers, listener, door, grace);
+            let served = app::serve_http(served, options, listener, door, grace);
             served.await.map_err(Error::internal)
         })??;
         return Ok(ExitCode::SUCCESS);
@@ -148,8 +152,8 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
               hint: `mcp-workbench demo` shows what an agent sees",
         );
     }
-    block_on(app::serve_stdio(loaded.config, source, options, papers, global.caller()))?
-        .map_err(Error::internal)?;
+    let served = Served { config: loaded.config, source, papers, socket };
+    block_on(app::serve_stdio(served, options, global.caller()))?.map_err(Error::internal)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -159,7 +163,7 @@ fn options(
     global: &Global,
     args: &Args,
     loaded: &Loaded,
-    files: Option<&Files>,
+    files: Option<(&Files, Option<PathBuf>)>,
 ) -> Result<PoolOptions, Error> {
     let config = &loaded.config;
     let options = pool_options(Some(global));
@@ -181,8 +185,9 @@ fn options(
                 Error::failed("calls cannot be told to a collector").because(&error)
             })?;
     }
-    if let Some(files) = files {
+    if let Some((files, socket)) = files {
         let told = Told {
+            socket,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: loaded.file.clone(),
             at: "stdio".to_owned(),

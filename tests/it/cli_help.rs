@@ -22,6 +22,7 @@ const COMMANDS: &[&str] = &[
     "catalog check",
     "cache",
     "stats",
+    "top",
     "ps",
     "logs",
     "setup",

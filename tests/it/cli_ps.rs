@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::Stdio;
 
 use pretty_assertions::assert_eq;
@@ -46,8 +47,15 @@ fn is_settled(all: &Value) -> bool {
     states.len() == 2 && states.contains(&"running") && states.contains(&"failed")
 }
 
-/// The files that the workbench has for others.
+/// The files that the workbench has for others to read.
 fn files(bench: &Bench) -> Vec<String> {
+    let mut files = places(bench);
+    files.retain(|name| Path::new(name).extension().is_none_or(|ending| ending != "sock"));
+    files
+}
+
+/// Every file that the workbench has for others, its socket included.
+fn places(bench: &Bench) -> Vec<String> {
     let folder = fs::read_dir(bench.path("home/.cache/mcp-workbench/running"));
     let names = folder.into_iter().flatten().flatten();
     names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
@@ -84,7 +92,7 @@ fn what_runs_is_shown_with_its_agents_and_is_gone_with_the_workbench() {
     }
     agent.close_stdin();
     agent.wait_end();
-    assert_eq!(self::files(&bench), [""; 0]);
+    assert_eq!(places(&bench), [""; 0]);
     assert_eq!(bench.run(["ps", "--json"]).stdout, "[]\n");
 }
 
@@ -150,7 +158,7 @@ fn who_wants_no_files_has_none() {
     let bench = bench();
     let agent = bench.agent_with(["--unlisted"]).begin(false, json!({}));
     let _ = agent.open("box");
-    assert_eq!(files(&bench), [""; 0]);
+    assert_eq!(places(&bench), [""; 0]);
     assert_eq!(bench.run(["ps", "--json"]).stdout, "[]\n");
     agent.close_stdin();
     agent.wait_end();

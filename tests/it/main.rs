@@ -35,6 +35,7 @@ mod cli_search;
 mod cli_tailor;
 mod cli_terminal;
 mod cli_token;
+mod cli_top;
 mod collisions;
 mod confirmations;
 mod conformance_server;

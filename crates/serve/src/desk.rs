@@ -9,6 +9,7 @@ mod answering;
 mod ask;
 mod looking;
 mod papers;
+pub mod socket;
 mod view;
 
 use std::sync::{Arc, Mutex};
@@ -33,8 +34,8 @@ struct Parts {
     caller: Caller,
     papers: Papers,
     since: SystemTime,
-    /// How much memory processes held, and when that was.
-    memory: Mutex<Option<(Instant, Memory)>>,
+    /// How much memory these processes held, and when that was.
+    memory: Mutex<Option<(Instant, Vec<u32>, Memory)>>,
 }
 
 impl Desk {

@@ -1,4 +1,4 @@
-//! What the user who runs a workbench does with its servers, whichever agents they are for: a server
+//! Steering: deeds of the user who runs a workbench, on its servers, whichever agents they are for: a server
 //! has a process for each class of abilities, and may have one for each agent.
 
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use crate::name::ServerRef;
 #[derive(Default)]
 struct Links {
     all: Vec<Backend>,
-    /// Those that agents who are there would use.
+    /// The links that agents who are there would use.
     wanted: Vec<Backend>,
     reaches: Vec<Reach>,
 }

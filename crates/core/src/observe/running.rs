@@ -92,7 +92,7 @@ impl Files {
     }
 
     /// The process, and a number that no other has.
-    fn run(&self) -> &str {
+    pub fn run(&self) -> &str {
         &self.run
     }
 
@@ -159,6 +159,9 @@ pub struct Told {
     pub at: String,
     /// How it presents toolboxes.
     pub mode: String,
+    /// Where other processes of the user look at what goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<PathBuf>,
     /// The agents that are there.
     pub agents: Vec<ToldAgent>,
     /// The servers that run, or could not be started.

@@ -2,6 +2,7 @@
 
 mod cell;
 mod files;
+mod local;
 mod orphans;
 mod processes;
 mod signals;
@@ -12,6 +13,7 @@ pub use crate::os::unix::files::{
     can_others_read, check_owner, is_open_to_others, is_program, is_same_file, make_private_folder,
     private, strictest_permissions, without_waiting,
 };
+pub use crate::os::unix::local::{LocalListener, LocalStream, connect_locally, remove_dead_socket};
 pub use crate::os::unix::orphans::{Orphans, Started, kill, processes, start, variable_of};
 pub use crate::os::unix::processes::{
     ask_to_reload, die_with_us, keep_file_limit, kill_group, lead_group, raise_file_limit,

@@ -1,4 +1,4 @@
-//! What is asked at the desk, found out and done.
+//! Answers to all that is asked at the desk, found out or done.
 
 use std::time::{Instant, SystemTime};
 

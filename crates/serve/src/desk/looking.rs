@@ -27,8 +27,9 @@ impl Desk {
         let conditions = gateways.conditions();
         let config = gateways.config();
         let gateway = gateways.at_hand(&self.0.caller);
-        let pids: Vec<u32> =
+        let mut pids: Vec<u32> =
             conditions.values().flat_map(|condition| &condition.pids).copied().collect();
+        pids.sort_unstable();
         let memory = |work: &mut dyn FnMut(&Memory)| self.with_memory(&pids, work);
         let own = std::process::id();
         let mut view = View {
@@ -96,12 +97,14 @@ impl Desk {
     /// Does something with what is known of how much memory processes hold.
     fn with_memory(&self, pids: &[u32], work: &mut dyn FnMut(&Memory)) {
         let mut known = self.0.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_old = known.as_ref().is_none_or(|(when, _)| when.elapsed() >= PAUSE);
-        if is_old {
+        let is_known = |(when, known, _): &(Instant, Vec<u32>, Memory)| {
+            when.elapsed() < PAUSE && known == pids
+        };
+        if !known.as_ref().is_some_and(is_known) {
             let wanted = pids.iter().copied().chain([std::process::id()]);
-            *known = Some((Instant::now(), Memory::of(wanted)));
+            *known = Some((Instant::now(), pids.to_vec(), Memory::of(wanted)));
         }
-        if let Some((_, memory)) = &*known {
+        if let Some((_, _, memory)) = &*known {
             work(memory);
         }
     }

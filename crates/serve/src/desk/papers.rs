@@ -1,4 +1,4 @@
-//! What only who has read the configuration can tell of it.
+//! The configuration, as only who has read it can tell of it.
 
 use crate::desk::ask::Finding;
 

@@ -10,7 +10,7 @@ use crate::backend::PoolOptions;
 use crate::config;
 use crate::observe::Observer;
 
-fn desk(config: &serde_json::Value) -> Desk {
+pub(super) fn desk(config: &serde_json::Value) -> Desk {
     let env = BTreeMap::<String, String>::new();
     let loaded = config::parse(&config.to_string(), Path::new("x.json"), Path::new("/"), &env);
     let observer = Arc::new(Observer::default());

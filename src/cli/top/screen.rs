@@ -1,0 +1,328 @@
+//! The screen: a pure function of what is known.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{
+    Block, Borders, Cell, Clear, Paragraph, Row as TableRow, Table, TableState, Wrap,
+};
+
+use crate::cli::cache::in_words;
+use crate::cli::size::number;
+use crate::cli::top::state::{Attention, Pane, Row, State, whole};
+use crate::desk::{Call, Server, ServerState, View};
+
+/// Less than so many lines have room for one pane alone.
+const LOW: u16 = 16;
+
+const KEYS: &str = " o start  s stop  r restart  m mute  Tab calls  / filter  ? help  q quit";
+const HELP: &str = "\
+↑ ↓ j k     choose; PgUp PgDn Home End go further
+o Enter     start the server, or all of a toolbox
+s           stop it; it starts again when it is wanted
+r           restart it
+m           mute it: it is not started until m is pressed again
+Tab         go to the calls, and back
+/           show only names that have this; Esc shows all
+q Ctrl-C    quit
+
+Whoever shares the process of a server is concerned, too.
+Any key goes on.";
+
+/// Draws everything.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
+    let [head, body, foot] =
+        Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
+            .areas(frame.area());
+    frame.render_widget(Paragraph::new(title(state)), head);
+    if state.benches.is_empty() {
+        frame.render_widget(Paragraph::new(nobody(state)).wrap(Wrap { trim: true }), body);
+    } else if body.height < LOW {
+        match state.pane {
+            Pane::Servers => servers(frame, state, body),
+            Pane::Calls => calls(frame, state, body),
+        }
+    } else {
+        let details = details(state);
+        let wanted = u16::try_from(details.len()).unwrap_or(u16::MAX).saturating_add(1);
+        let parts = [
+            Constraint::Fill(3),
+            Constraint::Fill(2),
+            Constraint::Length(wanted.min(body.height / 3)),
+        ];
+        let [upper, middle, lower] = Layout::vertical(parts).areas(body);
+        servers(frame, state, upper);
+        calls(frame, state, middle);
+        let block = Block::new().borders(Borders::TOP).title(" Chosen ");
+        let details = Paragraph::new(details).wrap(Wrap { trim: true });
+        frame.render_widget(details.block(block), lower);
+    }
+    frame.render_widget(Paragraph::new(foot_line(state)), foot);
+    if state.attention == Attention::Help {
+        let area = middle(frame.area(), 66, 14);
+        frame.render_widget(Clear, area);
+        let block = Block::bordered().title(" Keys ");
+        frame.render_widget(Paragraph::new(HELP).block(block), area);
+    }
+}
+
+fn title(state: &State) -> Line<'static> {
+    let views = || state.benches.values().map(|bench| &bench.view);
+    let servers = || views().flat_map(|view| &view.toolboxes).flat_map(|toolbox| &toolbox.servers);
+    let running = servers().filter(|server| server.state == ServerState::Running).count();
+    let agents: usize = views().map(|view| view.agents.len()).sum();
+    let under_way: u64 = views().map(|view| view.under_way).sum();
+    let saved: i64 = views().map(|view| view.saved_tokens).sum();
+    let text = format!(
+        "{}  {running}/{} servers  {}  {under_way} running  {} tokens saved",
+        counted(state.benches.len(), "workbench", "workbenches"),
+        servers().count(),
+        counted(agents, "agent", "agents"),
+        number(usize::try_from(saved).unwrap_or_default()),
+    );
+    Line::styled(text, Style::new().add_modifier(Modifier::BOLD))
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn nobody(state: &State) -> String {
+    if !state.unseen.is_empty() {
+        let all: Vec<_> = state.unseen.iter().map(u32::to_string).collect();
+        return format!(
+            "Workbenches run that cannot be watched (processes {}): they are of another version, or \
+             have no place for a socket. `mcp-workbench ps` shows them.",
+            all.join(", ")
+        );
+    }
+    if state.has_looked {
+        "No workbench is serving now, or none that may be seen (`--unlisted`). As soon as a client \
+         starts one, it is here."
+            .to_owned()
+    } else {
+        "Looking for workbenches…".to_owned()
+    }
+}
+
+fn foot_line(state: &State) -> Line<'static> {
+    if state.attention == Attention::Filter {
+        return Line::from(format!(" filter: {}_", state.filter));
+    }
+    match &state.note {
+        Some(note) => Line::from(format!(" {}", note.lines().next().unwrap_or_default())),
+        None if !state.filter.is_empty() => {
+            Line::from(format!(" filter: {} (Esc shows all)", state.filter))
+        }
+        None => Line::styled(KEYS, Style::new().add_modifier(Modifier::DIM)),
+    }
+}
+
+/// The columns beside the name, each with its width and from which width of the screen on it is there.
+const COLUMNS: [(&str, u16, u16); 7] = [
+    ("State", 9, 0),
+    ("Memory", 8, 56),
+    ("Tools", 5, 76),
+    ("Tokens", 7, 66),
+    ("Calls", 6, 36),
+    ("Err", 4, 46),
+    ("p95 ms", 8, 78),
+];
+
+fn servers(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let rows = state.rows();
+    let place = state.place(&rows);
+    let shown: Vec<_> =
+        COLUMNS.iter().enumerate().filter(|(_, column)| column.2 <= area.width).collect();
+    let lines = rows.iter().map(|row| {
+        let cells = cells(row);
+        let name = Cell::new(cells.0);
+        let rest = shown.iter().map(|(at, _)| {
+            let text = cells.1[*at].clone();
+            if *at == 0 {
+                Cell::new(Span::styled(text, of_state(state, row.server)))
+            } else {
+                Cell::new(Line::from(text).right_aligned())
+            }
+        });
+        TableRow::new([name].into_iter().chain(rest))
+    });
+    let widths = [Constraint::Fill(1)]
+        .into_iter()
+        .chain(shown.iter().map(|(_, (_, width, _))| Constraint::Length(*width)));
+    let heads = shown.iter().map(|(at, (head, ..))| {
+        let head = Line::from(*head);
+        Cell::new(if *at == 0 { head } else { head.right_aligned() })
+    });
+    let head = TableRow::new([Cell::new("Server")].into_iter().chain(heads))
+        .style(Style::new().add_modifier(Modifier::UNDERLINED));
+    let is_chosen = state.pane == Pane::Servers;
+    let chosen = if is_chosen { Modifier::REVERSED } else { Modifier::BOLD };
+    let table = Table::new(lines, widths)
+        .header(head)
+        .row_highlight_style(Style::new().add_modifier(chosen));
+    let mut scrolled = TableState::new().with_selected(Some(place));
+    frame.render_stateful_widget(table, area, &mut scrolled);
+}
+
+/// The name of a row, and its other columns.
+fn cells(row: &Row<'_>) -> (String, [String; COLUMNS.len()]) {
+    let view = row.view;
+    let Some(server) = row.server else {
+        let mut cells: [String; COLUMNS.len()] = Default::default();
+        let Some(name) = &row.key.toolbox else {
+            cells[1] = mebibytes(view.memory_bytes);
+            let file = Path::new(&view.config).file_name().unwrap_or_default().to_string_lossy();
+            return (format!("{} {file} {}", view.pid, view.reached), cells);
+        };
+        return (format!(" {name}"), cells);
+    };
+    let count = |count: u64| if count == 0 { String::new() } else { count.to_string() };
+    let cells = [
+        word(server).to_owned(),
+        mebibytes(server.memory_bytes),
+        server.tools.map(|tools| tools.to_string()).unwrap_or_default(),
+        server
+            .tokens
+            .map(|tokens| number(usize::try_from(tokens).unwrap_or(usize::MAX)))
+            .unwrap_or_default(),
+        count(server.calls),
+        count(server.errors),
+        server.latency.map(|latency| millis(latency.p95)).unwrap_or_default(),
+    ];
+    (format!("  {}", server.name), cells)
+}
+
+fn word(server: &Server) -> &'static str {
+    match server.state {
+        _ if server.is_muted => "muted",
+        ServerState::Stopped => "stopped",
+        ServerState::Starting => "starting",
+        ServerState::Running => "running",
+        ServerState::Failed => "failed",
+    }
+}
+
+fn of_state(state: &State, server: Option<&Server>) -> Style {
+    let Some(server) = server.filter(|_| state.has_color) else { return Style::new() };
+    Style::new().fg(match server.state {
+        _ if server.is_muted => Color::Magenta,
+        ServerState::Stopped => Color::DarkGray,
+        ServerState::Starting => Color::Yellow,
+        ServerState::Running => Color::Green,
+        ServerState::Failed => Color::Red,
+    })
+}
+
+fn calls(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let all = state.calls();
+    let lines =
+        all.iter().skip(state.scrolled).take(usize::from(area.height)).map(|(view, call)| {
+            let style = if state.has_color && !matches!(&*call.outcome, "ok" | "input_required") {
+                Style::new().fg(Color::Red)
+            } else {
+                Style::new()
+            };
+            Line::styled(call_line(view, call, area.width), style)
+        });
+    let is_chosen = state.pane == Pane::Calls;
+    let title = Span::styled(
+        format!(" Calls {} ", if all.is_empty() { "(none yet)" } else { "" }).replace("  ", " "),
+        if is_chosen { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() },
+    );
+    let block = Block::new().borders(Borders::TOP).title(title);
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
+}
+
+/// A call in a line: how long ago, how it ended, how long it took, what, by whom and how much.
+fn call_line(view: &View, call: &Call, width: u16) -> String {
+    let ended = call.at.saturating_add(whole(call.ms));
+    let ago = in_words(Duration::from_millis(view.at.saturating_sub(ended)));
+    let place = [call.toolbox.as_deref(), call.server.as_deref(), Some(&call.tool)];
+    let place: Vec<_> = place.into_iter().flatten().collect();
+    let place = if width < 60 { call.tool.clone() } else { place.join("/") };
+    let client = view.agents.iter().find(|agent| agent.session == call.session);
+    let client = client.and_then(|agent| agent.client.as_deref());
+    let who = call.agent.as_deref().or(client).unwrap_or("-");
+    let start = format!("{ago:>6} {:<9} {:>8} ms  {place}", call.outcome, millis(call.ms));
+    if width < 60 {
+        return format!("{ago:>6} {:<9} {:>7} {place}", call.outcome, millis(call.ms));
+    }
+    let answer = call.result_bytes.map_or_else(|| "-".to_owned(), bytes);
+    format!("{start}  {who}  {} → {answer}", bytes(call.argument_bytes))
+}
+
+/// All about the row that is chosen that the table has no room for.
+fn details(state: &State) -> Vec<Line<'static>> {
+    let rows = state.rows();
+    let Some(row) = rows.get(state.place(&rows)) else { return Vec::new() };
+    let view = row.view;
+    let Some(server) = row.server else {
+        let Some(name) = &row.key.toolbox else {
+            let version = format!("{}, mode {}, version {}", view.config, view.mode, view.version);
+            let agents = view.agents.iter().map(|agent| {
+                let names = [agent.client.as_deref(), agent.name.as_deref()];
+                let names: Vec<_> = names.into_iter().flatten().collect();
+                let who = if names.is_empty() { "an agent".to_owned() } else { names.join(" as ") };
+                let tokens = usize::try_from(agent.saved_tokens).unwrap_or_default();
+                format!("{who}: {} calls, {} tokens saved", agent.calls, number(tokens))
+            });
+            return [version].into_iter().chain(agents).map(Line::from).collect();
+        };
+        let toolbox = view.toolboxes.iter().find(|toolbox| toolbox.name == *name);
+        let text = toolbox.map(|toolbox| format!("{name}: {}", toolbox.description));
+        return text.into_iter().map(Line::from).collect();
+    };
+    let since =
+        server.since.map(|since| in_words(Duration::from_millis(view.at.saturating_sub(since))));
+    let pid = server.pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
+    let since = since.map(|since| format!(" for {since}")).unwrap_or_default();
+    let times = server.latency.map_or_else(String::new, |times| {
+        format!(
+            ", p50 {} p95 {} p99 {} ms",
+            millis(times.p50),
+            millis(times.p95),
+            millis(times.p99)
+        )
+    });
+    let mut lines =
+        vec![Line::from(format!("{}: {}{since}{pid}{times}", server.name, word(server)))];
+    lines.extend(server.reason.clone().map(Line::from));
+    lines.extend(server.last_words.iter().map(|said| Line::from(format!("> {said}"))));
+    lines
+}
+
+fn mebibytes(bytes: Option<u64>) -> String {
+    let whole = |bytes: u64| usize::try_from(bytes.div_ceil(1024 * 1024)).unwrap_or(usize::MAX);
+    bytes.map(|bytes| format!("{} MB", number(whole(bytes)))).unwrap_or_default()
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} B"),
+        10_000..10_000_000 => format!("{} kB", count / 1000),
+        _ => format!("{} MB", count / 1_000_000),
+    }
+}
+
+fn millis(ms: f64) -> String {
+    if ms < 10.0 { format!("{ms:.1}") } else { format!("{ms:.0}") }
+}
+
+/// The middle of an area, of this size at most.
+fn middle(area: Rect, width: u16, height: u16) -> Rect {
+    let (width, height) = (width.min(area.width), height.min(area.height));
+    Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height - height) / 2,
+        width,
+        height,
+    }
+}
+
+#[cfg(test)]
+mod tests;

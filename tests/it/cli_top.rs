@@ -1,0 +1,324 @@
+//! `top`, and the socket that it looks through: what goes on in a workbench, seen and steered from outside.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use pretty_assertions::assert_eq;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::process::{Started, alive, signal, wait_gone};
+use crate::support::{Agent, Bench, DEADLINE, command, fake};
+
+fn bench() -> Bench {
+    let bench = Bench::new();
+    let pids = bench.path_text("pids");
+    let said = fake(json!({
+        "tools": ["echo"], "pidFile": pids, "noise": {"stderr": ["ready\u{1b}[2J"]},
+    }));
+    bench.server("box", "fake", said)
+}
+
+fn pids(bench: &Bench) -> Vec<u32> {
+    Started::read(bench.path("pids")).servers
+}
+
+/// Waits until something is so.
+#[track_caller]
+fn wait<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        if let Some(found) = is_so() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// The socket of the one workbench that serves.
+fn socket(bench: &Bench) -> PathBuf {
+    wait("a socket", || {
+        let folder = fs::read_dir(bench.path("home/.cache/mcp-workbench/running")).ok()?;
+        let mut paths = folder.flatten().map(|entry| entry.path());
+        paths.find(|path| path.extension().is_some_and(|found| found == "sock"))
+    })
+}
+
+/// A connection to a workbench.
+struct Desk(BufReader<UnixStream>);
+
+impl Desk {
+    fn new(bench: &Bench) -> Self {
+        let stream = UnixStream::connect(socket(bench)).expect("somebody listens");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a limit");
+        Self(BufReader::new(stream))
+    }
+
+    fn answer(&mut self) -> Value {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("a line");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    fn ask(&mut self, ask: &Value) -> Value {
+        writeln!(self.0.get_mut(), "{ask}").expect("it is taken");
+        self.answer()
+    }
+
+    fn act(&mut self, act: &str) -> Value {
+        self.ask(&json!({"ask": "act", "act": act, "toolbox": "box", "server": "fake"}))
+    }
+
+    fn server(&mut self) -> Value {
+        self.ask(&json!({"ask": "view"}))["toolboxes"][0]["servers"][0].clone()
+    }
+}
+
+/// `top` on a terminal of 80 columns and 24 lines.
+struct Top {
+    child: Child,
+    keys: ChildStdin,
+    shown: Arc<Mutex<String>>,
+    pid: PathBuf,
+}
+
+impl Top {
+    fn new(bench: &Bench) -> Self {
+        let top = bench.command(&["top"]);
+        let pid = bench.path("top.pid");
+        let args: Vec<_> =
+            top.get_args().map(|arg| format!("'{}'", arg.to_string_lossy())).collect();
+        let line = format!(
+            "stty rows 24 cols 80; echo $$ > '{}'; exec '{}' {}",
+            pid.display(),
+            top.get_program().to_string_lossy(),
+            args.join(" ")
+        );
+        let mut script = command("script");
+        script.args(["-qec", &line, "/dev/null"]).env_clear();
+        for (name, value) in top.get_envs() {
+            if let Some(value) = value {
+                script.env(name, value);
+            }
+        }
+        script.current_dir(bench.dir()).env("TERM", "xterm").env("SHELL", "/bin/sh");
+        script.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().expect("`script` of util-linux");
+        let shown = Arc::<Mutex<String>>::default();
+        let (mut output, text) = (child.stdout.take().expect("a stream"), Arc::clone(&shown));
+        std::thread::spawn(move || {
+            let mut some = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut some) {
+                text.lock().unwrap().push_str(&String::from_utf8_lossy(&some[..count]));
+            }
+        });
+        Self { keys: child.stdin.take().expect("a stream"), child, shown, pid }
+    }
+
+    #[track_caller]
+    fn shows(&self, text: &str) {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            let shown = screen(&self.shown.lock().unwrap());
+            if shown.contains(text) {
+                return;
+            }
+            assert!(Instant::now() < end, "no {text:?} in\n{shown}");
+            std::thread::yield_now();
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("a key");
+        self.keys.flush().expect("a key");
+    }
+
+    /// Waits for its end, with the terminal as it was.
+    #[track_caller]
+    fn ends(mut self) {
+        let status = wait("its end", || self.child.try_wait().expect("a child"));
+        assert!(status.success(), "{status}");
+        let is_as_before = |text: &str| {
+            let place = |sequence| text.rfind(sequence);
+            place("\u{1b}[?1049l") > place("\u{1b}[?1049h")
+                && place("\u{1b}[?25h") > place("\u{1b}[?25l")
+        };
+        wait("the screen from before", || is_as_before(&self.shown.lock().unwrap()).then_some(()));
+    }
+}
+
+/// The lines of a terminal that has got this.
+fn screen(text: &str) -> String {
+    let mut cells = vec![vec![' '; 80]; 24];
+    let (mut line, mut column) = (0, 0);
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        if c != '\u{1b}' {
+            if let Some(cell) =
+                cells.get_mut(line).and_then(|cells: &mut Vec<char>| cells.get_mut(column))
+            {
+                *cell = c;
+            }
+            column += 1;
+            continue;
+        }
+        let mut sequence: String = String::new();
+        for c in rest.by_ref().skip(1) {
+            sequence.push(c);
+            if c.is_ascii_alphabetic() {
+                break;
+            }
+        }
+        // Only what ends so is a place.
+        let place = sequence.strip_suffix('H').and_then(|place| place.split_once(';'));
+        if let Some((to, at)) = place {
+            (line, column) = (to.parse::<usize>().unwrap() - 1, at.parse::<usize>().unwrap() - 1);
+        }
+    }
+    cells.into_iter().map(|cells| cells.into_iter().collect::<String>() + "\n").collect()
+}
+
+fn call(agent: &Agent) -> String {
+    agent.call("box__fake__echo", json!({})).text()
+}
+
+#[test]
+fn calls_appear_and_keys_stop_mute_and_start_a_server() {
+    let bench = bench();
+    let agent = bench.agent().begin(false, json!({}));
+    let _ = agent.open("box");
+    let first = pids(&bench);
+    let mut top = Top::new(&bench);
+    top.shows("running");
+    top.shows("ready");
+    call(&agent);
+    top.shows("box/fake/echo");
+    top.press("s");
+    wait_gone(&first, DEADLINE);
+    top.shows("stopped");
+    top.press("m");
+    top.shows("switched off");
+    let refused = agent.call("box__fake__echo", json!({})).text();
+    assert!(refused.contains("its user has switched it off for now"), "{refused}");
+    assert_eq!(pids(&bench).len(), 1, "nothing was started");
+    top.press("m");
+    top.shows("switched on");
+    call(&agent);
+    assert_eq!(pids(&bench).len(), 2, "it was wanted");
+    top.press("?");
+    top.shows("restart it");
+    top.press("xq");
+    top.ends();
+    agent.close_stdin();
+    agent.wait_end();
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back_and_without_one_it_says_what_to_use() {
+    let bench = bench();
+    let nothing = bench.run(["top"]);
+    assert_eq!(nothing.code, Some(1), "{nothing}");
+    assert!(nothing.stderr.contains("`mcp-workbench ps`"), "{nothing}");
+    let top = Top::new(&bench);
+    top.shows("No workbench is serving now");
+    let pid = fs::read_to_string(&top.pid).expect("its number").trim().parse().expect("a number");
+    assert!(alive(pid));
+    signal(pid, Signal::TERM);
+    top.ends();
+}
+
+#[test]
+fn the_socket_is_for_its_user_alone_and_answers_whatever_comes() {
+    let bench = bench();
+    let agent = bench.agent().begin(false, json!({}));
+    let path = socket(&bench);
+    let mode =
+        |path: &std::path::Path| fs::metadata(path).expect("it").permissions().mode() & 0o777;
+    assert_eq!((mode(&path), mode(path.parent().expect("a folder"))), (0o600, 0o700));
+    let mut desk = Desk::new(&bench);
+    assert_eq!(desk.ask(&json!("garbage"))["why"], "malformed");
+    assert_eq!(desk.server()["state"], "stopped");
+    assert_eq!(desk.act("open"), json!({"answer": "done"}));
+    let server = desk.server();
+    assert_eq!((&server["state"], &server["pid"]), (&json!("running"), &json!(pids(&bench)[0])));
+    assert!(server["memoryBytes"].as_u64().is_some_and(|bytes| bytes > 100_000), "{server}");
+    let called = desk.ask(&json!({
+        "ask": "call", "toolbox": "box", "server": "fake", "tool": "echo",
+        "arguments": {"n": 1}, "isConfirmed": false,
+    }));
+    assert_eq!(called["answer"], "called", "{called}");
+    let found = desk.ask(&json!({"ask": "findings"}));
+    assert_eq!(found["answer"], "findings", "{found}");
+    let unused = desk.ask(&json!({"ask": "unused"}));
+    assert_eq!((&unused["answer"], &unused["tools"]), (&json!("unused"), &json!([])), "{unused}");
+    // One that does not read holds up neither of these.
+    let mut mute = Desk::new(&bench);
+    writeln!(mute.0.get_mut(), "{{\"watch\":true}}").expect("it is taken");
+    let mut watchers = [Desk::new(&bench), Desk::new(&bench)];
+    for watcher in &mut watchers {
+        let view = watcher.ask(&json!({"watch": true}));
+        assert_eq!(view["calls"][0]["tool"], "echo", "{view}");
+    }
+    // Whoever comes when there are too many is told so.
+    let crowd: Vec<_> = (0..12).map(|_| Desk::new(&bench)).collect();
+    let told = Desk::new(&bench).answer();
+    assert!(told["message"].as_str().is_some_and(|text| text.contains("16 connections")), "{told}");
+    drop((crowd, mute, watchers));
+    agent.close_stdin();
+    agent.wait_end();
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_is_done_with_a_server_is_done_for_all_agents_over_either_transport() {
+    let bench = bench();
+    let over_http = Agent::over_http(bench.http()).begin(false, json!({}));
+    let beside = over_http.beside().begin(false, json!({}));
+    let mut desk = Desk::new(&bench);
+    for agent in [&over_http, &beside] {
+        let _ = agent.open("box");
+        call(agent);
+    }
+    let first = pids(&bench);
+    assert_eq!(first.len(), 1, "they share it");
+    assert_eq!(desk.act("restart"), json!({"answer": "done"}));
+    wait_gone(&first, DEADLINE);
+    for agent in [&over_http, &beside] {
+        call(agent);
+    }
+    assert_eq!(pids(&bench).len(), 2);
+    assert_eq!(desk.act("mute"), json!({"answer": "done"}));
+    for agent in [&over_http, &beside] {
+        let refused = agent.call("box__fake__echo", json!({})).text();
+        assert!(refused.contains("its user has switched it off for now"), "{refused}");
+    }
+    assert_eq!(desk.server()["isMuted"], true);
+    assert_eq!(desk.act("unmute"), json!({"answer": "done"}));
+    for agent in [&over_http, &beside] {
+        call(agent);
+    }
+    assert_eq!(pids(&bench).len(), 3);
+    over_http.leave();
+    beside.leave();
+}
+
+#[test]
+fn what_a_killed_workbench_left_is_removed_by_the_next() {
+    let bench = bench();
+    let agent = bench.agent().begin(false, json!({}));
+    let left = socket(&bench);
+    agent.signal(Signal::KILL);
+    agent.wait_end();
+    assert!(left.exists());
+    let agent = bench.agent().begin(false, json!({}));
+    assert!(!left.exists() && socket(&bench) != left);
+    agent.close_stdin();
+    agent.wait_end();
+}
