@@ -21,6 +21,10 @@ conformance *args:
 agents *args:
     scripts/agents.sh {{ args }}
 
+# Play a new user: five clients, `setup`, a task in each of four agent programs, `setup undo`; `just newcomer --help`.
+newcomer *args:
+    scripts/newcomer.sh {{ args }}
+
 # Compare real servers with and without the workbench in between, all, those named, or ten with `--sample`.
 zoo *args:
     scripts/zoo.sh {{ args }}

@@ -12,11 +12,4 @@ case " $* " in
 esac
 scripts/test.sh --setup-agents
 node --test --test-reporter=dot tests/agents/*.test.mjs
-
-# A network of its own wants root, or a system that lets everybody have one.
-if [ "$(id -u)" -eq 0 ]; then alone=(unshare --net); else alone=(unshare --map-root-user --net); fi
-if ! "${alone[@]}" ip link set lo up; then
-    printf 'error: clients cannot be kept from the network here: that wants `unshare` and `ip`, and root or user namespaces\n' >&2
-    exit 1
-fi
-exec "${alone[@]}" sh -c 'ip link set lo up && exec node tests/agents/run.mjs "$@"' sh "$@"
+exec scripts/alone.sh node tests/agents/run.mjs "$@"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks everything: format, lints, tests, and in CI a minute of fuzzing. `scripts/test.sh --setup`
-# only gets what tests need, `scripts/test.sh --setup-agents` what `scripts/agents.sh` does, and
-# `scripts/test.sh --setup-packages` what `scripts/packages.sh` does.
+# only gets what tests need, `scripts/test.sh --setup-agents` what `scripts/agents.sh` and
+# `scripts/newcomer.sh` do, and `scripts/test.sh --setup-packages` what `scripts/packages.sh` does.
 #
 # Wants Rust, Node >= 20, Python >= 3.11 and git. The real servers and SDK clients that tests talk to
 # and the conformance suite go into `.test-env/`, and are installed again only when the files that

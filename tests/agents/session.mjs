@@ -65,7 +65,8 @@ export function environment(home) {
     return { PATH, LANG, TZ, HOME: home, USER: 'agent', TERM: 'dumb', NO_COLOR: '1', CI: '' };
 }
 
-function run(client, args, env, world) {
+/** Runs it in the folder that servers work in, and says how it ended and what it printed. */
+export function run(client, args, env, world) {
     return new Promise((done, failed) => {
         const path = join(world.env, 'agents/node_modules', client.program);
         const [command, first] = path.endsWith('.js') ? [process.execPath, [path]] : [path, []];

@@ -13,19 +13,20 @@ export function plan({ home, url, servers, prompt }) {
             Object.entries(servers).map(([name, server]) => [name, { type: 'stdio', ...server }]),
         ),
     });
+    const { args, env } = launch({ url, prompt });
     return {
-        args: [
-            '--print',
-            prompt,
-            '--model=sonnet',
-            `--mcp-config=${mcp}`,
-            '--strict-mcp-config',
-            '--permission-mode=bypassPermissions',
-        ],
+        args: [...args, `--mcp-config=${mcp}`, '--strict-mcp-config'],
+        env: { ...env, CLAUDE_CONFIG_DIR: join(home, '.claude') },
+    };
+}
+
+/** What is run and set in its environment, with the files that the home has. */
+export function launch({ url, prompt }) {
+    return {
+        args: ['--print', prompt, '--model=sonnet', '--permission-mode=bypassPermissions'],
         env: {
             ANTHROPIC_BASE_URL: url,
             ANTHROPIC_API_KEY: 'none',
-            CLAUDE_CONFIG_DIR: join(home, '.claude'),
             CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
             DISABLE_AUTOUPDATER: '1',
             // As root it refuses to skip permissions elsewhere.

@@ -32,16 +32,23 @@ function codex(name, model) {
                     lines.push(`${key} = ${text(value)}`);
             }
             write(join(home, '.codex/config.toml'), `${lines.join('\n')}\n`);
-            return {
-                args: [
-                    'exec',
-                    '--skip-git-repo-check',
-                    '--dangerously-bypass-approvals-and-sandbox',
-                    prompt,
-                ],
-                env: { CODEX_HOME: join(home, '.codex') },
-            };
+            const { args, env } = launch({ prompt });
+            return { args, env: { ...env, CODEX_HOME: join(home, '.codex') } };
         },
+        launch,
+    };
+}
+
+/** What is run and set in its environment, with the files that the home has. */
+function launch({ prompt }) {
+    return {
+        args: [
+            'exec',
+            '--skip-git-repo-check',
+            '--dangerously-bypass-approvals-and-sandbox',
+            prompt,
+        ],
+        env: {},
     };
 }
 

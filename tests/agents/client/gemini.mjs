@@ -17,6 +17,11 @@ export function plan({ home, url, servers, prompt }) {
         privacy: { usageStatisticsEnabled: false },
         telemetry: { enabled: false },
     });
+    return launch({ url, prompt });
+}
+
+/** What is run and set in its environment, with the files that the home has. */
+export function launch({ url, prompt }) {
     return {
         args: ['--model=gemini-2.5-pro', '--approval-mode=yolo', '--prompt', prompt],
         env: {

@@ -33,10 +33,15 @@ export function plan({ home, url, servers, prompt }) {
         },
         mcp: Object.fromEntries(mcp),
     });
+    const { args, env } = launch({ prompt });
+    return { args, env: { ...env, OPENCODE_CONFIG: config } };
+}
+
+/** What is run and set in its environment, with the files that the home has. */
+export function launch({ prompt }) {
     return {
         args: ['run', prompt],
         env: {
-            OPENCODE_CONFIG: config,
             OPENCODE_DISABLE_AUTOUPDATE: '1',
             OPENCODE_DISABLE_MODELS_FETCH: '1',
             OPENCODE_DISABLE_LSP_DOWNLOAD: '1',

@@ -1,0 +1,44 @@
+// The newcomer's home: five clients' files as those programs and their user write them, and the programs
+// that the files name.
+
+import {
+    chmodSync,
+    copyFileSync,
+    mkdirSync,
+    readFileSync,
+    symlinkSync,
+    writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+
+/** Each client's file: where it is, what it is made of here, and how it differs from a tidy text. */
+export const FILES = {
+    'Claude Code': { path: '.claude.json', from: 'claude.json', isEndless: true, mode: 0o600 },
+    Codex: { path: '.codex/config.toml', from: 'codex.toml', mode: 0o600 },
+    'Gemini CLI': { path: '.gemini/settings.json', from: 'gemini.json', isEndless: true },
+    opencode: { path: '.config/opencode/opencode.jsonc', from: 'opencode.jsonc' },
+    Cursor: { path: '.cursor/mcp.json', from: 'cursor.json', isOfWindows: true },
+};
+
+/** Makes it. `known` are the values that stand in the files as `{{name}}`. */
+export function make(home, { binary, modules, known }) {
+    for (const { path, from, isEndless, isOfWindows, mode = 0o644 } of Object.values(FILES)) {
+        let text = readFileSync(join(import.meta.dirname, 'files', from), 'utf8');
+        text = text.replace(/\{\{(\w+)\}\}/g, (_, name) => known[name]);
+        if (isEndless) text = text.replace(/\n$/, '');
+        if (isOfWindows) text = text.replaceAll('\n', '\r\n');
+        put(join(home, path), text, mode);
+    }
+    const program = join(home, '.local/bin/mcp-workbench');
+    mkdirSync(dirname(program), { recursive: true });
+    copyFileSync(binary, program);
+    // What `npx` starts is installed, and nothing else can be had.
+    symlinkSync(modules, join(home, 'node_modules'));
+    put(join(home, '.npmrc'), 'offline=true\nupdate-notifier=false\nlogs-max=0\n');
+}
+
+function put(path, text, mode = 0o644) {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+    chmodSync(path, mode);
+}

@@ -1,0 +1,378 @@
+// `just newcomer`: a new user on a fresh machine, with five clients that have servers of their own.
+// Sets up, does a task in each of four agent programs, adds a server, and takes all of it back.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import {
+    cpSync,
+    existsSync,
+    mkdirSync,
+    mkdtempSync,
+    readFileSync,
+    rmSync,
+    statSync,
+    writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { networkInterfaces, tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+
+import * as claude from '../agents/client/claude.mjs';
+import { known as codex } from '../agents/client/codex.mjs';
+import * as gemini from '../agents/client/gemini.mjs';
+import * as opencode from '../agents/client/opencode.mjs';
+import { start } from '../agents/endpoint.mjs';
+import { prepare } from '../agents/servers.mjs';
+import { environment, run } from '../agents/session.mjs';
+import { TASKS, prompt } from '../agents/tasks.mjs';
+import { changed, changes, comments, snapshot, unlike, valueOf } from './compare.mjs';
+import { FILES, make } from './home.mjs';
+
+/** The agent programs: a task for the servers that each has, one that wants servers of another client,
+ * and what adds a server by the program's own command. */
+const AGENTS = {
+    'Claude Code': {
+        client: claude,
+        own: 'one',
+        other: 'two',
+        add: ['mcp', 'add', '-s', 'user', 'thinking', '--'],
+    },
+    Codex: {
+        client: { ...codex, name: 'Codex' },
+        own: 'two',
+        other: 'chain',
+        add: ['mcp', 'add', 'thinking', '--'],
+    },
+    'Gemini CLI': {
+        client: gemini,
+        own: 'one',
+        other: 'chain',
+        add: ['mcp', 'add', '-s', 'user', 'thinking'],
+    },
+    opencode: {
+        client: opencode,
+        own: 'chain',
+        other: 'two',
+        add: ['mcp', 'add', 'thinking', '--'],
+    },
+};
+const THINKING = ['npx', '-y', '@modelcontextprotocol/server-sequential-thinking'];
+/** Where clients keep their servers. */
+const SERVERS = { Codex: 'mcp_servers', opencode: 'mcp' };
+/** What the workbench may leave behind, and says so. */
+const KEPT = ['.cache/mcp-workbench/', '.local/state/mcp-workbench/'];
+
+const root = resolve(import.meta.dirname, '../..');
+const { values } = parseArgs({
+    options: {
+        binary: { type: 'string', default: join(root, 'target/debug/mcp-workbench') },
+        keep: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+    },
+});
+if (values.help) {
+    console.log(`usage: just newcomer [options]
+
+  --binary PATH    the workbench [default: target/debug/mcp-workbench]
+  --keep           leave the newcomer's home where it is, and say where`);
+    process.exit(0);
+}
+const fail = (problem) => {
+    process.stderr.write(`error: ${problem}\n`);
+    process.exit(2);
+};
+if (!existsSync(values.binary)) fail(`there is no \`${values.binary}\`: run \`cargo build\``);
+const beyond = Object.values(networkInterfaces()).flat();
+if (beyond.some((address) => !address.internal))
+    fail('there is a network beyond loopback: run scripts/newcomer.sh');
+
+const folder = mkdtempSync(join(tmpdir(), 'mcp-workbench-newcomer-'));
+const children = [];
+process.on('exit', () => {
+    for (const child of children) child.kill('SIGKILL');
+    if (values.keep) process.stderr.write(`the home is ${home}\n`);
+    else rmSync(folder, { recursive: true, force: true });
+});
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(130));
+
+const env = join(root, '.test-env');
+const home = join(folder, 'ada');
+const work = join(home, 'projects/harbour');
+const world = { env, work };
+const python = join(env, 'agents-python/bin/python');
+const programs = ['agents/node_modules/.bin', 'agents-python/bin', 'agents-python-v1/bin'];
+const path = [join(home, '.local/bin'), ...programs.map((own) => join(env, own)), process.env.PATH];
+
+const began = Date.now();
+const endpoint = await start(world);
+const remote = await everything();
+make(home, {
+    binary: resolve(values.binary),
+    modules: join(env, 'agents/node_modules'),
+    known: { home, work, model: endpoint.url, remote },
+});
+prepare(work, python);
+const original = texts(home);
+const counts = Object.keys(FILES).map(
+    (name) => `${name} ${Object.keys(serversOf(name, original)).length}`,
+);
+step(`five clients with their servers: ${counts.join(', ')}`);
+
+nobodyRanAnything();
+await agentsRan();
+serverWasAdded();
+await agentsWorkAsBefore();
+await endpoint.stop();
+step('done');
+process.exit(0);
+
+// --- the story ---------------------------------------------------------------------------------
+
+/** Looked at, set up, set up again, taken back: nothing in the home is other than it was. */
+function nobodyRanAnything() {
+    const before = snapshot(home);
+    const left = () => unlike(before, snapshot(home), { without: KEPT });
+    workbench('setup', '--dry-run');
+    assert.deepEqual(left(), [], '`setup --dry-run` has changed files');
+    step('`setup --dry-run` changes nothing');
+
+    const said = workbench('setup', '--yes');
+    process.stdout.write(`${said.replace(/^/gm, '    ')}\n`);
+    const written = Object.values(FILES).map((file) => file.path);
+    const ours = ['config.json', 'config.secrets.env'].map((own) => `.config/mcp-workbench/${own}`);
+    assert.deepEqual(left(), [...written, ...ours].sort());
+    checkSetUp();
+    step('`setup --yes`: each client starts the workbench, which has their servers');
+
+    const after = snapshot(home);
+    assert.match(workbench('setup', '--yes'), /nothing is to be done/);
+    assert.deepEqual(unlike(after, snapshot(home), { without: KEPT }), []);
+    step('`setup --yes` once more has nothing to do');
+
+    workbench('setup', 'undo');
+    assert.deepEqual(left(), [], '`setup undo` has left files other than they were');
+    step('`setup undo`: every file of the home is byte for byte what it was');
+}
+
+/** Set up, a task in each agent program, taken back: nothing is other but what the programs wrote. */
+async function agentsRan() {
+    workbench('setup', '--yes');
+    const set = texts(home);
+    for (const [name, { client, other }] of Object.entries(AGENTS)) {
+        await task(name, client, other, { isByWorkbench: true });
+    }
+    const ran = texts(home);
+    workbench('setup', 'undo');
+    const undone = texts(home);
+    for (const [name, file] of Object.entries(FILES)) {
+        if (ran[name] === set[name]) {
+            assert.equal(undone[name], original[name], `${name}'s file is not what it was`);
+            step(`${name} has not written ${file.path}: byte for byte what it was`);
+            continue;
+        }
+        const own = changes(value(name, set), value(name, ran));
+        assert.deepEqual(value(name, undone), changed(value(name, original), own));
+        const parts = [...new Set(own.map(({ at }) => at[0]))];
+        step(`${name} has written ${parts.join(', ')} of ${file.path}: all else is what it was`);
+    }
+    reset();
+}
+
+/** A server that each program has added by its own command is taken over too, and comes back. */
+function serverWasAdded() {
+    // What it would be without us.
+    add();
+    const alone = texts(home);
+    reset();
+
+    workbench('setup', '--yes');
+    add();
+    const { clients } = JSON.parse(workbench('setup', '--yes', '--json'));
+    for (const name of Object.keys(AGENTS)) {
+        const { taken } = clients.find((client) => client.title === name) ?? {};
+        assert.deepEqual(taken, ['thinking'], `${name}: ${JSON.stringify(clients)}`);
+    }
+    const all = Object.values(configured().toolboxes).flatMap(({ mcpServers }) =>
+        Object.keys(mcpServers),
+    );
+    assert.equal(all.filter((server) => server === 'thinking').length, 1);
+    checkSetUp();
+    step('a server that four programs have added is taken over, once');
+
+    workbench('setup', 'undo');
+    const undone = texts(home);
+    for (const [name, file] of Object.entries(FILES)) {
+        assert.deepEqual(
+            value(name, undone),
+            value(name, alone),
+            `${name} has not what it would have`,
+        );
+        // Codex drops some when it adds a server; those that went with a server of ours are still there.
+        const notes = comments(file.path, undone[name]);
+        const lost = comments(file.path, alone[name]).filter((note) => !notes.includes(note));
+        assert.deepEqual(lost, [], `${name} has lost comments`);
+        if (!AGENTS[name]) assert.equal(undone[name], original[name]);
+    }
+    step('`setup undo`: all is as if the server had been added without us, comments too');
+    reset();
+}
+
+/** With its own servers, as if we had never been there; which shows that the files are good ones. */
+async function agentsWorkAsBefore() {
+    for (const [name, { client, own }] of Object.entries(AGENTS)) {
+        await task(name, client, own, { isByWorkbench: false });
+    }
+}
+
+// --- its steps ---------------------------------------------------------------------------------
+
+function step(what) {
+    console.log(`${((Date.now() - began) / 1000).toFixed(1).padStart(6)} s  ${what}`);
+}
+
+/** The environment of whatever the newcomer starts. */
+function surroundings() {
+    // Without a terminal, Claude Code does not wait for servers that take long to start.
+    const patience = { MCP_CONNECTION_NONBLOCKING: 'false', MCP_CONNECT_TIMEOUT_MS: '60000' };
+    return { ...environment(home), ...patience, PATH: path.join(':') };
+}
+
+function workbench(...args) {
+    const options = {
+        cwd: home,
+        env: surroundings(),
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'inherit'],
+    };
+    return execFileSync(join(home, '.local/bin/mcp-workbench'), args, options);
+}
+
+/** One task in one program, and whether the model was given what the servers have. */
+async function task(name, client, which, { isByWorkbench }) {
+    const wanted = TASKS.find((task) => task.name === which);
+    const first = endpoint.sent.length;
+    const { args, env } = client.launch({ url: endpoint.url, prompt: prompt(wanted, world) });
+    const from = Date.now();
+    const { output } = await run(client, args, { ...surroundings(), ...env }, world);
+    const seconds = ((Date.now() - from) / 1000).toFixed(1);
+    const main = endpoint.sent.slice(first).filter((request) => !request.isSide);
+    const said = main.at(-1)?.said.text ?? '';
+    const answers = {
+        one: 'Ilka Soren',
+        two: /^40617, 1[67]:15$/,
+        chain: `${head()}, two lamps`,
+    };
+    const told = said.replace(/^DONE: /, '');
+    const isRight = answers[which].test?.(told) ?? told === answers[which];
+    assert.ok(
+        isRight && output.includes(said),
+        `${name}: the model said \`${said}\`; printed was\n${output}`,
+    );
+    const calls = main.flatMap((request) => request.said.calls.map((call) => call.name));
+    assert.equal(
+        calls.some((call) => call.includes('workbench')),
+        isByWorkbench,
+        `${name} called ${calls}`,
+    );
+    const bytes = main.reduce((sum, request) => sum + request.bytes, 0);
+    const way = isByWorkbench ? 'through the workbench' : 'with its own servers';
+    step(
+        `${name} ${way}: ${told} (${main.length} requests, ${Math.round(bytes / 1000)} kB, ${seconds} s)`,
+    );
+}
+
+function head() {
+    return execFileSync('git', ['-C', work, 'rev-parse', 'HEAD'], { encoding: 'utf8' }).trim();
+}
+
+/** Adds a server by each program's own command. */
+function add() {
+    for (const { client, add } of Object.values(AGENTS)) {
+        const program = join(env, 'agents/node_modules', client.program);
+        const [command, first] = program.endsWith('.js')
+            ? [process.execPath, [program]]
+            : [program, []];
+        const { env: own } = client.launch({ url: endpoint.url, prompt: '' });
+        const options = {
+            cwd: work,
+            env: { ...surroundings(), ...own },
+            stdio: ['ignore', 'pipe', 'pipe'],
+        };
+        execFileSync(command, [...first, ...add, ...THINKING], options);
+    }
+}
+
+/** Each client starts the workbench alone, but for what is named; nothing secret is in the configuration. */
+function checkSetUp() {
+    const now = texts(home);
+    const stay = {
+        'Claude Code': ['orders'],
+        Codex: ['browser'],
+        opencode: ['sentry'],
+        Cursor: ['filesystem'],
+    };
+    for (const name of Object.keys(FILES)) {
+        const names = Object.keys(serversOf(name, now));
+        assert.deepEqual(names.sort(), [...(stay[name] ?? []), 'workbench'].sort(), name);
+    }
+    const config = readFileSync(join(home, '.config/mcp-workbench/config.json'), 'utf8');
+    const secrets = join(home, '.config/mcp-workbench/config.secrets.env');
+    assert.doesNotMatch(config, /ctx7sk/);
+    assert.match(readFileSync(secrets, 'utf8'), /=ctx7sk-5d1f0a83/);
+    assert.equal(statSync(secrets).mode & 0o777, 0o600);
+    const shown = workbench('setup', 'status');
+    for (const name of Object.keys(FILES))
+        assert.match(shown, new RegExp(`^${name} .* as .workbench.`, 'm'), shown);
+}
+
+function configured() {
+    return JSON.parse(readFileSync(join(home, '.config/mcp-workbench/config.json'), 'utf8'));
+}
+
+/** The clients' files as they were at first, whatever has come to be in them. */
+function reset() {
+    for (const [name, file] of Object.entries(FILES))
+        writeFileSync(join(home, file.path), original[name]);
+}
+
+// --- what is in files --------------------------------------------------------------------------
+
+function texts(home) {
+    const read = ([name, file]) => [name, readFileSync(join(home, file.path), 'utf8')];
+    return Object.fromEntries(Object.entries(FILES).map(read));
+}
+
+function value(name, all) {
+    return valueOf(FILES[name].path, all[name], python);
+}
+
+function serversOf(name, all) {
+    return value(name, all)[SERVERS[name] ?? 'mcpServers'];
+}
+
+/** A server that is reached over HTTP; its address. */
+async function everything() {
+    const port = await new Promise((done) => {
+        const server = createServer().listen(0, '127.0.0.1', () => {
+            const { port } = server.address();
+            server.close(() => done(port));
+        });
+    });
+    const program = join(env, 'agents/node_modules/.bin/mcp-server-everything');
+    const options = {
+        env: { ...process.env, PORT: String(port) },
+        stdio: ['ignore', 'ignore', 'pipe'],
+    };
+    const child = spawn(program, ['streamableHttp'], options);
+    children.push(child);
+    await new Promise((done, failed) => {
+        let said = '';
+        child.on('exit', () => failed(new Error(`the server over HTTP has ended: ${said}`)));
+        child.stderr.on('data', (data) => {
+            said += data;
+            if (said.includes('listening')) done();
+        });
+    });
+    return `http://127.0.0.1:${port}/mcp`;
+}
