@@ -29,6 +29,10 @@ newcomer *args:
 zoo *args:
     scripts/zoo.sh {{ args }}
 
+# Compare other programs of this kind with ours, with the same ten servers; `just compare --help`.
+compare *args:
+    scripts/compare.sh {{ args }}
+
 # Make the book of the documentation in `target/book/`, and ask it what newcomers ask.
 book:
     scripts/book.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks everything: format, lints, tests, and in CI a minute of fuzzing. `scripts/test.sh --setup`
 # only gets what tests need, `scripts/test.sh --setup-agents` what `scripts/agents.sh` and
-# `scripts/newcomer.sh` do, and `scripts/test.sh --setup-packages` what `scripts/packages.sh` does.
+# `scripts/newcomer.sh` do, and `scripts/test.sh --setup-packages` and `--setup-compare` what
+# `scripts/packages.sh` and `scripts/compare.sh` do.
 #
 # Wants Rust, Node >= 20, Python >= 3.11 and git. The real servers and SDK clients that tests talk to
 # and the conformance suite go into `.test-env/`, and are installed again only when the files that
@@ -104,6 +105,11 @@ if [ "${1:-}" = --setup-agents ]; then
     setup_python agents-python-v1 tests/agents/requirements-v1.txt
     exit 0
 fi
+if [ "${1:-}" = --setup-compare ]; then
+    setup_npm compare tests/compare "programs of this kind on npm"
+    setup_python compare-python tests/compare/requirements.txt
+    exit 0
+fi
 if [ "${1:-}" = --setup-zoo ]; then
     setup_npm zoo/node tests/zoo "npm servers of the zoo"
     setup_python zoo/python tests/zoo/requirements.txt
@@ -123,7 +129,7 @@ setup_python book tests/book/requirements.txt
 case "${1:-}" in
 --setup) exit 0 ;;
 "") ;;
-*) fail "unknown argument \`$1\`: there are --setup, --setup-agents, --setup-packages and --setup-zoo" ;;
+*) fail "unknown argument \`$1\`: there are --setup, --setup-agents, --setup-compare, --setup-packages and --setup-zoo" ;;
 esac
 setup_podman
 setup_packages
