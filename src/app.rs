@@ -19,6 +19,7 @@ use crate::gateway::{Caller, Gateway, Gateways};
 use crate::observe::Event;
 use crate::os::{self, LocalListener, Signal, has_terminal};
 use crate::settings::Config;
+use crate::wire::remote::bridge::{self, End, Shore};
 use crate::wire::stdio;
 
 pub use crate::app::reload::{Difference, Renewal, Source};
@@ -58,6 +59,31 @@ pub async fn serve_stdio(
         tracing::info!("the agent has left");
     })
     .await
+}
+
+/// Carries messages between the agent on standard input and output and the workbench at `shore`, until
+/// the input ends or a signal comes. `revive` is asked for that workbench when it does not answer.
+///
+/// # Errors
+///
+/// When the operating system lets us hear no signals.
+pub async fn bridge(
+    shore: Shore,
+    revive: impl AsyncFn() -> Result<(), String>,
+) -> Result<Result<End, String>, Stopped> {
+    os::raise_file_limit();
+    let mut signals = Signals::listen(None).map_err(Stopped::Deaf)?;
+    let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+    let carried = bridge::carry(stdio::streams(), shore, revive, &stop, &tasks);
+    tokio::pin!(carried);
+    match signals.until(&mut carried).await {
+        Ok(end) => Ok(end),
+        Err(stopped) => {
+            tracing::info!("{stopped}");
+            stop.cancel();
+            Ok(carried.await)
+        }
+    }
 }
 
 /// Serves the agents that come to `listener` over HTTP, until a signal comes. What is under way then

@@ -7,6 +7,7 @@ mod catalog;
 mod cell;
 mod check;
 mod complete;
+mod connect;
 mod demo;
 mod edit;
 mod error;
@@ -35,6 +36,7 @@ mod search;
 mod secrets;
 mod serve;
 mod servers;
+mod service;
 mod setup;
 mod size;
 mod stats;
@@ -108,6 +110,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Connect(connect::Args),
     #[command(visible_alias = "doctor")]
     Check(check::Args),
     List(list::Args),
@@ -217,8 +220,15 @@ fn wants_json(matches: &ArgMatches) -> bool {
 fn execute(cli: Cli) -> Result<ExitCode, Error> {
     let Cli { global, command } = cli;
     let command = command.unwrap_or_else(|| Command::Serve(serve::Args::default()));
+    let command = match command {
+        Command::Connect(_) => match connect::run(&global)? {
+            connect::Done::Over(code) => return Ok(code),
+            connect::Done::ServesItself => Command::Serve(serve::Args::default()),
+        },
+        command => command,
+    };
     let default_level = match command {
-        Command::Serve(_) => LevelFilter::INFO,
+        Command::Serve(_) | Command::Connect(_) => LevelFilter::INFO,
         Command::Check(_)
         | Command::List(_)
         | Command::Search(_)
@@ -254,6 +264,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
     let _log = logging::start(&global, default_level, files.clone())?;
     match command {
         Command::Serve(args) => serve::run(&global, &args, files.as_ref()),
+        Command::Connect(_) => serve::run(&global, &serve::Args::default(), files.as_ref()),
         Command::Check(args) => check::run(&global, &args),
         Command::List(args) => list::run(&global, &args),
         Command::Search(args) => search::run(&global, &args),

@@ -61,6 +61,7 @@ const GROUPS: &[Group] = &[
         commands: &[
             ("import", "Add the servers of other clients to the configuration"),
             ("token", "Make a token for an agent"),
+            ("connect", "Connect a client to the service of all clients, on stdio"),
             ("policy", "Compare who may use what"),
             ("reload", "Have what is served follow the configuration as it is now"),
             ("catalog", "Make and compare a folder with a file for each tool"),

@@ -8,6 +8,7 @@ use crate::support::{Bench, expect_page};
 const COMMANDS: &[&str] = &[
     "",
     "serve",
+    "connect",
     "check",
     "list",
     "search",

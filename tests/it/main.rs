@@ -39,6 +39,7 @@ mod cli_top;
 mod collisions;
 mod confirmations;
 mod conformance_server;
+mod connect;
 mod containers;
 mod eager;
 mod embeddings;

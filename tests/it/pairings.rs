@@ -1,7 +1,7 @@
 //! Agents of either era with servers of either era: everything that passes between them besides
 //! plain calls, row by row.
 
-use Way::{Http, Stdio};
+use Way::{Connect, Http, Stdio};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -29,6 +29,8 @@ const ROWS: [Row; 10] = [
 enum Way {
     Stdio,
     Http,
+    /// On stdio, with the bridge to one that serves over HTTP.
+    Connect,
 }
 
 const LEGACY: bool = false;
@@ -75,12 +77,38 @@ fn a_modern_agent_on_http_and_modern_servers() {
     pair(Http, MODERN, "modern");
 }
 
+#[test]
+fn a_legacy_agent_on_a_bridge_and_legacy_servers() {
+    pair(Connect, LEGACY, "legacy");
+}
+
+#[test]
+fn a_legacy_agent_on_a_bridge_and_modern_servers() {
+    pair(Connect, LEGACY, "modern");
+}
+
+#[test]
+fn a_modern_agent_on_a_bridge_and_legacy_servers() {
+    pair(Connect, MODERN, "legacy");
+}
+
+#[test]
+fn a_modern_agent_on_a_bridge_and_modern_servers() {
+    pair(Connect, MODERN, "modern");
+}
+
 /// Looks at all rows in one session.
 fn pair(way: Way, is_modern: bool, servers: &str) {
     let bench = bench(servers);
+    let mut _program = None;
     let agent = match way {
         Stdio => bench.agent(),
         Http => Agent::over_http(bench.http()),
+        Connect => {
+            let (program, http) = bench.http();
+            _program = Some(program);
+            bench.connect_to(http.0)
+        }
     };
     let agent = answering(agent).begin(
         is_modern,

@@ -1,6 +1,7 @@
 //! A [`Bench`]: one test's configuration, environment and folder, around the real executable.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -14,6 +15,10 @@ use crate::support::http::{Http, Program};
 use crate::support::process::{Output, fake_path, finish, finish_within};
 use crate::support::real::{Sdk, sdk_client};
 use crate::support::{DEADLINE, REHEARSAL, command, snapshot};
+
+/// The tokens of the agents of a service.
+pub(crate) const TOKEN_OF_ANN: &str = "mcpw_ann_0123456789abcdefghij";
+pub(crate) const TOKEN_OF_BOB: &str = "mcpw_bob_0123456789abcdefghij";
 
 /// The server entry that starts the fake with this script.
 pub(crate) fn fake(script: Value) -> Value {
@@ -208,6 +213,33 @@ impl Bench {
         let (_, url) = log.split_once(SAYS).expect("a URL");
         let (address, _) = url.split_once("/mcp").expect("the endpoint");
         (program, Http(address.parse().expect("an address")))
+    }
+
+    /// Remembers a service of the configuration at this address, as `setup --service` does where nobody
+    /// starts services; `program` is what would be started.
+    pub(crate) fn remember_service(&self, address: SocketAddr, program: &str) {
+        let service = json!({
+            "version": 1,
+            "address": address,
+            "program": program,
+            "manager": "nobody",
+            "name": "mcp-workbench",
+            "tokens": { "ann": TOKEN_OF_ANN, "bob": TOKEN_OF_BOB },
+        });
+        self.write("workbench.service.json", &service.to_string());
+    }
+
+    /// An agent on the bridge to a program that serves at this address.
+    pub(crate) fn connect_to(&self, address: SocketAddr) -> Agent {
+        self.remember_service(address, env!("CARGO_BIN_EXE_mcp-workbench"));
+        self.connect("ann")
+    }
+
+    /// An agent on the bridge to the service that is remembered.
+    pub(crate) fn connect(&self, agent: &str) -> Agent {
+        let mut command = self.command(&["connect", "--agent", agent, "--config"]);
+        command.arg(self.config_path());
+        Agent::start(command).keeping(Arc::clone(&self.dir))
     }
 
     /// An agent on a server itself, started as the gateway would start this entry.

@@ -7,6 +7,7 @@
 
 pub mod cell;
 pub mod container;
+pub mod detached;
 mod environment;
 mod lasting;
 pub mod printed;
@@ -32,7 +33,7 @@ use crate::os::{
 };
 use crate::settings::{Confinement, Sandbox, StdioLaunch};
 
-pub use crate::backend::launch::environment::ChildEnvironment;
+pub use crate::backend::launch::environment::{ChildEnvironment, is_passed_on};
 
 /// After the end of its input a child may take this long to leave by itself.
 const LEAVE: Duration = Duration::from_millis(700);

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::raw::Raw;
 use crate::wire::Closed;
 use crate::wire::code::{INVALID_REQUEST, PARSE_ERROR};
-use crate::wire::envelope::{Malformed, Outcome};
+use crate::wire::envelope::{self, Malformed, Outcome};
 use crate::wire::incoming::{self, Incoming, error_object};
 use crate::wire::line::{Line, LineReader};
 use crate::wire::mailbox::RequestError;
@@ -76,6 +76,11 @@ pub(crate) fn refuse(malformed: &Malformed) -> Vec<Bytes> {
         }
     };
     incoming::answer(Raw::encode(&()), Outcome::Error(error_object(code, &message, None)))
+}
+
+/// The answer to a message that was too long, of which these are the beginning and the end.
+pub(crate) fn refuse_edges(head: &[u8], tail: &[u8], length: usize) -> Vec<Bytes> {
+    refuse_oversized(envelope::id_at_edges(head, tail), length)
 }
 
 fn refuse_oversized(id: Option<Raw>, length: usize) -> Vec<Bytes> {

@@ -7,13 +7,16 @@
 //! is of: a modern one has its version in `_meta`, and is described by [`headers`]; everything else
 //! is legacy, and belongs to the session that `initialize` began. What goes wrong below the
 //! messages becomes the answer of the request concerned ([`failure`]); only a session that the
-//! server has lost ends the link.
+//! server has lost ends the link. Who gets all that is a [`receiver`]: a link, or a [`bridge`] that
+//! passes on what another program says.
 
+pub mod bridge;
 mod credentials;
 mod events;
 mod exchange;
 mod failure;
 mod headers;
+mod receiver;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,10 +35,11 @@ use tokio_util::task::TaskTracker;
 use crate::raw::{self, Raw};
 use crate::wire::budget::Intake;
 use crate::wire::envelope::{Message, Outcome};
-use crate::wire::incoming::{self, Incoming};
+use crate::wire::incoming;
 use crate::wire::mailbox::RequestError;
 use crate::wire::peer::Peer;
 use crate::wire::remote::headers::Tools;
+use crate::wire::remote::receiver::{Linked, Receiver};
 use crate::wire::server::{Hear, Link};
 use crate::wire::writer::{self, Outbox, Writer};
 
@@ -69,27 +73,39 @@ pub fn connect(
     credentials: Arc<dyn Credentials>,
     intake: impl Into<Intake>,
     label: &str,
-    mut hear: impl Hear,
+    hear: impl Hear,
     tasks: &TaskTracker,
 ) -> Result<Link, String> {
-    let client = client(&url).map_err(failure::innermost)?;
     let (writer, outbox) = Writer::detached();
     let link = Link::new(Peer::new(), writer);
+    let linked = Linked::new(link.clone(), hear, label);
+    start((url, credentials), intake.into(), label, linked, outbox, tasks)?;
+    Ok(link)
+}
+
+/// Starts the task that carries what comes out of `outbox` to a server, and what comes back to `to`.
+fn start<T: Receiver>(
+    (url, credentials): (Url, Arc<dyn Credentials>),
+    intake: Intake,
+    label: &str,
+    to: T,
+    outbox: Outbox,
+    tasks: &TaskTracker,
+) -> Result<(), String> {
     let remote = Remote {
-        client,
+        client: client(&url).map_err(failure::innermost)?,
         url,
         credentials,
-        intake: intake.into(),
+        intake,
         label: label.to_owned(),
-        link: link.clone(),
-        hear: Mutex::new(Box::new(move |incoming| hear.hear(incoming))),
+        to,
         session: Mutex::default(),
         tools: Mutex::default(),
         running: Mutex::default(),
         tasks: tasks.clone(),
     };
     tasks.spawn(Arc::new(remote).carry(outbox));
-    Ok(link)
+    Ok(())
 }
 
 fn client(url: &Url) -> reqwest::Result<Client> {
@@ -124,14 +140,13 @@ fn redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
 }
 
 /// The server's end of a link.
-struct Remote {
+struct Remote<T> {
     client: Client,
     url: Url,
     credentials: Arc<dyn Credentials>,
     intake: Intake,
     label: String,
-    link: Link,
-    hear: Mutex<Box<dyn FnMut(Incoming) + Send>>,
+    to: T,
     session: Mutex<Session>,
     tools: Mutex<Tools>,
     /// Our requests that are under way, by the text of their ids.
@@ -145,6 +160,8 @@ struct Session {
     id: Option<HeaderValue>,
     version: Option<HeaderValue>,
     began: Option<Instant>,
+    /// `true` once the server does not know it any more.
+    is_lost: bool,
 }
 
 struct Running {
@@ -214,11 +231,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Remote {
+impl<T: Receiver> Remote<T> {
     /// Carries what the link sends until it ends, and takes leave.
     async fn carry(self: Arc<Self>, mut outbox: Outbox) {
-        let peer = self.link.peer();
-        while let Some(Some(message)) = or_closed(peer, outbox.next()).await {
+        while let Some(Some(message)) = or_closed(&self.to, outbox.next()).await {
             // From here on the server may get it.
             writer::Message::done(message.written);
             if let Some(sent) = Sent::new(&message.parts) {
@@ -232,7 +248,7 @@ impl Remote {
         if timeout(PARTING, self.part()).await.is_err() {
             tracing::debug!(server = self.label, "the end of the session was not heard");
         }
-        peer.close();
+        self.to.close();
     }
 
     async fn dispatch(self: &Arc<Self>, sent: Sent) {
@@ -253,7 +269,7 @@ impl Remote {
             }
         } else if sent.method == "notifications/initialized" {
             // Only after this may a server be asked anything.
-            let heard = or_closed(self.link.peer(), self.exchange(&sent));
+            let heard = or_closed(&self.to, self.exchange(&sent));
             if timeout(HANDSHAKE, heard).await.is_err() {
                 tracing::debug!(server = self.label, "the end of the handshake is not heard yet");
             }
@@ -275,9 +291,9 @@ impl Remote {
     }
 
     /// Does something for as long as the link lasts.
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let peer = self.link.peer().clone();
-        self.tasks.spawn(async move { or_closed(&peer, work).await });
+    fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        let remote = Arc::clone(self);
+        self.tasks.spawn(async move { or_closed(&remote.to, work).await });
     }
 
     fn session_headers(&self, accept: &'static str) -> HeaderMap {
@@ -305,11 +321,11 @@ impl Remote {
     }
 
     /// Takes one message of the server, that came for `sent` or on a stream of its own.
-    fn take(&self, message: &Bytes, sent: Option<&Sent>) {
+    async fn take(&self, message: &Bytes, sent: Option<&Sent>) {
         // Over HTTP it may be on several.
         let message = raw::one_line(message.clone());
         let changed = sent.and_then(|sent| self.learn(&message, sent));
-        self.link.take(changed.as_ref().unwrap_or(&message), &mut *lock(&self.hear), &self.label);
+        self.to.take(changed.unwrap_or(message)).await;
     }
 
     /// Learns what the answer to `sent` means for later headers. Gives the answer back if it has
@@ -341,9 +357,9 @@ impl Remote {
     }
 
     /// Answers a request of ours for the server.
-    fn answer(&self, sent: &Sent, outcome: Result<Outcome, RequestError>) {
+    async fn answer(&self, sent: &Sent, outcome: Result<Outcome, RequestError>) {
         if let Some(id) = &sent.id {
-            self.link.peer().settle(id, outcome);
+            self.to.settle(id, outcome).await;
         } else {
             let (server, method) = (&self.label, &sent.method);
             tracing::debug!(server, method, ?outcome, "a message came to nothing");
@@ -353,8 +369,8 @@ impl Remote {
     /// The server does not know our session any more: another one has to begin.
     fn lose_session(&self) {
         tracing::debug!(server = self.label, "the server has lost the session");
-        *lock(&self.session) = Session::default();
-        self.link.close();
+        lock(&self.session).is_lost = true;
+        self.to.lose();
     }
 }
 
@@ -370,10 +386,10 @@ impl Session {
 }
 
 /// The outcome of `work`, unless the connection ends before.
-async fn or_closed<T>(peer: &Peer, work: impl Future<Output = T>) -> Option<T> {
+async fn or_closed<T>(to: &impl Receiver, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
-        () = peer.closed() => None,
+        () = to.closed() => None,
         done = work => Some(done),
     }
 }

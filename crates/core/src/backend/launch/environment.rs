@@ -99,7 +99,8 @@ impl ChildEnvironment {
     }
 }
 
-fn is_passed_on(key: &str) -> bool {
+/// Returns `true` for variables of ours that every server gets.
+pub fn is_passed_on(key: &str) -> bool {
     PASSED_ON.iter().any(|name| key.eq_ignore_ascii_case(name))
 }
 

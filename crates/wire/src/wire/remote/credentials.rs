@@ -7,7 +7,7 @@ use std::future::ready;
 use std::pin::Pin;
 
 use reqwest::StatusCode;
-use reqwest::header::HeaderMap;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 /// A result that may take a while.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -52,6 +52,13 @@ impl StaticHeaders {
     /// Credentials that are these headers, in this order where a name comes twice.
     pub fn new(headers: HeaderMap) -> Self {
         Self(headers)
+    }
+
+    /// A token, as `Authorization: Bearer` shows it; `None`: it cannot stand in a header.
+    pub fn bearer(token: &str) -> Option<Self> {
+        let mut value = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
+        value.set_sensitive(true);
+        Some(Self(HeaderMap::from_iter([(AUTHORIZATION, value)])))
     }
 }
 

@@ -15,12 +15,12 @@ use crate::raw::Raw;
 use crate::wire::budget::{self, Intake};
 use crate::wire::code::{HEADER_MISMATCH, METHOD_NOT_FOUND};
 use crate::wire::envelope::Outcome;
-use crate::wire::incoming::Incoming;
 use crate::wire::mailbox::RequestError;
 use crate::wire::remote::credentials::{Again, Challenge};
 use crate::wire::remote::events::{Event, Events};
 use crate::wire::remote::failure::{self, Failure};
-use crate::wire::remote::{Remote, SESSION_ID, Sent, lock};
+use crate::wire::remote::receiver::Receiver;
+use crate::wire::remote::{Remote, SESSION_ID, Sent, Session, lock};
 
 /// The media type of a stream of events.
 const EVENT_STREAM: &str = "text/event-stream";
@@ -44,6 +44,13 @@ enum End {
     Early { is_fruitful: bool, why: String },
 }
 
+/// A request's fate at a server that refuses: it was taken before, or is not now.
+#[derive(Clone, Copy)]
+enum Taken {
+    Yes,
+    No,
+}
+
 /// Why a stream could not be taken up again.
 enum NoStream {
     /// The server has answered that there is none.
@@ -52,18 +59,18 @@ enum NoStream {
     Unreachable,
 }
 
-impl Remote {
+impl<T: Receiver> Remote<T> {
     /// Sends one message and takes what comes back. A request has been answered when this ends,
     /// in whatever way.
     pub(super) async fn exchange(&self, sent: &Sent) {
         let body = Some(sent.body.clone());
         let response = match self.send(Method::POST, self.headers_of(sent), body).await {
             Ok(response) => response,
-            Err(error) => return self.fail(sent, failure::unsent(error)),
+            Err(error) => return self.fail(sent, failure::unsent(error)).await,
         };
         let status = response.status();
         if !status.is_success() {
-            return self.refused(sent, response).await;
+            return self.refused(sent, response, Taken::No).await;
         }
         if sent.method == "initialize" {
             let mut session = lock(&self.session);
@@ -77,14 +84,14 @@ impl Remote {
             return self.follow(sent, response).await;
         }
         match read(response, self.intake.clone()).await {
-            Ok(Body::Whole(text)) => self.take_body(sent, &text, status),
+            Ok(Body::Whole(text)) => self.take_body(sent, &text, status).await,
             Ok(Body::TooLong { length, .. }) => {
-                self.answer(sent, Err(RequestError::Oversized(length)));
+                self.answer(sent, Err(RequestError::Oversized(length))).await;
             }
             Err(error) => {
                 let what = failure::innermost(error);
                 let message = format!("the server's answer broke off: {what}");
-                self.fail(sent, Failure::Broken.error(&message));
+                self.fail(sent, Failure::Broken.error(&message)).await;
             }
         }
     }
@@ -123,32 +130,32 @@ impl Remote {
         }
     }
 
-    fn fail(&self, sent: &Sent, error: Raw) {
-        self.answer(sent, Ok(Outcome::Error(error)));
+    async fn fail(&self, sent: &Sent, error: Raw) {
+        self.answer(sent, Ok(Outcome::Error(error))).await;
     }
 
     /// Takes what should be the answer, or several messages with the answer among them.
-    fn take_body(&self, sent: &Sent, text: &Bytes, status: StatusCode) {
+    async fn take_body(&self, sent: &Sent, text: &Bytes, status: StatusCode) {
         match serde_json::from_slice::<Vec<&RawValue>>(text) {
             Ok(batch) => {
                 for message in batch {
-                    self.take(&text.slice_ref(message.get().as_bytes()), Some(sent));
+                    self.take(&text.slice_ref(message.get().as_bytes()), Some(sent)).await;
                 }
             }
-            Err(_) => self.take(text, Some(sent)),
+            Err(_) => self.take(text, Some(sent)).await,
         }
         if self.is_waiting(sent) {
             let error = failure::status(status, &HeaderMap::new(), text, &self.secrets());
-            self.fail(sent, error);
+            self.fail(sent, error).await;
         }
     }
 
     fn is_waiting(&self, sent: &Sent) -> bool {
-        sent.id.as_ref().is_some_and(|id| self.link.peer().is_waiting(id))
+        sent.id.as_ref().is_some_and(|id| self.to.is_waiting(id))
     }
 
     /// Takes an answer that is no success.
-    async fn refused(&self, sent: &Sent, response: Response) {
+    async fn refused(&self, sent: &Sent, response: Response, taken: Taken) {
         #[derive(Deserialize)]
         struct Members<'a> {
             #[serde(borrow)]
@@ -169,8 +176,7 @@ impl Remote {
         let code = error.as_ref().and_then(|error| Some(error.parse::<Code>().ok()?.code));
         if code == Some(HEADER_MISMATCH) && sent.method == "tools/call" {
             // The tool may want other arguments in the headers now.
-            let method = "notifications/tools/list_changed".to_owned();
-            (lock(&self.hear))(Incoming::Notification { method, params: None });
+            self.to.hear_of_other_tools();
         }
         // Who is refused wants to know by whom.
         let is_own = code.is_some() && !matches!(status.as_u16(), 401 | 403 | 407);
@@ -182,11 +188,13 @@ impl Remote {
             && session.id.is_some()
             && is_lost(status, &body)
             && code != Some(METHOD_NOT_FOUND);
-        if is_lost && session.has_lasted() {
+        let is_tried_again =
+            is_lost && session.has_lasted() || self.to.sends_again(status, is_lost);
+        match taken {
             // Nothing was done, so the next session may be asked the same.
-            self.answer(sent, Err(RequestError::NotSent));
-        } else {
-            self.fail(sent, error);
+            Taken::No if is_tried_again => self.answer(sent, Err(RequestError::NotSent)).await,
+            Taken::Yes if is_lost => self.answer(sent, Err(RequestError::Closed)).await,
+            Taken::No | Taken::Yes => self.fail(sent, error).await,
         }
         if is_lost {
             self.lose_session();
@@ -219,12 +227,14 @@ impl Remote {
                 retries += 1;
                 let Some(id) = last_id.as_ref().filter(|_| retries <= RETRIES) else {
                     let message = format!("the server's answer broke off: {why}");
-                    return self.fail(sent, Failure::Broken.error(&message));
+                    return self.fail(sent, Failure::Broken.error(&message)).await;
                 };
                 sleep(events.retry().unwrap_or(PAUSE).min(LONGEST_PAUSE)).await;
                 match self.open_stream(Some(id)).await {
                     Ok(stream) => break stream,
-                    Err(NoStream::Refused(response)) => return self.refused(sent, response).await,
+                    Err(NoStream::Refused(response)) => {
+                        return self.refused(sent, response, Taken::Yes).await;
+                    }
                     Err(NoStream::Unreachable) => {}
                 }
             };
@@ -303,7 +313,7 @@ impl Remote {
                     while let Some(event) = events.next() {
                         is_fruitful = true;
                         let paid = std::mem::replace(&mut charge, self.intake.account.charge());
-                        self.take_event(event.paid_with(paid), sent);
+                        self.take_event(event.paid_with(paid), sent).await;
                     }
                     if sent.is_some_and(|sent| !self.is_waiting(sent)) {
                         until.get_or_insert_with(|| Instant::now() + LINGER);
@@ -317,11 +327,11 @@ impl Remote {
         }
     }
 
-    fn take_event(&self, event: Event, sent: Option<&Sent>) {
+    async fn take_event(&self, event: Event, sent: Option<&Sent>) {
         match (event, sent) {
-            (Event::Message(message), sent) => self.take(&message, sent),
+            (Event::Message(message), sent) => self.take(&message, sent).await,
             (Event::Oversized(length), Some(sent)) => {
-                self.answer(sent, Err(RequestError::Oversized(length)));
+                self.answer(sent, Err(RequestError::Oversized(length))).await;
             }
             (Event::Oversized(length), None) => tracing::warn!(
                 server = self.label,
@@ -333,7 +343,8 @@ impl Remote {
 
     /// Ends the session, if there is one.
     pub(super) async fn part(&self) {
-        if lock(&self.session).id.is_none() {
+        let Session { id, is_lost, .. } = lock(&self.session).clone();
+        if id.is_none() || is_lost {
             return;
         }
         let headers = self.session_headers("application/json");

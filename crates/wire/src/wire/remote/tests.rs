@@ -13,15 +13,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::wire::incoming::Incoming;
 use crate::wire::outgoing::Pending;
 
-const JSON: &str = "content-type: application/json\r\n";
-const EVENTS: &str = "content-type: text/event-stream\r\n";
+pub(super) const JSON: &str = "content-type: application/json\r\n";
+pub(super) const EVENTS: &str = "content-type: text/event-stream\r\n";
 pub(super) const SESSION: &str = "content-type: application/json\r\nmcp-session-id: s-1\r\n";
 
 /// A server whose answers are written by the test.
 pub(super) struct Server {
-    url: Url,
+    pub(super) url: Url,
     requests: mpsc::UnboundedReceiver<Got>,
 }
 
@@ -128,13 +129,18 @@ impl Got {
         self.begins(status, headers, body).await;
     }
 
-    async fn begins(&mut self, status: &str, headers: &str, body: &str) {
+    pub(super) async fn begins(&mut self, status: &str, headers: &str, body: &str) {
         let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n{body}");
         self.stream.write_all(head.as_bytes()).await.unwrap();
     }
 
-    async fn adds(&mut self, text: &str) {
+    pub(super) async fn adds(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// Waits until the other side ends the connection.
+    pub(super) async fn waits_for_hang_up(mut self) {
+        assert_eq!(self.stream.read(&mut [0]).await.unwrap(), 0);
     }
 
     pub(super) async fn answers(self, result: Value) {

@@ -1,0 +1,94 @@
+//! Receivers: whoever gets what a server over HTTP sends, and knows which requests still wait.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use reqwest::StatusCode;
+
+use crate::raw::Raw;
+use crate::wire::envelope::Outcome;
+use crate::wire::incoming::Incoming;
+use crate::wire::mailbox::RequestError;
+use crate::wire::server::{Hear, Link};
+
+/// The receiving end of everything that one server sends.
+pub(super) trait Receiver: Send + Sync + 'static {
+    /// Takes one message; returns once there is room for the next.
+    fn take(&self, message: Bytes) -> impl Future<Output = ()> + Send;
+
+    /// Returns `true` if a request still waits for its answer.
+    fn is_waiting(&self, id: &Raw) -> bool;
+
+    /// Ends the wait for a request otherwise than by a message of the server.
+    fn settle(
+        &self,
+        id: &Raw,
+        outcome: Result<Outcome, RequestError>,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// Returns `true` if a request that was refused with this status, and not acted on, is told to be
+    /// [not sent](RequestError::NotSent), whatever else the server said of it.
+    fn sends_again(&self, status: StatusCode, is_session_lost: bool) -> bool;
+
+    /// Hears that a tool may want other arguments in the headers than it did.
+    fn hear_of_other_tools(&self);
+
+    /// Hears that the server does not know the session any more.
+    fn lose(&self);
+
+    /// Ends the connection.
+    fn close(&self);
+
+    /// Resolves when the connection has ended.
+    fn closed(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// A link to a server of ours.
+pub(super) struct Linked<H> {
+    link: Link,
+    hear: Mutex<H>,
+    label: String,
+}
+
+impl<H: Hear> Linked<H> {
+    pub(super) fn new(link: Link, hear: H, label: &str) -> Self {
+        Self { link, hear: Mutex::new(hear), label: label.to_owned() }
+    }
+}
+
+impl<H: Hear> Receiver for Linked<H> {
+    async fn take(&self, message: Bytes) {
+        let mut hear = self.hear.lock().unwrap_or_else(PoisonError::into_inner);
+        self.link.take(&message, &mut *hear, &self.label);
+    }
+
+    fn is_waiting(&self, id: &Raw) -> bool {
+        self.link.peer().is_waiting(id)
+    }
+
+    async fn settle(&self, id: &Raw, outcome: Result<Outcome, RequestError>) {
+        self.link.peer().settle(id, outcome);
+    }
+
+    fn sends_again(&self, _: StatusCode, _: bool) -> bool {
+        false
+    }
+
+    fn hear_of_other_tools(&self) {
+        let method = "notifications/tools/list_changed".to_owned();
+        let mut hear = self.hear.lock().unwrap_or_else(PoisonError::into_inner);
+        hear.hear(Incoming::Notification { method, params: None });
+    }
+
+    fn lose(&self) {
+        self.link.close();
+    }
+
+    fn close(&self) {
+        self.link.close();
+    }
+
+    async fn closed(&self) {
+        self.link.closed().await;
+    }
+}

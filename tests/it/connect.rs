@@ -1,0 +1,208 @@
+//! `connect`: clients on stdio that share one workbench, and what becomes of them when that ends.
+
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use pretty_assertions::assert_eq;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::bench::{TOKEN_OF_ANN, TOKEN_OF_BOB};
+use crate::support::process::{Started, signal, wait_gone};
+use crate::support::{Agent, Bench, DEADLINE, fake};
+
+/// An address that nobody listens at.
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// The digest of a token, as the configuration has it.
+fn digest(token: &str) -> String {
+    let digest = mcp_workbench::settings::token_digest(token);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A configuration with one server, which clients with tokens may use.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    let pids = bench.path_text("pids");
+    let bench = bench
+        .server(
+            "box",
+            "fake",
+            fake(json!({ "tools": ["echo", "sleep", "count"], "pidFile": pids })),
+        )
+        .set("toolMode", json!("direct"))
+        .set(
+            "auth",
+            json!({ "tokens": [
+                { "agent": "ann", "sha256": digest(TOKEN_OF_ANN) },
+                { "agent": "bob", "sha256": digest(TOKEN_OF_BOB) },
+            ] }),
+        );
+    bench.write_config();
+    bench
+}
+
+/// The workbenches that serve.
+fn workbenches(bench: &Bench) -> Vec<Value> {
+    let all = bench.run_bare(["ps", "--json"]);
+    serde_json::from_str::<Vec<Value>>(&all.stdout).unwrap_or_else(|_| panic!("{all}"))
+}
+
+/// The service that a bridge has started, which ends with the test.
+struct Service(Bench);
+
+impl Service {
+    /// Waits until it is among what runs; its process.
+    fn pid(&self) -> u32 {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            match self.pids().as_slice() {
+                [] => assert!(Instant::now() < end, "no service"),
+                [pid] => return *pid,
+                several => panic!("{several:?}"),
+            }
+        }
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        let all = workbenches(&self.0);
+        let over_http = all.iter().filter(|workbench| workbench["at"] != "stdio");
+        over_http.map(|own| u32::try_from(own["pid"].as_u64().unwrap()).unwrap()).collect()
+    }
+
+    fn end(&self, with: Signal) {
+        let pid = self.pid();
+        signal(pid, with);
+        wait_gone(&[pid], DEADLINE);
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.pids().into_iter().for_each(|pid| signal(pid, Signal::KILL));
+    }
+}
+
+fn echo(agent: &Agent) -> String {
+    agent.call("box__fake__echo", json!({ "a": 1 })).line
+}
+
+#[test]
+fn two_windows_share_a_service_that_the_first_of_them_starts() {
+    let bench = bench();
+    bench.remember_service(free_address(), env!("CARGO_BIN_EXE_mcp-workbench"));
+    let service = Service(bench.clone());
+    let ann = bench.connect("ann").begin(false, json!({}));
+    let bob = bench.connect("bob").begin(true, json!({}));
+    assert!(echo(&ann).contains("\"result\""), "{}", echo(&ann));
+    assert!(echo(&bob).contains("\"result\""), "{}", echo(&bob));
+    service.pid();
+    assert_eq!(Started::read(bench.path("pids")).servers.len(), 1);
+    let has_ann = || workbenches(&bench)[0]["agents"].to_string().contains("ann");
+    let end = Instant::now() + DEADLINE;
+    while !has_ann() {
+        assert!(Instant::now() < end, "nobody knows ann");
+    }
+    // The end of its input ends a window and its session, and nothing else.
+    ann.close_stdin();
+    assert_eq!(ann.wait_exit(Duration::from_secs(2)).code(), Some(0));
+    let end = Instant::now() + DEADLINE;
+    while has_ann() {
+        assert!(Instant::now() < end, "the session of ann does not end");
+    }
+    assert!(echo(&bob).contains("\"result\""));
+    service.end(Signal::TERM);
+}
+
+#[test]
+fn a_session_goes_on_with_a_service_that_was_restarted() {
+    let bench = bench();
+    bench.remember_service(free_address(), env!("CARGO_BIN_EXE_mcp-workbench"));
+    let service = Service(bench.clone());
+    let legacy = bench.connect("ann").begin(false, json!({}));
+    let modern = bench.connect("bob").begin(true, json!({}));
+    assert!(echo(&legacy).contains("\"result\""));
+    assert!(echo(&modern).contains("\"result\""));
+    let before = service.pid();
+    // Killed, it leaves a call that is under way without an answer.
+    let call = legacy.send_call("box__fake__sleep", json!({ "ms": 60_000 }));
+    service.end(Signal::KILL);
+    let echoed = echo(&legacy);
+    assert!(echoed.contains("\"result\""), "{echoed}");
+    assert!(echo(&modern).contains("\"result\""));
+    let lost = legacy.wait(&call).line;
+    assert!(lost.contains("\"error\"") && !lost.contains("\"result\""), "{lost}");
+    legacy.next_notification("notifications/tools/list_changed");
+    assert_ne!(service.pid(), before);
+    // Asked to end, it drains, and the next one takes what it did not.
+    service.end(Signal::TERM);
+    assert!(echo(&legacy).contains("\"result\""));
+    service.end(Signal::TERM);
+}
+
+#[test]
+fn without_a_service_that_can_be_started_a_client_is_served_here() {
+    let bench = bench();
+    for (agent, program, why) in [
+        ("ann", Some("/nowhere/mcp-workbench"), "the service does not answer"),
+        ("eve", Some("/nowhere/mcp-workbench"), "the service has no token for `eve`"),
+        ("ann", None, "has no service; `mcp-workbench setup --service` makes one"),
+    ] {
+        match program {
+            Some(program) => bench.remember_service(free_address(), program),
+            None => std::fs::remove_file(bench.path("workbench.service.json")).unwrap(),
+        }
+        let agent = bench.connect(agent).begin(false, json!({}));
+        assert!(echo(&agent).contains("\"result\""));
+        assert!(agent.stderr().contains(why), "{}", agent.stderr());
+        agent.close_stdin();
+        agent.wait_exit(Duration::from_secs(2));
+    }
+}
+
+#[test]
+fn a_client_with_an_environment_of_its_own_is_served_here() {
+    let bench = Bench::new().env("ONLY_HERE", "of the client");
+    let mut server = fake(json!({ "tools": ["echo"] }));
+    server["env"] = json!({ "X": "${ONLY_HERE}" });
+    let bench = bench.server("box", "fake", server).set("toolMode", json!("direct"));
+    bench.write_config();
+    bench.remember_service(free_address(), "/nowhere/mcp-workbench");
+    let agent = bench.connect("ann").begin(false, json!({}));
+    assert!(echo(&agent).contains("\"result\""));
+    assert!(
+        agent.stderr().contains("takes `ONLY_HERE` from the environment"),
+        "{}",
+        agent.stderr()
+    );
+}
+
+#[test]
+fn a_token_that_the_service_does_not_know_is_refused_and_nothing_is_served() {
+    let bench = bench();
+    let (_program, http) = bench.http();
+    let stranger = bench.set("auth", json!({ "tokens": [] }));
+    stranger.remember_service(http.0, env!("CARGO_BIN_EXE_mcp-workbench"));
+    let text = std::fs::read_to_string(stranger.path("workbench.service.json")).unwrap();
+    stranger
+        .write("workbench.service.json", &text.replace(TOKEN_OF_ANN, "mcpw_another_0123456789"));
+    let agent = stranger.connect("ann");
+    let refused = agent.request("initialize", json!({ "protocolVersion": "2025-11-25" })).line;
+    assert!(refused.contains("401 Unauthorized"), "{refused}");
+    assert!(!refused.contains("mcpw_another"), "{refused}");
+}
+
+#[test]
+fn a_bridge_says_what_is_no_message() {
+    let bench = bench();
+    let (_program, http) = bench.http();
+    let agent = bench.connect_to(http.0).tolerant();
+    agent.send_raw("[1, 2");
+    agent.send_raw("{}");
+    agent.close_stdin();
+    agent.wait_end();
+    let said = agent.transcript().join("\n");
+    assert!(said.contains("-32700") && said.contains("-32600"), "{said}");
+}
