@@ -28,6 +28,8 @@ pub struct ClientProgram {
     pub runs_commands: bool,
     /// How its own files write a server that is started.
     pub entry: EntryForm,
+    /// How they write a server over streamable HTTP, with headers; `None`: nobody says that it can.
+    pub remote: Option<RemoteForm>,
     /// `true` if its servers stand in a list, each with its name.
     pub has_list: bool,
     /// Parts of paths that its files alone have, in lower case and with `/`.
@@ -49,6 +51,30 @@ pub enum EntryForm {
     /// `type: local`, and one list for program and arguments (<https://opencode.ai/docs/mcp-servers>).
     Words,
     /// `cmd` and `args` with a name and a description (<https://block.github.io/goose/docs/getting-started/using-extensions>).
+    Extension,
+}
+
+/// How a client's file writes a server over streamable HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoteForm {
+    /// `url` and `headers`, as in Cursor (<https://cursor.com/docs/context/mcp>).
+    Plain,
+    /// This `type` before them, as in Claude Code (<https://code.claude.com/docs/en/mcp>).
+    Typed(&'static str),
+    /// `httpUrl` and `headers`, as in Gemini CLI (<https://geminicli.com/docs/tools/mcp-server>).
+    HttpUrl,
+    /// `serverUrl` and `headers`, as in Windsurf (<https://docs.windsurf.com/windsurf/cascade/mcp>).
+    ServerUrl,
+    /// `url` and `http_headers`, as in Codex (<https://developers.openai.com/codex/mcp>).
+    HttpHeaders,
+    /// `type: http`, and `tools` for those that may be used, as in Copilot CLI's `mcp-config.json`.
+    Tools,
+    /// `type: remote` (<https://opencode.ai/docs/mcp-servers>).
+    Remote,
+    /// `type: streamable-http`, with the headers among options, as in Continue
+    /// (<https://docs.continue.dev/reference>).
+    Options,
+    /// `uri`, with a name and a description, as in Goose.
     Extension,
 }
 

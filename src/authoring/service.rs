@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub mod definition;
+pub mod tokens;
+
 /// The form of the file that this program writes.
 pub const VERSION: u32 = 1;
 /// How the name of the file ends.
@@ -76,3 +79,6 @@ impl Service {
         std::iter::once(self.program.clone()).chain(args.map(str::to_owned)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,21 +32,25 @@ pub struct Changed {
 }
 
 /// Puts our entry into a text, unless it is there, and takes these servers out; `None` stands for a
-/// file that is not there. `ours` is the name of an entry that an earlier setup has put there.
+/// file that is not there. `ours` is the entry that an earlier setup has put there, with its name.
 pub fn change(
     place: Place,
     text: Option<&str>,
     entry: &Value,
-    (ours, servers): (Option<&str>, &[String]),
+    (ours, servers): (Option<(&str, &Value)>, &[String]),
 ) -> Result<Changed, EditError> {
     let mut text = text.unwrap_or_default().to_owned();
     let there = place.entries(&text)?;
     // Somebody may have switched it off, or added to it: it stays as it is.
     let same = there.iter().find(|(_, value)| entry::is_same_launch(value, entry));
     let same = same.map(|(name, _)| name.clone());
-    let mut ours = ours.map(str::to_owned);
+    let earlier = ours.map(|(_, earlier)| earlier);
+    let is_ours = |value: &Value| {
+        entry::is_ours(value, entry) || earlier.is_some_and(|own| entry::is_ours(value, own))
+    };
+    let mut ours = ours.map(|(name, _)| name.to_owned());
     if let Some(old) = ours.as_deref().filter(|_| same.is_none())
-        && there.iter().any(|(name, value)| name == old && entry::is_ours(value, entry))
+        && there.iter().any(|(name, value)| name == old && is_ours(value))
     {
         text = place.take(&text, old)?.0;
     } else if same.is_none() {
@@ -71,6 +75,17 @@ pub fn change(
         }
     }
     Ok(changed)
+}
+
+/// The text of a file in JSON with a member more in the object under a key at its top, which is made
+/// where there is none.
+pub(in crate::authoring) fn insert_json(
+    text: &str,
+    key: &str,
+    name: &str,
+    value: &Value,
+) -> Option<String> {
+    json::insert(text, key, name, value)
 }
 
 fn free_name(there: &[(String, Value)]) -> String {

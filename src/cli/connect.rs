@@ -3,7 +3,8 @@
 //! What passes is not read: the bridge is that of `wire`. Where there is no service for this client, it
 //! is served here, as `serve` does it.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -100,7 +101,8 @@ fn find(global: &Global) -> Result<Result<Found, String>, Error> {
     let Some(token) = token else {
         return Ok(Err(format!("the service has no token for `{agent}`")));
     };
-    let own = own_variables(&config, &ProcessEnv);
+    let text = fs::read_to_string(&config).unwrap_or_default();
+    let own = own_variables(&config, &text, &ProcessEnv);
     if !own.is_empty() {
         let names = own.join("`, `");
         return Ok(Err(format!(
@@ -112,12 +114,11 @@ fn find(global: &Global) -> Result<Result<Found, String>, Error> {
 
 /// The variables that a configuration takes from the environment that we have, where the service may have
 /// others: neither those that every server gets, nor those of the file of secrets.
-pub(crate) fn own_variables(config: &std::path::Path, env: &dyn EnvSource) -> Vec<String> {
-    let text = std::fs::read_to_string(config).unwrap_or_default();
+pub(crate) fn own_variables(config: &Path, text: &str, env: &dyn EnvSource) -> Vec<String> {
     let secrets = config::secrets_file(config);
-    let kept = std::fs::read_to_string(&secrets).unwrap_or_default();
+    let kept = fs::read_to_string(&secrets).unwrap_or_default();
     let (kept, _) = config::read_secrets(&secrets, &kept);
-    let mut own: Vec<String> = config::variables(&text)
+    let mut own: Vec<String> = config::variables(text)
         .into_iter()
         .filter(|name| !is_passed_on(name) && !kept.contains_key(*name) && env.get(name).is_some())
         .map(str::to_owned)
@@ -140,12 +141,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("config.json");
         let text = r#"{"env": {"A": "${TOKEN}", "B": "${HOME}", "C": "${KEPT}", "D": "${UNSET:-x}", "E": "${TOKEN}"}}"#;
-        std::fs::write(&config, text).unwrap();
-        std::fs::write(folder.path().join("config.secrets.env"), "KEPT=1\n").unwrap();
+        fs::write(folder.path().join("config.secrets.env"), "KEPT=1\n").unwrap();
         let env: BTreeMap<String, String> =
             ["TOKEN", "HOME", "KEPT", "OTHER"].map(|name| (name.to_owned(), "x".to_owned())).into();
-        assert_eq!(own_variables(&config, &env), ["TOKEN"]);
-        assert_eq!(own_variables(&config, &BTreeMap::new()), [""; 0]);
-        assert_eq!(own_variables(&folder.path().join("none.json"), &env), [""; 0]);
+        assert_eq!(own_variables(&config, text, &env), ["TOKEN"]);
+        assert_eq!(own_variables(&config, text, &BTreeMap::new()), [""; 0]);
     }
 }

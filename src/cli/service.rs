@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,13 +14,18 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::authoring::service::{self, Manager, Service};
 use crate::backend::launch::detached::detach;
 use crate::backend::launch::printed::{Printing, printed};
+use crate::cli::Global;
 use crate::cli::error::Error;
 use crate::config::env::{EnvSource, ProcessEnv};
+use crate::observe::running;
+use crate::os;
 
 /// How long a service may take to listen after its start.
 const STARTING: Duration = Duration::from_secs(10);
 /// How long a connection to it may take.
 const CONNECTING: Duration = Duration::from_secs(2);
+/// How long a service may take to end: calls that are under way are finished first.
+const STOPPING: Duration = Duration::from_secs(20);
 /// The pause between two looks at whether it listens.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The most that a manager of services may print.
@@ -63,7 +69,32 @@ pub(crate) async fn revive(service: &Service, config: &Path) -> Result<(), Strin
     Ok(())
 }
 
-async fn answers(service: &Service) -> bool {
+/// The processes that serve over HTTP at an address, as they tell others.
+pub(crate) fn processes(global: &Global, address: SocketAddr) -> io::Result<Vec<u32>> {
+    let cache = global.cache().map_err(|error| io::Error::other(error.cause()))?;
+    let own = format!("http://{address}/");
+    let told = running::told(&cache)?.into_iter().filter(|told| told.at.starts_with(&own));
+    Ok(told.map(|told| told.pid).collect())
+}
+
+/// Stops what serves at an address, and returns once it has ended.
+pub(crate) fn stop(global: &Global, address: SocketAddr) -> Result<(), String> {
+    let started = std::time::Instant::now();
+    let all = || processes(global, address).map_err(|error| error.to_string());
+    for process in all()? {
+        os::terminate_group(process);
+    }
+    while !all()?.is_empty() {
+        if started.elapsed() > STOPPING {
+            return Err(format!("what serves at {address} does not end"));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Returns `true` if somebody listens where the service does.
+pub(crate) async fn answers(service: &Service) -> bool {
     matches!(timeout(CONNECTING, TcpStream::connect(service.address)).await, Ok(Ok(_)))
 }
 

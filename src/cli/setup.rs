@@ -21,6 +21,7 @@ mod kept;
 mod plan;
 mod report;
 mod savings;
+mod shared;
 mod status;
 mod undo;
 
@@ -29,6 +30,7 @@ Examples:
   mcp-workbench setup --dry-run         Show what would be done
   mcp-workbench setup                   Ask, then do it
   mcp-workbench setup --client cursor --client codex
+  mcp-workbench setup --service         One workbench for all of them
   mcp-workbench setup undo              Take all of it back";
 
 /// Put the workbench into your clients, in place of their servers
@@ -40,12 +42,16 @@ Examples:
 /// Run it again to take over what has come since.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
     /// Set up this client alone (can be repeated) [default: all that are here]
     #[arg(long = "client", value_name = "ID", hide_possible_values = true, value_parser = ids())]
     clients: Vec<String>,
+    /// Have all clients share one workbench, which runs as a service of yours
+    #[arg(long)]
+    service: bool,
     /// Do it without asking
     #[arg(long, short)]
     yes: bool,
@@ -71,13 +77,13 @@ fn ids() -> PossibleValuesParser {
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     match &args.action {
         Some(Action::Status(args)) => return status::run(global, args),
-        Some(Action::Undo(args)) => return undo::run(args),
+        Some(Action::Undo(args)) => return undo::run(global, args),
         None => {}
     }
     let may_ask = !args.yes && !args.dry_run && !args.json && is_possible();
     let mut chosen = args.clients.clone();
     let plan = loop {
-        let plan = Plan::make(global, &chosen)?;
+        let plan = Plan::make(global, &chosen, args.service)?;
         if !may_ask || plan.is_empty() {
             break plan;
         }
@@ -103,7 +109,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     if !may_ask && !args.json {
         print::prose(&format!("{}\n", report::plan(&plan)))?;
     }
-    let done = carry::out(&plan)?;
+    let done = carry::out(global, &plan)?;
     let start = savings::at_the_start(&plan.target.path);
     if args.json {
         print::json(&json::Setup::new(&plan, Some((&done, start.as_ref().ok()))))?;

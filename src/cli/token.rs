@@ -78,7 +78,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn make() -> Result<String, Error> {
+/// Makes a token.
+pub(super) fn make() -> Result<String, Error> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(Error::internal)?;
     Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random)))

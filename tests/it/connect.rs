@@ -19,7 +19,7 @@ fn free_address() -> SocketAddr {
 /// The digest of a token, as the configuration has it.
 fn digest(token: &str) -> String {
     let digest = mcp_workbench::settings::token_digest(token);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 /// A configuration with one server, which clients with tokens may use.
@@ -129,17 +129,24 @@ fn a_session_goes_on_with_a_service_that_was_restarted() {
     // Killed, it leaves a call that is under way without an answer.
     let call = legacy.send_call("box__fake__sleep", json!({ "ms": 60_000 }));
     service.end(Signal::KILL);
-    let echoed = echo(&legacy);
+    let echoed = echo_again(&legacy);
     assert!(echoed.contains("\"result\""), "{echoed}");
-    assert!(echo(&modern).contains("\"result\""));
+    assert!(echo_again(&modern).contains("\"result\""));
     let lost = legacy.wait(&call).line;
     assert!(lost.contains("\"error\"") && !lost.contains("\"result\""), "{lost}");
     legacy.next_notification("notifications/tools/list_changed");
     assert_ne!(service.pid(), before);
     // Asked to end, it drains, and the next one takes what it did not.
     service.end(Signal::TERM);
-    assert!(echo(&legacy).contains("\"result\""));
+    assert!(echo_again(&legacy).contains("\"result\""));
     service.end(Signal::TERM);
+}
+
+/// A call that went out on a connection that had just been lost may have been done, and so it fails; the
+/// next one does not.
+fn echo_again(agent: &Agent) -> String {
+    let first = echo(agent);
+    if first.contains(r#""data":"broken""#) { echo(agent) } else { first }
 }
 
 #[test]

@@ -93,6 +93,7 @@ mod serve_proxy;
 mod serve_search;
 mod serve_stdio;
 mod setup;
+mod setup_service;
 mod shutdown;
 mod stdio;
 mod support;

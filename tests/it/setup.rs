@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use crate::support::process::{Output, finish};
 use crate::support::{Agent, Bench, command, fake};
 
-const CLAUDE: &str = "home/.claude.json";
-const CURSOR: &str = "home/.cursor/mcp.json";
-const CODEX: &str = "home/.codex/config.toml";
+pub(crate) const CLAUDE: &str = "home/.claude.json";
+pub(crate) const CURSOR: &str = "home/.cursor/mcp.json";
+pub(crate) const CODEX: &str = "home/.codex/config.toml";
 const GOOSE: &str = "home/.config/goose/config.yaml";
 const CODE: &str = "home/.config/Code/User/mcp.json";
-const CONFIG: &str = "home/.config/mcp-workbench/config.json";
+pub(crate) const CONFIG: &str = "home/.config/mcp-workbench/config.json";
 const SECRETS: &str = "home/.config/mcp-workbench/config.secrets.env";
 const STATE: &str = "home/.local/state/mcp-workbench/setup";
 
@@ -31,7 +31,7 @@ fn words(entry: &Value) -> (String, String) {
 }
 
 /// Five clients with their files, and one whose file is broken.
-fn clients() -> Bench {
+pub(crate) fn clients() -> Bench {
     let git = server(&["git_status", "git_commit", "git_diff"]);
     let files = server(&["read_file", "write_file", "list_directory"]);
     let browser = server(&["browser_navigate", "browser_click"]);
@@ -74,17 +74,17 @@ fn clients() -> Bench {
     bench
 }
 
-fn put(bench: &Bench, file: &str, text: &str) {
+pub(crate) fn put(bench: &Bench, file: &str, text: &str) {
     fs::create_dir_all(bench.path(file).parent().unwrap()).unwrap();
     bench.write(file, text);
 }
 
-fn text(bench: &Bench, file: &str) -> String {
+pub(crate) fn text(bench: &Bench, file: &str) -> String {
     fs::read_to_string(bench.path(file)).unwrap()
 }
 
 /// Every file in the home folder but those of caches and of our own memory.
-fn home(bench: &Bench) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn home(bench: &Bench) -> BTreeMap<String, Vec<u8>> {
     fn walk(folder: &Path, home: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -105,7 +105,7 @@ fn home(bench: &Bench) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-fn mode(bench: &Bench, file: &str) -> u32 {
+pub(crate) fn mode(bench: &Bench, file: &str) -> u32 {
     fs::metadata(bench.path(file)).unwrap().permissions().mode() & 0o777
 }
 
@@ -114,7 +114,7 @@ fn of_json(output: &Output) -> Value {
 }
 
 /// An agent that is connected as the entry in a client's file says.
-fn agent(bench: &Bench, entry: &Value) -> Agent {
+pub(crate) fn agent(bench: &Bench, entry: &Value) -> Agent {
     let mut start = command(entry["command"].as_str().unwrap());
     let args = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
     start.args(args).current_dir(bench.dir()).env("HOME", bench.path("home"));

@@ -3,7 +3,9 @@
 //! Their own documentation is the source of each place, as far as it tells; the rest is what they
 //! were seen to read.
 
-use crate::authoring::client_files::{Base, ClientProgram, EntryForm, File, Kind, Syntax, Timeout};
+use crate::authoring::client_files::{
+    Base, ClientProgram, EntryForm, File, Kind, RemoteForm, Syntax, Timeout,
+};
 use crate::os::Platform;
 
 const fn at(base: Base, path: &'static str) -> File {
@@ -35,6 +37,7 @@ const PLAIN: ClientProgram = ClientProgram {
     has_bare_variables: false,
     runs_commands: false,
     entry: EntryForm::Plain,
+    remote: None,
     has_list: false,
     marks: &[],
     files: &[],
@@ -52,6 +55,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "cline",
         title: "Cline",
+        remote: Some(RemoteForm::Typed("streamableHttp")),
         timeout: Some(Timeout::CallSeconds),
         marks: &["cline_mcp_settings"],
         files: &[
@@ -66,6 +70,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "kilo-code",
         title: "Kilo Code",
+        remote: Some(RemoteForm::Typed("streamable-http")),
         timeout: Some(Timeout::CallSeconds),
         marks: &["kilocode"],
         files: &[
@@ -80,6 +85,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "roo",
         title: "Roo Code",
+        remote: Some(RemoteForm::Typed("streamable-http")),
         timeout: Some(Timeout::CallSeconds),
         marks: &[".roo/", "roo-cline", "mcp_settings.json"],
         files: &[
@@ -94,6 +100,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "windsurf",
         title: "Windsurf",
+        remote: Some(RemoteForm::ServerUrl),
         marks: &["windsurf", ".codeium"],
         files: &[at(Base::Home, ".codeium/windsurf/mcp_config.json")],
         ..PLAIN
@@ -101,6 +108,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "cursor",
         title: "Cursor",
+        remote: Some(RemoteForm::Plain),
         marks: &[".cursor"],
         files: &[at(Base::Home, ".cursor/mcp.json"), at(Base::Project, ".cursor/mcp.json")],
         ..PLAIN
@@ -108,6 +116,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "antigravity",
         title: "Antigravity",
+        remote: Some(RemoteForm::ServerUrl),
         marks: &["antigravity"],
         files: &[at(Base::Home, ".gemini/antigravity/mcp_config.json")],
         ..PLAIN
@@ -115,6 +124,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "gemini",
         title: "Gemini CLI",
+        remote: Some(RemoteForm::HttpUrl),
         timeout: Some(Timeout::CallMilliseconds),
         has_bare_variables: true,
         marks: &[".gemini"],
@@ -127,6 +137,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "qwen",
         title: "Qwen Code",
+        remote: Some(RemoteForm::HttpUrl),
         timeout: Some(Timeout::CallMilliseconds),
         has_bare_variables: true,
         marks: &[".qwen/"],
@@ -136,6 +147,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "opencode",
         title: "opencode",
+        remote: Some(RemoteForm::Remote),
         entry: EntryForm::Words,
         servers: &["mcp"],
         timeout: Some(Timeout::StartMilliseconds),
@@ -151,6 +163,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "codex",
         title: "Codex",
+        remote: Some(RemoteForm::HttpHeaders),
         syntax: Syntax::Toml,
         servers: &["mcp_servers"],
         marks: &[".codex/", "codex/config.toml"],
@@ -170,6 +183,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "claude-code",
         title: "Claude Code",
+        remote: Some(RemoteForm::Typed("http")),
         marks: &[".claude.json", ".mcp.json", ".claude/"],
         files: &[
             at(Base::Variable("CLAUDE_CONFIG_DIR", "."), ".claude.json"),
@@ -193,6 +207,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "vscode",
         title: "VS Code",
+        remote: Some(RemoteForm::Typed("http")),
         entry: EntryForm::Stdio,
         servers: &["servers"],
         marks: &[".vscode", "code/user", "code - insiders/user", "vscodium/user"],
@@ -220,6 +235,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "copilot",
         title: "Copilot CLI",
+        remote: Some(RemoteForm::Tools),
         entry: EntryForm::Local,
         marks: &[".copilot/", "mcp-config.json"],
         files: &[at(Base::Home, ".copilot/mcp-config.json")],
@@ -228,6 +244,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "continue",
         title: "Continue",
+        remote: Some(RemoteForm::Options),
         has_list: true,
         syntax: Syntax::Yaml,
         marks: &[".continue/"],
@@ -242,6 +259,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "goose",
         title: "Goose",
+        remote: Some(RemoteForm::Extension),
         entry: EntryForm::Extension,
         syntax: Syntax::Yaml,
         servers: &["extensions"],
@@ -256,6 +274,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "lm-studio",
         title: "LM Studio",
+        remote: Some(RemoteForm::Plain),
         marks: &["lmstudio/", "lm-studio/"],
         files: &[at(Base::Home, ".lmstudio/mcp.json"), at(Base::Home, ".cache/lm-studio/mcp.json")],
         ..PLAIN
@@ -263,6 +282,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "kiro",
         title: "Kiro",
+        remote: Some(RemoteForm::Plain),
         timeout: Some(Timeout::CallMilliseconds),
         marks: &[".kiro/"],
         files: &[
@@ -274,6 +294,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "amp",
         title: "Amp",
+        remote: Some(RemoteForm::Plain),
         servers: &["amp.mcpServers"],
         marks: &["amp/settings.json"],
         files: &[
@@ -295,6 +316,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "factory",
         title: "Factory Droid",
+        remote: Some(RemoteForm::Typed("http")),
         entry: EntryForm::Stdio,
         marks: &[".factory/"],
         files: &[at(Base::Home, ".factory/mcp.json"), at(Base::Project, ".factory/mcp.json")],
@@ -310,6 +332,7 @@ pub(super) static PROGRAMS: &[ClientProgram] = &[
     ClientProgram {
         id: "crush",
         title: "Crush",
+        remote: Some(RemoteForm::Typed("http")),
         entry: EntryForm::Stdio,
         servers: &["mcp"],
         timeout: Some(Timeout::CallSeconds),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::authoring::client_files::EntryForm;
+use crate::authoring::client_files::{EntryForm, RemoteForm};
 use crate::authoring::setup::NAME;
 
 /// The line that says what it is, where a client's form has room for one.
@@ -34,21 +34,75 @@ pub fn entry(form: EntryForm, program: &str, args: &[String]) -> Value {
     }
 }
 
-/// Returns `true` if an entry starts the workbench as `ours` does, whatever else it says: the program
-/// may have moved since, and somebody may have added to it.
+/// The entry that leads to a workbench over HTTP, which is shown this token.
+pub fn remote_entry(form: RemoteForm, url: &str, token: &str) -> Value {
+    let headers = json!({ "Authorization": format!("Bearer {token}") });
+    match form {
+        RemoteForm::Plain => json!({ "url": url, "headers": headers }),
+        RemoteForm::Typed(word) => json!({ "type": word, "url": url, "headers": headers }),
+        RemoteForm::HttpUrl => json!({ "httpUrl": url, "headers": headers }),
+        RemoteForm::ServerUrl => json!({ "serverUrl": url, "headers": headers }),
+        RemoteForm::HttpHeaders => json!({ "url": url, "http_headers": headers }),
+        RemoteForm::Tools => {
+            json!({ "type": "http", "url": url, "headers": headers, "tools": ["*"] })
+        }
+        RemoteForm::Remote => {
+            json!({ "type": "remote", "url": url, "headers": headers, "enabled": true })
+        }
+        RemoteForm::Options => json!({
+            "type": "streamable-http",
+            "url": url,
+            "requestOptions": { "headers": headers },
+        }),
+        RemoteForm::Extension => json!({
+            "name": NAME,
+            "description": DESCRIPTION,
+            "type": "streamable_http",
+            "uri": url,
+            "headers": headers,
+            "enabled": true,
+            "timeout": 300,
+        }),
+    }
+}
+
+/// Returns `true` if an entry starts the workbench as `ours` does, or leads to the one that `ours` leads
+/// to, whatever else it says: the program may have moved since, and somebody may have added to it.
 pub fn is_ours(value: &Value, ours: &Value) -> bool {
     let program = |value: &Value| {
         let word = words(value).into_iter().next()?;
         let last = word.rsplit(['/', '\\']).next().unwrap_or(&word).to_owned();
         Some(last.trim_end_matches(".exe").to_owned())
     };
+    if let Some(address) = address(ours) {
+        return self::address(value) == Some(address);
+    }
     let serves = words(value).iter().any(|word| word == "--config");
     serves && program(value).is_some_and(|name| Some(name) == program(ours))
 }
 
-/// Returns `true` if both start the same program with the same arguments.
+/// Returns `true` if both start the same program with the same arguments, or lead to the same address
+/// with the same headers.
 pub fn is_same_launch(one: &Value, other: &Value) -> bool {
+    let headers = |entry: &Value| {
+        let options = entry.get("requestOptions").and_then(|options| options.get("headers"));
+        let headers = entry.get("headers").or_else(|| entry.get("http_headers")).or(options);
+        headers.cloned()
+    };
     words(one) == words(other)
+        && address(one) == address(other)
+        && (address(one).is_none() || headers(one) == headers(other))
+}
+
+/// Returns `true` if a token stands in an entry of ours.
+pub fn has_token(ours: &Value) -> bool {
+    address(ours).is_some()
+}
+
+/// The address that an entry leads to.
+fn address(entry: &Value) -> Option<&str> {
+    let keys = ["url", "httpUrl", "serverUrl", "uri"];
+    keys.iter().find_map(|key| entry.get(key)).and_then(Value::as_str)
 }
 
 /// The program that an entry starts, and its arguments.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::authoring::service::Manager;
 use crate::authoring::setup::entry::is_ours;
 use crate::authoring::setup::servers::{EditError, Place, Taken};
 
@@ -19,11 +20,25 @@ pub struct Journal {
     pub version: u32,
     /// The files, in the order in which they are written.
     pub files: Vec<Record>,
+    /// The service that was set up, if one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<Managed>,
+}
+
+/// A service, as it is stopped and forgotten again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Managed {
+    /// Who starts it.
+    pub manager: Manager,
+    /// Its name there.
+    pub name: String,
+    /// Where it listens.
+    pub address: core::net::SocketAddr,
 }
 
 impl Default for Journal {
     fn default() -> Self {
-        Self { version: VERSION, files: Vec::new() }
+        Self { version: VERSION, files: Vec::new(), service: None }
     }
 }
 

@@ -17,6 +17,21 @@ fn ours(id: &str) -> Value {
     entry::entry(form, PROGRAM, &["--config".to_owned(), "/c.json".to_owned()])
 }
 
+/// The entry that leads to a service, in the client's own form.
+fn remote(id: &str) -> Value {
+    let form = ClientProgram::called(id).unwrap().remote.unwrap();
+    entry::remote_entry(form, "http://127.0.0.1:8642/mcp", "mcpw_0123456789abcdef")
+}
+
+/// An entry without its name, which a list has for each.
+fn without_name(entry: &Value) -> Value {
+    let mut entry = entry.clone();
+    if let Some(members) = entry.as_object_mut() {
+        members.remove("name");
+    }
+    entry
+}
+
 fn names(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
@@ -174,18 +189,33 @@ fn what_cannot_be_changed_for_sure_is_left_alone() {
 #[test]
 fn an_entry_that_is_there_is_kept_and_an_older_one_of_ours_replaced() {
     let changed = set_up("cursor", "{}", &[]);
-    let name = Some("workbench");
-    let again = change(place("cursor"), Some(&changed.text), &ours("cursor"), (name, &[])).unwrap();
+    let (name, own) = (Some("workbench"), ours("cursor"));
+    let earlier = Some(("workbench", &own));
+    let again =
+        change(place("cursor"), Some(&changed.text), &ours("cursor"), (earlier, &[])).unwrap();
     assert_eq!((&again.text, again.entry.as_deref()), (&changed.text, name));
     // Somebody has switched it off.
     let off = changed.text.replace("\"args\"", "\"disabled\": true, \"args\"");
-    let again = change(place("cursor"), Some(&off), &ours("cursor"), (name, &[])).unwrap();
+    let again = change(place("cursor"), Some(&off), &ours("cursor"), (earlier, &[])).unwrap();
     assert_eq!(again.text, off);
     // The program has moved.
     let moved = changed.text.replace(PROGRAM, "/old/mcp-workbench");
-    let again = change(place("cursor"), Some(&moved), &ours("cursor"), (name, &[])).unwrap();
+    let again = change(place("cursor"), Some(&moved), &ours("cursor"), (earlier, &[])).unwrap();
     let entries = place("cursor").entries(&again.text).unwrap();
     assert_eq!(entries, [("workbench".to_owned(), ours("cursor"))]);
+    // What was started is reached by its address now, and started again, in the same place.
+    let shared =
+        change(place("cursor"), Some(&changed.text), &remote("cursor"), (earlier, &[])).unwrap();
+    let entries = place("cursor").entries(&shared.text).unwrap();
+    assert_eq!(entries, [("workbench".to_owned(), remote("cursor"))]);
+    let own_remote = remote("cursor");
+    let earlier_remote = Some(("workbench", &own_remote));
+    let back = change(place("cursor"), Some(&shared.text), &ours("cursor"), (earlier_remote, &[]))
+        .unwrap();
+    assert_eq!(
+        place("cursor").entries(&back.text).unwrap(),
+        [("workbench".to_owned(), ours("cursor"))]
+    );
     // The user's own entry is not ours, and neither is a server of our name.
     let own = change(place("cursor"), Some(&changed.text), &ours("cursor"), (None, &[])).unwrap();
     assert_eq!((own.text, own.entry), (changed.text, None));
@@ -306,6 +336,7 @@ proptest! {
     #[test]
     fn undo_restores_what_is_unchanged_and_loses_nothing_of_what_is_not(
         id in proptest::sample::select(IDS.to_vec()),
+        is_remote in any::<bool>(),
         servers in servers(),
         chosen in any::<u8>(),
         edits in proptest::collection::vec(edit(), 0..5),
@@ -314,9 +345,11 @@ proptest! {
         let before = file(id, &servers);
         let chosen = servers.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1);
         let chosen: Vec<String> = chosen.map(|(_, (name, _))| name.clone()).collect();
-        let changed = change(place, Some(&before), &ours(id), (None, &chosen)).unwrap();
+        let own = if is_remote { remote(id) } else { ours(id) };
+        let changed = change(place, Some(&before), &own, (None, &chosen)).unwrap();
         prop_assert_eq!(&changed.stuck, &[""; 0]);
-        let record = record(id, Some(&before), &changed);
+        let mut record = record(id, Some(&before), &changed);
+        record.entry = changed.entry.clone().map(|name| (name, own.clone()));
         let now = edits.iter().fold(changed.text.clone(), |text, edit| edited(place, &text, edit));
         let undone = record.undo(Some(&now), Some(place));
         if now == changed.text || now == before {
@@ -329,7 +362,7 @@ proptest! {
         // Everything that was there before us or is there now is there, but for our entry.
         let there = place.entries(&now).unwrap();
         for (name, value) in &there {
-            let is_ours = changed.entry.as_ref() == Some(name) && *value == ours(id);
+            let is_ours = changed.entry.as_ref() == Some(name) && without_name(value) == without_name(&own);
             prop_assert_eq!(left.iter().any(|own| own == &(name.clone(), value.clone())), !is_ours);
         }
         let taken = place.entries(&before).unwrap();

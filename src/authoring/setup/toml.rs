@@ -124,7 +124,14 @@ fn quoted(key: &str) -> String {
 /// A value in TOML: texts and numbers are written there as in JSON.
 fn written(value: &Value) -> Option<String> {
     match value {
-        Value::Null | Value::Object(_) => None,
+        Value::Null => None,
+        Value::Object(members) => {
+            let members: Option<Vec<_>> = members
+                .iter()
+                .map(|(key, value)| Some(format!("{} = {}", quoted(key), written(value)?)))
+                .collect();
+            Some(format!("{{ {} }}", members?.join(", ")))
+        }
         Value::Array(values) => {
             let values: Option<Vec<_>> = values.iter().map(written).collect();
             Some(format!("[{}]", values?.join(", ")))

@@ -1,10 +1,13 @@
 //! Carrying a plan out: the journal first, then our own files, then each client's.
 
+use crate::authoring::setup::entry::has_token;
 use crate::authoring::setup::journal::{Journal, Record, Undone, digest};
 use crate::authoring::setup::servers::{Place, Taken};
+use crate::cli::Global;
 use crate::cli::error::Error;
 use crate::cli::setup::kept;
 use crate::cli::setup::plan::{Client, Plan};
+use crate::cli::setup::shared::Written;
 
 /// The outcome.
 #[derive(Debug, Default)]
@@ -17,7 +20,7 @@ pub(super) struct Done {
 
 /// Does what the plan says. A client's file that cannot be written is one that failed, and the others
 /// get theirs all the same.
-pub(super) fn out(plan: &Plan) -> Result<Done, Error> {
+pub(super) fn out(global: &Global, plan: &Plan) -> Result<Done, Error> {
     let mut journal = plan.journal.clone();
     let (secrets_path, secrets_before, secrets) = &plan.secrets;
     let config_path = &plan.target.path;
@@ -34,6 +37,14 @@ pub(super) fn out(plan: &Plan) -> Result<Done, Error> {
         let path = config_path.display().to_string();
         note(&mut journal, record(path, config_before, &plan.config), None);
         backups.extend(config_before.map(|before| (config_path.clone(), before.to_owned())));
+    }
+    if let Some(shared) = &plan.shared {
+        journal.service = Some(shared.managed());
+        for Written { path, before, text } in &shared.files {
+            let shown = path.display().to_string();
+            note(&mut journal, record(shown, before.as_deref(), text), None);
+            backups.extend(before.as_ref().map(|before| (path.clone(), before.clone())));
+        }
     }
     for client in &plan.clients {
         let Some(changed) = client.new_text() else { continue };
@@ -66,6 +77,18 @@ pub(super) fn out(plan: &Plan) -> Result<Done, Error> {
         kept::put(config_path, config_before, &plan.config)
             .map_err(|why| unwritable(plan.target.shown.display().to_string(), why))?;
     }
+    if let Some(shared) = &plan.shared {
+        for Written { path, before, text } in &shared.files {
+            kept::put_secret(path, before.as_deref(), text)
+                .map_err(|why| unwritable(path.display().to_string(), why))?;
+        }
+        shared.enable(global, config_path).map_err(|why| {
+            Error::failed("the service does not run").because(&why).hint(
+                "no client was changed; `mcp-workbench setup undo` takes back the rest, and without \
+                 `--service` each client starts a workbench of its own",
+            )
+        })?;
+    }
     let mut done = Done::default();
     for (place, client) in plan.clients.iter().enumerate() {
         match put(client) {
@@ -79,7 +102,12 @@ pub(super) fn out(plan: &Plan) -> Result<Done, Error> {
 
 fn put(client: &Client) -> Option<Result<(), String>> {
     let changed = client.new_text()?;
-    Some(kept::put(&client.file.path, client.file.text.as_deref(), &changed.text))
+    let (path, before) = (&client.file.path, client.file.text.as_deref());
+    Some(if has_token(&client.entry) {
+        kept::put_secret(path, before, &changed.text)
+    } else {
+        kept::put(path, before, &changed.text)
+    })
 }
 
 fn record(path: String, before: Option<&str>, after: &str) -> Record {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::authoring::service::Manager;
 use crate::cli::setup::carry::Done;
 use crate::cli::setup::plan::{Client as Planned, Plan};
 use crate::cli::size::Size;
@@ -18,9 +19,21 @@ pub(super) struct Setup<'a> {
     new_secrets: usize,
     clients: Vec<Client<'a>>,
     unreadable: Vec<Unreadable<'a>>,
+    /// The service that they share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<Service<'a>>,
     /// The size of what each client reads at the start from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<&'a Size>,
+}
+
+#[derive(Serialize)]
+struct Service<'a> {
+    address: String,
+    manager: Manager,
+    name: &'a str,
+    /// Variables that each client has for itself, so that none shares servers.
+    variables: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -89,6 +102,12 @@ impl<'a> Setup<'a> {
             unreadable: unreadable
                 .map(|(title, file, reason)| Unreadable { title, file, reason })
                 .collect(),
+            service: plan.shared.as_ref().map(|shared| Service {
+                address: shared.service.url(),
+                manager: shared.service.manager,
+                name: &shared.service.name,
+                variables: &shared.variables,
+            }),
             start: done.and_then(|(_, start)| start),
         }
     }

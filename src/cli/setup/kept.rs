@@ -105,6 +105,15 @@ pub(super) fn put_private(path: &Path, before: Option<&str>, text: &str) -> Resu
     private(path, text).map_err(Error::cause)
 }
 
+/// Like [`put`], for a file with something secret in it: nobody but its owner can read it from now on.
+pub(super) fn put_secret(path: &Path, before: Option<&str>, text: &str) -> Result<(), String> {
+    check(path, before)?;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    }
+    replace::file(&location(path), text, &[]).map_err(Error::cause)
+}
+
 fn check(path: &Path, before: Option<&str>) -> Result<(), String> {
     if read(path)?.as_deref() == before {
         Ok(())

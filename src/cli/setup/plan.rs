@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::authoring::client_files::ClientProgram;
 use crate::authoring::import::{
     Added, Carried, Gathered, Grade, HideSecrets, ImportFinding, Options, Outcome, Server, Source,
     gather_own, has_servers,
 };
-use crate::authoring::setup::entry::{entry, is_same_launch};
+use crate::authoring::setup::entry::{entry, is_ours, is_same_launch, remote_entry};
 use crate::authoring::setup::journal::Journal;
 use crate::authoring::setup::servers::Place;
 use crate::authoring::setup::{Changed, change};
@@ -19,6 +20,7 @@ use crate::cli::import::trial::{self, Trial};
 use crate::cli::secrets::Variables;
 use crate::cli::setup::clients::{self, ClientFile, Here};
 use crate::cli::setup::kept;
+use crate::cli::setup::shared::{Shared, token_of};
 use crate::cli::size::Size;
 use crate::cli::{Global, own_program};
 use crate::config::env::{EnvSource, ProcessEnv};
@@ -43,6 +45,8 @@ pub(super) struct Plan {
     pub(super) clients: Vec<Client>,
     /// Files that cannot be read, by the titles of their clients, and why.
     pub(super) unreadable: Vec<(&'static str, String, String)>,
+    /// The service that all clients are to share, if they are.
+    pub(super) shared: Option<Shared>,
     /// The journal of earlier setups.
     pub(super) journal: Journal,
 }
@@ -69,8 +73,9 @@ impl Client {
 }
 
 impl Plan {
-    /// Makes the plan for all clients, or for those with these ids; starts each server once.
-    pub(super) fn make(global: &Global, ids: &[String]) -> Result<Self, Error> {
+    /// Makes the plan for all clients, or for those with these ids; starts each server once. Clients share
+    /// a service if that is wanted, or was set up before.
+    pub(super) fn make(global: &Global, ids: &[String], service: bool) -> Result<Self, Error> {
         let folder = std::env::current_dir().map_err(Error::internal)?;
         let target = target(global, &folder)?;
         let config_before = read(&target.path, &target.shown)?;
@@ -87,7 +92,7 @@ impl Plan {
         let shown = target.shown.display().to_string();
         let existing =
             config_before.as_ref().map(|text| Source { file: shown, text: text.clone() });
-        let sources: Vec<Source> = files.iter().filter_map(source).collect();
+        let sources: Vec<Source> = files.iter().filter_map(|file| source(file, &journal)).collect();
         let known = secrets_before.as_deref().unwrap_or_default();
         let (known, _) = read_secrets(&secrets_path, known);
         let texts = sources.iter().chain(&existing).map(|source| source.text.as_str());
@@ -112,7 +117,18 @@ impl Plan {
         };
         let planned = gathered.plan(&options).map_err(invalid)?;
         let remarks = remarks(planned.findings, &carried);
-        let entry_of = Entries { program: program(), config: &target.path };
+        let mut shared = (service || journal.service.is_some())
+            .then(|| {
+                let here: Vec<&str> = files.iter().map(|file| file.program.id).collect();
+                Shared::make(&target.path, program(), &here)
+            })
+            .transpose()?;
+        let config = match &mut shared {
+            Some(shared) => shared.in_config(&target.path, &planned.text)?,
+            None => planned.text,
+        };
+        let entry_of =
+            Entries { program: program(), config: &target.path, shared: shared.as_ref() };
         let clients = files.into_iter().map(|file| {
             let own = Own { carried: &carried, foreign: &foreign, journal: &journal };
             let mut client = own.client(file, &entry_of);
@@ -127,8 +143,7 @@ impl Plan {
             client
         });
         let clients = clients.collect();
-        let used =
-            secrets.values().filter(|(name, _)| planned.text.contains(&format!("${{{name}}}")));
+        let used = secrets.values().filter(|(name, _)| config.contains(&format!("${{{name}}}")));
         let used: BTreeMap<String, String> =
             used.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let new_secrets = used.keys().filter(|name| !known.contains_key(*name)).count();
@@ -136,7 +151,7 @@ impl Plan {
         let secrets_text = (new_secrets > 0).then(|| write_secrets(&all_secrets));
         Ok(Self {
             config_before,
-            config: planned.text,
+            config,
             secrets: (secrets_path, secrets_before, secrets_text),
             new_secrets,
             proposed,
@@ -144,6 +159,7 @@ impl Plan {
             remarks,
             clients,
             unreadable,
+            shared,
             journal,
             target,
         })
@@ -151,7 +167,9 @@ impl Plan {
 
     /// Returns `true` if there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.clients.iter().all(|client| client.new_text().is_none())
+        self.added.is_empty()
+            && self.clients.iter().all(|client| client.new_text().is_none())
+            && !self.shared.as_ref().is_some_and(Shared::is_new)
     }
 }
 
@@ -196,11 +214,26 @@ fn read(path: &Path, shown: &Path) -> Result<Option<String>, Error> {
         .map_err(|why| Error::wrong(format!("cannot read `{}`", shown.display())).because(&why))
 }
 
-fn source(file: &ClientFile) -> Option<Source> {
-    let source = Source { file: file.shown.clone(), text: file.text.clone()? };
+fn source(file: &ClientFile, journal: &Journal) -> Option<Source> {
     let place = Place::of(file.program);
+    let text = file.text.clone()?;
+    // Our own entry by an address is no server to be taken over.
+    let path = file.path.display().to_string();
+    let record = journal.files.iter().find(|record| record.path == path);
+    let text = match record.and_then(|record| record.entry.as_ref()) {
+        Some((name, ours)) if has_ours(place, &text, name, ours) => {
+            place.take(&text, name).map_or(text, |(text, _)| text)
+        }
+        Some(_) | None => text,
+    };
+    let source = Source { file: file.shown.clone(), text };
     // One that cannot be read is named where it was to be changed.
     (place.entries(&source.text).is_ok() && has_servers(&source)).then_some(source)
+}
+
+fn has_ours(place: Place, text: &str, name: &str, ours: &Value) -> bool {
+    let there = place.entries(text).unwrap_or_default();
+    there.iter().any(|(other, value)| other == name && is_ours(value, ours))
 }
 
 fn bytes(trial: &Trial) -> Vec<usize> {
@@ -268,6 +301,24 @@ fn remarks(findings: Vec<ImportFinding>, carried: &[Carried]) -> Vec<ImportFindi
 struct Entries<'a> {
     program: String,
     config: &'a Path,
+    shared: Option<&'a Shared>,
+}
+
+impl Entries<'_> {
+    fn of(&self, program: &ClientProgram) -> Value {
+        let config = ["--config".to_owned(), self.config.display().to_string()];
+        let Some(shared) = self.shared else {
+            return entry(program.entry, &self.program, &config);
+        };
+        if let Some(form) = program.remote.filter(|_| shared.has_address()) {
+            let token = token_of(&shared.service.tokens, program.id);
+            remote_entry(form, &shared.service.url(), token)
+        } else {
+            let bridge = ["connect", "--agent", program.id].map(str::to_owned);
+            let args: Vec<String> = bridge.into_iter().chain(config).collect();
+            entry(program.entry, &self.program, &args)
+        }
+    }
 }
 
 /// Everything that decides about a client's file.
@@ -279,15 +330,15 @@ struct Own<'a> {
 
 impl Own<'_> {
     fn client(&self, file: ClientFile, entries: &Entries<'_>) -> Client {
-        let args = ["--config".to_owned(), entries.config.display().to_string()];
-        let entry = entry(file.program.entry, &entries.program, &args);
+        let entry = entries.of(file.program);
         let place = Place::of(file.program);
         let path = file.path.display().to_string();
         let record = self.journal.files.iter().find(|record| record.path == path);
-        let ours = record.and_then(|record| record.entry.as_ref()).map(|(name, _)| name.as_str());
+        let ours = record.and_then(|record| record.entry.as_ref());
+        let ours = ours.map(|(name, value)| (name.as_str(), value));
         let own = self.carried.iter().filter(|carried| carried.file == file.shown);
         let names: Vec<String> = own.map(|carried| carried.name.clone()).collect();
-        let change = match self.other_workbench(&file, place, &entry, ours) {
+        let change = match self.other_workbench(&file, place, &entry, ours.map(|(name, _)| name)) {
             Some(name) => Err(format!("it starts another workbench already, as `{name}`")),
             None if place.keeps_us_out(file.text.as_deref().unwrap_or_default()) => {
                 Err("its `mcp.allowed` or `mcp.excluded` keeps `workbench` out: change that first"

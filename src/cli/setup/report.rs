@@ -1,9 +1,11 @@
 //! The report on a setup to people: the plan, and the outcome.
 
+use crate::authoring::service::Manager;
 use crate::cli::import::report::{proposal, shown};
 use crate::cli::print::printable;
 use crate::cli::setup::carry::Done;
 use crate::cli::setup::plan::{Client, Plan};
+use crate::cli::setup::shared::Shared;
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
 
@@ -23,6 +25,7 @@ pub(super) fn plan(plan: &Plan) -> String {
             count(plan.new_secrets, "secret")
         ));
     }
+    sections.extend(plan.shared.as_ref().map(shared));
     let stay: Vec<String> = plan.clients.iter().flat_map(staying).chain(untouched(plan)).collect();
     if !stay.is_empty() {
         sections.push(format!("Left as they are:\n{}", stay.join("\n")));
@@ -35,6 +38,33 @@ pub(super) fn plan(plan: &Plan) -> String {
         sections.push("nothing is to be done: the workbench has all that it can have".to_owned());
     }
     sections.join("\n\n")
+}
+
+/// The service that all clients are to share.
+fn shared(shared: &Shared) -> String {
+    let url = shared.service.url();
+    let name = &shared.service.name;
+    let by = match shared.service.manager {
+        Manager::Systemd => format!("systemd starts it as `{name}`"),
+        Manager::Launchd => format!("launchd starts it as `{name}`"),
+        Manager::Tasks => format!("the task scheduler starts it as `{name}`"),
+        Manager::Nobody => {
+            return format!(
+                "One workbench for all of them, at {url}: nobody starts services of yours here, so each \
+                 client gets the command `connect`, which starts it when it is wanted"
+            );
+        }
+    };
+    let how = if shared.variables.is_empty() {
+        "a client that speaks no HTTP gets the command `connect`".to_owned()
+    } else {
+        let names = printable(&shared.variables.join("`, `"));
+        format!(
+            "each client gets the command `connect`, and serves itself, for the configuration takes \
+             `{names}` from its environment: put that into the file of secrets beside it to share servers"
+        )
+    };
+    format!("One workbench for all of them, at {url}: {by}, and {how}")
 }
 
 /// A line for each client: the servers that our entry stands in place of.

@@ -1,15 +1,17 @@
 //! `setup status`: which clients start the workbench, and what they start beside it.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
+use crate::authoring::service::Manager;
 use crate::authoring::setup::servers::Place;
 use crate::cli::error::Error;
 use crate::cli::setup::clients::{self, Here};
 use crate::cli::setup::{kept, plan};
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print};
+use crate::cli::{Global, block_on, print, service};
 use crate::config::env::ProcessEnv;
 use crate::os::Platform;
 
@@ -43,6 +45,18 @@ struct Status {
     /// Files that `undo` would change.
     undo: Vec<String>,
     clients: Vec<State>,
+    /// The service that they share, if one was set up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<ServiceState>,
+}
+
+/// The service.
+#[derive(Debug, Serialize)]
+struct ServiceState {
+    address: String,
+    manager: Manager,
+    name: String,
+    runs: bool,
 }
 
 /// Shows it.
@@ -84,6 +98,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         exists: target.path.exists(),
         undo: journal.files.iter().map(|record| record.path.clone()).collect(),
         clients: states,
+        service: service_of(&target.path)?,
     };
     if args.json {
         print::json(&status)?;
@@ -91,6 +106,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         print::prose(&report(&status))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn service_of(config: &Path) -> Result<Option<ServiceState>, Error> {
+    let Some(service) = service::read(config)? else { return Ok(None) };
+    let runs = block_on(service::answers(&service))?;
+    let address = service.url();
+    Ok(Some(ServiceState { address, manager: service.manager, name: service.name, runs }))
 }
 
 fn report(status: &Status) -> String {
@@ -117,5 +139,17 @@ fn report(status: &Status) -> String {
     } else {
         "hint: `mcp-workbench setup` takes over what has come since, `setup undo` takes all of it back"
     };
-    format!("configuration: `{}`{there}\n\n{table}\n\n{undo}", status.configuration)
+    let service = status.service.as_ref().map(|service| {
+        let runs = if service.runs { "runs" } else { "does not run" };
+        let name = &service.name;
+        let by = match service.manager {
+            Manager::Systemd => format!("systemd has it as `{name}`"),
+            Manager::Launchd => format!("launchd has it as `{name}`"),
+            Manager::Tasks => format!("the task scheduler has it as `{name}`"),
+            Manager::Nobody => "clients start it when they want it".to_owned(),
+        };
+        format!("\nservice: {} {runs}; {by}", service.address)
+    });
+    let service = service.unwrap_or_default();
+    format!("configuration: `{}`{there}{service}\n\n{table}\n\n{undo}", status.configuration)
 }

@@ -7,12 +7,14 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::authoring::client_files::ClientProgram;
-use crate::authoring::setup::journal::{Journal, Record, Undone};
+use crate::authoring::service::definition::{disabling, forgetting};
+use crate::authoring::setup::journal::{Journal, Managed, Record, Undone};
 use crate::authoring::setup::servers::Place;
 use crate::cli::error::Error;
-use crate::cli::print;
+use crate::cli::service::{self, manage};
 use crate::cli::setup::{clients, kept};
 use crate::cli::table::{Align, Table};
+use crate::cli::{Global, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 
 /// Take back what setup has done
@@ -40,13 +42,13 @@ struct Outcome {
 }
 
 /// Undoes; fails where a file could not be.
-pub(super) fn run(args: &Args) -> Result<ExitCode, Error> {
+pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let Some(journal) = kept::journal()? else {
         return Err(Error::failed("there is no setup to be undone")
             .hint("`mcp-workbench setup status` shows which clients start the workbench"));
     };
     let (ours, of_clients): (Vec<_>, Vec<_>) =
-        journal.files.into_iter().partition(|record| record.client.is_none());
+        journal.files.iter().cloned().partition(|record| record.client.is_none());
     let mut left = Vec::new();
     let mut outcomes = Vec::new();
     for record in of_clients {
@@ -59,19 +61,37 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Error> {
     // As long as a client starts the workbench, its configuration is needed.
     let is_needed = !left.is_empty();
     let mut is_kept = is_needed;
+    let mut service = journal.service.clone();
+    let journal_service = journal.service;
+    if let Some(managed) = service.clone().filter(|_| !is_needed) {
+        let outcome = end(global, &managed, args.dry_run);
+        if outcome.is_undone {
+            service = None;
+        } else {
+            is_kept = true;
+        }
+        outcomes.push(outcome);
+    }
+    let is_running = service.is_some();
     for record in ours.into_iter().rev() {
         let (outcome, is_done) = undo_ours(&record, is_kept, args.dry_run);
         is_kept |= !outcome.is_undone;
-        if is_needed || !is_done {
+        if is_needed || is_running || !is_done {
             left.push(record);
         }
         outcomes.push(outcome);
     }
+    if let Some(managed) = journal_service.filter(|_| !args.dry_run && !is_running)
+        && let Some(words) = forgetting(managed.manager)
+    {
+        // It has stopped, and its file is gone: what it is told of that is a courtesy.
+        let _ = manage(&words);
+    }
     if !args.dry_run {
-        if left.is_empty() {
+        if left.is_empty() && service.is_none() {
             kept::retire()?;
         } else {
-            kept::write(&Journal { files: left.clone(), ..Journal::default() })?;
+            kept::write(&Journal { files: left.clone(), service, ..Journal::default() })?;
         }
     }
     if args.json {
@@ -95,6 +115,29 @@ fn report(outcomes: &[Outcome], is_dry: bool, is_left: bool) -> String {
         (false, false) => "hint: restart your clients, so that they start their servers again",
     };
     format!("{table}\n\n{end}")
+}
+
+/// Stops the service, and has its manager forget it.
+fn end(global: &Global, managed: &Managed, is_dry: bool) -> Outcome {
+    let outcome = |is_undone, message: String| Outcome {
+        client: None,
+        file: format!("http://{}/mcp", managed.address),
+        is_undone,
+        message,
+    };
+    if is_dry {
+        return outcome(true, "stopped".to_owned());
+    }
+    let commands = disabling(managed.manager, &managed.name);
+    let told: Result<Vec<String>, String> = commands.iter().map(|words| manage(words)).collect();
+    // One that somebody else has started ends as well, and one that its manager does not know has ended.
+    match service::stop(global, managed.address) {
+        Ok(()) => match told {
+            Ok(_) => outcome(true, "stopped".to_owned()),
+            Err(why) => outcome(true, format!("stopped, though its manager says: {why}")),
+        },
+        Err(why) => outcome(false, why),
+    }
 }
 
 /// Undoes what was done to a client's file.

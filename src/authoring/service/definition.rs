@@ -1,0 +1,183 @@
+//! The texts by which the managers of services of each platform know a service.
+
+use std::path::{Path, PathBuf};
+
+use crate::authoring::service::{Manager, Service};
+
+/// How it is called for people.
+const TITLE: &str = "MCP Workbench: one set of MCP servers for all clients of this user";
+
+impl Service {
+    /// The file that its manager reads, below the user's home folder and the one for configurations.
+    pub fn definition_file(&self, home: &Path, configuration: &Path) -> Option<PathBuf> {
+        match self.manager {
+            Manager::Systemd => Some(configuration.join("systemd/user").join(&self.name)),
+            Manager::Launchd => {
+                let label = self.label();
+                Some(home.join("Library/LaunchAgents").join(format!("{label}.plist")))
+            }
+            Manager::Tasks => Some(configuration.join("mcp-workbench").join("service.task.xml")),
+            Manager::Nobody => None,
+        }
+    }
+
+    /// The label by which launchd knows it, without the domain that it runs in.
+    fn label(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or(&self.name)
+    }
+
+    /// The text of that file. `path` is where servers find their programs.
+    pub fn definition(&self, config: &Path, path: &str) -> Option<String> {
+        let words = self.words(config);
+        match self.manager {
+            Manager::Systemd => Some(unit(&words, &self.program, config, path)),
+            Manager::Launchd => Some(plist(self.label(), &words, path)),
+            Manager::Tasks => Some(task(&words)),
+            Manager::Nobody => None,
+        }
+    }
+
+    /// The commands that have it run, now and whenever the user is there.
+    pub fn enabling(&self, file: &Path) -> Vec<Vec<String>> {
+        let (name, file) = (self.name.as_str(), file.display().to_string());
+        let domain = name.rsplit_once('/').map_or("", |(domain, _)| domain);
+        match self.manager {
+            Manager::Systemd => vec![
+                words(&["systemctl", "--user", "daemon-reload"]),
+                words(&["systemctl", "--user", "enable", "--now", name]),
+            ],
+            Manager::Launchd => vec![words(&["launchctl", "bootstrap", domain, &file])],
+            Manager::Tasks => vec![
+                words(&["schtasks", "/create", "/tn", name, "/xml", &file, "/f"]),
+                words(&["schtasks", "/run", "/tn", name]),
+            ],
+            Manager::Nobody => Vec::new(),
+        }
+    }
+}
+
+/// The commands that stop a service and have its manager forget it.
+pub fn disabling(manager: Manager, name: &str) -> Vec<Vec<String>> {
+    match manager {
+        Manager::Systemd => vec![words(&["systemctl", "--user", "disable", "--now", name])],
+        Manager::Launchd => vec![words(&["launchctl", "bootout", name])],
+        Manager::Tasks => vec![
+            words(&["schtasks", "/end", "/tn", name]),
+            words(&["schtasks", "/delete", "/tn", name, "/f"]),
+        ],
+        Manager::Nobody => Vec::new(),
+    }
+}
+
+/// The command after the definition of a service is gone.
+pub fn forgetting(manager: Manager) -> Option<Vec<String>> {
+    (manager == Manager::Systemd).then(|| words(&["systemctl", "--user", "daemon-reload"]))
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// A user unit of systemd.
+fn unit(words: &[String], program: &str, config: &Path, path: &str) -> String {
+    let line =
+        |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let reload = [program, "--config", &config.display().to_string(), "reload"].map(str::to_owned);
+    format!(
+        "# Written by `mcp-workbench setup --service`; `mcp-workbench setup undo` removes it.\n\
+         [Unit]\n\
+         Description={TITLE}\n\
+         After=network.target\n\
+         \n\
+         [Service]\n\
+         ExecStart={}\n\
+         ExecReload={}\n\
+         Environment={}\n\
+         Restart=on-failure\n\
+         # It ends its servers itself; what is then left ends with it.\n\
+         KillMode=mixed\n\
+         TimeoutStopSec=30\n\
+         UMask=0077\n\
+         \n\
+         [Install]\n\
+         WantedBy=default.target\n",
+        line(words),
+        line(&reload),
+        // In an assignment of the environment `$` stands for itself.
+        quoted(&format!("PATH={path}")).replace("$$", "$"),
+    )
+}
+
+/// A word of a command line as systemd reads it.
+fn quoted(word: &str) -> String {
+    let mut text = String::from("\"");
+    for c in word.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            '%' => text.push_str("%%"),
+            '$' => text.push_str("$$"),
+            '\n' => text.push_str("\\n"),
+            _ => text.push(c),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// An agent of launchd.
+fn plist(label: &str, words: &[String], path: &str) -> String {
+    let words: Vec<String> =
+        words.iter().map(|word| format!("    <string>{}</string>\n", escaped(word))).collect();
+    let words = words.concat();
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \
+         \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\
+         <!-- Written by `mcp-workbench setup`; `mcp-workbench setup undo` removes it. -->\n\
+         <plist version=\"1.0\">\n\
+         <dict>\n\
+         \x20 <key>Label</key>\n  <string>{}</string>\n\
+         \x20 <key>ProgramArguments</key>\n  <array>\n{words}  </array>\n\
+         \x20 <key>EnvironmentVariables</key>\n  <dict>\n    <key>PATH</key>\n    \
+         <string>{}</string>\n  </dict>\n\
+         \x20 <key>RunAtLoad</key>\n  <true/>\n\
+         \x20 <key>KeepAlive</key>\n  <dict>\n    <key>SuccessfulExit</key>\n    <false/>\n  \
+         </dict>\n\
+         \x20 <key>Umask</key>\n  <integer>63</integer>\n\
+         </dict>\n\
+         </plist>\n",
+        escaped(label),
+        escaped(path),
+    )
+}
+
+/// A task of Windows that begins when the user signs in.
+fn task(words: &[String]) -> String {
+    let program = words.first().map_or("", String::as_str);
+    let rest = words.get(1..).unwrap_or_default().iter();
+    let rest: Vec<String> = rest.map(|word| format!("\"{word}\"")).collect();
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <Task version=\"1.2\" xmlns=\"http://schemas.microsoft.com/windows/2004/02/mit/task\">\n\
+         \x20 <RegistrationInfo>\n    <Description>{TITLE}</Description>\n  </RegistrationInfo>\n\
+         \x20 <Triggers>\n    <LogonTrigger>\n      <Enabled>true</Enabled>\n    </LogonTrigger>\n  \
+         </Triggers>\n\
+         \x20 <Principals>\n    <Principal id=\"Author\">\n      \
+         <LogonType>InteractiveToken</LogonType>\n      <RunLevel>LeastPrivilege</RunLevel>\n    \
+         </Principal>\n  </Principals>\n\
+         \x20 <Settings>\n    <MultipleInstancesPolicy>IgnoreNew</MultipleInstancesPolicy>\n    \
+         <DisallowStartIfOnBatteries>false</DisallowStartIfOnBatteries>\n    \
+         <StopIfGoingOnBatteries>false</StopIfGoingOnBatteries>\n    \
+         <ExecutionTimeLimit>PT0S</ExecutionTimeLimit>\n    <Hidden>true</Hidden>\n  </Settings>\n\
+         \x20 <Actions Context=\"Author\">\n    <Exec>\n      <Command>{}</Command>\n      \
+         <Arguments>{}</Arguments>\n    </Exec>\n  </Actions>\n\
+         </Task>\n",
+        escaped(program),
+        escaped(&rest.join(" ")),
+    )
+}
+
+/// A text in XML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
