@@ -15,7 +15,8 @@ use crate::settings;
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench token claude                       Make a token for the agent `claude`
-  mcp-workbench token claude --from-stdin < file   Make the entry of a token that you have";
+  mcp-workbench token claude --from-stdin < file   Make the entry of a token that you have
+  mcp-workbench token --operator me                Make one for the page";
 
 /// The beginning of our tokens, so that a search for secrets finds them.
 const PREFIX: &str = "mcpw_";
@@ -31,6 +32,9 @@ const MOST: u64 = 4096;
 pub(crate) struct Args {
     /// The agent whose token it is, by its name in the policy
     agent: String,
+    /// Make one for the page, and its entry for `auth.operators`
+    #[arg(long)]
+    operator: bool,
     /// Take the token from standard input instead of making one
     #[arg(long)]
     from_stdin: bool,
@@ -70,10 +74,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     }
     let entry = serde_json::to_string(&made.entry).map_err(Error::internal)?;
     if let Some(token) = shown {
-        print::note(&"the token, for the agent; it is not shown again:");
+        let whose = if args.operator { "whoever is to act" } else { "the agent" };
+        print::note(&format!("the token, for {whose}; it is not shown again:"));
         print::data(&token)?;
     }
-    print::note(&"the entry, for `auth.tokens` in the configuration:");
+    let place = if args.operator { "auth.operators" } else { "auth.tokens" };
+    print::note(&format!("the entry, for `{place}` in the configuration:"));
     print::data(&entry)?;
     Ok(ExitCode::SUCCESS)
 }

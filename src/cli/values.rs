@@ -16,7 +16,7 @@ use crate::config::Loaded;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::values::{Failure, MAX_VALUE_BYTES, Value, ValueSource, Values};
 use crate::os::Platform;
-use crate::settings::{Reference, ServerConfig, ToolboxConfig};
+use crate::settings::{AuthConfig, Reference, ServerConfig, ToolboxConfig};
 
 mod file;
 
@@ -106,7 +106,7 @@ pub(super) fn needed(
     starts: impl Fn(&ToolboxConfig, &ServerConfig) -> bool,
 ) -> BTreeSet<Reference> {
     let config = &loaded.config;
-    let tokens = config.auth.iter().flat_map(|auth| &auth.tokens);
+    let tokens = config.auth.iter().flat_map(AuthConfig::all_tokens);
     let mut others: BTreeSet<&Reference> =
         tokens.filter_map(|token| token.referred.as_ref()).collect();
     let mut theirs = BTreeSet::new();

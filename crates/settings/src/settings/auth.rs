@@ -18,16 +18,25 @@ use crate::settings::Reference;
 pub struct AuthConfig {
     /// The tokens that were given to agents.
     pub tokens: Vec<TokenConfig>,
+    /// The tokens of those who run the workbench, with which the page lets them act.
+    pub operators: Vec<TokenConfig>,
     /// The signed tokens that are accepted too.
     pub jwt: Option<JwtConfig>,
     /// How agents without a token are treated.
     pub anonymous: Anonymous,
 }
 
+impl AuthConfig {
+    /// All tokens, those of agents before those of operators.
+    pub fn all_tokens(&self) -> impl Iterator<Item = &TokenConfig> {
+        self.tokens.iter().chain(&self.operators)
+    }
+}
+
 /// A token, as far as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenConfig {
-    /// The agent that it belongs to.
+    /// The agent, or of an operator's token the person, that it belongs to.
     pub agent: AgentName,
     /// Its SHA-256.
     pub digest: [u8; 32],

@@ -22,8 +22,8 @@ use crate::config::syntax::reader::{Located, Reader, did_you_mean};
 use crate::name::{ServerName, ToolboxName};
 use crate::settings;
 use crate::settings::{
-    Config, HttpConfig, Launch, Limits, MACROS, ServerConfig, ToolMode, ToolboxConfig, Watch,
-    defaults,
+    AuthConfig, Config, HttpConfig, Launch, Limits, MACROS, ServerConfig, ToolMode, ToolboxConfig,
+    Watch, defaults,
 };
 
 /// The servers that are switched off: those in toolboxes, then those that stand alone.
@@ -248,7 +248,7 @@ fn note_emptiness(root: &Spot, is_on_purpose: bool, reader: &mut Reader<'_>) {
 /// Gives every launch what the file says for all: its sandbox, unless it has one of its own, and that
 /// tokens of agents are kept from it, for it could be anybody with them.
 pub(crate) fn settle_launches(config: &mut Config) {
-    let tokens = config.auth.iter().flat_map(|auth| &auth.tokens);
+    let tokens = config.auth.iter().flat_map(AuthConfig::all_tokens);
     let variables: BTreeSet<String> = tokens.filter_map(|token| token.variable.clone()).collect();
     let servers = config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers);
     for server in servers {

@@ -85,7 +85,12 @@ async fn many_wrong_tokens_are_answered_late_and_nobody_else_is() {
         variable: None,
         referred: None,
     };
-    let auth = AuthConfig { tokens: vec![token], jwt: None, anonymous: Anonymous::Refused };
+    let auth = AuthConfig {
+        tokens: vec![token],
+        operators: Vec::new(),
+        jwt: None,
+        anonymous: Anonymous::Refused,
+    };
     let server = server(Config { auth: Some(auth), ..Config::default() }, Observer::default());
     let router = router(&server);
     let address = IpAddr::from([10, 0, 0, 1]);

@@ -48,7 +48,7 @@ impl RawAuth {
         env: &dyn EnvSource,
         reader: &mut Reader<'_>,
     ) -> AuthConfig {
-        let Self { tokens, jwt, anonymous } = self;
+        let Self { tokens, operators, jwt, anonymous } = self;
         let nobody = tokens.as_ref().is_none_or(Vec::is_empty)
             && jwt.is_none()
             && !matches!(anonymous, Some(RawAnonymous::Are(true) | RawAnonymous::Called(_)));
@@ -58,24 +58,36 @@ impl RawAuth {
             let hint = format!("{MAKE}; `\"anonymous\": true` serves whoever comes");
             reader.error(spot, "nobody could be served over HTTP", Some(hint));
         }
-        let mut checked: Vec<TokenConfig> = Vec::new();
-        for token in tokens.unwrap_or_default() {
-            let Located { value: token, spot } = token;
-            let Some(token) = token.checked(&spot, env, reader) else { continue };
-            let twin = checked.iter().find(|other| other.digest == token.digest);
-            if let Some(twin) = twin.filter(|_| token.digest != UNKNOWN) {
-                let message = format!("this token is that of `{}`, further up", twin.agent);
-                let hint = "give each entry a token of its own".to_owned();
-                reader.error(&spot, message, Some(hint));
-            }
-            checked.push(token);
-        }
+        let tokens = checked_tokens(tokens, &[], env, reader);
+        let operators = checked_tokens(operators, &tokens, env, reader);
         AuthConfig {
-            tokens: checked,
+            tokens,
+            operators,
             jwt: jwt.and_then(|jwt| jwt.value.checked(&jwt.spot, reader)),
             anonymous: anonymous.map_or(Anonymous::Refused, |raw| raw.checked(reader)),
         }
     }
+}
+
+/// Checks the entries of tokens, of which each has one of its own, `others` included.
+fn checked_tokens(
+    tokens: Option<Vec<Located<RawToken>>>,
+    others: &[TokenConfig],
+    env: &dyn EnvSource,
+    reader: &mut Reader<'_>,
+) -> Vec<TokenConfig> {
+    let mut checked: Vec<TokenConfig> = Vec::new();
+    for Located { value: token, spot } in tokens.unwrap_or_default() {
+        let Some(token) = token.checked(&spot, env, reader) else { continue };
+        let twin = others.iter().chain(&checked).find(|other| other.digest == token.digest);
+        if let Some(twin) = twin.filter(|_| token.digest != UNKNOWN) {
+            let message = format!("this token is that of `{}`, further up", twin.agent);
+            let hint = "give each entry a token of its own".to_owned();
+            reader.error(&spot, message, Some(hint));
+        }
+        checked.push(token);
+    }
+    checked
 }
 
 impl RawAnonymous {

@@ -23,6 +23,10 @@ section! {
         /// The tokens that were given to agents; `mcp-workbench token <agent>` makes one.
         "tokens" as pub(crate) tokens: Vec<Located<RawToken>>,
 
+        /// The tokens of those who run the workbench, with which its page lets them act;
+        /// `mcp-workbench token --operator <name>` makes one.
+        "operators" as pub(crate) operators: Vec<Located<RawToken>>,
+
         /// The authorization server (OAuth 2.1) whose signed tokens are taken.
         "jwt" as pub(crate) jwt: Located<RawJwt>,
 
@@ -38,7 +42,7 @@ keys! {
     /// A token of an agent, which itself does not stand in the file.
     #[schemars(rename = "Token", deny_unknown_fields)]
     pub(crate) struct RawToken {
-        /// The agent that it is given to, as policy calls it.
+        /// The agent that it is given to, as policy calls it; or who may act with it.
         #[schemars(required, length(min = 1))]
         "agent" as pub(crate) agent: Located<String>,
 
