@@ -44,7 +44,7 @@ Examples:
   claude mcp add --transport http files http://127.0.0.1:8000/mcp/files
 
 Over HTTP /mcp serves everything, /mcp/<toolbox> one toolbox alone; /health says whether the program
-is alive, /ready whether agents can be served, /metrics what has been done.";
+is alive, /ready whether agents can be served, /metrics what has been done; / is a page for a browser.";
 
 /// Serve the toolboxes to agents, over stdio (the default) or HTTP
 #[derive(Debug, Default, clap::Args)]

@@ -21,6 +21,7 @@ mod health;
 mod identity;
 mod message;
 mod origin;
+mod page;
 mod post;
 mod response;
 mod room;
@@ -42,18 +43,21 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use crate::desk::Desk;
 use crate::frontend::AppState;
 use crate::frontend::http::connections::Routes;
 use crate::frontend::http::connections::table::Table;
 use crate::frontend::http::delays::Delays;
 use crate::frontend::http::drain::UnderWay;
 use crate::frontend::http::identity::{Identity, WELL_KNOWN};
+use crate::frontend::http::page::Page;
 use crate::frontend::http::response::{Refusal, Reply};
 use crate::frontend::http::sessions::Sessions;
+use crate::wire::code::{INTERNAL_ERROR, INVALID_REQUEST};
 
 pub use crate::frontend::http::drain::Ending;
 pub use crate::frontend::http::identity::Door;
-use crate::wire::code::{INTERNAL_ERROR, INVALID_REQUEST};
+pub use crate::frontend::http::page::{Workbenches, serve_page};
 
 /// Where agents are served.
 pub const ENDPOINT: &str = "/mcp";
@@ -83,6 +87,8 @@ pub async fn serve(
 ) {
     let Ending { draining, grace, shutdown } = ending;
     let Listening { agents: listener, health, most_connections } = listening;
+    let leaving = shutdown.child_token();
+    let page = Arc::new(Page::new(app.desk().clone(), tasks, &leaving));
     let identity = Identity::new(&app, listener.local_addr().ok(), door, &shutdown);
     let server = Arc::new(Server {
         identity,
@@ -93,7 +99,8 @@ pub async fn serve(
         table: Table::default(),
         health: Table::default(),
         tasks: tasks.clone(),
-        leaving: shutdown.child_token(),
+        page,
+        leaving,
         shutdown,
         app,
     });
@@ -136,6 +143,7 @@ struct Server {
     table: Table,
     health: Table,
     tasks: TaskTracker,
+    page: Arc<Page<Desk>>,
     /// Is cancelled when streams and connections are to be closed.
     leaving: CancellationToken,
     shutdown: CancellationToken,
@@ -153,7 +161,7 @@ fn router(server: &Arc<Server>) -> Router {
         .route("/ready", get(health::ready))
         .route("/metrics", get(health::metrics))
         .fallback(nothing);
-    guarded(router.with_state(Arc::clone(server)))
+    guarded(page::add(router).with_state(Arc::clone(server)))
 }
 
 /// The paths that are answered however many connections there are.
@@ -189,7 +197,8 @@ fn guarded(router: Router) -> Router {
 
 /// The answer at every other path.
 async fn nothing() -> Reply {
-    let message = "agents are served at /mcp, and one toolbox alone at /mcp/<toolbox>";
+    let message =
+        "agents are served at /mcp, one toolbox alone at /mcp/<toolbox>, and the page at /";
     Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message).reply(None)
 }
 

@@ -61,7 +61,8 @@ pub(crate) struct Who {
 }
 
 impl Server {
-    fn purse(&self, head: &Parts, caller: &Caller) -> Arc<Purse> {
+    /// The counts of what the one who asks holds.
+    pub(crate) fn purse(&self, head: &Parts, caller: &Caller) -> Arc<Purse> {
         self.app.gateways.payers().purse(&Payer::new(caller.agent.as_ref(), address(head)))
     }
 
@@ -134,7 +135,8 @@ impl Server {
         Ok(if message.method == "subscriptions/listen" { pass.bound(reply) } else { reply })
     }
 
-    async fn read(&self, body: Body, purse: &Purse) -> Result<Bytes, Refusal> {
+    /// Reads a body, as far as there is room for it.
+    pub(crate) async fn read(&self, body: Body, purse: &Purse) -> Result<Bytes, Refusal> {
         let config = self.app.gateways.config();
         let (max, time) = (config.limits.max_message_bytes, config.http.body_timeout);
         let mut charge = purse.sent().charge();

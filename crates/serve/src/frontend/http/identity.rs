@@ -5,12 +5,13 @@
 //! one of an authorization server ([`jwt`]). It is taken out of the request here, so that nothing
 //! behind this module can pass it on. It comes in a header or not at all.
 
-mod bearer;
+pub(crate) mod bearer;
 mod challenge;
 mod issuer;
 mod jwt;
 mod keys;
 mod pass;
+mod sight;
 #[cfg(test)]
 #[path = "../../../../../tests/it/support/signer.rs"]
 mod signer;
@@ -40,6 +41,7 @@ use crate::wire::code::INVALID_REQUEST;
 
 pub(crate) use crate::frontend::http::identity::challenge::WELL_KNOWN;
 pub(crate) use crate::frontend::http::identity::pass::Pass;
+pub(crate) use crate::frontend::http::identity::sight::Sight;
 
 /// How many agents are remembered to have been here.
 const MAX_MET: usize = 10_000;
@@ -74,8 +76,8 @@ pub(crate) struct Identity {
 struct Rules {
     /// `None`: it asks nobody for a token.
     auth: Option<AuthConfig>,
-    /// The marks that are cancelled when a token is not in the configuration any more, in the
-    /// tokens' order.
+    /// The marks that are cancelled when a token is not in the configuration any more, in the order
+    /// of [`AuthConfig::all_tokens`].
     revoked: Vec<CancellationToken>,
     jwt: Option<Jwt>,
 }
@@ -215,8 +217,10 @@ impl Identity {
             let revoked = kept.map(|kept| kept.revoked.clone()).unwrap_or_default();
             Jwt { config: jwt.clone(), issuer, revoked }
         });
-        let tokens = config.auth.iter().flat_map(|auth| &auth.tokens);
-        let revoked = tokens.map(|token| old.revoked_with(token).cloned().unwrap_or_default());
+        let tokens = config.auth.iter().flat_map(told_apart);
+        let revoked = tokens.map(|(token, is_operators)| {
+            old.revoked_with(token, is_operators).cloned().unwrap_or_default()
+        });
         let made = Arc::new(Rules { auth: config.auth.clone(), revoked: revoked.collect(), jwt });
         old.end_what_is_not_in(&made);
         *rules = Some((config, Arc::clone(&made)));
@@ -238,19 +242,21 @@ impl Identity {
 }
 
 impl Rules {
-    /// The mark that is cancelled when this token is not there any more.
-    fn revoked_with(&self, token: &TokenConfig) -> Option<&CancellationToken> {
-        let mut tokens = self.auth.iter().flat_map(|auth| &auth.tokens);
-        let index = tokens
-            .position(|known| (&known.agent, known.digest) == (&token.agent, token.digest))?;
-        self.revoked.get(index)
+    /// The mark that is cancelled when this token is not there any more, for what it is.
+    fn revoked_with(&self, token: &TokenConfig, is_operators: bool) -> Option<&CancellationToken> {
+        let auth = self.auth.as_ref()?;
+        let (tokens, before) =
+            if is_operators { (&auth.operators, auth.tokens.len()) } else { (&auth.tokens, 0) };
+        let is_same =
+            |known: &TokenConfig| (&known.agent, known.digest) == (&token.agent, token.digest);
+        self.revoked.get(before + tokens.iter().position(is_same)?)
     }
 
     /// Ends what was begun with tokens that hold no more.
     fn end_what_is_not_in(&self, next: &Self) {
-        let tokens = self.auth.iter().flat_map(|auth| &auth.tokens);
-        for (token, revoked) in tokens.zip(&self.revoked) {
-            if next.revoked_with(token).is_none() {
+        let tokens = self.auth.iter().flat_map(told_apart);
+        for ((token, is_operators), revoked) in tokens.zip(&self.revoked) {
+            if next.revoked_with(token, is_operators).is_none() {
                 revoked.cancel();
             }
         }
@@ -270,6 +276,12 @@ impl Rules {
 fn forbidden(message: &str, agent: Option<AgentName>, why: DeniedFor) -> Denial {
     let refusal = Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message);
     Denial { refusal, denied: DeniedAccess { agent, why } }
+}
+
+/// All tokens in the order of their marks, with `true` for those of operators.
+fn told_apart(auth: &AuthConfig) -> impl Iterator<Item = (&TokenConfig, bool)> {
+    let of_agents = auth.tokens.len();
+    auth.all_tokens().enumerate().map(move |(index, token)| (token, index >= of_agents))
 }
 
 /// Which token it is, and whose. All are compared, and each in constant time, so that how long it takes says

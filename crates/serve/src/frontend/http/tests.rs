@@ -39,7 +39,9 @@ fn server(config: Config, observer: Observer) -> Arc<Server> {
     let options = PoolOptions { observer: Arc::new(observer), ..PoolOptions::default() };
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
     let app = AppState::new(gateways, &tasks).unwrap();
+    let leaving = shutdown.child_token();
     Arc::new(Server {
+        page: Arc::new(Page::new(app.desk().clone(), &tasks, &leaving)),
         identity: Identity::new(&app, None, Door::default(), &shutdown),
         delays: Delays::default(),
         under_way: UnderWay::new(CancellationToken::new()),
@@ -48,7 +50,7 @@ fn server(config: Config, observer: Observer) -> Arc<Server> {
         table: Table::default(),
         health: Table::default(),
         tasks,
-        leaving: shutdown.child_token(),
+        leaving,
         shutdown,
         app,
     })

@@ -1,0 +1,47 @@
+// The configuration, with what was found in it where it was found.
+
+import { at, fill, h } from "./dom.js";
+import { count } from "./words.js";
+
+/** The most lines that are drawn, and the most characters of one. */
+const MOST_LINES = 5000;
+const MOST_WIDE = 2000;
+
+export function draw(answer) {
+  const lines = answer.text === null || answer.text === undefined ? [] : answer.text.split("\n");
+  const drawn = lines.slice(0, MOST_LINES);
+  const within = (finding) => finding.line && finding.line <= drawn.length;
+  const before = answer.findings.filter((finding) => !within(finding));
+  const by_line = new Map();
+  for (const finding of answer.findings.filter(within)) {
+    by_line.set(finding.line, [...(by_line.get(finding.line) ?? []), finding]);
+  }
+  fill(
+    at("findings"),
+    h("p", null, h("code", null, answer.file), ": ", answer.findings.length === 0 ? "nothing was found in it." : `${count(answer.findings.length, "remark")}.`),
+    before.map(remark),
+    drawn.length > 0 &&
+      h(
+        "div",
+        { class: "code", role: "region", tabindex: "0", "aria-label": "Text of the configuration" },
+        drawn.flatMap((line, index) => [
+          h("div", { class: by_line.has(index + 1) ? "row marked" : "row" }, h("span", { class: "count", "aria-hidden": "true" }, index + 1), h("code", null, line.slice(0, MOST_WIDE) || " ")),
+          (by_line.get(index + 1) ?? []).map(remark),
+        ]),
+      ),
+    lines.length > drawn.length && h("p", { class: "faint" }, `${count(lines.length - drawn.length, "line")} more.`),
+    lines.length === 0 && h("p", { class: "faint" }, "There is no one file of it that can be shown."),
+  );
+}
+
+function remark(finding) {
+  return h(
+    "div",
+    { class: `remark ${["error", "warning"].includes(finding.severity) ? finding.severity : "info"}`, role: "note" },
+    h("strong", null, finding.severity),
+    " ",
+    finding.path && [h("code", null, finding.path), ": "],
+    finding.message,
+    finding.hint && h("div", { class: "faint" }, finding.hint),
+  );
+}

@@ -1,0 +1,128 @@
+// Elements: made of texts and attributes alone, never of markup, and changed in place, so that what has
+// the focus, what is selected and what is unfolded stays as it is while new figures come.
+
+const SVG = "http://www.w3.org/2000/svg";
+const DRAWN = new Set(["svg", "g", "rect", "line", "path", "circle", "text", "title"]);
+/** Attributes that are the user's once an element is there. */
+const OWN = new Set(["open", "value"]);
+
+/** Finds an element of the page. */
+export const at = (id) => document.getElementById(id);
+
+/**
+ * Makes an element. Of attributes, `true` means an empty one and `false`, `null` and `undefined` none;
+ * a function is a listener. Children are elements and texts; what is `null` or `false` is left out.
+ */
+export function h(name, attributes, ...children) {
+  const element = DRAWN.has(name)
+    ? document.createElementNS(SVG, name)
+    : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes ?? {})) {
+    if (typeof value === "function") {
+      element.addEventListener(key, value);
+    } else if (value !== false && value !== null && value !== undefined) {
+      element.setAttribute(key, value === true ? "" : String(value));
+    }
+  }
+  append(element, children);
+  return element;
+}
+
+function append(element, children) {
+  for (const child of children) {
+    if (Array.isArray(child)) {
+      append(element, child);
+    } else if (child instanceof Node) {
+      element.append(child);
+    } else if (child !== null && child !== undefined && child !== false) {
+      element.append(String(child));
+    }
+  }
+}
+
+/** Has an element have these children, by changing those that it has. */
+export function fill(element, ...children) {
+  const next = document.createDocumentFragment();
+  append(next, children);
+  children_become(element, next);
+}
+
+const key_of = (node) => (node.nodeType === 1 ? node.getAttribute("data-key") : null);
+
+function is_alike(old, next) {
+  return old.nodeType === next.nodeType && old.nodeName === next.nodeName && key_of(old) === key_of(next);
+}
+
+function children_become(old, next) {
+  const keyed = new Map();
+  for (const child of old.childNodes) {
+    const key = key_of(child);
+    if (key !== null) {
+      keyed.set(key, child);
+    }
+  }
+  let place = old.firstChild;
+  for (const wanted of [...next.childNodes]) {
+    const key = key_of(wanted);
+    const known = key === null ? null : keyed.get(key);
+    if (known && known.nodeName === wanted.nodeName) {
+      if (known === place) {
+        place = place.nextSibling;
+      } else {
+        old.insertBefore(known, place);
+      }
+      become(known, wanted);
+      keyed.delete(key);
+    } else if (place && is_alike(place, wanted)) {
+      const same = place;
+      place = place.nextSibling;
+      become(same, wanted);
+    } else {
+      old.insertBefore(wanted, place);
+    }
+  }
+  while (place) {
+    const gone = place;
+    place = place.nextSibling;
+    gone.remove();
+  }
+  for (const gone of keyed.values()) {
+    gone.remove();
+  }
+}
+
+function become(old, next) {
+  if (old.nodeType !== 1) {
+    if (old.data !== next.data) {
+      old.data = next.data;
+    }
+    return;
+  }
+  for (const { name } of [...old.attributes]) {
+    if (!next.hasAttribute(name) && !OWN.has(name)) {
+      old.removeAttribute(name);
+    }
+  }
+  for (const { name, value } of [...next.attributes]) {
+    if (old.getAttribute(name) !== value && !OWN.has(name)) {
+      old.setAttribute(name, value);
+    }
+  }
+  children_become(old, next);
+}
+
+/** A table within what can be scrolled, named by a heading. Heads that begin with `#` are of numbers. */
+export function table(named_by, heads, rows, more) {
+  const head = heads.map((said) => {
+    const is_number = said.startsWith("#");
+    if (said === "") {
+      return h("td");
+    }
+    return h("th", { scope: "col", class: is_number ? "number" : null }, is_number ? said.slice(1) : said);
+  });
+  return h(
+    "div",
+    { class: "wide", role: "region", tabindex: "0", "aria-labelledby": named_by, ...more },
+    h("table", { "aria-labelledby": named_by }, h("thead", null, h("tr", null, head)), rows),
+  );
+}

@@ -1,0 +1,81 @@
+// Tokens that models were spared, by client and toolbox, and the tools that nobody has used.
+
+import { at, fill, h, table } from "./dom.js";
+import * as plots from "./plots.js";
+import { count, date, number } from "./words.js";
+
+/** The most tools that are drawn. */
+const MOST = 1000;
+
+export function draw(view) {
+  const clients = new Map();
+  for (const agent of view.agents) {
+    const name = agent.client ?? agent.name ?? "(says no name)";
+    const known = clients.get(name) ?? { sessions: 0, calls: 0, saved: 0 };
+    clients.set(name, {
+      sessions: known.sessions + 1,
+      calls: known.calls + agent.calls,
+      saved: known.saved + agent.savedTokens,
+    });
+  }
+  const toolboxes = view.toolboxes.map((toolbox) => {
+    const sum = (of) => toolbox.servers.reduce((all, server) => all + (of(server) ?? 0), 0);
+    return [toolbox.name, { tokens: sum((server) => server.tokens), calls: sum((server) => server.calls), saved: sum((server) => server.savedTokens) }];
+  });
+  fill(
+    at("savings"),
+    h(
+      "p",
+      null,
+      h("strong", { class: "big" }, number(view.savedTokens)),
+      " tokens in all, those of agents that have left included: what their clients would have shown with every server registered in them, less what the workbench has told them.",
+    ),
+    h("div", { class: "plots one" }, plots.saved(view)),
+    h("h3", { id: "by-client" }, "By client"),
+    bars("by-client", ["Client", "#Sessions", "#Calls"], [...clients], (entry) => [entry.sessions, entry.calls], "No agent is there now."),
+    h("h3", { id: "by-toolbox" }, "By toolbox"),
+    bars("by-toolbox", ["Toolbox", "#Tokens of definitions", "#Calls"], toolboxes, (entry) => [entry.tokens, entry.calls], "There are no toolboxes."),
+  );
+}
+
+function bars(named_by, heads, entries, cells, none) {
+  if (entries.length === 0) {
+    return h("p", { class: "faint" }, none);
+  }
+  const most = Math.max(...entries.map(([, entry]) => entry.saved));
+  const rows = entries.map(([name, entry]) =>
+    h(
+      "tr",
+      { "data-key": name },
+      h("th", { scope: "row" }, name),
+      cells(entry).map((value) => h("td", { class: "number" }, number(value))),
+      h("td", { class: "number" }, number(entry.saved)),
+      h("td", { class: "plot" }, plots.bar(entry.saved, most)),
+    ),
+  );
+  return table(named_by, [...heads, "#Tokens spared", ""], h("tbody", null, rows));
+}
+
+export function draw_unused(answer) {
+  const servers = new Map();
+  for (const [toolbox, server, tool] of answer.tools.slice(0, MOST)) {
+    const key = `${toolbox} / ${server}`;
+    servers.set(key, [...(servers.get(key) ?? []), tool]);
+  }
+  if (servers.size === 0) {
+    fill(at("unused"), h("p", { class: "faint" }, "None: every tool that is known has been used."));
+    return;
+  }
+  const rows = [...servers].map(([server, tools]) =>
+    h("tr", null, h("th", { scope: "row" }, server), h("td", { class: "number" }, number(tools.length)), h("td", null, tools.flatMap((tool) => [h("code", null, tool), " "]))),
+  );
+  fill(
+    at("unused"),
+    h("p", { class: "faint" }, `${count(answer.tools.length, "tool")}${answer.since ? `, since ${date(answer.since)}` : ""}.`),
+    table("unused-head", ["Server", "#Tools", "Names"], h("tbody", null, rows)),
+    answer.patch && [
+      h("div", { class: "head" }, h("h4", null, "Merged into the configuration, this leaves them out"), h("button", { type: "button", id: "copy-patch" }, "Copy")),
+      h("pre", { id: "patch", tabindex: "0", "aria-label": "Fragment of the configuration" }, answer.patch),
+    ],
+  );
+}

@@ -1,0 +1,243 @@
+// Finding a tool as an agent would, and calling one.
+
+import { at, fill, h, table } from "./dom.js";
+import { arguments_form, Wrong } from "./form.js";
+import { write, Written } from "./json.js";
+import { bar } from "./plots.js";
+import { bytes, count, number, time } from "./words.js";
+
+/** The most of an answer that is drawn: parts of it, and characters of a part. */
+const MOST_PARTS = 100;
+const MOST_TEXT = 1_000_000;
+/** What is longer is folded: in characters, and in lines. */
+const LONG = 1500;
+const MANY = 24;
+const MOST_IMAGE = 15_000_000;
+const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
+
+export function draw_hits(query, answer) {
+  if (answer.hits.length === 0) {
+    fill(at("hits"), h("p", null, "No tool fits ", h("q", null, query), "."));
+    return;
+  }
+  const rows = answer.hits.slice(0, 100).map((hit, index) =>
+    h(
+      "tr",
+      null,
+      h("td", { class: "number" }, index + 1),
+      h("th", { scope: "row" }, h("button", { type: "button", class: "fold plain", "data-tool": JSON.stringify([hit.toolbox, hit.server, hit.tool]) }, hit.tool), h("p", { class: "faint" }, hit.description)),
+      h("td", null, `${hit.toolbox} / ${hit.server}`),
+      h("td", { class: "number" }, hit.score.toFixed(2)),
+      h("td", { class: "plot" }, bar(hit.score, 1)),
+      h("td", null, h("span", { class: hit.isGood ? "good" : "faint" }, hit.isGood ? "likely" : "unsure")),
+      h("td", null, hit.words.flatMap((word) => [h("mark", null, word), " "])),
+    ),
+  );
+  fill(
+    at("hits"),
+    h("p", { class: "faint", id: "hits-head" }, `${count(answer.hits.length, "tool")} for “${query}”. A name leads to its form below.`),
+    table("hits-head", ["#Rank", "Tool", "Server", "#Score", "", "Fits", "Because of"], h("tbody", null, rows)),
+  );
+}
+
+/** The part of the page that calls tools. `ask` asks the workbench that is looked at. */
+export function caller(ask, confirm, say) {
+  const toolbox = h("select", { id: "call-toolbox" });
+  const server = h("select", { id: "call-server" });
+  const tool = h("select", { id: "call-tool" });
+  const about = h("div", { id: "call-about" });
+  const answered = h("div", { id: "answer", "aria-live": "polite" });
+  const run = h("button", { type: "submit", class: "main" }, "Call it");
+  const forbidden = h("p", { class: "faint" });
+  const form = h("form", { id: "call-form", novalidate: true }, about, h("p", { class: "buttons" }, run, forbidden));
+  const choose = (label, control) => h("div", { class: "field" }, h("label", { for: control.id }, label), control);
+  at("call").append(
+    h("div", { class: "chosen" }, choose("Toolbox", toolbox), choose("Server", server), choose("Tool", tool)),
+    form,
+    answered,
+  );
+  let view = null;
+  let known = [];
+  let current = null;
+  let asked = 0;
+
+  const options = (control, names, wanted) => {
+    const before = wanted ?? control.value;
+    control.replaceChildren(h("option", { value: "" }, "choose…"), ...names.map((name) => h("option", { value: name }, name)));
+    control.value = names.includes(before) ? before : "";
+  };
+  const servers = () => view?.toolboxes.find(({ name }) => name === toolbox.value)?.servers ?? [];
+
+  const show_tool = () => {
+    current = null;
+    about.replaceChildren();
+    answered.replaceChildren();
+    run.hidden = true;
+    const found = known.find(({ name }) => name === tool.value);
+    if (!found) {
+      return;
+    }
+    const input = arguments_form(found.inputSchema);
+    current = { name: found.name, input };
+    run.hidden = false;
+    about.append(
+      h(
+        "div",
+        { class: "about" },
+        h("p", { class: "description" }, found.description || "Its server says nothing of it."),
+        h("p", { class: "faint" }, `${number(found.tokens)} tokens of definition`, found.isDangerous && [" · ", h("span", { class: "bad" }, "counts as dangerous")]),
+      ),
+      input.element,
+      h("details", null, h("summary", null, "Its schema"), h("pre", { tabindex: "0", "aria-label": "Schema of its arguments" }, write(found.inputSchema, "  ").slice(0, MOST_TEXT))),
+    );
+  };
+
+  const list_tools = async (wanted) => {
+    known = [];
+    options(tool, []);
+    show_tool();
+    if (!toolbox.value || !server.value) {
+      return;
+    }
+    const mine = (asked += 1);
+    about.replaceChildren(h("p", { class: "faint" }, "Asking for its tools…"));
+    try {
+      const answer = await ask({ ask: "tools", toolbox: toolbox.value, server: server.value });
+      if (mine !== asked) {
+        return;
+      }
+      known = answer.tools;
+      options(tool, known.map(({ name }) => name), wanted);
+      show_tool();
+      if (known.length === 0) {
+        about.replaceChildren(h("p", { class: "faint" }, "It has no tools that may be used, or is not known yet: open it."));
+      }
+    } catch (error) {
+      if (mine === asked) {
+        about.replaceChildren(h("p", { class: "bad" }, error.message));
+      }
+    }
+  };
+
+  toolbox.addEventListener("change", () => {
+    options(server, servers().map(({ name }) => name));
+    list_tools();
+  });
+  server.addEventListener("change", () => list_tools());
+  tool.addEventListener("change", show_tool);
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (!current || run.getAttribute("aria-disabled") === "true") {
+      return;
+    }
+    let args;
+    try {
+      args = current.input.text();
+    } catch (error) {
+      const where = error instanceof Wrong ? error.field : null;
+      where?.setAttribute("aria-invalid", "true");
+      where?.focus();
+      answered.replaceChildren(h("p", { class: "bad" }, error.message));
+      return;
+    }
+    const call = { ask: "call", toolbox: toolbox.value, server: server.value, tool: current.name, isConfirmed: false };
+    run.setAttribute("aria-disabled", "true");
+    answered.replaceChildren(h("p", { class: "faint" }, "Called; waiting for the answer…"));
+    try {
+      let answer = await ask(call, args);
+      if (answer.answer === "confirm") {
+        if (!(await confirm(answer.question))) {
+          answered.replaceChildren(h("p", null, "It was not called."));
+          return;
+        }
+        answer = await ask({ ...call, isConfirmed: true }, args);
+      }
+      answered.replaceChildren(...result(answer));
+      say(`${call.tool} has answered`);
+    } catch (error) {
+      answered.replaceChildren(h("p", { class: "bad" }, error.message));
+    } finally {
+      run.removeAttribute("aria-disabled");
+    }
+  });
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      form.requestSubmit();
+    }
+  });
+  show_tool();
+
+  return {
+    /** What can be chosen now, and if calls may be made. */
+    see(next, may_act) {
+      const names = (of) => JSON.stringify(of?.toolboxes.map(({ name, servers }) => [name, servers.map((one) => one.name)]));
+      const is_other = names(next) !== names(view);
+      view = next;
+      if (is_other) {
+        options(toolbox, view.toolboxes.map(({ name }) => name));
+        options(server, servers().map(({ name }) => name));
+      }
+      run.disabled = !may_act;
+      forbidden.textContent = may_act ? "Policy and confirmation hold as for an agent." : "You look only: calls need the token of an operator.";
+    },
+    /** Leads to a server's tools, or one of them. */
+    async lead_to(names) {
+      toolbox.value = names[0];
+      options(server, servers().map(({ name }) => name), names[1]);
+      await list_tools(names[2]);
+      (current ? form.querySelector("input, select, textarea, button") : tool).focus();
+    },
+    forget() {
+      view = null;
+      known = [];
+      options(toolbox, []);
+      options(server, []);
+      options(tool, []);
+      show_tool();
+    },
+  };
+}
+
+/** An answer, as elements. */
+function result(answer) {
+  const head = (said, bad) => h("p", { class: bad ? "bad" : "good" }, said, h("span", { class: "faint" }, ` after ${time(number_of(answer.ms))}`));
+  if (answer.error) {
+    return [head("The server answered with an error", true), text_block(write(answer.error, "  "), "Error")];
+  }
+  const given = answer.result ?? {};
+  const content = Array.isArray(given.content) ? given.content : [];
+  const parts = content.slice(0, MOST_PARTS).map(part_of);
+  const { content: _, structuredContent, isError, ...rest } = given;
+  return [
+    head(isError === true ? "The tool says that it failed" : "It has answered", isError === true),
+    ...parts,
+    content.length > MOST_PARTS && h("p", { class: "faint" }, `${count(content.length - MOST_PARTS, "part")} more.`),
+    structuredContent !== undefined && h("div", null, h("h4", null, "Structured"), text_block(write(structuredContent, "  "), "Structured content")),
+    Object.keys(rest).length > 0 && h("div", null, h("h4", null, "Besides"), text_block(write(rest, "  "), "Other members")),
+  ].filter(Boolean);
+}
+
+const number_of = (value) => (value instanceof Written ? Number(value.text) : value);
+
+function part_of(part) {
+  if (part?.type === "text" && typeof part.text === "string") {
+    return text_block(part.text, "Text");
+  }
+  if (part?.type === "image" && IMAGES.has(part.mimeType) && typeof part.data === "string" && part.data.length <= MOST_IMAGE && /^[\w+/=-]*$/.test(part.data)) {
+    return h("img", { src: `data:${part.mimeType};base64,${part.data}`, alt: `Image of the answer, ${part.mimeType}`, class: "answer" });
+  }
+  return text_block(write(part, "  "), "Part of the answer");
+}
+
+function text_block(text, label) {
+  const block = h("pre", { tabindex: "0", role: "region", "aria-label": label }, text.slice(0, MOST_TEXT), text.length > MOST_TEXT && "…");
+  const lines = text.split("\n", MANY + 1).length;
+  if (text.length <= LONG && lines <= MANY) {
+    return block;
+  }
+  const first = text.slice(0, 120).split("\n")[0];
+  return h("details", null, h("summary", null, `${label}, ${bytes(text.length)}: `, h("code", null, first), "…"), block);
+}
+
