@@ -17,6 +17,10 @@ test *args:
 conformance *args:
     scripts/conformance.sh {{ args }}
 
+# Try the page in a real browser; `just page --pictures` makes the pictures of the documentation.
+page *args:
+    scripts/page.sh {{ args }}
+
 # Run Claude Code, Codex, Gemini CLI and opencode with a scripted model, with and without the workbench; `just agents --help`.
 agents *args:
     scripts/agents.sh {{ args }}

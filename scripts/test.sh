@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks everything: format, lints, tests, and in CI a minute of fuzzing. `scripts/test.sh --setup`
 # only gets what tests need, `scripts/test.sh --setup-agents` what `scripts/agents.sh` and
-# `scripts/newcomer.sh` do, and `scripts/test.sh --setup-packages` and `--setup-compare` what
-# `scripts/packages.sh` and `scripts/compare.sh` do.
+# `scripts/newcomer.sh` do, and `--setup-packages`, `--setup-compare` and `--setup-page` what
+# `scripts/packages.sh`, `scripts/compare.sh` and `scripts/page.sh` do.
 #
 # Wants Rust, Node >= 20, Python >= 3.11 and git. The real servers and SDK clients that tests talk to
 # and the conformance suite go into `.test-env/`, and are installed again only when the files that
@@ -80,6 +80,17 @@ setup_podman() {
         apt-get install -y -qq --no-install-recommends podman runc
 }
 
+# setup_page: a browser, and what drives it.
+setup_page() {
+    setup_npm page tests/page "what drives a browser"
+    command -v chromium >/dev/null && return
+    command -v apt-get >/dev/null || fail "chromium is not installed"
+    heading "Chromium"
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends chromium
+}
+
 # setup_packages: what makes, checks and tries packages.
 setup_packages() {
     setup_npm packages-node packaging/tools "what packs MCP bundles"
@@ -120,6 +131,10 @@ if [ "${1:-}" = --setup-packages ]; then
     setup_packages
     exit 0
 fi
+if [ "${1:-}" = --setup-page ]; then
+    setup_page
+    exit 0
+fi
 setup_npm node tests/servers "npm servers and SDK"
 setup_npm zoo-sample tests/zoo/sample "npm servers of the zoo's sample"
 setup_npm conformance tests/conformance "conformance suite"
@@ -129,10 +144,11 @@ setup_python book tests/book/requirements.txt
 case "${1:-}" in
 --setup) exit 0 ;;
 "") ;;
-*) fail "unknown argument \`$1\`: there are --setup, --setup-agents, --setup-compare, --setup-packages and --setup-zoo" ;;
+*) fail "unknown argument \`$1\`: there are --setup, --setup-agents, --setup-compare, --setup-packages, --setup-page and --setup-zoo" ;;
 esac
 setup_podman
 setup_packages
+setup_page
 setup_nextest
 
 heading "format"
@@ -155,6 +171,8 @@ heading "real servers with and without the workbench"
 scripts/zoo.sh --sample
 heading "conformance"
 scripts/conformance.sh
+heading "the page in a browser"
+scripts/page.sh
 heading "the book, and what newcomers ask it"
 scripts/book.sh
 heading "documentation tests"

@@ -37,7 +37,7 @@ function figures(view, servers) {
     ["Under way", number(view.underWay)],
     ["95 % within", last ? time(last.p95) : "–"],
     ["Memory of servers", bytes(sum((server) => server.memoryBytes)) || "–"],
-    ["Tokens of definitions", short(sum((server) => server.tokens))],
+    ["Tokens of tools", short(sum((server) => server.tokens))],
     ["Tokens spared", short(view.savedTokens)],
   ];
   fill(

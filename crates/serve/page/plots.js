@@ -25,7 +25,7 @@ function round_up(value) {
     return 1;
   }
   const power = 10 ** Math.floor(Math.log10(value));
-  return power * [1, 2, 5, 10].find((step) => step * power >= value);
+  return power * [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => step * power >= value);
 }
 
 function figure(title, said, legend, top, content, points) {

@@ -26,7 +26,7 @@ export function draw_hits(query, answer) {
       null,
       h("td", { class: "number" }, index + 1),
       h("th", { scope: "row" }, h("button", { type: "button", class: "fold plain", "data-tool": JSON.stringify([hit.toolbox, hit.server, hit.tool]) }, hit.tool), h("p", { class: "faint" }, hit.description)),
-      h("td", null, `${hit.toolbox} / ${hit.server}`),
+      h("td", { class: "one-line" }, `${hit.toolbox} / ${hit.server}`),
       h("td", { class: "number" }, hit.score.toFixed(2)),
       h("td", { class: "plot" }, bar(hit.score, 1)),
       h("td", null, h("span", { class: hit.isGood ? "good" : "faint" }, hit.isGood ? "likely" : "unsure")),

@@ -35,6 +35,11 @@ impl Listener for Denials {
 }
 
 fn server(config: Config, observer: Observer) -> Arc<Server> {
+    server_at(None, config, observer)
+}
+
+fn server_at(address: Option<&str>, config: Config, observer: Observer) -> Arc<Server> {
+    let address = address.map(|address| address.parse().unwrap());
     let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
     let options = PoolOptions { observer: Arc::new(observer), ..PoolOptions::default() };
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
@@ -42,7 +47,7 @@ fn server(config: Config, observer: Observer) -> Arc<Server> {
     let leaving = shutdown.child_token();
     Arc::new(Server {
         page: Arc::new(Page::new(app.desk().clone(), &tasks, &leaving)),
-        identity: Identity::new(&app, None, Door::default(), &shutdown),
+        identity: Identity::new(&app, address, Door::default(), &shutdown),
         delays: Delays::default(),
         under_way: UnderWay::new(CancellationToken::new()),
         sessions: Sessions::default(),
@@ -141,6 +146,60 @@ async fn many_wrong_tokens_are_answered_late_and_nobody_else_is() {
     };
     let (gave_way, ()) = tokio::join!(biased; ask(Some("wrong"), Arc::clone(&full[0])), newcomer);
     assert_eq!(gave_way, late(0));
+}
+
+#[tokio::test]
+async fn who_may_look_at_the_page_is_not_who_may_act() {
+    let entry = |agent: &str, token: &str| TokenConfig {
+        agent: AgentName::new(agent),
+        digest: token_digest(token),
+        variable: None,
+        referred: None,
+    };
+    let auth = |anonymous| AuthConfig {
+        tokens: vec![entry("ann", "token-of-ann")],
+        operators: vec![entry("me", "token-of-mine")],
+        jwt: None,
+        anonymous,
+    };
+    let post = |token: Option<&str>, ask: &str| {
+        let request = Request::post("/page/ask").header(HOST, "localhost");
+        let request = match token {
+            Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
+            None => request,
+        };
+        let text = format!(r#"{{"to":{},"ask":{ask}}}"#, std::process::id());
+        request.header("content-type", "application/json").body(Body::from(text)).unwrap()
+    };
+    let act = r#"{"ask":"act","act":"stop","toolbox":"none","server":null}"#;
+    let asks = [r#"{"ask":"unused"}"#, r#"{"ask":"findings"}"#, act];
+    let (local, far) = (Some("127.0.0.1:80"), Some("10.0.0.1:80"));
+    for (at, anonymous, token, expected) in [
+        (local, Anonymous::Nameless, None, [200, 403, 403]),
+        (local, Anonymous::Refused, None, [403, 403, 403]),
+        (local, Anonymous::Refused, Some("token-of-ann"), [403, 403, 403]),
+        (local, Anonymous::Nameless, Some("token-of-nobody"), [401, 401, 401]),
+        (local, Anonymous::Refused, Some("token-of-mine"), [200, 200, 200]),
+        (far, Anonymous::Refused, None, [401, 401, 401]),
+        (far, Anonymous::Nameless, None, [403, 403, 403]),
+        (far, Anonymous::Refused, Some("token-of-ann"), [403, 403, 403]),
+        (far, Anonymous::Refused, Some("token-of-mine"), [200, 200, 200]),
+    ] {
+        let config = Config { auth: Some(auth(anonymous.clone())), ..Config::default() };
+        let server = server_at(at, config, Observer::default());
+        let router = router(&server);
+        let mut given = Vec::new();
+        for ask in asks {
+            let answer = router.clone().oneshot(post(token, ask)).await.unwrap();
+            given.push(answer.status().as_u16());
+        }
+        assert_eq!(given, expected, "{at:?} {anonymous:?} {token:?}");
+        // An operator is no agent.
+        let request = post(Some("token-of-mine"), act).into_parts().0;
+        let mut request = Request::from_parts(request, Body::empty());
+        *request.uri_mut() = ENDPOINT.parse().unwrap();
+        assert_eq!(router.oneshot(request).await.unwrap().status(), StatusCode::UNAUTHORIZED);
+    }
 }
 
 #[tokio::test]

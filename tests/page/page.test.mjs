@@ -1,0 +1,299 @@
+// The page in a real browser, against the real executable with real servers.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, describe, it } from 'node:test';
+import { EVIL } from './evil.mjs';
+import { agent, configuration, serve, token } from './workbench.mjs';
+
+const require = createRequire(`${process.env.PAGE_ENV}/`);
+const { chromium } = require('playwright-core');
+const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+const PARTS = ['now', 'savings', 'tools', 'configuration'];
+const [operator, operator_entry] = token('me', '--operator');
+const file = configuration({ auth: { anonymous: true, operators: [operator_entry] } });
+
+let browser;
+let workbench;
+before(async () => {
+  workbench = await serve(file);
+  // What a server has is known once it has run.
+  const open = await act('open', 'odd', 'hostile');
+  assert.equal(open.answer, 'done', JSON.stringify(open));
+  // Chromium has no sandbox for root.
+  browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+});
+after(async () => {
+  await browser?.close();
+  await workbench?.end();
+});
+
+/** Does something as the operator, without a browser. */
+async function act(what, toolbox, server) {
+  const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${operator}` };
+  const body = JSON.stringify({ to: workbench.pid, ask: { ask: 'act', act: what, toolbox, server } });
+  return (await fetch(`${workbench.address}/page/ask`, { method: 'POST', headers, body })).json();
+}
+
+/** Opens the page, and notes whatever it should not do. */
+async function open(options = {}) {
+  const { part = 'now', held = operator, address = workbench.address, hash = `#${part}`, ...rest } = options;
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...rest });
+  context.setDefaultTimeout(8000);
+  const page = await context.newPage();
+  const wrong = [];
+  page.on('console', (message) => {
+    // A refused request and a lost link are told on the page too.
+    if (['error', 'warning'].includes(message.type()) && !/status of 401|ERR_CONNECTION|ERR_INCOMPLETE|net::/.test(message.text())) {
+      wrong.push(message.text());
+    }
+  });
+  page.on('pageerror', (error) => wrong.push(error.message));
+  page.on('dialog', (dialog) => wrong.push(`a dialog: ${dialog.message()}`));
+  page.on('request', (request) => {
+    const url = request.url();
+    if (!url.startsWith(`${new URL(address).origin}/`) && !url.startsWith('data:image/')) {
+      wrong.push(`a request for ${url}`);
+    }
+  });
+  await context.exposeBinding('pwned', () => wrong.push('it ran what a server wrote'));
+  if (held) {
+    await page.addInitScript((text) => sessionStorage.setItem('mcp-workbench-token', text), held);
+  }
+  await page.goto(`${address}/${hash}`);
+  const close = async () => {
+    await context.close();
+    assert.deepEqual(wrong, []);
+  };
+  return { page, wrong, close };
+}
+
+const live = (page) => page.locator('#link .running').waitFor();
+const row = (page, server) => page.locator('#servers tr').filter({ has: page.getByRole('button', { name: server, exact: true }) });
+const state = (page, server, word) => row(page, server).locator('.state', { hasText: word }).waitFor();
+
+async function choose(page, toolbox, server, tool) {
+  await page.getByLabel('Toolbox', { exact: true }).selectOption(toolbox);
+  await page.getByLabel('Server', { exact: true }).selectOption(server);
+  await page.locator(`#call-tool option[value="${tool}"]`).waitFor({ state: 'attached' });
+  await page.getByLabel('Tool', { exact: true }).selectOption(tool);
+}
+
+describe('the page', { concurrency: false }, () => {
+  it('loads without an error or an outside request, and shows calls of others as they come', async () => {
+    const call = await agent(workbench.address, 'desk');
+    const { page, close } = await open({ held: null });
+    await live(page);
+    await page.getByText('live, looking only').waitFor();
+    await call('now');
+    const first = page.locator('#calls tbody tr').first();
+    await first.getByText('test-client').waitFor();
+    assert.match(await first.innerText(), /now\s+desk \/ clock\s+[\d.]+ m?s\s+\d+ B\s+\d+ B\s+ok/);
+    await state(page, 'clock', 'running');
+    await page.locator('#agents').getByText('test-client').waitFor();
+    assert.match(await page.getByRole('img', { name: /in the last 10 minutes/ }).getAttribute('aria-label'), /^1 call/);
+    await close();
+  });
+
+  it('only looks without the token of an operator', async () => {
+    const { page, close } = await open({ held: null, part: 'now' });
+    await live(page);
+    await row(page, 'clock').waitFor();
+    assert.equal(await page.locator('button[data-act]').count(), 0);
+    await page.getByRole('link', { name: 'Tools' }).click();
+    await choose(page, 'desk', 'clock', 'now');
+    assert.ok(await page.getByRole('button', { name: 'Call it' }).isDisabled());
+    const refused = await page.evaluate(async () => {
+      const body = (ask) => ({ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ to: 0, ask }) });
+      const asks = [{ ask: 'act', act: 'stop', toolbox: 'desk', server: 'clock' }, { ask: 'findings' }];
+      return Promise.all(asks.map(async (ask) => (await fetch('page/ask', body(ask))).status));
+    });
+    assert.deepEqual(refused, [403, 403]);
+    await close().catch(() => {});
+  });
+
+  it('asks for another token where one is wrong', async () => {
+    const { page, close } = await open({ held: 'a-token-that-is-wrong' });
+    const dialog = page.getByRole('dialog', { name: 'Token' });
+    await dialog.getByText('not valid here').waitFor();
+    await dialog.getByLabel('Token').fill(operator);
+    await page.keyboard.press('Enter');
+    await live(page);
+    await row(page, 'clock').getByRole('button', { name: /Stop|Open/ }).waitFor();
+    assert.equal(await page.evaluate(() => location.hash), '#now');
+    await close();
+  });
+
+  it('opens, restarts, stops and mutes a server by clicks and by keys', async () => {
+    const { page, close } = await open();
+    await live(page);
+    const press = (server, name) => row(page, server).getByRole('button', { name: `${name} ${server}` });
+    const call = await agent(workbench.address, 'desk');
+    await call('list_notes');
+    await state(page, 'notes', 'running');
+    await page.getByRole('button', { name: 'notes', exact: true }).click();
+    const pid = page.locator('.facts div', { hasText: 'Process' }).locator('dd');
+    const before = await pid.innerText();
+    await press('notes', 'Restart').click();
+    await page.waitForFunction((old) => {
+      const entry = [...document.querySelectorAll('.facts div')].find((one) => one.textContent.startsWith('Process'));
+      return entry && ![old, 'none'].includes(entry.querySelector('dd').textContent);
+    }, before);
+    await press('notes', 'Stop').click();
+    await state(page, 'notes', 'stopped');
+    await press('notes', 'Open').click();
+    await state(page, 'notes', 'running');
+    // What has the focus keeps it while new figures come.
+    const mute = press('notes', 'Mute');
+    await mute.focus();
+    await page.waitForTimeout(1500);
+    await page.keyboard.press('Enter');
+    await state(page, 'notes', 'muted');
+    assert.match(JSON.stringify(await call('list_notes')), /switched it off/, 'nobody starts it while it is muted');
+    await press('notes', 'Unmute').focus();
+    await page.keyboard.press('Space');
+    await state(page, 'notes', 'stopped');
+    await press('notes', 'Open').focus();
+    await page.keyboard.press('Enter');
+    await state(page, 'notes', 'running');
+    await page.getByText('notes in desk is open').waitFor();
+    await close();
+  });
+
+  it('shows what the ranker answers and why, and leads to the form', async () => {
+    const { page, close } = await open({ part: 'tools' });
+    await live(page);
+    await page.getByLabel('What is wanted').fill('what time is it');
+    await page.keyboard.press('Enter');
+    const best = page.locator('#hits tbody tr').first();
+    await best.getByRole('button', { name: 'now' }).waitFor();
+    assert.ok((await best.locator('mark').count()) > 0, await best.innerText());
+    await best.getByRole('button', { name: 'now' }).click();
+    await page.getByLabel('offset').waitFor();
+    await page.getByRole('button', { name: 'Call it' }).click();
+    await page.locator('#answer').getByText('It has answered').waitFor();
+    await close();
+  });
+
+  it('calls a tool with what was entered, digit by digit', async () => {
+    const { page, close } = await open({ part: 'tools' });
+    await live(page);
+    await choose(page, 'odd', 'hostile', 'echo');
+    const run = page.getByRole('button', { name: 'Call it' });
+    await page.getByLabel(/^text/).fill('a "b"\n</script>');
+    await run.click();
+    await page.locator('#answer').getByText('size is needed').waitFor();
+    await page.getByLabel(/^size/).fill('12345678901234567890');
+    await page.getByRole('textbox', { name: 'ratio' }).fill('0.10');
+    await page.getByLabel('is_long').selectOption('yes');
+    await page.getByRole('button', { name: 'Add to tags' }).click();
+    await page.getByRole('textbox', { name: 'tags 1' }).fill('x');
+    await page.getByLabel('folder').fill('here');
+    await run.click();
+    const expected = '{"text":"a \\"b\\"\\n</script>","size":12345678901234567890,"ratio":0.10,"is_long":true,"tags":["x"],"place":{"folder":"here"}}';
+    await page.locator('#answer pre').first().waitFor();
+    assert.equal(await page.locator('#answer pre').first().innerText(), expected);
+    await page.getByRole('checkbox', { name: 'as JSON' }).check();
+    const json = page.getByLabel('Arguments as JSON');
+    assert.match(await json.inputValue(), /"size": 12345678901234567890,\n {2}"ratio": 0.10/);
+    await json.fill('{"text":"t","size":7,"other":[1.50]}');
+    await run.focus();
+    await page.keyboard.press('Enter');
+    await page.locator('#answer pre', { hasText: '"other":[1.50]' }).waitFor();
+    // The form has no field for one of them, so it stays JSON.
+    await page.getByRole('checkbox', { name: 'as JSON' }).click();
+    await page.getByText('no field for some of this JSON').waitFor();
+    await close();
+  });
+
+  it('asks before a dangerous call is made', async () => {
+    const { page, close } = await open({ part: 'tools' });
+    await live(page);
+    await choose(page, 'odd', 'hostile', 'danger');
+    const run = page.getByRole('button', { name: 'Call it', exact: true }).first();
+    const dialog = page.getByRole('dialog', { name: 'Is this call to be made?' });
+    await run.click();
+    await dialog.getByText('danger').first().waitFor();
+    await page.keyboard.press('Escape');
+    await page.locator('#answer').getByText('It was not called').waitFor();
+    await run.click();
+    await dialog.getByRole('button', { name: 'Do not call' }).click();
+    await page.locator('#answer').getByText('It was not called').waitFor();
+    await run.click();
+    await dialog.getByRole('button', { name: 'Call it' }).click();
+    await page.locator('#answer').getByText('all is gone').waitFor();
+    await close();
+  });
+
+  it('shows what servers write as text, whatever it is', async () => {
+    const { page, close } = await open();
+    await live(page);
+    await page.getByRole('button', { name: 'Open broken' }).click();
+    await state(page, 'broken', 'failed');
+    await page.locator('.detail pre', { hasText: EVIL }).waitFor();
+    await page.locator('#servers', { hasText: EVIL }).waitFor();
+    await page.getByRole('link', { name: 'Tools' }).click();
+    await choose(page, 'odd', 'hostile', 'show');
+    await page.getByRole('button', { name: 'Call it' }).click();
+    await page.locator('#answer pre').first().waitFor();
+    assert.equal(await page.locator('#answer pre').first().innerText(), EVIL);
+    assert.equal(await page.locator('#answer img').count(), 1, 'a picture of a kind that is safe');
+    assert.equal(await page.locator('#answer details').count(), 1, 'what is long is folded');
+    await page.getByLabel('What is wanted').fill(`echo ${EVIL}`);
+    await page.keyboard.press('Enter');
+    await page.locator('#hits').getByText('onerror').first().waitFor();
+    await choose(page, 'odd', 'hostile', 'echo');
+    await page.locator('.description', { hasText: EVIL }).waitFor();
+    for (const name of ['script:not([src="page/app.js"])', 'img:not(.answer)', 'main a', 'iframe']) {
+      assert.equal(await page.locator(name).count(), 0, name);
+    }
+    await close();
+  });
+
+  it('shows the configuration, and tools that nobody has used with the patch', async () => {
+    const { page, close } = await open({ part: 'configuration' });
+    await live(page);
+    await page.locator('.code', { hasText: '"toolMode": "direct"' }).waitFor();
+    await page.getByRole('link', { name: 'Savings' }).click();
+    await page.locator('#unused').getByText('elapsed').first().waitFor();
+    await page.locator('#patch', { hasText: '!elapsed' }).waitFor();
+    await close();
+  });
+
+  it('says when the workbench has ended, and goes on when it is back', async () => {
+    const { page, close } = await open();
+    await live(page);
+    const { port } = workbench;
+    await workbench.end();
+    await page.getByText('Not connected:').waitFor();
+    await row(page, 'clock').waitFor();
+    workbench = await serve(file, port);
+    await live(page);
+    await state(page, 'clock', 'stopped');
+    await close();
+  });
+
+  it('has no barriers that can be found, light and dark, wide and at 360 pixels', async () => {
+    for (const [colorScheme, width] of [['light', 1280], ['dark', 360]]) {
+      const { page, close } = await open({ colorScheme, viewport: { width, height: 800 }, bypassCSP: true });
+      await live(page);
+      await page.getByRole('button', { name: 'clock', exact: true }).click();
+      await page.evaluate(AXE);
+      for (const part of PARTS) {
+        await page.locator(`nav a[href="#${part}"]`).click();
+        await page.locator(`#view-${part}`).waitFor();
+        if (part === 'tools') {
+          await choose(page, 'odd', 'hostile', 'echo');
+        }
+        const found = await page.evaluate(() => axe.run());
+        const violations = found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(', ')}`);
+        assert.deepEqual(violations, [], `${colorScheme} ${width} ${part}`);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(wide <= width, `${part} is ${wide} wide at ${width}`);
+      }
+      await close();
+    }
+  });
+});
