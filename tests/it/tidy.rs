@@ -5,6 +5,7 @@
 
 mod architecture;
 mod circles;
+mod commands;
 mod documents;
 mod edges;
 mod platforms;

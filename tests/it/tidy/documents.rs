@@ -48,7 +48,7 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
 }
 
 /// The contents of the fenced blocks of one language.
-fn fences<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
+pub(super) fn fences<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
     let mut found = Vec::new();
     let opening = format!("```{language}\n");
     let mut rest = document;
@@ -62,7 +62,7 @@ fn fences<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
 }
 
 /// The user documentation: the README and every page in `docs/`.
-fn pages() -> Vec<Source> {
+pub(super) fn pages() -> Vec<Source> {
     let mut pages = vec![Source::new("README.md", &read("README.md"))];
     pages.extend(files("docs", "md"));
     pages
