@@ -21,6 +21,7 @@ mod list;
 mod logging;
 mod logs;
 mod man;
+mod page;
 mod papers;
 mod policy;
 mod print;
@@ -123,6 +124,7 @@ enum Command {
     Cache(cache::Args),
     Stats(stats::Args),
     Ps(ps::Args),
+    Page(page::Args),
     Top(top::Args),
     Logs(logs::Args),
     Reload(reload::Args),
@@ -241,6 +243,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Cache(_)
         | Command::Stats(_)
         | Command::Ps(_)
+        | Command::Page(_)
         | Command::Top(_)
         | Command::Logs(_)
         | Command::Reload(_)
@@ -277,6 +280,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Cache(args) => cache::run(&global, &args),
         Command::Stats(args) => stats::run(&global, &args),
         Command::Ps(args) => ps::run(&global, &args),
+        Command::Page(args) => page::run(&global, &args),
         Command::Top(args) => top::run(&global, &args),
         Command::Logs(args) => logs::run(&global, &args),
         Command::Reload(args) => reload::run(&global, &args),

@@ -25,6 +25,7 @@ const COMMANDS: &[&str] = &[
     "stats",
     "top",
     "ps",
+    "page",
     "logs",
     "setup",
     "setup status",

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, before, describe, it } from 'node:test';
 import { EVIL } from './evil.mjs';
-import { agent, configuration, serve, token } from './workbench.mjs';
+import { agent, configuration, page as page_of_command, serve, token } from './workbench.mjs';
 
 const require = createRequire(`${process.env.PAGE_ENV}/`);
 const { chromium } = require('playwright-core');
@@ -295,5 +295,25 @@ describe('the page', { concurrency: false }, () => {
       }
       await close();
     }
+  });
+
+  it('is shown by the command for whatever serves, to whoever has its address', async () => {
+    const command = await page_of_command();
+    const { origin } = new URL(command.address);
+    const stranger = await open({ address: origin, held: null });
+    await stranger.page.getByRole('dialog', { name: 'Token' }).waitFor();
+    assert.equal(await stranger.page.locator('#servers tr').count(), 0);
+    await stranger.close();
+    const { page, close } = await open({ address: origin, hash: new URL(command.address).hash, held: null });
+    await live(page);
+    assert.equal(await page.evaluate(() => location.hash), '');
+    const press = (name) => row(page, 'clock').getByRole('button', { name: `${name} clock` });
+    await press('Open').click();
+    await state(page, 'clock', 'running');
+    await press('Stop').click();
+    await state(page, 'clock', 'stopped');
+    await command.end();
+    await page.getByText('Not connected:').waitFor();
+    await close();
   });
 });

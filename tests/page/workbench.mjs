@@ -72,6 +72,12 @@ export async function serve(file, port = 0) {
   return { address: found, pid, port: Number(new URL(found).port), end };
 }
 
+/** Shows the page for every workbench that serves. */
+export async function page() {
+  const { found, end } = await begin(['page'], /http:\/\/127\.0\.0\.1:\d+\/#token=\S+/);
+  return { address: found, end };
+}
+
 /** An agent at one toolbox, or at all of them, which calls a tool by the end of its name. */
 export async function agent(address, toolbox, bearer) {
   const url = toolbox === null ? `${address}/mcp` : `${address}/mcp/${toolbox}`;
