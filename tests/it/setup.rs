@@ -43,7 +43,7 @@ pub(crate) fn clients() -> Bench {
   "mcpServers": {{
     "github": {github},
     "files": {files},
-    "broken": {{ "command": "no-such-program-here" }}
+    "broken": {{ "command": "sh", "args": ["-c", "echo no database >&2; exit 1"] }}
   }},
   "projects": {{ "/work/app": {{ "mcpServers": {{ "local": {git} }} }} }}
 }}"#

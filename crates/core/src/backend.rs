@@ -68,7 +68,7 @@ pub use crate::backend::abilities::ClientAbilities;
 pub use crate::backend::account::Account;
 pub use crate::backend::agent::{LogLevel, Presence, Tie, asks_for_roots, may_ask};
 pub use crate::backend::condition::{Condition, Phase};
-pub use crate::backend::death::StderrTail;
+pub use crate::backend::death::{StderrTail, without_words};
 pub use crate::backend::handshake::Era;
 pub use crate::backend::id::BackendId;
 pub use crate::backend::launch::{ChildEnvironment, missing};

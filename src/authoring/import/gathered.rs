@@ -105,6 +105,11 @@ fn one_name_each(mut known: Vec<(String, BlockLaunch)>, contents: &mut [Contents
     }
 }
 
+/// Returns `wanted`, or a name like it that none of these servers has.
+fn free_of(servers: &[Server], wanted: &str) -> String {
+    free_name(wanted, |name| servers.iter().any(|server| server.name == name))
+}
+
 fn gather_from(
     existing: Option<&Source>,
     sources: &[Source],
@@ -123,9 +128,8 @@ fn gather_from(
         let Value::Object(block) = launches::value(found.block.clone().into_value()) else {
             continue;
         };
-        let name = free_name(&found.name, |name| servers.iter().any(|server| server.name == name));
         servers.push(Server {
-            name,
+            name: free_of(&servers, &found.name),
             file: found.file.clone(),
             description: block.get("description").and_then(Value::as_str).map(str::to_owned),
             words: words(&found.block),
@@ -194,7 +198,14 @@ impl Gathered {
         for group in self.contents.iter_mut().flat_map(|contents| &mut contents.groups) {
             group.servers.retain(|found| !left.contains(&key(found)));
         }
-        self.servers = kept.into_iter().map(|(_, server)| server).collect();
+        let mut servers: Vec<Server> = Vec::new();
+        for (_, server) in kept {
+            // What it is called may have been the name of one that is left out.
+            let found = self.found().find(|found| key(found) == server.key);
+            let wanted = found.map_or(server.name.as_str(), |found| found.name.as_str());
+            servers.push(Server { name: free_of(&servers, wanted), ..server });
+        }
+        self.servers = servers;
         self
     }
 

@@ -420,3 +420,26 @@ fn a_server_that_clients_call_differently_is_one_for_all_of_them() {
     assert_eq!(carried(Some(&other)), both(None));
     assert!(gather(Some(&other)).servers().is_empty());
 }
+
+#[test]
+fn a_server_that_is_left_out_leaves_its_name_to_another() {
+    let block = |folder: &str| {
+        format!(r#"{{"mcpServers": {{"files": {{"command": "files", "args": ["{folder}"]}}}}}}"#)
+    };
+    let sources = [
+        source("/home/ann/.cursor/mcp.json", &block(".")),
+        source("/home/ann/.gemini/settings.json", &block("/srv")),
+    ];
+    let gathered = gather_own(None, &sources, &mut KeepSecrets).unwrap();
+    let names = |gathered: &crate::authoring::import::Gathered| -> Vec<_> {
+        gathered.servers().iter().map(|server| server.name.clone()).collect()
+    };
+    assert_eq!(names(&gathered), ["files", "files-2"]);
+    let gathered = gathered.without(&[0]);
+    assert_eq!(names(&gathered), ["files"]);
+    let plan = gathered.plan(&Options::default()).unwrap();
+    assert_eq!(
+        written(&plan),
+        serde_json::json!({"files": {"command": "files", "args": ["/srv"]}})
+    );
+}

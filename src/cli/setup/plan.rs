@@ -14,6 +14,7 @@ use crate::authoring::setup::entry::{entry, is_ours, is_same_launch, remote_entr
 use crate::authoring::setup::journal::Journal;
 use crate::authoring::setup::servers::Place;
 use crate::authoring::setup::{Changed, change};
+use crate::backend::without_words;
 use crate::cli::error::Error;
 use crate::cli::import::proposal::{self, Proposed};
 use crate::cli::import::trial::{self, Trial};
@@ -271,7 +272,8 @@ fn reason_to_stay((server, outcome): (&Server, &Outcome)) -> Option<String> {
     match outcome {
         Outcome::WantsSignIn => Some("it wants its user to sign in".to_owned()),
         Outcome::Failed { reason, .. } => {
-            let reason = reason.lines().next().unwrap_or_default();
+            // What it wrote has lines of its own, for which there is no room here.
+            let reason = without_words(reason).lines().next().unwrap_or_default();
             Some(format!("it could not be started: {reason}"))
         }
         Outcome::NotStarted => Some("it was not started".to_owned()),

@@ -104,7 +104,7 @@ impl Cause {
 const LAST_LINES: &str = "; the last lines of its standard error:";
 
 /// Returns of what is said of a server everything before its last lines.
-pub(crate) fn without_words(text: &str) -> &str {
+pub fn without_words(text: &str) -> &str {
     text.split_once(LAST_LINES).map_or(text, |(text, _)| text)
 }
 
