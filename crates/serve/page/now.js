@@ -186,7 +186,6 @@ function facts(view, server, since) {
     ["Tokens", server.tokens === null ? "–" : number(server.tokens)],
     ["Calls", `${number(server.calls)}, ${number(server.errors)} failed`],
     ["p50, p95, p99", server.latency ? [p50, p95, p99].map(time).join(", ") : "–"],
-    ["Tokens spared", number(server.savedTokens)],
   ];
   return h("dl", { class: "facts" }, entries.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 }

@@ -1,4 +1,4 @@
-// Tokens that models were spared, by client and toolbox, and the tools that nobody has used.
+// Tokens that models were spared, by client, what toolboxes would have taken of them, and the tools that nobody has used.
 
 import { at, fill, h, table } from "./dom.js";
 import * as plots from "./plots.js";
@@ -20,7 +20,7 @@ export function draw(view) {
   }
   const toolboxes = view.toolboxes.map((toolbox) => {
     const sum = (of) => toolbox.servers.reduce((all, server) => all + (of(server) ?? 0), 0);
-    return [toolbox.name, { tokens: sum((server) => server.tokens), calls: sum((server) => server.calls), saved: sum((server) => server.savedTokens) }];
+    return [toolbox.name, { calls: sum((server) => server.calls), tokens: sum((server) => server.tokens) }];
   });
   fill(
     at("savings"),
@@ -32,28 +32,29 @@ export function draw(view) {
     ),
     h("div", { class: "plots one" }, plots.saved(view)),
     h("h3", { id: "by-client" }, "By client"),
-    bars("by-client", ["Client", "#Sessions", "#Calls"], [...clients], (entry) => [entry.sessions, entry.calls], "No agent is there now."),
+    bars("by-client", ["Client", "#Sessions", "#Calls", "#Tokens spared"], [...clients], (entry) => [entry.sessions, entry.calls, entry.saved], "No agent is there now."),
     h("h3", { id: "by-toolbox" }, "By toolbox"),
-    bars("by-toolbox", ["Toolbox", "#Tokens of definitions", "#Calls"], toolboxes, (entry) => [entry.tokens, entry.calls], "There are no toolboxes."),
+    bars("by-toolbox", ["Toolbox", "#Calls", "#Tokens of definitions"], toolboxes, (entry) => [entry.calls, entry.tokens], "There are no toolboxes."),
   );
 }
 
+/** A table in which the last of each row's numbers is drawn, too. */
 function bars(named_by, heads, entries, cells, none) {
   if (entries.length === 0) {
     return h("p", { class: "faint" }, none);
   }
-  const most = Math.max(...entries.map(([, entry]) => entry.saved));
+  const drawn = (entry) => cells(entry).at(-1);
+  const most = Math.max(...entries.map(([, entry]) => drawn(entry)));
   const rows = entries.map(([name, entry]) =>
     h(
       "tr",
       { "data-key": name },
       h("th", { scope: "row" }, name),
       cells(entry).map((value) => h("td", { class: "number" }, number(value))),
-      h("td", { class: "number" }, number(entry.saved)),
-      h("td", { class: "plot" }, plots.bar(entry.saved, most)),
+      h("td", { class: "plot" }, plots.bar(drawn(entry), most)),
     ),
   );
-  return table(named_by, [...heads, "#Tokens spared", ""], h("tbody", null, rows));
+  return table(named_by, [...heads, ""], h("tbody", null, rows));
 }
 
 export function draw_unused(answer) {

@@ -160,7 +160,6 @@ fn server(
         tokens: bytes.map(|bytes| tokens(bytes) as u64),
         calls: counts.calls,
         errors: counts.errors,
-        saved_tokens: counts.saved_tokens,
         latency: latency(&counts),
         reason: reason.map(|reason| seen::line(reason).chars().take(MAX_TEXT).collect()),
         last_words: condition.last_words.clone(),

@@ -90,8 +90,6 @@ pub struct Server {
     pub calls: u64,
     /// Calls among them that did not end well.
     pub errors: u64,
-    /// Tokens of definitions of it that models were spared.
-    pub saved_tokens: i64,
     /// How long its calls took.
     pub latency: Option<Latency>,
     /// Why it could not be started, or ended by itself; without control characters.
