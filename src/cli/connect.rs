@@ -1,6 +1,6 @@
 //! `connect`: a client on stdio, and the one workbench that all clients of the machine share.
 //!
-//! What passes is not read: the bridge is that of `wire`. Where there is no service for this client, it
+//! The bridge of `wire` passes messages on as they are. Where there is no service for this client, it
 //! is served here, as `serve` does it.
 
 use std::fs;

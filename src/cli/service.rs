@@ -64,6 +64,7 @@ pub(crate) async fn revive(service: &Service, config: &Path) -> Result<(), Strin
             let seconds = STARTING.as_secs();
             return Err(format!("nobody listens at {} after {seconds} s", service.address));
         }
+        // Nothing tells when another process begins to listen.
         sleep(PAUSE).await;
     }
     Ok(())
@@ -88,6 +89,7 @@ pub(crate) fn stop(global: &Global, address: SocketAddr) -> Result<(), String> {
         if started.elapsed() > STOPPING {
             return Err(format!("what serves at {address} does not end"));
         }
+        // Nothing but its file tells when a process that is no child of ours has ended.
         std::thread::sleep(PAUSE);
     }
     Ok(())

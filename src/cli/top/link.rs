@@ -80,6 +80,7 @@ pub(super) async fn find(cache: PathBuf, told: mpsc::Sender<Heard>, tasks: TaskT
         if told.send(Heard::Running(running)).await.is_err() {
             return;
         }
+        // Others come and go without telling us; their files say so.
         sleep(PAUSE).await;
     }
 }

@@ -236,13 +236,9 @@ mod tests {
         told
     }
 
-    #[test]
-    fn every_metric_is_told_as_it_is_described() {
-        let metrics = Metrics::new();
-        let _ = metrics.of("dev", "git");
-        let reached = LimitReached { payer: Payer::Local, what: Holding::Calls };
-        metrics.hear(Event::LimitReached(&reached));
-        let request = LlmContext {
+    /// A request to a model that read and wrote so many tokens.
+    fn request(tokens: [u64; 2]) -> LlmContext<'static> {
+        LlmContext {
             agent: None,
             session: 0,
             model: "small",
@@ -250,10 +246,18 @@ mod tests {
             purpose: "tool",
             at: SystemTime::now(),
             took: Duration::ZERO,
-            tokens: [1, 1],
+            tokens,
             attempts: 1,
-        };
-        metrics.hear(Event::LlmRequestEnded(&request, LlmOutcome::TimedOut));
+        }
+    }
+
+    #[test]
+    fn every_metric_is_told_as_it_is_described() {
+        let metrics = Metrics::new();
+        let _ = metrics.of("dev", "git");
+        let reached = LimitReached { payer: Payer::Local, what: Holding::Calls };
+        metrics.hear(Event::LimitReached(&reached));
+        metrics.hear(Event::LlmRequestEnded(&request([1, 1]), LlmOutcome::TimedOut));
         let text = metrics.render();
         let described = METRICS.iter().map(|metric| {
             let labels = metric.labels.iter().copied().map(str::to_owned).collect();
@@ -281,18 +285,7 @@ mod tests {
         metrics.hear(Event::ServerStarted(&server, &Listing::default()));
         assert!(Arc::ptr_eq(&meters, &metrics.of("dev", "git \"x\"")));
         for tokens in [[7, 0], [5, 2]] {
-            let request = LlmContext {
-                agent: None,
-                session: 0,
-                model: "small",
-                named: None,
-                purpose: "tool",
-                at: SystemTime::now(),
-                took: Duration::ZERO,
-                tokens,
-                attempts: 1,
-            };
-            metrics.hear(Event::LlmRequestEnded(&request, LlmOutcome::TimedOut));
+            metrics.hear(Event::LlmRequestEnded(&request(tokens), LlmOutcome::TimedOut));
         }
         let text = metrics.render();
         let labels = r#"toolbox="dev",server="git \"x\"""#;
