@@ -277,6 +277,26 @@ fn the_socket_is_for_its_user_alone_and_answers_whatever_comes() {
 }
 
 #[test]
+fn a_toolbox_spares_each_agent_its_definitions_that_has_not_opened_it() {
+    let bench = bench();
+    let agent = Agent::over_http(bench.http()).begin(false, json!({}));
+    let beside = agent.beside().begin(false, json!({}));
+    let _ = agent.open("box");
+    let mut desk = Desk::new(&bench);
+    let view = desk.ask(&json!({"ask": "view"}));
+    let toolbox = &view["toolboxes"][0];
+    let tokens = &toolbox["servers"][0]["tokens"];
+    assert!(tokens.as_u64() > Some(0), "{view}");
+    assert_eq!((&toolbox["opened"], &toolbox["savedTokens"]), (&json!(1), tokens), "{view}");
+    let _ = beside.open("box");
+    let view = desk.ask(&json!({"ask": "view"}));
+    let toolbox = &view["toolboxes"][0];
+    assert_eq!((&toolbox["opened"], &toolbox["savedTokens"]), (&json!(2), &json!(0)), "{view}");
+    agent.leave();
+    beside.leave();
+}
+
+#[test]
 fn what_is_done_with_a_server_is_done_for_all_agents_over_either_transport() {
     let bench = bench();
     let over_http = Agent::over_http(bench.http()).begin(false, json!({}));

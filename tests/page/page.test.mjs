@@ -257,6 +257,7 @@ describe('the page', { concurrency: false }, () => {
     await live(page);
     await page.locator('.code', { hasText: '"toolMode": "direct"' }).waitFor();
     await page.getByRole('link', { name: 'Savings' }).click();
+    await page.locator('#savings').getByText('Agents with it open').waitFor();
     await page.locator('#unused').getByText('elapsed').first().waitFor();
     await page.locator('#patch', { hasText: '!elapsed' }).waitFor();
     await close();

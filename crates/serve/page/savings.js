@@ -1,4 +1,4 @@
-// Tokens that models were spared, by client, what toolboxes would have taken of them, and the tools that nobody has used.
+// Tokens that models were spared, by client and by toolbox, and the tools that nobody has used.
 
 import { at, fill, h, table } from "./dom.js";
 import * as plots from "./plots.js";
@@ -20,7 +20,7 @@ export function draw(view) {
   }
   const toolboxes = view.toolboxes.map((toolbox) => {
     const sum = (of) => toolbox.servers.reduce((all, server) => all + (of(server) ?? 0), 0);
-    return [toolbox.name, { calls: sum((server) => server.calls), tokens: sum((server) => server.tokens) }];
+    return [toolbox.name, { calls: sum((server) => server.calls), tokens: sum((server) => server.tokens), opened: toolbox.opened, saved: toolbox.savedTokens }];
   });
   fill(
     at("savings"),
@@ -34,7 +34,7 @@ export function draw(view) {
     h("h3", { id: "by-client" }, "By client"),
     bars("by-client", ["Client", "#Sessions", "#Calls", "#Tokens spared"], [...clients], (entry) => [entry.sessions, entry.calls, entry.saved], "No agent is there now."),
     h("h3", { id: "by-toolbox" }, "By toolbox"),
-    bars("by-toolbox", ["Toolbox", "#Calls", "#Tokens of definitions"], toolboxes, (entry) => [entry.calls, entry.tokens], "There are no toolboxes."),
+    bars("by-toolbox", ["Toolbox", "#Calls", "#Tokens of definitions", "#Agents with it open", "#Tokens spared"], toolboxes, (entry) => [entry.calls, entry.tokens, entry.opened, entry.saved], "There are no toolboxes."),
   );
 }
 

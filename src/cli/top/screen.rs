@@ -274,8 +274,16 @@ fn details(state: &State) -> Vec<Line<'static>> {
             return [version].into_iter().chain(agents).map(Line::from).collect();
         };
         let toolbox = view.toolboxes.iter().find(|toolbox| toolbox.name == *name);
-        let text = toolbox.map(|toolbox| format!("{name}: {}", toolbox.description));
-        return text.into_iter().map(Line::from).collect();
+        let Some(toolbox) = toolbox else { return Vec::new() };
+        let spared = usize::try_from(toolbox.saved_tokens).unwrap_or(usize::MAX);
+        let of_it = format!(
+            "open at {} of {}: {} tokens of its definitions saved",
+            toolbox.opened,
+            counted(view.agents.len(), "agent", "agents"),
+            number(spared),
+        );
+        let text = format!("{name}: {}", toolbox.description);
+        return [text, of_it].into_iter().map(Line::from).collect();
     };
     let since =
         server.since.map(|since| in_words(Duration::from_millis(view.at.saturating_sub(since))));

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use crate::catalog::{ChangedDefinition, Listing};
-use crate::name::{AgentName, ServerRef};
+use crate::name::{AgentName, ServerRef, ToolboxName};
 use crate::observe::context::CallContext;
 use crate::observe::ending::CallEnd;
 use crate::observe::holdings::{Holding, Payer};
@@ -46,6 +46,8 @@ pub enum Event<'a> {
     /// Its model has been spared so many tokens of definitions more than before; fewer where that is
     /// negative.
     TokensSaved(&'a SessionContext, i64),
+    /// It has this toolbox open for the first time.
+    ToolboxOpened(&'a SessionContext, &'a ToolboxName),
     /// It has left.
     SessionClosed(&'a SessionContext),
     /// Somebody was not let in, who came from this address where one is known.
@@ -132,6 +134,7 @@ impl Event<'_> {
             Self::SessionOpened(_)
             | Self::SessionIntroduced(..)
             | Self::TokensSaved(..)
+            | Self::ToolboxOpened(..)
             | Self::SessionClosed(_) => Kinds::SESSIONS,
             Self::AccessDenied(..) | Self::LimitReached(_) => Kinds::DENIALS,
             Self::ReadEnded(..) => Kinds::READS,

@@ -1,8 +1,9 @@
 //! An agent that is there, and how much of definitions its model is spared.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::name::AgentName;
+use crate::name::{AgentName, ToolboxName};
 use crate::observe::event::{ClientProgram, Event, SessionContext};
 use crate::observe::listeners::Listeners;
 
@@ -25,6 +26,7 @@ struct State {
     listed: usize,
     /// The bytes of answers that told definitions.
     told: usize,
+    opened: BTreeSet<ToolboxName>,
     is_known: bool,
 }
 
@@ -82,6 +84,14 @@ impl Guest {
             state.listed = state.listed.max(shown);
             state.context.without_us = state.context.without_us.max(without_us);
         });
+    }
+
+    /// Takes note that the agent has a toolbox open.
+    pub fn opened(&self, toolbox: &ToolboxName) {
+        let mut state = self.state();
+        if state.opened.insert(toolbox.clone()) {
+            self.listeners.tell(Event::ToolboxOpened(&state.context, toolbox));
+        }
     }
 
     /// Takes note of definitions that were told in an answer.

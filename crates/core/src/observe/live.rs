@@ -6,7 +6,7 @@
 
 mod times;
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -105,6 +105,8 @@ pub struct LiveAgent {
     pub calls: u64,
     /// Tokens that its model was spared.
     pub saved_tokens: i64,
+    /// The toolboxes that it has opened.
+    pub opened: BTreeSet<ToolboxName>,
 }
 
 /// A call that has ended.
@@ -200,6 +202,11 @@ impl Live {
                 }
                 if is_watched {
                     now.stretch(millis(SystemTime::now())).saved_tokens += tokens;
+                }
+            }
+            Event::ToolboxOpened(session, toolbox) => {
+                if let Some(agent) = self.now().agents.get_mut(&session.session) {
+                    agent.opened.insert(toolbox.clone());
                 }
             }
             Event::SessionClosed(session) => {

@@ -59,10 +59,16 @@ impl Desk {
                         let part = shown.part(server.name.as_str()).map(|part| &**part);
                         self::server(server, &condition, part, memory, counts(&picture, &at))
                     });
+                    let servers: Vec<Server> = servers.collect();
+                    let tokens: u64 = servers.iter().filter_map(|server| server.tokens).sum();
+                    let opened = opened(&picture, toolbox);
+                    let others = picture.agents.len() - opened;
                     Toolbox {
                         name: toolbox.name.to_string(),
                         description: purpose(toolbox),
-                        servers: servers.collect(),
+                        opened,
+                        saved_tokens: tokens.saturating_mul(others as u64),
+                        servers,
                     }
                 })
                 .collect();
@@ -120,6 +126,11 @@ impl Desk {
 /// The line about a toolbox.
 fn purpose(toolbox: &ToolboxConfig) -> String {
     seen::line(&toolbox.description).chars().take(MAX_TEXT).collect()
+}
+
+/// How many of the agents that are there have had a toolbox open.
+fn opened(picture: &Picture, toolbox: &ToolboxConfig) -> usize {
+    picture.agents.values().filter(|agent| agent.opened.contains(&toolbox.name)).count()
 }
 
 fn counts(picture: &Picture, at: &ServerRef) -> LiveCounts {

@@ -62,6 +62,10 @@ pub struct Toolbox {
     pub name: String,
     /// The line about it that models read.
     pub description: String,
+    /// How many of the agents that are there have had it open.
+    pub opened: usize,
+    /// Tokens of its definitions for each of those agents that have not, and so were spared them.
+    pub saved_tokens: u64,
     /// Its servers, in the order of the configuration; 256 at most.
     pub servers: Vec<Server>,
 }

@@ -339,6 +339,10 @@ impl Session {
         self.state(|state| state.shown.give(exposure, tools));
         if let Some(guest) = &self.live.guest {
             guest.listed(exposure.shown_bytes(tools), exposure.bytes_without_us());
+            if exposure.starts_everything() {
+                let toolboxes = &exposure.gateway().config().toolboxes;
+                toolboxes.iter().for_each(|toolbox| guest.opened(&toolbox.name));
+            }
         }
     }
 
@@ -383,6 +387,9 @@ impl Session {
             let changed = state.update(exposure, &snapshot);
             (is_new, changed, state.version)
         });
+        if is_new && let Some(guest) = &self.live.guest {
+            guest.opened(&toolbox);
+        }
         if is_new && !waits {
             // The one that was called has been listed, and may have died of it.
             self.start_new(exposure, &BTreeSet::from([toolbox]), &self.live.presence);

@@ -65,6 +65,8 @@ fn view() -> View {
                 name: "dev".to_owned(),
                 description: "Version control and issues".to_owned(),
                 servers: vec![running, failed],
+                opened: 0,
+                saved_tokens: 3_400,
             },
             Toolbox { name: "web".to_owned(), servers: vec![muted], ..Toolbox::default() },
         ],
@@ -106,6 +108,16 @@ fn the_chosen_server_says_why_it_failed() {
     let mut state = state();
     press(&mut state, KeyCode::Char('j'));
     assert_snapshot!(drawn(&mut state, 100, 20));
+}
+
+#[test]
+fn a_chosen_toolbox_says_who_has_it_open_and_what_that_spares() {
+    let mut state = state();
+    press(&mut state, KeyCode::Char('j'));
+    press(&mut state, KeyCode::Char('j'));
+    let screen = drawn(&mut state, 100, 20);
+    let line = "open at 0 of 1 agent: 0 tokens of its definitions saved";
+    assert!(screen.contains(line), "{screen}");
 }
 
 #[test]
