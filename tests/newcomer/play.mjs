@@ -27,6 +27,7 @@ import { prepare } from '../agents/servers.mjs';
 import { environment, run } from '../agents/session.mjs';
 import { TASKS, prompt } from '../agents/tasks.mjs';
 import { changed, changes, comments, snapshot, unlike, valueOf } from './compare.mjs';
+import { shown } from './documented.mjs';
 import { FILES, make } from './home.mjs';
 
 /** The agent programs: a task for the servers that each has, one that wants servers of another client,
@@ -123,6 +124,7 @@ nobodyRanAnything();
 await agentsRan();
 serverWasAdded();
 await agentsWorkAsBefore();
+documentedCommandsWork();
 await endpoint.stop();
 step('done');
 process.exit(0);
@@ -225,6 +227,29 @@ async function agentsWorkAsBefore() {
     }
 }
 
+/** Each line of the documentation that adds the workbench by Claude Code's own command, in the shell. */
+function documentedCommandsWork() {
+    const lines = shown(root, 'claude mcp add');
+    assert.ok(lines.length > 2, `the documentation shows ${lines}`);
+    for (const line of lines) {
+        const [, name] = /(?: --transport http| -s user)+ ([\w-]+) /.exec(line) ?? [];
+        const options = {
+            cwd: work,
+            env: { ...surroundings(), CLAUDE: programOf(claude) },
+            encoding: 'utf8',
+        };
+        execFileSync('sh', ['-c', line.replace(/^claude/, '"$CLAUDE"')], options);
+        const entry = value('Claude Code', texts(home)).mcpServers[name];
+        const [, url] = /(http:\S+)/.exec(line) ?? [];
+        const [, command, rest] = / -- (\S+) (.*)$/.exec(line) ?? [];
+        const [, header, token] = /"(\w+): (.*)"/.exec(line) ?? [];
+        assert.deepEqual([entry.url, entry.command, entry.args?.join(' ')], [url, command, rest], line);
+        assert.equal(entry.headers?.[header], token, line);
+        reset();
+    }
+    step(`${lines.length} lines of the documentation with \`claude mcp add\` do what they say`);
+}
+
 // --- its steps ---------------------------------------------------------------------------------
 
 function step(what) {
@@ -286,10 +311,14 @@ function head() {
     return execFileSync('git', ['-C', work, 'rev-parse', 'HEAD'], { encoding: 'utf8' }).trim();
 }
 
+function programOf(client) {
+    return join(env, 'agents/node_modules', client.program);
+}
+
 /** Adds a server by each program's own command. */
 function add() {
     for (const { client, add } of Object.values(AGENTS)) {
-        const program = join(env, 'agents/node_modules', client.program);
+        const program = programOf(client);
         const [command, first] = program.endsWith('.js')
             ? [process.execPath, [program]]
             : [program, []];
