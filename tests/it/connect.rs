@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::bench::{TOKEN_OF_ANN, TOKEN_OF_BOB};
 use crate::support::process::{Started, signal, wait_gone};
@@ -44,36 +44,12 @@ fn bench() -> Bench {
     bench
 }
 
-/// The workbenches that serve.
-fn workbenches(bench: &Bench) -> Vec<Value> {
-    let all = bench.run_bare(["ps", "--json"]);
-    serde_json::from_str::<Vec<Value>>(&all.stdout).unwrap_or_else(|_| panic!("{all}"))
-}
-
 /// The service that a bridge has started, which ends with the test.
 struct Service(Bench);
 
 impl Service {
-    /// Waits until it is among what runs; its process.
-    fn pid(&self) -> u32 {
-        let end = Instant::now() + DEADLINE;
-        loop {
-            match self.pids().as_slice() {
-                [] => assert!(Instant::now() < end, "no service"),
-                [pid] => return *pid,
-                several => panic!("{several:?}"),
-            }
-        }
-    }
-
-    fn pids(&self) -> Vec<u32> {
-        let all = workbenches(&self.0);
-        let over_http = all.iter().filter(|workbench| workbench["at"] != "stdio");
-        over_http.map(|own| u32::try_from(own["pid"].as_u64().unwrap()).unwrap()).collect()
-    }
-
     fn end(&self, with: Signal) {
-        let pid = self.pid();
+        let pid = self.0.service();
         signal(pid, with);
         wait_gone(&[pid], DEADLINE);
     }
@@ -81,7 +57,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.pids().into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        self.0.services().into_iter().for_each(|pid| signal(pid, Signal::KILL));
     }
 }
 
@@ -98,9 +74,9 @@ fn two_windows_share_a_service_that_the_first_of_them_starts() {
     let bob = bench.connect("bob").begin(true, json!({}));
     assert!(echo(&ann).contains("\"result\""), "{}", echo(&ann));
     assert!(echo(&bob).contains("\"result\""), "{}", echo(&bob));
-    service.pid();
+    service.0.service();
     assert_eq!(Started::read(bench.path("pids")).servers.len(), 1);
-    let has_ann = || workbenches(&bench)[0]["agents"].to_string().contains("ann");
+    let has_ann = || bench.workbenches()[0]["agents"].to_string().contains("ann");
     let end = Instant::now() + DEADLINE;
     while !has_ann() {
         assert!(Instant::now() < end, "nobody knows ann");
@@ -125,7 +101,7 @@ fn a_session_goes_on_with_a_service_that_was_restarted() {
     let modern = bench.connect("bob").begin(true, json!({}));
     assert!(echo(&legacy).contains("\"result\""));
     assert!(echo(&modern).contains("\"result\""));
-    let before = service.pid();
+    let before = service.0.service();
     // Killed, it leaves a call that is under way without an answer.
     let call = legacy.send_call("box__fake__sleep", json!({ "ms": 60_000 }));
     service.end(Signal::KILL);
@@ -135,7 +111,7 @@ fn a_session_goes_on_with_a_service_that_was_restarted() {
     let lost = legacy.wait(&call).line;
     assert!(lost.contains("\"error\"") && !lost.contains("\"result\""), "{lost}");
     legacy.next_notification("notifications/tools/list_changed");
-    assert_ne!(service.pid(), before);
+    assert_ne!(service.0.service(), before);
     // Asked to end, it drains, and the next one takes what it did not.
     service.end(Signal::TERM);
     assert!(echo_again(&legacy).contains("\"result\""));

@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Instant;
 
 use pretty_assertions::assert_eq;
 use rustix::process::Signal;
@@ -50,34 +49,11 @@ fn bench(systemctl: &str) -> Running {
 /// A bench whose service ends with it.
 struct Running(Bench);
 
-impl Running {
-    fn pids(&self) -> Vec<u32> {
-        let all = self.0.run_bare(["ps", "--json"]);
-        let all: Vec<Value> = serde_json::from_str(&all.stdout).unwrap_or_default();
-        let over_http = all.iter().filter(|workbench| workbench["at"] != "stdio");
-        over_http.filter_map(|own| u32::try_from(own["pid"].as_u64()?).ok()).collect()
-    }
-}
-
-impl Running {
-    /// Waits until the service is among what runs; its process.
-    fn pid(&self) -> u32 {
-        let end = Instant::now() + DEADLINE;
-        loop {
-            match self.pids().as_slice() {
-                [] => assert!(Instant::now() < end, "no service"),
-                [pid] => return *pid,
-                several => panic!("{several:?}"),
-            }
-        }
-    }
-}
-
 impl Drop for Running {
     fn drop(&mut self) {
         let pid = fs::read_to_string(self.0.path("pid")).ok();
         let pid = pid.and_then(|pid| pid.trim().parse().ok());
-        self.pids().into_iter().chain(pid).for_each(|pid| signal(pid, Signal::KILL));
+        self.0.services().into_iter().chain(pid).for_each(|pid| signal(pid, Signal::KILL));
     }
 }
 
@@ -147,7 +123,7 @@ fn clients_share_a_service_and_are_as_they_were() {
     assert_eq!(desktop["args"][0], "connect");
     let window = initialized(agent(bench, &desktop));
     assert!(!window.tools().is_empty());
-    running.pid();
+    running.0.service();
     window.close_stdin();
     window.wait_end();
 
@@ -163,7 +139,7 @@ fn clients_share_a_service_and_are_as_they_were() {
     assert!(nothing.stdout.contains("nothing is to be done"), "{nothing}");
 
     // The bridge has it started again.
-    let pid = running.pid();
+    let pid = running.0.service();
     signal(pid, Signal::TERM);
     wait_gone(&[pid], DEADLINE);
     let window = initialized(agent(bench, &desktop));
@@ -171,7 +147,7 @@ fn clients_share_a_service_and_are_as_they_were() {
     assert!(text(bench, "said").contains("--user start mcp-workbench.service"));
     window.close_stdin();
     window.wait_end();
-    let pid = running.pid();
+    let pid = running.0.service();
 
     let undone = bench.run_bare(["setup", "undo"]);
     assert_eq!(undone.code, Some(0), "{undone}");
@@ -194,7 +170,7 @@ fn where_nobody_starts_services_clients_start_it_when_they_want_it() {
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stdout.contains("nobody starts services of yours here"), "{output}");
     assert!(!bench.path(UNIT).exists());
-    assert_eq!(running.pids(), [0_u32; 0]);
+    assert_eq!(running.0.services(), [0_u32; 0]);
     let entry = of_json(bench, CLAUDE)["mcpServers"]["workbench"].clone();
     let args: Vec<&str> =
         entry["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -203,7 +179,7 @@ fn where_nobody_starts_services_clients_start_it_when_they_want_it() {
     assert!(!window.tools().is_empty());
     window.close_stdin();
     window.wait_end();
-    let pid = running.pid();
+    let pid = running.0.service();
     assert_eq!(bench.run_bare(["setup", "undo"]).code, Some(0));
     wait_gone(&[pid], DEADLINE);
     assert_eq!(home(bench), before);

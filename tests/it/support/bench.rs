@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -320,5 +320,30 @@ impl Bench {
             .envs(std::env::var_os(REHEARSAL).map(|is_on| (REHEARSAL, is_on)))
             .envs(self.env.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    /// The workbenches that serve, as `ps` tells them.
+    pub(crate) fn workbenches(&self) -> Vec<Value> {
+        let all = self.run_bare(["ps", "--json"]);
+        serde_json::from_str(&all.stdout).unwrap_or_else(|_| panic!("{all}"))
+    }
+
+    /// The processes of those that serve over HTTP.
+    pub(crate) fn services(&self) -> Vec<u32> {
+        let all = self.workbenches();
+        let over_http = all.iter().filter(|workbench| workbench["at"] != "stdio");
+        over_http.map(|own| u32::try_from(own["pid"].as_u64().unwrap()).unwrap()).collect()
+    }
+
+    /// Waits until one serves over HTTP; its process.
+    pub(crate) fn service(&self) -> u32 {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            match self.services().as_slice() {
+                [] => assert!(Instant::now() < end, "no service"),
+                [pid] => return *pid,
+                several => panic!("{several:?}"),
+            }
+        }
     }
 }
