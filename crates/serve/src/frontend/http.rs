@@ -28,6 +28,7 @@ mod room;
 mod sessions;
 mod stall;
 mod stream;
+mod work;
 
 use std::any::Any;
 use std::sync::Arc;

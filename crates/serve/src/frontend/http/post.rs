@@ -21,6 +21,7 @@ use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
 use crate::frontend::http::room::Room;
 use crate::frontend::http::sessions::{Connected, Full};
 use crate::frontend::http::stream::carry;
+use crate::frontend::http::work::Work;
 use crate::frontend::session::Session;
 use crate::observe::Holding;
 use crate::raw::Raw;
@@ -48,6 +49,8 @@ struct UnderWay {
     ticket: Option<Ticket>,
     /// The room for what answers it.
     room: Room,
+    /// What there is to do for it.
+    work: Work,
 }
 
 /// The owner of a request.
@@ -94,10 +97,10 @@ impl Server {
         let cancellation = request.reply.cancellation().clone();
         // The session is that of this request alone, and ends when nothing needs it any more.
         let answer = dispatch::answer(session, request);
-        self.tasks.spawn(self.leaving.clone().run_until_cancelled_owned(answer));
+        let work = Work::new(&self.tasks, self.leaving.clone().run_until_cancelled_owned(answer));
         drop(writer);
         let (whose, room) = (Whose::Modern(cancellation), Room::of(&who.purse));
-        Ok(self.respond(outbox, accepts, headers, UnderWay { whose, ticket, room }).await)
+        Ok(self.respond(outbox, accepts, headers, UnderWay { whose, ticket, room, work }).await)
     }
 
     /// Deals with a message of the older form.
@@ -133,10 +136,11 @@ impl Server {
             None => return Ok(response::empty(StatusCode::ACCEPTED)),
         };
         let answer = dispatch::answer(connected.session(), request);
-        self.tasks.spawn(connected.ended.clone().run_until_cancelled_owned(answer));
+        let work = connected.ended.clone().run_until_cancelled_owned(answer);
+        let work = Work::new(&self.tasks, work);
         drop(writer);
         let whose = Whose::Legacy(Arc::clone(&connected), begins);
-        let under_way = UnderWay { whose, ticket, room: Room::of(&who.purse) };
+        let under_way = UnderWay { whose, ticket, room: Room::of(&who.purse), work };
         let mut reply = self.respond(outbox, accepts, headers, under_way).await;
         if begins
             && self.sessions.get(&connected.id, caller).is_some()
@@ -204,14 +208,14 @@ impl Server {
         headers: &HeaderMap,
         request: UnderWay,
     ) -> Reply {
-        let UnderWay { whose, ticket, room } = request;
+        let UnderWay { whose, ticket, room, mut work } = request;
         // A client that leaves before the response has begun cancels what is its own.
         let leaves = match &whose {
             Whose::Modern(cancellation) => Some(cancellation.clone().drop_guard()),
             Whose::Legacy(..) => None,
         };
         let first = loop {
-            let message = match timeout(PATIENCE, outbox.next()).await {
+            let message = match timeout(PATIENCE, work.until(outbox.next())).await {
                 Ok(Some(message)) => message,
                 Ok(None) => break None,
                 Err(_) if accepts.events => break None,
