@@ -323,7 +323,9 @@ fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
             Some(Failure::Unreachable) => {
                 (message, "check that the server runs, and the `url` of its entry")
             }
-            Some(Failure::HttpStatus(401 | 403)) => (message, WANTS_AUTHORIZATION),
+            Some(Failure::SignIn | Failure::HttpStatus(401 | 403)) => {
+                (message, WANTS_AUTHORIZATION)
+            }
             Some(Failure::HttpStatus(300..500)) => (message, OTHER_PATH),
             Some(Failure::HttpStatus(_) | Failure::Broken) => {
                 (message, "check the `url` of its entry, and what the server says in its log")

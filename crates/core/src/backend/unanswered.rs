@@ -34,7 +34,7 @@ impl Unanswered {
             Failure::Unreachable => {
                 "see whether the server runs and the `url` of its entry is right, then try again"
             }
-            Failure::HttpStatus(401 | 403) => WANTS_AUTHORIZATION,
+            Failure::SignIn | Failure::HttpStatus(401 | 403) => WANTS_AUTHORIZATION,
             Failure::HttpStatus(429) => "it takes no more requests for now: try again later",
             Failure::HttpStatus(300..500) => OTHER_PATH,
             Failure::HttpStatus(_) | Failure::Broken => {
@@ -42,7 +42,7 @@ impl Unanswered {
             }
         };
         let may_have_come = match failure {
-            Failure::Unreachable | Failure::HttpStatus(300..500) => false,
+            Failure::Unreachable | Failure::SignIn | Failure::HttpStatus(300..500) => false,
             Failure::HttpStatus(_) | Failure::Broken => true,
         };
         Some(Self { reason: message(error), hint, may_have_come })

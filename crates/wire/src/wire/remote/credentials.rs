@@ -19,7 +19,7 @@ pub trait Credentials: Send + Sync + 'static {
     fn authorization(&self) -> Later<'_, HeaderMap>;
 
     /// Hears that an exchange was refused with 401 or 403, and decides whether it is tried once
-    /// more. The server has not acted on what it refused.
+    /// more. The server has not acted on what it refused. An exchange is tried twice at most.
     fn refused(&self, challenge: Challenge) -> Later<'_, Again>;
 
     /// Returns the texts that must not be told to anybody else.
@@ -33,13 +33,19 @@ pub struct Challenge {
     pub status: StatusCode,
     /// The values of its `WWW-Authenticate` headers (RFC 9110 §11.6.1), as they came.
     pub schemes: Vec<String>,
+    /// The `Authorization` that was refused; none where none was sent. Marked as sensitive.
+    pub shown: Option<HeaderValue>,
+    /// `true` if this was the second try.
+    pub is_last: bool,
 }
 
 /// The decision on a refused exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// Send it once more, with other headers.
+    /// Send it once more, with other headers; like `No` where it was sent twice.
     Once,
+    /// Leave it at that until a person has signed in.
+    SignIn,
     /// Leave it at that.
     No,
 }

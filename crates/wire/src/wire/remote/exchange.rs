@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{
-    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE,
+    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE,
 };
 use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
@@ -50,6 +50,10 @@ enum Taken {
     Yes,
     No,
 }
+
+/// A mark on a response: its refusal stands until a person has signed in.
+#[derive(Clone, Copy)]
+struct WantsSignIn;
 
 /// Why a stream could not be taken up again.
 enum NoStream {
@@ -104,9 +108,13 @@ impl<T: Receiver> Remote<T> {
         headers: HeaderMap,
         body: Option<Bytes>,
     ) -> reqwest::Result<Response> {
-        let mut is_first = true;
+        let mut is_last = false;
         loop {
             let mut all = self.credentials.authorization().await;
+            let mut shown = all.get(AUTHORIZATION).cloned();
+            if let Some(shown) = &mut shown {
+                shown.set_sensitive(true);
+            }
             let version = concat!("mcp-workbench/", env!("CARGO_PKG_VERSION"));
             all.entry(USER_AGENT).or_insert(HeaderValue::from_static(version));
             all.extend(headers.clone());
@@ -114,18 +122,22 @@ impl<T: Receiver> Remote<T> {
             if let Some(body) = &body {
                 request = request.body(body.clone());
             }
-            let response = request.send().await?;
+            let mut response = request.send().await?;
             let status = response.status();
-            let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-            if !is_refused || !is_first {
+            if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
                 return Ok(response);
             }
-            is_first = false;
             let schemes = response.headers().get_all(WWW_AUTHENTICATE).iter();
             let schemes =
                 schemes.filter_map(|scheme| scheme.to_str().ok().map(str::to_owned)).collect();
-            if self.credentials.refused(Challenge { status, schemes }).await == Again::No {
-                return Ok(response);
+            let challenge = Challenge { status, schemes, shown, is_last };
+            match self.credentials.refused(challenge).await {
+                Again::Once if !is_last => is_last = true,
+                Again::Once | Again::No => return Ok(response),
+                Again::SignIn => {
+                    response.extensions_mut().insert(WantsSignIn);
+                    return Ok(response);
+                }
             }
         }
     }
@@ -167,6 +179,7 @@ impl<T: Receiver> Remote<T> {
         }
 
         let (status, headers) = (response.status(), response.headers().clone());
+        let wants_sign_in = response.extensions().get::<WantsSignIn>().is_some();
         let body = match read(response, Intake::from(MAX_ERROR)).await {
             Ok(Body::Whole(text) | Body::TooLong { text, .. }) => text,
             Err(_) => Bytes::new(),
@@ -180,9 +193,13 @@ impl<T: Receiver> Remote<T> {
         }
         // Who is refused wants to know by whom.
         let is_own = code.is_some() && !matches!(status.as_u16(), 401 | 403 | 407);
-        let error = error
-            .filter(|_| is_own)
-            .unwrap_or_else(|| failure::status(status, &headers, &body, &self.secrets()));
+        let error = error.filter(|_| is_own).unwrap_or_else(|| {
+            if wants_sign_in {
+                failure::sign_in(status)
+            } else {
+                failure::status(status, &headers, &body, &self.secrets())
+            }
+        });
         let session = lock(&self.session).clone();
         let is_lost = sent.modern.is_none()
             && session.id.is_some()

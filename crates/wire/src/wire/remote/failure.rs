@@ -28,6 +28,8 @@ pub enum Failure {
     Unreachable,
     /// The server answered with this status and no message.
     HttpStatus(u16),
+    /// The server refuses who asks until a person has signed in.
+    SignIn,
     /// The connection ended, or what came over it was no answer.
     Broken,
 }
@@ -82,6 +84,11 @@ pub(super) fn status(
     let colon = if said.is_empty() { "" } else { ": " };
     let message = format!("the server answered with HTTP status {status}{colon}{said}");
     Failure::HttpStatus(status.as_u16()).error(&message)
+}
+
+/// The server answered 401 or 403, and a person has to sign in before it answers otherwise.
+pub(super) fn sign_in(status: StatusCode) -> Raw {
+    Failure::SignIn.error(&format!("the server wants a sign-in (HTTP status {status})"))
 }
 
 /// The parts of an address that may be secret, as they are written and as they are meant: who asks,

@@ -14,12 +14,18 @@ use crate::wire::remote::tests::{SESSION, Server, answer, ask, ask_modern, error
 struct Renewed {
     used: AtomicUsize,
     last: usize,
+    /// The decision after the last.
+    then: Again,
     challenges: Mutex<Vec<Challenge>>,
 }
 
 impl Renewed {
     fn new(last: usize) -> Arc<Self> {
-        Arc::new(Self { used: AtomicUsize::new(1), last, challenges: Mutex::default() })
+        Self::until(last, Again::No)
+    }
+
+    fn until(last: usize, then: Again) -> Arc<Self> {
+        Arc::new(Self { used: AtomicUsize::new(1), last, then, challenges: Mutex::default() })
     }
 }
 
@@ -31,9 +37,14 @@ impl Credentials for Renewed {
     }
 
     fn refused(&self, challenge: Challenge) -> Later<'_, Again> {
+        let used = if challenge.is_last {
+            self.used.load(Ordering::Relaxed)
+        } else {
+            self.used.fetch_add(1, Ordering::Relaxed)
+        };
         lock(&self.challenges).push(challenge);
-        let is_last = self.used.fetch_add(1, Ordering::Relaxed) == self.last;
-        Box::pin(ready(if is_last { Again::No } else { Again::Once }))
+        let is_last = used == self.last;
+        Box::pin(ready(if is_last { self.then } else { Again::Once }))
     }
 
     fn secrets(&self) -> Vec<String> {
@@ -75,7 +86,27 @@ async fn what_is_refused_twice_is_the_answer_and_is_not_sent_again() {
     let told = error(call).await;
     assert_eq!(told["data"], json!({"httpStatus": 401}));
     assert!(!told["message"].as_str().unwrap().contains("token-2"), "{told}");
-    assert_eq!(lock(&credentials.challenges).len(), 1);
+    let challenges = lock(&credentials.challenges);
+    let heard: Vec<_> = challenges.iter().map(|heard| (heard.is_last, &heard.shown)).collect();
+    let shown = |token| Some(HeaderValue::from_static(token));
+    assert_eq!(heard, [(false, &shown("Bearer token-1")), (true, &shown("Bearer token-2"))]);
+    assert!(!format!("{challenges:?}").contains("token-"), "{challenges:?}");
+}
+
+#[tokio::test]
+async fn a_refusal_that_only_a_person_can_change_says_so() {
+    for last in [1, 2] {
+        let mut server = Server::start().await;
+        let (link, _) = server.link_as(Renewed::until(last, Again::SignIn), 1 << 20);
+        let call = ask_modern(&link, "tools/call", &[]).await;
+        for _ in 0..last {
+            server.next().await.says("401 Unauthorized", BEARER, "who is it?").await;
+        }
+        let told = error(call).await;
+        assert_eq!(told["data"], json!("signIn"));
+        let message = "the server wants a sign-in (HTTP status 401 Unauthorized)";
+        assert_eq!(told["message"], message);
+    }
 }
 
 #[tokio::test]
