@@ -21,7 +21,7 @@ use mcp_workbench::gateway::{
 use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
 use mcp_workbench::raw::{Member, Raw};
 use mcp_workbench::settings::{
-    Config, HttpLaunch, Launch, Protocol, ServerConfig, ToolMode, ToolboxConfig,
+    Config, HttpLaunch, Launch, OAuth, Protocol, ServerConfig, ToolMode, ToolboxConfig,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::task::TaskTracker;
@@ -81,7 +81,12 @@ async fn run(url: &str, wanted: &Wanted) -> Result<(), String> {
 fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
     let url =
         url.parse().map_err(|error| format!("expected an address as the argument: {error}"))?;
-    let launch = Launch::Http(HttpLaunch { url, headers: Vec::new(), referred: Vec::new() });
+    let launch = Launch::Http(HttpLaunch {
+        url,
+        headers: Vec::new(),
+        referred: Vec::new(),
+        oauth: OAuth::default(),
+    });
     let server = ServerConfig {
         startup_timeout: Duration::from_secs(20),
         call_timeout: Duration::from_secs(20),

@@ -12,6 +12,7 @@ pub mod toolbox;
 // The crates below, by the paths that their modules have everywhere.
 #[cfg(test)]
 use mcp_workbench_config::config;
+use mcp_workbench_login::login;
 use mcp_workbench_names::name;
 use mcp_workbench_os::os;
 use mcp_workbench_settings::settings;

@@ -22,6 +22,7 @@ pub use limits::{CacheConfig, Limits, PerCaller, Rates};
 pub use llm::LlmConfig;
 pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
 pub use navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
+pub use oauth::{AccountOf, Grant, IdentityProvider, OAuth, Resource};
 pub use policy::{
     AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, Strangers, TimeWindow,
     When,
@@ -42,6 +43,7 @@ mod limits;
 mod llm;
 mod macros;
 mod navigator;
+mod oauth;
 mod policy;
 mod reference;
 mod sandbox;

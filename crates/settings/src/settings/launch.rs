@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use ::http::header::{HeaderName, HeaderValue};
 use url::Url;
 
-use crate::settings::{Confinement, Container, MacroConfig, Reference, Sandbox};
+use crate::settings::{Confinement, Container, MacroConfig, OAuth, Reference, Sandbox};
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -122,4 +122,6 @@ pub struct HttpLaunch {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Where the values of headers stand that do not stand in the file.
     pub referred: Vec<(HeaderName, Reference)>,
+    /// How one signs in there, where no header of the entry says who asks.
+    pub oauth: OAuth,
 }

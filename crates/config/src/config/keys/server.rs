@@ -21,7 +21,7 @@ use crate::config::syntax::places::{Places, absolute, located_path, with_home};
 use crate::config::syntax::reader::{Located, Reader, Trouble, did_you_mean, listed};
 use crate::name::ServerName;
 use crate::settings::{
-    HttpLaunch, Isolation, Launch, Protocol, Reference, ServerConfig, StdioLaunch, defaults,
+    HttpLaunch, Isolation, Launch, OAuth, Protocol, Reference, ServerConfig, StdioLaunch, defaults,
 };
 
 /// The outcome of checking a server block.
@@ -299,7 +299,12 @@ fn http(
         referred.extend(reference.map(|reference| (header.clone(), reference.clone())));
         checked.push((header, content));
     }
-    parsed.filter(|_| is_right).map(|url| HttpLaunch { url, headers: checked, referred })
+    parsed.filter(|_| is_right).map(|url| HttpLaunch {
+        url,
+        headers: checked,
+        referred,
+        oauth: OAuth::default(),
+    })
 }
 
 /// Headers that belong to how messages are carried.

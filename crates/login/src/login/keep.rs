@@ -1,0 +1,35 @@
+//! Where records are kept. All functions here block.
+
+mod folder;
+mod memory;
+
+use std::io;
+use std::time::Duration;
+
+pub(crate) use crate::login::keep::folder::Folder;
+pub(crate) use crate::login::keep::memory::Memory;
+
+/// How long one waits for another process that changes the same record: longer than one request for a token takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(45);
+
+/// A store of records, by their keys.
+pub(crate) trait Store: Send + Sync {
+    /// The record, if there is one.
+    fn load(&self, key: &str) -> io::Result<Option<Vec<u8>>>;
+
+    /// Puts a record in the place of what is there; whoever reads sees one or the other.
+    fn save(&self, key: &str, record: &[u8]) -> io::Result<()>;
+
+    /// Removes a record. Returns whether there was one.
+    fn remove(&self, key: &str) -> io::Result<bool>;
+
+    /// Every record.
+    fn all(&self) -> io::Result<Vec<Vec<u8>>>;
+
+    /// Holds off everybody else who changes this record, in this process and others, for as long as the guard lives.
+    /// `None`: somebody else does.
+    fn try_lock(&self, key: &str) -> io::Result<Option<Guard>>;
+}
+
+/// Holds a lock until it is dropped.
+pub(crate) struct Guard(#[expect(dead_code, reason = "it is held, not read")] Box<dyn Send>);

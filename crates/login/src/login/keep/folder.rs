@@ -1,0 +1,111 @@
+//! Records in files of a folder, which their owner alone can read.
+//!
+//! Files are replaced whole. Beside each is one that is never replaced and has no content: whoever changes the
+//! record holds a lock on it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::login::keep::{Guard, Store};
+use crate::os::{check_owner, make_private_folder, private};
+
+/// The endings of the names of records and of what is locked.
+const RECORD: &str = "json";
+const LOCK: &str = "lock";
+/// The beginning of the names of files that are being written.
+const UNFINISHED: &str = ".unfinished-";
+/// The longest record, in bytes.
+const MAX_FILE: u64 = 1024 * 1024;
+
+/// A store in a folder.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// The store in this folder, which is made when something is to be kept.
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self(folder.to_owned())
+    }
+
+    fn path(&self, key: &str, extension: &str) -> PathBuf {
+        self.0.join(format!("{key}.{extension}"))
+    }
+
+    /// Makes the folder, and checks that nobody else can put anything into it.
+    fn own(&self) -> io::Result<()> {
+        make_private_folder(&self.0)?;
+        check_owner(&self.0)
+    }
+
+    fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut text = Vec::new();
+        file.take(MAX_FILE).read_to_end(&mut text)?;
+        Ok(Some(text))
+    }
+}
+
+impl Store for Folder {
+    fn load(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
+        let text = Self::read(&self.path(key, RECORD))?;
+        if text.is_some() {
+            check_owner(&self.0)?;
+        }
+        Ok(text)
+    }
+
+    fn save(&self, key: &str, record: &[u8]) -> io::Result<()> {
+        self.own()?;
+        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.0)?;
+        file.write_all(record)?;
+        // A token that replaces another is all that is left of a login.
+        file.as_file().sync_all()?;
+        file.persist(self.path(key, RECORD))?;
+        Ok(())
+    }
+
+    fn remove(&self, key: &str) -> io::Result<bool> {
+        match fs::remove_file(self.path(key, RECORD)) {
+            Ok(()) => Ok(true),
+            Err(error) if is_absent(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn all(&self) -> io::Result<Vec<Vec<u8>>> {
+        let files = match fs::read_dir(&self.0) {
+            Ok(files) => files,
+            Err(error) if is_absent(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        check_owner(&self.0)?;
+        let mut records = Vec::new();
+        for file in files {
+            let path = file?.path();
+            if path.extension().is_some_and(|extension| extension == RECORD) {
+                records.extend(Self::read(&path)?);
+            }
+        }
+        Ok(records)
+    }
+
+    fn try_lock(&self, key: &str) -> io::Result<Option<Guard>> {
+        self.own()?;
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).truncate(false);
+        let file = private(&mut options).open(self.path(key, LOCK))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Guard(Box::new(file)))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}

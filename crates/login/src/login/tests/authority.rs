@@ -1,0 +1,325 @@
+//! A real authorization server and a server that believes it, with switches for what goes wrong elsewhere.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use url::{Url, form_urlencoded};
+
+use crate::login::pkce;
+
+pub(crate) type Fields = HashMap<String, String>;
+
+/// What the servers do otherwise than they should, or than others do.
+#[derive(Clone)]
+pub(crate) struct Switches {
+    /// The `iss` of answers; none: none.
+    pub(crate) iss: Option<String>,
+    pub(crate) says_iss: bool,
+    /// The `state` of answers, in the place of the right one.
+    pub(crate) state: Option<String>,
+    /// The answer of whoever agrees: an error.
+    pub(crate) error: Option<&'static str>,
+    /// The status of the token endpoint, in the place of an answer.
+    pub(crate) token_status: Option<u16>,
+    /// The seconds that tokens are good for.
+    pub(crate) lifetime: u64,
+    /// How clients prove themselves.
+    pub(crate) method: &'static str,
+    /// The authorization server that the server names.
+    pub(crate) named: Option<String>,
+    pub(crate) pkce: Value,
+    pub(crate) refuses_resource: bool,
+    /// `true` if nothing is published (MCP 2025-03-26).
+    pub(crate) is_old: bool,
+    /// `true` if the device has been agreed to.
+    pub(crate) has_agreed: bool,
+}
+
+/// What has happened.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) registrations: Vec<Value>,
+    pub(crate) authorizations: Vec<Fields>,
+    pub(crate) tokens: Vec<Fields>,
+    pub(crate) refused: usize,
+    pub(crate) revoked: Vec<String>,
+}
+
+#[derive(Default)]
+struct Books {
+    count: usize,
+    /// Codes, and what they are for.
+    codes: HashMap<String, Fields>,
+    /// Refresh tokens that may be used, by their families.
+    refresh: HashMap<String, String>,
+    /// Families of which a token was used twice.
+    dead: HashSet<String>,
+    used: HashMap<String, String>,
+    seen: Seen,
+}
+
+/// Both servers, at one address.
+#[derive(Clone)]
+pub(crate) struct Authority {
+    pub(crate) origin: String,
+    switches: Arc<Mutex<Switches>>,
+    books: Arc<Mutex<Books>>,
+}
+
+impl Authority {
+    pub(crate) async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let switches = Switches {
+            iss: Some(origin.clone()),
+            says_iss: true,
+            state: None,
+            error: None,
+            token_status: None,
+            lifetime: 3600,
+            method: "none",
+            named: None,
+            pkce: json!(["S256"]),
+            refuses_resource: false,
+            is_old: false,
+            has_agreed: false,
+        };
+        let own = Self { origin, switches: Arc::new(Mutex::new(switches)), books: Arc::default() };
+        let app = Router::new()
+            .route("/mcp", post(mcp).get(mcp))
+            .route("/.well-known/oauth-protected-resource/mcp", get(resource))
+            .route("/.well-known/oauth-authorization-server", get(metadata))
+            .route("/register", post(register))
+            .route("/authorize", get(authorize))
+            .route("/token", post(token))
+            .route("/device", post(device))
+            .route("/revoke", post(revoke))
+            .with_state(own.clone());
+        tokio::task::spawn(async move { axum::serve(listener, app).await });
+        own
+    }
+
+    pub(crate) fn url(&self) -> Url {
+        Url::parse(&format!("{}/mcp", self.origin)).unwrap()
+    }
+
+    pub(crate) fn set(&self, change: impl FnOnce(&mut Switches)) {
+        change(&mut self.switches.lock().unwrap());
+    }
+
+    pub(crate) fn seen(&self) -> Seen {
+        self.books().seen.clone()
+    }
+
+    /// Tokens that were asked for in this way.
+    pub(crate) fn asked(&self, grant: &str) -> usize {
+        self.seen().tokens.iter().filter(|fields| fields["grant_type"] == grant).count()
+    }
+
+    /// Ends all logins.
+    pub(crate) fn revoke_all(&self) {
+        self.books().refresh.clear();
+    }
+
+    fn switches(&self) -> Switches {
+        self.switches.lock().unwrap().clone()
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap()
+    }
+}
+
+fn read(form: &str) -> Fields {
+    form_urlencoded::parse(form.as_bytes()).into_owned().collect()
+}
+
+fn refuse(authority: &Authority, code: &str) -> Response {
+    authority.books().seen.refused += 1;
+    (StatusCode::BAD_REQUEST, Json(json!({ "error": code, "error_description": "because" })))
+        .into_response()
+}
+
+async fn mcp(State(own): State<Authority>) -> Response {
+    let origin = &own.origin;
+    let challenge = if own.switches().is_old {
+        "Bearer".to_owned()
+    } else {
+        let place = format!("{origin}/.well-known/oauth-protected-resource/mcp");
+        format!("Bearer resource_metadata=\"{place}\", scope=\"read\"")
+    };
+    (StatusCode::UNAUTHORIZED, [("www-authenticate", challenge)]).into_response()
+}
+
+async fn resource(State(own): State<Authority>) -> Response {
+    let switches = own.switches();
+    if switches.is_old {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let server = switches.named.unwrap_or_else(|| own.origin.clone());
+    let resource = format!("{}/mcp", own.origin);
+    Json(json!({ "resource": resource, "authorization_servers": [server] })).into_response()
+}
+
+async fn metadata(State(own): State<Authority>) -> Response {
+    let (origin, switches) = (&own.origin, own.switches());
+    if switches.is_old {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let mut metadata = json!({
+        "issuer": origin,
+        "authorization_endpoint": format!("{origin}/authorize"),
+        "token_endpoint": format!("{origin}/token"),
+        "registration_endpoint": format!("{origin}/register"),
+        "revocation_endpoint": format!("{origin}/revoke"),
+        "device_authorization_endpoint": format!("{origin}/device"),
+        "token_endpoint_auth_methods_supported": [switches.method],
+        "authorization_response_iss_parameter_supported": switches.says_iss,
+    });
+    if !switches.pkce.is_null() {
+        metadata["code_challenge_methods_supported"] = switches.pkce;
+    }
+    Json(metadata).into_response()
+}
+
+async fn register(State(own): State<Authority>, Json(asked): Json<Value>) -> Response {
+    let method = own.switches().method;
+    let mut books = own.books();
+    books.seen.registrations.push(asked);
+    let id = format!("client-{}", books.seen.registrations.len());
+    let mut answer = json!({ "client_id": id, "token_endpoint_auth_method": method });
+    if method != "none" {
+        answer["client_secret"] = json!(format!("secret of {id}/+%"));
+        answer["client_secret_expires_at"] = json!(0);
+    }
+    (StatusCode::CREATED, Json(answer)).into_response()
+}
+
+async fn authorize(State(own): State<Authority>, RawQuery(asked): RawQuery) -> Response {
+    let asked = read(&asked.unwrap_or_default());
+    let switches = own.switches();
+    let mut books = own.books();
+    books.seen.authorizations.push(asked.clone());
+    books.count += 1;
+    let code = format!("code-{}", books.count);
+    let mut back = Url::parse(&asked["redirect_uri"]).unwrap();
+    {
+        let mut query = back.query_pairs_mut();
+        match switches.error {
+            Some(error) => query.append_pair("error", error),
+            None => query.append_pair("code", &code),
+        };
+        query.append_pair("state", switches.state.as_ref().unwrap_or(&asked["state"]));
+        if let Some(iss) = &switches.iss {
+            query.append_pair("iss", iss);
+        }
+    }
+    books.codes.insert(code, asked);
+    (StatusCode::FOUND, [("location", back.to_string())]).into_response()
+}
+
+/// Returns who asks, if the proof is as it has to be.
+fn client(own: &Authority, headers: &HeaderMap, fields: &Fields) -> Option<String> {
+    let secret = |id: &str| format!("secret of {id}/+%");
+    match own.switches().method {
+        "client_secret_basic" => {
+            use base64::Engine;
+            let basic = headers.get("authorization")?.to_str().ok()?.strip_prefix("Basic ")?;
+            let pair = base64::engine::general_purpose::STANDARD.decode(basic).ok()?;
+            let pair = String::from_utf8(pair).ok()?;
+            let (id, said) = pair.split_once(':')?;
+            let said = form_urlencoded::parse(said.as_bytes()).next()?.0.into_owned();
+            (said == secret(id) && !fields.contains_key("client_secret")).then(|| id.to_owned())
+        }
+        "client_secret_post" => {
+            let id = fields.get("client_id")?;
+            (fields.get("client_secret") == Some(&secret(id))).then(|| id.clone())
+        }
+        _ => fields.get("client_id").cloned(),
+    }
+}
+
+async fn token(State(own): State<Authority>, headers: HeaderMap, form: String) -> Response {
+    let fields = read(&form);
+    let switches = own.switches();
+    own.books().seen.tokens.push(fields.clone());
+    if let Some(status) = switches.token_status {
+        return StatusCode::from_u16(status).unwrap().into_response();
+    }
+    let Some(client) = client(&own, &headers, &fields) else {
+        return refuse(&own, "invalid_client");
+    };
+    if switches.refuses_resource && fields.contains_key("resource") {
+        return refuse(&own, "invalid_target");
+    }
+    let family = match fields["grant_type"].as_str() {
+        "authorization_code" => {
+            let asked = own.books().codes.remove(&fields["code"]);
+            let is_right = asked.is_some_and(|asked| {
+                asked["code_challenge"] == pkce::challenge(&fields["code_verifier"])
+                    && asked["redirect_uri"] == fields["redirect_uri"]
+                    && asked["client_id"] == client
+                    && asked.get("resource") == fields.get("resource")
+            });
+            if !is_right {
+                return refuse(&own, "invalid_grant");
+            }
+            format!("family of {}", fields["code"])
+        }
+        "refresh_token" => {
+            let mut books = own.books();
+            let token = &fields["refresh_token"];
+            if let Some(family) = books.used.get(token).cloned() {
+                // Somebody has stolen it.
+                books.dead.insert(family);
+            }
+            match books.refresh.remove(token) {
+                Some(family) if !books.dead.contains(&family) => {
+                    books.used.insert(token.clone(), family.clone());
+                    family
+                }
+                _ => {
+                    drop(books);
+                    return refuse(&own, "invalid_grant");
+                }
+            }
+        }
+        "urn:ietf:params:oauth:grant-type:device_code" if !switches.has_agreed => {
+            return refuse(&own, "authorization_pending");
+        }
+        _ => "alone".to_owned(),
+    };
+    let mut books = own.books();
+    books.count += 1;
+    let (access, refresh) = (format!("access-{}", books.count), format!("refresh-{}", books.count));
+    let mut answer =
+        json!({ "access_token": access, "token_type": "bearer", "expires_in": switches.lifetime });
+    if family != "alone" {
+        books.refresh.insert(refresh.clone(), family);
+        answer["refresh_token"] = json!(refresh);
+    }
+    Json(answer).into_response()
+}
+
+async fn device(State(own): State<Authority>) -> Response {
+    Json(json!({
+        "device_code": "device-code",
+        "user_code": "WDJB-MJHT",
+        "verification_uri": format!("{}/activate", own.origin),
+        "expires_in": 600,
+        "interval": 1,
+    }))
+    .into_response()
+}
+
+async fn revoke(State(own): State<Authority>, form: String) -> StatusCode {
+    let fields = read(&form);
+    own.books().seen.revoked.push(fields["token"].clone());
+    StatusCode::OK
+}
