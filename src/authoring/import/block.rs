@@ -135,6 +135,7 @@ impl Block {
             cwd,
             url: _,
             headers,
+            oauth,
             tool_filters,
             overrides,
             transport: _,
@@ -198,6 +199,7 @@ impl Block {
         let number = |number: Located<u64>| CstInputValue::from(number.value);
         let boolean = |boolean: Located<bool>| CstInputValue::from(boolean.value);
         let rest = [
+            ("oauth", oauth.map(|oauth| category::written(oauth.written()))),
             ("description", description.map(|text| text.value.into())),
             ("namespace", namespace.map(|text| text.value.into())),
             ("showServer", show_server.map(boolean)),

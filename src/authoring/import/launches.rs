@@ -10,6 +10,7 @@ use crate::authoring::import::block::{self, Block};
 use crate::authoring::import::{KeepSecrets, Source};
 use crate::config::Dialect;
 use crate::config::dialect::is_toml;
+use crate::config::keys::oauth::RawOAuth;
 use crate::config::keys::raw::{RawConfig, RawServer};
 use crate::config::keys::server::Means;
 use crate::config::syntax::document::{self, Node};
@@ -118,31 +119,34 @@ fn blocks(
         let references = references(&raw, reader);
         let (block, _) =
             Block::new(raw, means, &block::Dialect::default(), ("", &mut KeepSecrets))?;
-        match value(block.into_value()) {
-            Value::Object(mut block) => {
-                for (key, name, reference) in references {
-                    if let Some(members) = block.get_mut(key).and_then(Value::as_object_mut) {
-                        members.insert(name, reference);
-                    }
-                }
-                Some((name.value, block))
+        let mut block = value(block.into_value());
+        for (place, name, reference) in references {
+            if let Some(members) = block.pointer_mut(&place).and_then(Value::as_object_mut) {
+                members.insert(name, reference);
             }
+        }
+        match block {
+            Value::Object(block) => Some((name.value, block)),
             _ => None,
         }
     };
     servers.0.into_iter().filter_map(block).collect()
 }
 
-/// The values of a server that its entry refers to: the key under which each stands, its name, and the
-/// reference.
-fn references(raw: &RawServer, reader: &Reader<'_>) -> Vec<(&'static str, String, Value)> {
-    let env = raw.env.iter().flat_map(|env| &env.0).map(|(name, _)| ("env", name));
+/// The values of a server that its entry refers to: the place in the entry of the object that each stands in,
+/// its name, and the reference.
+fn references(raw: &RawServer, reader: &Reader<'_>) -> Vec<(String, String, Value)> {
+    let env = raw.env.iter().flat_map(|env| &env.0);
+    let env = env.map(|(name, _)| ("/env".to_owned(), name.value.as_str(), &name.spot));
     let headers = raw.headers.iter().flat_map(|headers| &headers.0);
-    let headers = headers.map(|(name, _)| ("headers", name));
-    let written = |(key, name): (&'static str, &Located<String>)| {
-        Some((key, name.value.clone(), reader.written(&name.spot)?.clone()))
-    };
-    env.chain(headers).filter_map(written).collect()
+    let headers = headers.map(|(name, _)| ("/headers".to_owned(), name.value.as_str(), &name.spot));
+    let oauth = raw.oauth.iter().flat_map(RawOAuth::secrets);
+    let oauth = oauth.map(|(place, key, spot)| (format!("/oauth{place}"), key, spot));
+    let all = env.chain(headers).chain(oauth);
+    all.filter_map(|(place, name, spot)| {
+        Some((place, name.to_owned(), reader.written(spot)?.clone()))
+    })
+    .collect()
 }
 
 pub(super) fn value(written: CstInputValue) -> Value {

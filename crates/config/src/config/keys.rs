@@ -14,6 +14,7 @@ pub(crate) mod macros;
 pub(crate) mod misplaced;
 pub(crate) mod navigator;
 pub mod numbers;
+pub mod oauth;
 pub(crate) mod policy;
 pub mod raw;
 pub(crate) mod reference;

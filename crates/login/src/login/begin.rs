@@ -151,12 +151,16 @@ async fn browser(
             query.append_pair("scope", &asked.join(" "));
         }
         // A refresh token is given by some to those alone who ask to be asked (OpenID Connect §11).
-        if asked.iter().any(|scope| scope == "offline_access") {
+        let own = &place.oauth.authorization_parameters;
+        if asked.iter().any(|scope| scope == "offline_access")
+            && !own.iter().any(|(name, _)| name == "prompt")
+        {
             query.append_pair("prompt", "consent");
         }
         if let Some(resource) = &resource_asked {
             query.append_pair("resource", resource);
         }
+        query.extend_pairs(own);
     }
     let record = kept(login, authority, resource, client, before).await;
     let waiting = Waiting::new(login, Attempt { state, verifier, asked, record });

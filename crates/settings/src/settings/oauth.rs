@@ -30,6 +30,8 @@ pub struct OAuth {
     pub grant: Grant,
     /// Whose sign-in it is.
     pub account: AccountOf,
+    /// What else the address has that the browser opens, by name.
+    pub authorization_parameters: Vec<(String, String)>,
     /// `true` if an authorization server is taken that does not say that it knows PKCE.
     pub allows_no_pkce: bool,
 }

@@ -128,7 +128,6 @@ const ELSEWHERE: &[&str] = &[
     "icon",
     "id",
     "name",
-    "oauth",
     "registry",
     "required",
     "sandbox",

@@ -2,6 +2,8 @@
 
 use crate::name::MIN_NAME_LIMIT;
 
+/// A port of this machine.
+pub(crate) const PORT: (u64, u64) = (1, 65_535);
 /// The least and the most `maxToolNameLength`; the protocol asks for names of at most 128 characters.
 pub(crate) const NAME_BYTES: (u64, u64) = (MIN_NAME_LIMIT as u64, 128);
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::http::header::{HeaderName, HeaderValue};
+use ::http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use globset::Glob;
 use url::Url;
 
@@ -50,6 +50,7 @@ pub(crate) fn check(
         cwd,
         url: _,
         headers,
+        oauth,
         tool_filters,
         overrides,
         transport: _,
@@ -101,7 +102,8 @@ pub(crate) fn check(
                 ("container", container.is_some()),
             ];
             ignore(&for_commands, name, reader);
-            http(&url, headers.unwrap_or_default(), reader).map(Launch::Http)
+            let oauth = oauth.map(|oauth| oauth.checked(places, reader)).unwrap_or_default();
+            http(&url, headers.unwrap_or_default(), oauth, reader).map(Launch::Http)
         }
         Some(Means::Command(command)) => {
             let none = Entries::default();
@@ -266,6 +268,7 @@ fn ignore(keys: &[(&str, bool)], name: &Located<String>, reader: &mut Reader<'_>
 fn http(
     url: &Located<String>,
     headers: Entries<Located<String>>,
+    mut oauth: OAuth,
     reader: &mut Reader<'_>,
 ) -> Option<HttpLaunch> {
     let parsed = Url::parse(url.value.trim()).ok();
@@ -299,12 +302,9 @@ fn http(
         referred.extend(reference.map(|reference| (header.clone(), reference.clone())));
         checked.push((header, content));
     }
-    parsed.filter(|_| is_right).map(|url| HttpLaunch {
-        url,
-        headers: checked,
-        referred,
-        oauth: OAuth::default(),
-    })
+    // It says who asks.
+    oauth.is_off |= checked.iter().any(|(header, _)| *header == AUTHORIZATION);
+    parsed.filter(|_| is_right).map(|url| HttpLaunch { url, headers: checked, referred, oauth })
 }
 
 /// Headers that belong to how messages are carried.

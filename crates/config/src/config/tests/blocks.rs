@@ -7,8 +7,8 @@ use pretty_assertions::assert_eq;
 
 use crate::config::tests::{config, env, findings, read};
 use crate::settings::{
-    CacheConfig, HttpLaunch, Isolation, Launch, Limits, Protocol, Rates, Sandbox, ServerConfig,
-    StdioLaunch, ToolMode,
+    AccountOf, CacheConfig, Grant, HttpLaunch, Isolation, Launch, Limits, OAuth, Protocol, Rates,
+    Resource, Sandbox, ServerConfig, StdioLaunch, ToolMode,
 };
 
 /// The one server of a block, with `/project` as the folder of the file.
@@ -194,6 +194,45 @@ fn headers_are_kept_secret() {
         headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
     assert_eq!(headers, [("x-key", "hunter2"), ("a", "b")]);
     assert!(!format!("{launch:?}").contains("hunter2"), "{launch:?}");
+}
+
+#[test]
+fn how_to_sign_in_is_taken_over() {
+    let oauth = |block: &str| match server(block).launch {
+        Launch::Http(launch) => launch.oauth,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(oauth(r#"{"url": "http://x"}"#), OAuth::default());
+    assert!(oauth(r#"{"url": "http://x", "oauth": false}"#).is_off);
+    assert!(oauth(r#"{"url": "http://x", "headers": {"authorization": "t"}, "oauth": {}}"#).is_off);
+    let said = oauth(
+        r#"{"url": "http://x", "oauth": {"clientId": "me", "clientSecret": "${SET}", "scope": "a b",
+            "callback_port": 3118, "pkce": "lax", "resource": "off", "account": "agent",
+            "authServerMetadataUrl": "https://as/x", "authorizationParameters": {"prompt": "login"},
+            "issuer": "https://as"}}"#,
+    );
+    assert!(!format!("{said:?}").contains("value"), "{said:?}");
+    let expected = OAuth {
+        client_id: Some("me".to_owned()),
+        client_secret: Some("value".to_owned()),
+        scopes: Some(vec!["a".to_owned(), "b".to_owned()]),
+        callback_port: Some(3118),
+        metadata_url: Some("https://as/x".parse().unwrap()),
+        resource: Resource::Off,
+        account: AccountOf::Agent,
+        authorization_parameters: vec![("prompt".to_owned(), "login".to_owned())],
+        allows_no_pkce: true,
+        ..OAuth::default()
+    };
+    assert!(said == expected, "{said:?}");
+    let said = oauth(
+        r#"{"url": "http://x", "oauth": {"grant": "client_credentials", "clientId": "me",
+            "privateKey": "-----BEGIN PRIVATE KEY-----", "algorithm": "RS256"}}"#,
+    );
+    assert!(matches!(said.grant, Grant::SignedClient { algorithm, .. } if algorithm == "RS256"));
+    let said =
+        oauth(r#"{"url": "http://x", "oauth": {"grant": "jwt_bearer", "tokenFile": "run/token"}}"#);
+    assert!(said.grant == Grant::Workload { token_file: "/project/run/token".into() });
 }
 
 #[test]

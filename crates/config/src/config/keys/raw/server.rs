@@ -9,6 +9,7 @@ use crate::config::keys::environment::environment;
 use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits::{RawCache, RawRates};
 use crate::config::keys::numbers;
+use crate::config::keys::oauth::RawOAuth;
 use crate::config::keys::raw::category::RawOverride;
 use crate::config::keys::reference::{TextOrReference, values};
 use crate::config::keys::sandbox::{RawContainer, RawSandbox};
@@ -54,6 +55,10 @@ keys! {
         #[schemars(extend("examples" = [{"Authorization": "Bearer ${TOKEN}"}]))]
         "headers" as pub headers: Entries<Located<String>>
             => |node: &Node<'_>, reader| Some(values(node, reader)),
+
+        /// How one signs in at a server at a `url`, as far as it cannot say that itself; `false`: not at all. With a header
+        /// `Authorization` nobody signs in.
+        everybodys "oauth" as pub oauth: RawOAuth,
 
         /// Which tools the toolbox shows: exact names, globs such as `read_*`, and `!` before a
         /// glob to leave tools out. Only `!` globs mean all but those; an empty list means all.
