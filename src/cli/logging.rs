@@ -88,6 +88,8 @@ pub(crate) fn start(
 fn targets(level: LevelFilter) -> Targets {
     let rmcp = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::WARN) };
     let mut filter = Targets::new().with_default(level).with_target("rmcp", rmcp);
+    // It tells codes and tokens.
+    filter = filter.with_target("rmcp::transport::auth", LevelFilter::OFF);
     // What they say of every connection is of use to those who want everything.
     let http = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
     for library in ["hyper", "hyper_util", "reqwest", "rustls"] {
@@ -112,5 +114,21 @@ fn field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt:
             write!(writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m{text}")
         }
         name => write!(writer, "{name}={text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn codes_and_tokens_are_told_at_no_level() {
+        let everything = targets(LevelFilter::TRACE);
+        assert!(everything.would_enable("rmcp::service", &Level::TRACE));
+        for target in ["rmcp::transport::auth", "rmcp::transport::auth::metadata_resolver"] {
+            assert!(!everything.would_enable(target, &Level::ERROR), "{target}");
+        }
     }
 }

@@ -63,7 +63,7 @@ impl Logins {
         tasks: TaskTracker,
         told: impl Fn(Told<'_>) + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let shared = Arc::new(Shared::new(&keep, tasks, Box::new(told)));
+        let shared = Arc::new(Shared::new(keep, tasks, Box::new(told)));
         Arc::new(Self { shared, at: Mutex::default(), waiting: Arc::default() })
     }
 

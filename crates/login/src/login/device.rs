@@ -26,7 +26,8 @@ const AGAIN: &str = "sign in again";
 /// An answer of the device authorization endpoint (RFC 8628 §3.2).
 #[derive(Deserialize)]
 struct Device {
-    device_code: String,
+    #[serde(rename = "device_code")]
+    code: String,
     user_code: String,
     // Some call it so, as a draft did.
     #[serde(alias = "verification_url")]
@@ -93,7 +94,7 @@ async fn poll(waiting: &Waiting, device: &Device) -> Result<(), Failure> {
         if Instant::now() >= deadline {
             return Err(Failure::new("nobody has typed the code in time", AGAIN));
         }
-        let mut fields = vec![("grant_type", GRANT), ("device_code", device.device_code.as_str())];
+        let mut fields = vec![("grant_type", GRANT), ("device_code", device.code.as_str())];
         fields.extend(resource.as_deref().map(|resource| ("resource", resource)));
         match token::ask(http, endpoint, &record.client, None, fields).await {
             Ok(granted) => return waiting.got(granted).await,

@@ -101,9 +101,9 @@ async fn searched(
 ) -> Result<Found, Failure> {
     let client = Arc::clone(http) as Arc<dyn OAuthHttpClient>;
     let manager = AuthorizationManager::new_with_oauth_http_client(place.url.clone(), client).await;
-    let mut manager = manager.map_err(|error| failed(&error))?;
+    let mut manager = manager.map_err(|error| failed(place, &error))?;
     let resolved = manager.resolve_metadata_from_challenge(challenge).await;
-    let resolved = resolved.map_err(|error| failed(&error))?;
+    let resolved = resolved.map_err(|error| failed(place, &error))?;
     let is_guessed = resolved.source == AuthorizationMetadataSource::LegacyEndpointFallback;
     let mut metadata = resolved.metadata;
     if is_guessed {
@@ -130,7 +130,7 @@ async fn resource(
     mut metadata: AuthorizationMetadata,
 ) -> Option<String> {
     // Nobody goes there; PKCE is checked elsewhere.
-    metadata.authorization_endpoint = "https://localhost/".to_owned();
+    "https://localhost/".clone_into(&mut metadata.authorization_endpoint);
     metadata.response_types_supported = None;
     metadata.code_challenge_methods_supported = None;
     manager.set_metadata(metadata);
@@ -202,12 +202,13 @@ async fn check(http: &Http, authority: &Authority) -> Result<(), Failure> {
 }
 
 /// An error of the search, without the parts of it that are somebody's text.
-fn failed(error: &AuthError) -> Failure {
+fn failed(place: &Place, error: &AuthError) -> Failure {
     let reason = match error {
         AuthError::DiscoveryRequestFailed { url, source } => {
             format!("{}: {}", told(url), plain(&source.to_string()))
         }
-        error => plain(&error.to_string()),
+        // The query of the server's address may be a key.
+        error => plain(&error.to_string().replace(place.url.as_str(), &told(&place.url))),
     };
     Failure::new(format!("how to sign in could not be found out: {reason}"), NAME_IT)
 }

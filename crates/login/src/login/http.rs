@@ -11,6 +11,7 @@ use http::{Request, Response, StatusCode};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
+use serde_json::{Map, Value};
 use tokio::net::lookup_host;
 use tokio::sync::OnceCell;
 use url::{Host, Url};
@@ -94,11 +95,12 @@ impl Class {
 
 /// The address of version 4 in one of version 6 (mapped, NAT64, 6to4).
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let [a, b, c, d, e, f, g, h] = address.segments();
     let of = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
-    match [a, b, c, d, e, f] {
-        [0, 0, 0, 0, 0, 0xffff] | [0x64, 0xff9b, 0, 0, 0, 0] => Some(of(g, h)),
-        [0x2002, ..] => Some(of(b, c)),
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            Some(of(high, low))
+        }
+        [0x2002, high, low, ..] => Some(of(high, low)),
         _ => None,
     }
 }
@@ -230,12 +232,23 @@ impl OAuthHttpClient for Http {
                 *version = REVISION;
             }
             let Answer { status, headers, body } = self.send(request).await?;
-            let mut response = Response::new(body);
+            let mut response = Response::new(completed(body));
             *response.status_mut() = status;
             *response.headers_mut() = headers;
             Ok(response)
         })
     }
+}
+
+/// Metadata of an authorization server as `rmcp` wants it: one where no person signs in need not name a page for
+/// that (RFC 8414 §2), and anything else passes as it is.
+fn completed(body: Vec<u8>) -> Vec<u8> {
+    let Ok(mut metadata) = serde_json::from_slice::<Map<String, Value>>(&body) else { return body };
+    if !metadata.contains_key("token_endpoint") || metadata.contains_key("authorization_endpoint") {
+        return body;
+    }
+    metadata.insert("authorization_endpoint".to_owned(), "".into());
+    Value::Object(metadata).to_string().into_bytes()
 }
 
 /// An address without what may be secret in it.
@@ -319,5 +332,73 @@ impl Resolve for Resolver {
             }
             Ok(Box::new(found.into_iter()) as Addrs)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_is_encrypted_and_in_no_net_that_the_server_is_not_in() {
+        let cases = [
+            ("https://mcp.invalid/mcp", "https://as.invalid/token", true),
+            ("https://mcp.invalid/mcp", "https://203.0.113.7/token", true),
+            ("https://mcp.invalid/mcp", "http://as.invalid/token", false),
+            ("https://mcp.invalid/mcp", "https://10.0.0.9/token", false),
+            ("https://mcp.invalid/mcp", "https://[fd00::9]/token", false),
+            ("https://mcp.invalid/mcp", "https://[::ffff:10.0.0.9]/token", false),
+            ("https://mcp.invalid/mcp", "http://127.0.0.1:8080/token", false),
+            ("https://mcp.invalid/mcp", "http://[::1]/token", false),
+            ("https://mcp.invalid/mcp", "http://localhost./token", false),
+            ("https://mcp.invalid/mcp", "http://as.localhost/token", false),
+            ("https://mcp.invalid/mcp", "https://169.254.169.254/token", false),
+            ("https://mcp.invalid/mcp", "https://0.0.0.0/token", false),
+            ("https://mcp.invalid/mcp", "file:///etc/passwd", false),
+            ("https://10.0.0.5/mcp", "https://10.0.0.9/token", true),
+            ("https://10.0.0.5/mcp", "https://as.invalid/token", true),
+            ("https://10.0.0.5/mcp", "http://10.0.0.9/token", false),
+            ("https://10.0.0.5/mcp", "http://127.0.0.1/token", false),
+            ("http://localhost:8080/mcp", "http://127.0.0.1:9090/token", true),
+            ("http://127.0.0.1:8080/mcp", "https://192.168.0.9/token", true),
+            ("http://127.0.0.1:8080/mcp", "http://169.254.169.254/token", false),
+            ("http://127.0.0.1:8080/mcp", "http://as.invalid/token", false),
+        ];
+        for (server, endpoint, may) in cases {
+            let checked = Http::new(&url(server)).check(&url(endpoint)).await;
+            assert_eq!(checked.is_ok(), may, "{server} {endpoint} {checked:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_means_no_address_that_could_not_be_named() {
+        let public = SocketAddr::from(([203, 0, 113, 7], 0));
+        let found =
+            || vec![public, SocketAddr::from(([127, 0, 0, 1], 0)), ([10, 0, 0, 9], 0).into()];
+        let names = Names::new(&url("https://mcp.example.com/mcp"));
+        names.asks(&url("https://AS.example.com/token"));
+        assert_eq!(names.allowed("as.example.com", found()), [public]);
+        // The server's own name, and those of proxies, are the user's choice.
+        assert_eq!(names.allowed("mcp.example.com", found()), found());
+        assert_eq!(names.allowed("proxy.example.com", found()), found());
+        let names = Names::new(&url("http://localhost/mcp"));
+        names.asks(&url("https://as.example.com/token"));
+        assert_eq!(names.allowed("as.example.com", found()), found());
+    }
+
+    #[test]
+    fn metadata_need_not_name_a_page() {
+        let without = br#"{"issuer":"i","token_endpoint":"t"}"#;
+        let with = br#"{"issuer":"i","token_endpoint":"t","authorization_endpoint":""}"#;
+        assert_eq!(completed(without.to_vec()), with);
+        for other in [&with[..], b"{}", b"[]", b"no JSON"] {
+            assert_eq!(completed(other.to_vec()), other);
+        }
     }
 }

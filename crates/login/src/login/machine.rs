@@ -46,9 +46,9 @@ pub(crate) async fn obtain(login: &Arc<Login>, before: Option<&Record>) -> Resul
     let found = found.map_err(|failure| Failed { why: failure.reason, is_final: false })?;
     let Found { authority, resource, scopes } = found;
     check_issuer(place, before, &authority).map_err(|failure| Failed::for_ever(failure.reason))?;
-    let client = registered(place, &authority, None).unwrap_or_else(|| anonymous());
+    let client = registered(place, &authority, None).unwrap_or_else(anonymous);
     let wanted = before.map(|before| before.wanted.as_slice()).unwrap_or_default();
-    let asked = union(&[place.oauth.scopes.as_ref().unwrap_or(&scopes), wanted]);
+    let asked = union(&[wanted, place.oauth.scopes.as_ref().unwrap_or(&scopes)]);
     let resource_asked = Found::resource_for(place, resource.as_deref());
     let granted = ask(login, &authority, &client, &asked, resource_asked.as_deref()).await?;
     let who = (place.server.as_str(), &place.url, place.account.as_deref());

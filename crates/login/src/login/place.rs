@@ -1,5 +1,6 @@
 //! Places, and what is told of the logins at them.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -31,7 +32,10 @@ impl Place {
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);
         }
-        digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        digest.finalize().iter().fold(String::new(), |mut key, byte| {
+            let _ = write!(key, "{byte:02x}");
+            key
+        })
     }
 }
 
@@ -40,8 +44,6 @@ impl Place {
 pub enum Keep {
     /// In files of this folder, which nobody else can read.
     Folder(PathBuf),
-    /// In the keyring of the system; the folder has their names.
-    Keyring(PathBuf),
     /// In memory, until the process ends.
     Memory,
 }

@@ -32,15 +32,24 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(
-        keep: &Keep,
+        keep: Keep,
         tasks: TaskTracker,
         told: Box<dyn Fn(Told<'_>) + Send + Sync>,
     ) -> Self {
         let memory = Arc::new(Memory::default());
         let store: Arc<dyn Store> = match keep {
-            Keep::Folder(folder) | Keep::Keyring(folder) => Arc::new(Folder::new(folder)),
+            Keep::Folder(folder) => Arc::new(Folder::new(folder)),
             Keep::Memory => Arc::clone(&memory) as _,
         };
+        Self::with(store, memory, tasks, told)
+    }
+
+    pub(crate) fn with(
+        store: Arc<dyn Store>,
+        memory: Arc<Memory>,
+        tasks: TaskTracker,
+        told: Box<dyn Fn(Told<'_>) + Send + Sync>,
+    ) -> Self {
         let (has_failed, tokens) = (AtomicBool::default(), TaskTracker::new());
         Self { store, memory, has_failed, tasks, tokens, told }
     }

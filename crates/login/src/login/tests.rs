@@ -1,6 +1,9 @@
 //! Logins at a real authorization server.
 
 mod authority;
+mod hostile;
+mod machines;
+mod renewing;
 
 use std::path::Path;
 use std::sync::Mutex as StdMutex;
@@ -114,48 +117,157 @@ async fn a_person_signs_in_and_the_token_is_shown_from_then_on() {
 }
 
 #[tokio::test]
-async fn fifty_callers_with_an_expired_token_are_one_renewal() {
+async fn a_second_login_uses_the_client_and_the_address_of_the_first() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
-    authority.set(|switches| switches.lifetime = 0);
-    let (one, other) = (Process::new(folder.path()), Process::new(folder.path()));
-    sign_in(&one.at(&authority)).await.unwrap();
-    authority.set(|switches| switches.lifetime = 3600);
-    // Two processes, with 25 callers each.
-    let mut callers = tokio::task::JoinSet::new();
-    for process in [&one, &other] {
-        let at = process.at(&authority);
-        for _ in 0..25 {
-            let at = Arc::clone(&at);
-            callers.spawn(async move { token(&at).await });
-        }
-    }
-    let tokens = callers.join_all().await;
-    assert_eq!(tokens, vec![Some("access-3".to_owned()); 50]);
-    assert_eq!(authority.asked("refresh_token"), 1);
-    assert_eq!(authority.seen().refused, 0);
+    sign_in(&Process::new(folder.path()).at(&authority)).await.unwrap();
+    sign_in(&Process::new(folder.path()).at(&authority)).await.unwrap();
+    let seen = authority.seen();
+    assert_eq!(seen.registrations.len(), 1);
+    let back = |index: usize| seen.authorizations[index]["redirect_uri"].clone();
+    assert_eq!(back(0), back(1));
 }
 
 #[tokio::test]
-async fn a_token_that_the_server_refuses_is_renewed_once_and_then_a_person_is_wanted() {
+async fn a_copied_address_is_as_good_as_a_browser_that_comes_back() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    let at = Process::new(folder.path()).at(&authority);
+    let pending = at.begin(Back::Listener).await.unwrap();
+    for wrong in ["", "no address", "http://127.0.0.1:1/callback?code=c&state=of-another"] {
+        pending.pasted(wrong).await.unwrap_err();
+    }
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([])
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .unwrap();
+    let agreed = client.get(pending.address().clone()).send().await.unwrap();
+    let back = agreed.headers()["location"].to_str().unwrap().to_owned();
+    pending.pasted(&format!("  {back}\n")).await.unwrap();
+    pending.done().await.unwrap();
+    assert!(token(&at).await.is_some());
+    // It counts once.
+    assert_eq!(pending.pasted(&back).await.unwrap_err().reason, "that sign-in is over");
+}
+
+#[tokio::test]
+async fn a_browser_may_come_back_to_another_address_of_ours() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let process = Process::new(folder.path());
     let at = process.at(&authority);
-    sign_in(&at).await.unwrap();
-    let invalid = "Bearer error=\"invalid_token\"";
-    let first = token(&at).await.unwrap();
-    assert_eq!(at.refused(challenge(401, invalid, Some(&first), false)).await, Again::Once);
-    let second = token(&at).await.unwrap();
-    assert_ne!(first, second);
-    // Whoever comes later with the old one is not worth another.
-    assert_eq!(at.refused(challenge(401, invalid, Some(&first), false)).await, Again::Once);
-    assert_eq!(authority.asked("refresh_token"), 1);
-    assert_eq!(at.refused(challenge(401, invalid, Some(&second), true)).await, Again::SignIn);
-    assert_eq!(authority.asked("refresh_token"), 1);
-    let why = "the server does not take a token that is new".to_owned();
-    assert_eq!(at.standing().await, Standing::Wanted { why });
-    for secret in [first, second] {
-        assert!(at.secrets().contains(&secret));
+    let page = Url::parse("https://workbench.example.com/signed-in").unwrap();
+    let pending = at.begin(Back::At(page.clone())).await.unwrap();
+    let query: HashMap<_, _> = pending.address().query_pairs().collect();
+    assert_eq!(query["redirect_uri"], page.as_str());
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([])
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .unwrap();
+    let agreed = client.get(pending.address().clone()).send().await.unwrap();
+    let back = Url::parse(agreed.headers()["location"].to_str().unwrap()).unwrap();
+    let mut other = back.clone();
+    other.set_query(Some("code=c&state=of-another"));
+    process.logins.returned(&other).await.unwrap_err();
+    let words = process.logins.returned(&back).await.unwrap();
+    assert_eq!(words, "You are signed in; you can close this window.");
+    pending.done().await.unwrap();
+    assert_eq!(authority.seen().registrations[0]["application_type"], "web");
+    drop(pending);
+    process.logins.returned(&back).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_token_is_for_its_own_place_alone() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    let process = Process::new(folder.path());
+    let own = process.at(&authority);
+    sign_in(&own).await.unwrap();
+    let place = own.place().clone();
+    let url = Url::parse(&format!("{}/other", authority.origin)).unwrap();
+    let others = [
+        Place { server: "other".to_owned(), ..place.clone() },
+        Place { account: Some("ann".to_owned()), ..place.clone() },
+        Place { account: Some(String::new()), ..place.clone() },
+        Place { url, ..place.clone() },
+    ];
+    for other in others {
+        let at = process.logins.at(other);
+        assert_eq!(token(&at).await, None, "{:?}", at.place());
+        assert_eq!(at.standing().await, Standing::NotAsked);
+        // Not even if somebody puts it there.
+        let from = folder.path().join(format!("{}.json", place.key()));
+        let to = folder.path().join(format!("{}.json", at.place().key()));
+        std::fs::copy(from, &to).unwrap();
+        assert_eq!(token(&at).await, None, "{:?}", at.place());
+        std::fs::remove_file(to).unwrap();
     }
+    let all = process.logins.all().await.unwrap();
+    assert_eq!(all.len(), 1);
+    assert!(matches!(&all[0], (at, Standing::SignedIn { .. }) if *at == place));
+}
+
+#[tokio::test]
+async fn another_process_hears_of_a_login_and_of_its_end() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    let (one, other) = (Process::new(folder.path()), Process::new(folder.path()));
+    let (here, there) = (one.at(&authority), other.at(&authority));
+    let refused = there.refused(challenge(401, "Bearer", None, false)).await;
+    assert_eq!(refused, Again::SignIn);
+    assert_eq!(other.told(), ["wanted: nobody has signed in"]);
+    let (signed_in, ()) = tokio::join!(sign_in(&here), async { there.signed_in().await });
+    signed_in.unwrap();
+    let shown = token(&there).await;
+    assert_eq!(shown, token(&here).await);
+    assert!(here.sign_out().await.unwrap());
+    assert!(!here.sign_out().await.unwrap());
+    assert_eq!(one.told(), ["signed in", "signed out"]);
+    assert_eq!(token(&here).await, None);
+    assert_eq!(authority.seen().revoked, ["refresh-2".to_owned(), shown.clone().unwrap()]);
+    // It has been revoked, which the other process is told by the server.
+    let refused = there.refused(challenge(401, "Bearer", shown.as_deref(), false)).await;
+    assert_eq!(refused, Again::SignIn);
+    assert_eq!(token(&there).await, None);
+}
+
+#[tokio::test]
+async fn what_is_kept_is_for_nobody_else_and_is_kept_in_memory_where_it_must_be() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    let logins = folder.path().join("state").join("logins");
+    sign_in(&Process::new(&logins).at(&authority)).await.unwrap();
+    let files: Vec<_> =
+        std::fs::read_dir(&logins).unwrap().map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), 2, "{files:?}");
+    for path in files.iter().chain([&logins]) {
+        assert!(!crate::os::can_others_read(path), "{}", path.display());
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(!name.contains("srv") && !name.contains("127"), "{name}");
+    }
+    // Nothing can be made in a file.
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let process = Process::new(&file.join("logins"));
+    let at = process.at(&authority);
     sign_in(&at).await.unwrap();
-    assert!(matches!(at.standing().await, Standing::SignedIn { .. }));
+    assert!(token(&at).await.is_some());
+    assert!(at.sign_out().await.is_ok());
+}
+
+#[tokio::test]
+async fn a_fixed_port_that_is_busy_fails_at_once() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    let process = Process::new(folder.path());
+    let busy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = busy.local_addr().unwrap().port();
+    let oauth = OAuth { callback_port: Some(port), ..OAuth::default() };
+    let failure =
+        process.with(&authority, oauth.clone()).begin(Back::Listener).await.err().unwrap();
+    let said = format!("port {port} (`oauth.callbackPort`) cannot be listened on");
+    assert!(failure.reason.starts_with(&said), "{failure}");
+    assert_eq!(authority.seen().registrations.len(), 0);
+    drop(busy);
+    sign_in(&process.with(&authority, oauth)).await.unwrap();
+    let back = format!("http://localhost:{port}/callback");
+    assert_eq!(authority.seen().authorizations[0]["redirect_uri"], back);
 }

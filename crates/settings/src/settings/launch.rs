@@ -11,6 +11,7 @@ use crate::settings::{Confinement, Container, MacroConfig, OAuth, Reference, San
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each server")]
 pub enum Launch {
     /// A child process that speaks MCP on its standard input and output.
     Stdio(StdioLaunch),

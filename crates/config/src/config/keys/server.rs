@@ -13,6 +13,7 @@ use url::Url;
 use crate::config::keys::category::check_overrides;
 use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits::{RawCache, RawRates};
+use crate::config::keys::oauth::RawOAuth;
 use crate::config::keys::raw::RawServer;
 use crate::config::keys::sandbox;
 use crate::config::syntax::checks::milliseconds;
@@ -21,7 +22,7 @@ use crate::config::syntax::places::{Places, absolute, located_path, with_home};
 use crate::config::syntax::reader::{Located, Reader, Trouble, did_you_mean, listed};
 use crate::name::ServerName;
 use crate::settings::{
-    HttpLaunch, Isolation, Launch, OAuth, Protocol, Reference, ServerConfig, StdioLaunch, defaults,
+    HttpLaunch, Isolation, Launch, Protocol, Reference, ServerConfig, StdioLaunch, defaults,
 };
 
 /// The outcome of checking a server block.
@@ -102,8 +103,7 @@ pub(crate) fn check(
                 ("container", container.is_some()),
             ];
             ignore(&for_commands, name, reader);
-            let oauth = oauth.map(|oauth| oauth.checked(places, reader)).unwrap_or_default();
-            http(&url, headers.unwrap_or_default(), oauth, reader).map(Launch::Http)
+            http(&url, headers, (oauth, places), reader).map(Launch::Http)
         }
         Some(Means::Command(command)) => {
             let none = Entries::default();
@@ -267,10 +267,11 @@ fn ignore(keys: &[(&str, bool)], name: &Located<String>, reader: &mut Reader<'_>
 /// which may be secret.
 fn http(
     url: &Located<String>,
-    headers: Entries<Located<String>>,
-    mut oauth: OAuth,
+    headers: Option<Entries<Located<String>>>,
+    (oauth, places): (Option<RawOAuth>, &Places<'_>),
     reader: &mut Reader<'_>,
 ) -> Option<HttpLaunch> {
+    let mut oauth = oauth.map(|oauth| oauth.checked(places, reader)).unwrap_or_default();
     let parsed = Url::parse(url.value.trim()).ok();
     let parsed = parsed.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     if parsed.is_none() {
@@ -280,7 +281,7 @@ fn http(
     let mut is_right = true;
     let mut checked = Vec::new();
     let mut referred = Vec::new();
-    for (name, value) in headers.0 {
+    for (name, value) in headers.unwrap_or_default().0 {
         let Ok(header) = HeaderName::try_from(name.value.trim()) else {
             reader.error(&name.spot, "expected the name of a header", None);
             is_right = false;

@@ -23,8 +23,8 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// The store in this folder, which is made when something is to be kept.
-    pub(crate) fn new(folder: &Path) -> Self {
-        Self(folder.to_owned())
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self(folder)
     }
 
     fn path(&self, key: &str, extension: &str) -> PathBuf {

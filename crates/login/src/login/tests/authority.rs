@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 use url::{Url, form_urlencoded};
 
 use crate::login::pkce;
@@ -17,6 +18,7 @@ pub(crate) type Fields = HashMap<String, String>;
 
 /// What the servers do otherwise than they should, or than others do.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one of its own")]
 pub(crate) struct Switches {
     /// The `iss` of answers; none: none.
     pub(crate) iss: Option<String>,
@@ -39,6 +41,10 @@ pub(crate) struct Switches {
     pub(crate) is_old: bool,
     /// `true` if the device has been agreed to.
     pub(crate) has_agreed: bool,
+    /// The name that the authorization server has, in the place of its own.
+    pub(crate) issuer: Option<String>,
+    /// Done before a request for a token is answered.
+    pub(crate) meanwhile: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// What has happened.
@@ -89,6 +95,8 @@ impl Authority {
             refuses_resource: false,
             is_old: false,
             has_agreed: false,
+            issuer: None,
+            meanwhile: None,
         };
         let own = Self { origin, switches: Arc::new(Mutex::new(switches)), books: Arc::default() };
         let app = Router::new()
@@ -101,7 +109,7 @@ impl Authority {
             .route("/device", post(device))
             .route("/revoke", post(revoke))
             .with_state(own.clone());
-        tokio::task::spawn(async move { axum::serve(listener, app).await });
+        TaskTracker::new().spawn(async move { axum::serve(listener, app).await });
         own
     }
 
@@ -173,7 +181,7 @@ async fn metadata(State(own): State<Authority>) -> Response {
         return StatusCode::NOT_FOUND.into_response();
     }
     let mut metadata = json!({
-        "issuer": origin,
+        "issuer": switches.issuer.as_ref().unwrap_or(origin),
         "authorization_endpoint": format!("{origin}/authorize"),
         "token_endpoint": format!("{origin}/token"),
         "registration_endpoint": format!("{origin}/register"),
@@ -241,7 +249,8 @@ fn client(own: &Authority, headers: &HeaderMap, fields: &Fields) -> Option<Strin
             let id = fields.get("client_id")?;
             (fields.get("client_secret") == Some(&secret(id))).then(|| id.clone())
         }
-        _ => fields.get("client_id").cloned(),
+        // A signed assertion says who asks.
+        _ => fields.get("client_id").or_else(|| fields.get("assertion")).cloned(),
     }
 }
 
@@ -249,6 +258,9 @@ async fn token(State(own): State<Authority>, headers: HeaderMap, form: String) -
     let fields = read(&form);
     let switches = own.switches();
     own.books().seen.tokens.push(fields.clone());
+    if let Some(meanwhile) = &switches.meanwhile {
+        meanwhile();
+    }
     if let Some(status) = switches.token_status {
         return StatusCode::from_u16(status).unwrap().into_response();
     }
@@ -293,6 +305,7 @@ async fn token(State(own): State<Authority>, headers: HeaderMap, form: String) -
         "urn:ietf:params:oauth:grant-type:device_code" if !switches.has_agreed => {
             return refuse(&own, "authorization_pending");
         }
+        "urn:ietf:params:oauth:grant-type:device_code" => "family of the device".to_owned(),
         _ => "alone".to_owned(),
     };
     let mut books = own.books();

@@ -1,0 +1,159 @@
+//! Servers and authorization servers that do what they should not.
+
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+
+use super::*;
+
+async fn failure(at: &Arc<SignIn>) -> String {
+    sign_in(at).await.unwrap_err().reason
+}
+
+#[tokio::test]
+async fn an_answer_of_another_authorization_server_gets_no_code() {
+    let other = "the answer came from another authorization server than was asked";
+    let unsaid = "the answer does not say which authorization server it is from";
+    let cases: [(Option<&str>, bool, &str); 3] = [
+        (Some("https://evil.example.com"), true, other),
+        (Some("https://evil.example.com"), false, other),
+        (None, true, unsaid),
+    ];
+    for (iss, says_iss, expected) in cases {
+        let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+        authority.set(|switches| {
+            switches.iss = iss.map(str::to_owned);
+            switches.says_iss = says_iss;
+        });
+        let at = Process::new(folder.path()).at(&authority);
+        assert_eq!(failure(&at).await, expected);
+        assert_eq!(authority.seen().tokens.len(), 0, "the code was sent");
+        // Errors of others are not believed either.
+        authority.set(|switches| switches.error = Some("access_denied"));
+        assert_eq!(failure(&at).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_state_does_not_end_the_wait() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    authority.set(|switches| switches.state = Some("of-another".to_owned()));
+    let at = Process::new(folder.path()).at(&authority);
+    let pending = at.begin(Back::Listener).await.unwrap();
+    let (status, page) = browse(pending.address()).await;
+    assert_eq!(status, 400);
+    assert!(page.contains("not the answer to the sign-in"), "{page}");
+    let query: HashMap<_, _> = pending.address().query_pairs().collect();
+    let mut elsewhere = Url::parse(&query["redirect_uri"]).unwrap();
+    elsewhere.set_path("/elsewhere");
+    assert_eq!(browse(&elsewhere).await.0, 404);
+    authority.set(|switches| switches.state = None);
+    let ((status, _), done) = tokio::join!(browse(pending.address()), pending.done());
+    done.unwrap();
+    assert_eq!(status, 200);
+}
+
+#[tokio::test]
+async fn who_declines_is_told_so() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    authority.set(|switches| switches.error = Some("access_denied"));
+    let at = Process::new(folder.path()).at(&authority);
+    let pending = at.begin(Back::Listener).await.unwrap();
+    let ((status, page), done) = tokio::join!(browse(pending.address()), pending.done());
+    assert_eq!(done.unwrap_err().reason, "you declined");
+    assert_eq!(status, 400);
+    assert!(page.contains("you declined"), "{page}");
+}
+
+#[tokio::test]
+async fn without_pkce_there_is_no_login_but_where_the_entry_says_so() {
+    for (methods, strict, lax) in [
+        (Value::Null, false, true),
+        (json!(["plain"]), false, false),
+        (json!(["plain", "S256"]), true, true),
+    ] {
+        let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+        authority.set(|switches| switches.pkce = methods.clone());
+        let process = Process::new(folder.path());
+        assert_eq!(sign_in(&process.at(&authority)).await.is_ok(), strict, "{methods}");
+        let oauth = OAuth { allows_no_pkce: true, ..OAuth::default() };
+        assert_eq!(sign_in(&process.with(&authority, oauth)).await.is_ok(), lax, "{methods}");
+    }
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_refuses_resources_is_told_none() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    authority.set(|switches| {
+        switches.refuses_resource = true;
+        switches.lifetime = 0;
+    });
+    let process = Process::new(folder.path());
+    let said = failure(&process.at(&authority)).await;
+    assert_eq!(said, "no token was given: invalid_target: because");
+    let oauth = OAuth { resource: crate::settings::Resource::Off, ..OAuth::default() };
+    let at = process.with(&authority, oauth);
+    sign_in(&at).await.unwrap();
+    authority.set(|switches| switches.lifetime = 60);
+    assert!(token(&at).await.is_some());
+    let last = authority.seen().authorizations.pop().unwrap();
+    assert!(!last.contains_key("resource"), "{last:?}");
+}
+
+#[tokio::test]
+async fn an_authorization_server_at_a_place_for_nobody_is_not_asked() {
+    for named in ["http://169.254.169.254/", "http://as.example.com", "ftp://127.0.0.1"] {
+        let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+        authority.set(|switches| switches.named = Some(named.to_owned()));
+        let said = failure(&Process::new(folder.path()).at(&authority)).await;
+        assert!(said.starts_with("how to sign in could not be found out: "), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_2025_03_that_publishes_nothing_is_asked_at_the_old_places() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    authority.set(|switches| {
+        switches.is_old = true;
+        switches.iss = None;
+    });
+    let at = Process::new(folder.path()).at(&authority);
+    sign_in(&at).await.unwrap();
+    let asked = authority.seen().authorizations.remove(0);
+    assert_eq!(asked["code_challenge_method"], "S256");
+    assert!(token(&at).await.is_some());
+}
+
+#[tokio::test]
+async fn a_client_is_known_to_its_own_authorization_server_alone() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    let process = Process::new(folder.path());
+    let by_hand = OAuth { client_id: Some("by-hand".to_owned()), ..OAuth::default() };
+    let (own, at) = (process.at(&authority), process.with(&authority, by_hand));
+    sign_in(&own).await.unwrap();
+    // The server names another one now: the same servers by another name.
+    let port = authority.url().port().unwrap();
+    let other = format!("http://localhost:{port}");
+    let move_to = |to: &str| {
+        let to = to.to_owned();
+        authority.set(|switches| {
+            switches.named = Some(to.clone());
+            switches.issuer = Some(to.clone());
+            switches.iss = Some(to);
+        });
+    };
+    move_to(&other);
+    sign_in(&own).await.unwrap();
+    assert_eq!(authority.seen().registrations.len(), 2);
+    // One that was registered by hand is not shown to it.
+    own.sign_out().await.unwrap();
+    sign_in(&at).await.unwrap();
+    move_to(&authority.origin.clone());
+    let said = failure(&at).await;
+    assert!(
+        said.starts_with("it names another authorization server than before: http://127"),
+        "{said}"
+    );
+    assert_eq!(authority.seen().registrations.len(), 2);
+    at.sign_out().await.unwrap();
+    sign_in(&at).await.unwrap();
+}
