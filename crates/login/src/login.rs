@@ -12,6 +12,7 @@
 //! requests go through `http`, all for tokens through `token`.
 
 mod assertion;
+mod attempt;
 mod begin;
 mod callback;
 mod credentials;

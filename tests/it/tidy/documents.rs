@@ -356,6 +356,8 @@ fn the_documentation_describes_every_key_with_its_default() {
         ("A server", "/definitions/Server"),
         ("`sandbox`", "/definitions/Sandbox"),
         ("`container`", "/definitions/Container"),
+        ("`oauth`", "/definitions/OAuth"),
+        ("`identityProvider`", "/definitions/IdentityProvider"),
         ("A category", "/definitions/Category"),
         ("`tools` of a category", "/definitions/Category/properties/tools"),
         ("A macro", "/definitions/Macro"),

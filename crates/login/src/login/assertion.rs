@@ -13,13 +13,13 @@ use crate::login::record::now;
 /// For how many seconds an assertion is good.
 const LIFETIME: u64 = 120;
 
-/// What an assertion says.
+/// The content of an assertion.
 pub(crate) struct Assertion<'a> {
     /// Who it is about, and who says so.
     pub(crate) client: &'a str,
     /// Who it is for.
     pub(crate) audience: &'a str,
-    /// What tells it from all others.
+    /// A text that tells it from all others.
     pub(crate) id: &'a str,
 }
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT, WWW_AUTHENTICATE};
 use http::{Request, StatusCode};
-use url::Url;
 
-use crate::login::credentials::union;
+use crate::login::attempt::kept;
 use crate::login::device;
 use crate::login::discovery::{Found, discover};
 use crate::login::http::told;
@@ -14,7 +13,7 @@ use crate::login::listener::Listener;
 use crate::login::pending::{Attempt, Pending, Waiting};
 use crate::login::pkce;
 use crate::login::place::{Back, Failure, Place};
-use crate::login::record::{Authority, Record};
+use crate::login::record::{Authority, Record, union};
 use crate::login::register::{check_issuer, client};
 use crate::login::sign_in::Login;
 use crate::settings::Grant;
@@ -168,31 +167,4 @@ async fn browser(
         listener.serve(&waiting);
     }
     Ok(Pending::new(waiting, address, None))
-}
-
-/// The record of the login that begins. A client that has just registered is kept at once, so that it need not do so
-/// again; the login that there is stays as it is.
-pub(crate) async fn kept(
-    login: &Login,
-    authority: Authority,
-    resource: Option<String>,
-    client: crate::login::record::Client,
-    before: Option<&Record>,
-) -> Record {
-    let place = &login.place;
-    let who = (place.server.as_str(), &place.url, place.account.as_deref());
-    let record = Record::new(who, authority, resource, client);
-    let has_login = before.is_some_and(|before| before.token.is_some());
-    if !has_login && let Some(_guard) = login.shared.lock(&login.key).await {
-        let wanted = before.map(|before| before.wanted.clone()).unwrap_or_default();
-        let mut first = record.clone();
-        first.wanted = wanted;
-        login.keep(first).await;
-    }
-    record
-}
-
-/// The address of a page, as an authorization server names it.
-pub(crate) fn page(address: &str) -> Option<Url> {
-    Url::parse(address).ok().filter(|url| matches!(url.scheme(), "https" | "http"))
 }

@@ -8,7 +8,7 @@ use crate::login::token::plain;
 /// The most characters of an address that is read.
 pub(crate) const LONGEST: usize = 16 * 1024;
 
-/// What came back, not yet believed.
+/// An answer, not yet believed.
 #[derive(Default)]
 pub(crate) struct Callback {
     pub(crate) state: String,

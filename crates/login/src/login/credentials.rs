@@ -1,15 +1,20 @@
-//! What a link shows its server, and what follows from a refusal.
+//! The headers that a link shows its server, and the decision on a refusal.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use rmcp::transport::auth::WWWAuthenticateParams;
+use tokio::time::timeout;
 
-use crate::login::record::Record;
+use crate::login::record::{Record, union};
 use crate::login::renewal::renew;
 use crate::login::sign_in::{Login, Renewal, wants_more};
 use crate::wire::remote::{Again, Challenge};
+
+/// How long a renewal is waited for while the old token is good.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The headers that show the token, which is renewed first if it is about to end.
 pub(crate) async fn headers(login: &Arc<Login>) -> HeaderMap {
@@ -25,8 +30,11 @@ pub(crate) async fn headers(login: &Arc<Login>) -> HeaderMap {
     let Some(token) = record.as_ref().and_then(|record| record.token.as_ref()) else {
         return headers;
     };
-    if token.is_ending() {
+    if token.has_ended() {
         renew(login, Some(&token.value)).await;
+    } else if token.is_ending() {
+        // It is still good for the while that an authorization server may take.
+        let _ = timeout(PATIENCE, renew(login, Some(&token.value))).await;
     }
     let now = login.known();
     let token = now.as_ref().and_then(|record| record.token.as_ref());
@@ -142,15 +150,4 @@ async fn step_up(
         login.want(&wants_more(&wanted), None);
     }
     Again::SignIn
-}
-
-/// All of them, each once, in the order in which they were first named.
-pub(crate) fn union(all: &[&[String]]) -> Vec<String> {
-    let mut union: Vec<String> = Vec::new();
-    for scope in all.iter().copied().flatten() {
-        if !union.contains(scope) {
-            union.push(scope.clone());
-        }
-    }
-    union
 }

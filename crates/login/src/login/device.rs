@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
-use crate::login::begin::{kept, page};
+use crate::login::attempt::{kept, page};
 use crate::login::discovery::Found;
 use crate::login::pending::{Attempt, Pending, Waiting};
 use crate::login::pkce;

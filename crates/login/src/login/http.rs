@@ -271,7 +271,7 @@ struct Resolver {
     names: Arc<Names>,
 }
 
-/// What is known of names.
+/// The names that are looked up, and the net that the server is in.
 struct Names {
     /// The host of the server where it has to be looked up.
     server: Option<String>,

@@ -148,7 +148,7 @@ async fn answer(
     stream.shutdown().await
 }
 
-/// What a browser shows when all is well.
+/// The words that a browser shows when all is well.
 pub(crate) const SIGNED_IN: &str = "You are signed in; you can close this window.";
 
 /// Reads the head of a request; `None` where it is too long or ends before.

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use crate::login::assertion::{self, Assertion};
-use crate::login::credentials::union;
 use crate::login::discovery::{Found, discover};
 use crate::login::pkce;
-use crate::login::record::{Authority, Client, Kind, Method, Record, Token};
+use crate::login::record::{Authority, Client, Kind, Method, Record, Token, union};
 use crate::login::register::{check_issuer, registered};
 use crate::login::sign_in::Login;
 use crate::login::token::{self, Fields, Granted, Refusal};

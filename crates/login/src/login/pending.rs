@@ -21,13 +21,13 @@ const AGAIN: &str = "sign in again";
 
 /// One attempt to sign in.
 pub(crate) struct Attempt {
-    /// What the answer has to name (RFC 6749 §10.12).
+    /// The `state` of the answer (RFC 6749 §10.12).
     pub(crate) state: String,
-    /// What proves that who brings the code has asked for it.
+    /// The proof that who brings the code has asked for it.
     pub(crate) verifier: String,
     /// The scopes that are asked for.
     pub(crate) asked: Vec<String>,
-    /// What will be kept, but for the token.
+    /// The record that will be kept, but for the token.
     pub(crate) record: Record,
 }
 
@@ -194,7 +194,7 @@ impl Pending {
         &self.address
     }
 
-    /// What to type there, for [`Grant::Device`](crate::settings::Grant::Device) alone.
+    /// The code to type there, for [`Grant::Device`](crate::settings::Grant::Device) alone.
     pub fn code(&self) -> Option<&str> {
         self.code.as_deref()
     }

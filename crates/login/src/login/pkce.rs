@@ -11,7 +11,7 @@ pub(crate) fn unguessable() -> Result<String, String> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// What is told of a verifier beforehand (method `S256`, RFC 7636 §4.2).
+/// The part of a verifier that is told beforehand (method `S256`, RFC 7636 §4.2).
 pub(crate) fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(verifier))
 }

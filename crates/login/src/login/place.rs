@@ -19,7 +19,7 @@ pub struct Place {
     pub url: Url,
     /// The agent whose login it is; `None`: one for all who use this machine's account.
     pub account: Option<String>,
-    /// What its entry says of signing in.
+    /// The part of its entry about signing in.
     pub oauth: OAuth,
 }
 
@@ -70,7 +70,7 @@ pub enum Standing {
     SignedIn {
         /// The authorization server.
         issuer: Option<String>,
-        /// What it was granted.
+        /// The scopes that were granted.
         scopes: Vec<String>,
         /// Until when its token is good; it is renewed where that is possible.
         expires: Option<SystemTime>,
@@ -97,9 +97,9 @@ pub enum Back {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{reason}")]
 pub struct Failure {
-    /// What happened, without any token.
+    /// The reason, without any token.
     pub reason: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub hint: String,
 }
 

@@ -11,7 +11,7 @@ const VERSION: u32 = 1;
 /// A token is renewed at most this long before it expires.
 const LONGEST_BUFFER: u64 = 30;
 
-/// What is kept of one login.
+/// All that is kept of one login.
 #[derive(Clone, Deserialize, Serialize)]
 pub(crate) struct Record {
     version: u32,
@@ -27,10 +27,10 @@ pub(crate) struct Record {
     pub(crate) resource: Option<String>,
     /// Who asks for tokens.
     pub(crate) client: Client,
-    /// What was granted.
+    /// The scopes that were granted.
     #[serde(default)]
     pub(crate) scopes: Vec<String>,
-    /// What is to be asked for at the next sign-in, because the server wants it for something.
+    /// The scopes to ask for at the next sign-in, because the server wants them for something.
     #[serde(default)]
     pub(crate) wanted: Vec<String>,
     /// Changes whenever somebody signs in.
@@ -38,7 +38,7 @@ pub(crate) struct Record {
     pub(crate) login: u64,
     /// The token; none before the first login, or after the last one has ended.
     pub(crate) token: Option<Token>,
-    /// What renews the token.
+    /// The token that renews the other.
     pub(crate) refresh_token: Option<String>,
 }
 
@@ -152,7 +152,12 @@ impl Record {
 
     /// The text that is kept.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec_pretty(self)
+        let mut kept = self.clone();
+        if kept.client.kind == Kind::Registered {
+            // The entry has it, and may have another one tomorrow.
+            kept.client.secret = None;
+        }
+        serde_json::to_vec_pretty(&kept)
     }
 
     /// Everything in it that nobody else may see.
@@ -193,6 +198,17 @@ impl Client {
     pub(crate) fn is_good(&self) -> bool {
         !self.is_refused && self.secret_expires.is_none_or(|expires| now() < expires)
     }
+}
+
+/// All scopes, each once, in the order in which they were first named.
+pub(crate) fn union(all: &[&[String]]) -> Vec<String> {
+    let mut union: Vec<String> = Vec::new();
+    for scope in all.iter().copied().flatten() {
+        if !union.contains(scope) {
+            union.push(scope.clone());
+        }
+    }
+    union
 }
 
 /// Seconds since 1970.

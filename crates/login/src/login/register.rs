@@ -41,6 +41,28 @@ pub(crate) fn registered(
     })
 }
 
+/// The client that a login was begun with, as it is now.
+///
+/// # Errors
+///
+/// When the entry names another one, or the authorization server does not know it any more.
+pub(crate) fn current(place: &Place, record: &Record) -> Result<Client, String> {
+    let client = &record.client;
+    if let Some(own) = registered(place, &record.authority, client.redirect_uri.as_ref()) {
+        if own.id == client.id {
+            return Ok(own);
+        }
+        return Err("the entry names another client than signed in".to_owned());
+    }
+    match client.kind {
+        Kind::Registered => {
+            Err("the entry does not name the client any more that signed in".to_owned())
+        }
+        _ if client.is_good() => Ok(client.clone()),
+        _ => Err("the authorization server does not know us any more".to_owned()),
+    }
+}
+
 /// How a client with a secret proves itself: with `Basic` where nothing else is said (RFC 8414 §2).
 fn with_secret(authority: &Authority) -> Method {
     let knows = |method: &str| {

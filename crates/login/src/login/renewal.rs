@@ -12,6 +12,7 @@ use crate::login::discovery::Found;
 use crate::login::machine;
 use crate::login::place::Told;
 use crate::login::record::{Record, Token};
+use crate::login::register;
 use crate::login::sign_in::{Login, Renewal};
 use crate::login::token::{self, Refusal};
 
@@ -49,8 +50,8 @@ pub(crate) async fn renew(login: &Arc<Login>, stale: Option<&str>) -> Renewal {
     if login.known().is_some_and(|record| is_fresh(&record)) {
         return Renewal::Fresh;
     }
-    if let Some(why) = login.is_quiet() {
-        return Renewal::Trouble(why);
+    if let Some(renewal) = login.is_quiet() {
+        return renewal;
     }
     let mut renewal = login.renewal(|sender| {
         let (own, stale) = (Arc::clone(login), stale.map(str::to_owned));
@@ -96,22 +97,24 @@ async fn run(login: &Arc<Login>, stale: Option<&str>) -> Result<(), Failed> {
         return Ok(());
     }
     let record = record.ok_or_else(|| Failed::ended("nobody has signed in"))?;
-    let renewed = refresh(login, &record).await?;
-    login.keep(renewed).await;
-    login.shared.tell(Told::Renewed(&login.place));
+    if let Some(renewed) = refresh(login, &record).await? {
+        login.keep(renewed).await;
+        login.shared.tell(Told::Renewed(&login.place));
+    }
     Ok(())
 }
 
-/// Asks for another token with the refresh token (RFC 6749 §6).
-async fn refresh(login: &Login, record: &Record) -> Result<Record, Failed> {
+/// Asks for another token with the refresh token (RFC 6749 §6); `None`: somebody else has got one meanwhile.
+async fn refresh(login: &Login, record: &Record) -> Result<Option<Record>, Failed> {
     let Some(refresh_token) = &record.refresh_token else {
         return Err(Failed::ended("the login has ended"));
     };
+    let client = register::current(&login.place, record).map_err(Failed::ended)?;
     let resource = Found::resource_for(&login.place, record.resource.as_deref());
     let mut fields = vec![("grant_type", "refresh_token"), ("refresh_token", refresh_token)];
     fields.extend(resource.as_deref().map(|resource| ("resource", resource)));
     let endpoint = &record.authority.token_endpoint;
-    let answer = token::ask(login.http(), endpoint, &record.client, None, fields).await;
+    let answer = token::ask(login.http(), endpoint, &client, None, fields).await;
     let mut renewed = record.clone();
     match answer {
         Ok(granted) => {
@@ -119,15 +122,21 @@ async fn refresh(login: &Login, record: &Record) -> Result<Record, Failed> {
             renewed.token = Some(Token::new(granted.access_token, granted.expires_in));
             // One that is not replaced stays good.
             renewed.refresh_token = granted.refresh_token.or(renewed.refresh_token);
-            Ok(renewed)
+            Ok(Some(renewed))
         }
         Err(refusal) if refusal.is("invalid_grant") => {
             // The lock is held, but not everybody who writes may know of locks.
             let kept = login.reload().await;
-            if kept.is_some_and(|kept| kept.refresh_token.as_ref() == Some(refresh_token)) {
-                renewed.refresh_token = None;
-                login.keep(renewed).await;
+            let kept = kept.filter(|kept| kept.refresh_token.as_ref() != Some(refresh_token));
+            if let Some(kept) = kept {
+                let stale = record.token.as_ref().map(|token| token.value.as_str());
+                if kept.token.as_ref().is_some_and(|token| is_other(token, stale)) {
+                    return Ok(None);
+                }
+                return Err(Failed::ended("the login has ended"));
             }
+            renewed.refresh_token = None;
+            login.keep(renewed).await;
             Err(Failed::ended("the login has ended: the authorization server has revoked it"))
         }
         Err(refusal) if refusal.is("invalid_client") || refusal.is("unauthorized_client") => {

@@ -2,6 +2,7 @@
 
 use crate::login::place::{Failure, Told};
 use crate::login::record::Record;
+use crate::login::register;
 use crate::login::sign_in::Login;
 use crate::login::token;
 
@@ -29,7 +30,8 @@ async fn revoke(login: &Login, record: &Record) {
     let access = record.token.as_ref().map(|token| (token.value.as_str(), "access_token"));
     for (token, kind) in refresh.into_iter().chain(access) {
         let fields = vec![("token", token), ("token_type_hint", kind)];
-        let told = token::post(login.http(), endpoint, &record.client, None, fields).await;
+        let Ok(client) = register::current(&login.place, record) else { return };
+        let told = token::post(login.http(), endpoint, &client, None, fields).await;
         if let Err(refusal) = told {
             let server = &login.place.server;
             tracing::warn!(server, %refusal, "the authorization server could not be told");

@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     memory: Arc<Memory>,
     has_failed: AtomicBool,
     tasks: TaskTracker,
-    /// What must not be cut off.
+    /// Tasks that must not be cut off.
     tokens: TaskTracker,
     told: Box<dyn Fn(Told<'_>) + Send + Sync>,
 }

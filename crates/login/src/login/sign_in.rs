@@ -30,12 +30,12 @@ pub(crate) struct Login {
     changed: watch::Sender<()>,
 }
 
-/// What is known of a login.
+/// All that is known of a login here.
 #[derive(Default)]
 struct State {
     record: Option<Arc<Record>>,
     is_read: bool,
-    /// What the server said when it refused last.
+    /// The last refusal of the server, in its words.
     challenge: Option<String>,
     wanted: Option<Wanted>,
     /// How often each set of scopes was wanted.
@@ -43,8 +43,8 @@ struct State {
     /// Secrets that were shown and are good no more; some server may still speak of them.
     spent: VecDeque<String>,
     renewal: Option<watch::Receiver<Option<Renewal>>>,
-    /// Until when no token is asked for, and why.
-    quiet: Option<(Instant, String)>,
+    /// Until when no token is asked for, and what is answered instead.
+    quiet: Option<(Instant, Renewal)>,
 }
 
 /// A sign-in that is wanted.
@@ -101,10 +101,12 @@ impl Login {
         record
     }
 
-    /// Returns `true` if a record is of this place.
+    /// Returns `true` if a record is of this place, and of the client that asks by itself where one does.
     fn is_mine(&self, record: &Record) -> bool {
-        let Place { server, url, account, oauth: _ } = &self.place;
+        let Place { server, url, account, oauth } = &self.place;
+        let client = oauth.client_id.as_deref().unwrap_or_default();
         (&record.server, &record.url, &record.account) == (server, url, account)
+            && (!self.is_machine() || record.client.id == client)
     }
 
     /// Keeps a record, and then uses it.
@@ -116,7 +118,8 @@ impl Login {
     /// Uses a record, or none.
     pub(crate) fn adopt(&self, record: Option<Arc<Record>>) {
         let mut state = self.state();
-        if let Some(old) = state.record.take() {
+        let before = state.record.take();
+        if let Some(old) = &before {
             let new = record.as_ref();
             let is_current =
                 |secret: &String| new.is_some_and(|new| new.secrets().any(|one| one == secret));
@@ -137,6 +140,10 @@ impl Login {
         });
         if is_over {
             state.wanted = None;
+        }
+        let login = |record: Option<&Arc<Record>>| record.map(|record| record.login);
+        if login(before.as_ref()) != login(record.as_ref()) {
+            state.quiet = None;
         }
         state.record = record;
         state.is_read = true;
@@ -238,24 +245,23 @@ impl Login {
         receiver
     }
 
-    /// Ends the renewal that is under way. After trouble, none is begun for `pause`.
+    /// Ends the renewal that is under way. If it got no token, none is begun for `pause`.
     pub(crate) fn renewed(&self, renewal: &Renewal, pause: Duration) {
         let mut state = self.state();
         state.renewal = None;
         state.quiet = match renewal {
-            Renewal::Trouble(why) => Some((Instant::now() + pause, why.clone())),
-            Renewal::Fresh | Renewal::Ended(_) => None,
+            Renewal::Fresh => None,
+            Renewal::Ended(_) | Renewal::Trouble(_) => {
+                Some((Instant::now() + pause, renewal.clone()))
+            }
         };
     }
 
-    /// Why no token is asked for just now, if that is so.
-    pub(crate) fn is_quiet(&self) -> Option<String> {
+    /// The outcome of the last renewal, if no other is to be begun just now.
+    pub(crate) fn is_quiet(&self) -> Option<Renewal> {
         let state = self.state();
-        state
-            .quiet
-            .as_ref()
-            .filter(|(until, _)| Instant::now() < *until)
-            .map(|(_, why)| why.clone())
+        let quiet = state.quiet.as_ref().filter(|(until, _)| Instant::now() < *until);
+        quiet.map(|(_, renewal)| renewal.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::*;
 use authority::Authority;
 
-/// What a process has: its logins, and what was told of them.
+/// A process: its logins, and what was told of them.
 struct Process {
     logins: Arc<Logins>,
     told: Arc<StdMutex<Vec<String>>>,

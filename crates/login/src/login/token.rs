@@ -16,7 +16,7 @@ use crate::login::record::{Client, Method};
 /// The most characters of what an authorization server says of an error.
 const EXCERPT: usize = 200;
 
-/// What was granted.
+/// An answer with a token.
 #[derive(Deserialize)]
 pub(crate) struct Granted {
     pub(crate) access_token: String,
@@ -25,7 +25,7 @@ pub(crate) struct Granted {
     pub(crate) expires_in: Option<u64>,
     pub(crate) refresh_token: Option<String>,
     scope: Option<String>,
-    /// What kind of token was issued (RFC 8693 §2.2.1).
+    /// The kind of token that was issued (RFC 8693 §2.2.1).
     pub(crate) issued_token_type: Option<String>,
 }
 
@@ -60,12 +60,12 @@ pub(crate) enum Refusal {
     Final {
         /// The `error` of RFC 6749 §5.2, or another registered one.
         code: String,
-        /// What it said about it.
+        /// Its own words about it.
         said: String,
     },
     /// It was not reached, or could not decide: another time it may be granted.
     ForNow {
-        /// What went wrong.
+        /// The reason.
         why: String,
         /// When to try again, where it says so.
         after: Option<Duration>,
@@ -133,7 +133,9 @@ pub(crate) async fn post(
     let request = request(endpoint, client, assertion, fields);
     let answer = http.send(request.map_err(|error| for_now(error.to_string()))?).await;
     let answer = answer.map_err(for_now)?;
-    if answer.status.is_success() { Ok(answer) } else { Err(refusal(endpoint, &answer)) }
+    // Some refuse with a status of success.
+    let is_granted = answer.status.is_success() && error_of(&answer).is_none();
+    if is_granted { Ok(answer) } else { Err(refusal(endpoint, &answer)) }
 }
 
 fn request(
@@ -177,22 +179,27 @@ fn request(
     request.body(form.finish().into_bytes())
 }
 
-fn refusal(endpoint: &Url, answer: &Answer) -> Refusal {
-    #[derive(Deserialize)]
-    struct Error {
-        error: String,
-        #[serde(default)]
-        error_description: Option<String>,
-    }
+/// An answer that says what is wrong (RFC 6749 §5.2).
+#[derive(Deserialize)]
+struct Error {
+    error: String,
+    #[serde(default)]
+    error_description: Option<String>,
+}
 
+fn error_of(answer: &Answer) -> Option<Error> {
+    serde_json::from_slice(&answer.body).ok()
+}
+
+fn refusal(endpoint: &Url, answer: &Answer) -> Refusal {
     let status = answer.status;
-    let error = serde_json::from_slice::<Error>(&answer.body).ok();
+    let error = error_of(answer);
     let is_for_now = status.is_server_error()
         || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
     match error {
         Some(Error { error, error_description })
             if !is_for_now
-                && status.is_client_error()
+                && !status.is_redirection()
                 && !matches!(error.as_str(), "temporarily_unavailable" | "server_error") =>
         {
             let said = plain(error_description.as_deref().unwrap_or_default());

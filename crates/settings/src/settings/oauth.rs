@@ -8,11 +8,11 @@ use url::Url;
 /// that most entries need nothing of this.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct OAuth {
-    /// Whether the server is asked how to sign in at all.
+    /// `true` if nobody signs in there.
     pub is_off: bool,
     /// The client that was registered by hand at the authorization server (RFC 6749 §2.2).
     pub client_id: Option<String>,
-    /// What that client proves itself with; secret.
+    /// The secret that proves that client.
     pub client_secret: Option<String>,
     /// The address of a document that says who the client is.
     pub client_metadata_url: Option<Url>,
@@ -24,13 +24,13 @@ pub struct OAuth {
     pub redirect_uri: Option<Url>,
     /// The address of the authorization server's metadata, in place of what the server names.
     pub metadata_url: Option<Url>,
-    /// What the token is asked for (RFC 8707).
+    /// The resource that the token is for (RFC 8707).
     pub resource: Resource,
     /// Which way a token is got.
     pub grant: Grant,
-    /// Whose sign-in it is.
+    /// The owner of the sign-in.
     pub account: AccountOf,
-    /// What else the address has that the browser opens, by name.
+    /// Further parameters of the address that the browser opens.
     pub authorization_parameters: Vec<(String, String)>,
     /// `true` if an authorization server is taken that does not say that it knows PKCE.
     pub allows_no_pkce: bool,
@@ -85,13 +85,13 @@ pub struct IdentityProvider {
     pub token_endpoint: Url,
     /// The client at the provider.
     pub client_id: String,
-    /// What that client proves itself with; secret.
+    /// The secret that proves that client.
     pub client_secret: Option<String>,
     /// The token of who signs in; secret.
     pub id_token: String,
 }
 
-/// Whose sign-in is used.
+/// The owner of a sign-in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AccountOf {
     /// Over stdio one for all agents of the machine's user, over HTTP each agent's own.

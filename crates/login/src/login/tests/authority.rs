@@ -16,7 +16,7 @@ use crate::login::pkce;
 
 pub(crate) type Fields = HashMap<String, String>;
 
-/// What the servers do otherwise than they should, or than others do.
+/// Things that the servers do otherwise than they should, or than others do.
 #[derive(Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of its own")]
 pub(crate) struct Switches {
@@ -37,6 +37,8 @@ pub(crate) struct Switches {
     pub(crate) named: Option<String>,
     pub(crate) pkce: Value,
     pub(crate) refuses_resource: bool,
+    /// `true` if refusals have a status of success.
+    pub(crate) refuses_well: bool,
     /// `true` if nothing is published (MCP 2025-03-26).
     pub(crate) is_old: bool,
     /// `true` if the device has been agreed to.
@@ -47,7 +49,7 @@ pub(crate) struct Switches {
     pub(crate) meanwhile: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-/// What has happened.
+/// Everything that has happened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) registrations: Vec<Value>,
@@ -93,6 +95,7 @@ impl Authority {
             named: None,
             pkce: json!(["S256"]),
             refuses_resource: false,
+            refuses_well: false,
             is_old: false,
             has_agreed: false,
             issuer: None,
@@ -150,8 +153,9 @@ fn read(form: &str) -> Fields {
 
 fn refuse(authority: &Authority, code: &str) -> Response {
     authority.books().seen.refused += 1;
-    (StatusCode::BAD_REQUEST, Json(json!({ "error": code, "error_description": "because" })))
-        .into_response()
+    let is_well = authority.switches().refuses_well;
+    let status = if is_well { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    (status, Json(json!({ "error": code, "error_description": "because" }))).into_response()
 }
 
 async fn mcp(State(own): State<Authority>) -> Response {

@@ -153,6 +153,8 @@ async fn the_token_of_a_company_is_exchanged_for_one_of_the_server() {
 #[tokio::test]
 async fn a_person_agrees_on_another_device() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    // As GitHub does.
+    authority.set(|switches| switches.refuses_well = true);
     let oauth = OAuth { grant: Grant::Device, ..OAuth::default() };
     let at = Process::new(folder.path()).with(&authority, oauth);
     let pending = at.begin(Back::Listener).await.unwrap();

@@ -75,6 +75,44 @@ async fn a_client_with_a_secret_renews_after_a_restart() {
 }
 
 #[tokio::test]
+async fn the_secret_of_a_client_in_the_entry_is_not_kept_and_may_change() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    authority.set(|switches| {
+        switches.method = "client_secret_post";
+        switches.lifetime = 0;
+    });
+    let process = Process::new(folder.path());
+    let with = |secret: &str| {
+        let oauth = OAuth {
+            client_id: Some("me".to_owned()),
+            client_secret: Some(secret.to_owned()),
+            ..OAuth::default()
+        };
+        process.with(&authority, oauth)
+    };
+    let at = with("secret of me/+%");
+    sign_in(&at).await.unwrap();
+    let path = folder.path().join(format!("{}.json", at.place().key()));
+    let kept = std::fs::read_to_string(path).unwrap();
+    assert!(kept.contains("access-2") && !kept.contains("secret of me"), "{kept}");
+    let wrong = with("another");
+    authority.set(|switches| switches.lifetime = 60);
+    assert_eq!(token(&wrong).await, None);
+    assert_eq!(wrong.refused(challenge(401, INVALID, None, false)).await, Again::SignIn);
+    assert_eq!(authority.seen().refused, 1, "it is asked once, not by each caller");
+    assert_eq!(token(&with("secret of me/+%")).await.as_deref(), Some("access-3"));
+    let other = OAuth { client_id: Some("you".to_owned()), ..OAuth::default() };
+    let other = process.with(&authority, other);
+    let shown = token(&other).await;
+    assert_eq!(
+        other.refused(challenge(401, INVALID, shown.as_deref(), false)).await,
+        Again::SignIn
+    );
+    let why = "the entry names another client than signed in".to_owned();
+    assert_eq!(other.standing().await, Standing::Wanted { why });
+}
+
+#[tokio::test]
 async fn an_authorization_server_that_is_down_ends_no_login() {
     for status in [429, 500, 503] {
         let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
@@ -139,7 +177,8 @@ async fn who_loses_a_race_wipes_nothing() {
         switches.meanwhile = Some(Arc::new(move || std::fs::write(&file, &text).unwrap()));
     });
     authority.revoke_all();
-    at.refused(challenge(401, INVALID, shown.as_deref(), false)).await;
+    let refused = at.refused(challenge(401, INVALID, shown.as_deref(), false)).await;
+    assert_eq!(refused, Again::Once);
     assert_eq!(std::fs::read(&path).unwrap(), newer);
     assert_eq!(token(&at).await.as_deref(), Some("access-of-another"));
 }
