@@ -53,15 +53,20 @@ pub struct LineReader<R> {
     charge: Charge,
 }
 
-#[derive(Default)]
-struct Oversized {
-    head: Vec<u8>,
-    tail: Vec<u8>,
-    length: usize,
+/// The edges of a message that is longer than allowed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Oversized {
+    /// Its first bytes.
+    pub(crate) head: Vec<u8>,
+    /// Its last bytes.
+    pub(crate) tail: Vec<u8>,
+    /// The bytes that it has had so far.
+    pub(crate) length: usize,
 }
 
 impl Oversized {
-    fn skip(&mut self, bytes: &[u8]) {
+    /// Takes the next bytes of the message.
+    pub(crate) fn skip(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
         let missing = KEPT_EDGE - self.head.len();
         self.head.extend_from_slice(&bytes[..missing.min(bytes.len())]);

@@ -7,8 +7,9 @@
 //! is of: a modern one has its version in `_meta`, and is described by [`headers`]; everything else
 //! is legacy, and belongs to the session that `initialize` began. What goes wrong below the
 //! messages becomes the answer of the request concerned ([`failure`]); only a session that the
-//! server has lost ends the link. Who gets all that is a [`receiver`]: a link, or a [`bridge`] that
-//! passes on what another program says.
+//! server has lost ends the link. A server of the transport before that one (2024-11-05, HTTP with
+//! SSE) is spoken to in the way of [`old`]. Who gets all that is a [`receiver`]: a link, or a
+//! [`bridge`] that passes on what another program says.
 
 pub mod bridge;
 mod credentials;
@@ -16,6 +17,8 @@ mod events;
 mod exchange;
 mod failure;
 mod headers;
+mod old;
+mod posting;
 mod receiver;
 
 use std::collections::HashMap;
@@ -39,12 +42,14 @@ use crate::wire::incoming;
 use crate::wire::mailbox::RequestError;
 use crate::wire::peer::Peer;
 use crate::wire::remote::headers::Tools;
+use crate::wire::remote::old::Way;
 use crate::wire::remote::receiver::{Linked, Receiver};
-use crate::wire::server::{Hear, Link};
+use crate::wire::server::{Hear, Link, Lost};
 use crate::wire::writer::{self, Outbox, Writer};
 
 pub use crate::wire::remote::credentials::{Again, Challenge, Credentials, Later, StaticHeaders};
 pub use crate::wire::remote::failure::Failure;
+pub use crate::wire::remote::old::{Address, Transport};
 
 /// How long a connection may take to come about.
 const CONNECTING: Duration = Duration::from_secs(30);
@@ -63,13 +68,13 @@ const REDIRECTS: usize = 4;
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// Connects to the server at `url`, showing it `credentials` with every request. Nothing is sent
+/// Connects to the server at this address, showing it `credentials` with every request. Nothing is sent
 /// yet. The link ends with [`Link::close_input`] or [`Link::close`]; its tasks run on `tasks`.
 ///
 /// `label` names the server in the log; `intake` bounds what is read. Fails when this
 /// machine cannot make connections of that kind.
 pub fn connect(
-    url: Url,
+    address: impl Into<Address>,
     credentials: Arc<dyn Credentials>,
     intake: impl Into<Intake>,
     label: &str,
@@ -79,13 +84,13 @@ pub fn connect(
     let (writer, outbox) = Writer::detached();
     let link = Link::new(Peer::new(), writer);
     let linked = Linked::new(link.clone(), hear, label);
-    start((url, credentials), intake.into(), label, linked, outbox, tasks)?;
+    start((address.into(), credentials), intake.into(), label, linked, outbox, tasks)?;
     Ok(link)
 }
 
 /// Starts the task that carries what comes out of `outbox` to a server, and what comes back to `to`.
 fn start<T: Receiver>(
-    (url, credentials): (Url, Arc<dyn Credentials>),
+    (Address { url, transport }, credentials): (Address, Arc<dyn Credentials>),
     intake: Intake,
     label: &str,
     to: T,
@@ -100,6 +105,7 @@ fn start<T: Receiver>(
         label: label.to_owned(),
         to,
         session: Mutex::default(),
+        way: Way::new(transport),
         tools: Mutex::default(),
         running: Mutex::default(),
         tasks: tasks.clone(),
@@ -148,6 +154,8 @@ struct Remote<T> {
     label: String,
     to: T,
     session: Mutex<Session>,
+    /// How messages are carried.
+    way: Way,
     tools: Mutex<Tools>,
     /// Our requests that are under way, by the text of their ids.
     running: Mutex<HashMap<Bytes, Running>>,
@@ -213,6 +221,11 @@ impl Sent {
         Some(Self { body, id, method, params, modern })
     }
 
+    /// Returns `true` if it is the first word with a server.
+    fn is_greeting(&self) -> bool {
+        matches!(self.method.as_str(), "initialize" | "server/discover")
+    }
+
     /// The request that a cancellation names.
     fn cancels(&self) -> Option<Bytes> {
         #[derive(Deserialize)]
@@ -255,6 +268,11 @@ impl<T: Receiver> Remote<T> {
         if let Some(id) = sent.cancels() {
             let running = lock(&self.running).get(&id).map(|r| (r.is_modern, r.dropped.clone()));
             match running {
+                // The answer is to come on a stream that other requests have too.
+                None if self.way.is_old() => {
+                    let remote = Arc::clone(self);
+                    self.spawn(async move { remote.exchange(&sent).await });
+                }
                 // It was answered, or never sent.
                 None => {}
                 // The end of its response is the cancellation.
@@ -272,6 +290,9 @@ impl<T: Receiver> Remote<T> {
             let heard = or_closed(&self.to, self.exchange(&sent));
             if timeout(HANDSHAKE, heard).await.is_err() {
                 tracing::debug!(server = self.label, "the end of the handshake is not heard yet");
+            }
+            if self.way.is_old() {
+                return;
             }
             let remote = Arc::clone(self);
             self.spawn(async move { remote.listen().await });
@@ -370,7 +391,7 @@ impl<T: Receiver> Remote<T> {
     fn lose_session(&self) {
         tracing::debug!(server = self.label, "the server has lost the session");
         lock(&self.session).is_lost = true;
-        self.to.lose();
+        self.to.lose(Lost::Session);
     }
 }
 

@@ -5,8 +5,12 @@
 //! reading task itself, so that it is heard in order and before any later answer. At the end of
 //! input every waiting request fails at once and [`Link::closed`] resolves.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use crate::raw::{Member, Raw};
@@ -37,6 +41,24 @@ impl<F: FnMut(Incoming) + Send + 'static> Hear for F {
 pub struct Link {
     peer: Peer,
     writer: Writer,
+    far: Arc<Far>,
+}
+
+/// The way in which the end of a server over HTTP has gone that a link led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The server does not know the session any more.
+    Session,
+    /// The connection that the session depends on has ended.
+    Connection,
+}
+
+/// The news of a server over HTTP that stand in no message.
+#[derive(Default)]
+struct Far {
+    lost: OnceLock<Lost>,
+    trouble: watch::Sender<Option<Arc<str>>>,
+    is_old: AtomicBool,
 }
 
 /// Connects to a server over its streams. Both halves of the link run as tasks on `tasks`.
@@ -54,7 +76,7 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let link = Link { peer: Peer::new(), writer: Writer::start(writer, tasks) };
+    let link = Link::new(Peer::new(), Writer::start(writer, tasks));
     let (reading, label) = (link.clone(), label.to_owned());
     let Intake { max, account } = intake.into();
     let lines = LineReader::new(reader, max).paid_by(account);
@@ -94,7 +116,7 @@ fn excerpt(line: &Bytes) -> String {
 impl Link {
     /// A link of which somebody else carries the messages.
     pub(crate) fn new(peer: Peer, writer: Writer) -> Self {
-        Self { peer, writer }
+        Self { peer, writer, far: Arc::default() }
     }
 
     /// Who has asked what, for whoever carries the messages.
@@ -133,6 +155,44 @@ impl Link {
         if self.writer.try_send(incoming::notification(method, params)).is_err() {
             tracing::debug!(method, "a notification could not be sent");
         }
+    }
+
+    /// Ends the link to a server over HTTP that is lost in this way.
+    pub(crate) fn lose(&self, how: Lost) {
+        // The first loss is the one that ended it.
+        let _ = self.far.lost.set(how);
+        self.close();
+    }
+
+    /// Returns how a server over HTTP was lost, if that is what ended the link.
+    pub fn lost(&self) -> Option<Lost> {
+        self.far.lost.get().copied()
+    }
+
+    /// Notes that a server over HTTP speaks the transport before streamable HTTP.
+    pub(crate) fn note_old(&self) {
+        self.far.is_old.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if a server over HTTP was found to speak the transport before streamable HTTP.
+    pub fn is_old(&self) -> bool {
+        self.far.is_old.load(Ordering::Relaxed)
+    }
+
+    /// Notes why a server over HTTP cannot be reached; `None`: it can be.
+    pub(crate) fn note_trouble(&self, why: Option<&str>) {
+        self.far.trouble.send_if_modified(|now| {
+            let is_other = now.as_deref() != why;
+            if is_other {
+                *now = why.map(Arc::from);
+            }
+            is_other
+        });
+    }
+
+    /// Tells why a server over HTTP cannot be reached, for as long as it cannot be.
+    pub fn trouble(&self) -> watch::Receiver<Option<Arc<str>>> {
+        self.far.trouble.subscribe()
     }
 
     /// Resolves when the server's output has ended, or the link.

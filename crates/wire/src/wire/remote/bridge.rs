@@ -29,7 +29,8 @@ use crate::wire::line::{Line, LineReader};
 use crate::wire::remote::bridge::greeting::Greeting;
 use crate::wire::remote::bridge::passing::{Event, Far, Passing, Waiting};
 use crate::wire::remote::receiver::Receiver;
-use crate::wire::remote::{Credentials, PARTING, start};
+use crate::wire::remote::{Address, Credentials, PARTING, start};
+use crate::wire::server::Lost;
 use crate::wire::writer::Writer;
 
 /// How many messages of the client are read ahead while the server is gone.
@@ -118,7 +119,8 @@ struct Span {
 impl Span {
     fn new(shore: &Shore, passing: Passing, tasks: &TaskTracker) -> Result<Self, String> {
         let (writer, outbox) = Writer::detached();
-        let server = (shore.url.clone(), Arc::clone(&shore.credentials));
+        let address = Address::from(shore.url.clone());
+        let server = (address, Arc::clone(&shore.credentials));
         start(server, Intake::from(shore.max), "service", passing.clone(), outbox, tasks)?;
         Ok(Self { writer, passing })
     }
@@ -263,7 +265,7 @@ impl<F: AsyncFn() -> Result<(), String>> Bridge<F> {
                     _ => "it does not answer the greeting".to_owned(),
                 };
                 // The next try is one with the session that was lost.
-                self.current.passing.lose();
+                self.current.passing.lose(Lost::Session);
                 return Greeted::Later(why);
             }
         };

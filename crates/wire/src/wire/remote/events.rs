@@ -7,6 +7,7 @@ use bytes::Bytes;
 use memchr::memchr2;
 
 use crate::wire::budget::Charge;
+use crate::wire::line::Oversized;
 
 /// The most bytes that may stand before the data in its line.
 const FIELD: usize = 16;
@@ -16,8 +17,15 @@ const FIELD: usize = 16;
 pub(super) enum Event {
     /// A message.
     Message(Bytes),
-    /// An event longer than allowed, of about this many bytes.
-    Oversized(usize),
+    /// An event of another name than `message`.
+    Other {
+        /// The name that stands in its `event` field.
+        name: String,
+        /// Its data.
+        data: Bytes,
+    },
+    /// An event longer than allowed, of which only the edges were kept.
+    Oversized(Oversized),
 }
 
 impl Event {
@@ -25,7 +33,7 @@ impl Event {
     pub(super) fn paid_with(self, charge: Charge) -> Self {
         match self {
             Self::Message(message) => Self::Message(charge.attach(message)),
-            oversized @ Self::Oversized(_) => oversized,
+            event @ (Self::Other { .. } | Self::Oversized(_)) => event,
         }
     }
 }
@@ -35,8 +43,8 @@ pub(super) struct Events {
     max: usize,
     ready: VecDeque<Event>,
     line: Vec<u8>,
-    /// How much of the line was left out because it is too long.
-    surplus: usize,
+    /// The part of the line that was left out because it is too long.
+    surplus: Oversized,
     /// `true` if a line feed that comes next belongs to the last line's end.
     was_return: bool,
     is_first: bool,
@@ -50,9 +58,10 @@ pub(super) struct Events {
 struct Unfinished {
     data: Option<Vec<u8>>,
     id: Option<String>,
-    /// `true` if it has another name than `message`.
-    is_other: bool,
-    oversized: usize,
+    /// Its name, where that is another one than `message`.
+    name: Option<String>,
+    /// The edges of its data, once that is too long.
+    oversized: Option<Oversized>,
 }
 
 impl Events {
@@ -61,7 +70,7 @@ impl Events {
             max,
             ready: VecDeque::new(),
             line: Vec::new(),
-            surplus: 0,
+            surplus: Oversized::default(),
             was_return: false,
             is_first: true,
             event: Unfinished::default(),
@@ -107,7 +116,7 @@ impl Events {
             let part = &chunk[..end.unwrap_or(chunk.len())];
             let room = (self.max + FIELD).saturating_sub(self.line.len());
             self.line.extend_from_slice(&part[..part.len().min(room)]);
-            self.surplus += part.len().saturating_sub(room);
+            self.surplus.skip(part.get(room..).unwrap_or_default());
             let Some(end) = end else { break };
             self.was_return = chunk[end] == b'\r';
             chunk = &chunk[end + 1..];
@@ -116,8 +125,8 @@ impl Events {
     }
 
     fn end_line(&mut self) {
-        let (mut line, surplus) = (std::mem::take(&mut self.line), self.surplus);
-        self.surplus = 0;
+        let (mut line, surplus) =
+            (std::mem::take(&mut self.line), std::mem::take(&mut self.surplus));
         if std::mem::take(&mut self.is_first) && line.starts_with(b"\xef\xbb\xbf") {
             line.drain(..3);
         }
@@ -133,20 +142,30 @@ impl Events {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         let text = || String::from_utf8_lossy(value).into_owned();
         match name {
-            b"data" => self.add_data(value, surplus),
-            b"event" => self.event.is_other = !value.is_empty() && value != b"message",
+            b"data" => self.add_data(value, &surplus),
+            b"event" => {
+                let is_other = !value.is_empty() && value != b"message";
+                self.event.name = is_other.then(text);
+            }
             b"id" if !value.contains(&0) => self.event.id = Some(text()),
             b"retry" => self.retry = text().parse().ok().map(Duration::from_millis).or(self.retry),
             _ => {}
         }
     }
 
-    fn add_data(&mut self, value: &[u8], surplus: usize) {
+    fn add_data(&mut self, value: &[u8], surplus: &Oversized) {
         let Unfinished { data, oversized, .. } = &mut self.event;
         let held = data.as_ref().map_or(0, |data| data.len() + 1);
-        if *oversized > 0 || surplus > 0 || held + value.len() > self.max {
-            *oversized += held + value.len() + surplus;
-            *data = None;
+        if oversized.is_some() || surplus.length > 0 || held + value.len() > self.max {
+            let edges = oversized.get_or_insert_default();
+            if let Some(data) = data.take() {
+                edges.skip(&data);
+                edges.skip(b"\n");
+            }
+            edges.skip(value);
+            // Its beginning is known; of its end no more was kept.
+            edges.skip(&surplus.tail);
+            edges.length += surplus.length - surplus.tail.len();
             return;
         }
         let data = data.get_or_insert_default();
@@ -157,12 +176,15 @@ impl Events {
     }
 
     fn end_event(&mut self) {
-        let Unfinished { data, id, is_other, oversized } = std::mem::take(&mut self.event);
+        let Unfinished { data, id, name, oversized } = std::mem::take(&mut self.event);
         self.last_id = id.filter(|id| !id.is_empty()).or(self.last_id.take());
-        if oversized > 0 {
-            self.ready.push_back(Event::Oversized(oversized));
-        } else if let Some(data) = data.filter(|data| !data.is_empty() && !is_other) {
-            self.ready.push_back(Event::Message(data.into()));
+        if let Some(edges) = oversized {
+            self.ready.push_back(Event::Oversized(edges));
+        } else if let Some(data) = data.filter(|data| !data.is_empty()) {
+            self.ready.push_back(match name {
+                None => Event::Message(data.into()),
+                Some(name) => Event::Other { name, data: data.into() },
+            });
         }
     }
 }

@@ -1,12 +1,13 @@
 //! One message to a server over HTTP and what comes back for it; streams that are taken up again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{
     AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE,
 };
-use reqwest::{Method, Response, StatusCode};
+use reqwest::{Method, Response, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -23,7 +24,7 @@ use crate::wire::remote::receiver::Receiver;
 use crate::wire::remote::{Remote, SESSION_ID, Sent, Session, lock};
 
 /// The media type of a stream of events.
-const EVENT_STREAM: &str = "text/event-stream";
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// How much of a body is read that tells of an error.
 const MAX_ERROR: usize = 256 * 1024;
@@ -37,7 +38,7 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const RETRIES: u32 = 5;
 
 /// How reading a stream ended.
-enum End {
+pub(super) enum End {
     /// With the answer that was waited for.
     Answered,
     /// Before it, and why; it is fruitful if anything was on it.
@@ -46,7 +47,7 @@ enum End {
 
 /// A request's fate at a server that refuses: it was taken before, or is not now.
 #[derive(Clone, Copy)]
-enum Taken {
+pub(super) enum Taken {
     Yes,
     No,
 }
@@ -66,14 +67,19 @@ enum NoStream {
 impl<T: Receiver> Remote<T> {
     /// Sends one message and takes what comes back. A request has been answered when this ends,
     /// in whatever way.
-    pub(super) async fn exchange(&self, sent: &Sent) {
-        let body = Some(sent.body.clone());
-        let response = match self.send(Method::POST, self.headers_of(sent), body).await {
+    pub(super) async fn exchange(self: &Arc<Self>, sent: &Sent) {
+        if self.way.is_old() {
+            return self.exchange_old(sent).await;
+        }
+        let response = match self.post(sent, &self.url).await {
             Ok(response) => response,
             Err(error) => return self.fail(sent, failure::unsent(error)).await,
         };
         let status = response.status();
         if !status.is_success() {
+            if sent.method == "initialize" && self.way.falls_back_on(status) {
+                return self.fall_back(sent, response).await;
+            }
             return self.refused(sent, response, Taken::No).await;
         }
         if sent.method == "initialize" {
@@ -100,10 +106,20 @@ impl<T: Receiver> Remote<T> {
         }
     }
 
+    /// Sends a request to the server's address, as [`Self::send_to`] does.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        headers: HeaderMap,
+    ) -> reqwest::Result<Response> {
+        self.send_to(&self.url, method, headers, None).await
+    }
+
     /// Sends a request with the headers that say who asks; once more after a refusal, if the
     /// credentials are others then.
-    async fn send(
+    pub(super) async fn send_to(
         &self,
+        url: &Url,
         method: Method,
         headers: HeaderMap,
         body: Option<Bytes>,
@@ -118,11 +134,11 @@ impl<T: Receiver> Remote<T> {
             let version = concat!("mcp-workbench/", env!("CARGO_PKG_VERSION"));
             all.entry(USER_AGENT).or_insert(HeaderValue::from_static(version));
             all.extend(headers.clone());
-            let mut request = self.client.request(method.clone(), self.url.clone()).headers(all);
+            let mut request = self.client.request(method.clone(), url.clone()).headers(all);
             if let Some(body) = &body {
                 request = request.body(body.clone());
             }
-            let mut response = request.send().await?;
+            let mut response = self.noted(request.send().await)?;
             let status = response.status();
             if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
                 return Ok(response);
@@ -142,7 +158,7 @@ impl<T: Receiver> Remote<T> {
         }
     }
 
-    async fn fail(&self, sent: &Sent, error: Raw) {
+    pub(super) async fn fail(&self, sent: &Sent, error: Raw) {
         self.answer(sent, Ok(Outcome::Error(error))).await;
     }
 
@@ -167,7 +183,7 @@ impl<T: Receiver> Remote<T> {
     }
 
     /// Takes an answer that is no success.
-    async fn refused(&self, sent: &Sent, response: Response, taken: Taken) {
+    pub(super) async fn refused(&self, sent: &Sent, response: Response, taken: Taken) {
         #[derive(Deserialize)]
         struct Members<'a> {
             #[serde(borrow)]
@@ -180,7 +196,7 @@ impl<T: Receiver> Remote<T> {
 
         let (status, headers) = (response.status(), response.headers().clone());
         let wants_sign_in = response.extensions().get::<WantsSignIn>().is_some();
-        let body = match read(response, Intake::from(MAX_ERROR)).await {
+        let body = match read(response, self.error_intake()).await {
             Ok(Body::Whole(text) | Body::TooLong { text, .. }) => text,
             Err(_) => Bytes::new(),
         };
@@ -202,7 +218,7 @@ impl<T: Receiver> Remote<T> {
         });
         let session = lock(&self.session).clone();
         let is_lost = sent.modern.is_none()
-            && session.id.is_some()
+            && (session.id.is_some() || self.way.is_old() && !sent.is_greeting())
             && is_lost(status, &body)
             && code != Some(METHOD_NOT_FOUND);
         let is_tried_again =
@@ -218,8 +234,13 @@ impl<T: Receiver> Remote<T> {
         }
     }
 
+    /// The bounds of what is read of a body that tells of an error.
+    pub(super) fn error_intake(&self) -> Intake {
+        Intake::from(MAX_ERROR)
+    }
+
     /// The secrets of the credentials and of the address, which must not be told to anybody else.
-    fn secrets(&self) -> Vec<String> {
+    pub(super) fn secrets(&self) -> Vec<String> {
         let mut secrets = self.credentials.secrets();
         secrets.extend(failure::secrets_of(&self.url));
         secrets
@@ -293,7 +314,7 @@ impl<T: Receiver> Remote<T> {
         let mut headers = self.session_headers(EVENT_STREAM);
         let last_id = last_id.and_then(|id| HeaderValue::from_str(id).ok());
         headers.extend(last_id.map(|id| (LAST_EVENT_ID, id)));
-        match self.send(Method::GET, headers, None).await {
+        match self.send(Method::GET, headers).await {
             Ok(response) if is_stream(&response) => Ok(response),
             Ok(response) => Err(NoStream::Refused(response)),
             Err(error) => {
@@ -305,7 +326,7 @@ impl<T: Receiver> Remote<T> {
     }
 
     /// Takes the messages of one connection, until `sent` is answered where there is one.
-    async fn read_events(
+    pub(super) async fn read_events(
         &self,
         sent: Option<&Sent>,
         mut response: Response,
@@ -344,17 +365,23 @@ impl<T: Receiver> Remote<T> {
         }
     }
 
-    async fn take_event(&self, event: Event, sent: Option<&Sent>) {
+    pub(super) async fn take_event(&self, event: Event, sent: Option<&Sent>) {
         match (event, sent) {
             (Event::Message(message), sent) => self.take(&message, sent).await,
-            (Event::Oversized(length), Some(sent)) => {
-                self.answer(sent, Err(RequestError::Oversized(length))).await;
+            // Others are no messages.
+            (Event::Other { .. }, _) => {}
+            (Event::Oversized(edges), Some(sent)) => {
+                self.answer(sent, Err(RequestError::Oversized(edges.length))).await;
             }
-            (Event::Oversized(length), None) => tracing::warn!(
-                server = self.label,
-                length,
-                "a message was too long and has been dropped"
-            ),
+            (Event::Oversized(edges), None) => {
+                let length = edges.length;
+                tracing::warn!(
+                    server = self.label,
+                    length,
+                    "a message was too long and has been dropped"
+                );
+                self.to.take_oversized(&edges);
+            }
         }
     }
 
@@ -366,7 +393,7 @@ impl<T: Receiver> Remote<T> {
         }
         let headers = self.session_headers("application/json");
         // Not every server lets itself be told.
-        let _ = self.send(Method::DELETE, headers, None).await;
+        let _ = self.send(Method::DELETE, headers).await;
     }
 }
 
@@ -374,21 +401,23 @@ impl<T: Receiver> Remote<T> {
 fn is_lost(status: StatusCode, body: &[u8]) -> bool {
     status == StatusCode::NOT_FOUND
         || status == StatusCode::BAD_REQUEST
-            && String::from_utf8_lossy(body).to_ascii_lowercase().contains("session id")
+            && ["session id", "sessionid"]
+                .iter()
+                .any(|name| String::from_utf8_lossy(body).to_ascii_lowercase().contains(name))
 }
 
-fn is_stream(response: &Response) -> bool {
+pub(super) fn is_stream(response: &Response) -> bool {
     response.status() == StatusCode::OK && media_type(response) == EVENT_STREAM
 }
 
-fn media_type(response: &Response) -> String {
+pub(super) fn media_type(response: &Response) -> String {
     let header = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = header.and_then(|value| value.split(';').next()).unwrap_or_default();
     essence.trim().to_ascii_lowercase()
 }
 
 /// The body of a response.
-enum Body {
+pub(super) enum Body {
     Whole(Bytes),
     /// The beginning of one that is longer than allowed, and how long it is as far as is known.
     TooLong {
@@ -398,7 +427,7 @@ enum Body {
 }
 
 /// Reads a body as far as it is not too long, and as there is room for it.
-async fn read(mut response: Response, intake: Intake) -> reqwest::Result<Body> {
+pub(super) async fn read(mut response: Response, intake: Intake) -> reqwest::Result<Body> {
     let Intake { max, account } = intake;
     let said = response.content_length().and_then(|length| usize::try_from(length).ok());
     let (mut charge, mut text) = (account.charge(), BytesMut::new());

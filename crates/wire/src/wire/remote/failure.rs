@@ -60,8 +60,12 @@ pub(super) fn unsent(error: reqwest::Error) -> Raw {
 /// The innermost message of an error of the connection. The address is left out, for it may hold a
 /// secret.
 pub(super) fn innermost(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut cause: &dyn Error = &error;
+    why(&error.without_url())
+}
+
+/// The innermost message of an error that has no address in its depth, such as one of connecting.
+pub(super) fn why(error: &reqwest::Error) -> String {
+    let mut cause: &dyn Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }

@@ -8,13 +8,17 @@ use reqwest::StatusCode;
 use crate::raw::Raw;
 use crate::wire::envelope::Outcome;
 use crate::wire::incoming::Incoming;
+use crate::wire::line::Oversized;
 use crate::wire::mailbox::RequestError;
-use crate::wire::server::{Hear, Link};
+use crate::wire::server::{Hear, Link, Lost};
 
 /// The receiving end of everything that one server sends.
 pub(super) trait Receiver: Send + Sync + 'static {
     /// Takes one message; returns once there is room for the next.
     fn take(&self, message: Bytes) -> impl Future<Output = ()> + Send;
+
+    /// Hears of a message that was too long to be taken, which may be the answer to a request.
+    fn take_oversized(&self, edges: &Oversized);
 
     /// Returns `true` if a request still waits for its answer.
     fn is_waiting(&self, id: &Raw) -> bool;
@@ -33,8 +37,18 @@ pub(super) trait Receiver: Send + Sync + 'static {
     /// Hears that a tool may want other arguments in the headers than it did.
     fn hear_of_other_tools(&self);
 
-    /// Hears that the server does not know the session any more.
-    fn lose(&self);
+    /// Returns `true` if a request that has certainly not been taken is sent again after a while,
+    /// before anybody hears of it.
+    fn is_patient(&self) -> bool;
+
+    /// Hears why the server cannot be reached; `None`: it can be.
+    fn note_trouble(&self, why: Option<&str>);
+
+    /// Hears that the server speaks the transport before streamable HTTP.
+    fn note_old(&self);
+
+    /// Hears that the session has ended, without which nothing more can be asked.
+    fn lose(&self, how: Lost);
 
     /// Ends the connection.
     fn close(&self);
@@ -62,6 +76,10 @@ impl<H: Hear> Receiver for Linked<H> {
         self.link.take(&message, &mut *hear, &self.label);
     }
 
+    fn take_oversized(&self, edges: &Oversized) {
+        self.link.peer().take_oversized(&edges.head, &edges.tail, edges.length);
+    }
+
     fn is_waiting(&self, id: &Raw) -> bool {
         self.link.peer().is_waiting(id)
     }
@@ -80,8 +98,20 @@ impl<H: Hear> Receiver for Linked<H> {
         hear.hear(Incoming::Notification { method, params: None });
     }
 
-    fn lose(&self) {
-        self.link.close();
+    fn is_patient(&self) -> bool {
+        true
+    }
+
+    fn note_trouble(&self, why: Option<&str>) {
+        self.link.note_trouble(why);
+    }
+
+    fn note_old(&self) {
+        self.link.note_old();
+    }
+
+    fn lose(&self, how: Lost) {
+        self.link.lose(how);
     }
 
     fn close(&self) {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::*;
 use crate::wire::incoming::Incoming;
@@ -24,11 +25,14 @@ pub(super) const SESSION: &str = "content-type: application/json\r\nmcp-session-
 pub(super) struct Server {
     pub(super) url: Url,
     requests: mpsc::UnboundedReceiver<Got>,
+    listening: JoinHandle<()>,
 }
 
 /// One request that the server got, and the connection on which it waits for its answer.
 pub(super) struct Got {
     pub(super) line: String,
+    /// The path with its query.
+    pub(super) path: String,
     headers: HashMap<String, String>,
     pub(super) body: Value,
     stream: TcpStream,
@@ -36,10 +40,14 @@ pub(super) struct Got {
 
 impl Server {
     pub(super) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::at(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    /// A server that listens already.
+    pub(super) fn at(listener: TcpListener) -> Self {
         let url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
         let (sender, requests) = mpsc::unbounded_channel();
-        TaskTracker::new().spawn(async move {
+        let listening = TaskTracker::new().spawn(async move {
             loop {
                 let stream = listener.accept().await.unwrap().0;
                 let sender = sender.clone();
@@ -50,12 +58,28 @@ impl Server {
                 });
             }
         });
-        Self { url, requests }
+        Self { url, requests, listening }
+    }
+
+    /// Ends, and says where it was.
+    pub(super) async fn leaves(self) -> std::net::SocketAddr {
+        self.listening.abort();
+        let _ = self.listening.await;
+        self.url.socket_addrs(|| None).unwrap()[0]
     }
 
     pub(super) async fn next(&mut self) -> Got {
         let wait = timeout(Duration::from_secs(20), self.requests.recv());
         wait.await.expect("a request in time").unwrap()
+    }
+
+    /// Returns `true` if no request has come by the time that everything else has been done.
+    pub(super) async fn has_none(&mut self) -> bool {
+        // What was sent before has come before, on the same machine.
+        let mut probe =
+            TcpStream::connect(self.url.socket_addrs(|| None).unwrap()[0]).await.unwrap();
+        probe.write_all(b"PROBE / HTTP/1.1\r\n\r\n").await.unwrap();
+        self.next().await.line == "PROBE"
     }
 
     pub(super) fn link(&self, max: usize) -> (Link, mpsc::UnboundedReceiver<String>) {
@@ -69,20 +93,19 @@ impl Server {
         credentials: Arc<dyn Credentials>,
         max: usize,
     ) -> (Link, mpsc::UnboundedReceiver<String>) {
-        let (heard, hearing) = mpsc::unbounded_channel();
-        let hear = move |incoming| {
-            let method = match incoming {
-                Incoming::Request(request) => {
-                    let pong = Outcome::Result(Raw::encode(&json!({"pong": true})));
-                    request.reply.answer_later(pong);
-                    request.method
-                }
-                Incoming::Notification { method, .. } => method,
-            };
-            heard.send(method).unwrap();
-        };
-        let link = connect(self.url.clone(), credentials, max, "test", hear, &TaskTracker::new());
-        (link.unwrap(), hearing)
+        link_to(self.url.clone().into(), credentials, max)
+    }
+
+    /// A link to a server of which nobody knows how messages are carried there, or that is known.
+    pub(super) fn link_by(
+        &self,
+        transport: Transport,
+        max: usize,
+    ) -> (Link, mpsc::UnboundedReceiver<String>) {
+        let token = HeaderValue::from_static("Bearer hunter2");
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, token)]);
+        let address = Address { url: self.url.clone(), transport };
+        link_to(address, Arc::new(StaticHeaders::new(headers)), max)
     }
 
     /// A link on which a legacy session has begun, without a stream for what is unasked.
@@ -101,6 +124,28 @@ impl Server {
     }
 }
 
+/// A link to this address, and what is heard on it.
+fn link_to(
+    address: Address,
+    credentials: Arc<dyn Credentials>,
+    max: usize,
+) -> (Link, mpsc::UnboundedReceiver<String>) {
+    let (heard, hearing) = mpsc::unbounded_channel();
+    let hear = move |incoming| {
+        let method = match incoming {
+            Incoming::Request(request) => {
+                let pong = Outcome::Result(Raw::encode(&json!({"pong": true})));
+                request.reply.answer_later(pong);
+                request.method
+            }
+            Incoming::Notification { method, .. } => method,
+        };
+        heard.send(method).unwrap();
+    };
+    let link = connect(address, credentials, max, "test", hear, &TaskTracker::new());
+    (link.unwrap(), hearing)
+}
+
 impl Got {
     async fn read(stream: TcpStream) -> Option<Self> {
         let mut stream = BufReader::new(stream);
@@ -116,8 +161,9 @@ impl Got {
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await.ok()?;
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        let line = line.split(' ').next()?.to_owned();
-        Some(Self { line, headers, body, stream: stream.into_inner() })
+        let mut words = line.split(' ').map(str::to_owned);
+        let (line, path) = (words.next()?, words.next()?);
+        Some(Self { line, path, headers, body, stream: stream.into_inner() })
     }
 
     pub(super) fn header(&self, name: &str) -> &str {
@@ -425,7 +471,8 @@ async fn what_goes_wrong_is_the_answer() {
 #[tokio::test]
 async fn nobody_there_is_an_answer_too() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/?key=hunter2", listener.local_addr().unwrap()).parse().unwrap();
+    let url: Url =
+        format!("http://{}/?key=hunter2", listener.local_addr().unwrap()).parse().unwrap();
     drop(listener);
     let tasks = TaskTracker::new();
     let link =

@@ -14,10 +14,12 @@ use crate::raw::{self, Raw};
 use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::envelope::{Message, Outcome};
 use crate::wire::incoming::{self, error_object};
+use crate::wire::line::Oversized;
 use crate::wire::mailbox::RequestError;
 use crate::wire::remote::failure::Failure;
 use crate::wire::remote::lock;
 use crate::wire::remote::receiver::Receiver;
+use crate::wire::server::Lost;
 use crate::wire::writer::Writer;
 
 /// Something that a connection cannot see to by itself.
@@ -287,7 +289,20 @@ impl Receiver for Passing {
         tracing::debug!("a tool wants other arguments in the headers");
     }
 
-    fn lose(&self) {
+    fn take_oversized(&self, _: &Oversized) {
+        // What it asked or told cannot be passed on.
+    }
+
+    fn is_patient(&self) -> bool {
+        // Who passes on has a patience of its own.
+        false
+    }
+
+    fn note_trouble(&self, _: Option<&str>) {}
+
+    fn note_old(&self) {}
+
+    fn lose(&self, _: Lost) {
         if !self.0.is_lost.swap(true, Ordering::AcqRel) {
             let _ = self.0.far.events.send(Event::Lost(self.0.generation));
         }
