@@ -21,7 +21,8 @@ use mcp_workbench::gateway::{
 use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
 use mcp_workbench::raw::{Member, Raw};
 use mcp_workbench::settings::{
-    Config, HttpLaunch, Launch, OAuth, Protocol, ServerConfig, ToolMode, ToolboxConfig,
+    Config, HttpLaunch, HttpTransport, Launch, OAuth, Protocol, ServerConfig, ToolMode,
+    ToolboxConfig,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::task::TaskTracker;
@@ -83,6 +84,7 @@ fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
         url.parse().map_err(|error| format!("expected an address as the argument: {error}"))?;
     let launch = Launch::Http(HttpLaunch {
         url,
+        transport: HttpTransport::Auto,
         headers: Vec::new(),
         referred: Vec::new(),
         oauth: OAuth::default(),

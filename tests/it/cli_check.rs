@@ -15,7 +15,7 @@ fn mixed() -> Bench {
     Bench::new()
         .server("dev", "calc", fake(json!({ "tools": ["add", "sub", "echo"] })))
         .server("dev", "off", json!({ "command": "x", "disabled": true }))
-        .server("web", "remote", json!({ "type": "sse", "url": "https://example.org/sse" }))
+        .server("web", "remote", json!({ "type": "ws", "url": "https://example.org/sse" }))
         .server(
             "web",
             "broken",

@@ -171,7 +171,7 @@ fn what_cannot_be_called_is_explained() {
 #[test]
 fn a_name_of_a_server_that_cannot_be_started_says_so() {
     let bench =
-        bench().server("far", "remote", json!({"type": "sse", "url": "https://example.com/sse"}));
+        bench().server("far", "remote", json!({"type": "ws", "url": "https://example.com/sse"}));
     let agent = bench.agent().relisting();
     agent.initialize();
     let answer = agent.call("far__remote__fetch", json!({}));

@@ -85,6 +85,9 @@ pub use crate::backend::unanswered::{Unanswered, WANTS_AUTHORIZATION};
 pub use crate::backend::users::AgentId;
 pub use crate::wire::server::Outcome;
 
+/// How many sessions of a server over HTTP are begun for one call, where it loses one after the other.
+const MOST_SESSIONS: u32 = 3;
+
 /// Why a call did not get the server's own answer.
 #[derive(Clone, Debug, Error)]
 pub enum Error {
@@ -438,6 +441,7 @@ impl Backend {
         call: Call<'_>,
         Seat(entry): &Seat,
     ) -> Result<Outcome, Error> {
+        let mut sessions = 0;
         loop {
             let (live, in_use) = if let Some(live) = self.running() {
                 live.held()
@@ -462,6 +466,10 @@ impl Backend {
             }
             // It died before it got the call, so the next one may have it.
             Box::pin(live.death()).await;
+            sessions += 1;
+            if sessions == MOST_SESSIONS && live.is_remote() {
+                return Err(Error::Unanswered(Arc::new(Unanswered::of_lost_sessions())));
+            }
         }
     }
 

@@ -17,7 +17,7 @@ pub use catalog::{Catalog, CatalogCategory, CatalogService, CatalogTool, ToolRea
 pub use clients::ClientConfig;
 pub use following::Watch;
 pub use http::HttpConfig;
-pub use launch::{HttpLaunch, Launch, StdioLaunch};
+pub use launch::{HttpLaunch, HttpTransport, Launch, StdioLaunch};
 pub use limits::{CacheConfig, Limits, PerCaller, Rates};
 pub use llm::LlmConfig;
 pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};

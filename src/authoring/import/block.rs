@@ -15,6 +15,7 @@ use crate::config::syntax::document::shortened;
 use crate::config::syntax::entries::Entries;
 use crate::config::syntax::expand::{self, Meaning, compile, variable_name};
 use crate::config::syntax::reader::{Located, listed};
+use crate::settings::HttpTransport;
 
 /// A server block as it is going to be written.
 #[derive(Clone, Debug)]
@@ -30,7 +31,7 @@ pub(super) enum BlockLaunch {
     /// One that is started.
     Command { command: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<String> },
     /// One that is reached over HTTP.
-    Url { url: String, headers: Vec<(String, String)> },
+    Url { url: String, transport: HttpTransport, headers: Vec<(String, String)> },
 }
 
 impl BlockLaunch {
@@ -52,12 +53,8 @@ impl BlockLaunch {
 
     /// Returns the doubt about reaching it, if there is one.
     pub(super) fn doubt(&self) -> Option<Doubt> {
-        let Self::Url { url, headers } = self else { return None };
+        let Self::Url { url, headers, .. } = self else { return None };
         let Ok(address) = Url::parse(url.trim()) else { return None };
-        let mut segments = address.path_segments()?.filter(|segment| !segment.is_empty());
-        if segments.next_back() == Some("sse") {
-            return Some(Doubt::OldTransport);
-        }
         let is_here = match address.host()? {
             Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
             Host::Ipv4(address) => address.is_loopback(),
@@ -101,8 +98,6 @@ pub(super) struct Input {
 pub(super) enum Doubt {
     /// It may want its user to sign in.
     SignIn,
-    /// It may speak a transport that has been replaced.
-    OldTransport,
 }
 
 /// Something to say about a block.
@@ -177,13 +172,17 @@ impl Block {
                         .or_else(|| dialect.folder.clone()),
                 }
             }
-            Means::Url(url) => {
+            Means::Url(url, transport) => {
                 let headers = headers.unwrap_or_default().0.into_iter();
                 let headers = headers.map(|(name, value)| {
                     let value = rewrite.text(&value.value, &name.value);
                     (name.value, value)
                 });
-                BlockLaunch::Url { headers: headers.collect(), url: rewrite.text(&url.value, "") }
+                BlockLaunch::Url {
+                    transport,
+                    headers: headers.collect(),
+                    url: rewrite.text(&url.value, ""),
+                }
             }
             Means::Unsupported { .. } => return None,
         };
@@ -252,7 +251,10 @@ impl Block {
                     pairs.push(("cwd".to_owned(), cwd.into()));
                 }
             }
-            BlockLaunch::Url { url, headers } => {
+            BlockLaunch::Url { url, transport, headers } => {
+                if transport == HttpTransport::Sse {
+                    pairs.push(("type".to_owned(), "sse".into()));
+                }
                 pairs.push(("url".to_owned(), url.into()));
                 if !headers.is_empty() {
                     pairs.push(("headers".to_owned(), object(headers)));

@@ -343,7 +343,9 @@ impl<'a> Placing<'a> {
             ),
             Outcome::Failed { reason, hint } => (
                 Grade::Manual,
-                format!("it could not be started, so its name alone says where it belongs: {reason}"),
+                format!(
+                    "it could not be started, so its name alone says where it belongs: {reason}"
+                ),
                 hint.clone(),
             ),
             Outcome::NotStarted => match found.doubt? {
@@ -351,13 +353,6 @@ impl<'a> Placing<'a> {
                     Grade::Approximate,
                     "it may want its user to sign in, which is not done from here".to_owned(),
                     TOKEN.to_owned(),
-                ),
-                Doubt::OldTransport => (
-                    Grade::Manual,
-                    "an address that ends in `/sse` is mostly one for the old SSE transport, which \
-                     is not spoken here"
-                        .to_owned(),
-                    "ask whether it has an address for streamable HTTP, often `…/mcp`".to_owned(),
                 ),
             },
         };

@@ -322,7 +322,7 @@ fn what_cannot_be_read_is_reported_and_left_out() {
         (
             "x.json",
             r#"{"mcpServers": {"a": {"transport": "sse", "command": "x"}}}"#,
-            "servers of type `sse` cannot be reached",
+            "expected a `url`",
         ),
     ] {
         let plan = import(None, file, text);

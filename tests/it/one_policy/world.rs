@@ -383,7 +383,7 @@ impl Server {
         let url = format!("http://{address}/{}", self.path);
         let mut block = json!({"url": url, "protocol": "legacy", "eager": is_eager});
         if self.state == State::Unsupported {
-            block["type"] = "sse".into();
+            block["type"] = "ws".into();
         }
         if !self.filters.is_empty() {
             block["toolFilters"] = json!(self.filters);

@@ -11,15 +11,14 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::backend::actor::restarts::Restarts;
-use crate::backend::actor::waiting::{idle_deadline, join, sleep_until_some};
+use crate::backend::actor::waiting::{answer, idle_deadline, join, news, refuse, sleep_until_some};
 use crate::backend::condition::Vitals;
 use crate::backend::handshake::Era;
 use crate::backend::lists;
-use crate::backend::live::{Death, Parts, Used};
+use crate::backend::live::{Death, Parts};
 use crate::backend::reports::Reports;
-use crate::backend::start::{self, Failed, Started, When};
+use crate::backend::start::{self, Failed, Found, Started, When};
 use crate::backend::switchboard::Switchboard;
-use crate::backend::users::Principal;
 use crate::backend::{
     BackendId, Change, Changed, Context, Error, Listed, Live, Reach, Record, Spec, StartFailure,
     Store, Urgency,
@@ -27,6 +26,9 @@ use crate::backend::{
 use crate::catalog::{KnownDefinitions, Listing};
 use crate::observe::{ServerRun, StoppedFor};
 use crate::raw::Raw;
+use crate::wire::server::Link;
+
+pub(crate) use crate::backend::actor::waiting::Waiter;
 
 /// Changes of lists within this time are read together.
 const DEBOUNCE: Duration = Duration::from_millis(50);
@@ -101,13 +103,6 @@ struct Starting {
 
 type Start = JoinHandle<Result<Started, Failed>>;
 
-/// Somebody who waits for a start.
-pub(crate) struct Waiter {
-    /// For whom; `None`: for nobody in particular.
-    pub(crate) principal: Option<Principal>,
-    pub(crate) reply: oneshot::Sender<Result<Used, Error>>,
-}
-
 struct Running {
     started: Started,
     live: Live,
@@ -116,6 +111,8 @@ struct Running {
     death: watch::Sender<Option<Arc<Death>>>,
     /// Tells what becomes of it.
     run: ServerRun,
+    /// Why it cannot be reached over HTTP, while that is so.
+    trouble: watch::Receiver<Option<Arc<str>>>,
     /// A new reading of its lists, while there is one.
     relisting: Option<JoinHandle<Result<Option<Listing>, String>>>,
 }
@@ -126,7 +123,7 @@ impl Actor {
         let mut state = State::Stopped;
         let mut restarts = Restarts::new();
         let mut versions = 0;
-        let mut era = None;
+        let mut found = None;
         let shutdown = self.context.shutdown.clone();
         while !shutdown.is_cancelled() && self.is_wanted() {
             state = match state {
@@ -141,7 +138,7 @@ impl Actor {
                         }
                         Some(Command::Ensure(waiter, urgency)) => {
                             let (urgency, wanted) = watch::channel(urgency);
-                            let (start, run) = self.begin(era, &mut restarts, wanted);
+                            let (start, run) = self.begin(found, &mut restarts, wanted);
                             let waiting = vec![waiter];
                             State::Starting(Starting { start, waiting, urgency, run })
                         }
@@ -178,7 +175,7 @@ impl Actor {
                         let Starting { waiting, run, .. } = starting;
                         match result.unwrap_or_else(|_| Err(StartFailure::internal().into())) {
                             Ok(started) => {
-                                era = Some(started.greeting.era);
+                                found = Some(started.found());
                                 versions += 1;
                                 let running = self.publish(started, versions, run).await;
                                 answer(waiting, &Ok(running.live.clone()));
@@ -223,7 +220,7 @@ impl Actor {
 
     /// Takes note of a start that has failed, and tells those who wait why it did.
     async fn tell_failure(&self, failed: Failed, waiting: Vec<Waiter>) {
-        let Failed { whole, public, words } = failed;
+        let Failed { whole, public, words, .. } = failed;
         self.vitals.failed(&whole.reason, words);
         let [whole, public] = [whole, public].map(Arc::new);
         let known = if self.context.is_sole { &whole } else { &public };
@@ -242,7 +239,7 @@ impl Actor {
     /// Begins to start the server.
     fn begin(
         &mut self,
-        era: Option<Era>,
+        found: Option<Found>,
         restarts: &mut Restarts,
         urgency: watch::Receiver<Urgency>,
     ) -> (Start, ServerRun) {
@@ -252,7 +249,7 @@ impl Actor {
         let (spec, context) = (Arc::clone(&self.spec), Arc::clone(&self.context));
         self.vitals.starting();
         let run = self.context.observer.begin_run(spec.toolbox(), &spec.server, &spec.label);
-        let start = start::start(spec, context, Arc::clone(&self.board), era, when);
+        let start = start::start(spec, context, Arc::clone(&self.board), found, when);
         (self.context.tasks.spawn(start), run)
     }
 
@@ -300,7 +297,8 @@ impl Actor {
         run.is_ready(started.id(), version > 1, &started.listing);
         run.has_changed(&self.known.learn(&started.listing, Instant::now().into_std()));
         let since = Instant::now();
-        Running { started, live, since, listed, death, run, relisting: None }
+        let trouble = started.link.trouble();
+        Running { started, live, since, listed, death, run, trouble, relisting: None }
     }
 
     /// Tells a server what its agents asked of the one before it.
@@ -364,8 +362,13 @@ impl Actor {
         let (link, live) = (running.started.link.clone(), running.live.clone());
         tokio::select! {
             () = shutdown.cancelled() => Next::Stay,
-            () = link.closed() => Next::Died,
+            () = link.closed() => self.lost(&link, &live),
             () = link.input_closed() => Next::Died,
+            why = news(&mut running.trouble) => {
+                self.vitals.unreachable(why.as_deref());
+                running.run.is_away(why.as_deref());
+                Next::Stay
+            }
             () = running.started.left() => {
                 // What it still wrote is read first; a child of it may hold its output open.
                 let _ = timeout(LAST_WORDS, link.closed()).await;
@@ -453,6 +456,16 @@ impl Actor {
         }
     }
 
+    /// Says what it means that a link has ended: a server over HTTP that was not in use has not died,
+    /// for the next use connects again.
+    fn lost(&self, link: &Link, live: &Live) -> Next {
+        if link.lost().is_none() || live.idle_since().is_none() {
+            return Next::Died;
+        }
+        self.status.send_replace(Status::Stopped);
+        Next::Stopped(StoppedFor::Lost, None)
+    }
+
     /// Takes note of a death, and tells those who lost a call by it.
     async fn bury(&self, running: Running) {
         self.status.send_replace(Status::Stopped);
@@ -480,17 +493,5 @@ impl Starting {
         let _ = self.start.await;
         self.run.stop(why);
         self.waiting
-    }
-}
-
-/// Tells those who wait that the server does not start, and why.
-fn refuse(waiting: Vec<Waiter>, why: StartFailure) {
-    answer(waiting, &Err(Error::StartFailed(Arc::new(why))));
-}
-
-fn answer(waiting: Vec<Waiter>, result: &Result<Live, Error>) {
-    for waiter in waiting {
-        // Whoever asked may have given up in the meantime.
-        let _ = waiter.reply.send(result.clone().map(Live::held));
     }
 }

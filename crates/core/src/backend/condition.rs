@@ -82,6 +82,13 @@ impl Vitals {
         now.words = words;
     }
 
+    /// It runs as far as is known, and cannot be reached for this reason; `None`: it can be again.
+    pub(crate) fn unreachable(&self, reason: Option<&str>) {
+        let mut now = self.now();
+        now.enter(if reason.is_some() { Phase::Failed } else { Phase::Running });
+        now.reason = reason.map(shown);
+    }
+
     /// It has ended by itself, so.
     pub(crate) fn died(&self, how: &str) {
         let mut now = self.now();

@@ -142,7 +142,9 @@ async fn greet_both(
         },
         Err(_) => None,
     };
-    let is_unreachable = |refusal: &Refusal| refusal.failure == Some(Failure::Unreachable);
+    let is_unreachable = |refusal: &Refusal| {
+        matches!(refusal.failure, Some(Failure::Unreachable | Failure::Untrusted))
+    };
     if let Some(refusal) = refusal.take_if(|refusal| is_unreachable(refusal)) {
         return Err(Unwelcome::Refused(refusal));
     }

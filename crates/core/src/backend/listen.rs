@@ -17,8 +17,10 @@ use crate::raw::Raw;
 use crate::wire::remote::Failure;
 use crate::wire::server::{Link, Outcome, Pending, RequestError};
 
-/// The pause before listening again to a server that ended the last subscription.
+/// The pause before listening again to a server that ended the last subscription. It doubles for as
+/// long as the server is not there, up to the longest.
 const RELISTEN: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// The extension whose tasks can be listened for.
 const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -64,6 +66,8 @@ pub(crate) async fn keep(
     greeting: Arc<Greeting>,
     board: Arc<Switchboard>,
 ) {
+    let mut trouble = link.trouble();
+    let (mut pause, mut is_behind) = (RELISTEN, false);
     loop {
         let answered = async {
             match &mut listening {
@@ -71,12 +75,20 @@ pub(crate) async fn keep(
                 None => std::future::pending().await,
             }
         };
+        let is_back = async { trouble.wait_for(Option::is_none).await.is_ok() };
         let answer = tokio::select! {
             () = link.closed() => return,
+            true = is_back, if is_behind => {
+                is_behind = false;
+                // What changed while nobody listened would otherwise be lost.
+                board.changed(Kinds::ALL);
+                continue;
+            }
             () = board.subscriptions_changed.notified() => None,
             answer = answered => Some(answer),
         };
         let has_ended = answer.is_some();
+        let is_away = answer.as_ref().is_some_and(is_away);
         if answer.is_some_and(|answer| is_refusal(&answer)) {
             tracing::debug!("the server does not tell of changes");
             listening = None;
@@ -85,16 +97,23 @@ pub(crate) async fn keep(
         if has_ended {
             tokio::select! {
                 () = link.closed() => return,
-                () = sleep(RELISTEN) => {}
+                () = sleep(pause) => {}
             }
+            pause = if is_away { LONGEST_PAUSE.min(pause * 2) } else { RELISTEN };
         }
         let next = listen(&link, &greeting, &board).await;
         drop(std::mem::replace(&mut listening, next));
-        if has_ended {
-            // What changed while nobody listened would otherwise be lost.
-            board.changed(Kinds::ALL);
-        }
+        is_behind |= has_ended;
     }
+}
+
+/// Returns `true` if nothing of the server was there to answer.
+fn is_away(answer: &Result<Outcome, RequestError>) -> bool {
+    let failure = match answer {
+        Ok(Outcome::Error(error)) => Failure::of(error),
+        _ => None,
+    };
+    matches!(failure, Some(Failure::Unreachable | Failure::HttpStatus(502..=504)))
 }
 
 /// Returns `true` if the server itself answers that it does not tell.

@@ -157,6 +157,11 @@ impl Live {
         })
     }
 
+    /// Returns `true` if the server is spoken to over HTTP.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.0.is_remote
+    }
+
     /// Which revisions the server speaks.
     pub fn era(&self) -> Era {
         self.0.greeting.era

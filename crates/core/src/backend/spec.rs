@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::backend::{Account, ChildEnvironment, ClientAbilities, StartFailure};
 use crate::observe::Secrets;
-use crate::settings::{Launch, Protocol, ServerConfig, StdioLaunch};
+use crate::settings::{HttpTransport, Launch, Protocol, ServerConfig, StdioLaunch};
 use crate::wire::remote::{Credentials, StaticHeaders};
 
 /// The facts that one backend is made of.
@@ -42,6 +42,14 @@ impl Spec {
         let environment = self.environment.for_launch(launch);
         let inherited = environment.filter_map(|(key, value)| key.to_str().zip(value.to_str()));
         Secrets::of_environment(inherited).and_of_launch(launch)
+    }
+
+    /// Returns which revisions it is spoken to in; those with HTTP and SSE are all of one era.
+    pub(crate) fn spoken(&self) -> Protocol {
+        match &self.reach {
+            Reach::Http(remote) if remote.transport == HttpTransport::Sse => Protocol::Legacy,
+            Reach::Http(_) | Reach::Stdio(_) => self.protocol,
+        }
     }
 
     /// The toolbox that asked first.
@@ -85,6 +93,8 @@ pub enum Reach {
 pub struct Remote {
     /// Its one address, `http` or `https`.
     pub url: Url,
+    /// How messages are carried there.
+    pub transport: HttpTransport,
     /// The account it is used with.
     pub account: Account,
     /// The proof of that.
@@ -93,7 +103,7 @@ pub struct Remote {
 
 impl PartialEq for Remote {
     fn eq(&self, other: &Self) -> bool {
-        (&self.url, &self.account) == (&other.url, &other.account)
+        (&self.url, self.transport, &self.account) == (&other.url, other.transport, &other.account)
     }
 }
 
@@ -101,7 +111,7 @@ impl Eq for Remote {}
 
 impl Hash for Remote {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.url, &self.account).hash(state);
+        (&self.url, self.transport, &self.account).hash(state);
     }
 }
 
@@ -123,6 +133,7 @@ impl Reach {
             Launch::Stdio(launch) => Ok(Self::Stdio(launch.clone())),
             Launch::Http(launch) => Ok(Self::Http(Remote {
                 url: launch.url.clone(),
+                transport: launch.transport,
                 account: Account::of_headers(server.name.as_str(), &launch.headers),
                 credentials: Arc::new(StaticHeaders::new(launch.headers.iter().cloned().collect())),
             })),

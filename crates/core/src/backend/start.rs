@@ -10,7 +10,7 @@ use crate::backend::death::{Cause, StderrTail, quoted};
 use crate::backend::handshake::{self, Era, Greeting, Refusal, Unwelcome};
 use crate::backend::lists::{self, Kinds};
 use crate::backend::switchboard::Switchboard;
-use crate::backend::unanswered::{OTHER_PATH, WANTS_AUTHORIZATION};
+use crate::backend::unanswered::{ENDED_TRANSPORT, OTHER_PATH, UNTRUSTED, WANTS_AUTHORIZATION};
 use crate::backend::upstream::Upstream;
 use crate::backend::{Context, Reach, Spec, StartFailure, Urgency, listen, turns};
 use crate::catalog::Listing;
@@ -21,6 +21,10 @@ use crate::wire::server::Link;
 
 /// How long the last lines of standard error are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// The pauses in which a server over HTTP that was there before may come back.
+const AWAY: [Duration; 3] =
+    [Duration::from_millis(300), Duration::from_millis(900), Duration::from_millis(1800)];
 
 /// How long a server waits for the one that was in its place before: calls may run long.
 const HANDING_OVER: Duration = Duration::from_secs(10);
@@ -34,6 +38,11 @@ pub(crate) struct Started {
 }
 
 impl Started {
+    /// The way in which it was spoken to, which is tried first the next time.
+    pub(crate) fn found(&self) -> Found {
+        Found { era: self.greeting.era, is_old: self.link.is_old() }
+    }
+
     /// Ends the server and says how it ended.
     pub(crate) async fn end(self) -> Cause {
         self.upstream.end(&self.link).await
@@ -55,6 +64,14 @@ impl Started {
     }
 }
 
+/// The way in which a server was last spoken to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    era: Era,
+    /// `true` if that was by HTTP with SSE.
+    is_old: bool,
+}
+
 /// A server that could not be started.
 pub(crate) struct Failed {
     /// Why, with what it said itself; for whom it was started.
@@ -63,11 +80,13 @@ pub(crate) struct Failed {
     pub(crate) public: StartFailure,
     /// Its last lines on standard error, if it got as far as to write any.
     pub(crate) words: Option<StderrTail>,
+    /// `true` if it is not there at the moment, as a server is that is being restarted.
+    is_away: bool,
 }
 
 impl From<StartFailure> for Failed {
     fn from(failure: StartFailure) -> Self {
-        Self { whole: failure.clone(), public: failure, words: None }
+        Self { whole: failure.clone(), public: failure, words: None, is_away: false }
     }
 }
 
@@ -76,7 +95,7 @@ impl Failed {
     fn new(reason: impl Fn(bool) -> String, hint: &str) -> Self {
         let [whole, public] = [true, false]
             .map(|is_told| StartFailure { reason: reason(is_told), hint: hint.to_owned() });
-        Self { whole, public, words: None }
+        Self { whole, public, words: None, is_away: false }
     }
 }
 
@@ -122,28 +141,59 @@ impl When {
     }
 }
 
-/// Starts a server in the era that worked last, else in the other one.
+/// Starts a server in the way that worked last, else in another one. A server over HTTP that was
+/// there before and is away is given a moment to come back.
 pub(crate) async fn start(
     spec: Arc<Spec>,
     context: Arc<Context>,
     board: Arc<Switchboard>,
-    era: Option<Era>,
+    found: Option<Found>,
     mut when: When,
 ) -> Result<Started, Failed> {
     when.has_come(&spec).await;
-    let urgency = when.urgency;
-    let era = match era {
-        Some(era) => era,
-        None => first_era(&spec, &context).await,
+    let mut pauses = AWAY.iter().copied().filter(|_| found.is_some());
+    loop {
+        let failed = match start_now(&spec, &context, &board, found, &when.urgency).await {
+            Err(failed) if failed.is_away => failed,
+            result => return result,
+        };
+        let Some(pause) = pauses.next() else { return Err(failed) };
+        sleep(pause).await;
+    }
+}
+
+async fn start_now(
+    spec: &Arc<Spec>,
+    context: &Arc<Context>,
+    board: &Arc<Switchboard>,
+    found: Option<Found>,
+    urgency: &watch::Receiver<Urgency>,
+) -> Result<Started, Failed> {
+    if let Some(Found { is_old: true, .. }) = found {
+        let way = Way { protocol: Protocol::Legacy, era: Era::Legacy, is_old: true };
+        match attempt(spec, context, board, way, urgency).await {
+            Ok(started) => return Ok(started),
+            Err(Attempt::Refused(failed) | Attempt::Failed(failed)) if failed.is_away => {
+                return Err(failed);
+            }
+            // It may have come to speak as others do.
+            Err(_) => {}
+        }
+    }
+    let protocol = spec.spoken();
+    let era = match found {
+        Some(found) => found.era,
+        None => first_era(spec, context).await,
     };
-    let first = match attempt(&spec, &context, &board, (spec.protocol, era), &urgency).await {
+    let way = Way { protocol, era, is_old: false };
+    let first = match attempt(spec, context, board, way, urgency).await {
         Ok(started) => return Ok(started),
         Err(Attempt::Failed(failure)) => return Err(failure),
         Err(Attempt::Refused(first)) => first,
     };
     // One that refuses the first greeting may end of it, or of the second that followed; so each
     // gets a process that has heard nothing else.
-    let alone = match (spec.protocol, &spec.reach) {
+    let alone = match (protocol, &spec.reach) {
         (Protocol::Auto, Reach::Stdio(_)) => [era.other(), era],
         _ => return Err(first),
     };
@@ -152,12 +202,23 @@ pub(crate) async fn start(
             Era::Legacy => Protocol::Legacy,
             Era::Modern => Protocol::Modern,
         };
-        if let Ok(started) = attempt(&spec, &context, &board, (protocol, era), &urgency).await {
+        let way = Way { protocol, era, is_old: false };
+        if let Ok(started) = attempt(spec, context, board, way, urgency).await {
             return Ok(started);
         }
     }
     // What the first attempt said is about the era that servers commonly speak.
     Err(first)
+}
+
+/// How a server is spoken to in one attempt.
+#[derive(Clone, Copy)]
+struct Way {
+    protocol: Protocol,
+    /// The era that comes first, where both may be tried.
+    era: Era,
+    /// `true` if it is known to speak HTTP with SSE.
+    is_old: bool,
 }
 
 enum Attempt {
@@ -170,11 +231,11 @@ enum Attempt {
 impl Attempt {
     /// Redacts these secrets, which the server may have repeated.
     fn without(self, secrets: &Secrets) -> Self {
-        let redacted = |Failed { whole, public, words }: Failed| {
+        let redacted = |Failed { whole, public, words, is_away }: Failed| {
             let [whole, public] = [whole, public].map(|StartFailure { reason, hint }| {
                 StartFailure { reason: secrets.redact_written(&reason).into_owned(), hint }
             });
-            Failed { whole, public, words }
+            Failed { whole, public, words, is_away }
         };
         match self {
             Self::Refused(failed) => Self::Refused(redacted(failed)),
@@ -187,7 +248,7 @@ async fn attempt(
     spec: &Spec,
     context: &Context,
     board: &Arc<Switchboard>,
-    (protocol, era): (Protocol, Era),
+    way: Way,
     urgency: &watch::Receiver<Urgency>,
 ) -> Result<Started, Attempt> {
     // A server that is there without us costs no start, and its time is its own.
@@ -199,10 +260,10 @@ async fn attempt(
         let (board, process) = (Arc::clone(board), board.begin_process());
         move |incoming| board.hear(process, incoming)
     };
-    let opened = Upstream::open(spec, board.secrets(), context, hear).await;
+    let opened = Upstream::open(spec, board.secrets(), context, way.is_old, hear).await;
     let (mut upstream, link) = opened.map_err(|failure| Attempt::Failed(failure.into()))?;
     let words = {
-        let words = first_words(&link, protocol, era, spec, context, board);
+        let words = first_words(&link, way, spec, context, board);
         let words = timeout(spec.startup_timeout, words);
         let left = async {
             upstream.left().await;
@@ -247,8 +308,7 @@ async fn attempt(
 
 async fn first_words(
     link: &Link,
-    protocol: Protocol,
-    era: Era,
+    Way { protocol, era, .. }: Way,
     spec: &Spec,
     context: &Context,
     board: &Arc<Switchboard>,
@@ -318,14 +378,23 @@ fn explain(
 /// Why a server over HTTP did not start.
 fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
     let timed_out = || format!("it was not ready within {} ms", spec.startup_timeout.as_millis());
+    let is_away = matches!(
+        &words,
+        Some(Unwelcome::Refused(Refusal {
+            failure: Some(Failure::Unreachable | Failure::HttpStatus(502..=504)),
+            ..
+        }))
+    );
     let (reason, hint) = match words {
         Some(Unwelcome::Refused(Refusal { message, failure, .. })) => match failure {
             Some(Failure::Unreachable) => {
                 (message, "check that the server runs, and the `url` of its entry")
             }
+            Some(Failure::Untrusted) => (message, UNTRUSTED),
             Some(Failure::SignIn | Failure::HttpStatus(401 | 403)) => {
                 (message, WANTS_AUTHORIZATION)
             }
+            Some(Failure::HttpStatus(410)) => (message, ENDED_TRANSPORT),
             Some(Failure::HttpStatus(300..500)) => (message, OTHER_PATH),
             Some(Failure::HttpStatus(_) | Failure::Broken) => {
                 (message, "check the `url` of its entry, and what the server says in its log")
@@ -344,5 +413,6 @@ fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
         }
         None => (timed_out(), "try again, or raise `startupTimeoutMs`"),
     };
-    Attempt::Failed(StartFailure { reason, hint: hint.to_owned() }.into())
+    let failure = StartFailure { reason, hint: hint.to_owned() };
+    Attempt::Failed(Failed { is_away, ..failure.into() })
 }

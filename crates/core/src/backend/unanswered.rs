@@ -11,8 +11,16 @@ pub const WANTS_AUTHORIZATION: &str = "it wants authorization, and nobody can si
      `\"Authorization\": \"Bearer ${TOKEN}\"`";
 
 /// The advice where nothing that speaks MCP is at the address.
-pub(crate) const OTHER_PATH: &str = "check the path of its `url` (often `/mcp`); an address for the old SSE transport (often \
-     `/sse`) cannot be used";
+pub(crate) const OTHER_PATH: &str =
+    "check the path of its `url` (often `/mcp`, or `/sse` for the transport before that)";
+
+/// The advice where a server has no certificate that is believed here.
+pub(crate) const UNTRUSTED: &str = "if that is an authority of your own, name its certificates to the workbench in \
+     `SSL_CERT_FILE` or `SSL_CERT_DIR`";
+
+/// The advice where a server says that what was at the address has gone for good.
+pub(crate) const ENDED_TRANSPORT: &str =
+    "the server has ended this transport or moved: its new address is often `/mcp`";
 
 /// Why a server over HTTP has not answered a request.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -27,6 +35,16 @@ pub struct Unanswered {
 }
 
 impl Unanswered {
+    /// A server loses every session that it has just begun.
+    pub(crate) fn of_lost_sessions() -> Self {
+        Self {
+            reason: "it does not know the session any more, whenever one has begun".to_owned(),
+            hint: "there may be several processes at its address, each with sessions of its own: what \
+                   stands before them has to keep a session with one",
+            may_have_come: false,
+        }
+    }
+
     /// Returns what the error of a request says about HTTP; none if it is the server's own.
     pub(crate) fn of(error: &Raw) -> Option<Self> {
         let failure = Failure::of(error)?;
@@ -34,7 +52,9 @@ impl Unanswered {
             Failure::Unreachable => {
                 "see whether the server runs and the `url` of its entry is right, then try again"
             }
+            Failure::Untrusted => UNTRUSTED,
             Failure::SignIn | Failure::HttpStatus(401 | 403) => WANTS_AUTHORIZATION,
+            Failure::HttpStatus(410) => ENDED_TRANSPORT,
             Failure::HttpStatus(429) => "it takes no more requests for now: try again later",
             Failure::HttpStatus(300..500) => OTHER_PATH,
             Failure::HttpStatus(_) | Failure::Broken => {
@@ -42,7 +62,10 @@ impl Unanswered {
             }
         };
         let may_have_come = match failure {
-            Failure::Unreachable | Failure::SignIn | Failure::HttpStatus(300..500) => false,
+            Failure::Unreachable
+            | Failure::Untrusted
+            | Failure::SignIn
+            | Failure::HttpStatus(300..500) => false,
             Failure::HttpStatus(_) | Failure::Broken => true,
         };
         Some(Self { reason: message(error), hint, may_have_come })

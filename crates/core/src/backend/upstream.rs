@@ -10,10 +10,10 @@ use crate::backend::death::{Cause, StderrTail};
 use crate::backend::launch::{self, Custody, Process, cell};
 use crate::backend::{Context, Reach, Remote, Spec, StartFailure};
 use crate::observe::Secrets;
-use crate::settings::StdioLaunch;
+use crate::settings::{HttpTransport, StdioLaunch};
 use crate::wire::budget::Intake;
-use crate::wire::remote;
-use crate::wire::server::{self, Hear, Link};
+use crate::wire::remote::{self, Address, Transport};
+use crate::wire::server::{self, Hear, Link, Lost};
 
 /// How long the last lines of standard error are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -34,20 +34,27 @@ pub(crate) enum Upstream {
 }
 
 impl Upstream {
-    /// Starts the server where it has to be started, and connects to it.
+    /// Starts the server where it has to be started, and connects to it; by HTTP with SSE where that
+    /// is known to be what it speaks.
     pub(crate) async fn open(
         spec: &Spec,
         secrets: &Arc<Secrets>,
         context: &Context,
+        is_old: bool,
         hear: impl Hear,
     ) -> Result<(Self, Link), StartFailure> {
         match &spec.reach {
             Reach::Stdio(launch) => start_child(launch, spec, secrets, context, hear).await,
-            Reach::Http(Remote { url, credentials, .. }) => {
+            Reach::Http(Remote { url, transport, credentials, .. }) => {
                 let (intake, label) = (intake(spec, context), &spec.label);
                 let credentials = Arc::clone(credentials);
+                let transport = match transport {
+                    HttpTransport::Auto if !is_old => Transport::Either,
+                    HttpTransport::Auto | HttpTransport::Sse => Transport::Sse,
+                };
+                let address = Address { url: url.clone(), transport };
                 let link =
-                    remote::connect(url.clone(), credentials, intake, label, hear, &context.tasks);
+                    remote::connect(address, credentials, intake, label, hear, &context.tasks);
                 let link = link.map_err(|reason| StartFailure {
                     reason: format!("no connection can be made: {reason}"),
                     hint: "install the certificates of this system (`ca-certificates`)".to_owned(),
@@ -98,7 +105,10 @@ impl Upstream {
                 let has_parted = timeout(PARTING, link.closed()).await.is_ok();
                 link.close();
                 tracing::debug!(has_parted, "the session has ended");
-                Cause::without_words("it does not know the session any more")
+                Cause::without_words(match link.lost() {
+                    Some(Lost::Session) => "it does not know the session any more",
+                    Some(Lost::Connection) | None => "the connection to it was lost",
+                })
             }
         }
     }

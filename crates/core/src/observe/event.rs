@@ -33,6 +33,9 @@ pub enum Event<'a> {
     ServerFailed(&'a ServerContext, &'a str),
     /// It has ended by itself, of this.
     ServerDied(&'a ServerContext, &'a str),
+    /// It runs as far as is known and cannot be reached over HTTP, for this reason; `None`: it can be
+    /// again.
+    ServerAway(&'a ServerContext, Option<&'a str>),
     /// It was stopped.
     ServerStopped(&'a ServerContext, StoppedFor),
     /// A server that runs has another listing than before.
@@ -129,6 +132,7 @@ impl Event<'_> {
             | Self::ServerStarted(..)
             | Self::ServerFailed(..)
             | Self::ServerDied(..)
+            | Self::ServerAway(..)
             | Self::ServerStopped(..) => Kinds::SERVERS,
             Self::ListingChanged(..) | Self::DefinitionsChanged(..) => Kinds::LISTINGS,
             Self::SessionOpened(_)
@@ -193,6 +197,8 @@ pub struct ServerContext {
 pub enum StoppedFor {
     /// Nobody used it for long.
     Idle,
+    /// The connection to it over HTTP has ended while nobody used it.
+    Lost,
     /// It was to be started anew.
     Renewal,
     /// Its user wanted that.

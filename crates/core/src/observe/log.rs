@@ -47,10 +47,20 @@ impl Listener for Log {
             Event::ServerDied(server, cause) => {
                 tracing::warn!(server = server.label, "the server ended: {cause}");
             }
+            Event::ServerAway(server, Some(why)) => {
+                tracing::warn!(server = server.label, "{why}");
+            }
+            Event::ServerAway(server, None) => {
+                tracing::info!(server = server.label, "it can be reached again");
+            }
             Event::ServerStopped(server, why) if server.was_ready => {
                 let server = &server.label;
                 match why {
                     StoppedFor::Idle => tracing::info!(server, "stopped, having been idle"),
+                    StoppedFor::Lost => {
+                        let what = "its connection has ended while it was not in use; the next use";
+                        tracing::info!(server, "{what} connects again");
+                    }
                     StoppedFor::Dismissal => {
                         tracing::info!(server, "stopped, being in use no more");
                     }

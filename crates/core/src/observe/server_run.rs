@@ -66,6 +66,11 @@ impl ServerRun {
         self.tell(Event::ServerDied(&self.context, cause));
     }
 
+    /// It cannot be reached over HTTP for this reason; `None`: it can be again.
+    pub fn is_away(&self, why: Option<&str>) {
+        self.tell(Event::ServerAway(&self.context, why));
+    }
+
     /// It has been stopped.
     pub fn stop(mut self, why: StoppedFor) {
         self.has_ended = true;

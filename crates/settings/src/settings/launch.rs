@@ -15,7 +15,7 @@ use crate::settings::{Confinement, Container, MacroConfig, OAuth, Reference, San
 pub enum Launch {
     /// A child process that speaks MCP on its standard input and output.
     Stdio(StdioLaunch),
-    /// A server that is there already and speaks streamable HTTP.
+    /// A server that is there already and is reached over HTTP.
     Http(HttpLaunch),
     /// A kind of server that a pasted block may name but that cannot be reached here. It never
     /// starts; opening its toolbox reports it like any server that failed.
@@ -114,11 +114,23 @@ impl fmt::Debug for StdioLaunch {
     }
 }
 
+/// How messages are carried to a server over HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HttpTransport {
+    /// By streamable HTTP, or by HTTP with SSE where the server knows nothing of that.
+    #[default]
+    Auto,
+    /// By HTTP with SSE (2024-11-05), whose stream is at the address.
+    Sse,
+}
+
 /// Everything that decides which server is spoken to over HTTP; equal ones may share a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HttpLaunch {
     /// Its one address, `http` or `https`.
     pub url: Url,
+    /// How messages are carried there.
+    pub transport: HttpTransport,
     /// Headers of every request to it; marked as secret.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Where the values of headers stand that do not stand in the file.

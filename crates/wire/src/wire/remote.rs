@@ -31,7 +31,7 @@ use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, Url};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -60,8 +60,6 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(4);
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How long the server may take to hear that the session is over.
 const PARTING: Duration = Duration::from_millis(700);
-/// A session that is lost sooner would be lost again.
-const SHORT_SESSION: Duration = Duration::from_secs(5);
 /// The most redirects of one request.
 const REDIRECTS: usize = 4;
 
@@ -167,13 +165,15 @@ struct Remote<T> {
 struct Session {
     id: Option<HeaderValue>,
     version: Option<HeaderValue>,
-    began: Option<Instant>,
     /// `true` once the server does not know it any more.
     is_lost: bool,
 }
 
 struct Running {
+    id: Raw,
     is_modern: bool,
+    /// `true` while it has certainly not been taken, and waits to be sent again.
+    is_untaken: bool,
     dropped: CancellationToken,
 }
 
@@ -297,9 +297,11 @@ impl<T: Receiver> Remote<T> {
             let remote = Arc::clone(self);
             self.spawn(async move { remote.listen().await });
         } else if let Some(id) = sent.id.clone() {
-            let id = id.into_bytes();
             let (is_modern, dropped) = (sent.modern.is_some(), CancellationToken::new());
-            lock(&self.running).insert(id.clone(), Running { is_modern, dropped: dropped.clone() });
+            let running =
+                Running { id: id.clone(), is_modern, is_untaken: false, dropped: dropped.clone() };
+            let id = id.into_bytes();
+            lock(&self.running).insert(id.clone(), running);
             let remote = Arc::clone(self);
             self.spawn(async move {
                 dropped.run_until_cancelled(remote.exchange(&sent)).await;
@@ -397,13 +399,6 @@ impl<T: Receiver> Remote<T> {
 
 fn accepting(media_types: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(media_types))])
-}
-
-impl Session {
-    /// Returns `true` if this session has lasted so long that another one is worth a try.
-    fn has_lasted(&self) -> bool {
-        self.began.is_some_and(|began| began.elapsed() >= SHORT_SESSION)
-    }
 }
 
 /// The outcome of `work`, unless the connection ends before.

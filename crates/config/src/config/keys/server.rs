@@ -22,7 +22,8 @@ use crate::config::syntax::places::{Places, absolute, located_path, with_home};
 use crate::config::syntax::reader::{Located, Reader, Trouble, did_you_mean, listed};
 use crate::name::ServerName;
 use crate::settings::{
-    HttpLaunch, Isolation, Launch, Protocol, Reference, ServerConfig, StdioLaunch, defaults,
+    HttpLaunch, HttpTransport, Isolation, Launch, Protocol, Reference, ServerConfig, StdioLaunch,
+    defaults,
 };
 
 /// The outcome of checking a server block.
@@ -94,7 +95,7 @@ pub(crate) fn check(
             reader.warn(&name.spot, format!("not available: {reason}"), Some(hint.clone()));
             Some(Launch::Unsupported { reason, hint })
         }
-        Some(Means::Url(url)) => {
+        Some(Means::Url(url, transport)) => {
             let for_commands = [
                 ("args", args.is_some_and(|args| !args.is_empty())),
                 ("env", env.is_some_and(|env| !env.0.is_empty())),
@@ -103,7 +104,7 @@ pub(crate) fn check(
                 ("container", container.is_some()),
             ];
             ignore(&for_commands, name, reader);
-            http(&url, headers, (oauth, places), reader).map(Launch::Http)
+            http((&url, transport), headers, (oauth, places), reader).map(Launch::Http)
         }
         Some(Means::Command(command)) => {
             let none = Entries::default();
@@ -160,8 +161,8 @@ fn broken(name: &Located<String>, reader: &Reader<'_>) -> Option<Launch> {
 pub enum Means {
     /// It is started by this command.
     Command(Located<Vec<String>>),
-    /// It is at this address.
-    Url(Located<String>),
+    /// It is at this address, and messages are carried there in this way.
+    Url(Located<String>, HttpTransport),
     /// It cannot be reached here.
     Unsupported {
         /// Why.
@@ -180,10 +181,10 @@ impl Means {
             && !matches!(transport.value.as_str(), "stdio" | "http" | "streamable-http" | "sse")
         {
             let message = format!(
-                "expected `stdio`, `http` or `streamable-http`, found `{}`",
+                "expected `stdio`, `http`, `streamable-http` or `sse`, found `{}`",
                 transport.value
             );
-            let hint = did_you_mean(&transport.value, &["stdio", "http", "streamable-http"]);
+            let hint = did_you_mean(&transport.value, &["stdio", "http", "streamable-http", "sse"]);
             reader.error(&transport.spot, message, hint);
             return None;
         }
@@ -191,12 +192,7 @@ impl Means {
         let (is_http, is_stdio) = match kind.map(|kind| kind.value.as_str()) {
             None => (false, false),
             Some("stdio" | "local") => (false, true),
-            Some("http" | "streamable-http" | "streamableHttp" | "remote") => (true, false),
-            Some("sse") => {
-                let reason = "servers of type `sse` cannot be reached: streamable HTTP has replaced \
-                              that transport";
-                return Some(Self::Unsupported { reason: reason.to_owned(), hint: SSE });
-            }
+            Some("http" | "streamable-http" | "streamableHttp" | "remote" | "sse") => (true, false),
             Some(other) => {
                 if command.is_none() {
                     let reason = format!("type `{other}` is not known");
@@ -225,7 +221,9 @@ impl Means {
             _ => {}
         }
         if let Some(url) = url.filter(|_| !is_stdio) {
-            return Some(Self::Url(url.clone()));
+            let is_old = kind.is_some_and(|kind| kind.value == "sse");
+            let transport = if is_old { HttpTransport::Sse } else { HttpTransport::Auto };
+            return Some(Self::Url(url.clone(), transport));
         }
         let key = if is_http { "url" } else { "command" };
         // Of a table of TOML that is wrong nothing is read, and what is wrong is told already.
@@ -242,12 +240,6 @@ impl Means {
         None
     }
 }
-
-/// The hint about a server of HTTP+SSE.
-const SSE: &str = concat!(
-    "ask whether it has an address for streamable HTTP (often `…/mcp`), or run it through a bridge: ",
-    "`\"command\": \"npx\", \"args\": [\"-y\", \"mcp-remote\", \"<url>\"]`"
-);
 
 /// Warns of keys that are written and mean nothing at a server that is not started.
 fn ignore(keys: &[(&str, bool)], name: &Located<String>, reader: &mut Reader<'_>) {
@@ -266,7 +258,7 @@ fn ignore(keys: &[(&str, bool)], name: &Located<String>, reader: &mut Reader<'_>
 /// The address of a server and what it is told; what is wrong is reported without the values,
 /// which may be secret.
 fn http(
-    url: &Located<String>,
+    (url, transport): (&Located<String>, HttpTransport),
     headers: Option<Entries<Located<String>>>,
     (oauth, places): (Option<RawOAuth>, &Places<'_>),
     reader: &mut Reader<'_>,
@@ -305,7 +297,7 @@ fn http(
     }
     // It says who asks.
     oauth.is_off |= checked.iter().any(|(header, _)| *header == AUTHORIZATION);
-    parsed.filter(|_| is_right).map(|url| HttpLaunch { url, headers: checked, referred, oauth })
+    parsed.filter(|_| is_right).map(|url| HttpLaunch { url, transport, headers: checked, referred, oauth })
 }
 
 /// Headers that belong to how messages are carried.

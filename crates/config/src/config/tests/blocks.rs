@@ -7,8 +7,8 @@ use pretty_assertions::assert_eq;
 
 use crate::config::tests::{config, env, findings, read};
 use crate::settings::{
-    AccountOf, CacheConfig, Grant, HttpLaunch, Isolation, Launch, Limits, OAuth, Protocol, Rates,
-    Resource, Sandbox, ServerConfig, StdioLaunch, ToolMode,
+    AccountOf, CacheConfig, Grant, HttpLaunch, HttpTransport, Isolation, Launch, Limits, OAuth,
+    Protocol, Rates, Resource, Sandbox, ServerConfig, StdioLaunch, ToolMode,
 };
 
 /// The one server of a block, with `/project` as the folder of the file.
@@ -253,20 +253,18 @@ fn wrong_addresses_and_headers_are_reported_without_them() {
 }
 
 #[test]
-fn servers_of_the_old_transport_are_kept_to_be_reported() {
-    for block in [
-        r#"{"type": "sse", "url": "https://example.com"}"#,
-        r#"{"transport": "sse", "serverUrl": "https://example.com"}"#,
-        r#"{"type": "sse", "command": "x"}"#,
+fn the_transport_of_a_server_is_found_out_unless_it_is_the_old_one() {
+    for (block, transport) in [
+        (r#"{"url": "https://example.com/sse"}"#, HttpTransport::Auto),
+        (r#"{"type": "http", "url": "https://example.com"}"#, HttpTransport::Auto),
+        (r#"{"type": "sse", "url": "https://example.com"}"#, HttpTransport::Sse),
+        (r#"{"transport": "sse", "serverUrl": "https://example.com"}"#, HttpTransport::Sse),
     ] {
-        let Launch::Unsupported { reason, hint } = server(block).launch else {
-            panic!("{block}");
-        };
-        assert!(reason.contains("streamable HTTP") && hint.contains("mcp-remote"), "{block}");
-        let shown = findings(&format!("{{\"mcpServers\": {{\"s\": {block}}}}}"));
-        assert!(shown.starts_with("warning: 1 remark "), "{shown}");
-        assert!(!shown.contains("example.com"), "{shown}");
+        let Launch::Http(launch) = server(block).launch else { panic!("{block}") };
+        assert_eq!(launch.transport, transport, "{block}");
     }
+    let shown = findings(r#"{"mcpServers": {"s": {"type": "sse", "command": "x"}}}"#);
+    assert!(shown.contains("expected a `url`"), "{shown}");
 }
 
 /// Why each server is not used that an entry has made unusable.

@@ -11,7 +11,7 @@ use pretty_assertions::{assert_eq, assert_ne};
 use super::*;
 use crate::backend::guard::MAX_SHORT_LIVES;
 use crate::backend::{Account, ClientAbilities, Reach, Remote, Urgency};
-use crate::settings::{Protocol, StdioLaunch};
+use crate::settings::{HttpTransport, Protocol, StdioLaunch};
 use crate::wire::remote::StaticHeaders;
 
 /// A server whose instructions are its process and variables that it has been given.
@@ -100,6 +100,7 @@ async fn a_server_over_http_is_one_in_every_environment() {
     let remote = |variables: &[(&str, &str)]| {
         let reach = Reach::Http(Remote {
             url: "http://127.0.0.1:9/mcp".parse().unwrap(),
+            transport: HttpTransport::Auto,
             account: Account::of_headers("server", &[]),
             credentials: Arc::new(StaticHeaders::new([].into_iter().collect())),
         });

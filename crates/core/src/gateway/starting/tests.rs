@@ -12,7 +12,7 @@ use crate::gateway::{Caller, Gateways};
 
 const CONFIG: &str = r#"{"toolboxes": {"box": {"description": "x", "mcpServers": {
     "broken": {"command": "/no/such/program"},
-    "old": {"type": "sse", "url": "http://127.0.0.1:9/sse"}
+    "old": {"type": "ws", "url": "http://127.0.0.1:9/sse"}
 }}}}"#;
 
 fn names(servers: impl IntoIterator<Item = ServerRef>) -> Vec<String> {

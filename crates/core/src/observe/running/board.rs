@@ -81,6 +81,10 @@ impl Listener for Board {
             Event::ServerFailed(server, reason) => {
                 self.change(|now| now.show(server, ToldState::Failed, Some(reason)));
             }
+            Event::ServerAway(server, why) => {
+                let state = if why.is_some() { ToldState::Failed } else { ToldState::Running };
+                self.change(|now| now.show(server, state, why));
+            }
             Event::ServerDied(server, _) | Event::ServerStopped(server, _) => {
                 self.change(|now| {
                     now.servers.remove(&server.run);

@@ -85,7 +85,6 @@ impl<T: Receiver> Remote<T> {
         if sent.method == "initialize" {
             let mut session = lock(&self.session);
             session.id = response.headers().get(SESSION_ID).cloned();
-            session.began = Some(Instant::now());
         }
         if sent.id.is_none() {
             return;
@@ -221,10 +220,8 @@ impl<T: Receiver> Remote<T> {
             && (session.id.is_some() || self.way.is_old() && !sent.is_greeting())
             && is_lost(status, &body)
             && code != Some(METHOD_NOT_FOUND);
-        let is_tried_again =
-            is_lost && session.has_lasted() || self.to.sends_again(status, is_lost);
+        let is_tried_again = self.to.sends_again(status, is_lost);
         match taken {
-            // Nothing was done, so the next session may be asked the same.
             Taken::No if is_tried_again => self.answer(sent, Err(RequestError::NotSent)).await,
             Taken::Yes if is_lost => self.answer(sent, Err(RequestError::Closed)).await,
             Taken::No | Taken::Yes => self.fail(sent, error).await,

@@ -1,6 +1,7 @@
 //! Failures below the messages, as the errors that requests are answered with.
 
 use std::error::Error;
+use std::io;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,6 +27,8 @@ const LONG_PART: usize = 16;
 pub enum Failure {
     /// No connection came about.
     Unreachable,
+    /// The server has shown no certificate that is believed here.
+    Untrusted,
     /// The server answered with this status and no message.
     HttpStatus(u16),
     /// The server refuses who asks until a person has signed in.
@@ -53,7 +56,11 @@ impl Failure {
 
 /// Nothing could be sent, or nothing came back.
 pub(super) fn unsent(error: reqwest::Error) -> Raw {
-    let failure = if error.is_connect() { Failure::Unreachable } else { Failure::Broken };
+    let failure = match error.is_connect() {
+        true if is_untrusted(&error) => Failure::Untrusted,
+        true => Failure::Unreachable,
+        false => Failure::Broken,
+    };
     failure.error(&format!("the server cannot be reached: {}", innermost(error)))
 }
 
@@ -61,6 +68,16 @@ pub(super) fn unsent(error: reqwest::Error) -> Raw {
 /// secret.
 pub(super) fn innermost(error: reqwest::Error) -> String {
     why(&error.without_url())
+}
+
+/// Returns `true` if it is the server's certificate that is wrong.
+fn is_untrusted(error: &(dyn Error + 'static)) -> bool {
+    if matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))) {
+        return true;
+    }
+    // What such an error wraps is not its source.
+    let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    wrapped.is_some_and(|wrapped| is_untrusted(wrapped)) || error.source().is_some_and(is_untrusted)
 }
 
 /// The innermost message of an error that has no address in its depth, such as one of connecting.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, Response, StatusCode, Url};
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::raw::Raw;
 use crate::wire::envelope::Message;
@@ -21,7 +21,7 @@ use crate::wire::remote::events::{Event, Events};
 use crate::wire::remote::exchange::{Body, EVENT_STREAM, Taken, is_stream, read};
 use crate::wire::remote::failure::{self, Failure};
 use crate::wire::remote::receiver::Receiver;
-use crate::wire::remote::{Remote, Sent, accepting, lock};
+use crate::wire::remote::{Remote, Sent, accepting};
 use crate::wire::server::Lost;
 
 /// How long a server may take to say where messages go.
@@ -155,7 +155,6 @@ impl<T: Receiver> Remote<T> {
             Err(Unopened::new(&message))
         })?;
         self.to.note_old();
-        lock(&self.session).began = Some(Instant::now());
         let remote = Arc::clone(self);
         self.spawn(async move {
             while let Some(event) = events.next() {
@@ -164,6 +163,7 @@ impl<T: Receiver> Remote<T> {
             // The answers of all requests come here, so it is not read until any one of them has.
             remote.read_events(None, response, &mut events).await;
             tracing::debug!(server = remote.label, "its stream has ended");
+            remote.give_back_untaken().await;
             remote.to.lose(Lost::Connection);
         });
         Ok(endpoint)
@@ -193,10 +193,12 @@ impl<T: Receiver> Remote<T> {
         }
         let at = response.url().clone();
         let mut events = Events::new(self.intake.max);
+        let mut charge = self.intake.account.charge();
         loop {
             let chunk = response.chunk().await.map_err(broken)?.ok_or_else(|| {
                 Unopened::new("the stream ended before the server said where messages go")
             })?;
+            charge.grow(events.held() + chunk.len()).await;
             events.read(&chunk);
             while let Some(event) = events.next() {
                 match event {

@@ -10,8 +10,10 @@ use reqwest::header::RETRY_AFTER;
 use reqwest::{Method, Response, StatusCode, Url};
 use tokio::time::sleep;
 
+use crate::raw::Raw;
+use crate::wire::mailbox::RequestError;
 use crate::wire::remote::receiver::Receiver;
-use crate::wire::remote::{Remote, Sent, failure};
+use crate::wire::remote::{Remote, Sent, failure, lock};
 
 /// The pauses before a server is tried again to which there is no connection.
 const UNREACHABLE: [Duration; 4] = [
@@ -44,7 +46,27 @@ impl<T: Receiver> Remote<T> {
             };
             let Some(pause) = pause.filter(|_| is_patient) else { return answer };
             tracing::debug!(server = self.label, ?pause, "a message was not taken and waits");
+            self.note_untaken(sent, true);
             sleep(pause).await;
+            self.note_untaken(sent, false);
+        }
+    }
+
+    fn note_untaken(&self, Sent { id, .. }: &Sent, is_untaken: bool) {
+        let Some(id) = id.clone().map(Raw::into_bytes) else { return };
+        if let Some(running) = lock(&self.running).get_mut(&id) {
+            running.is_untaken = is_untaken;
+        }
+    }
+
+    /// Tells whoever waits for a request that has certainly not been taken that it was not sent.
+    pub(super) async fn give_back_untaken(&self) {
+        let untaken: Vec<Raw> = {
+            let running = lock(&self.running);
+            running.values().filter(|one| one.is_untaken).map(|one| one.id.clone()).collect()
+        };
+        for id in untaken {
+            self.to.settle(&id, Err(RequestError::NotSent)).await;
         }
     }
 

@@ -88,8 +88,9 @@ impl<H: Hear> Receiver for Linked<H> {
         self.link.peer().settle(id, outcome);
     }
 
-    fn sends_again(&self, _: StatusCode, _: bool) -> bool {
-        false
+    fn sends_again(&self, _: StatusCode, is_session_lost: bool) -> bool {
+        // Nothing was done, so the next session may be asked the same.
+        is_session_lost
     }
 
     fn hear_of_other_tools(&self) {

@@ -68,9 +68,9 @@ keys! {
         /// Changes to single tools, by the server's names for them.
         "overrides" as pub overrides: Entries<RawOverride>,
 
-        /// How the server is reached: `stdio` with a `command`, `http` or `streamable-http` with a
-        /// `url`. Need not be said.
-        #[schemars(extend("enum" = ["stdio", "http", "streamable-http", null]))]
+        /// How the server is reached: `stdio` with a `command`; with a `url` `http` or
+        /// `streamable-http`, or `sse` for the transport before that. Need not be said.
+        #[schemars(extend("enum" = ["stdio", "http", "streamable-http", "sse", null]))]
         "transport" as pub transport: Located<String>,
 
         /// The purpose of the server. Describes the toolbox of a server in the top-level

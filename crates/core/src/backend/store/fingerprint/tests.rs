@@ -7,7 +7,7 @@ use url::Url;
 
 use super::*;
 use crate::backend::{Account, Remote};
-use crate::settings::StdioLaunch;
+use crate::settings::{HttpTransport, StdioLaunch};
 use crate::wire::remote::StaticHeaders;
 
 const KEY: Key = Key([7; Key::LENGTH]);
@@ -41,7 +41,12 @@ fn http_of(server: &str, change: impl FnOnce(&mut Url, &mut Headers)) -> Reach {
     change(&mut url, &mut headers);
     let account = Account::of_headers(server, &headers);
     let credentials = StaticHeaders::new(headers.into_iter().collect());
-    Reach::Http(Remote { url, account, credentials: Arc::new(credentials) })
+    Reach::Http(Remote {
+        url,
+        transport: HttpTransport::Auto,
+        account,
+        credentials: Arc::new(credentials),
+    })
 }
 
 fn print(reach: &Reach) -> Fingerprint {

@@ -133,6 +133,27 @@ async fn the_end_of_the_stream_is_the_end_of_the_session() {
 }
 
 #[tokio::test]
+async fn what_was_certainly_not_taken_is_told_from_what_may_have_been() {
+    let mut old = Old::begun().await;
+    let (mut taken, mut later) = (ask(&old.link, "a").await, ask(&old.link, "b").await);
+    for _ in 0..2 {
+        let got = old.server.next().await;
+        let is_taken = got.body["method"] == "a";
+        match is_taken {
+            true => got.says("202 Accepted", "", "").await,
+            false => got.says("503 Service Unavailable", "retry-after: 5\r\n", "").await,
+        }
+    }
+    let mut trouble = old.link.trouble();
+    trouble.wait_for(Option::is_some).await.unwrap();
+    // The note is made in the same breath as the pause begins.
+    tokio::task::yield_now().await;
+    drop(old.stream);
+    assert_eq!(later.done().await.unwrap_err(), RequestError::NotSent);
+    assert_eq!(taken.done().await.unwrap_err(), RequestError::Closed);
+}
+
+#[tokio::test]
 async fn a_message_that_is_refused_fails_alone() {
     let mut old = Old::begun().await;
     let refused = ask(&old.link, "a").await;
