@@ -13,6 +13,7 @@ use std::time::Duration;
 
 pub(crate) mod agent;
 pub(crate) mod bench;
+pub(crate) mod far;
 pub(crate) mod http;
 pub(crate) mod issuer;
 pub(crate) mod llm;

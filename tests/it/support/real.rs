@@ -66,6 +66,18 @@ pub(crate) fn pypi(server: &str) -> String {
     installed(&format!("python/bin/{server}"))
 }
 
+/// An executable of the environment with the first Python SDK.
+#[track_caller]
+pub(crate) fn pypi_v1(program: &str) -> String {
+    installed(&format!("python-v1/bin/{program}"))
+}
+
+/// A file of a package from npm.
+#[track_caller]
+pub(crate) fn npm_file(file: &str) -> String {
+    installed(&format!("node/node_modules/{file}"))
+}
+
 /// A server entry that starts this executable.
 pub(crate) fn entry(command: &str, args: &[&str]) -> Value {
     json!({ "command": command, "args": args })

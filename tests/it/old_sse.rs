@@ -1,0 +1,160 @@
+//! Servers of the transport before streamable HTTP (2024-11-05, HTTP with SSE).
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::far::{Far, Kind};
+use crate::support::{Agent, Bench};
+
+/// A bench with a server at this address.
+fn bench(url: &str, kind: Option<&str>) -> Bench {
+    let mut entry = json!({ "url": url });
+    if let Some(kind) = kind {
+        entry["type"] = kind.into();
+    }
+    Bench::new().server("web", "far", entry)
+}
+
+/// An agent that has opened the toolbox of a server.
+fn opened(bench: &Bench) -> Agent {
+    let agent = bench.agent().relisting();
+    agent.initialize();
+    agent.open("web").ok();
+    agent
+}
+
+#[test]
+fn real_servers_are_called_whether_or_not_the_file_says_what_they_speak() {
+    for (server, path) in
+        [(Kind::EverythingSse, "/sse"), (Kind::Python1Sse, "/sse"), (Kind::Python2Sse, "/sse")]
+    {
+        let far = Far::start(server);
+        for kind in [None, Some("http"), Some("sse")] {
+            let bench = bench(&far.url(path), kind);
+            let output = bench.run(["call", "web", "far", "echo", r#"{"message": "ä"}"#]);
+            let said = (output.code, output.stdout.as_str());
+            assert_eq!(said, (Some(0), "Echo: ä\n"), "{server:?} {kind:?}: {output}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_speaks_both_is_spoken_to_as_its_address_says() {
+    let far = Far::start(Kind::Both);
+    for (path, kind) in [("/sse", None), ("/sse", Some("sse")), ("/mcp", None)] {
+        let agent = opened(&bench(&far.url(path), kind));
+        let arguments = json!({ "interval": 10, "count": 1 });
+        let called = agent.call("web__far__start-notification-stream", arguments);
+        assert!(!called.is_tool_error(), "{path}: {}", called.text());
+    }
+    // What the file says and the server does not speak is told.
+    let output = bench(&far.url("/nothing"), Some("sse")).run(["call", "web", "far", "x"]);
+    assert!(output.stderr.contains("404") && output.stderr.contains("`url`"), "{output}");
+}
+
+#[test]
+fn a_restart_fails_the_call_in_it_and_no_other() {
+    let mut far = Far::start(Kind::EverythingSse);
+    let agent = opened(&bench(&far.url("/sse"), None));
+    let long = json!({ "duration": 60, "steps": 120 });
+    let call = agent.send_call("web__far__trigger-long-running-operation", long);
+    agent.wait_progress(&call, 1);
+    far.kill();
+    let lost = agent.wait(&call);
+    assert!(lost.is_tool_error(), "{}", lost.text());
+    let text = lost.text();
+    assert!(text.contains("server `far`") && text.contains("connection to it was lost"), "{text}");
+    assert!(text.contains("may or may not have had effects"), "{text}");
+    far = Far::start_at(Kind::EverythingSse, far.address.port());
+    let echo = agent.call("web__far__echo", json!({ "message": "again" }));
+    assert_eq!(echo.text(), "Echo: again");
+    // One that nobody uses meanwhile is no failure, and the next call connects anew.
+    far.restart();
+    let echo = agent.call("web__far__echo", json!({ "message": "once more" }));
+    assert_eq!(echo.text(), "Echo: once more");
+    agent.wait_stderr("its connection has ended while it was not in use");
+}
+
+/// Answers the next requests with these heads and bodies, and then ends; gives what it was asked.
+fn hostile(answers: Vec<String>) -> (String, thread::JoinHandle<(Vec<String>, Vec<TcpStream>)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/sse", listener.local_addr().unwrap());
+    let serving = thread::spawn(move || {
+        let mut asked = Vec::new();
+        let mut open = Vec::new();
+        for answer in answers {
+            let stream = listener.accept().unwrap().0;
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            asked.push(line.trim_end().to_owned());
+            (&stream).write_all(answer.as_bytes()).unwrap();
+            open.push(stream);
+        }
+        // What is not taken back stays open.
+        (asked, open)
+    });
+    (url, serving)
+}
+
+const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+
+#[test]
+fn what_a_server_does_wrong_is_told_with_what_to_do() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let there = elsewhere.local_addr().unwrap();
+    for (answer, reason, hint) in [
+        (
+            format!("{STREAM}event: endpoint\ndata: http://{there}/post\n\n"),
+            "to another server",
+            "check the `url`",
+        ),
+        (
+            "HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            "410 Gone",
+            "its new address is often `/mcp`",
+        ),
+        (
+            "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            "401 Unauthorized",
+            "authorization",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            "in place of a stream",
+            "check the `url`",
+        ),
+        (format!("{STREAM}: nothing\n\n"), "not ready within 1500 ms", "try again"),
+        (format!("{STREAM}data: {}", "x".repeat(100_000)), "not ready within 1500 ms", "try again"),
+    ] {
+        let (url, serving) = hostile(vec![answer]);
+        let entry = json!({ "type": "sse", "url": url, "startupTimeoutMs": 1500 });
+        let bench = Bench::new().server("web", "far", entry);
+        let begun = Instant::now();
+        let output = bench.run(["call", "web", "far", "x"]);
+        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        let said = output.to_string();
+        assert!(said.contains(reason) && said.contains(hint), "{said}");
+        assert_eq!(serving.join().unwrap().0, ["GET /sse HTTP/1.1"]);
+        assert!(elsewhere.accept().is_err(), "somebody came");
+    }
+}
+
+#[test]
+fn an_import_keeps_what_the_file_says_of_the_transport() {
+    let far = Far::start(Kind::EverythingSse);
+    let servers = json!({ "old": { "type": "sse", "url": far.url("/sse") } });
+    let bench = Bench::new().file("mcp.json", &json!({ "mcpServers": servers }).to_string());
+    let output = bench.run_bare(["import", "mcp.json", "--json"]);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(report["added"][0]["carried_over"], "exact", "{output}");
+    let written = std::fs::read_to_string(bench.path("workbench-config.json")).unwrap();
+    let written: Value = serde_json::from_str(&written).unwrap();
+    let entry = written["toolboxes"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(entry["mcpServers"]["old"]["type"], "sse", "{written:#}");
+}
