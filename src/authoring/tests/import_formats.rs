@@ -133,6 +133,7 @@ extensions:
                 "headers": { "Authorization": "Bearer ${TOKEN}" },
                 "disabled": true,
             },
+            "old": { "type": "sse", "url": "https://example.com/sse" },
         })
     );
 }

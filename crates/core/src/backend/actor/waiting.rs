@@ -1,4 +1,4 @@
-//! Those who wait for an actor, and the things that an actor waits for which may never come.
+//! Waiters of an actor, and the things that an actor waits for which may never come.
 
 use std::sync::Arc;
 use std::time::Duration;

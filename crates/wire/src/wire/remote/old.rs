@@ -26,7 +26,7 @@ use crate::wire::server::Lost;
 
 /// How long a server may take to say where messages go.
 const ENDPOINT: Duration = Duration::from_secs(10);
-/// The same where nobody knows whether it speaks this way.
+/// How long that may take where nobody knows whether it speaks this way.
 const PROBE: Duration = Duration::from_secs(3);
 /// How long the body of what acknowledges a message may take.
 const BODY: Duration = Duration::from_secs(10);
