@@ -80,8 +80,11 @@ fn a_restart_fails_the_call_in_it_and_no_other() {
     agent.wait_stderr("its connection has ended while it was not in use");
 }
 
+/// The end of serving: the first lines of what was asked, and the connections, which stay open.
+type Serving = thread::JoinHandle<(Vec<String>, Vec<TcpStream>)>;
+
 /// Answers the next requests with these heads and bodies, and then ends; gives what it was asked.
-fn hostile(answers: Vec<String>) -> (String, thread::JoinHandle<(Vec<String>, Vec<TcpStream>)>) {
+fn hostile(answers: Vec<String>) -> (String, Serving) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/sse", listener.local_addr().unwrap());
     let serving = thread::spawn(move || {

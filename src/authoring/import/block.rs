@@ -173,16 +173,8 @@ impl Block {
                 }
             }
             Means::Url(url, transport) => {
-                let headers = headers.unwrap_or_default().0.into_iter();
-                let headers = headers.map(|(name, value)| {
-                    let value = rewrite.text(&value.value, &name.value);
-                    (name.value, value)
-                });
-                BlockLaunch::Url {
-                    transport,
-                    headers: headers.collect(),
-                    url: rewrite.text(&url.value, ""),
-                }
+                let headers = rewrite.headers(headers.unwrap_or_default());
+                BlockLaunch::Url { transport, headers, url: rewrite.text(&url.value, "") }
             }
             Means::Unsupported { .. } => return None,
         };
@@ -342,6 +334,15 @@ impl Rewrite<'_> {
         let message = format!("`{found}` asked for {asked}; it is `${{{name}}}` now");
         let hint = format!("run `export {name}=value` before the start");
         (Some(name), Some((message, hint)))
+    }
+
+    /// The headers of a server over HTTP.
+    fn headers(&mut self, headers: Entries<Located<String>>) -> Vec<(String, String)> {
+        let headers = headers.0.into_iter().map(|(name, value)| {
+            let value = self.text(&value.value, &name.value);
+            (name.value, value)
+        });
+        headers.collect()
     }
 
     fn env(&mut self, sources: [Entries<String>; 2]) -> Vec<(String, String)> {

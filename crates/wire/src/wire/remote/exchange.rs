@@ -195,10 +195,7 @@ impl<T: Receiver> Remote<T> {
 
         let (status, headers) = (response.status(), response.headers().clone());
         let wants_sign_in = response.extensions().get::<WantsSignIn>().is_some();
-        let body = match read(response, self.error_intake()).await {
-            Ok(Body::Whole(text) | Body::TooLong { text, .. }) => text,
-            Err(_) => Bytes::new(),
-        };
+        let body = read_error(response).await;
         let error = serde_json::from_slice::<Members<'_>>(&body).ok();
         let error = error.map(|members| Raw::slice_of(&body, members.error));
         let code = error.as_ref().and_then(|error| Some(error.parse::<Code>().ok()?.code));
@@ -229,11 +226,6 @@ impl<T: Receiver> Remote<T> {
         if is_lost {
             self.lose_session();
         }
-    }
-
-    /// The bounds of what is read of a body that tells of an error.
-    pub(super) fn error_intake(&self) -> Intake {
-        Intake::from(MAX_ERROR)
     }
 
     /// The secrets of the credentials and of the address, which must not be told to anybody else.
@@ -421,6 +413,14 @@ pub(super) enum Body {
         text: Bytes,
         length: usize,
     },
+}
+
+/// Reads the beginning of a body that tells of an error; nothing of one that breaks off.
+pub(super) async fn read_error(response: Response) -> Bytes {
+    match read(response, Intake::from(MAX_ERROR)).await {
+        Ok(Body::Whole(text) | Body::TooLong { text, .. }) => text,
+        Err(_) => Bytes::new(),
+    }
 }
 
 /// Reads a body as far as it is not too long, and as there is room for it.

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use crate::raw::Raw;
 use crate::wire::envelope::Message;
 use crate::wire::remote::events::{Event, Events};
-use crate::wire::remote::exchange::{Body, EVENT_STREAM, Taken, is_stream, read};
+use crate::wire::remote::exchange::{Body, EVENT_STREAM, Taken, is_stream, read, read_error};
 use crate::wire::remote::failure::{self, Failure};
 use crate::wire::remote::receiver::Receiver;
 use crate::wire::remote::{Remote, Sent, accepting};
@@ -177,10 +177,7 @@ impl<T: Receiver> Remote<T> {
         let status = response.status();
         if !status.is_success() {
             let headers = response.headers().clone();
-            let body = match read(response, self.error_intake()).await {
-                Ok(Body::Whole(text) | Body::TooLong { text, .. }) => text,
-                Err(_) => bytes::Bytes::new(),
-            };
+            let body = read_error(response).await;
             let error = failure::status(status, &headers, &body, &self.secrets());
             let is_telling = matches!(status.as_u16(), 401 | 403 | 410);
             return Err(Unopened { error, is_telling });
