@@ -27,7 +27,8 @@ pub use crate::app::reload::{Difference, Renewal, Source};
 /// How long the end may take.
 const LEAVING: Duration = Duration::from_millis(1900);
 /// How long the last records may take to be written at least, and at most where there is time.
-const LAST_RECORDS: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(1));
+pub(crate) const LAST_RECORDS: (Duration, Duration) =
+    (Duration::from_millis(300), Duration::from_secs(1));
 
 /// A configuration that is to be served, and what belongs to it.
 pub struct Served {

@@ -1,6 +1,7 @@
 //! The command line: arguments, commands, and the only place that prints.
 
 mod add;
+mod auth;
 mod cache;
 mod call;
 mod catalog;
@@ -119,6 +120,7 @@ enum Command {
     Call(call::Args),
     Run(run::Args),
     Token(token::Args),
+    Auth(auth::Args),
     Explain(explain::Args),
     Policy(policy::Args),
     Cache(cache::Args),
@@ -238,6 +240,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Run(_)
         | Command::Catalog(_)
         | Command::Token(_)
+        | Command::Auth(_)
         | Command::Explain(_)
         | Command::Policy(_)
         | Command::Cache(_)
@@ -275,6 +278,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Run(args) => run::run(&global, &args),
         Command::Catalog(args) => catalog::run(&global, &args),
         Command::Token(args) => token::run(&args),
+        Command::Auth(args) => auth::run(&global, &args),
         Command::Explain(args) => explain::run(&global, &args),
         Command::Policy(args) => policy::run(&global, &args),
         Command::Cache(args) => cache::run(&global, &args),
@@ -354,6 +358,7 @@ fn pool_options(global: Option<&Global>) -> PoolOptions {
         program: own_program(),
         homes: global.and_then(Global::homes),
         store: global.and_then(Global::store),
+        logins: global.and_then(Global::logins),
         ..PoolOptions::default()
     }
 }

@@ -10,6 +10,7 @@ pub mod cli;
 
 pub use mcp_workbench_config::config;
 pub use mcp_workbench_core::{backend, catalog, gateway, llm, observe, policy, state, toolbox};
+pub use mcp_workbench_login::login;
 pub use mcp_workbench_names::name;
 pub use mcp_workbench_os::os;
 pub use mcp_workbench_serve::{desk, exposure, frontend, navigator};

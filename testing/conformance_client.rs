@@ -14,18 +14,22 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_workbench::backend::{LogLevel, Outcome, PoolOptions, events};
+use mcp_workbench::backend::{self, LogLevel, Outcome, PoolOptions, events};
 use mcp_workbench::gateway::{
     CallError, Caller, Event, Gateway, Gateways, Presence, Question, RequestContext,
 };
+use mcp_workbench::login::{self, Back, Keep};
 use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
 use mcp_workbench::raw::{Member, Raw};
 use mcp_workbench::settings::{
-    Config, HttpLaunch, HttpTransport, Launch, OAuth, Protocol, ServerConfig, ToolMode,
-    ToolboxConfig,
+    Config, Grant, HttpLaunch, HttpTransport, IdentityProvider, Launch, OAuth, Protocol,
+    ServerConfig, ToolMode, ToolboxConfig,
 };
 use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_util::task::TaskTracker;
+use url::{Position, Url};
 
 /// The demands of the suite.
 struct Wanted {
@@ -64,9 +68,10 @@ fn main() -> ExitCode {
 }
 
 async fn run(url: &str, wanted: &Wanted) -> Result<(), String> {
-    let config = config(url, wanted.protocol)?;
+    let config = config(url, wanted)?;
     let tasks = TaskTracker::new();
-    let gateways = Gateways::new(Arc::new(config), PoolOptions::default(), &tasks);
+    let options = PoolOptions { logins: Some(Keep::Memory), ..PoolOptions::default() };
+    let gateways = Gateways::new(Arc::new(config), options, &tasks);
     let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
     let gateway = gateways.of(&Caller::NOBODY, Some(&Raw::encode(&capabilities)));
     let (events, heard) = events::channel(64);
@@ -79,7 +84,7 @@ async fn run(url: &str, wanted: &Wanted) -> Result<(), String> {
 }
 
 /// A configuration with one toolbox of one server.
-fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
+fn config(url: &str, wanted: &Wanted) -> Result<Config, String> {
     let url =
         url.parse().map_err(|error| format!("expected an address as the argument: {error}"))?;
     let launch = Launch::Http(HttpLaunch {
@@ -87,12 +92,12 @@ fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
         transport: HttpTransport::Auto,
         headers: Vec::new(),
         referred: Vec::new(),
-        oauth: OAuth::default(),
+        oauth: oauth(wanted)?,
     });
     let server = ServerConfig {
         startup_timeout: Duration::from_secs(20),
         call_timeout: Duration::from_secs(20),
-        protocol,
+        protocol: wanted.protocol,
         roots: true,
         ..ServerConfig::new(ServerName::new("server"), launch)
     };
@@ -103,6 +108,72 @@ fn config(url: &str, protocol: Protocol) -> Result<Config, String> {
         servers: vec![server],
     };
     Ok(Config { mode: ToolMode::Direct, toolboxes: vec![toolbox], ..Config::default() })
+}
+
+/// Where the suite sends a browser back to.
+const CALLBACK: &str = "http://localhost:3000/callback";
+/// How often a server may want a sign-in before it is given up.
+const SIGN_INS: usize = 4;
+
+/// What the entry would say of signing in: what the suite has told us beforehand.
+fn oauth(wanted: &Wanted) -> Result<OAuth, String> {
+    let context = &wanted.context;
+    let text = |name: &str| context[name].as_str().map(str::to_owned);
+    let address = |text: String| text.parse().map_err(|error| format!("{text}: {error}"));
+    let document = "https://conformance-test.local/client-metadata.json".to_owned();
+    let grant = if let Some(token_endpoint) = text("idp_token_endpoint") {
+        Grant::Enterprise(Box::new(IdentityProvider {
+            token_endpoint: address(token_endpoint)?,
+            client_id: text("idp_client_id").unwrap_or_default(),
+            client_secret: None,
+            id_token: text("idp_id_token").unwrap_or_default(),
+        }))
+    } else if let Some(token) = text("valid_jwt") {
+        let file = std::env::temp_dir().join(format!("workload-{}", std::process::id()));
+        std::fs::write(&file, token).map_err(|error| error.to_string())?;
+        Grant::Workload { token_file: file }
+    } else if let Some(key) = text("private_key_pem") {
+        let algorithm = text("signing_algorithm").unwrap_or_default();
+        Grant::SignedClient { key, algorithm, key_id: None }
+    } else if wanted.scenario.contains("client-credentials") {
+        Grant::Client
+    } else {
+        Grant::Browser
+    };
+    Ok(OAuth {
+        client_id: text("client_id"),
+        client_secret: text("client_secret"),
+        client_metadata_url: Some(address(document)?),
+        redirect_uri: Some(address(CALLBACK.to_owned())?),
+        grant,
+        ..OAuth::default()
+    })
+}
+
+/// Does what a person would in a browser who agrees to everything.
+async fn sign_in(gateway: &Gateway) -> Result<(), String> {
+    let back = Back::At(CALLBACK.parse().map_err(|error| format!("{error}"))?);
+    let failed = |failure: login::Failure| format!("{} ({})", failure.reason, failure.hint);
+    let pending = gateway.sign_in(&server_ref(), back).await.map_err(failed)?;
+    let back = look_at(pending.address()).await?;
+    pending.pasted(&back).await.map_err(failed)?;
+    pending.done().await.map_err(failed)
+}
+
+/// Opens a page, and returns the address that it leads on to.
+async fn look_at(address: &Url) -> Result<String, String> {
+    let fail = |error: std::io::Error| error.to_string();
+    let (host, port) = (address.host_str().unwrap_or_default(), address.port().unwrap_or(80));
+    let path = &address[Position::BeforePath..];
+    let mut stream = TcpStream::connect((host, port)).await.map_err(fail)?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.map_err(fail)?;
+    let mut shown = String::new();
+    stream.read_to_string(&mut shown).await.map_err(fail)?;
+    let mut lines = shown.lines().filter_map(|line| line.split_once(": "));
+    let location = lines.find(|(name, _)| name.eq_ignore_ascii_case("location"));
+    let location = location.map(|(_, location)| location.trim().to_owned());
+    location.ok_or_else(|| format!("the browser shows {shown}"))
 }
 
 struct Agent {
@@ -123,7 +194,14 @@ impl Agent {
 
     async fn play(&self, wanted: &Wanted) -> Result<(), String> {
         let toolbox = self.gateway.toolbox("suite").map_err(|error| error.to_string())?;
-        let opened = self.gateway.open(toolbox, self.context()).await;
+        let mut opened = self.gateway.open(toolbox, self.context()).await;
+        for _ in 0..SIGN_INS {
+            if !opened.failed.first().is_some_and(|failed| failed.wants_sign_in) {
+                break;
+            }
+            sign_in(&self.gateway).await?;
+            opened = self.gateway.open(toolbox, self.context()).await;
+        }
         if let Some(failed) = opened.failed.first() {
             return Err(format!("{} ({})", failed.reason, failed.hint));
         }
@@ -167,6 +245,22 @@ impl Agent {
             self.gateway.call(&id, Some(&arguments), &[], self.context()).await
         };
         let mut outcome = call(arguments).await;
+        for _ in 0..SIGN_INS {
+            let wants_sign_in = |error: &CallError| match error {
+                CallError::Server { error: backend::Error::Unanswered(why), .. } => {
+                    why.wants_sign_in
+                }
+                CallError::Server { error: backend::Error::StartFailed(why), .. } => {
+                    why.wants_sign_in
+                }
+                _ => false,
+            };
+            if !outcome.as_ref().is_err_and(wants_sign_in) {
+                break;
+            }
+            sign_in(&self.gateway).await?;
+            outcome = call(arguments).await;
+        }
         if let Err(CallError::BadArguments { .. }) = outcome {
             // The suite means an argument that is not there, and its own schema allows no `null`.
             let mut arguments = arguments.clone();

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::backend::{Fingerprint, Reach, Store, StoreEntry, Unusable};
+use crate::backend::{Fingerprint, Reach, Store, StoreEntry, Unusable, Whose};
 use crate::cli::error::Error;
 use crate::cli::servers;
 use crate::cli::size::{count, number};
@@ -144,7 +144,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
 
 /// Returns whether it is kept what a server lists, so that it need not be started for that.
 pub(crate) fn is_kept(global: &Global, server: &ServerConfig) -> bool {
-    let reach = Reach::of(server).ok();
+    let reach = Reach::of(server, &Whose::only(None)).ok();
     let store = global.store();
     let kept = reach.zip(store).and_then(|(reach, store)| store.look_up(&reach, server.protocol));
     kept.is_some_and(|entry| entry.record.is_ok())
@@ -188,7 +188,7 @@ fn rows(store: &Store, config: &Config) -> Result<Vec<Row>, Error> {
     let mut meant: HashSet<Fingerprint> = HashSet::new();
     let mut rows = Vec::new();
     let mut row = |toolbox: &ToolboxConfig, server: &ServerConfig| {
-        let reach = Reach::of(server).ok();
+        let reach = Reach::of(server, &Whose::only(None)).ok();
         let entry = reach.and_then(|reach| store.look_up(&reach, server.protocol));
         meant.extend(entry.as_ref().map(|entry| entry.fingerprint.clone()));
         let mut row = entry.map_or(Row::missing(), |entry| Row::new(&entry));

@@ -10,7 +10,7 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{EnvCompleter, Shells};
 
-use crate::backend::Reach;
+use crate::backend::{Reach, Whose};
 use crate::catalog::shorten;
 use crate::cli::error::Error;
 use crate::cli::print::printable;
@@ -134,7 +134,7 @@ pub(crate) fn tools() -> Vec<CompletionCandidate> {
     let servers = all(&config).filter(|(toolbox, server)| is_meant(toolbox, server));
     let mut candidates: Vec<CompletionCandidate> = Vec::new();
     for (_, server) in servers {
-        let reach = Reach::of(server).ok();
+        let reach = Reach::of(server, &Whose::only(None)).ok();
         let entry = reach.and_then(|reach| store.look_up(&reach, server.protocol));
         let Some(record) = entry.and_then(|entry| entry.record.ok()) else { continue };
         let tools = record.listing.tools.iter();

@@ -17,7 +17,8 @@ use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::values::ValueSource;
 use crate::config::{self, LoadError, Loaded};
 use crate::gateway::Caller;
-use crate::name::{self, AgentName};
+use crate::login::Keep;
+use crate::name::{self, AgentName, PROGRAM};
 use crate::observe::running::Files;
 use crate::os;
 use crate::settings::{PolicyConfig, ServerConfig, ToolMode, ToolboxConfig};
@@ -191,6 +192,14 @@ impl Global {
             return None;
         }
         Some(Arc::new(Store::new(&self.cache().ok()?)))
+    }
+
+    /// Where logins at servers are kept. At those of the embedded configuration nobody signs in.
+    pub(super) fn logins(&self) -> Option<Keep> {
+        if self.embedded_config {
+            return None;
+        }
+        Some(Keep::Folder(ProcessEnv.state()?.join(PROGRAM).join("credentials")))
     }
 
     /// The folder with the homes of confined servers.

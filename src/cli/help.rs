@@ -41,6 +41,7 @@ const GROUPS: &[Group] = &[
             ("setup", "Put the workbench into your clients, and take it out again"),
             ("add", "Add a server to the configuration"),
             ("remove", "Take a server out of the configuration"),
+            ("auth", "Sign in at servers over HTTP, sign out, and see how it stands"),
             ("check", "Check the configuration, and with --connect its servers"),
             ("demo", "Show what an agent sees, without any configuration"),
         ],

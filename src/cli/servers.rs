@@ -27,7 +27,7 @@ pub(crate) struct Start {
 impl Start {
     /// Why it failed and what to do, with everything after the first line indented.
     pub(crate) fn explanation(&self) -> Option<String> {
-        let FailedServer { server: _, reason, hint } = self.failure.as_ref()?;
+        let FailedServer { reason, hint, .. } = self.failure.as_ref()?;
         Some(format!(
             "`{}/{}` could not be started: {}\n  hint: {}",
             self.toolbox,

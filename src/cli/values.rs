@@ -199,7 +199,7 @@ fn ask(wanted: &BTreeSet<Reference>) -> Values {
 }
 
 fn of_command(reference: &Reference, failure: StartFailure) -> Failure {
-    let StartFailure { reason, hint } = failure;
+    let StartFailure { reason, hint, .. } = failure;
     match reference {
         Reference::Keyring { .. } => Failure {
             reason: format!("{reference} cannot be read: {reason}"),

@@ -140,11 +140,12 @@ function tail(text) {
     return text.trimEnd().split('\n').slice(-LINES).join('\n');
 }
 
-/** The scenarios of a run: all of the revision but those of OAuth, which we do not speak. */
+/** The scenarios of a run: all of the revision; of servers not those of OAuth, which are about their tokens. */
 function chosen(all, { role, revision }) {
     return all.filter(({ name, tags }) => {
         const isExtension = role === 'server' && revision === MODERN && EXTENSIONS.test(name);
-        return !name.startsWith('auth/') && (tags.includes(revision) || isExtension);
+        const isOurs = role === 'client' || !name.startsWith('auth/');
+        return isOurs && (tags.includes(revision) || isExtension);
     });
 }
 

@@ -37,6 +37,7 @@ mod turns;
 mod unanswered;
 mod upstream;
 mod users;
+mod whose;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -59,6 +60,7 @@ use crate::backend::switchboard::{Entry, Grace, Switchboard};
 use crate::backend::turns::Turns;
 use crate::backend::users::Principal;
 use crate::catalog::Listing;
+use crate::login::Logins;
 use crate::observe::Observer;
 use crate::policy::{Admission, Permit};
 use crate::raw::Raw;
@@ -81,8 +83,9 @@ pub use crate::backend::spec::{Reach, Remote, Spec};
 pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store, Unusable};
 pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
 pub use crate::backend::turns::Urgency;
-pub use crate::backend::unanswered::{Unanswered, WANTS_AUTHORIZATION};
+pub use crate::backend::unanswered::Unanswered;
 pub use crate::backend::users::AgentId;
+pub use crate::backend::whose::{Whose, tell_of_login};
 pub use crate::wire::server::Outcome;
 
 /// How many sessions of a server over HTTP are begun for one call, where it loses one after the other.
@@ -122,6 +125,8 @@ pub struct StartFailure {
     pub reason: String,
     /// Advice on what to do about it.
     pub hint: String,
+    /// `true` if all that is missing is that somebody signs in.
+    pub wants_sign_in: bool,
 }
 
 impl fmt::Display for StartFailure {
@@ -131,11 +136,13 @@ impl fmt::Display for StartFailure {
 }
 
 impl StartFailure {
+    /// A failure that has nothing to do with signing in.
+    pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { reason: reason.into(), hint: hint.into(), wants_sign_in: false }
+    }
+
     pub(crate) fn internal() -> Self {
-        Self {
-            reason: "an internal error; the log has more".to_owned(),
-            hint: "please report it".to_owned(),
-        }
+        Self::new("an internal error; the log has more", "please report it")
     }
 }
 
@@ -185,6 +192,8 @@ pub(crate) struct Context {
     pub(crate) said: Budget,
     /// The servers that are not to be started.
     pub(crate) muted: Muted,
+    /// The logins at servers over HTTP, where there are any.
+    pub(crate) logins: Option<Arc<Logins>>,
 }
 
 /// The knowledge of a server before it runs.
@@ -312,6 +321,14 @@ impl Backend {
             actor::Status::Ready(live) => Some(live.clone()),
             actor::Status::Stopped | actor::Status::Failed(_) => None,
         }
+    }
+
+    /// Resolves when the server is running.
+    pub(crate) async fn running_again(&self) {
+        let mut status = self.status.clone();
+        let is_running = |status: &actor::Status| matches!(status, actor::Status::Ready(_));
+        // Without an actor nothing will.
+        let _ = status.wait_for(is_running).await;
     }
 
     /// Resolves when the server is not running.

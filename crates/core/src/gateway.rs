@@ -35,6 +35,7 @@ mod reload;
 mod results;
 mod searching;
 mod sending;
+mod signing_in;
 mod snapshot;
 mod starting;
 mod steering;
@@ -51,9 +52,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{
-    self, Backend, BackendId, ChildEnvironment, Listed, Outcome, Pool, Reach, Spec,
-};
+use crate::backend::{self, Backend, BackendId, Listed, Outcome, Pool, Reach, Spec, Whose};
 use crate::gateway::clock::Clock;
 use crate::gateway::embedding::Embedding;
 use crate::gateway::error::{failed, server_error};
@@ -67,6 +66,7 @@ use crate::gateway::starting::Once;
 use crate::gateway::tasks::Tasks;
 use crate::gateway::world::World;
 use crate::llm;
+use crate::login::Place;
 use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::observe::{Listeners, Meters, Secrets};
 use crate::policy::{Admission, Policy};
@@ -139,15 +139,17 @@ impl Gateway {
     ) -> Self {
         let Terms { caller, config, .. } = &terms;
         let pool = Arc::clone(&common.pool);
+        let whose = pool.whose(caller.agent.as_ref());
         let (events, changes) = mpsc::channel(EVENTS);
         let member = |toolbox: &ToolboxConfig, server: &ServerConfig| {
             let meters = || pool.observer().meters(toolbox.name.as_str(), server.name.as_str());
             if let Launch::Macros(_) = server.launch {
                 return Member::Macros(meters());
             }
-            let spec = || spec(config, toolbox, server, abilities, pool.environment());
+            let spec = || spec(config, toolbox, server, abilities, &pool, &whose);
             let at = server_ref(&toolbox.name, &server.name);
-            let spec = match terms.world.spec(at, abilities, spec) {
+            let login = place(&whose, server);
+            let spec = match terms.world.spec(at, abilities, login, spec) {
                 Ok(spec) => spec,
                 Err(failure) => return Member::Unsupported(failure),
             };
@@ -250,10 +252,10 @@ impl Gateway {
             Some(Member::Unsupported(failure)) => {
                 Err(backend::Error::StartFailed(Arc::clone(failure)))
             }
-            None => Err(backend::Error::StartFailed(Arc::new(backend::StartFailure {
-                reason: format!("toolbox `{toolbox}` has no such server"),
-                hint: "correct the name".to_owned(),
-            }))),
+            None => Err(backend::Error::StartFailed(Arc::new(backend::StartFailure::new(
+                format!("toolbox `{toolbox}` has no such server"),
+                "correct the name".to_owned(),
+            )))),
         };
         let (server, agent, snapshots) = (server.clone(), agent.clone(), self.snapshots());
         async move {
@@ -372,11 +374,11 @@ impl Gateway {
                 Err(server_error(at, backend::Error::StartFailed(Arc::clone(failure))))
             }
             Some(Member::Macros(_)) => {
-                let none = backend::StartFailure {
-                    reason: "it is no server, it has the tools alone that the configuration makes"
+                let none = backend::StartFailure::new(
+                    "it is no server, it has the tools alone that the configuration makes"
                         .to_owned(),
-                    hint: "call one of its tools".to_owned(),
-                };
+                    "call one of its tools".to_owned(),
+                );
                 Err(server_error(at, backend::Error::StartFailed(Arc::new(none))))
             }
             None => {
@@ -409,19 +411,31 @@ fn spec(
     toolbox: &ToolboxConfig,
     server: &ServerConfig,
     abilities: ClientAbilities,
-    environment: &Arc<ChildEnvironment>,
+    pool: &Pool,
+    whose: &Whose,
 ) -> Result<Spec, backend::StartFailure> {
     Ok(Spec {
         label: format!("{}/{}", toolbox.name, server.name),
         server: server.name.to_string(),
-        reach: Reach::of(server)?,
-        environment: Arc::clone(environment),
+        reach: Reach::of(server, whose)?,
+        environment: Arc::clone(pool.environment()),
         protocol: server.protocol,
         abilities: if server.roots { abilities } else { abilities.without_roots() },
         startup_timeout: server.startup_timeout,
         idle_timeout: server.idle_timeout,
         max_message_bytes: config.limits.max_message_bytes,
     })
+}
+
+/// Where one signs in at a server, if one does.
+fn place(whose: &Whose, server: &ServerConfig) -> Option<Place> {
+    match &server.launch {
+        Launch::Http(launch) => whose.place(server.name.as_str(), launch),
+        Launch::Stdio(_)
+        | Launch::Macros(_)
+        | Launch::Unsupported { .. }
+        | Launch::Broken { .. } => None,
+    }
 }
 
 fn server_ref(toolbox: &ToolboxName, server: &ServerName) -> ServerRef {

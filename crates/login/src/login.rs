@@ -47,6 +47,7 @@ use crate::login::sign_in::{Login, Renewal};
 use crate::settings::OAuth;
 use crate::wire::remote::{Again, Challenge, Credentials, Later};
 
+pub use crate::login::begin::WANTS_NONE;
 pub use crate::login::pending::Pending;
 pub use crate::login::place::{Back, Failure, Keep, Place, Standing, Told};
 

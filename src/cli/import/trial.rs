@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::authoring::import::{Gathered, Outcome};
-use crate::backend::WANTS_AUTHORIZATION;
 use crate::catalog::ToolDefinition;
 use crate::cli::error::Error;
 use crate::cli::hidden::hide;
@@ -127,7 +126,7 @@ async fn start(gateway: &Gateway, servers: Vec<(usize, ServerRef)>) -> Vec<Came>
         let (index, _) = servers.iter().find(|(_, other)| *other == server_ref)?;
         let outcome = match failure {
             None => Outcome::Started,
-            Some(failure) if failure.hint == WANTS_AUTHORIZATION => Outcome::WantsSignIn,
+            Some(failure) if failure.wants_sign_in => Outcome::WantsSignIn,
             Some(FailedServer { reason, hint, .. }) => Outcome::Failed { reason, hint },
         };
         Some((*index, outcome, catalog::tools(&snapshot, &server_ref)))

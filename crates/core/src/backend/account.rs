@@ -7,6 +7,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderName, HeaderValue};
 use sha2::Sha256;
 
+use crate::login::Place;
+
 /// The account that a server over HTTP is used with. No token is in it, and none can be got out of it.
 ///
 /// Two things are told apart. *Listings* are kept under the account's name, which stays when its
@@ -16,6 +18,8 @@ use sha2::Sha256;
 pub struct Account {
     name: String,
     who: [u8; 16],
+    /// Where somebody signs in, if that is how it is known who asks.
+    place: Option<Place>,
 }
 
 impl Account {
@@ -31,7 +35,7 @@ impl Account {
         });
 
         if headers.is_empty() {
-            return Self { name: String::new(), who: [0; 16] };
+            return Self { name: String::new(), who: [0; 16], place: None };
         }
         let mut headers: Vec<_> = headers.iter().collect();
         // The order of those with one name has a meaning, and no other has.
@@ -48,7 +52,19 @@ impl Account {
         }
         let mut who = [0; 16];
         who.copy_from_slice(&digest.finalize().into_bytes()[..16]);
-        Self { name: account, who }
+        Self { name: account, who, place: None }
+    }
+
+    /// The same, for whoever signs in there.
+    pub(crate) fn signed_in_at(mut self, place: Place) -> Self {
+        // A line that no header can be.
+        self.name = format!("{}\n@ {}", place.server, self.name);
+        if let Some(account) = &place.account {
+            self.name.push('\n');
+            self.name.push_str(account);
+        }
+        self.place = Some(place);
+        self
     }
 
     /// Names it among those of one address; empty where a server is not told who asks.
@@ -59,7 +75,7 @@ impl Account {
 
 impl PartialEq for Account {
     fn eq(&self, other: &Self) -> bool {
-        self.who == other.who
+        (&self.who, &self.place) == (&other.who, &other.place)
     }
 }
 
@@ -67,7 +83,7 @@ impl Eq for Account {}
 
 impl std::hash::Hash for Account {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.who.hash(state);
+        (&self.who, &self.place).hash(state);
     }
 }
 

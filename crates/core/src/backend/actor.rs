@@ -11,7 +11,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::backend::actor::restarts::Restarts;
-use crate::backend::actor::waiting::{answer, idle_deadline, join, news, refuse, sleep_until_some};
+use crate::backend::actor::waiting::{
+    answer, idle_deadline, join, news, refuse, signed_in, sleep_until_some,
+};
 use crate::backend::condition::Vitals;
 use crate::backend::handshake::Era;
 use crate::backend::lists;
@@ -124,6 +126,8 @@ impl Actor {
         let mut restarts = Restarts::new();
         let mut versions = 0;
         let mut found = None;
+        // `true` if it failed for want of a sign-in alone.
+        let mut wants_sign_in = false;
         let shutdown = self.context.shutdown.clone();
         while !shutdown.is_cancelled() && self.is_wanted() {
             state = match state {
@@ -148,6 +152,12 @@ impl Actor {
                             State::Stopped
                         }
                         None => State::Stopped,
+                    },
+                    () = signed_in(self.spec.reach.login().cloned()), if wants_sign_in => {
+                        wants_sign_in = false;
+                        let (urgency, wanted) = watch::channel(Urgency::Background);
+                        let (start, run) = self.begin(era, &mut restarts, wanted);
+                        State::Starting(Starting { start, waiting: Vec::new(), urgency, run })
                     }
                 },
                 State::Starting(mut starting) => tokio::select! {
@@ -183,7 +193,11 @@ impl Actor {
                             }
                             Err(failed) => {
                                 run.fail(&failed.whole.reason);
-                                restarts.failed();
+                                // It is there, and takes whoever has signed in at once.
+                                wants_sign_in = failed.whole.wants_sign_in;
+                                if !wants_sign_in {
+                                    restarts.failed();
+                                }
                                 self.tell_failure(failed, waiting).await;
                                 State::Stopped
                             }
@@ -290,6 +304,7 @@ impl Actor {
             death: death_receiver,
             deadlines: Arc::clone(&self.context.deadlines),
             is_remote: matches!(self.spec.reach, Reach::Http(_)),
+            login: self.spec.reach.login().cloned(),
         });
         self.status.send_replace(Status::Ready(live.clone()));
         self.restore(live.clone());

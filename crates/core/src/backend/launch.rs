@@ -132,10 +132,10 @@ pub(crate) async fn spawn_as(
     let child = &mut process.child;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
-        return Err(StartFailure {
-            reason: "its streams could not be opened".to_owned(),
-            hint: "this is a defect of the workbench; please report it".to_owned(),
-        });
+        return Err(StartFailure::new(
+            "its streams could not be opened".to_owned(),
+            "this is a defect of the workbench; please report it".to_owned(),
+        ));
     };
     Ok((process, Streams { stdin, stdout, stderr }))
 }
@@ -189,17 +189,17 @@ fn program_of<'a>(launch: &'a StdioLaunch, ourselves: Option<&'a Path>) -> &'a O
 }
 
 fn cannot_confine(reason: &str) -> StartFailure {
-    StartFailure {
-        reason: format!("it is to run in a sandbox, and {reason}"),
-        hint: "run it in a container, or write `\"sandbox\": \"off\"` if you trust it".to_owned(),
-    }
+    StartFailure::new(
+        format!("it is to run in a sandbox, and {reason}"),
+        "run it in a container, or write `\"sandbox\": \"off\"` if you trust it".to_owned(),
+    )
 }
 
 fn no_home() -> StartFailure {
-    StartFailure {
-        reason: "it is to run in a sandbox, and there is no folder for its home".to_owned(),
-        hint: "name one for what is kept with `--cache-dir` or `MCP_WORKBENCH_CACHE`".to_owned(),
-    }
+    StartFailure::new(
+        "it is to run in a sandbox, and there is no folder for its home".to_owned(),
+        "name one for what is kept with `--cache-dir` or `MCP_WORKBENCH_CACHE`".to_owned(),
+    )
 }
 
 fn not_ourselves() -> StartFailure {
@@ -209,22 +209,22 @@ fn not_ourselves() -> StartFailure {
 fn spawn_failure(command: &str, error: &io::Error) -> StartFailure {
     let is_path = command.contains(std::path::MAIN_SEPARATOR);
     match error.kind() {
-        io::ErrorKind::NotFound if is_path => StartFailure {
-            reason: format!("there is no program `{command}`"),
-            hint: "correct `command`".to_owned(),
-        },
-        io::ErrorKind::NotFound => StartFailure {
-            reason: format!("the command `{command}` was not found on PATH"),
-            hint: format!("install it, or give `command` as a whole path (`which {command}`)"),
-        },
-        io::ErrorKind::PermissionDenied => StartFailure {
-            reason: format!("`{command}` may not be executed"),
-            hint: format!("make it executable (`chmod +x {command}`) or correct `command`"),
-        },
-        _ => StartFailure {
-            reason: format!("`{command}` could not be started: {error}"),
-            hint: "correct `command` and `args`".to_owned(),
-        },
+        io::ErrorKind::NotFound if is_path => StartFailure::new(
+            format!("there is no program `{command}`"),
+            "correct `command`".to_owned(),
+        ),
+        io::ErrorKind::NotFound => StartFailure::new(
+            format!("the command `{command}` was not found on PATH"),
+            format!("install it, or give `command` as a whole path (`which {command}`)"),
+        ),
+        io::ErrorKind::PermissionDenied => StartFailure::new(
+            format!("`{command}` may not be executed"),
+            format!("make it executable (`chmod +x {command}`) or correct `command`"),
+        ),
+        _ => StartFailure::new(
+            format!("`{command}` could not be started: {error}"),
+            "correct `command` and `args`".to_owned(),
+        ),
     }
 }
 
@@ -250,10 +250,10 @@ pub fn missing(
 }
 
 fn no_folder(cwd: &Path) -> StartFailure {
-    StartFailure {
-        reason: format!("its folder `{}` does not exist", cwd.display()),
-        hint: "correct `cwd`; where it is not set, it is the folder of the config file".to_owned(),
-    }
+    StartFailure::new(
+        format!("its folder `{}` does not exist", cwd.display()),
+        "correct `cwd`; where it is not set, it is the folder of the config file".to_owned(),
+    )
 }
 
 impl Process {

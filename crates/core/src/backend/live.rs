@@ -15,6 +15,7 @@ use crate::backend::question::Event;
 use crate::backend::switchboard::{Entry, Switchboard};
 use crate::backend::users::Users;
 use crate::backend::{Error, Listed, Outcome, Unanswered, events};
+use crate::login::SignIn;
 use crate::raw::{Member, Raw};
 use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
@@ -73,6 +74,7 @@ struct Inner {
     death: watch::Receiver<Option<Arc<Death>>>,
     deadlines: Arc<Deadlines>,
     is_remote: bool,
+    login: Option<Arc<SignIn>>,
     usage: Mutex<Usage>,
     /// Told when nobody uses the link any more.
     unused: Notify,
@@ -102,14 +104,26 @@ pub(crate) struct Parts {
     pub(crate) deadlines: Arc<Deadlines>,
     /// Set if the server is spoken to over HTTP.
     pub(crate) is_remote: bool,
+    /// The login at it, where one signs in.
+    pub(crate) login: Option<Arc<SignIn>>,
 }
 
 impl Live {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { link, greeting, listed, death, deadlines, is_remote } = parts;
+        let Parts { link, greeting, listed, death, deadlines, is_remote, login } = parts;
         let usage = Usage { running: 0, since: Instant::now(), is_closing: false };
         let (usage, unused) = (Mutex::new(usage), Notify::new());
-        Self(Arc::new(Inner { link, greeting, listed, death, deadlines, is_remote, usage, unused }))
+        Self(Arc::new(Inner {
+            link,
+            greeting,
+            listed,
+            death,
+            deadlines,
+            is_remote,
+            login,
+            usage,
+            unused,
+        }))
     }
 
     /// The server's last listing.
@@ -264,7 +278,7 @@ impl Live {
                     }
                 }
                 Step::Done(Ok(Outcome::Error(error))) if self.0.is_remote => {
-                    return match Unanswered::of(&error) {
+                    return match Unanswered::of(&error, self.0.login.as_deref()) {
                         Some(unanswered) => Err(Error::Unanswered(Arc::new(unanswered))),
                         None => Ok(Some(Outcome::Error(error))),
                     };

@@ -35,20 +35,18 @@ impl Muted {
 impl StartFailure {
     /// The user has switched it off.
     pub(crate) fn muted() -> Self {
-        Self {
-            reason: "its user has switched it off for now".to_owned(),
-            hint:
-                "do without it, or ask the user to switch it on again: `m` in `mcp-workbench top` \
-                   unmutes it"
-                    .to_owned(),
-        }
+        Self::new(
+            "its user has switched it off for now",
+            "do without it, or ask the user to switch it on again: `m` in `mcp-workbench top` \
+             unmutes it",
+        )
     }
 
     /// The user has stopped it while it was starting.
     pub(crate) fn halted() -> Self {
-        Self {
-            reason: "its user stopped it while it was starting".to_owned(),
-            hint: "ask the user whether it may be started again".to_owned(),
-        }
+        Self::new(
+            "its user stopped it while it was starting",
+            "ask the user whether it may be started again",
+        )
     }
 }

@@ -22,10 +22,14 @@ use crate::backend::store::Keeper;
 use crate::backend::strays::{self, Strays};
 use crate::backend::switchboard::Switchboard;
 use crate::backend::turns::Turns;
+use crate::backend::whose::{SigningIn, tell_of_login};
 use crate::backend::{
-    Backend, BackendId, ChildEnvironment, Context, Remembered, Spec, Store, WeakBackend, launch,
+    Backend, BackendId, ChildEnvironment, Context, Remembered, Spec, Store, WeakBackend, Whose,
+    launch,
 };
 use crate::catalog::KnownDefinitions;
+use crate::login::{self, Back, Keep, Logins, Pending, SignIn};
+use crate::name::AgentName;
 use crate::observe::Observer;
 use crate::wire::budget::Budget;
 
@@ -44,6 +48,8 @@ pub struct PoolOptions {
     pub homes: Option<PathBuf>,
     /// Where it is kept what servers list; `None`: nowhere.
     pub store: Option<Arc<Store>>,
+    /// Where logins at servers over HTTP are kept; `None`: nobody signs in.
+    pub logins: Option<Keep>,
     /// Who is told of what happens.
     pub observer: Arc<Observer>,
     /// `true` if more than one agent can come, who must not hear of each other.
@@ -58,6 +64,8 @@ pub struct Pool {
     context: Arc<Context>,
     environment: Arc<ChildEnvironment>,
     backends: Mutex<Backends>,
+    /// The sign-ins that somebody waits for.
+    signing_in: SigningIn,
 }
 
 #[derive(Default)]
@@ -90,8 +98,13 @@ impl Hash for Key {
 impl Pool {
     /// An empty pool.
     pub fn new(options: PoolOptions) -> Self {
-        let PoolOptions { environment, program, homes, store, observer, serves_many, said } =
+        let PoolOptions { environment, program, homes, store, logins, observer, serves_many, said } =
             options;
+        // What is waited for there would hold up the end.
+        let logins = logins.map(|keep| {
+            let observer = Arc::clone(&observer);
+            Logins::new(keep, TaskTracker::new(), move |told| tell_of_login(&observer, told))
+        });
         let tasks = TaskTracker::new();
         let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone())));
         let run = strays::name_of_run();
@@ -109,13 +122,19 @@ impl Pool {
             observer,
             said,
             muted: Muted::default(),
+            logins,
         };
         let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
         context.tasks.spawn(
             shutdown.clone().run_until_cancelled_owned(async move { deadlines.run().await }),
         );
         context.tasks.spawn(Arc::clone(&context.strays).tend(shutdown));
-        Self { context: Arc::new(context), environment, backends: Mutex::default() }
+        Self {
+            context: Arc::new(context),
+            environment,
+            backends: Mutex::default(),
+            signing_in: SigningIn::default(),
+        }
     }
 
     /// The backend for a server: the one there is for an equal launch when it may be shared, else
@@ -221,6 +240,25 @@ impl Pool {
         &self.context.muted
     }
 
+    /// Returns whose logins an agent uses.
+    pub(crate) fn whose(&self, agent: Option<&AgentName>) -> Whose {
+        Whose::new(self.context.logins.as_ref(), agent, !self.context.is_sole)
+    }
+
+    /// The logins at servers over HTTP, where there are any.
+    pub(crate) fn logins(&self) -> Option<&Arc<Logins>> {
+        self.context.logins.as_ref()
+    }
+
+    /// The sign-in at this place that somebody waits for, or a new one.
+    pub(crate) async fn sign_in(
+        &self,
+        login: &Arc<SignIn>,
+        back: Back,
+    ) -> Result<Arc<Pending>, login::Failure> {
+        self.signing_in.join(login, back).await
+    }
+
     /// Returns `true` if all agents that can come are one.
     pub(crate) fn is_sole(&self) -> bool {
         self.context.is_sole
@@ -236,7 +274,16 @@ impl Pool {
     pub async fn shut_down(&self) {
         self.context.shutdown.cancel();
         self.context.tasks.close();
-        if timeout(SHUTDOWN, self.context.tasks.wait()).await.is_err() {
+        let renewed = async {
+            if let Some(logins) = &self.context.logins
+                && timeout(SHUTDOWN, logins.close()).await.is_err()
+            {
+                tracing::warn!("a token was being renewed at the end, which may cost its login");
+            }
+        };
+        let ended = timeout(SHUTDOWN, self.context.tasks.wait());
+        let ((), ended) = tokio::join!(renewed, ended);
+        if ended.is_err() {
             tracing::warn!("something a server started still holds its streams");
         }
     }

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::backend::{Account, ChildEnvironment, ClientAbilities, StartFailure};
+use crate::backend::{Account, ChildEnvironment, ClientAbilities, StartFailure, Whose};
+use crate::login::SignIn;
 use crate::observe::Secrets;
 use crate::settings::{HttpTransport, Launch, Protocol, ServerConfig, StdioLaunch};
-use crate::wire::remote::{Credentials, StaticHeaders};
+use crate::wire::remote::Credentials;
 
 /// The facts that one backend is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +100,8 @@ pub struct Remote {
     pub account: Account,
     /// The proof of that.
     pub credentials: Arc<dyn Credentials>,
+    /// The login there, where one signs in.
+    pub login: Option<Arc<SignIn>>,
 }
 
 impl PartialEq for Remote {
@@ -127,23 +130,24 @@ impl fmt::Debug for Remote {
 }
 
 impl Reach {
-    /// How the server of this entry is reached; or why it cannot be.
-    pub fn of(server: &ServerConfig) -> Result<Self, StartFailure> {
+    /// How the server of this entry is reached, with this login where it wants one; or why it cannot
+    /// be.
+    pub fn of(server: &ServerConfig, whose: &Whose) -> Result<Self, StartFailure> {
         match &server.launch {
             Launch::Stdio(launch) => Ok(Self::Stdio(launch.clone())),
-            Launch::Http(launch) => Ok(Self::Http(Remote {
-                url: launch.url.clone(),
-                transport: launch.transport,
-                account: Account::of_headers(server.name.as_str(), &launch.headers),
-                credentials: Arc::new(StaticHeaders::new(launch.headers.iter().cloned().collect())),
-            })),
+            Launch::Http(launch) => Ok(Self::Http(whose.remote(server.name.as_str(), launch))),
             Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint } => {
-                Err(StartFailure { reason: reason.clone(), hint: hint.clone() })
+                Err(StartFailure::new(reason.clone(), hint.clone()))
             }
-            Launch::Macros(_) => Err(StartFailure {
-                reason: "it is no server".to_owned(),
-                hint: "call its tools".to_owned(),
-            }),
+            Launch::Macros(_) => Err(StartFailure::new("it is no server", "call its tools")),
+        }
+    }
+
+    /// The login there, where one signs in.
+    pub(crate) fn login(&self) -> Option<&Arc<SignIn>> {
+        match self {
+            Self::Stdio(_) => None,
+            Self::Http(remote) => remote.login.as_ref(),
         }
     }
 }

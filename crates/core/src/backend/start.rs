@@ -10,7 +10,9 @@ use crate::backend::death::{Cause, StderrTail, quoted};
 use crate::backend::handshake::{self, Era, Greeting, Refusal, Unwelcome};
 use crate::backend::lists::{self, Kinds};
 use crate::backend::switchboard::Switchboard;
-use crate::backend::unanswered::{ENDED_TRANSPORT, OTHER_PATH, UNTRUSTED, WANTS_AUTHORIZATION};
+use crate::backend::unanswered::{
+    ENDED_TRANSPORT, OTHER_PATH, UNTRUSTED, WANTS_SIGN_IN, WANTS_TOKEN, how_to_sign_in,
+};
 use crate::backend::upstream::Upstream;
 use crate::backend::{Context, Reach, Spec, StartFailure, Urgency, listen, turns};
 use crate::catalog::Listing;
@@ -93,8 +95,8 @@ impl From<StartFailure> for Failed {
 impl Failed {
     /// The reason depends on whether the server's words may be told.
     fn new(reason: impl Fn(bool) -> String, hint: &str) -> Self {
-        let [whole, public] = [true, false]
-            .map(|is_told| StartFailure { reason: reason(is_told), hint: hint.to_owned() });
+        let [whole, public] =
+            [true, false].map(|is_told| StartFailure::new(reason(is_told), hint.to_owned()));
         Self { whole, public, words: None, is_away: false }
     }
 }
@@ -232,8 +234,9 @@ impl Attempt {
     /// Redacts these secrets, which the server may have repeated.
     fn without(self, secrets: &Secrets) -> Self {
         let redacted = |Failed { whole, public, words, is_away }: Failed| {
-            let [whole, public] = [whole, public].map(|StartFailure { reason, hint }| {
-                StartFailure { reason: secrets.redact_written(&reason).into_owned(), hint }
+            let [whole, public] = [whole, public].map(|failure| {
+                let reason = secrets.redact_written(&failure.reason).into_owned();
+                StartFailure { reason, ..failure }
             });
             Failed { whole, public, words, is_away }
         };
@@ -391,9 +394,17 @@ fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
                 (message, "check that the server runs, and the `url` of its entry")
             }
             Some(Failure::Untrusted) => (message, UNTRUSTED),
-            Some(Failure::SignIn | Failure::HttpStatus(401 | 403)) => {
-                (message, WANTS_AUTHORIZATION)
+            Some(Failure::SignIn) => {
+                return Attempt::Failed(
+                    StartFailure {
+                        reason: WANTS_SIGN_IN.to_owned(),
+                        hint: how_to_sign_in(spec.reach.login().map(|login| &**login)),
+                        wants_sign_in: true,
+                    }
+                    .into(),
+                );
             }
+            Some(Failure::HttpStatus(401 | 403)) => (message, WANTS_TOKEN),
             Some(Failure::HttpStatus(410)) => (message, ENDED_TRANSPORT),
             Some(Failure::HttpStatus(300..500)) => (message, OTHER_PATH),
             Some(Failure::HttpStatus(_) | Failure::Broken) => {
@@ -413,6 +424,6 @@ fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
         }
         None => (timed_out(), "try again, or raise `startupTimeoutMs`"),
     };
-    let failure = StartFailure { reason, hint: hint.to_owned() };
+    let failure = StartFailure::new(reason, hint.to_owned());
     Attempt::Failed(Failed { is_away, ..failure.into() })
 }

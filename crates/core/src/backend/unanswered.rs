@@ -3,12 +3,35 @@
 use thiserror::Error;
 
 use crate::backend::handshake::message;
+use crate::login::{Place, SignIn};
 use crate::raw::Raw;
 use crate::wire::remote::Failure;
 
-/// The hint that is given where a server over HTTP does not know who asks, and no other.
-pub const WANTS_AUTHORIZATION: &str = "it wants authorization, and nobody can sign in from here: set a token in `headers`, such as \
-     `\"Authorization\": \"Bearer ${TOKEN}\"`";
+/// The hint where a server over HTTP does not know who asks, or does not let them, and nobody is to
+/// sign in.
+pub(crate) const WANTS_TOKEN: &str = "it wants authorization: set a token that it takes in `headers` of its entry, such as \
+     `\"Authorization\": \"Bearer ${TOKEN}\"`, or let it ask for a sign-in (without that header, and \
+     without `oauth: off`)";
+
+/// The reason that is given where somebody has to sign in first.
+pub(crate) const WANTS_SIGN_IN: &str = "it wants you to sign in";
+
+/// The hint where somebody has to sign in first.
+pub(crate) fn how_to_sign_in(login: Option<&SignIn>) -> String {
+    let Some(login) = login else { return WANTS_TOKEN.to_owned() };
+    let Place { server, account, .. } = login.place();
+    // What comes from the configuration goes to a shell.
+    let word = |text: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !text.is_empty() && text.chars().all(is_plain) {
+            return text.to_owned();
+        }
+        format!("'{}'", text.replace('\'', r"'\''"))
+    };
+    let whose = account.as_deref().map(|account| format!(" --for {}", word(account)));
+    let whose = whose.unwrap_or_default();
+    format!("run `mcp-workbench auth login {}{whose}`, then call again", word(server))
+}
 
 /// The advice where nothing that speaks MCP is at the address.
 pub(crate) const OTHER_PATH: &str =
@@ -29,7 +52,9 @@ pub struct Unanswered {
     /// The cause, without the server's address, which may hold a secret.
     pub reason: String,
     /// The advice to the user.
-    pub hint: &'static str,
+    pub hint: String,
+    /// Set if all that is missing is that somebody signs in.
+    pub wants_sign_in: bool,
     /// Set if the server may have got the request.
     pub may_have_come: bool,
 }
@@ -40,20 +65,31 @@ impl Unanswered {
         Self {
             reason: "it does not know the session any more, whenever one has begun".to_owned(),
             hint: "there may be several processes at its address, each with sessions of its own: what \
-                   stands before them has to keep a session with one",
+                   stands before them has to keep a session with one"
+                .to_owned(),
+            wants_sign_in: false,
             may_have_come: false,
         }
     }
 
-    /// Returns what the error of a request says about HTTP; none if it is the server's own.
-    pub(crate) fn of(error: &Raw) -> Option<Self> {
+    /// Returns what the error of a request says about HTTP; none if it is the server's own. `login` is
+    /// where one signs in at it, if one does.
+    pub(crate) fn of(error: &Raw, login: Option<&SignIn>) -> Option<Self> {
         let failure = Failure::of(error)?;
         let hint = match failure {
+            Failure::SignIn => {
+                return Some(Self {
+                    reason: WANTS_SIGN_IN.to_owned(),
+                    hint: how_to_sign_in(login),
+                    wants_sign_in: true,
+                    may_have_come: false,
+                });
+            }
             Failure::Unreachable => {
                 "see whether the server runs and the `url` of its entry is right, then try again"
             }
             Failure::Untrusted => UNTRUSTED,
-            Failure::SignIn | Failure::HttpStatus(401 | 403) => WANTS_AUTHORIZATION,
+            Failure::HttpStatus(401 | 403) => WANTS_TOKEN,
             Failure::HttpStatus(410) => ENDED_TRANSPORT,
             Failure::HttpStatus(429) => "it takes no more requests for now: try again later",
             Failure::HttpStatus(300..500) => OTHER_PATH,
@@ -68,7 +104,8 @@ impl Unanswered {
             | Failure::HttpStatus(300..500) => false,
             Failure::HttpStatus(_) | Failure::Broken => true,
         };
-        Some(Self { reason: message(error), hint, may_have_come })
+        let (reason, hint) = (message(error), hint.to_owned());
+        Some(Self { reason, hint, wants_sign_in: false, may_have_come })
     }
 }
 
@@ -78,7 +115,7 @@ mod tests {
 
     #[test]
     fn says_what_to_do_and_whether_the_request_may_have_come() {
-        let of = |error: &str| Unanswered::of(&Raw::encode(&parsed(error)));
+        let of = |error: &str| Unanswered::of(&Raw::encode(&parsed(error)), None);
         let gone = of(r#"{"code": -32603, "message": "gone", "data": "unreachable"}"#).unwrap();
         assert_eq!((gone.reason.as_str(), gone.may_have_come), ("gone", false));
         assert!(gone.hint.contains("`url`"), "{}", gone.hint);

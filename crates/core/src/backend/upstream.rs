@@ -55,9 +55,11 @@ impl Upstream {
                 let address = Address { url: url.clone(), transport };
                 let link =
                     remote::connect(address, credentials, intake, label, hear, &context.tasks);
-                let link = link.map_err(|reason| StartFailure {
-                    reason: format!("no connection can be made: {reason}"),
-                    hint: "install the certificates of this system (`ca-certificates`)".to_owned(),
+                let link = link.map_err(|reason| {
+                    StartFailure::new(
+                        format!("no connection can be made: {reason}"),
+                        "install the certificates of this system (`ca-certificates`)".to_owned(),
+                    )
                 })?;
                 Ok((Self::Remote, link))
             }

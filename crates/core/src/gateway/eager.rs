@@ -38,9 +38,10 @@ impl Eager {
     pub(crate) fn new(config: &Config, pool: &Pool) -> Self {
         let mut keeping = JoinSet::new();
         let mut servers = Vec::new();
+        let whose = pool.whose(None);
         for (toolbox, server) in config.servers().filter(|(_, server)| server.eager) {
             let nobody = ClientAbilities::NONE;
-            let spec = spec(config, toolbox, server, nobody, pool.environment());
+            let spec = spec(config, toolbox, server, nobody, pool, &whose);
             let backend = spec.ok().map(|spec| pool.backend(spec.into(), server.shared));
             if let Some(backend) = &backend {
                 keeping.spawn(keep(backend.clone()));
@@ -66,7 +67,11 @@ impl Eager {
         let is_down = |(at, backend): &(ServerRef, Option<Backend>)| {
             let has_failed = match backend {
                 Some(backend) if backend.running().is_some() => return None,
-                Some(backend) => backend.failure().is_some(),
+                Some(backend) => match backend.failure() {
+                    // It is there; only its user can do something about it, and whoever calls is told.
+                    Some(failure) if failure.wants_sign_in => return None,
+                    failure => failure.is_some(),
+                },
                 None => true,
             };
             Some(Down { at: at.clone(), has_failed })
@@ -81,6 +86,10 @@ async fn keep(backend: Backend) {
         match backend.ready(None, Urgency::Background).await {
             Ok(_) => backend.stopped().await,
             Err(backend::Error::ShuttingDown) => return,
+            // It starts by itself when somebody has signed in.
+            Err(backend::Error::StartFailed(failure)) if failure.wants_sign_in => {
+                backend.running_again().await;
+            }
             // The log says why.
             Err(_) => sleep(RETRY).await,
         }

@@ -15,6 +15,8 @@ pub struct FailedServer {
     pub reason: String,
     /// Advice on what to do about it.
     pub hint: String,
+    /// `true` if all that is missing is that somebody signs in.
+    pub wants_sign_in: bool,
 }
 
 /// Why a call did not reach a tool or did not come back. Names are offered nearest first.
@@ -95,9 +97,10 @@ pub(crate) fn server_error(at: &ServerRef, error: backend::Error) -> CallError {
 }
 
 pub(crate) fn failed(server: &ServerName, error: &backend::Error) -> FailedServer {
-    let hint = match error {
-        backend::Error::StartFailed(failure) => failure.hint.clone(),
-        _ => "try again".to_owned(),
+    let (hint, wants_sign_in) = match error {
+        backend::Error::StartFailed(failure) => (failure.hint.clone(), failure.wants_sign_in),
+        backend::Error::Unanswered(failure) => (failure.hint.clone(), failure.wants_sign_in),
+        _ => ("try again".to_owned(), false),
     };
-    FailedServer { server: server.clone(), reason: error.to_string(), hint }
+    FailedServer { server: server.clone(), reason: error.to_string(), hint, wants_sign_in }
 }

@@ -238,27 +238,27 @@ fn patience(config: &ServerConfig) -> Patience {
 
 /// Why a caller is given no further connection of its own.
 fn too_many(payer: &Payer, most: usize) -> StartFailure {
-    StartFailure {
-        reason: format!(
+    StartFailure::new(
+        format!(
             "{most} processes of servers are for {payer} alone, and there may be no more \
              (`limits.perCaller.maxProcesses`)"
         ),
-        hint: "end sessions that are not needed any more, or raise \
+        "end sessions that are not needed any more, or raise \
                `limits.perCaller.maxProcesses`"
             .to_owned(),
-    }
+    )
 }
 
 /// Why an isolated server is not for an agent without a session and a name.
 fn nobodys() -> StartFailure {
-    StartFailure {
-        reason: "it keeps its sessions apart (`\"isolation\": \"session\"`), and this request \
+    StartFailure::new(
+        "it keeps its sessions apart (`\"isolation\": \"session\"`), and this request \
                  belongs to none"
             .to_owned(),
-        hint: "come with a session, in a revision of the protocol that has them (2025-11-25), or \
+        "come with a session, in a revision of the protocol that has them (2025-11-25), or \
                with a name"
             .to_owned(),
-    }
+    )
 }
 
 #[cfg(test)]

@@ -86,6 +86,7 @@ impl Gateway {
                     server: server.name.clone(),
                     reason: format!("it is still starting after {} s", waited.as_secs()),
                     hint: "try again in a moment".to_owned(),
+                    wants_sign_in: false,
                 }),
             }
         }

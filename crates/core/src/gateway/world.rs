@@ -12,6 +12,7 @@ use foldhash::HashMap;
 use crate::backend::{ClientAbilities, Spec, StartFailure};
 use crate::gateway::lens::Lens;
 use crate::gateway::searching::Indexes;
+use crate::login::Place;
 use crate::name::ServerRef;
 use crate::toolbox::Part;
 
@@ -23,7 +24,7 @@ type Made = Result<Arc<Spec>, Arc<StartFailure>>;
 pub(crate) struct World {
     parts: Mutex<HashMap<ServerRef, Vec<Weak<Part>>>>,
     lenses: Mutex<Vec<Weak<Lens>>>,
-    specs: Mutex<HashMap<(ServerRef, ClientAbilities), Made>>,
+    specs: Mutex<HashMap<(ServerRef, ClientAbilities, Option<Place>), Made>>,
     /// The indexes that are in use.
     pub(crate) indexes: Indexes,
 }
@@ -36,16 +37,17 @@ impl World {
         shared(known, part, Part::is_same)
     }
 
-    /// The specification of this server for agents that can do this; `make` makes it the
-    /// first time.
+    /// The specification of this server for agents that can do this and sign in there; `make` makes it
+    /// the first time.
     pub(crate) fn spec(
         &self,
         at: ServerRef,
         abilities: ClientAbilities,
+        login: Option<Place>,
         make: impl FnOnce() -> Result<Spec, StartFailure>,
     ) -> Made {
         let mut specs = lock(&self.specs);
-        let made = specs.entry((at, abilities));
+        let made = specs.entry((at, abilities, login));
         made.or_insert_with(|| make().map(Arc::new).map_err(Arc::new)).clone()
     }
 

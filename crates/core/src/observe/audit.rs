@@ -22,7 +22,9 @@ use crate::observe::file::{AuditFile, Unwritten};
 use crate::observe::holdings::Payer;
 use crate::observe::listeners::Listener;
 use crate::observe::queue::{Note, Queue};
-use crate::observe::record::{ChangeRecord, LlmRecord, ReadRecord, ReloadRecord, Scribe};
+use crate::observe::record::{
+    ChangeRecord, LlmRecord, ReadRecord, ReloadRecord, Scribe, SignInRecord,
+};
 use crate::observe::secret::Secrets;
 use crate::observe::tally::{Cause, Incident, Tally};
 use crate::observe::unfinished::{Unfinished, beside, take_left};
@@ -169,6 +171,7 @@ impl Listener for Audit {
             .and(Kinds::LISTINGS)
             .and(Kinds::DENIALS)
             .and(Kinds::READS)
+            .and(Kinds::SIGN_INS)
             .and(Kinds::PROGRAM);
         calls.and(Kinds::LLM_REQUESTS).and(others)
     }
@@ -205,6 +208,9 @@ impl Listener for Audit {
                 self.count(reached.payer.clone(), Cause::Limit(reached.what));
             }
             Event::ReadEnded(read, end) => self.put(Note::Read(ReadRecord::new(read, end))),
+            Event::SignIn(login, change) => {
+                self.put(Note::SignIn(SignInRecord::new(login, change)));
+            }
             Event::Reloaded { changes, difference } => {
                 self.reload("taken_over", [changes, difference, ""]);
             }
@@ -312,6 +318,7 @@ impl Writer {
                 Note::SessionClosed(session) => self.scribe.session(&mut lines, &session),
                 Note::Incident(incident, times) => Scribe::incident(&mut lines, &incident, times),
                 Note::Read(read) => self.scribe.read(&mut lines, &read),
+                Note::SignIn(login) => self.scribe.sign_in(&mut lines, &login),
                 Note::Reload(reload) => self.scribe.reload(&mut lines, &reload),
             }
             records += 1;

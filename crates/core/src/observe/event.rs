@@ -59,6 +59,8 @@ pub enum Event<'a> {
     LimitReached(&'a LimitReached),
     /// A resource or a prompt was read, in whichever way that ended.
     ReadEnded(&'a ReadContext<'a>, CallEnd),
+    /// A login at a server over HTTP has changed.
+    SignIn(&'a SignInContext<'a>, SignInChange),
     /// Agents are served at this address.
     Serving(&'a str),
     /// Another configuration is served from now on.
@@ -106,8 +108,10 @@ impl Kinds {
     pub const PROGRAM: Self = Self(1 << 8);
     /// Resources and prompts that were read.
     pub const READS: Self = Self(1 << 9);
+    /// Logins at servers over HTTP.
+    pub const SIGN_INS: Self = Self(1 << 10);
     /// Everything.
-    pub const ALL: Self = Self((1 << 10) - 1);
+    pub const ALL: Self = Self((1 << 11) - 1);
 
     /// These kinds, and those.
     #[must_use]
@@ -142,6 +146,7 @@ impl Event<'_> {
             | Self::SessionClosed(_) => Kinds::SESSIONS,
             Self::AccessDenied(..) | Self::LimitReached(_) => Kinds::DENIALS,
             Self::ReadEnded(..) => Kinds::READS,
+            Self::SignIn(..) => Kinds::SIGN_INS,
             Self::Serving(_)
             | Self::Reloaded { .. }
             | Self::ReloadHeld { .. }
@@ -250,6 +255,42 @@ pub struct ReadContext<'a> {
     pub what: Readable,
     /// The address of the resource, or the name of the prompt, as its server has it.
     pub name: Cow<'a, str>,
+}
+
+/// A login at a server over HTTP; no token is in it.
+#[derive(Clone, Debug)]
+pub struct SignInContext<'a> {
+    /// The server, by the name of its entry.
+    pub server: &'a str,
+    /// The agent whose login it is; `None`: it is everybody's who uses this machine's.
+    pub account: Option<&'a str>,
+    /// Why one is wanted; empty where none is.
+    pub why: &'a str,
+}
+
+/// A change of a login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignInChange {
+    /// Somebody has signed in.
+    SignedIn,
+    /// Its token was renewed.
+    Renewed,
+    /// The server does not take who asks, until somebody has signed in.
+    Wanted,
+    /// Somebody has signed out.
+    SignedOut,
+}
+
+impl SignInChange {
+    /// The word for it, in records and figures.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SignedIn => "signed_in",
+            Self::Renewed => "renewed",
+            Self::Wanted => "wanted",
+            Self::SignedOut => "signed_out",
+        }
+    }
 }
 
 /// Somebody who was not let in over HTTP.

@@ -2,7 +2,9 @@
 
 use crate::catalog::ChangedDefinition;
 use crate::name::AgentName;
-use crate::observe::event::{DeniedAccess, DeniedFor, Event, Kinds, StoppedFor};
+use crate::observe::event::{
+    DeniedAccess, DeniedFor, Event, Kinds, SignInChange, SignInContext, StoppedFor,
+};
 use crate::observe::listeners::Listener;
 
 /// How much of an agent's name is repeated, in characters.
@@ -16,7 +18,8 @@ pub(crate) struct Log;
 
 impl Listener for Log {
     fn wants(&self) -> Kinds {
-        Kinds::SERVERS.and(Kinds::LISTINGS).and(Kinds::DENIALS).and(Kinds::PROGRAM)
+        let servers = Kinds::SERVERS.and(Kinds::LISTINGS).and(Kinds::SIGN_INS);
+        servers.and(Kinds::DENIALS).and(Kinds::PROGRAM)
     }
 
     fn hear(&self, event: Event<'_>) {
@@ -80,6 +83,17 @@ impl Listener for Log {
                     agent = cut(agent),
                     "refused: `agentPolicies` has no such agent, and there is no `defaultPolicy`"
                 );
+            }
+            Event::SignIn(login, change) => {
+                let SignInContext { server, account, why } = login;
+                match change {
+                    SignInChange::SignedIn => tracing::info!(server, account, "signed in"),
+                    SignInChange::Renewed => tracing::debug!(server, account, "its token is new"),
+                    SignInChange::Wanted => {
+                        tracing::info!(server, account, "it wants a sign-in: {why}");
+                    }
+                    SignInChange::SignedOut => tracing::info!(server, account, "signed out"),
+                }
             }
             Event::Serving(address) => tracing::info!("serving MCP at {address}"),
             Event::Reloaded { changes, .. } => {

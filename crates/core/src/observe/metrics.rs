@@ -61,6 +61,8 @@ pub(crate) struct Metrics {
     pub(crate) holdings: Holdings,
     /// How often a caller wanted more than it may hold, by what that was.
     limits_reached: Family<[(&'static str, &'static str); 1], Counter>,
+    /// By the server, and what has become of the login.
+    sign_ins: Family<Labels, Counter>,
     meters: Mutex<HashMap<Key, Arc<Meters>>>,
 }
 
@@ -86,6 +88,7 @@ impl Metrics {
             lost: Counter::default(),
             holdings: Holdings::new(&held),
             limits_reached: Family::default(),
+            sign_ins: Family::default(),
             meters: Mutex::default(),
             registry: Registry::default(),
         };
@@ -106,6 +109,7 @@ impl Metrics {
         described::LOST.register(to, metrics.lost.clone());
         described::HELD.register(to, held);
         described::LIMITS_REACHED.register(to, metrics.limits_reached.clone());
+        described::SIGN_INS.register(to, metrics.sign_ins.clone());
         Self { registry, ..metrics }
     }
 
@@ -167,7 +171,8 @@ impl Metrics {
 impl Listener for Metrics {
     fn wants(&self) -> Kinds {
         let ended = Kinds::CALLS_ENDED.and(Kinds::LLM_REQUESTS);
-        ended.and(Kinds::SERVERS).and(Kinds::SESSIONS).and(Kinds::DENIALS)
+        let ended = ended.and(Kinds::SERVERS).and(Kinds::SESSIONS);
+        ended.and(Kinds::DENIALS).and(Kinds::SIGN_INS)
     }
 
     fn hear(&self, event: Event<'_>) {
@@ -195,6 +200,10 @@ impl Listener for Metrics {
                 let labels = [("what", reached.what.as_str())];
                 self.limits_reached.get_or_create_owned(&labels).inc();
             }
+            Event::SignIn(login, change) => {
+                let labels = [("server", login.server.into()), ("change", change.as_str().into())];
+                self.sign_ins.get_or_create_owned(&labels).inc();
+            }
             _ => {}
         }
     }
@@ -208,7 +217,7 @@ mod tests {
     use super::*;
     use crate::catalog::Listing;
     use crate::observe::ending::CallEnd;
-    use crate::observe::event::{LimitReached, StoppedFor};
+    use crate::observe::event::{LimitReached, SignInChange, SignInContext, StoppedFor};
     use crate::observe::holdings::{Holding, Payer};
 
     #[test]
@@ -257,6 +266,8 @@ mod tests {
         let _ = metrics.of("dev", "git");
         let reached = LimitReached { payer: Payer::Local, what: Holding::Calls };
         metrics.hear(Event::LimitReached(&reached));
+        let login = SignInContext { server: "hub", account: None, why: "" };
+        metrics.hear(Event::SignIn(&login, SignInChange::Renewed));
         metrics.hear(Event::LlmRequestEnded(&request([1, 1]), LlmOutcome::TimedOut));
         let text = metrics.render();
         let described = METRICS.iter().map(|metric| {

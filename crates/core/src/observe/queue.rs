@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::observe::context::{CallDetails, CallFacts};
 use crate::observe::ending::CallEnd;
 use crate::observe::event::SessionContext;
-use crate::observe::record::{ChangeRecord, LlmRecord, ReadRecord, ReloadRecord};
+use crate::observe::record::{ChangeRecord, LlmRecord, ReadRecord, ReloadRecord, SignInRecord};
 use crate::observe::tally::Incident;
 use crate::raw::Raw;
 
@@ -33,6 +33,8 @@ pub(crate) enum Note {
     Incident(Incident, u64),
     /// A resource or a prompt was read.
     Read(ReadRecord),
+    /// A login has changed.
+    SignIn(SignInRecord),
     /// The configuration was read again.
     Reload(ReloadRecord),
 }
@@ -43,6 +45,7 @@ impl Note {
         match self {
             Self::CallEnded(facts, ..) => facts.arguments.as_ref().map_or(0, Raw::len),
             Self::Read(read) => read.name.len(),
+            Self::SignIn(login) => login.why.len(),
             Self::Reload(ReloadRecord { changes, difference, reason, .. }) => {
                 changes.len() + difference.len() + reason.len()
             }

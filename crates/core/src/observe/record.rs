@@ -13,7 +13,9 @@ use crate::catalog::{ChangedDefinition, Listing};
 use crate::name::{AgentName, ServerRef};
 use crate::observe::context::{CallDetails, CallFacts, Stop};
 use crate::observe::ending::{CallEnd, Ending};
-use crate::observe::event::{LlmContext, ReadContext, Readable, SessionContext};
+use crate::observe::event::{
+    LlmContext, ReadContext, Readable, SessionContext, SignInChange, SignInContext,
+};
 use crate::observe::holdings::Payer;
 use crate::observe::llm_outcome::LlmOutcome;
 use crate::observe::secret::Secrets;
@@ -107,6 +109,29 @@ pub(crate) struct ReloadRecord {
     pub(crate) difference: String,
     /// Why it cannot be used.
     pub(crate) reason: String,
+}
+
+/// A login that has changed, for the thread that writes.
+#[derive(Debug)]
+pub(crate) struct SignInRecord {
+    pub(crate) at: SystemTime,
+    pub(crate) server: String,
+    pub(crate) account: Option<String>,
+    pub(crate) change: SignInChange,
+    pub(crate) why: String,
+}
+
+impl SignInRecord {
+    /// The record of a login that has changed so.
+    pub(crate) fn new(login: &SignInContext<'_>, change: SignInChange) -> Self {
+        Self {
+            at: SystemTime::now(),
+            server: login.server.to_owned(),
+            account: login.account.map(str::to_owned),
+            change,
+            why: login.why.to_owned(),
+        }
+    }
 }
 
 /// A definition that a server has changed, for the thread that writes.
@@ -296,6 +321,20 @@ impl Scribe {
         milliseconds(line, "ms", read.end.took);
         if let Some(bytes) = read.end.result_bytes {
             number(line, "resultBytes", bytes);
+        }
+        line.extend_from_slice(b"}\n");
+    }
+
+    /// Writes what has become of a login.
+    pub(crate) fn sign_in(&self, line: &mut Vec<u8>, login: &SignInRecord) {
+        head(line, login.at, "sign_in");
+        text(line, "server", &login.server);
+        if let Some(account) = &login.account {
+            text(line, "account", account);
+        }
+        text(line, "outcome", login.change.as_str());
+        if !login.why.is_empty() {
+            text(line, "reason", &cut_to(MAX_CHANGES, &self.secrets.redact(&login.why)));
         }
         line.extend_from_slice(b"}\n");
     }

@@ -21,6 +21,9 @@ use crate::settings::Grant;
 /// A question that a server refuses to answer to nobody in particular, and that does nothing where it is answered.
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
+/// The reason that a login is not begun where the server asks for none.
+pub const WANTS_NONE: &str = "the server does not ask for a sign-in";
+
 /// Begins a login.
 pub(crate) async fn begin(login: &Arc<Login>, back: Back) -> Result<Pending, Failure> {
     let place = &login.place;
@@ -39,7 +42,7 @@ pub(crate) async fn begin(login: &Arc<Login>, back: Back) -> Result<Pending, Fai
     let found = discover(login.http(), place, challenge.as_deref()).await.map_err(|failure| {
         let wants_none = challenge.is_none() && place.oauth.metadata_url.is_none();
         if wants_none && failure.reason == crate::login::discovery::UNSAID {
-            Failure::new("the server does not ask for a sign-in", "use it as it is")
+            Failure::new(WANTS_NONE, "use it as it is")
         } else {
             failure
         }

@@ -215,6 +215,11 @@ impl Pending {
         self.waiting.take(callback).await
     }
 
+    /// Returns `true` if it has come out, or is not waited for any more.
+    pub fn is_over(&self) -> bool {
+        self.waiting.outcome.borrow().is_some() || self.waiting.ended.is_cancelled()
+    }
+
     /// Waits until it is done, for 5 min after it began at most. Addresses may be [pasted](Self::pasted) meanwhile.
     ///
     /// # Errors

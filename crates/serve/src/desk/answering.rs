@@ -92,7 +92,7 @@ impl Desk {
         while let Some(acted) = acting.join_next().await {
             match acted {
                 Ok(Ok(())) => {}
-                Ok(Err(FailedServer { server, reason, hint })) => {
+                Ok(Err(FailedServer { server, reason, hint, .. })) => {
                     problems.push(format!("`{server}`: {reason}; {hint}"));
                 }
                 Err(_) => problems.push("an error of ours: the log has more".to_owned()),

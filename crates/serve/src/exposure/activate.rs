@@ -289,7 +289,7 @@ async fn call_tool(exposure: &Exposure, request: Request<'_>) -> Reply {
 }
 
 fn unknown(known: &Known<'_>, name: &str, failed: &[FailedServer]) -> String {
-    if let [FailedServer { server, reason, hint }, ..] = failed {
+    if let [FailedServer { server, reason, hint, .. }, ..] = failed {
         return format!(
             "Unknown tool '{name}', and server `{server}`, which may have it, could not be \
              started: {reason}\nWhat to do: {hint}."

@@ -67,6 +67,9 @@ pub fn explain(error: &CallError) -> String {
             )
         }
         CallError::Server { server, error } => match error {
+            backend::Error::StartFailed(failure) if failure.wants_sign_in => {
+                format!("server `{server}`: {failure}.\nWhat to do: {}.", failure.hint)
+            }
             backend::Error::StartFailed(failure) => {
                 format!(
                     "server `{server}` could not be started: {failure}\nWhat to do: {}.",

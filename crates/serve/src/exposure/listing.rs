@@ -133,7 +133,7 @@ pub(crate) fn object(
 /// The members that every answer to an opening begins with.
 pub(crate) fn header(toolbox: &ToolboxConfig, opened: &Opened) -> Map<String, Value> {
     let max = MAX_REASON.min(MAX_REASONS / 2 / opened.failed.len().max(1));
-    let failed = opened.failed.iter().map(|FailedServer { server, reason, hint }| {
+    let failed = opened.failed.iter().map(|FailedServer { server, reason, hint, .. }| {
         json!({
             "server": server.as_str(),
             "reason": cut(reason, max),

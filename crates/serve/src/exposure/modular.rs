@@ -196,7 +196,7 @@ fn unavailable(toolbox: &ToolboxConfig, failed: &[FailedServer]) -> String {
     format!("the group `{}` is not available.{failed}", toolbox.name)
 }
 
-fn because(FailedServer { server, reason, hint }: &FailedServer) -> String {
+fn because(FailedServer { server, reason, hint, .. }: &FailedServer) -> String {
     format!("\nserver `{server}`: {reason}\nWhat to do: {hint}.")
 }
 

@@ -92,7 +92,7 @@ fn not_called(error: &CallError) -> Failure {
                 Failure::unavailable(server.as_str(), &failure.reason, &failure.hint)
             }
             backend::Error::Unanswered(unanswered) if !unanswered.may_have_come => {
-                Failure::new(Kind::ServerUnavailable, &message, unanswered.hint)
+                Failure::new(Kind::ServerUnavailable, &message, &unanswered.hint)
             }
             backend::Error::Died(_)
             | backend::Error::TimedOut(_)

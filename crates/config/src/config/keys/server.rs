@@ -297,7 +297,13 @@ fn http(
     }
     // It says who asks.
     oauth.is_off |= checked.iter().any(|(header, _)| *header == AUTHORIZATION);
-    parsed.filter(|_| is_right).map(|url| HttpLaunch { url, transport, headers: checked, referred, oauth })
+    parsed.filter(|_| is_right).map(|url| HttpLaunch {
+        url,
+        transport,
+        headers: checked,
+        referred,
+        oauth,
+    })
 }
 
 /// Headers that belong to how messages are carried.

@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinError, JoinHandle};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::backend::live::Used;
 use crate::backend::switchboard::Switchboard;
 use crate::backend::users::Principal;
 use crate::backend::{Error, Live, StartFailure};
+use crate::login::SignIn;
+
+/// How soon a server is started again at which somebody has signed in, should it not take that.
+const AFTER_SIGN_IN: Duration = Duration::from_millis(500);
 
 /// Somebody who waits for a start.
 pub(crate) struct Waiter {
@@ -62,6 +66,15 @@ pub(super) async fn sleep_until_some(deadline: Option<Instant>) {
 pub(super) async fn join<T>(handle: &mut Option<JoinHandle<T>>) -> Result<T, JoinError> {
     match handle {
         Some(handle) => handle.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Resolves when somebody has signed in.
+pub(super) async fn signed_in(login: Option<Arc<SignIn>>) {
+    sleep(AFTER_SIGN_IN).await;
+    match login {
+        Some(login) => login.signed_in().await,
         None => std::future::pending().await,
     }
 }

@@ -197,9 +197,11 @@ fn code(file: &Path, home: Option<&Path>, read: &mut BTreeSet<PathBuf>) {
 pub(crate) fn make_home(own: &Path) -> Result<PathBuf, StartFailure> {
     let temporary = own.join("tmp");
     os::make_private_folder(own).and_then(|()| fs::create_dir_all(&temporary)).map_err(
-        |error| StartFailure {
-            reason: format!("its own home `{}` could not be made: {error}", own.display()),
-            hint: "name a folder for what is kept with `--cache-dir`".to_owned(),
+        |error| {
+            StartFailure::new(
+                format!("its own home `{}` could not be made: {error}", own.display()),
+                "name a folder for what is kept with `--cache-dir`".to_owned(),
+            )
         },
     )?;
     Ok(temporary)

@@ -197,16 +197,19 @@ pub(crate) fn engine(
     let path = environment.path_for_engine();
     let is_there = |name: &str| find(name, cwd, &path).is_ok();
     if let Some(engine) = &container.engine {
-        return is_there(engine).then(|| engine.into()).ok_or_else(|| StartFailure {
-            reason: format!("it is to run in a container, and there is no program `{engine}`"),
-            hint: "install it, or correct `engine`".to_owned(),
+        return is_there(engine).then(|| engine.into()).ok_or_else(|| {
+            StartFailure::new(
+                format!("it is to run in a container, and there is no program `{engine}`"),
+                "install it, or correct `engine`".to_owned(),
+            )
         });
     }
     let found = ENGINES.into_iter().find(|name| is_there(name));
-    found.map(OsString::from).ok_or_else(|| StartFailure {
-        reason: "it is to run in a container, and neither `docker` nor `podman` is on PATH"
-            .to_owned(),
-        hint: "install one of them, name it with `engine`, or use a `sandbox`".to_owned(),
+    found.map(OsString::from).ok_or_else(|| {
+        StartFailure::new(
+            "it is to run in a container, and neither `docker` nor `podman` is on PATH".to_owned(),
+            "install one of them, name it with `engine`, or use a `sandbox`".to_owned(),
+        )
     })
 }
 

@@ -60,7 +60,7 @@ pub fn printed(commands: &[Printing<'_>], max: u64) -> Vec<Result<Vec<u8>, Start
 const DEFECT: &str = "this is a defect of the workbench; please report it";
 
 fn failure(reason: impl Into<String>, hint: impl Into<String>) -> StartFailure {
-    StartFailure { reason: reason.into(), hint: hint.into() }
+    StartFailure::new(reason.into(), hint.into())
 }
 
 impl Printing<'_> {

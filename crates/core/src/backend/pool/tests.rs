@@ -103,6 +103,7 @@ async fn a_server_over_http_is_one_in_every_environment() {
             transport: HttpTransport::Auto,
             account: Account::of_headers("server", &[]),
             credentials: Arc::new(StaticHeaders::new([].into_iter().collect())),
+            login: None,
         });
         pool.backend(Arc::new(Spec { reach, ..child(variables, true) }), true)
     };

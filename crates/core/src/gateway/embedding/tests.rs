@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::backend::{Era, Event, PoolOptions, Presence, Reach, Record, Store, events};
+use crate::backend::{Era, Event, PoolOptions, Presence, Reach, Record, Store, Whose, events};
 use crate::catalog::rank::Finds;
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::config;
@@ -77,7 +77,7 @@ impl World {
             era: Era::Legacy,
             listing: Arc::new(Listing { tools, ..Listing::default() }),
         };
-        let Ok(reach) = Reach::of(&world.config.toolboxes[0].servers[0]) else {
+        let Ok(reach) = Reach::of(&world.config.toolboxes[0].servers[0], &Whose::only(None)) else {
             panic!("it can be started");
         };
         world.store().keep(&reach, Protocol::Auto, &record).unwrap();

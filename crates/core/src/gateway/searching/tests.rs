@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::backend::{Era, PoolOptions, Reach, Record, Store};
+use crate::backend::{Era, PoolOptions, Reach, Record, Store, Whose};
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::config;
 use crate::gateway::{Caller, Gateways, Presence};
@@ -116,7 +116,7 @@ async fn those_who_come_at_the_same_time_share_one_index_of_what_is_kept() {
     let config = config::parse(CONFIG, Path::new("x.json"), Path::new("/"), &env).unwrap().config;
     let folder = tempfile::TempDir::new().unwrap();
     let store = Arc::new(Store::new(folder.path()));
-    let Ok(reach) = Reach::of(&config.toolboxes[0].servers[0]) else {
+    let Ok(reach) = Reach::of(&config.toolboxes[0].servers[0], &Whose::only(None)) else {
         panic!("it can be started");
     };
     let tools = (0..2 * LARGE)

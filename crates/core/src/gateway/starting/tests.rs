@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::backend::{PoolOptions, Record, Store};
+use crate::backend::{PoolOptions, Record, Store, Whose};
 use crate::config;
 use crate::gateway::{Caller, Gateways};
 
@@ -45,7 +45,8 @@ async fn what_cannot_be_started_holds_up_nobody_and_is_told() {
     gateways.shut_down().await;
 
     // What is remembered is known, and is not started for it.
-    let Ok(reach) = crate::backend::Reach::of(&config.toolboxes[0].servers[0]) else {
+    let Ok(reach) = crate::backend::Reach::of(&config.toolboxes[0].servers[0], &Whose::only(None))
+    else {
         panic!("it can be started");
     };
     let record = Record {

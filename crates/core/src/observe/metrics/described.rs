@@ -84,4 +84,5 @@ metrics! {
     LOST = Counter, "audit_records_lost", &[], "Records that could not be written to the audit file";
     HELD = Gauge, "held", &["what"], "What callers hold at the moment, by what it is";
     LIMITS_REACHED = Counter, "limits_reached", &["what"], "How often a caller wanted to hold more than it may, by what that was";
+    SIGN_INS = Counter, "sign_ins", &["server", "change"], "Logins at servers over HTTP: signed_in, renewed, wanted, signed_out";
 }

@@ -211,7 +211,7 @@ fn meta(toolbox: &ToolboxConfig, server: &ServerConfig, view: &View) -> String {
 
 /// Remarks on the servers beside the tools.
 fn remarks(view: &View, failed: &[FailedServer]) -> Vec<String> {
-    let failed = failed.iter().map(|FailedServer { server, reason, hint }| {
+    let failed = failed.iter().map(|FailedServer { server, reason, hint, .. }| {
         let reason = shorten(reason, MAX_REASON);
         format!("Server `{server}` of this group is not available: {reason}\nWhat to do: {hint}.")
     });

@@ -46,6 +46,7 @@ fn http_of(server: &str, change: impl FnOnce(&mut Url, &mut Headers)) -> Reach {
         transport: HttpTransport::Auto,
         account,
         credentials: Arc::new(credentials),
+        login: None,
     })
 }
 

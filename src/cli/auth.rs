@@ -1,0 +1,192 @@
+//! `auth`: signing in at servers over HTTP, signing out, and how it stands with that.
+
+mod browser;
+mod login;
+mod status;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Subcommand;
+use clap_complete::engine::ArgValueCandidates;
+use tokio_util::task::TaskTracker;
+
+use crate::app;
+use crate::backend::{Whose, tell_of_login};
+use crate::cli::error::Error;
+use crate::cli::{Global, block_on, complete, print};
+use crate::login::{Failure, Logins, Place, Told};
+use crate::name::{self, AgentName};
+use crate::observe::Observer;
+use crate::settings::{Config, Launch};
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench auth login github           Sign in at the server `github`
+  mcp-workbench auth login                  Sign in at every server that wants it
+  mcp-workbench auth login hub --for ci     Sign in for the agent `ci`, which comes over HTTP
+  mcp-workbench auth status                 Show where you are signed in, and until when
+  mcp-workbench auth logout github          Sign out there, and forget the token";
+
+/// Sign in at servers over HTTP, sign out, and see how it stands
+///
+/// A server that wants a sign-in says so, and how. Tokens are kept in files that nobody else can read,
+/// one for each server and account, and renewed by themselves for as long as the server allows it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Sign in at a server in a browser, or at all that want it, one after the other
+    ///
+    /// The address to open is printed, and opened where there is a browser. Where the browser is on
+    /// another machine, paste the address that it ends at into this command.
+    Login(login::Args),
+    /// Sign out at a server, and forget its token
+    Logout {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Show where you are signed in, as which client, for what and until when; no token
+    Status {
+        #[command(flatten)]
+        which: Which,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// The logins that are meant.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// The server, or toolbox/server; all where none is named
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    server: Option<String>,
+    /// The agent whose own login it is, for agents that come over HTTP
+    #[arg(long = "for", value_name = "AGENT", add = ArgValueCandidates::new(complete::agents))]
+    agent: Option<String>,
+}
+
+/// Does what is asked; fails where a login did not come about.
+pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+    match &args.command {
+        Command::Login(args) => login::run(global, args),
+        Command::Logout { which } => logout(global, which),
+        Command::Status { which, json } => status::run(global, which, *json),
+    }
+}
+
+/// Does `work` with the logins, until a signal comes, and waits for a token that is being renewed.
+fn with_logins<T>(
+    global: &Global,
+    config: &Config,
+    work: impl AsyncFnOnce(&Arc<Logins>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let keep = global.logins().ok_or_else(|| {
+        Error::wrong("there is no folder where logins could be kept").hint("set `HOME`")
+    })?;
+    let observer = Arc::new(Observer::default().uncounted());
+    observer.audit(config).map_err(|error| {
+        Error::failed("what is done cannot be recorded as `audit` wants it")
+            .because(&error.to_string())
+    })?;
+    let done = block_on(async {
+        let own = Arc::clone(&observer);
+        let told = move |told: Told<'_>| tell_of_login(&own, told);
+        let logins = Logins::new(keep, TaskTracker::new(), told);
+        let done = app::until_signal(work(&logins)).await;
+        logins.close().await;
+        done
+    })?;
+    observer.close(app::LAST_RECORDS.0);
+    done.map_err(Error::internal)?
+}
+
+/// The places of these servers, in the order of the configuration.
+fn places(global: &Global, config: &Config, which: &Which) -> Result<Vec<Place>, Error> {
+    let caller = global.caller().agent;
+    let whose = Whose::only(caller.as_ref());
+    let mut places: Vec<Place> = Vec::new();
+    let (mut is_there, mut is_remote) = (false, false);
+    for (toolbox, server) in config.servers() {
+        let server_name = server.name.as_str();
+        let full = format!("{}/{server_name}", toolbox.name);
+        if which.server.as_ref().is_some_and(|wanted| *wanted != server_name && *wanted != full) {
+            continue;
+        }
+        is_there = true;
+        let Launch::Http(launch) = &server.launch else { continue };
+        is_remote = true;
+        let Some(mut place) = whose.place(server_name, launch) else { continue };
+        if let Some(agent) = &which.agent {
+            place.account = Some(AgentName::new(agent).to_string());
+        }
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    match &which.server {
+        None => Ok(places),
+        Some(server) if !is_there => {
+            let known = config.servers().map(|(_, server)| server.name.as_str());
+            let near = name::nearest(server, known, 1).pop();
+            let error = Error::wrong(format!("there is no server `{server}`"));
+            Err(match near {
+                Some(near) => error.hint(format!("did you mean `{near}`?")),
+                None => error.hint("`mcp-workbench list` shows the servers there are"),
+            })
+        }
+        Some(server) if !is_remote => Err(Error::wrong(format!(
+            "`{server}` is no server over HTTP, so nobody signs in there"
+        ))
+        .hint("what it needs to know stands in `env` of its entry")),
+        Some(server) if places.is_empty() => {
+            let why = format!(
+                "nobody signs in at `{server}`: its entry says who asks, or `oauth` is off"
+            );
+            Err(Error::wrong(why)
+                .hint("take `Authorization` out of `headers`, and `oauth: false` away"))
+        }
+        Some(_) => Ok(places),
+    }
+}
+
+/// A failure of a login, as the error of a command.
+fn failed(place: &Place, failure: &Failure) -> Error {
+    Error::failed(format!("`{}`: {}", whole_name(place), failure.reason))
+        .hint(failure.hint.as_str())
+}
+
+/// The name of a place for people.
+fn whole_name(place: &Place) -> String {
+    match &place.account {
+        Some(agent) => format!("{} (for {agent})", place.server),
+        None => place.server.clone(),
+    }
+}
+
+fn logout(global: &Global, which: &Which) -> Result<ExitCode, Error> {
+    let config = global.read()?.map_err(Error::config)?.config;
+    let places = places(global, &config, which)?;
+    with_logins(global, &config, async |logins| {
+        let mut any = false;
+        for place in places {
+            let name = whole_name(&place);
+            let login = logins.at(place);
+            let had = login.sign_out().await.map_err(|failure| failed(login.place(), &failure))?;
+            any |= had;
+            if had {
+                print::data(&format!("signed out at {name}"))?;
+            }
+        }
+        if !any {
+            print::note(&"nobody was signed in there");
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}

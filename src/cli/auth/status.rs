@@ -1,0 +1,130 @@
+//! `auth status`: where one is signed in.
+
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Serialize;
+
+use crate::cli::auth::{Which, places, with_logins};
+use crate::cli::error::Error;
+use crate::cli::table::{Align, Table};
+use crate::cli::{Global, print};
+use crate::login::{Place, Standing};
+
+/// How it stands at one server.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    server: String,
+    /// The agent whose own it is; none for this machine's.
+    account: Option<String>,
+    state: &'static str,
+    issuer: Option<String>,
+    scopes: Vec<String>,
+    expires: Option<String>,
+    is_renewable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(skip)]
+    is_over: bool,
+}
+
+impl Row {
+    fn new(place: Place, standing: Standing) -> Self {
+        let mut row = Self {
+            server: place.server,
+            account: place.account,
+            state: "not_asked",
+            issuer: None,
+            scopes: Vec::new(),
+            expires: None,
+            is_renewable: false,
+            why: None,
+            is_over: false,
+        };
+        match standing {
+            Standing::NotAsked => {}
+            Standing::SignedIn { issuer, scopes, expires, is_renewable } => {
+                row.state = "signed_in";
+                (row.issuer, row.scopes, row.is_renewable) = (issuer, scopes, is_renewable);
+                row.is_over = expires.is_some_and(|expires| expires <= SystemTime::now());
+                row.expires = expires.map(|expires| {
+                    DateTime::<Utc>::from(expires).to_rfc3339_opts(SecondsFormat::Secs, true)
+                });
+            }
+            Standing::Wanted { why } => (row.state, row.why) = ("wanted", Some(why)),
+        }
+        row
+    }
+}
+
+/// Shows how it stands; no server is asked.
+pub(super) fn run(global: &Global, which: &Which, json: bool) -> Result<ExitCode, Error> {
+    let config = global.read()?.map_err(Error::config)?.config;
+    let places = places(global, &config, which)?;
+    let rows = with_logins(global, &config, async |logins| {
+        let mut rows = Vec::new();
+        let is_whole = which.server.is_none() && which.agent.is_none();
+        let kept = if is_whole {
+            logins.all().await.map_err(|failure| {
+                Error::failed(failure.reason.as_str()).hint(failure.hint.as_str())
+            })?
+        } else {
+            Vec::new()
+        };
+        let is_same = |one: &Place, other: &Place| {
+            (&one.server, &one.url, &one.account) == (&other.server, &other.url, &other.account)
+        };
+        let others: Vec<_> = kept
+            .into_iter()
+            .filter(|(place, _)| !places.iter().any(|known| is_same(known, place)))
+            .collect();
+        for place in places {
+            let login = logins.at(place);
+            let standing = login.standing().await;
+            rows.push(Row::new(login.place().clone(), standing));
+        }
+        // Agents' own, and those of servers that the configuration does not have any more.
+        rows.extend(others.into_iter().map(|(place, standing)| Row::new(place, standing)));
+        Ok(rows)
+    })?;
+    if json {
+        print::json(&rows)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if rows.is_empty() {
+        print::note(&"no server of the configuration is one where somebody could sign in");
+        return Ok(ExitCode::SUCCESS);
+    }
+    print::data(&table(rows))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(rows: Vec<Row>) -> Table {
+    let columns = ["server", "account", "state", "issuer", "scopes", "expires"];
+    let mut table = Table::new(columns.map(|column| (column, Align::Left)));
+    for row in rows {
+        let state = match (row.state, &row.why) {
+            ("signed_in", _) => "signed in".to_owned(),
+            ("wanted", Some(why)) => format!("wants sign-in: {why}"),
+            _ => "not asked".to_owned(),
+        };
+        let expires = match (&row.expires, row.is_renewable, row.is_over) {
+            (None, ..) => String::new(),
+            (Some(_), true, true) => "renewed when used".to_owned(),
+            (Some(at), true, false) => format!("{at}, then renewed"),
+            (Some(at), false, true) => format!("{at}, over"),
+            (Some(at), false, false) => at.clone(),
+        };
+        table.row([
+            row.server,
+            row.account.unwrap_or_else(|| "this machine's".to_owned()),
+            state,
+            row.issuer.unwrap_or_default(),
+            row.scopes.join(" "),
+            expires,
+        ]);
+    }
+    table
+}
