@@ -138,6 +138,7 @@ fi
 setup_npm node tests/servers "npm servers and SDK"
 setup_npm zoo-sample tests/zoo/sample "npm servers of the zoo's sample"
 setup_npm conformance tests/conformance "conformance suite"
+setup_npm signin tests/signin "an authorization server"
 setup_python python tests/servers/requirements.txt
 setup_python python-v1 tests/servers/requirements-v1.txt
 setup_python book tests/book/requirements.txt

@@ -245,7 +245,8 @@ async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>) {
             }
             Some(failure) => {
                 if row.status == Status::Configured {
-                    row.status = Status::Failed;
+                    row.status =
+                        if failure.wants_sign_in { Status::WantsSignIn } else { Status::Failed };
                 }
                 row.reason = Some(failure.reason.clone());
                 row.hint = Some(failure.hint.clone());

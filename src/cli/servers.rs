@@ -27,7 +27,11 @@ pub(crate) struct Start {
 impl Start {
     /// Why it failed and what to do, with everything after the first line indented.
     pub(crate) fn explanation(&self) -> Option<String> {
-        let FailedServer { reason, hint, .. } = self.failure.as_ref()?;
+        let FailedServer { reason, hint, wants_sign_in, .. } = self.failure.as_ref()?;
+        if *wants_sign_in {
+            let (toolbox, server) = (&self.toolbox, &self.server);
+            return Some(format!("`{toolbox}/{server}` wants sign-in\n  hint: {hint}"));
+        }
         Some(format!(
             "`{}/{}` could not be started: {}\n  hint: {}",
             self.toolbox,

@@ -74,9 +74,16 @@ export class Suite {
 /** The checks of a scenario from a folder of results; nothing if it has left none. */
 export function checksOf(folder, role, scenario) {
     const prefix = role === 'server' ? `server-${scenario}-` : `${scenario}-`;
-    const flat = prefix.replaceAll('/', '-');
-    const names = existsSync(folder) ? readdirSync(folder) : [];
-    const found = names.find((name) => name.startsWith(flat) && /^\d{4}-/.test(name.slice(flat.length)));
-    const file = found && join(folder, found, 'checks.json');
-    return file && existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
+    // Some versions keep the slash in a name, which makes a folder of its first part.
+    const nested = prefix.lastIndexOf('/');
+    const places = [[folder, prefix.replaceAll('/', '-')], [join(folder, prefix.slice(0, nested + 1)), prefix.slice(nested + 1)]];
+    for (const [place, start] of places) {
+        const names = existsSync(place) ? readdirSync(place) : [];
+        const found = names.find((name) => name.startsWith(start) && /^\d{4}-/.test(name.slice(start.length)));
+        const file = found && join(place, found, 'checks.json');
+        if (file && existsSync(file)) {
+            return JSON.parse(readFileSync(file, 'utf8'));
+        }
+    }
+    return undefined;
 }

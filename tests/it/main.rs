@@ -97,6 +97,7 @@ mod serve_stdio;
 mod setup;
 mod setup_service;
 mod shutdown;
+mod sign_in;
 mod stdio;
 mod support;
 #[cfg(target_os = "linux")]

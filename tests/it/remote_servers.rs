@@ -223,7 +223,7 @@ fn an_import_tells_of_a_server_that_wants_its_user_to_sign_in() {
     let mut grades: Vec<_> =
         grades.map(|added| (added["server"].as_str(), added["carried_over"].as_str())).collect();
     grades.sort_unstable();
-    assert_eq!(grades, [(Some("closed"), Some("manual")), (Some("open"), Some("exact"))]);
+    assert_eq!(grades, [(Some("closed"), Some("approximate")), (Some("open"), Some("exact"))]);
     let told = report["findings"].to_string();
     assert!(told.contains("it wants its user to sign in"), "{told}");
 }

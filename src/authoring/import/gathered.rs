@@ -337,9 +337,9 @@ impl<'a> Placing<'a> {
         let (grade, message, hint) = match outcome.unwrap_or(&Outcome::NotStarted) {
             Outcome::Started => return None,
             Outcome::WantsSignIn => (
-                Grade::Manual,
-                "it wants its user to sign in, which is not done from here".to_owned(),
-                TOKEN.to_owned(),
+                Grade::Approximate,
+                "it wants its user to sign in".to_owned(),
+                sign_in(&found.name),
             ),
             Outcome::Failed { reason, hint } => (
                 Grade::Manual,
@@ -351,8 +351,8 @@ impl<'a> Placing<'a> {
             Outcome::NotStarted => match found.doubt? {
                 Doubt::SignIn => (
                     Grade::Approximate,
-                    "it may want its user to sign in, which is not done from here".to_owned(),
-                    TOKEN.to_owned(),
+                    "it may want its user to sign in".to_owned(),
+                    sign_in(&found.name),
                 ),
             },
         };
@@ -389,6 +389,10 @@ impl<'a> Placing<'a> {
     }
 }
 
-/// Advice on a server that wants to know who asks.
-const TOKEN: &str =
-    "if it takes a token, write `\"headers\": {\"Authorization\": \"Bearer ${TOKEN}\"}`";
+/// The advice for a server that wants its user to sign in.
+fn sign_in(server: &str) -> String {
+    format!(
+        "run `mcp-workbench auth login {server}`, or write a token that it takes into `headers`: \
+         `\"Authorization\": \"Bearer ${{TOKEN}}\"`"
+    )
+}

@@ -377,7 +377,7 @@ fn a_remote_server_is_not_said_to_be_carried_over_exactly_before_it_has_answered
     );
     let failed = Outcome::Failed { reason: "it ended".to_owned(), hint: "look".to_owned() };
     let (after, told) = grades(vec![Outcome::WantsSignIn, failed]);
-    assert_eq!(after, "manual manual exact exact");
+    assert_eq!(after, "approximate manual exact exact");
     assert!(told.contains("it wants its user to sign in"), "{told}");
     assert!(told.contains("could not be started"), "{told}");
 }

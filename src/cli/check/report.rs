@@ -139,6 +139,9 @@ pub(super) enum Status {
     Unsupported,
     /// It was started, and listed its tools.
     Started,
+    /// It wants its user to sign in.
+    #[serde(rename = "wants_sign_in")]
+    WantsSignIn,
     /// It could not be started, or its entry is wrong.
     Failed,
 }
@@ -151,6 +154,7 @@ impl std::fmt::Display for Status {
             Self::Missing => "missing",
             Self::Unsupported => "unsupported",
             Self::Started => "started",
+            Self::WantsSignIn => "wants sign-in",
             Self::Failed => "failed",
         })
     }

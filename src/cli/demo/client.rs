@@ -72,7 +72,7 @@ impl Client {
         let kinds = Kinds { tools: true, ..Kinds::default() };
         let before = Listing::default();
         let listing = lists::read(&self.link, &self.greeting, &before, kinds, "demo");
-        listing.await.map(|listing| listing.tools).map_err(|e| self.explain(&e))
+        listing.await.map(|listing| listing.tools).map_err(|unread| self.explain(&unread.why))
     }
 
     /// The result of a call.
@@ -81,7 +81,7 @@ impl Client {
         let params = [("name", &name), ("arguments", &arguments)];
         lists::ask(&self.link, "tools/call", &params, &self.greeting.meta)
             .await
-            .map_err(|error| self.explain(&error))
+            .map_err(|unread| self.explain(&unread.why))
     }
 
     /// Resolves when the server says that its tools have changed.

@@ -270,7 +270,6 @@ fn reason_to_stay((server, outcome): (&Server, &Outcome)) -> Option<String> {
     };
     let has_folder = || server.block.get("cwd").and_then(Value::as_str).is_some_and(is_absolute);
     match outcome {
-        Outcome::WantsSignIn => Some("it wants its user to sign in".to_owned()),
         Outcome::Failed { reason, .. } => {
             // What it wrote has lines of its own, for which there is no room here.
             let reason = without_words(reason).lines().next().unwrap_or_default();
@@ -280,7 +279,8 @@ fn reason_to_stay((server, outcome): (&Server, &Outcome)) -> Option<String> {
         Outcome::Started if server.words.iter().any(is_relative) && !has_folder() => {
             Some("it works on the folder that its client is in".to_owned())
         }
-        Outcome::Started => None,
+        // It wants that of us as of its client, and is told how (`remarks`).
+        Outcome::Started | Outcome::WantsSignIn => None,
     }
 }
 

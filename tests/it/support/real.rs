@@ -54,6 +54,17 @@ impl WalkerSdk {
     }
 }
 
+/// An authorization server with an MCP server that takes its tokens; without its pipe to us it ends.
+#[track_caller]
+pub(crate) fn authority() -> Command {
+    // It wants a newer Node than the other packages.
+    let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let node = format!("conformance/node_modules/node-linux-{machine}/bin/node");
+    let mut authority = command(&installed(&node));
+    authority.arg(manifest_dir().join("tests/signin/authority.mjs")).arg(installed("signin"));
+    authority
+}
+
 /// The executable of a server from npm, such as `mcp-server-everything`.
 #[track_caller]
 pub(crate) fn npm(server: &str) -> String {

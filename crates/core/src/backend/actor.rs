@@ -156,7 +156,7 @@ impl Actor {
                     () = signed_in(self.spec.reach.login().cloned()), if wants_sign_in => {
                         wants_sign_in = false;
                         let (urgency, wanted) = watch::channel(Urgency::Background);
-                        let (start, run) = self.begin(era, &mut restarts, wanted);
+                        let (start, run) = self.begin(found, &mut restarts, wanted);
                         State::Starting(Starting { start, waiting: Vec::new(), urgency, run })
                     }
                 },
@@ -424,7 +424,8 @@ impl Actor {
                     }
                     let listing = lists::read(&link, &greeting, &last, kinds, &spec.label);
                     let listing = timeout(spec.startup_timeout, listing).await;
-                    listing.map_err(|_| "it does not answer".to_owned())?.map(Some)
+                    let listing = listing.map_err(|_| "it does not answer".to_owned())?;
+                    listing.map_err(|unread| unread.why).map(Some)
                 }));
                 Next::Stay
             }

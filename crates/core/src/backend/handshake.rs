@@ -65,6 +65,8 @@ pub enum Unwelcome {
     Refused(Refusal),
     /// It answered something else.
     Confused(String),
+    /// It wants somebody to sign in before it says more.
+    SignIn,
     /// The link ended.
     Ended,
 }

@@ -10,6 +10,7 @@ use crate::catalog::{
 };
 use crate::name::seen;
 use crate::raw::{Member, Raw};
+use crate::wire::remote::Failure;
 use crate::wire::server::{Link, Outcome, RequestError};
 
 /// The most characters of an error that are repeated.
@@ -51,7 +52,7 @@ pub async fn read(
     last: &Listing,
     kinds: Kinds,
     label: &str,
-) -> Result<Listing, String> {
+) -> Result<Listing, Unread> {
     let reader = Reader { link, meta: &greeting.meta, label };
     let abilities = &greeting.abilities;
     let (tools, resources, templates, prompts) = tokio::join!(
@@ -60,7 +61,8 @@ pub async fn read(
         reader.kind::<Template>(kinds.resources && abilities.resources.is_some(), &last.templates),
         reader.kind::<Prompt>(kinds.prompts && abilities.prompts.is_some(), &last.prompts),
     );
-    let or_last = |what: &str, error: String| {
+    let or_last = |what: &str, error: Unread| {
+        let error = error.why;
         tracing::warn!(server = label, "its {what} could not be listed: {error}");
     };
     Ok(Listing {
@@ -91,7 +93,7 @@ impl Reader<'_> {
         &self,
         is_wanted: bool,
         last: &[std::sync::Arc<T>],
-    ) -> Result<Vec<std::sync::Arc<T>>, String> {
+    ) -> Result<Vec<std::sync::Arc<T>>, Unread> {
         if !is_wanted {
             return Ok(last.to_vec());
         }
@@ -105,7 +107,7 @@ impl Reader<'_> {
     }
 
     /// The entries of all pages of a list.
-    async fn pages(&self, method: &str, member: &str) -> Result<Vec<Raw>, String> {
+    async fn pages(&self, method: &str, member: &str) -> Result<Vec<Raw>, Unread> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Next {
@@ -151,18 +153,38 @@ pub async fn ask(
     method: &str,
     params: &[(&str, &Raw)],
     meta: &[Member],
-) -> Result<Raw, String> {
+) -> Result<Raw, Unread> {
     let answer = match link.request(method, params, meta, false).await {
         Ok(mut asked) => asked.done().await,
         Err(error) => Err(error),
     };
     match answer {
         Ok(Outcome::Result(result)) => Ok(result),
-        Ok(Outcome::Error(error)) => Err(format!(
-            "it answered `{method}` with the error {}",
-            shorten(&seen::line(&error.as_str()), MAX_ERROR)
-        )),
-        Err(RequestError::NotSent | RequestError::Closed) => Err("it ended".to_owned()),
-        Err(RequestError::Oversized(length)) => Err(format!("its answer had {length} bytes")),
+        Ok(Outcome::Error(error)) => Err(Unread {
+            why: format!(
+                "it answered `{method}` with the error {}",
+                shorten(&seen::line(&error.as_str()), MAX_ERROR)
+            ),
+            wants_sign_in: Failure::of(&error) == Some(Failure::SignIn),
+        }),
+        Err(RequestError::NotSent | RequestError::Closed) => Err("it ended".to_owned().into()),
+        Err(RequestError::Oversized(length)) => {
+            Err(format!("its answer had {length} bytes").into())
+        }
+    }
+}
+
+/// Why something could not be read.
+#[derive(Debug)]
+pub struct Unread {
+    /// The reason, in words.
+    pub why: String,
+    /// `true` if all that is missing is that somebody signs in.
+    pub wants_sign_in: bool,
+}
+
+impl From<String> for Unread {
+    fn from(why: String) -> Self {
+        Self { why, wants_sign_in: false }
     }
 }

@@ -330,7 +330,10 @@ async fn first_words(
     }
     let listing = lists::read(link, &greeting, &Listing::default(), Kinds::ALL, &spec.label)
         .await
-        .map_err(Unwelcome::Confused)?;
+        .map_err(|unread| match unread.wants_sign_in {
+            true => Unwelcome::SignIn,
+            false => Unwelcome::Confused(unread.why),
+        })?;
     Ok((greeting, Arc::new(listing)))
 }
 
@@ -371,10 +374,20 @@ fn explain(
             words_of(format!("it does not speak MCP as expected: {message}")),
             by_hand,
         )),
-        None | Some(Unwelcome::Ended) => Attempt::Failed(Failed::new(
+        // A process of ours is signed in to by nobody.
+        None | Some(Unwelcome::Ended | Unwelcome::SignIn) => Attempt::Failed(Failed::new(
             words_of(format!("it was not ready within {} ms", spec.startup_timeout.as_millis())),
             "try again (a first start may have been downloading), or raise `startupTimeoutMs`",
         )),
+    }
+}
+
+/// A server that takes nobody who has not signed in.
+fn wants_sign_in(spec: &Spec) -> StartFailure {
+    StartFailure {
+        reason: WANTS_SIGN_IN.to_owned(),
+        hint: how_to_sign_in(spec.reach.login().map(|login| &**login)),
+        wants_sign_in: true,
     }
 }
 
@@ -394,16 +407,7 @@ fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
                 (message, "check that the server runs, and the `url` of its entry")
             }
             Some(Failure::Untrusted) => (message, UNTRUSTED),
-            Some(Failure::SignIn) => {
-                return Attempt::Failed(
-                    StartFailure {
-                        reason: WANTS_SIGN_IN.to_owned(),
-                        hint: how_to_sign_in(spec.reach.login().map(|login| &**login)),
-                        wants_sign_in: true,
-                    }
-                    .into(),
-                );
-            }
+            Some(Failure::SignIn) => return Attempt::Failed(wants_sign_in(spec).into()),
             Some(Failure::HttpStatus(401 | 403)) => (message, WANTS_TOKEN),
             Some(Failure::HttpStatus(410)) => (message, ENDED_TRANSPORT),
             Some(Failure::HttpStatus(300..500)) => (message, OTHER_PATH),
@@ -419,6 +423,7 @@ fn explain_remote(words: Option<Unwelcome>, spec: &Spec) -> Attempt {
             format!("it does not speak MCP as expected: {message}"),
             "check that its `url` is the one for MCP",
         ),
+        Some(Unwelcome::SignIn) => return Attempt::Failed(wants_sign_in(spec).into()),
         Some(Unwelcome::Ended) => {
             ("it ended the session at once".to_owned(), "see what the server says in its log")
         }

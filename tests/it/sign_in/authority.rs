@@ -1,0 +1,108 @@
+//! The authorization server of the tests, and a browser whose user does what it is told.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::process::Output;
+use crate::support::{Bench, DEADLINE, real};
+
+/// An authorization server and an MCP server, which end with this.
+pub(crate) struct Authority {
+    child: Child,
+    /// The address of the MCP server.
+    pub(crate) mcp: String,
+    /// The authorization server.
+    pub(crate) issuer: String,
+    control: String,
+}
+
+impl Authority {
+    pub(crate) fn start() -> Self {
+        let mut command = real::authority();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let told: Value = serde_json::from_str(&line).expect("its addresses");
+        let text = |name: &str| told[name].as_str().unwrap().to_owned();
+        Self { mcp: text("mcp"), issuer: text("issuer"), control: text("control"), child }
+    }
+
+    /// Asks for something, and returns the answer.
+    #[track_caller]
+    pub(crate) fn ask(&self, path: &str) -> Value {
+        let address = self.control.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let is_good = answer.starts_with("HTTP/1.1 200");
+        let start = answer.find('{').filter(|_| is_good).unwrap_or_else(|| panic!("{answer}"));
+        let end = answer.rfind('}').unwrap();
+        serde_json::from_str(&answer[start..=end]).unwrap()
+    }
+
+    /// Lets it behave otherwise from now on.
+    #[track_caller]
+    pub(crate) fn set(&self, how: &str) {
+        self.ask(&format!("/set?{how}"));
+    }
+
+    /// How often what was asked of the endpoint for tokens.
+    pub(crate) fn counts(&self) -> Value {
+        self.ask("/counts")
+    }
+
+    /// Waits until something was asked so often.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, what: &str, times: u64) {
+        let began = Instant::now();
+        while self.counts()[what].as_u64() < Some(times) {
+            assert!(began.elapsed() < DEADLINE, "{}", self.counts());
+            // It is asked over HTTP, so that nobody can wait for it.
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Runs `auth login` with a browser that opens the address which it prints.
+    #[track_caller]
+    pub(crate) fn sign_in(&self, bench: &Bench, args: &[&str]) -> Output {
+        let mut command = bench.command(&["auth", "login", "--no-browser"]);
+        command.args(args).args(["--config", &bench.config_path().to_string_lossy()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        bench.write_config();
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let mut reader = BufReader::new(child.stdout.take().unwrap());
+        let mut stdout = String::new();
+        reader.read_line(&mut stdout).unwrap();
+        if stdout.starts_with("http") {
+            let address: String =
+                url::form_urlencoded::byte_serialize(stdout.trim().as_bytes()).collect();
+            let came = self.ask(&format!("/browse?url={address}"));
+            if came["status"] == 0 {
+                // The browser is elsewhere; its user copies where it ended.
+                writeln!(input, "{}", came["url"].as_str().unwrap()).unwrap();
+            }
+        }
+        reader.read_to_string(&mut stdout).unwrap();
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        let code = child.wait().unwrap().code();
+        Output { code, stdout, stderr }
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
