@@ -82,10 +82,10 @@ pub(crate) async fn refused(login: &Arc<Login>, challenge: Challenge) -> Again {
     let record = login.reload().await;
     let token = record.as_ref().and_then(|record| record.token.as_ref());
     if token.is_some_and(|token| Some(token.value.as_str()) != shown && !token.is_ending()) {
-        if !is_last {
-            return Again::Once;
-        }
-    } else if !is_last && (login.is_machine() || can_renew(record.as_deref())) {
+        // What was refused twice was replaced meanwhile; whoever asks next has the new one.
+        return if is_last { Again::No } else { Again::Once };
+    }
+    if !is_last && (login.is_machine() || can_renew(record.as_deref())) {
         // The server knows better than the clock whether it is good.
         match renew(login, token.map(|token| token.value.as_str())).await {
             Renewal::Fresh => return Again::Once,

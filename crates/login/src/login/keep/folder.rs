@@ -6,6 +6,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::login::keep::{Guard, Store};
 use crate::os::{check_owner, make_private_folder, private};
@@ -15,6 +16,8 @@ const RECORD: &str = "json";
 const LOCK: &str = "lock";
 /// The beginning of the names of files that are being written.
 const UNFINISHED: &str = ".unfinished-";
+/// How old such a file must be to have been left behind.
+const ABANDONED: Duration = Duration::from_hours(1);
 /// The longest record, in bytes.
 const MAX_FILE: u64 = 1024 * 1024;
 
@@ -35,6 +38,18 @@ impl Folder {
     fn own(&self) -> io::Result<()> {
         make_private_folder(&self.0)?;
         check_owner(&self.0)
+    }
+
+    /// Removes files that were never finished, because somebody was killed.
+    fn tidy(&self) {
+        for file in fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let is_unfinished = file.file_name().to_string_lossy().starts_with(UNFINISHED);
+            let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
+            let age = modified.and_then(|modified| modified.elapsed().ok());
+            if is_unfinished && age.is_some_and(|age| age > ABANDONED) {
+                let _ = fs::remove_file(file.path());
+            }
+        }
     }
 
     fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -65,6 +80,7 @@ impl Store for Folder {
         // A token that replaces another is all that is left of a login.
         file.as_file().sync_all()?;
         file.persist(self.path(key, RECORD))?;
+        self.tidy();
         Ok(())
     }
 
@@ -108,4 +124,40 @@ impl Store for Folder {
 
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn what_was_left_behind_is_removed_and_what_is_being_written_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Folder::new(folder.path().to_owned());
+        let [old, new] =
+            ["old", "new"].map(|name| folder.path().join(format!("{UNFINISHED}{name}")));
+        for path in [&old, &new] {
+            fs::write(path, "token").unwrap();
+        }
+        let long_ago = SystemTime::now() - 2 * ABANDONED;
+        File::options().append(true).open(&old).unwrap().set_modified(long_ago).unwrap();
+        store.save("key", b"record").unwrap();
+        assert!(!old.exists() && new.exists());
+        assert_eq!(store.all().unwrap(), [b"record"]);
+    }
+
+    #[test]
+    fn one_at_a_time_holds_a_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) =
+            (Folder::new(folder.path().to_owned()), Folder::new(folder.path().to_owned()));
+        let held = one.try_lock("key").unwrap();
+        assert!(held.is_some());
+        assert!(other.try_lock("key").unwrap().is_none());
+        assert!(other.try_lock("another").unwrap().is_some());
+        drop(held);
+        assert!(other.try_lock("key").unwrap().is_some());
+    }
 }
