@@ -1,6 +1,8 @@
 //! The program as a whole: what is built from what, in which order, and how it all ends.
 
+mod certificates;
 mod reload;
+mod watching;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,10 +12,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::app::reload::{Reload, Wish};
+use crate::app::certificates::Certificates;
+use crate::app::reload::Reload;
+use crate::app::watching::Wish;
 use crate::backend::PoolOptions;
 use crate::desk::{Desk, Papers};
-use crate::frontend::http::{Door, Ending, Listening};
+use crate::frontend::http::{Door, Ending, Listening, Tls};
 use crate::frontend::{self, AppState};
 use crate::gateway::{Caller, Gateway, Gateways};
 use crate::observe::Event;
@@ -73,7 +77,7 @@ pub async fn bridge(
     revive: impl AsyncFn() -> Result<(), String>,
 ) -> Result<Result<End, String>, Stopped> {
     os::raise_file_limit();
-    let mut signals = Signals::listen(None).map_err(Stopped::Deaf)?;
+    let mut signals = Signals::listen(Vec::new()).map_err(Stopped::Deaf)?;
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
     let carried = bridge::carry(stdio::streams(), shore, revive, &stop, &tasks);
     tokio::pin!(carried);
@@ -100,6 +104,7 @@ pub async fn serve_http(
     listener: TcpListener,
     door: Door,
     grace: Duration,
+    tls: Option<Tls>,
 ) -> Result<(), Stopped> {
     let config = &served.config;
     let health = match config.http.health_listen {
@@ -111,15 +116,20 @@ pub async fn serve_http(
     }
     let config_wants = config.http.max_connections;
     let most_connections = connections_for(os::raise_file_limit(), config_wants);
-    let listening = Listening { agents: listener, health, most_connections };
+    let tls = tls.map(Arc::new);
+    let certificates = tls.as_ref().zip(config.http.tls.as_ref());
+    let certificates = certificates.map(|(tls, files)| Certificates::new(tls, files));
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let listening = Listening { agents: listener, health, most_connections, tls };
     if let Ok(address) = listening.agents.local_addr() {
-        let address = format!("http://{address}{}", frontend::http::ENDPOINT);
+        let address = format!("{scheme}://{address}{}", frontend::http::ENDPOINT);
         options.observer.listeners().tell(Event::Serving(&address));
     }
     let options = PoolOptions { serves_many: true, ..options };
     let draining = CancellationToken::new();
     let caller = Caller { agent: door.agent.clone(), toolbox: None };
-    serve(served, options, caller, Some(draining.clone()), |app, tasks, shutdown| async move {
+    let over_http = OverHttp { draining: draining.clone(), certificates };
+    serve(served, options, caller, Some(over_http), |app, tasks, shutdown| async move {
         let ending = Ending { draining, grace, shutdown };
         frontend::http::serve(app, listening, door, &tasks, ending).await;
     })
@@ -145,13 +155,19 @@ fn connections_for(files: Option<u64>, wanted: usize) -> usize {
     most
 }
 
-/// Serves agents as `frontend` does, until it returns or a signal comes. Where there is `draining`,
-/// the first signal cancels that, and only the second ends what `frontend` does.
+/// The parts that serving over HTTP has besides.
+struct OverHttp {
+    /// Is cancelled by the first signal, and only the second ends everything.
+    draining: CancellationToken,
+    certificates: Option<Certificates>,
+}
+
+/// Serves agents as `frontend` does, until it returns or a signal comes.
 async fn serve<F>(
     served: Served,
     options: PoolOptions,
     caller: Caller,
-    draining: Option<CancellationToken>,
+    over_http: Option<OverHttp>,
     frontend: impl FnOnce(AppState, TaskTracker, CancellationToken) -> F,
 ) -> Result<(), Stopped>
 where
@@ -162,9 +178,17 @@ where
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
     let observer = Arc::clone(&options.observer);
+    let (draining, certificates) =
+        over_http.map_or((None, None), |it| (Some(it.draining), it.certificates));
+    let source = match &certificates {
+        Some(certificates) => source.map(|source| certificates.following(source)),
+        None => source,
+    };
     let reload = source.map(|source| Reload::new(source, config.navigator.folder.as_deref()));
+    let wishes = reload.iter().map(Reload::wish);
+    let wishes = wishes.chain(certificates.iter().map(Certificates::wish)).collect();
     // From here on a file that may grow no longer ends nothing.
-    let mut signals = Signals::listen(reload.as_ref().map(Reload::wish)).map_err(Stopped::Deaf)?;
+    let mut signals = Signals::listen(wishes).map_err(Stopped::Deaf)?;
     observer.audit(&config).map_err(Stopped::NoAudit)?;
     let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
     gateways.start_eager();
@@ -178,6 +202,10 @@ where
     if let Some(reload) = reload {
         let reload = reload.run(Arc::clone(&gateways), tasks.clone());
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(reload));
+    }
+    if let Some(certificates) = certificates {
+        let renewing = certificates.run(Arc::clone(&gateways), tasks.clone());
+        tasks.spawn(shutdown.clone().run_until_cancelled_owned(renewing));
     }
     // In a task of its own: each time the main future of a runtime is woken costs a system call.
     let mut agents = tasks.spawn(frontend(app, tasks.clone(), shutdown.clone()));
@@ -243,7 +271,7 @@ pub async fn with_gateway<T>(
 
 /// Does `work`, and gives it up when a signal comes.
 pub async fn until_signal<T>(work: impl Future<Output = T>) -> Result<T, Stopped> {
-    Signals::listen(None).map_err(Stopped::Deaf)?.until(work).await
+    Signals::listen(Vec::new()).map_err(Stopped::Deaf)?.until(work).await
 }
 
 impl Signals {
@@ -259,29 +287,31 @@ impl Signals {
 /// The signals that end the program.
 struct Signals {
     heard: os::Signals,
-    /// Who is told of a SIGHUP; `None`: that ends the program, too.
-    reload: Option<Arc<Wish>>,
+    /// Who is told of a SIGHUP; nobody: that ends the program, too.
+    wishes: Vec<Arc<Wish>>,
     has_terminal: bool,
 }
 
 impl Signals {
-    fn listen(reload: Option<Arc<Wish>>) -> std::io::Result<Self> {
+    fn listen(wishes: Vec<Arc<Wish>>) -> std::io::Result<Self> {
         Ok(Self {
             heard: os::Signals::listen()?,
-            has_terminal: reload.is_some() && has_terminal(),
-            reload,
+            has_terminal: !wishes.is_empty() && has_terminal(),
+            wishes,
         })
     }
 
     async fn next(&mut self) -> &'static str {
         loop {
-            match (self.heard.next().await, &self.reload) {
-                (Signal::End(name), _) => return name,
+            match self.heard.next().await {
+                Signal::End(name) => return name,
                 // A terminal that is closed says so with a SIGHUP.
-                (Signal::Hangup, Some(reload)) if !self.has_terminal || has_terminal() => {
-                    reload.ask();
+                Signal::Hangup
+                    if !self.wishes.is_empty() && (!self.has_terminal || has_terminal()) =>
+                {
+                    self.wishes.iter().for_each(|wish| wish.ask());
                 }
-                (Signal::Hangup, _) => return "SIGHUP",
+                Signal::Hangup => return "SIGHUP",
             }
         }
     }

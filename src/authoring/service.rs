@@ -23,6 +23,9 @@ pub struct Service {
     pub version: u32,
     /// Where it listens.
     pub address: SocketAddr,
+    /// `true` if it encrypts what goes over HTTP, so that it is asked by `https`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
     /// The program that serves.
     pub program: String,
     /// Who starts it.
@@ -69,7 +72,8 @@ impl Service {
 
     /// The address that agents ask.
     pub fn url(&self) -> String {
-        format!("http://{}/mcp", self.address)
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}/mcp", self.address)
     }
 
     /// The command that serves.

@@ -20,10 +20,10 @@ use crate::cli::{Global, NAME, block_on, block_on_workers, policy, pool_options,
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{Finding, LoadError, Loaded, Report, Severity, otlp_address};
 use crate::desk::socket;
-use crate::frontend::http::Door;
+use crate::frontend::http::{Door, Tls};
 use crate::observe::Observer;
 use crate::observe::running::{Files, Told};
-use crate::settings::{Anonymous, Config};
+use crate::settings::{Anonymous, Config, TlsConfig};
 
 /// Variables that OpenTelemetry has given a meaning.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -39,6 +39,7 @@ Examples:
   mcp-workbench serve --config ~/workbench-config.json
   mcp-workbench serve --http 127.0.0.1:8000
   mcp-workbench serve --http 0.0.0.0:8000      (needs `auth` in the configuration)
+  mcp-workbench serve --http 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key
   claude mcp add workbench -- mcp-workbench serve --config ~/workbench-config.json
   claude mcp add --transport http workbench http://127.0.0.1:8000/mcp
   claude mcp add --transport http files http://127.0.0.1:8000/mcp/files
@@ -73,6 +74,12 @@ pub(crate) struct Args {
     /// Serve whoever can reach the address of --http, without asking who that is
     #[arg(long, requires = "http")]
     insecure_no_auth: bool,
+    /// Encrypt with this certificate, in PEM
+    #[arg(long, value_name = "FILE", requires_all = ["http", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
 }
 
 impl Args {
@@ -95,7 +102,9 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     }
     let values = Arc::<Kept>::default();
     let loaded = global.read_with(&values.asking(Renewal::All))?.map_err(Error::config)?;
-    let loaded = if args.strict { strictly(loaded).map_err(Error::config)? } else { loaded };
+    let mut loaded = if args.strict { strictly(loaded).map_err(Error::config)? } else { loaded };
+    let own_tls = tls_files(args).map_err(Error::internal)?;
+    encrypt(&mut loaded.config, own_tls.as_ref());
     if let Some(report) = loaded.report() {
         print::note(&report);
     }
@@ -106,6 +115,7 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     }
     let source = global.source(values)?;
     let source = source.map(|source| if args.strict { strict(source) } else { source });
+    let source = source.map(|source| encrypted(source, own_tls));
     let listening = files.and_then(|files| socket::listen(&global.socket_folders(), files.run()));
     let (socket, path) = listening.unzip();
     let options = options(global, args, &loaded, files.map(|files| (files, path)))?;
@@ -128,10 +138,11 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
             return Err(Error::wrong(format!("{address} can be reached by others, and {reason}"))
                 .hint(SAFE));
         }
-        if !address.ip().is_loopback() {
+        let tls = loaded.config.http.tls.as_ref().map(read_tls).transpose()?;
+        if !address.ip().is_loopback() && tls.is_none() {
             tracing::warn!(
-                "what goes over {address} is not encrypted, tokens included: put a proxy with TLS \
-                 in front of it"
+                "what goes over {address} is not encrypted, tokens included: give `http.tls` a \
+                 certificate, or put a proxy with TLS in front of it"
             );
         }
         let door = Door { agent: global.caller().agent, is_open };
@@ -141,7 +152,7 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
             })?;
-            let served = app::serve_http(served, options, listener, door, grace);
+            let served = app::serve_http(served, options, listener, door, grace, tls);
             served.await.map_err(Error::internal)
         })??;
         return Ok(ExitCode::SUCCESS);
@@ -155,6 +166,40 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     let served = Served { config: loaded.config, source, papers, socket };
     block_on(app::serve_stdio(served, options, global.caller()))?.map_err(Error::internal)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The files for TLS that the command line names.
+fn tls_files(args: &Args) -> std::io::Result<Option<[PathBuf; 2]>> {
+    let (Some(cert), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
+    Ok(Some([std::path::absolute(cert)?, std::path::absolute(key)?]))
+}
+
+/// Has a configuration encrypt with the files of the command line, if it names any.
+fn encrypt(config: &mut Config, files: Option<&[PathBuf; 2]>) {
+    if let Some([cert, key]) = files.cloned() {
+        let client_ca = config.http.tls.take().and_then(|tls| tls.client_ca);
+        config.http.tls = Some(TlsConfig { cert, key, client_ca });
+    }
+}
+
+/// A source whose configurations encrypt with the files of the command line, if it names any.
+fn encrypted(source: Source, files: Option<[PathBuf; 2]>) -> Source {
+    let Source { read, .. } = source;
+    let read = move |renewal| {
+        let mut loaded = read(renewal)?;
+        encrypt(&mut loaded.config, files.as_ref());
+        Ok(loaded)
+    };
+    Source { read: Box::new(read), ..source }
+}
+
+/// Reads the certificates to serve with.
+fn read_tls(files: &TlsConfig) -> Result<Tls, Error> {
+    Tls::load(files).map_err(|error| {
+        Error::wrong("nothing can be encrypted as `http.tls` says")
+            .because(&error.to_string())
+            .hint(error.hint())
+    })
 }
 
 /// The options that servers are started with, and the collector that is told of calls: the one that
@@ -223,6 +268,8 @@ fn exposed(config: &Config, is_open: bool) -> Option<&'static str> {
         return None;
     }
     match config.auth.as_ref().map(|auth| &auth.anonymous) {
+        // Who has no certificate is refused.
+        None if config.http.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()) => None,
         None => Some("the configuration asks nobody for a token"),
         Some(Anonymous::Nameless | Anonymous::Named(_)) => {
             Some("`auth.anonymous` serves those who have no token")

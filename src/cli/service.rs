@@ -73,8 +73,9 @@ pub(crate) async fn revive(service: &Service, config: &Path) -> Result<(), Strin
 /// The processes that serve over HTTP at an address, as they tell others.
 pub(crate) fn processes(global: &Global, address: SocketAddr) -> io::Result<Vec<u32>> {
     let cache = global.cache().map_err(|error| io::Error::other(error.cause()))?;
-    let own = format!("http://{address}/");
-    let told = running::told(&cache)?.into_iter().filter(|told| told.at.starts_with(&own));
+    let own = ["http", "https"].map(|scheme| format!("{scheme}://{address}/"));
+    let is_own = |at: &str| own.iter().any(|own| at.starts_with(own));
+    let told = running::told(&cache)?.into_iter().filter(|told| is_own(&told.at));
     Ok(told.map(|told| told.pid).collect())
 }
 

@@ -103,6 +103,8 @@ mod support;
 #[cfg(target_os = "linux")]
 mod threads;
 mod tidy;
+mod tls;
+mod tls_clients;
 mod traces;
 mod values;
 mod who_asks;

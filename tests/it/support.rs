@@ -19,6 +19,7 @@ pub(crate) mod issuer;
 pub(crate) mod llm;
 pub(crate) mod process;
 pub(crate) mod real;
+pub(crate) mod secured;
 pub(crate) mod signer;
 pub(crate) mod snapshot;
 

@@ -59,7 +59,7 @@ pub use crate::observe::context::{CallContext, CallDetails, CallFacts, Stop};
 pub use crate::observe::ending::{CallEnd, Ending};
 pub use crate::observe::event::{
     ClientProgram, DeniedAccess, DeniedFor, Event, Kinds, LimitReached, LlmContext, ReadContext,
-    Readable, ServerContext, SessionContext, SignInChange, SignInContext, StoppedFor,
+    Readable, ServerContext, SessionContext, SignInChange, SignInContext, StoppedFor, TlsDates,
 };
 pub use crate::observe::guest::{Guest, tokens};
 pub use crate::observe::holdings::{Holding, Holdings, Payer};

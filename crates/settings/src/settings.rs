@@ -16,7 +16,7 @@ pub use catalog::spelling::FileNames;
 pub use catalog::{Catalog, CatalogCategory, CatalogService, CatalogTool, ToolReader};
 pub use clients::ClientConfig;
 pub use following::Watch;
-pub use http::HttpConfig;
+pub use http::{HttpConfig, TlsConfig};
 pub use launch::{HttpLaunch, HttpTransport, Launch, StdioLaunch};
 pub use limits::{CacheConfig, Limits, PerCaller, Rates};
 pub use llm::LlmConfig;

@@ -6,13 +6,14 @@ use serde_json::json;
 use super::*;
 use crate::authoring::client_files::programs;
 use crate::authoring::service::definition::disabling;
-use crate::authoring::service::tokens::with_tokens;
+use crate::authoring::service::tokens::{has_tls, with_tokens};
 use crate::authoring::setup::entry::{is_ours, is_same_launch, remote_entry};
 
 fn service(manager: Manager, name: &str) -> Service {
     Service {
         version: VERSION,
         address: "127.0.0.1:8642".parse().unwrap(),
+        tls: false,
         program: "/opt/A & B/100% $x/mcp-workbench".to_owned(),
         manager,
         name: name.to_owned(),
@@ -91,5 +92,24 @@ fn tokens_are_added_to_whatever_is_there() {
     }
     for odd in ["{", "{ \"auth\": 5 }", "{ \"auth\": { \"tokens\": {} } }", "[]"] {
         assert!(with_tokens(odd, tokens.iter()).is_err(), "{odd}");
+    }
+}
+
+#[test]
+fn a_service_that_encrypts_is_asked_by_https() {
+    let plain = service(Manager::Nobody, "mcp-workbench");
+    assert_eq!(plain.url(), "http://127.0.0.1:8642/mcp");
+    let text = serde_json::to_string(&plain).unwrap();
+    assert!(!text.contains("tls"), "{text}");
+    assert_eq!(Service::read(&text), Ok(plain.clone()));
+    let secured = Service { tls: true, ..plain };
+    assert_eq!(secured.url(), "https://127.0.0.1:8642/mcp");
+    for (text, is_so) in [
+        (r#"{"http": {"tls": {"cert": "a", "key": "b"}}}"#, true),
+        (r#"{"http": {"maxSessions": 5}}"#, false),
+        ("{}", false),
+        ("{", false),
+    ] {
+        assert_eq!(has_tls(text), is_so, "{text}");
     }
 }

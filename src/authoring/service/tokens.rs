@@ -31,6 +31,12 @@ pub fn with_tokens<'a>(
     Ok(text)
 }
 
+/// Returns `true` if a configuration encrypts what goes over HTTP (`http.tls`).
+pub fn has_tls(text: &str) -> bool {
+    let tree = document::parse(text).ok();
+    tree.is_some_and(|tree| Value::from(tree).pointer("/http/tls").is_some_and(Value::is_object))
+}
+
 const ODD: &str = "its `auth.tokens` cannot be added to";
 
 fn there(text: &str) -> Result<Vec<Value>, String> {

@@ -121,7 +121,7 @@ impl Plan {
         let mut shared = (service || journal.service.is_some())
             .then(|| {
                 let here: Vec<&str> = files.iter().map(|file| file.program.id).collect();
-                Shared::make(&target.path, program(), &here)
+                Shared::make(&target.path, &planned.text, program(), &here)
             })
             .transpose()?;
         let config = match &mut shared {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use crate::authoring::service::tokens::with_tokens;
+use crate::authoring::service::tokens::{has_tls, with_tokens};
 use crate::authoring::service::{self as authored, Manager, Service, VERSION};
 use crate::authoring::setup::journal::{Managed, digest};
 use crate::cli::connect::own_variables;
@@ -36,7 +36,13 @@ pub(super) struct Written {
 
 impl Shared {
     /// Plans the service of a configuration for these clients, with what is known of an earlier one.
-    pub(super) fn make(config: &Path, program: String, clients: &[&str]) -> Result<Self, Error> {
+    /// `text` is what the configuration will say.
+    pub(super) fn make(
+        config: &Path,
+        text: &str,
+        program: String,
+        clients: &[&str],
+    ) -> Result<Self, Error> {
         let earlier = service::read(config)?;
         let mut tokens = earlier.as_ref().map(|own| own.tokens.clone()).unwrap_or_default();
         for client in clients {
@@ -51,7 +57,15 @@ impl Shared {
             let manager = manager();
             (manager, free_address()?, name(manager, config))
         };
-        let service = Service { version: VERSION, address, program, manager, name, tokens };
+        let service = Service {
+            version: VERSION,
+            address,
+            tls: has_tls(text),
+            program,
+            manager,
+            name,
+            tokens,
+        };
         let mut files = Vec::new();
         let text = serde_json::to_string_pretty(&service).map_err(Error::internal)?;
         files.push(written(authored::file(config), format!("{text}\n"))?);

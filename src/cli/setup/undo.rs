@@ -121,7 +121,7 @@ fn report(outcomes: &[Outcome], is_dry: bool, is_left: bool) -> String {
 fn end(global: &Global, managed: &Managed, is_dry: bool) -> Outcome {
     let outcome = |is_undone, message: String| Outcome {
         client: None,
-        file: format!("http://{}/mcp", managed.address),
+        file: format!("the service at {}", managed.address),
         is_undone,
         message,
     };

@@ -162,7 +162,8 @@ impl Workbench {
     async fn listen(&mut self) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         self.address = listener.local_addr().ok();
-        let listening = Listening { agents: listener, health: None, most_connections: 1000 };
+        let listening =
+            Listening { agents: listener, health: None, most_connections: 1000, tls: None };
         let (draining, shutdown) = (CancellationToken::new(), self.shutdown.clone());
         let ending = Ending { draining, grace: Duration::ZERO, shutdown };
         let (app, tasks) = (self.app.clone(), self.tasks.clone());

@@ -205,12 +205,13 @@ impl Bench {
         address: &'a str,
         args: impl IntoIterator<Item = &'a str>,
     ) -> (Program, Http) {
-        const SAYS: &str = "serving MCP at http://";
+        const SAYS: &str = "serving MCP at http";
         let args = ["--http", address].into_iter().chain(args);
         let program = Program(self.agent_with(args));
         program.0.wait_stderr("/mcp");
         let log = program.0.stderr();
         let (_, url) = log.split_once(SAYS).expect("a URL");
+        let (_, url) = url.split_once("://").expect("a URL");
         let (address, _) = url.split_once("/mcp").expect("the endpoint");
         (program, Http(address.parse().expect("an address")))
     }

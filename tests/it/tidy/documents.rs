@@ -342,6 +342,7 @@ fn the_documentation_describes_every_key_with_its_default() {
         ("An endpoint", "/definitions/Endpoint"),
         ("`limits`", "/properties/limits"),
         ("`http`", "/properties/http"),
+        ("`tls`", "/definitions/Tls"),
         ("`perCaller`", "/definitions/PerCaller"),
         ("`perAgent` and `perServer`", "/definitions/Rates"),
         ("`cache`", "/definitions/Cache"),

@@ -79,6 +79,19 @@ pub enum Event<'a> {
     },
     /// The configuration was to be read again, and cannot be used for this reason.
     ReloadRefused(&'a dyn fmt::Display),
+    /// Whoever connects from now on over TLS is shown these certificates.
+    CertificateShown(&'a TlsDates),
+    /// Certificates were to be read again, and cannot be used for this reason.
+    CertificateRefused(&'a dyn fmt::Display),
+}
+
+/// When the certificates that are used for TLS end to be good, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlsDates {
+    /// The certificate that clients are shown.
+    pub cert: u64,
+    /// The CA of clients that ends first, where clients may have certificates.
+    pub client_ca: Option<u64>,
 }
 
 /// Which kinds of events somebody wants.
@@ -150,7 +163,9 @@ impl Event<'_> {
             Self::Serving(_)
             | Self::Reloaded { .. }
             | Self::ReloadHeld { .. }
-            | Self::ReloadRefused(_) => Kinds::PROGRAM,
+            | Self::ReloadRefused(_)
+            | Self::CertificateShown(_)
+            | Self::CertificateRefused(_) => Kinds::PROGRAM,
         }
     }
 }
@@ -328,6 +343,8 @@ pub enum DeniedFor {
     Scope,
     /// The token is of nobody who is known here.
     UnknownHolder,
+    /// The certificate of the client is not good here, or is of another agent than the token.
+    Certificate,
     /// The rules do not say what the agent may use.
     NoRules,
     /// The figures name servers that the agent may not know of.
@@ -345,6 +362,7 @@ impl DeniedFor {
             Self::ExpiredToken => "expired_token",
             Self::Scope => "scope",
             Self::UnknownHolder => "unknown_holder",
+            Self::Certificate => "certificate",
             Self::NoRules => "no_rules",
             Self::Figures => "figures",
         }

@@ -107,6 +107,12 @@ impl Listener for Log {
             Event::ReloadRefused(error) => tracing::error!(
                 "the configuration is not read anew, and what was served goes on: {error}"
             ),
+            Event::CertificateShown(_) => {
+                tracing::info!("the certificates for TLS were read, and are shown from now on");
+            }
+            Event::CertificateRefused(error) => tracing::error!(
+                "the certificates for TLS are not taken over, and those from before go on: {error}"
+            ),
             _ => {}
         }
     }

@@ -6,6 +6,7 @@
 mod described;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use foldhash::HashMap;
 use prometheus_client::encoding::text::encode;
@@ -17,7 +18,7 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
 use crate::observe::ending::Ending;
-use crate::observe::event::{Event, Kinds, LlmContext, ServerContext};
+use crate::observe::event::{Event, Kinds, LlmContext, ServerContext, TlsDates};
 use crate::observe::holdings::Holdings;
 use crate::observe::listeners::Listener;
 use crate::observe::llm_outcome::LlmOutcome;
@@ -56,6 +57,9 @@ pub(crate) struct Metrics {
     /// Of the whole program, as of the last time that somebody asked.
     tasks: Gauge,
     pub(crate) tokens_saved: Gauge,
+    /// By the key of the file that names it, as of the last time that somebody asked.
+    tls_seconds: Family<[(&'static str, &'static str); 1], Gauge>,
+    tls: Mutex<Option<TlsDates>>,
     pub(crate) lost: Counter,
     /// How much callers hold.
     pub(crate) holdings: Holdings,
@@ -85,6 +89,8 @@ impl Metrics {
             sessions: Gauge::default(),
             tasks: Gauge::default(),
             tokens_saved: Gauge::default(),
+            tls_seconds: Family::default(),
+            tls: Mutex::default(),
             lost: Counter::default(),
             holdings: Holdings::new(&held),
             limits_reached: Family::default(),
@@ -106,6 +112,7 @@ impl Metrics {
         described::SESSIONS.register(to, metrics.sessions.clone());
         described::TASKS.register(to, metrics.tasks.clone());
         described::TOKENS_SAVED.register(to, metrics.tokens_saved.clone());
+        described::TLS_SECONDS.register(to, metrics.tls_seconds.clone());
         described::LOST.register(to, metrics.lost.clone());
         described::HELD.register(to, held);
         described::LIMITS_REACHED.register(to, metrics.limits_reached.clone());
@@ -156,11 +163,29 @@ impl Metrics {
         }
     }
 
+    /// Takes note of how long the certificates for TLS are good from now on.
+    fn count_down(&self) {
+        let dates = *self.tls.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+        let left = |until: u64| {
+            let whole = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
+            whole(until) - whole(now)
+        };
+        self.tls_seconds.clear();
+        let Some(TlsDates { cert, client_ca }) = dates else { return };
+        for (file, until) in [("cert", Some(cert)), ("clientCa", client_ca)] {
+            if let Some(until) = until {
+                self.tls_seconds.get_or_create_owned(&[("file", file)]).set(left(until));
+            }
+        }
+    }
+
     /// Everything in the text format of Prometheus (`OpenMetrics`).
     pub(crate) fn render(&self) -> String {
         if let Ok(runtime) = Handle::try_current() {
             self.tasks.set(runtime.metrics().num_alive_tasks().try_into().unwrap_or(i64::MAX));
         }
+        self.count_down();
         let mut text = String::new();
         // Writing into memory does not fail.
         let _ = encode(&mut text, &self.registry);
@@ -171,8 +196,8 @@ impl Metrics {
 impl Listener for Metrics {
     fn wants(&self) -> Kinds {
         let ended = Kinds::CALLS_ENDED.and(Kinds::LLM_REQUESTS);
-        let ended = ended.and(Kinds::SERVERS).and(Kinds::SESSIONS);
-        ended.and(Kinds::DENIALS).and(Kinds::SIGN_INS)
+        let ended = ended.and(Kinds::SERVERS).and(Kinds::SESSIONS).and(Kinds::DENIALS);
+        ended.and(Kinds::SIGN_INS).and(Kinds::PROGRAM)
     }
 
     fn hear(&self, event: Event<'_>) {
@@ -203,6 +228,9 @@ impl Listener for Metrics {
             Event::SignIn(login, change) => {
                 let labels = [("server", login.server.into()), ("change", change.as_str().into())];
                 self.sign_ins.get_or_create_owned(&labels).inc();
+            }
+            Event::CertificateShown(dates) => {
+                *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = Some(*dates);
             }
             _ => {}
         }

@@ -10,8 +10,8 @@ mod streams;
 
 pub use crate::os::unix::cell::{become_program, can_confine, confine, hides_from_signals};
 pub use crate::os::unix::files::{
-    can_others_read, check_owner, is_open_to_others, is_program, is_same_file, make_private_folder,
-    private, strictest_permissions, without_waiting,
+    can_others_read, can_strangers_read, check_owner, is_open_to_others, is_program, is_same_file,
+    make_private_folder, private, strictest_permissions, without_waiting,
 };
 pub use crate::os::unix::local::{LocalListener, LocalStream, connect_locally, remove_dead_socket};
 pub use crate::os::unix::orphans::{Orphans, Started, kill, processes, start, variable_of};

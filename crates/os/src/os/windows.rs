@@ -40,6 +40,11 @@ pub fn is_open_to_others(_: &Path) -> bool {
 }
 
 /// Returns `false`: who may read is not looked up in its access list.
+pub fn can_strangers_read(_: &Path) -> bool {
+    false
+}
+
+/// Returns `false`: who may read is not looked up in its access list.
 pub fn can_others_read(_: &Path) -> bool {
     false
 }

@@ -28,6 +28,7 @@ mod room;
 mod sessions;
 mod stall;
 mod stream;
+mod tls;
 mod work;
 
 use std::any::Any;
@@ -59,6 +60,7 @@ use crate::wire::code::{INTERNAL_ERROR, INVALID_REQUEST};
 pub use crate::frontend::http::drain::Ending;
 pub use crate::frontend::http::identity::Door;
 pub use crate::frontend::http::page::{Workbenches, serve_page};
+pub use crate::frontend::http::tls::{Tls, TlsError};
 
 /// Where agents are served.
 pub const ENDPOINT: &str = "/mcp";
@@ -76,6 +78,8 @@ pub struct Listening {
     pub health: Option<TcpListener>,
     /// How many connections this system has room for, whatever the configuration says.
     pub most_connections: usize,
+    /// Encrypts what goes to and from agents; `None`: nothing is encrypted.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// Serves agents that come to a listener until the end.
@@ -87,7 +91,7 @@ pub async fn serve(
     ending: Ending,
 ) {
     let Ending { draining, grace, shutdown } = ending;
-    let Listening { agents: listener, health, most_connections } = listening;
+    let Listening { agents: listener, health, most_connections, tls } = listening;
     let leaving = shutdown.child_token();
     let page = Arc::new(Page::new(app.desk().clone(), tasks, &leaving));
     let identity = Identity::new(&app, listener.local_addr().ok(), door, &shutdown);
@@ -101,6 +105,7 @@ pub async fn serve(
         health: Table::default(),
         tasks: tasks.clone(),
         page,
+        tls,
         leaving,
         shutdown,
         app,
@@ -145,6 +150,7 @@ struct Server {
     health: Table,
     tasks: TaskTracker,
     page: Arc<Page<Desk>>,
+    tls: Option<Arc<Tls>>,
     /// Is cancelled when streams and connections are to be closed.
     leaving: CancellationToken,
     shutdown: CancellationToken,

@@ -1,6 +1,7 @@
 //! Limits on what agents may cost over HTTP (`http`).
 
 use core::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ::http::uri::Authority;
@@ -30,6 +31,20 @@ pub struct HttpConfig {
     pub body_timeout: Duration,
     /// Where `/health`, `/ready` and `/metrics` are answered besides (`healthListen`).
     pub health_listen: Option<SocketAddr>,
+    /// The files to encrypt with (`tls`); `None`: nothing is encrypted here.
+    pub tls: Option<TlsConfig>,
+}
+
+/// The files for TLS of our own, absolute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// The certificate in PEM, followed by those that lead from it to a CA that clients know (`cert`).
+    pub cert: PathBuf,
+    /// The private key of the certificate, in PEM (`key`).
+    pub key: PathBuf,
+    /// Certificates in PEM of the CAs that say who a client is (`clientCa`); `None`: no client is asked
+    /// for a certificate.
+    pub client_ca: Option<PathBuf>,
 }
 
 impl Default for HttpConfig {
@@ -44,6 +59,7 @@ impl Default for HttpConfig {
             head_timeout: Duration::from_millis(defaults::HEAD_TIMEOUT_MS),
             body_timeout: Duration::from_millis(defaults::BODY_TIMEOUT_MS),
             health_listen: None,
+            tls: None,
         }
     }
 }

@@ -7,9 +7,11 @@ use url::Url;
 
 use crate::config::keys::numbers;
 use crate::config::syntax::checks::{milliseconds, number};
+use crate::config::syntax::document::Spot;
+use crate::config::syntax::places::{Places, located_path};
 use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::section;
-use crate::settings::{HttpConfig, defaults};
+use crate::settings::{HttpConfig, TlsConfig, defaults};
 
 section! {
     /// Limits on what agents may cost over HTTP.
@@ -54,11 +56,34 @@ section! {
         /// many connections there are.
         #[schemars(extend("examples" = ["127.0.0.1:8001"]))]
         "healthListen" as pub(crate) health_listen: Located<String>,
+
+        /// Encrypts what goes over HTTP. Whether there is TLS is settled at the start; the files are read
+        /// again when they change.
+        "tls" as pub(crate) tls: Located<RawTls>,
+    }
+}
+
+section! {
+    /// The files to encrypt with.
+    #[schemars(rename = "Tls")]
+    pub(crate) struct RawTls in "`tls`" {
+        /// The file of the certificate, in PEM, with those that lead from it to a CA that clients know.
+        #[schemars(required, extend("examples" = ["tls/tls.crt"]))]
+        "cert" as pub(crate) cert: Located<String>,
+
+        /// The file of its private key, in PEM, which nobody but its owner may read.
+        #[schemars(required, extend("examples" = ["tls/tls.key"]))]
+        "key" as pub(crate) key: Located<String>,
+
+        /// A file of CAs, in PEM: who comes with a certificate of one of them is the agent that the
+        /// certificate names.
+        #[schemars(extend("examples" = ["tls/agents-ca.crt"]))]
+        "clientCa" as pub(crate) client_ca: Located<String>,
     }
 }
 
 impl RawHttp {
-    pub(crate) fn checked(self, reader: &mut Reader<'_>) -> HttpConfig {
+    pub(crate) fn checked(self, places: &Places<'_>, reader: &mut Reader<'_>) -> HttpConfig {
         let Self {
             allowed_hosts,
             allowed_origins,
@@ -69,6 +94,7 @@ impl RawHttp {
             head_timeout_ms,
             body_timeout_ms,
             health_listen,
+            tls,
         } = self;
         let by_default = HttpConfig::default();
         let hosts = allowed_hosts.unwrap_or_default().into_iter();
@@ -85,7 +111,41 @@ impl RawHttp {
             head_timeout: milliseconds(head_timeout_ms).unwrap_or(by_default.head_timeout),
             body_timeout: milliseconds(body_timeout_ms).unwrap_or(by_default.body_timeout),
             health_listen: health_listen.and_then(|text| address(&text, reader)),
+            tls: tls.and_then(|tls| tls.value.checked(&tls.spot, places, reader)),
         }
+    }
+}
+
+impl RawTls {
+    fn checked(
+        self,
+        spot: &Spot,
+        places: &Places<'_>,
+        reader: &mut Reader<'_>,
+    ) -> Option<TlsConfig> {
+        let Self { cert, key, client_ca } = self;
+        let wrong = "expected the path of a file in PEM";
+        let file = |text: &Located<String>, reader: &mut Reader<'_>| {
+            let path = text.value.trim();
+            if path.is_empty() {
+                reader.error(&text.spot, wrong, None);
+                return None;
+            }
+            Some(located_path(path, places))
+        };
+        let mut needed = |name: &str, text: Option<Located<String>>| {
+            if text.is_none() && !reader.has_error_under(spot, name) {
+                let hint = "write both: `cert`, the certificate, and `key`, its private key";
+                reader.error(spot, format!("expected a `{name}`"), Some(hint.to_owned()));
+            }
+            file(&text?, reader)
+        };
+        let (cert, key) = (needed("cert", cert), needed("key", key));
+        let client_ca = match client_ca {
+            Some(text) => Some(file(&text, reader)?),
+            None => None,
+        };
+        Some(TlsConfig { cert: cert?, key: key?, client_ca })
     }
 }
 

@@ -118,7 +118,7 @@ pub(crate) fn config(
         sandbox: sandbox.map(|raw| raw.checked(places, reader)).unwrap_or_default(),
         search: search.map(|raw| raw.checked(mode, reader)).unwrap_or_default(),
         navigator: navigator.map(|raw| raw.checked(places, reader)).unwrap_or_default(),
-        http: http.map_or_else(HttpConfig::default, |raw| raw.checked(reader)),
+        http: http.map_or_else(HttpConfig::default, |raw| raw.checked(places, reader)),
         limits: limits.map_or_else(Limits::default, RawLimits::checked),
         cache: cache.map(RawCache::checked).unwrap_or_default(),
         active_toolsets: check_globs(active_toolsets.unwrap_or_default(), reader),

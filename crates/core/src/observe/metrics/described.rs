@@ -81,6 +81,7 @@ metrics! {
     SESSIONS = Gauge, "sessions", &[], "Agents that are there";
     TASKS = Gauge, "tasks", &[], "Tasks of the program that have not ended";
     TOKENS_SAVED = Gauge, "tokens_saved", &[], "Estimate of tokens of definitions that agents did not get, against direct mode";
+    TLS_SECONDS = Gauge, "tls_expires_in_seconds", &["file"], "How long the certificates for TLS are still good, by the key of their file";
     LOST = Counter, "audit_records_lost", &[], "Records that could not be written to the audit file";
     HELD = Gauge, "held", &["what"], "What callers hold at the moment, by what it is";
     LIMITS_REACHED = Counter, "limits_reached", &["what"], "How often a caller wanted to hold more than it may, by what that was";

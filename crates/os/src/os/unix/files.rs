@@ -60,6 +60,17 @@ pub fn can_others_read(file: &Path) -> bool {
         && folder.is_none_or(|metadata| may(&metadata, 0o001, 0o010))
 }
 
+/// Returns `true` if a private key can be read by others than its owner and those whom root has put
+/// into the group of the file, which is how containers are given keys. A folder that others cannot enter
+/// protects it, too.
+pub fn can_strangers_read(file: &Path) -> bool {
+    const ROOT: u32 = 0;
+    let Ok(path) = file.canonicalize() else { return false };
+    let Ok(metadata) = path.metadata() else { return false };
+    let is_roots_group = metadata.uid() == ROOT && metadata.mode() & 0o004 == 0;
+    !is_roots_group && can_others_read(file)
+}
+
 /// Returns `true` if both are of one file, whatever its names are.
 pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())

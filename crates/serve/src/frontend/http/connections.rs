@@ -14,6 +14,7 @@ use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 use tower::Layer;
@@ -22,6 +23,7 @@ use crate::frontend::http::Server;
 use crate::frontend::http::connections::table::Place;
 use crate::frontend::http::connections::usage::Counted;
 use crate::frontend::http::stall::Patient;
+use crate::frontend::http::tls::greeting::{Secured, greet};
 use crate::observe::Payer;
 
 pub(crate) mod table;
@@ -46,6 +48,8 @@ pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     /// The place of its connection.
     pub(crate) place: Arc<Place>,
+    /// How it is secured; `None`: it is not.
+    pub(crate) secured: Option<Secured>,
 }
 
 /// The routes of connections: of most, and of those in kept places.
@@ -94,8 +98,11 @@ pub(crate) async fn answer_health(
     loop {
         let (stream, peer) = next(&listener).await;
         let place = server.health.take_kept();
+        let from = Peer { address: peer.ip(), place, secured: None };
+        let (own, router) = (Arc::clone(server), router.clone());
+        // It is not encrypted, for probes know no certificates.
         let connection =
-            Box::pin(serve(stream, peer.ip(), router.clone(), place, Arc::clone(server)));
+            Box::pin(async move { speak(Patient::new(stream), from, router, &own).await });
         server.connections.spawn(server.shutdown.clone().run_until_cancelled_owned(connection));
     }
 }
@@ -113,6 +120,7 @@ async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
+/// Serves a connection, which is greeted first where there is TLS.
 async fn serve(
     stream: TcpStream,
     peer: IpAddr,
@@ -123,20 +131,48 @@ async fn serve(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages may wait");
     }
+    let from = Peer { address: peer, place, secured: None };
+    let Some(tls) = &server.tls else {
+        return speak(Patient::new(stream), from, router, &server).await;
+    };
+    // A slow handshake is a slow head.
+    let greeted = tokio::select! {
+        greeted = timeout(patience(&from.place, &server), greet(tls, stream, peer)) => greeted,
+        () = from.place.gives_way() => return,
+        () = server.leaving.cancelled() => return,
+    };
+    match greeted {
+        Ok(Some((stream, secured))) => {
+            speak(stream, Peer { secured: Some(secured), ..from }, router, &server).await;
+        }
+        Ok(None) => {}
+        Err(_) => tracing::debug!(address = %peer, "a client was too slow in its handshake"),
+    }
+}
+
+/// How long a connection may go without the whole head of a request.
+fn patience(place: &Place, server: &Server) -> Duration {
+    let patience = server.app.gateways.config().http.head_timeout;
+    if place.is_kept() { patience.min(KEPT_HEAD) } else { patience }
+}
+
+/// Speaks HTTP with a client until one of both has enough.
+async fn speak<S>(stream: S, from: Peer, router: Router, server: &Server)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let config = server.app.gateways.config();
     let limits = &config.http;
-    let patience = limits.head_timeout;
-    let patience = if place.is_kept() { patience.min(KEPT_HEAD) } else { patience };
-    let from = Extension(Peer { address: peer, place: Arc::clone(&place) });
-    let router = Counted::new(from.layer(router), Arc::clone(&place));
+    let (peer, place) = (from.address, Arc::clone(&from.place));
+    let router = Counted::new(Extension(from).layer(router), Arc::clone(&place));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // There may be 100 headers at most.
         .max_header_size(limits.max_header_bytes)
         // A head that is not whole is bounded by this alone.
         .max_buf_size(limits.max_header_bytes.max(BUFFER))
-        .header_read_timeout(patience)
-        .serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router));
+        .header_read_timeout(patience(&place, server))
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut connection = pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,

@@ -96,7 +96,7 @@ impl Server {
         let listeners = self.app.gateways.observer().listeners();
         listeners.tell(Event::AccessDenied(denied, address));
         if denied.why == DeniedFor::InvalidToken
-            && let Some(Peer { address, place }) = head.extensions.get()
+            && let Some(Peer { address, place, .. }) = head.extensions.get()
             && let Some(delay) = self.delays.next(Payer::new(None, Some(*address)), Instant::now())
         {
             place.pause(delay.time).await;

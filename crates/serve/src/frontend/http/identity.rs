@@ -27,12 +27,14 @@ use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
 use crate::frontend::AppState;
+use crate::frontend::http::connections::Peer;
 use crate::frontend::http::identity::bearer::Presented;
 use crate::frontend::http::identity::challenge::{Denied, Resource};
 use crate::frontend::http::identity::issuer::Issuer;
 use crate::frontend::http::identity::jwt::Jwt;
 use crate::frontend::http::origin;
 use crate::frontend::http::response::{Denial, Refusal, Reply};
+use crate::frontend::http::tls::greeting::Holder;
 use crate::gateway::{Caller, Gateways};
 use crate::name::AgentName;
 use crate::observe::{DeniedAccess, DeniedFor};
@@ -108,7 +110,7 @@ impl Identity {
         self.check_origin(head).map_err(Denial::reply)?;
         let rules = self.rules();
         let resource = rules.resource(head);
-        match self.agent(&rules, presented, &resource).await {
+        match self.agent(&rules, presented, &resource, holder_in(head)).await {
             Ok((agent, pass)) => {
                 if let Some(agent) = &agent {
                     self.check_rules(agent).map_err(Denial::reply)?;
@@ -167,30 +169,35 @@ impl Identity {
         rules: &Rules,
         presented: Presented,
         resource: &Resource<'_>,
+        holder: Option<&Holder>,
     ) -> Result<(Option<AgentName>, Pass), Denied> {
+        // A certificate is as good as a token of its agent, and a token beside it has to be of that agent.
+        let certified = certified(holder)?;
         let Some(auth) = &rules.auth else {
-            let agent = self.door.agent.clone();
-            let is_open = self.door.is_open;
-            return if is_open { Ok((agent, Pass::default())) } else { Err(Denied::Missing) };
+            return match certified {
+                Some((agent, pass)) => Ok((Some(agent), pass)),
+                None if self.door.is_open => Ok((self.door.agent.clone(), Pass::default())),
+                None => Err(Denied::Missing),
+            };
         };
         match presented {
-            Presented::Nothing => match (&auth.anonymous, &self.door.agent) {
-                (Anonymous::Refused, _) => Err(Denied::Missing),
-                (Anonymous::Nameless, named) => Ok((named.clone(), Pass::default())),
-                (Anonymous::Named(_), Some(named)) | (Anonymous::Named(named), None) => {
+            Presented::Nothing => match (certified, &auth.anonymous, &self.door.agent) {
+                (Some((agent, pass)), ..) => Ok((Some(agent), pass)),
+                (None, Anonymous::Refused, _) => Err(Denied::Missing),
+                (None, Anonymous::Nameless, named) => Ok((named.clone(), Pass::default())),
+                (None, Anonymous::Named(_), Some(named))
+                | (None, Anonymous::Named(named), None) => {
                     Ok((Some(named.clone()), Pass::default()))
                 }
             },
             Presented::Other => Err(Denied::Missing),
             Presented::Malformed => Err(Denied::Malformed),
             Presented::Token(token) => {
-                if let Some((index, agent)) = holder(&auth.tokens, &token) {
-                    let pass = Pass { until: None, revoked: rules.revoked.get(index).cloned() };
-                    return Ok((Some(agent.clone()), pass));
+                let (agent, pass) = rules.token(auth, &token, resource).await?;
+                match certified {
+                    Some((other, _)) if other != agent => Err(Denied::OtherCertificate),
+                    _ => Ok((Some(agent), pass)),
                 }
-                let Some(jwt) = &rules.jwt else { return Err(Denied::Invalid) };
-                let (agent, pass) = jwt.agent(&token, resource.of_toolbox().as_deref()).await?;
-                Ok((Some(agent), pass))
             }
         }
     }
@@ -242,6 +249,21 @@ impl Identity {
 }
 
 impl Rules {
+    /// The agent whose token it is, and for how long it is good.
+    async fn token(
+        &self,
+        auth: &AuthConfig,
+        token: &str,
+        resource: &Resource<'_>,
+    ) -> Result<(AgentName, Pass), Denied> {
+        if let Some((index, agent)) = holder(&auth.tokens, token) {
+            let pass = Pass { until: None, revoked: self.revoked.get(index).cloned() };
+            return Ok((agent.clone(), pass));
+        }
+        let Some(jwt) = &self.jwt else { return Err(Denied::Invalid) };
+        jwt.agent(token, resource.of_toolbox().as_deref()).await
+    }
+
     /// The mark that is cancelled when this token is not there any more, for what it is.
     fn revoked_with(&self, token: &TokenConfig, is_operators: bool) -> Option<&CancellationToken> {
         let auth = self.auth.as_ref()?;
@@ -270,6 +292,19 @@ impl Rules {
     fn resource<'a>(&'a self, head: &'a Parts) -> Resource<'a> {
         Resource::of(head, self.jwt.as_ref().map(|jwt| &jwt.config))
     }
+}
+
+/// The certificate that the client of a request has shown.
+fn holder_in(head: &Parts) -> Option<&Holder> {
+    head.extensions.get::<Peer>()?.secured.as_ref()?.holder.as_ref()
+}
+
+/// The agent that a certificate names, and for how long it is good; nothing where there is none.
+fn certified(holder: Option<&Holder>) -> Result<Option<(AgentName, Pass)>, Denied> {
+    let Some(holder) = holder else { return Ok(None) };
+    let left = holder.left().ok_or(Denied::OldCertificate)?;
+    let agent = holder.agent.clone().ok_or(Denied::NamelessCertificate)?;
+    Ok(Some((agent, Pass::lasting(left, holder.distrusted.clone()))))
 }
 
 /// The refusal of somebody who may not, with who that is where it is known.

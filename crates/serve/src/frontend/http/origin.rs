@@ -9,6 +9,7 @@ use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::{Authority, Uri};
 use hyper::http::{HeaderValue, request};
 
+use crate::frontend::http::connections::Peer;
 use crate::frontend::http::response::Refusal;
 use crate::settings::HttpConfig;
 use crate::wire::code::INVALID_REQUEST;
@@ -34,11 +35,19 @@ fn is_taken(request: &request::Parts, allowed: &HttpConfig) -> bool {
     let target = request.uri.authority();
     host.to_str().is_ok_and(|host| host.parse().is_ok_and(|host| is_ours(&host)))
         && target.is_none_or(is_ours)
-        && request
-            .headers
-            .get_all(ORIGIN)
-            .iter()
-            .all(|origin| is_local_origin(origin) || is_allowed_origin(origin, allowed))
+        && request.headers.get_all(ORIGIN).iter().all(|origin| {
+            is_local_origin(origin)
+                || is_allowed_origin(origin, allowed)
+                || is_own_origin(request, origin)
+        })
+}
+
+/// Returns `true` if a page comes from where the request goes to, which it can be sure of over TLS of our
+/// own: the name is one of ours.
+fn is_own_origin(request: &request::Parts, origin: &HeaderValue) -> bool {
+    let is_secured = request.extensions.get::<Peer>().is_some_and(|peer| peer.secured.is_some());
+    let host = origin.as_bytes().strip_prefix(b"https://");
+    is_secured && host.is_some() && host == request.headers.get(HOST).map(HeaderValue::as_bytes)
 }
 
 fn is_allowed_host(host: &Authority, allowed: &HttpConfig) -> bool {

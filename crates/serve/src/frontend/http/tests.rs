@@ -110,7 +110,8 @@ async fn many_wrong_tokens_are_answered_late_and_nobody_else_is() {
             Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
             None => request,
         };
-        let request = request.extension(Peer { address, place }).body(Body::empty()).unwrap();
+        let request =
+            request.extension(Peer { address, place, secured: None }).body(Body::empty()).unwrap();
         let answer = router.clone().oneshot(request).await.unwrap();
         (answer.status().as_u16(), began.elapsed())
     };

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{HOST, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{CONNECTION, HOST, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use serde::Serialize;
 
 use crate::frontend::http::ENDPOINT;
+use crate::frontend::http::connections::Peer;
 use crate::frontend::http::response::{self, Denial, Refusal, Reply};
 use crate::name::PROGRAM;
 use crate::observe::{DeniedAccess, DeniedFor};
@@ -38,6 +39,12 @@ pub(crate) enum Denied {
     Unknown,
     /// It cannot be checked now.
     Unavailable,
+    /// The certificate of the client has expired, or its CA is not trusted any more.
+    OldCertificate,
+    /// The certificate of the client names nobody.
+    NamelessCertificate,
+    /// The certificate of the client is of another agent than the token.
+    OtherCertificate,
 }
 
 impl Denied {
@@ -50,7 +57,56 @@ impl Denied {
             Self::Expired => Some(DeniedFor::ExpiredToken),
             Self::Scope => Some(DeniedFor::Scope),
             Self::Unknown => Some(DeniedFor::UnknownHolder),
+            Self::OldCertificate | Self::NamelessCertificate | Self::OtherCertificate => {
+                Some(DeniedFor::Certificate)
+            }
             Self::Unavailable => None,
+        }
+    }
+
+    /// The status, the error in the words of RFC 6750, and the message that it is answered with.
+    fn said(self) -> (StatusCode, Option<&'static str>, &'static str) {
+        match self {
+            Self::Missing => (
+                StatusCode::UNAUTHORIZED,
+                None,
+                "a token is needed: `Authorization: Bearer <token>`",
+            ),
+            Self::Malformed => (
+                StatusCode::BAD_REQUEST,
+                Some("invalid_request"),
+                "expected one header `Authorization: Bearer <token>`",
+            ),
+            Self::Invalid => {
+                (StatusCode::UNAUTHORIZED, Some("invalid_token"), "the token is not valid here")
+            }
+            Self::Expired => {
+                (StatusCode::UNAUTHORIZED, Some("invalid_token"), "the token has expired")
+            }
+            Self::Scope => (
+                StatusCode::FORBIDDEN,
+                Some("insufficient_scope"),
+                "the token does not allow enough",
+            ),
+            Self::Unknown => {
+                (StatusCode::FORBIDDEN, None, "the token is of nobody who is known here")
+            }
+            Self::OldCertificate => (
+                StatusCode::UNAUTHORIZED,
+                None,
+                "the certificate is good no more; connect again, with one that is",
+            ),
+            Self::NamelessCertificate => {
+                (StatusCode::FORBIDDEN, None, "the certificate names nobody")
+            }
+            Self::OtherCertificate => (
+                StatusCode::FORBIDDEN,
+                None,
+                "the token is of another agent than the certificate of this connection",
+            ),
+            Self::Unavailable => {
+                (StatusCode::SERVICE_UNAVAILABLE, None, "the token cannot be checked now")
+            }
         }
     }
 }
@@ -90,35 +146,7 @@ impl<'a> Resource<'a> {
 
     /// The answer to somebody who is not let in.
     pub(crate) fn refuse(&self, denied: Denied) -> Reply {
-        let (status, error, message) = match denied {
-            Denied::Missing => (
-                StatusCode::UNAUTHORIZED,
-                None,
-                "a token is needed: `Authorization: Bearer <token>`",
-            ),
-            Denied::Malformed => (
-                StatusCode::BAD_REQUEST,
-                Some("invalid_request"),
-                "expected one header `Authorization: Bearer <token>`",
-            ),
-            Denied::Invalid => {
-                (StatusCode::UNAUTHORIZED, Some("invalid_token"), "the token is not valid here")
-            }
-            Denied::Expired => {
-                (StatusCode::UNAUTHORIZED, Some("invalid_token"), "the token has expired")
-            }
-            Denied::Scope => (
-                StatusCode::FORBIDDEN,
-                Some("insufficient_scope"),
-                "the token does not allow enough",
-            ),
-            Denied::Unknown => {
-                (StatusCode::FORBIDDEN, None, "the token is of nobody who is known here")
-            }
-            Denied::Unavailable => {
-                (StatusCode::SERVICE_UNAVAILABLE, None, "the token cannot be checked now")
-            }
-        };
+        let (status, error, message) = denied.said();
         let refusal = Refusal::new(status, INVALID_REQUEST, message);
         let mut reply = match denied.access() {
             Some(why) => {
@@ -128,6 +156,10 @@ impl<'a> Resource<'a> {
             None => refusal.reply(None),
         };
         let headers = reply.headers_mut();
+        if denied == Denied::OldCertificate {
+            // The next connection may come with another.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if denied == Denied::Unavailable {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY));
         } else if let Ok(challenge) = HeaderValue::from_str(&self.challenge(error, message)) {
@@ -193,12 +225,18 @@ fn base<'a>(head: &'a Parts, jwt: Option<&'a JwtConfig>) -> Cow<'a, str> {
         return Cow::Borrowed(resource.as_str().trim_end_matches('/'));
     }
     // What called us here is checked already; it must not end the quotes that it stands in.
+    let scheme = if is_secured(head) { "https" } else { "http" };
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-.:[]".contains(c);
     if host.is_empty() || !host.chars().all(is_plain) {
         return Cow::Borrowed("");
     }
-    Cow::Owned(format!("http://{host}{ENDPOINT}"))
+    Cow::Owned(format!("{scheme}://{host}{ENDPOINT}"))
+}
+
+/// Returns `true` if a request has come over TLS of our own.
+fn is_secured(head: &Parts) -> bool {
+    head.extensions.get::<Peer>().is_some_and(|peer| peer.secured.is_some())
 }
 
 /// The toolbox that a path asks for alone.

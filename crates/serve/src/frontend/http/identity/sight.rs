@@ -3,7 +3,7 @@
 use hyper::http::request::Parts;
 
 use crate::frontend::http::identity::bearer::{self, Presented};
-use crate::frontend::http::identity::{Identity, Pass, Rules, forbidden, holder};
+use crate::frontend::http::identity::{Identity, Pass, Rules, forbidden, holder, holder_in};
 use crate::frontend::http::response::{Denial, Reply};
 use crate::gateway::Caller;
 use crate::observe::DeniedFor;
@@ -41,7 +41,7 @@ impl Identity {
             return Ok((self.of_anybody(&rules), Pass::default()));
         }
         let resource = rules.resource(head);
-        let (agent, pass) = match self.agent(&rules, presented, &resource).await {
+        let (agent, pass) = match self.agent(&rules, presented, &resource, holder_in(head)).await {
             Ok(found) => found,
             Err(denied) => return Err(resource.refuse(denied)),
         };

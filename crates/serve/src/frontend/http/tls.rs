@@ -1,0 +1,272 @@
+//! TLS of our own: the certificates that clients are shown, those that clients may show, and how both
+//! are exchanged for others while agents are served.
+//!
+//! *Theory of operation.* All files are read together, checked, and made into one configuration, which
+//! new connections take; those that are there go on with the one they began with. Files that cannot be used
+//! change nothing. A client that shows a certificate is the agent that it names
+//! ([`identity`](crate::frontend::http::identity)) for as long as the certificate is good and its CA stands in
+//! the file.
+
+pub(crate) mod certificate;
+pub(crate) mod greeting;
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use ring::digest::{Context, SHA256};
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::frontend::http::tls::certificate::Certificate;
+use crate::observe::TlsDates;
+use crate::os;
+use crate::settings::TlsConfig;
+
+/// The most bytes of a file.
+const MAX_BYTES: u64 = 1024 * 1024;
+/// The one protocol that is spoken here, by its name in ALPN (RFC 7301).
+const PROTOCOL: &[u8] = b"http/1.1";
+
+/// The certificates in use.
+#[derive(Debug)]
+pub struct Tls {
+    used: Mutex<Arc<Used>>,
+    /// When it was last said in the log that somebody does not speak TLS.
+    pub(crate) said: Mutex<Option<Instant>>,
+}
+
+/// The outcome of one reading of the files.
+#[derive(Debug)]
+pub(crate) struct Used {
+    /// The digest of everything that was read.
+    digest: Vec<u8>,
+    pub(crate) config: Arc<ServerConfig>,
+    dates: TlsDates,
+    /// The CAs of clients.
+    trusted: BTreeSet<Vec<u8>>,
+    /// Is cancelled when one of those CAs is not trusted any more.
+    pub(crate) distrusted: CancellationToken,
+}
+
+impl Tls {
+    /// Reads the files for the first time.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be read, is not what it should be, or does not fit the others; when the certificate is
+    /// not good now; when others can read the key.
+    pub fn load(files: &TlsConfig) -> Result<Self, TlsError> {
+        let used = Mutex::new(Arc::new(read(files)?));
+        Ok(Self { used, said: Mutex::default() })
+    }
+
+    /// Reads the files again. Returns `true` if they are others than before, which are used from now on.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::load`]; what was used goes on then.
+    pub fn renew(&self, files: &TlsConfig) -> Result<bool, TlsError> {
+        let mut next = read(files)?;
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if used.digest == next.digest {
+            return Ok(false);
+        }
+        if used.trusted.is_subset(&next.trusted) {
+            next.distrusted = used.distrusted.clone();
+        } else {
+            used.distrusted.cancel();
+        }
+        *used = Arc::new(next);
+        Ok(true)
+    }
+
+    /// Until when the certificates are good.
+    pub fn dates(&self) -> TlsDates {
+        self.used().dates
+    }
+
+    /// The certificates for new connections.
+    pub(crate) fn used(&self) -> Arc<Used> {
+        Arc::clone(&self.used.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Why files cannot be used for TLS.
+#[derive(Debug)]
+pub struct TlsError {
+    message: String,
+    hint: &'static str,
+}
+
+impl TlsError {
+    /// Advice on how to make them usable.
+    pub fn hint(&self) -> &'static str {
+        self.hint
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl Error for TlsError {}
+
+fn wrong<T>(message: String, hint: &'static str) -> Result<T, TlsError> {
+    Err(TlsError { message, hint })
+}
+
+fn read(files: &TlsConfig) -> Result<Used, TlsError> {
+    let provider = Arc::new(default_provider());
+    let (chain, leaf) = shown(&files.cert)?;
+    let key = key(&files.key)?;
+    let mut digest = Context::new(&SHA256);
+    chain.iter().for_each(|der| digest.update(der));
+    digest.update(key.secret_der());
+    let pair = match CertifiedKey::from_der(chain, key, &provider) {
+        Ok(pair) => pair,
+        Err(error) => {
+            let (cert, key) = (files.cert.display(), files.key.display());
+            let hint = "the certificate of the key has to stand first in its file";
+            return wrong(format!("`{key}` is not the key of `{cert}`: {error}"), hint);
+        }
+    };
+    let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS13, &TLS12]);
+    let unusable = |error: &dyn fmt::Display| TlsError {
+        message: format!("TLS cannot be set up: {error}"),
+        hint: "make the certificates anew, with keys that are in common use",
+    };
+    let config = config.map_err(|error| unusable(&error))?;
+    let (mut trusted, mut client_ca) = (BTreeSet::new(), None);
+    let config = match &files.client_ca {
+        None => config.with_no_client_auth(),
+        Some(file) => {
+            let (roots, until) = authorities(file, &mut trusted)?;
+            client_ca = Some(until);
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .allow_unauthenticated()
+                .build();
+            config.with_client_cert_verifier(verifier.map_err(|error| unusable(&error))?)
+        }
+    };
+    trusted.iter().for_each(|der| digest.update(der));
+    let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(Used {
+        digest: digest.finish().as_ref().to_vec(),
+        config: Arc::new(config),
+        dates: TlsDates { cert: leaf.until, client_ca },
+        trusted,
+        distrusted: CancellationToken::new(),
+    })
+}
+
+/// The certificates that clients are shown, and what the first says of itself, which is good now.
+fn shown(file: &Path) -> Result<(Vec<CertificateDer<'static>>, Certificate), TlsError> {
+    let chain = certificates(file)?;
+    let shown = file.display();
+    let Some(leaf) = chain.first().and_then(|der| Certificate::read(der)) else {
+        let hint = "write the certificate in PEM, and those of its CAs after it";
+        return wrong(format!("there is no certificate in `{shown}`"), hint);
+    };
+    let now = now();
+    if now >= leaf.until {
+        let days = (now - leaf.until) / 86400;
+        let message = format!("the certificate in `{shown}` has expired, {days} days ago");
+        return wrong(message, "renew it");
+    }
+    if now < leaf.from {
+        let message = format!("the certificate in `{shown}` is not good yet");
+        return wrong(message, "see whether the clock of this machine is right");
+    }
+    Ok((chain, leaf))
+}
+
+/// The CAs of clients that are good now, and when the first of them ends.
+fn authorities(
+    file: &Path,
+    trusted: &mut BTreeSet<Vec<u8>>,
+) -> Result<(RootCertStore, u64), TlsError> {
+    let (shown, now) = (file.display(), now());
+    let (mut roots, mut until) = (RootCertStore::empty(), u64::MAX);
+    for der in certificates(file)? {
+        let known = Certificate::read(&der);
+        let Some(ca) = known.filter(|_| roots.add(der.clone()).is_ok()) else {
+            let hint = "every certificate in this file has to be that of a CA";
+            return wrong(format!("a certificate in `{shown}` cannot be used"), hint);
+        };
+        if (ca.from..ca.until).contains(&now) {
+            until = until.min(ca.until);
+            trusted.insert(der.to_vec());
+        } else {
+            tracing::warn!("a CA in `{shown}` is not good at this time, and is left out");
+        }
+    }
+    let mut roots = RootCertStore::empty();
+    for der in trusted.iter() {
+        // It was taken before.
+        let _ = roots.add(der.clone().into());
+    }
+    if roots.is_empty() {
+        let hint = "without `clientCa` no client is asked for a certificate";
+        return wrong(format!("no CA in `{shown}` is good at this time"), hint);
+    }
+    Ok((roots, until))
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = text(file)?;
+    let read: Result<Vec<_>, PemError> = CertificateDer::pem_slice_iter(&text).collect();
+    match read {
+        Ok(all) if !all.is_empty() => Ok(all),
+        _ => wrong(
+            format!("there is no certificate in `{}`, or a broken one", file.display()),
+            "expected PEM: `-----BEGIN CERTIFICATE-----`",
+        ),
+    }
+}
+
+fn key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let shown = file.display();
+    if os::can_strangers_read(file) {
+        let hint = "let its owner alone read it (`chmod 600`), or a group of root's (`chmod 640`)";
+        return wrong(format!("others can read the key `{shown}`"), hint);
+    }
+    let text = text(file)?;
+    PrivateKeyDer::from_pem_slice(&text).or_else(|_| {
+        let hint = "expected PEM: `-----BEGIN PRIVATE KEY-----`; `openssl pkey -in <file>` writes one \
+                    that is encrypted without its password";
+        wrong(format!("there is no private key in `{shown}` that can be read"), hint)
+    })
+}
+
+fn text(file: &Path) -> Result<Vec<u8>, TlsError> {
+    let mut bytes = Vec::new();
+    let read = File::open(file).and_then(|open| open.take(MAX_BYTES).read_to_end(&mut bytes));
+    match read {
+        Ok(_) => Ok(bytes),
+        Err(error) => wrong(
+            format!("cannot read `{}`: {error}", file.display()),
+            "`http.tls` names the files of the certificate and its key",
+        ),
+    }
+}
+
+fn now() -> u64 {
+    UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs())
+}

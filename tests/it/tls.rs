@@ -1,0 +1,343 @@
+//! TLS of our own: certificates that are shown and exchanged, and clients that know no TLS.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use pretty_assertions::assert_eq;
+use rcgen::KeyPair;
+use rustix::process::Signal;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use serde_json::{Value, json};
+
+use crate::support::http::Http;
+use crate::support::process::finish;
+use crate::support::secured::{Ca, Pair, Secured};
+use crate::support::{Bench, DEADLINE, command, fake};
+
+fn bench() -> Bench {
+    let script = json!({ "tools": ["echo", "sleep"] });
+    Bench::new()
+        .server("box", "fake", fake(script))
+        .set("toolMode", json!("proxy"))
+        .set("watch", json!("everything"))
+}
+
+fn der(pair: &Pair) -> Vec<u8> {
+    CertificateDer::from_pem_slice(pair.cert.as_bytes()).unwrap().to_vec()
+}
+
+/// The certificate that a new connection is shown.
+fn shown(http: Http, ca: &Ca) -> Vec<u8> {
+    let mut connection = Secured::connect(http, &ca.client(None));
+    assert_eq!(connection.ask("GET /health", &[], "").expect("an answer").0, 200);
+    connection.shown()
+}
+
+/// Waits until new connections are shown another certificate.
+fn wait_shown(http: Http, ca: &Ca, pair: &Pair) {
+    let end = Instant::now() + DEADLINE;
+    while shown(http, ca) != der(pair) {
+        assert!(Instant::now() < end, "the old one is shown");
+        // It is read again a moment after its file was written.
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_certificate_is_exchanged_under_load_and_no_call_is_lost() {
+    let ca = Ca::new("Test CA");
+    let [first, second] = [ca.issue("one"), ca.issue("two")];
+    let bench = bench().with_tls(&first, json!({}));
+    let (program, http) = bench.http();
+    assert_eq!(shown(http, &ca), der(&first));
+    let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let work = |keeps: bool| {
+        let client = ca.client(None);
+        let mut kept = Secured::connect(http, &client);
+        let mut last = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let mut new = (!keeps).then(|| Secured::connect(http, &client));
+            let used = new.as_mut().unwrap_or(&mut kept);
+            let arguments = json!({ "ms": 5 });
+            let (status, answer) = used.call("sleep", arguments, &[]).expect("an answer");
+            assert_eq!((status, &answer["result"]["isError"]), (200, &Value::Null), "{answer}");
+            last = used.shown();
+            calls.fetch_add(1, Ordering::Relaxed);
+        }
+        last
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..8).map(|index| scope.spawn(move || work(index % 2 == 0))).collect();
+        let more = |count: usize| {
+            let until = calls.load(Ordering::Relaxed) + count;
+            while calls.load(Ordering::Relaxed) < until {
+                thread::yield_now();
+            }
+        };
+        more(50);
+        second.write(&bench);
+        wait_shown(http, &ca, &second);
+        more(100);
+        stop.store(true, Ordering::Relaxed);
+        for (index, worker) in workers.into_iter().enumerate() {
+            let expected = if index % 2 == 0 { &first } else { &second };
+            assert_eq!(worker.join().unwrap(), der(expected), "{index}");
+        }
+    });
+    program.0.wait_stderr("the certificates for TLS were read, and are shown from now on");
+}
+
+#[test]
+fn links_are_followed_as_kubernetes_swaps_them_and_sighup_reads_again() {
+    let ca = Ca::new("Test CA");
+    let pairs = [ca.issue("one"), ca.issue("two"), ca.issue("three")];
+    let bench = bench();
+    for (index, pair) in pairs.iter().enumerate() {
+        let folder = bench.path(&format!("v{index}"));
+        fs::create_dir(&folder).unwrap();
+        pair.write_as(&folder.join("tls"));
+    }
+    symlink("v0", bench.path("..data")).unwrap();
+    for name in ["tls.crt", "tls.key"] {
+        symlink(Path::new("..data").join(name), bench.path(name)).unwrap();
+    }
+    // The paths are those beside the file of the configuration.
+    let bench = bench.set("http", json!({ "tls": { "cert": "tls.crt", "key": "tls.key" } }));
+    let (program, http) = bench.http();
+    program.0.close_stdin();
+    assert_eq!(shown(http, &ca), der(&pairs[0]));
+    for (index, pair) in pairs.iter().enumerate().skip(1) {
+        symlink(format!("v{index}"), bench.path("..new")).unwrap();
+        fs::rename(bench.path("..new"), bench.path("..data")).unwrap();
+        wait_shown(http, &ca, pair);
+    }
+    // Whoever asks is heard, whether or not something is said to have changed.
+    let log = program.0.stderr();
+    program.0.signal(Signal::HUP);
+    program.0.wait_stderr("the configuration is what it was");
+    assert!(!log.contains("not taken over"), "{log}");
+    assert_eq!(shown(http, &ca), der(&pairs[2]));
+}
+
+/// Pairs that cannot be used: what is written, and what is said of it.
+fn bad(ca: &Ca) -> Vec<(&'static str, Pair, &'static str)> {
+    let good = ca.issue("good");
+    let other = KeyPair::generate().unwrap().serialize_pem();
+    let pair = |cert: &str, key: &str| Pair { cert: cert.to_owned(), key: key.to_owned() };
+    vec![
+        ("expired", ca.issue_for("old", [2020, 2021]), "has expired, "),
+        ("early", ca.issue_for("new", [2080, 2090]), "is not good yet"),
+        ("mismatched", pair(&good.cert, &other), "is not the key of"),
+        ("no certificate", pair("hello", &good.key), "there is no certificate in"),
+        ("no key", pair(&good.cert, "hello"), "there is no private key in"),
+        ("swapped", pair(&good.key, &good.cert), "there is no certificate in"),
+        ("cut", pair(&good.cert[..good.cert.len() / 2], &good.key), "there is no certificate in"),
+    ]
+}
+
+#[test]
+fn a_bad_pair_is_refused_at_the_start_with_one_error() {
+    let ca = Ca::new("Test CA");
+    for (what, pair, said) in bad(&ca) {
+        let bench = bench().with_tls(&pair, json!({}));
+        bench.write_config();
+        let refused = bench.run(["serve", "--http", "127.0.0.1:0"]);
+        assert_eq!(refused.code, Some(2), "{what}: {refused}");
+        let errors = refused.stderr.matches("error: ").count();
+        assert!(errors == 1 && refused.stderr.contains(said), "{what}: {refused}");
+        assert!(!refused.stderr.contains("PRIVATE KEY-----\n"), "{refused}");
+    }
+    let bench = bench().with_tls(&ca.issue("good"), json!({ "clientCa": "none.crt" }));
+    bench.write_config();
+    let refused = bench.run(["serve", "--http", "127.0.0.1:0"]);
+    assert!(refused.stderr.contains("cannot read") && refused.code == Some(2), "{refused}");
+}
+
+#[test]
+fn a_bad_pair_is_not_taken_over_while_agents_are_served() {
+    let ca = Ca::new("Test CA");
+    let good = ca.issue("good");
+    let bench = bench().with_tls(&good, json!({}));
+    let (program, http) = bench.http();
+    for (what, pair, said) in bad(&ca) {
+        pair.write(&bench);
+        program.0.wait_stderr(said);
+        assert_eq!(shown(http, &ca), der(&good), "{what}");
+    }
+    program.0.wait_stderr("are not taken over, and those from before go on");
+    let next = ca.issue("next");
+    next.write(&bench);
+    wait_shown(http, &ca, &next);
+}
+
+#[test]
+fn a_key_that_others_can_read_is_refused() {
+    let ca = Ca::new("Test CA");
+    let bench = bench().with_tls(&ca.issue("good"), json!({}));
+    bench.write_config();
+    // Its folder keeps others out, until everybody may enter it.
+    let mode = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(bench.dir(), 0o755);
+    mode(&bench.path("tls.key"), 0o644);
+    let refused = bench.run(["serve", "--http", "127.0.0.1:0"]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(refused.stderr.contains("others can read the key"), "{refused}");
+    assert!(refused.stderr.contains("chmod 600"), "{refused}");
+    mode(&bench.path("tls.key"), 0o600);
+    let (_program, http) = bench.http();
+    shown(http, &ca);
+}
+
+#[test]
+fn the_command_line_names_files_in_place_of_the_configuration() {
+    let ca = Ca::new("Test CA");
+    let own = ca.issue("own");
+    let bench = bench().with_tls(&ca.issue("of the file"), json!({}));
+    own.write_as(&bench.path("own"));
+    let [cert, key] = [bench.path_text("own.crt"), bench.path_text("own.key")];
+    let (_program, http) = bench.http_with(["--tls-cert", &cert, "--tls-key", &key]);
+    assert_eq!(shown(http, &ca), der(&own));
+}
+
+#[test]
+fn another_configuration_can_name_other_files_but_not_end_tls() {
+    let ca = Ca::new("Test CA");
+    let [one, two] = [ca.issue("one"), ca.issue("two")];
+    let bench = bench().with_tls(&one, json!({}));
+    let (program, http) = bench.http();
+    two.write_as(&bench.path("two"));
+    let files = json!({ "tls": { "cert": "two.crt", "key": "two.key" } });
+    let bench = bench.set("http", files);
+    bench.write_config();
+    program.0.wait_stderr("the configuration was read anew: the files for TLS");
+    wait_shown(http, &ca, &two);
+    bench.set("http", json!({})).write_config();
+    program.0.wait_stderr("whether there is TLS holds from the next start on");
+    assert_eq!(shown(http, &ca), der(&two));
+}
+
+#[test]
+fn half_handshakes_keep_nobody_out_and_cost_a_place_for_a_while_alone() {
+    const HALF: usize = 1000;
+    let ca = Ca::new("Test CA");
+    let bench = bench().with_tls(&ca.issue("one"), json!({}));
+    let mut http = bench_http(&bench);
+    http["headTimeoutMs"] = json!(2000);
+    http["maxConnections"] = json!(200);
+    let bench = bench.set("http", http);
+    let (_program, http) = bench.http();
+    // The first bytes of a handshake, of a record that never comes whole.
+    let half: Vec<TcpStream> = (0..HALF)
+        .map(|index| {
+            let mut stream = TcpStream::connect(http.0).expect("the server listens");
+            if index % 2 == 0 {
+                stream.write_all(&[22, 3, 1, 2, 0, 1]).expect("the server reads");
+            }
+            stream
+        })
+        .collect();
+    let began = Instant::now();
+    let mut connection = Secured::connect(http, &ca.client(None));
+    let (status, _) = connection.call("echo", json!({ "text": "x" }), &[]).expect("an answer");
+    assert_eq!(status, 200);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    for mut stream in half {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let mut rest = Vec::new();
+        // Some are told so, and some are just closed.
+        let _ = stream.read_to_end(&mut rest);
+    }
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+fn bench_http(bench: &Bench) -> Value {
+    json!({ "tls": { "cert": bench.path_text("tls.crt"), "key": bench.path_text("tls.key") } })
+}
+
+#[test]
+fn who_speaks_plain_http_is_told_at_once() {
+    let ca = Ca::new("Test CA");
+    let (program, http) = bench().with_tls(&ca.issue("one"), json!({})).http();
+    let began = Instant::now();
+    for _ in 0..3 {
+        let refused = http.modern("tools/list", json!({}), &[]);
+        assert_eq!(refused.status, 400);
+        assert!(refused.text().contains("https://"));
+    }
+    assert!(began.elapsed() < Duration::from_secs(2));
+    program.0.wait_stderr("a client does not speak TLS");
+    assert_eq!(program.0.stderr().matches("does not speak TLS").count(), 1);
+    shown(http, &ca);
+}
+
+#[test]
+fn health_stays_plain_and_figures_tell_how_long_certificates_are_good() {
+    let ca = Ca::new("Test CA");
+    let bench = bench().with_tls(&ca.issue_for("one", [2020, 2090]), json!({}));
+    let mut http = bench_http(&bench);
+    http["healthListen"] = json!("127.0.0.1:0");
+    let (program, http) = bench.set("http", http).http();
+    let log = program.0.stderr();
+    let (_, plain) = log.split_once("/metrics at http://").expect("a listener");
+    let plain = Http(plain.split_whitespace().next().unwrap().parse().unwrap());
+    assert_eq!(plain.send("GET", "/health", &[], "").status, 200);
+    let figures = plain.send("GET", "/metrics", &[], "").text();
+    let line = figures.lines().find(|line| line.contains("tls_expires_in_seconds{"));
+    let (name, seconds) = line.expect("a figure").rsplit_once(' ').unwrap();
+    assert_eq!(name, r#"mcp_workbench_tls_expires_in_seconds{file="cert"}"#);
+    let years = seconds.parse::<u64>().unwrap() / (365 * 86400);
+    assert!((20..70).contains(&years), "{years}");
+    assert!(log.contains(&format!("serving MCP at https://{}/mcp", http.0)), "{log}");
+    let mut connection = Secured::connect(http, &ca.client(None));
+    let (_, _, secured) = connection.ask("GET /metrics", &[], "").unwrap();
+    assert!(secured.contains("tls_expires_in_seconds{"), "{secured}");
+}
+
+#[test]
+fn a_client_is_told_by_tls_that_it_is_the_end() {
+    let ca = Ca::new("Test CA");
+    let (program, http) = bench().with_tls(&ca.issue("one"), json!({})).http();
+    program.0.close_stdin();
+    let mut connection = Secured::connect(http, &ca.client(None));
+    assert_eq!(connection.ask("GET /health", &[], "").unwrap().0, 200);
+    program.0.signal(Signal::TERM);
+    assert!(connection.ends_well(), "the connection was cut");
+    assert_eq!(program.0.wait_exit(Duration::from_secs(5)).code(), Some(0));
+}
+
+#[test]
+fn old_versions_of_tls_are_refused() {
+    let ca = Ca::new("Test CA");
+    let bench = bench().with_tls(&ca.issue("one"), json!({}));
+    let file = bench.ca("ca.crt", &ca);
+    let (_program, http) = bench.http();
+    let speak = |version: &str| {
+        let mut openssl = command("openssl");
+        let address = http.0.to_string();
+        openssl.args(["s_client", "-connect", &address, "-alpn", "h2,http/1.1", version]);
+        // The library would not even try otherwise.
+        openssl.args(["-cipher", "DEFAULT:@SECLEVEL=0", "-CAfile"]).arg(&file);
+        finish(openssl, "Q\n")
+    };
+    for (version, name) in [("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")] {
+        let spoken = speak(version);
+        assert!(spoken.stdout.contains(name), "{spoken}");
+        assert!(spoken.stdout.contains("ALPN protocol: http/1.1"), "{spoken}");
+        assert!(spoken.stdout.contains("Verify return code: 0 (ok)"), "{spoken}");
+    }
+    for version in ["-tls1", "-tls1_1"] {
+        let spoken = speak(version);
+        assert!(spoken.stderr.contains("SSL alert number"), "{spoken}");
+        assert!(spoken.stdout.contains("Cipher is (NONE)"), "{spoken}");
+        assert_ne!(spoken.code, Some(0), "{spoken}");
+    }
+}
