@@ -88,6 +88,7 @@ pub use crate::gateway::macros::Lacking;
 pub use crate::gateway::opening::Opened;
 pub use crate::gateway::opening::heartbeat;
 pub use crate::gateway::searching::{Found, Sought};
+pub use crate::gateway::signing_in::{SignInPage, SigningIn};
 pub use crate::gateway::snapshot::Snapshot;
 
 /// How many changed listings may wait to be published.

@@ -228,6 +228,11 @@ async function act(pressed) {
   draw_soon();
   const whom = server === null ? toolbox : `${server} in ${toolbox}`;
   try {
+    if (what === now.SIGN_IN) {
+      open_page(place, await ask({ ask: "signIn", toolbox, server }));
+      say(`sign in at ${whom} in the other tab; it starts when that is done`);
+      return;
+    }
     await ask({ ask: "act", act: what, toolbox, server });
     say(`${whom} ${DONE[what]}`);
   } catch (error) {
@@ -236,6 +241,16 @@ async function act(pressed) {
     now.pending.delete(place);
     draw_soon();
   }
+}
+
+// Opens a page to sign in in a tab of its own, which knows nothing of this one. Browsers may keep it from opening,
+// so there is a link, too.
+function open_page(place, { address, code }) {
+  if (!/^https?:\/\//.test(address)) {
+    throw new Error("the address to sign in at is no web page");
+  }
+  now.pages.set(place, { address, code });
+  window.open(address, "_blank", "noopener,noreferrer");
 }
 
 function fold(key) {

@@ -10,6 +10,10 @@ const MOST_SERVERS = 300;
 /** Servers that are unfolded, and acts that are under way, each as `toolbox/server`. */
 export const unfolded = new Set();
 export const pending = new Set();
+/** Pages on which somebody is to sign in, by the same names. */
+export const pages = new Map();
+/** The act that is a question of its own. */
+export const SIGN_IN = "signIn";
 
 /** How a server is named where there is one text for it. */
 export const place = (toolbox, server) => JSON.stringify([toolbox, server ?? null]);
@@ -51,7 +55,7 @@ function figures(view, servers) {
 function button(act, toolbox, server, may_act) {
   const is_pending = pending.has(place(toolbox, server));
   const whom = server === null ? `every server of ${toolbox}` : `${server} in ${toolbox}`;
-  const said = act[0].toUpperCase() + act.slice(1);
+  const said = act === SIGN_IN ? "Sign in" : act[0].toUpperCase() + act.slice(1);
   return (
     may_act &&
     h(
@@ -73,6 +77,9 @@ function button(act, toolbox, server, may_act) {
 function acts(server) {
   if (server.isMuted) {
     return ["unmute"];
+  }
+  if (server.signIn) {
+    return [SIGN_IN, "mute"];
   }
   return server.state === "running" || server.state === "starting" ? ["restart", "stop", "mute"] : ["open", "mute"];
 }
@@ -120,11 +127,33 @@ function toolbox_row(toolbox, may_act) {
 }
 
 function state(server) {
+  const wants = server.signIn && (server.signIn.isWaitedFor ? "signing in" : "wants sign-in");
   return h(
     "span",
-    { class: `state ${server.isMuted ? "muted" : server.state}` },
+    { class: `state ${server.isMuted ? "muted" : wants ? "starting" : server.state}` },
     h("i", { "aria-hidden": "true" }),
-    server.isMuted ? "muted" : (STATES[server.state] ?? server.state),
+    server.isMuted ? "muted" : wants || (STATES[server.state] ?? server.state),
+  );
+}
+
+// What is said of a sign-in that a server lacks, and the page that was last given for it.
+function sign_in(toolbox, server) {
+  const key = place(toolbox.name, server.name);
+  if (!server.signIn) {
+    pages.delete(key);
+    return null;
+  }
+  const page = pages.get(key);
+  const whose = server.signIn.account ? `the agent ${server.signIn.account}` : "this machine's account";
+  return h(
+    "p",
+    { class: "sign-in" },
+    page && server.signIn.isWaitedFor
+      ? [
+          h("a", { href: page.address, target: "_blank", rel: "noopener noreferrer" }, `Open the page to sign in at ${server.name}`),
+          page.code && [", and type ", h("code", null, page.code)],
+        ]
+      : `Nobody has signed in for ${whose}.`,
   );
 }
 
@@ -164,6 +193,7 @@ function server_rows(view, toolbox, server, may_act) {
         "td",
         { colspan: 11 },
         server.reason && h("p", { class: "bad" }, server.reason),
+        sign_in(toolbox, server),
         server.lastWords.length > 0 && [
           h("p", { class: "faint" }, "Its last words:"),
           h("pre", { tabindex: "0", "aria-label": `Last words of ${server.name}` }, server.lastWords.join("\n")),

@@ -39,7 +39,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Wish> {
         }
         return None;
     }
-    if std::mem::take(&mut state.attention) == Attention::Help {
+    if matches!(std::mem::take(&mut state.attention), Attention::Help | Attention::Page) {
         return None;
     }
     state.note = None;
@@ -71,13 +71,21 @@ pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Wish> {
         KeyCode::Char('s') => Act::Stop,
         KeyCode::Char('r') => Act::Restart,
         KeyCode::Char('m') => Act::Mute,
+        KeyCode::Char('l') => {
+            let Some(deed) = state.sign_in() else {
+                state.note = Some("choose a server that wants a sign-in first".to_owned());
+                return None;
+            };
+            state.note = Some(format!("{}: …", deed.whom()));
+            return Some(Wish::Act(deed));
+        }
         _ => return None,
     };
     let Some(deed) = state.deed(act) else {
         state.note = Some("choose a toolbox or a server first".to_owned());
         return None;
     };
-    state.note = Some(format!("{}: …", deed.server.as_deref().unwrap_or(&deed.toolbox)));
+    state.note = Some(format!("{}: …", deed.whom()));
     Some(Wish::Act(deed))
 }
 

@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use crate::desk::{Act, Ask, View};
+use crate::name::seen;
 use crate::observe::running;
 use crate::os::connect_locally;
 use crate::wire::line::{Line, LineReader};
@@ -31,6 +32,8 @@ pub(super) enum Heard {
     Running(Vec<(u32, bool)>),
     /// The end of a deed, in words for its user.
     Done(String),
+    /// A page that is to be opened in a browser, in lines for its user.
+    Page(Vec<String>),
     /// A key.
     Key(KeyEvent),
     /// Nothing but that it is to be drawn again.
@@ -43,9 +46,25 @@ pub(super) enum Heard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Deed {
     pub(super) socket: PathBuf,
-    pub(super) act: Act,
+    pub(super) what: What,
     pub(super) toolbox: String,
     pub(super) server: Option<String>,
+}
+
+/// The kinds of deeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Something is done with a toolbox or a server.
+    Act(Act),
+    /// A sign-in at a server is begun.
+    SignIn,
+}
+
+impl Deed {
+    /// The name of the server, or else of the toolbox.
+    pub(super) fn whom(&self) -> &str {
+        self.server.as_deref().unwrap_or(&self.toolbox)
+    }
 }
 
 /// An answer, as far as it matters here.
@@ -54,6 +73,27 @@ struct Answered {
     answer: String,
     #[serde(default)]
     message: String,
+    /// A page to be opened, and a code to type there.
+    #[serde(default)]
+    address: String,
+    code: Option<String>,
+}
+
+impl Answered {
+    /// The outcome for whoever looks on; `done` is the word for what was done.
+    fn heard(self, whom: &str, done: &str) -> Heard {
+        match &*self.answer {
+            "done" => Heard::Done(format!("{whom}: {done}")),
+            "open" => {
+                let head = format!("To sign in at {whom}, open this in a browser on this machine:");
+                let code = self.code.map(|code| format!("and type this code there: {code}"));
+                let foot = "It is waited for 5 minutes. Any key goes back.".to_owned();
+                let lines = [head, seen::line(&self.address)].into_iter().chain(code);
+                Heard::Page(lines.chain([foot]).collect())
+            }
+            _ => Heard::Done(self.message),
+        }
+    }
 }
 
 /// Looks for workbenches for ever, and watches each.
@@ -102,33 +142,38 @@ async fn watch(socket: PathBuf, told: &mpsc::Sender<Heard>) -> std::io::Result<(
 /// Does something, and tells what became of it.
 pub(super) async fn act(deed: Deed, told: mpsc::Sender<Heard>) {
     let socket = deed.socket.clone();
-    let whom = deed.server.clone().unwrap_or_else(|| deed.toolbox.clone());
-    let word = match deed.act {
-        Act::Open => "started",
-        Act::Stop => "stopped",
-        Act::Restart => "restarted",
-        Act::Mute => "switched off",
-        Act::Unmute => "switched on",
+    let whom = deed.whom().to_owned();
+    let word = match deed.what {
+        What::Act(Act::Open) => "started",
+        What::Act(Act::Stop) => "stopped",
+        What::Act(Act::Restart) => "restarted",
+        What::Act(Act::Mute) => "switched off",
+        What::Act(Act::Unmute) => "switched on",
+        What::SignIn => "begun",
     };
-    let said = match timeout(PATIENCE, ask(deed)).await {
-        Err(_) => format!("{whom}: no answer in {} s", PATIENCE.as_secs()),
-        Ok(Err(error)) => format!("{whom}: {error}"),
+    let heard = match timeout(PATIENCE, ask(deed)).await {
+        Err(_) => Heard::Done(format!("{whom}: no answer in {} s", PATIENCE.as_secs())),
+        Ok(Err(error)) => Heard::Done(format!("{whom}: {error}")),
         Ok(Ok((answered, view))) => {
             // The next key is for what is now.
             if let Some(view) = view {
                 let _ = told.send(Heard::View(socket, Box::new(view))).await;
             }
-            if answered.answer == "done" { format!("{whom}: {word}") } else { answered.message }
+            answered.heard(&whom, word)
         }
     };
-    let _ = told.send(Heard::Done(said)).await;
+    let _ = told.send(heard).await;
 }
 
 /// Asks for a deed, and for what is seen after it.
 async fn ask(deed: Deed) -> std::io::Result<(Answered, Option<View>)> {
-    let Deed { socket, act, toolbox, server } = deed;
+    let Deed { socket, what, toolbox, server } = deed;
     let (reader, mut writer) = split(connect_locally(&socket).await?);
-    let mut line = serde_json::to_vec(&Ask::Act { act, toolbox, server })?;
+    let asked = match what {
+        What::Act(act) => Ask::Act { act, toolbox, server },
+        What::SignIn => Ask::SignIn { toolbox, server: server.unwrap_or_default() },
+    };
+    let mut line = serde_json::to_vec(&asked)?;
     line.extend_from_slice(b"\n{\"ask\":\"view\"}\n");
     writer.write_all(&line).await?;
     let mut lines = LineReader::new(reader, MAX_LINE);

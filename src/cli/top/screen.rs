@@ -15,17 +15,20 @@ use crate::cli::cache::in_words;
 use crate::cli::size::number;
 use crate::cli::top::state::{Attention, Pane, Row, State, whole};
 use crate::desk::{Call, Server, ServerState, View};
+use crate::name::seen;
 
 /// Less than so many lines have room for one pane alone.
 const LOW: u16 = 16;
 
-const KEYS: &str = " o start  s stop  r restart  m mute  Tab calls  / filter  ? help  q quit";
+const KEYS: &str =
+    " o start  s stop  r restart  m mute  l sign in  Tab calls  / filter  ? help  q quit";
 const HELP: &str = "\
 ↑ ↓ j k     choose; PgUp PgDn Home End go further
 o Enter     start the server, or all of a toolbox
 s           stop it; it starts again when it is wanted
 r           restart it
 m           mute it: it is not started until m is pressed again
+l           sign in at a server that wants it: shows the page to open
 Tab         go to the calls, and back
 /           show only names that have this; Esc shows all
 q Ctrl-C    quit
@@ -63,10 +66,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
     }
     frame.render_widget(Paragraph::new(foot_line(state)), foot);
     if state.attention == Attention::Help {
-        let area = middle(frame.area(), 66, 14);
+        let area = middle(frame.area(), 66, 15);
         frame.render_widget(Clear, area);
         let block = Block::bordered().title(" Keys ");
         frame.render_widget(Paragraph::new(HELP).block(block), area);
+    }
+    if state.attention == Attention::Page {
+        // Without a frame, so that a terminal selects the address and nothing else.
+        let lines: Vec<Line<'_>> = state.page.iter().map(|line| Line::from(&**line)).collect();
+        frame.render_widget(Clear, frame.area());
+        frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), frame.area());
     }
 }
 
@@ -200,6 +209,8 @@ fn cells(row: &Row<'_>) -> (String, [String; COLUMNS.len()]) {
 fn word(server: &Server) -> &'static str {
     match server.state {
         _ if server.is_muted => "muted",
+        _ if server.sign_in.as_ref().is_some_and(|sign_in| sign_in.is_waited_for) => "waiting",
+        _ if server.sign_in.is_some() => "sign in",
         ServerState::Stopped => "stopped",
         ServerState::Starting => "starting",
         ServerState::Running => "running",
@@ -211,6 +222,7 @@ fn of_state(state: &State, server: Option<&Server>) -> Style {
     let Some(server) = server.filter(|_| state.has_color) else { return Style::new() };
     Style::new().fg(match server.state {
         _ if server.is_muted => Color::Magenta,
+        _ if server.sign_in.is_some() => Color::Yellow,
         ServerState::Stopped => Color::DarkGray,
         ServerState::Starting => Color::Yellow,
         ServerState::Running => Color::Green,
@@ -300,6 +312,17 @@ fn details(state: &State) -> Vec<Line<'static>> {
     let mut lines =
         vec![Line::from(format!("{}: {}{since}{pid}{times}", server.name, word(server)))];
     lines.extend(server.reason.clone().map(Line::from));
+    lines.extend(server.sign_in.as_ref().map(|sign_in| {
+        let whose = sign_in.account.as_ref().map_or_else(
+            || "for this machine's account".to_owned(),
+            |account| format!("for the agent {}", seen::line(account)),
+        );
+        Line::from(if sign_in.is_waited_for {
+            format!("> Somebody is about to sign in, {whose}")
+        } else {
+            format!("> Nobody has signed in, {whose}: l signs in")
+        })
+    }));
     lines.extend(server.last_words.iter().map(|said| Line::from(format!("> {said}"))));
     lines
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::cli::top::link::{Deed, Heard};
+use crate::cli::top::link::{Deed, Heard, What};
 use crate::desk::{Act, Server, View};
 
 /// Everything that is shown.
@@ -24,6 +24,8 @@ pub(super) struct State {
     pub(super) attention: Attention,
     /// The end of the last deed, in words.
     pub(super) note: Option<String>,
+    /// What is said of a page that is to be opened.
+    pub(super) page: Vec<String>,
     pub(super) has_color: bool,
     /// `true` once it was looked for workbenches.
     pub(super) has_looked: bool,
@@ -45,6 +47,8 @@ pub(super) enum Attention {
     Filter,
     /// The next one puts the help away.
     Help,
+    /// The next one puts away what is said of a page to open.
+    Page,
 }
 
 /// The parts of the screen that keys go to.
@@ -89,6 +93,10 @@ impl State {
                 self.unseen = unseen.map(|(pid, _)| *pid).collect();
             }
             Heard::Done(said) => self.note = Some(said),
+            Heard::Page(lines) => {
+                (self.note, self.page) = (None, lines);
+                self.attention = Attention::Page;
+            }
             Heard::Key(_) | Heard::Nothing | Heard::End => {}
         }
     }
@@ -173,12 +181,18 @@ impl State {
         let bench = self.benches.get(&row.key.pid)?;
         let is_muted = row.server.is_some_and(|server| server.is_muted);
         let act = if act == Act::Mute && is_muted { Act::Unmute } else { act };
-        Some(Deed {
-            socket: bench.socket.clone(),
-            act,
-            toolbox: row.key.toolbox.clone()?,
-            server: row.key.server.clone(),
-        })
+        let (toolbox, server) = (row.key.toolbox.clone()?, row.key.server.clone());
+        Some(Deed { socket: bench.socket.clone(), what: What::Act(act), toolbox, server })
+    }
+
+    /// The beginning of a sign-in at the chosen server, if that wants one.
+    pub(super) fn sign_in(&self) -> Option<Deed> {
+        let rows = self.rows();
+        let row = rows.get(self.place(&rows))?;
+        let bench = self.benches.get(&row.key.pid)?;
+        row.server?.sign_in.as_ref()?;
+        let (toolbox, server) = (row.key.toolbox.clone()?, row.key.server.clone());
+        Some(Deed { socket: bench.socket.clone(), what: What::SignIn, toolbox, server })
     }
 }
 

@@ -236,6 +236,9 @@ impl Actor {
     async fn tell_failure(&self, failed: Failed, waiting: Vec<Waiter>) {
         let Failed { whole, public, words, .. } = failed;
         self.vitals.failed(&whole.reason, words);
+        if whole.wants_sign_in {
+            self.vitals.wants_sign_in();
+        }
         let [whole, public] = [whole, public].map(Arc::new);
         let known = if self.context.is_sole { &whole } else { &public };
         self.status.send_replace(Status::Failed(Arc::clone(known)));

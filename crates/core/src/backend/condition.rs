@@ -40,6 +40,8 @@ pub struct Condition {
     pub last_words: Vec<String>,
     /// `true` if the user does not want it to be started.
     pub is_muted: bool,
+    /// `true` if all that it lacks is that somebody signs in.
+    pub wants_sign_in: bool,
 }
 
 /// The condition of one backend, which its actor keeps.
@@ -53,6 +55,7 @@ struct Now {
     pid: Option<u32>,
     reason: Option<String>,
     words: Option<StderrTail>,
+    wants_sign_in: bool,
 }
 
 impl Vitals {
@@ -89,6 +92,11 @@ impl Vitals {
         now.reason = reason.map(shown);
     }
 
+    /// It failed for nothing but that nobody has signed in.
+    pub(crate) fn wants_sign_in(&self) {
+        self.now().wants_sign_in = true;
+    }
+
     /// It has ended by itself, so.
     pub(crate) fn died(&self, how: &str) {
         let mut now = self.now();
@@ -116,6 +124,7 @@ impl Vitals {
             reason: now.reason.clone(),
             last_words: words.lines().map(shown).filter(|line| !line.is_empty()).collect(),
             is_muted: false,
+            wants_sign_in: now.wants_sign_in,
         }
     }
 }
@@ -125,6 +134,7 @@ impl Now {
         self.phase = phase;
         self.since = Some(SystemTime::now());
         self.pid = None;
+        self.wants_sign_in = false;
     }
 }
 
@@ -136,6 +146,7 @@ impl Condition {
             if other.phase > self.phase { (other, self) } else { (self, other) };
         first.pids.append(&mut second.pids);
         first.is_muted |= second.is_muted;
+        first.wants_sign_in |= second.wants_sign_in;
         first
     }
 }

@@ -28,7 +28,7 @@ use crate::backend::{
     launch,
 };
 use crate::catalog::KnownDefinitions;
-use crate::login::{self, Back, Keep, Logins, Pending, SignIn};
+use crate::login::{self, Back, Keep, Logins, Pending, Place, SignIn};
 use crate::name::AgentName;
 use crate::observe::Observer;
 use crate::wire::budget::Budget;
@@ -257,6 +257,16 @@ impl Pool {
         back: Back,
     ) -> Result<Arc<Pending>, login::Failure> {
         self.signing_in.join(login, back).await
+    }
+
+    /// Is cancelled when every server is to end.
+    pub(crate) fn shutdown(&self) -> &CancellationToken {
+        &self.context.shutdown
+    }
+
+    /// Returns `true` if somebody waits for the sign-in at this place.
+    pub(crate) fn is_signing_in(&self, place: &Place) -> bool {
+        self.signing_in.has(place)
     }
 
     /// Returns `true` if all agents that can come are one.

@@ -79,6 +79,13 @@ impl Whose {
 pub(crate) struct SigningIn(Mutex<HashMap<Place, Weak<Pending>>>);
 
 impl SigningIn {
+    /// Returns `true` if somebody waits for the one at this place. While another begins, that is not known.
+    pub(crate) fn has(&self, place: &Place) -> bool {
+        let all = self.0.try_lock();
+        let pending = all.ok().and_then(|all| all.get(place).and_then(Weak::upgrade));
+        pending.is_some_and(|pending| !pending.is_over())
+    }
+
     /// The one at this place, or a new one.
     pub(crate) async fn join(
         &self,

@@ -295,6 +295,10 @@ impl Gateways {
     }
 
     /// Returns the processes that they have in common.
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.tasks
+    }
+
     pub(crate) fn pool(&self) -> &Pool {
         &self.common.pool
     }

@@ -14,7 +14,7 @@ use crate::desk::papers::Idle;
 use crate::desk::view::Unused;
 use crate::desk::{Desk, Papers};
 use crate::gateway::{
-    CallError, Event, FailedServer, Found, Gateway, Presence, RequestContext, Sought,
+    CallError, Event, FailedServer, Found, Gateway, Presence, RequestContext, SignInPage, Sought,
 };
 use crate::name::{ServerName, ServerRef, ToolId, ToolboxName, seen};
 use crate::observe::{Payer, stats, tokens};
@@ -49,6 +49,7 @@ impl Desk {
                 };
                 self.call(&tool, arguments.as_deref(), is_confirmed).await
             }
+            Ask::SignIn { toolbox, server } => self.sign_in(&toolbox, &server).await,
             Ask::Unused => self.unused().await,
             Ask::Findings => self.findings().await,
         };
@@ -100,6 +101,18 @@ impl Desk {
         }
         problems.sort();
         if problems.is_empty() { Ok(Answer::Done) } else { Err(failed(problems.join("\n"))) }
+    }
+
+    async fn sign_in(&self, toolbox: &str, server: &str) -> Result<Answer, Refused> {
+        let gateways = &self.0.gateways;
+        let config = gateways.config();
+        let toolbox = config.toolbox(toolbox).ok_or_else(|| no_toolbox(toolbox))?;
+        let server = toolbox.server(server).ok_or_else(|| no_server(server))?;
+        let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        let begun = gateways.begin_sign_in(&at, &self.0.caller).await;
+        let SignInPage { address, code } =
+            begun.map_err(|it| failed(format!("`{}`: {}; {}", it.server, it.reason, it.hint)))?;
+        Ok(Answer::Open { address, code })
     }
 
     async fn search(&self, query: &str) -> Result<Answer, Refused> {

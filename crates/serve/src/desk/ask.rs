@@ -45,6 +45,13 @@ pub enum Ask {
         /// `true` if the user has agreed to the question that such a call was answered with before.
         is_confirmed: bool,
     },
+    /// A page on which whoever sits at the desk signs in at a server.
+    SignIn {
+        /// The toolbox.
+        toolbox: String,
+        /// The server.
+        server: String,
+    },
     /// The tools that nobody has used.
     Unused,
     /// The configuration with what was found in it.
@@ -92,10 +99,14 @@ impl TryFrom<Asked> for Ask {
                 arguments,
                 is_confirmed: is_confirmed.unwrap_or_default(),
             },
+            "signIn" => {
+                Self::SignIn { toolbox: text("toolbox", toolbox)?, server: text("server", server)? }
+            }
             "unused" => Self::Unused,
             "findings" => Self::Findings,
             _ => {
-                return Err("`ask` is none of view, act, search, tools, call, unused and findings"
+                return Err("`ask` is none of view, act, search, tools, call, signIn, unused and \
+                            findings"
                     .to_owned());
             }
         })
@@ -149,6 +160,13 @@ pub enum Answer {
     Confirm {
         /// The question.
         question: String,
+    },
+    /// A page to be opened in a browser on this machine; once somebody has agreed on it, the server starts.
+    Open {
+        /// Its address, which begins with `http://` or `https://`.
+        address: String,
+        /// A code to type there, where one is needed.
+        code: Option<String>,
     },
     /// The tools that nobody has used.
     Unused(Unused),

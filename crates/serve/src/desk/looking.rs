@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::desk::Desk;
-use crate::desk::view::{Agent, Call, Course, Latency, Server, ServerState, Toolbox, View};
+use crate::desk::view::{Agent, Call, Course, Latency, Server, ServerState, SignIn, Toolbox, View};
 use crate::gateway::{Condition, Gateway, Phase};
 use crate::name::{ServerRef, seen};
 use crate::observe::{LiveCall, LiveCounts, Picture, tokens};
@@ -57,7 +57,14 @@ impl Desk {
                         };
                         let condition = conditions.get(&at).cloned().unwrap_or_default();
                         let part = shown.part(server.name.as_str()).map(|part| &**part);
-                        self::server(server, &condition, part, memory, counts(&picture, &at))
+                        let counts = counts(&picture, &at);
+                        let lacks = condition.wants_sign_in.then(|| gateway.signing_in(&at));
+                        let sign_in = lacks.flatten().map(|it| SignIn {
+                            account: it.account,
+                            is_waited_for: it.is_waited_for,
+                        });
+                        let shown = self::server(server, &condition, part, memory, counts);
+                        Server { sign_in, ..shown }
                     });
                     let servers: Vec<Server> = servers.collect();
                     let tokens: u64 = servers.iter().filter_map(|server| server.tokens).sum();
@@ -174,6 +181,7 @@ fn server(
         latency: latency(&counts),
         reason: reason.map(|reason| seen::line(reason).chars().take(MAX_TEXT).collect()),
         last_words: condition.last_words.clone(),
+        sign_in: None,
     }
 }
 

@@ -100,6 +100,18 @@ pub struct Server {
     pub reason: Option<String>,
     /// Its last lines on standard error, without control characters; 8 at most.
     pub last_words: Vec<String>,
+    /// The sign-in that it lacks; `None`: it lacks none.
+    pub sign_in: Option<SignIn>,
+}
+
+/// A sign-in that a server lacks.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SignIn {
+    /// The agent whose login it is; `None`: one for all who use this machine's account.
+    pub account: Option<String>,
+    /// `true` if somebody is about to sign in.
+    pub is_waited_for: bool,
 }
 
 /// The part of its life that a server is in.

@@ -5,8 +5,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::*;
 use crate::cli::top::keys::{self, Wish};
-use crate::cli::top::link::Heard;
-use crate::desk::{Act, Agent, Latency, Toolbox};
+use crate::cli::top::link::{Heard, What};
+use crate::desk::{Act, Agent, Latency, SignIn, Toolbox};
 
 const NOW: u64 = 1_800_000_000_000;
 
@@ -121,6 +121,30 @@ fn a_chosen_toolbox_says_who_has_it_open_and_what_that_spares() {
 }
 
 #[test]
+fn a_server_that_wants_a_sign_in_has_a_key_that_shows_the_page() {
+    let mut state = state();
+    let mut view = view();
+    let github = &mut view.toolboxes[0].servers[1];
+    github.sign_in =
+        Some(SignIn { account: Some("claude\u{1b}[2J".to_owned()), is_waited_for: false });
+    state.hear(Heard::View("/run/4700.sock".into(), Box::new(view.clone())));
+    assert_eq!(press(&mut state, KeyCode::Char('l')), None, "git wants none");
+    press(&mut state, KeyCode::Char('j'));
+    assert_snapshot!(drawn(&mut state, 100, 20));
+    let Some(Wish::Act(deed)) = press(&mut state, KeyCode::Char('l')) else { panic!("no deed") };
+    assert_eq!((deed.what, deed.server.as_deref()), (What::SignIn, Some("github")));
+    let page = ["To sign in, open this:", "https://auth.example.com/authorize?x=1"];
+    state.hear(Heard::Page(page.map(str::to_owned).into()));
+    let shown = drawn(&mut state, 80, 10);
+    assert!(shown.contains(page[1]) && !shown.contains("github"), "{shown}");
+    press(&mut state, KeyCode::Char('x'));
+    view.toolboxes[0].servers[1].sign_in.as_mut().unwrap().is_waited_for = true;
+    state.hear(Heard::View("/run/4700.sock".into(), Box::new(view)));
+    let shown = drawn(&mut state, 100, 20);
+    assert!(shown.contains("Somebody is about to sign in"), "{shown}");
+}
+
+#[test]
 fn nobody_and_somebody_unseen_are_told_apart_and_who_goes_away_is_gone() {
     let mut state = State::new(false);
     assert!(drawn(&mut state, 60, 5).contains("Looking for workbenches"));
@@ -139,11 +163,11 @@ fn nobody_and_somebody_unseen_are_told_apart_and_who_goes_away_is_gone() {
 fn keys_do_something_with_what_is_chosen() {
     let mut state = state();
     let deed = |state: &mut State, key| match press(state, KeyCode::Char(key)) {
-        Some(Wish::Act(deed)) => Some((deed.act, deed.toolbox, deed.server)),
+        Some(Wish::Act(deed)) => Some((deed.what, deed.toolbox, deed.server)),
         _ => None,
     };
     let of = |act, toolbox: &str, server: Option<&str>| {
-        Some((act, toolbox.to_owned(), server.map(str::to_owned)))
+        Some((What::Act(act), toolbox.to_owned(), server.map(str::to_owned)))
     };
     assert_eq!(deed(&mut state, 's'), of(Act::Stop, "dev", Some("git")));
     press(&mut state, KeyCode::Down);

@@ -37,7 +37,7 @@ impl Asked {
         match &self.ask {
             Ask::View | Ask::Search { .. } | Ask::Tools { .. } | Ask::Unused => Sight::Words,
             // The file says how servers are started.
-            Ask::Findings | Ask::Act { .. } | Ask::Call { .. } => Sight::Acts,
+            Ask::Findings | Ask::Act { .. } | Ask::Call { .. } | Ask::SignIn { .. } => Sight::Acts,
         }
     }
 }
