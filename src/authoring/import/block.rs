@@ -219,8 +219,7 @@ impl Block {
             ("cache", cache.map(|cache| written(cache.members()))),
         ];
         let rest = rest.into_iter().filter_map(|(key, value)| Some((key, value?)));
-        let block = Self { launch, rest: rest.collect() };
-        Some((block, remarks))
+        Some((Self { launch, rest: rest.collect() }, remarks))
     }
 
     /// The block as a value to be written.
