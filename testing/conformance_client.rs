@@ -112,10 +112,10 @@ fn config(url: &str, wanted: &Wanted) -> Result<Config, String> {
 
 /// Where the suite sends a browser back to.
 const CALLBACK: &str = "http://localhost:3000/callback";
-/// How often a server may want a sign-in before it is given up.
-const SIGN_INS: usize = 4;
+/// How often one thing may want a sign-in before it is given up.
+const SIGN_INS: usize = 2;
 
-/// What the entry would say of signing in: what the suite has told us beforehand.
+/// The part of an entry about signing in, of what the suite has told us beforehand.
 fn oauth(wanted: &Wanted) -> Result<OAuth, String> {
     let context = &wanted.context;
     let text = |name: &str| context[name].as_str().map(str::to_owned);

@@ -33,7 +33,7 @@ Examples:
 /// A server that wants a sign-in says so, and how. Tokens are kept in files that nobody else can read,
 /// one for each server and account, and renewed by themselves for as long as the server allows it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -41,7 +41,6 @@ const GROUPS: &[Group] = &[
             ("setup", "Put the workbench into your clients, and take it out again"),
             ("add", "Add a server to the configuration"),
             ("remove", "Take a server out of the configuration"),
-            ("auth", "Sign in at servers over HTTP, sign out, and see how it stands"),
             ("check", "Check the configuration, and with --connect its servers"),
             ("demo", "Show what an agent sees, without any configuration"),
         ],
@@ -61,6 +60,7 @@ const GROUPS: &[Group] = &[
         name: "Author",
         commands: &[
             ("import", "Add the servers of other clients to the configuration"),
+            ("auth", "Sign in at servers over HTTP, sign out, and see how it stands"),
             ("token", "Make a token for an agent"),
             ("connect", "Connect a client to the service of all clients, on stdio"),
             ("policy", "Compare who may use what"),

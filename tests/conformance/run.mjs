@@ -27,8 +27,8 @@ const RUNS = [
     { role: 'client', line: '0.2', revision: '2026-07-28' },
 ];
 const MODERN = '2026-07-28';
-/** Extensions that we pass on; they belong to the modern revision. */
-const EXTENSIONS = /^(tasks-|sep-2640-skills-)/;
+/** Extensions that we pass on, and those that we sign in with; they belong to the modern revision. */
+const EXTENSIONS = { server: /^(tasks-|sep-2640-skills-)/, client: /^auth\// };
 const CONFIG = 'tests/conformance/workbench.json';
 const CLIENT_TIMEOUT = '15000';
 const START_TIMEOUT = 30_000;
@@ -113,8 +113,9 @@ async function runClient(suite, revision, scenarios, folder) {
     const command = executable('conformance-client');
     const common = ['client', '--command', command, '--timeout', CLIENT_TIMEOUT];
     const ends = new Map();
-    for (const { name } of scenarios) {
-        const args = [...common, '--spec-version', revision, '--scenario', name, '-o', folder];
+    for (const { name, tags } of scenarios) {
+        const force = tags.includes(revision) ? [] : ['--force'];
+        const args = [...common, '--spec-version', revision, '--scenario', name, '-o', folder, ...force];
         ends.set(name, await suite.run(args));
     }
     return { ends, log: '' };
@@ -143,7 +144,7 @@ function tail(text) {
 /** The scenarios of a run: all of the revision; of servers not those of OAuth, which are about their tokens. */
 function chosen(all, { role, revision }) {
     return all.filter(({ name, tags }) => {
-        const isExtension = role === 'server' && revision === MODERN && EXTENSIONS.test(name);
+        const isExtension = revision === MODERN && EXTENSIONS[role].test(name) && tags.includes('extension');
         const isOurs = role === 'client' || !name.startsWith('auth/');
         return isOurs && (tags.includes(revision) || isExtension);
     });

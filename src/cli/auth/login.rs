@@ -11,7 +11,7 @@ use crate::cli::{Global, print};
 use crate::login::{Back, Failure, Logins, Pending, Place, SignIn, Standing, WANTS_NONE};
 use crate::settings::Grant;
 
-/// What somebody signs in for.
+/// The sign-in that is wanted.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

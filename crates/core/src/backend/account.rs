@@ -55,7 +55,7 @@ impl Account {
         Self { name: account, who, place: None }
     }
 
-    /// The same, for whoever signs in there.
+    /// Returns the same account, for whoever signs in there.
     pub(crate) fn signed_in_at(mut self, place: Place) -> Self {
         // A line that no header can be.
         self.name = format!("{}\n@ {}", place.server, self.name);

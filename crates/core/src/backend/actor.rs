@@ -141,10 +141,7 @@ impl Actor {
                             State::Stopped
                         }
                         Some(Command::Ensure(waiter, urgency)) => {
-                            let (urgency, wanted) = watch::channel(urgency);
-                            let (start, run) = self.begin(found, &mut restarts, wanted);
-                            let waiting = vec![waiter];
-                            State::Starting(Starting { start, waiting, urgency, run })
+                            State::Starting(self.begin(found, &mut restarts, urgency, vec![waiter]))
                         }
                         Some(command) => {
                             self.learn(command);
@@ -155,9 +152,8 @@ impl Actor {
                     },
                     () = signed_in(self.spec.reach.login().cloned()), if wants_sign_in => {
                         wants_sign_in = false;
-                        let (urgency, wanted) = watch::channel(Urgency::Background);
-                        let (start, run) = self.begin(found, &mut restarts, wanted);
-                        State::Starting(Starting { start, waiting: Vec::new(), urgency, run })
+                        let urgency = Urgency::Background;
+                        State::Starting(self.begin(found, &mut restarts, urgency, Vec::new()))
                     }
                 },
                 State::Starting(mut starting) => tokio::select! {
@@ -193,11 +189,8 @@ impl Actor {
                             }
                             Err(failed) => {
                                 run.fail(&failed.whole.reason);
-                                // It is there, and takes whoever has signed in at once.
                                 wants_sign_in = failed.whole.wants_sign_in;
-                                if !wants_sign_in {
-                                    restarts.failed();
-                                }
+                                restarts.failed_unless(wants_sign_in);
                                 self.tell_failure(failed, waiting).await;
                                 State::Stopped
                             }
@@ -258,16 +251,18 @@ impl Actor {
         &mut self,
         found: Option<Found>,
         restarts: &mut Restarts,
-        urgency: watch::Receiver<Urgency>,
-    ) -> (Start, ServerRun) {
+        urgency: Urgency,
+        waiting: Vec<Waiter>,
+    ) -> Starting {
+        let (urgency, wanted) = watch::channel(urgency);
         self.gone.send_replace(false);
         let (not_before, after) = (restarts.not_before.take(), self.after.take());
-        let when = When { not_before, after, urgency };
+        let when = When { not_before, after, urgency: wanted };
         let (spec, context) = (Arc::clone(&self.spec), Arc::clone(&self.context));
         self.vitals.starting();
         let run = self.context.observer.begin_run(spec.toolbox(), &spec.server, &spec.label);
         let start = start::start(spec, context, Arc::clone(&self.board), found, when);
-        (self.context.tasks.spawn(start), run)
+        Starting { start: self.context.tasks.spawn(start), waiting, urgency, run }
     }
 
     /// Ends whatever there is of the server.

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use url::Url;
 
+use crate::backend::whose::Shown;
 use crate::backend::{Account, ChildEnvironment, ClientAbilities, StartFailure, Whose};
 use crate::login::SignIn;
 use crate::observe::Secrets;
-use crate::settings::{HttpTransport, Launch, Protocol, ServerConfig, StdioLaunch};
-use crate::wire::remote::Credentials;
+use crate::settings::{HttpLaunch, HttpTransport, Launch, Protocol, ServerConfig, StdioLaunch};
+use crate::wire::remote::{Credentials, StaticHeaders};
 
 /// The facts that one backend is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +105,25 @@ pub struct Remote {
     pub login: Option<Arc<SignIn>>,
 }
 
+impl Remote {
+    /// The server of an entry of this name, with what is shown to it.
+    fn of(server: &str, launch: &HttpLaunch, whose: &Whose) -> Self {
+        let (url, transport) = (launch.url.clone(), launch.transport);
+        let headers = StaticHeaders::new(launch.headers.iter().cloned().collect());
+        let mut account = Account::of_headers(server, &launch.headers);
+        let place = whose.place(server, launch);
+        if let Some(place) = &place {
+            account = account.signed_in_at(place.clone());
+        }
+        let login = place.and_then(|place| whose.login(place));
+        let credentials: Arc<dyn Credentials> = match &login {
+            Some(login) => Arc::new(Shown { headers, login: Arc::clone(login) }),
+            None => Arc::new(headers),
+        };
+        Self { url, transport, account, credentials, login }
+    }
+}
+
 impl PartialEq for Remote {
     fn eq(&self, other: &Self) -> bool {
         (&self.url, self.transport, &self.account) == (&other.url, other.transport, &other.account)
@@ -135,7 +155,7 @@ impl Reach {
     pub fn of(server: &ServerConfig, whose: &Whose) -> Result<Self, StartFailure> {
         match &server.launch {
             Launch::Stdio(launch) => Ok(Self::Stdio(launch.clone())),
-            Launch::Http(launch) => Ok(Self::Http(whose.remote(server.name.as_str(), launch))),
+            Launch::Http(launch) => Ok(Self::Http(Remote::of(server.name.as_str(), launch, whose))),
             Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint } => {
                 Err(StartFailure::new(reason.clone(), hint.clone()))
             }

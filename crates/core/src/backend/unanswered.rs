@@ -9,9 +9,8 @@ use crate::wire::remote::Failure;
 
 /// The hint where a server over HTTP does not know who asks, or does not let them, and nobody is to
 /// sign in.
-pub(crate) const WANTS_TOKEN: &str = "it wants authorization: set a token that it takes in `headers` of its entry, such as \
-     `\"Authorization\": \"Bearer ${TOKEN}\"`, or let it ask for a sign-in (without that header, and \
-     without `oauth: off`)";
+pub(crate) const WANTS_TOKEN: &str = "it wants authorization: set a token in `headers`, such as \
+     `\"Authorization\": \"Bearer ${TOKEN}\"`";
 
 /// The reason that is given where somebody has to sign in first.
 pub(crate) const WANTS_SIGN_IN: &str = "it wants you to sign in";

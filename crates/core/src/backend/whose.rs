@@ -1,4 +1,4 @@
-//! Whose login is used at servers that want one, and what is shown to them.
+//! Logins of whoever uses servers over HTTP: which is used where, and what is shown to a server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -6,7 +6,6 @@ use std::sync::{Arc, Weak};
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use tokio::sync::Mutex;
 
-use crate::backend::{Account, Remote};
 use crate::login::{Back, Failure, Logins, Pending, Place, SignIn, Told};
 use crate::name::AgentName;
 use crate::observe::{Event, Observer, SignInChange, SignInContext};
@@ -57,20 +56,9 @@ impl Whose {
         })
     }
 
-    /// The server of an entry of this name, with what is shown to it.
-    pub(crate) fn remote(&self, server: &str, launch: &HttpLaunch) -> Remote {
-        let headers = StaticHeaders::new(launch.headers.iter().cloned().collect());
-        let account = Account::of_headers(server, &launch.headers);
-        let (url, transport) = (launch.url.clone(), launch.transport);
-        let Some(place) = self.place(server, launch) else {
-            return Remote { url, transport, account, credentials: Arc::new(headers), login: None };
-        };
-        let account = account.signed_in_at(place.clone());
-        let Some(login) = self.logins.as_ref().map(|logins| logins.at(place)) else {
-            return Remote { url, transport, account, credentials: Arc::new(headers), login: None };
-        };
-        let shown = Shown { headers, login: Arc::clone(&login) };
-        Remote { url, transport, account, credentials: Arc::new(shown), login: Some(login) }
+    /// The login at a place, where any are kept.
+    pub(crate) fn login(&self, place: Place) -> Option<Arc<SignIn>> {
+        self.logins.as_ref().map(|logins| logins.at(place))
     }
 }
 
@@ -119,9 +107,9 @@ pub fn tell_of_login(observer: &Observer, told: Told<'_>) {
 }
 
 /// The headers of an entry, and beside them the token of who has signed in.
-struct Shown {
-    headers: StaticHeaders,
-    login: Arc<SignIn>,
+pub(crate) struct Shown {
+    pub(crate) headers: StaticHeaders,
+    pub(crate) login: Arc<SignIn>,
 }
 
 impl Credentials for Shown {

@@ -30,6 +30,14 @@ impl Restarts {
         Self { pauses, failures: 0, not_before: None }
     }
 
+    /// Counts a failure, unless all that is missing is that somebody signs in: whoever has is taken at
+    /// once.
+    pub(super) fn failed_unless(&mut self, wants_sign_in: bool) {
+        if !wants_sign_in {
+            self.failed();
+        }
+    }
+
     /// Counts a failure. The first is followed by a new start at once, later ones by a pause.
     pub(super) fn failed(&mut self) {
         self.failures += 1;
