@@ -309,7 +309,9 @@ impl Signals {
                 Signal::Hangup
                     if !self.wishes.is_empty() && (!self.has_terminal || has_terminal()) =>
                 {
-                    self.wishes.iter().for_each(|wish| wish.ask());
+                    for wish in &self.wishes {
+                        wish.ask();
+                    }
                 }
                 Signal::Hangup => return "SIGHUP",
             }

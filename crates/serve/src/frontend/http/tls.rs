@@ -135,7 +135,9 @@ fn read(files: &TlsConfig) -> Result<Used, TlsError> {
     let (chain, leaf) = shown(&files.cert)?;
     let key = key(&files.key)?;
     let mut digest = Context::new(&SHA256);
-    chain.iter().for_each(|der| digest.update(der));
+    for der in &chain {
+        digest.update(der);
+    }
     digest.update(key.secret_der());
     let pair = match CertifiedKey::from_der(chain, key, &provider) {
         Ok(pair) => pair,
@@ -164,7 +166,9 @@ fn read(files: &TlsConfig) -> Result<Used, TlsError> {
             config.with_client_cert_verifier(verifier.map_err(|error| unusable(&error))?)
         }
     };
-    trusted.iter().for_each(|der| digest.update(der));
+    for der in &trusted {
+        digest.update(der);
+    }
     let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(Used {
