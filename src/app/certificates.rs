@@ -1,7 +1,7 @@
 //! Reading the certificates for TLS again while agents are served: when their files change, when somebody
 //! asks, when another configuration names others, and now and then, for some file systems tell of no change.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -101,5 +101,5 @@ impl Certificates {
 
 fn paths(files: &TlsConfig) -> Vec<&Path> {
     let all = [Some(&files.cert), Some(&files.key), files.client_ca.as_ref()];
-    all.into_iter().flatten().map(|path| path.as_path()).collect()
+    all.into_iter().flatten().map(PathBuf::as_path).collect()
 }

@@ -131,7 +131,6 @@ fn places(global: &Global, config: &Config, which: &Which) -> Result<Vec<Place>,
         }
     }
     match &which.server {
-        None => Ok(places),
         Some(server) if !is_there => {
             let known = config.servers().map(|(_, server)| server.name.as_str());
             let near = name::nearest(server, known, 1).pop();
@@ -152,7 +151,7 @@ fn places(global: &Global, config: &Config, which: &Which) -> Result<Vec<Place>,
             Err(Error::wrong(why)
                 .hint("take `Authorization` out of `headers`, and `oauth: false` away"))
         }
-        Some(_) => Ok(places),
+        None | Some(_) => Ok(places),
     }
 }
 

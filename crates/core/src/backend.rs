@@ -15,6 +15,7 @@ mod condition;
 mod deadline;
 mod death;
 pub mod events;
+mod failure;
 pub mod guard;
 pub mod handshake;
 mod id;
@@ -39,7 +40,6 @@ mod upstream;
 mod users;
 mod whose;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -71,6 +71,7 @@ pub use crate::backend::account::Account;
 pub use crate::backend::agent::{LogLevel, Presence, Tie, asks_for_roots, may_ask};
 pub use crate::backend::condition::{Condition, Phase};
 pub use crate::backend::death::{StderrTail, without_words};
+pub use crate::backend::failure::StartFailure;
 pub use crate::backend::handshake::Era;
 pub use crate::backend::id::BackendId;
 pub use crate::backend::launch::{ChildEnvironment, missing};
@@ -115,35 +116,6 @@ pub enum Error {
     /// The workbench is shutting down.
     #[error("the workbench is shutting down")]
     ShuttingDown,
-}
-
-/// Why a server could not be started, for a person and for a model.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub struct StartFailure {
-    /// A sentence on what happened, with the last lines of its standard error where they explain
-    /// it.
-    pub reason: String,
-    /// Advice on what to do about it.
-    pub hint: String,
-    /// `true` if all that is missing is that somebody signs in.
-    pub wants_sign_in: bool,
-}
-
-impl fmt::Display for StartFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
-}
-
-impl StartFailure {
-    /// A failure that has nothing to do with signing in.
-    pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { reason: reason.into(), hint: hint.into(), wants_sign_in: false }
-    }
-
-    pub(crate) fn internal() -> Self {
-        Self::new("an internal error; the log has more", "please report it")
-    }
 }
 
 /// Something that happened to a backend and that everybody must see.

@@ -115,7 +115,7 @@ extensions:
         said(&plan),
         [
             "unsupported: not carried over: `developer` is a part of Goose and no server",
-            "approximate: it may want its user to sign in, which is not done from here",
+            "approximate: it may want its user to sign in",
         ]
     );
     assert_eq!(

@@ -24,7 +24,7 @@ pub(super) struct State {
     pub(super) attention: Attention,
     /// The end of the last deed, in words.
     pub(super) note: Option<String>,
-    /// What is said of a page that is to be opened.
+    /// The words about a page that is to be opened.
     pub(super) page: Vec<String>,
     pub(super) has_color: bool,
     /// `true` once it was looked for workbenches.

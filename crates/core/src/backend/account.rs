@@ -1,7 +1,7 @@
 //! Accounts: as whom a server over HTTP is used.
 
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderName, HeaderValue};
@@ -19,7 +19,7 @@ pub struct Account {
     name: String,
     who: [u8; 16],
     /// Where somebody signs in, if that is how it is known who asks.
-    place: Option<Place>,
+    place: Option<Arc<Place>>,
 }
 
 impl Account {
@@ -63,7 +63,7 @@ impl Account {
             self.name.push('\n');
             self.name.push_str(account);
         }
-        self.place = Some(place);
+        self.place = Some(Arc::new(place));
         self
     }
 

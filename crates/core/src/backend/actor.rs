@@ -1,5 +1,6 @@
 //! The actor that owns one server's process, from its first start to its last end.
 
+mod life;
 mod restarts;
 mod waiting;
 
@@ -10,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::backend::actor::life::{Running, Starting, State};
 use crate::backend::actor::restarts::Restarts;
 use crate::backend::actor::waiting::{
     answer, idle_deadline, join, news, refuse, signed_in, sleep_until_some,
@@ -89,36 +91,6 @@ pub(crate) struct Actor {
     pub(crate) gone: watch::Sender<bool>,
 }
 
-/// Which part of its life the server is in.
-enum State {
-    Stopped,
-    Starting(Starting),
-    Running(Box<Running>),
-}
-
-struct Starting {
-    start: Start,
-    waiting: Vec<Waiter>,
-    urgency: watch::Sender<Urgency>,
-    run: ServerRun,
-}
-
-type Start = JoinHandle<Result<Started, Failed>>;
-
-struct Running {
-    started: Started,
-    live: Live,
-    since: Instant,
-    listed: watch::Sender<Listed>,
-    death: watch::Sender<Option<Arc<Death>>>,
-    /// Tells what becomes of it.
-    run: ServerRun,
-    /// Why it cannot be reached over HTTP, while that is so.
-    trouble: watch::Receiver<Option<Arc<str>>>,
-    /// A new reading of its lists, while there is one.
-    relisting: Option<JoinHandle<Result<Option<Listing>, String>>>,
-}
-
 impl Actor {
     /// Runs until the pool shuts down; afterwards nothing of the server is left.
     pub(crate) async fn run(mut self) {
@@ -141,7 +113,7 @@ impl Actor {
                             State::Stopped
                         }
                         Some(Command::Ensure(waiter, urgency)) => {
-                            State::Starting(self.begin(found, &mut restarts, urgency, vec![waiter]))
+                            State::Starting(self.begin(found, &mut restarts, Some((waiter, urgency))))
                         }
                         Some(command) => {
                             self.learn(command);
@@ -152,8 +124,7 @@ impl Actor {
                     },
                     () = signed_in(self.spec.reach.login().cloned()), if wants_sign_in => {
                         wants_sign_in = false;
-                        let urgency = Urgency::Background;
-                        State::Starting(self.begin(found, &mut restarts, urgency, Vec::new()))
+                        State::Starting(self.begin(found, &mut restarts, None))
                     }
                 },
                 State::Starting(mut starting) => tokio::select! {
@@ -232,7 +203,6 @@ impl Actor {
         if whole.wants_sign_in {
             self.vitals.wants_sign_in();
         }
-        let [whole, public] = [whole, public].map(Arc::new);
         let known = if self.context.is_sole { &whole } else { &public };
         self.status.send_replace(Status::Failed(Arc::clone(known)));
         self.report(Change::Failed).await;
@@ -246,14 +216,17 @@ impl Actor {
         }
     }
 
-    /// Begins to start the server.
+    /// Begins to start the server, for somebody who waits for it or behind everything else.
     fn begin(
         &mut self,
         found: Option<Found>,
         restarts: &mut Restarts,
-        urgency: Urgency,
-        waiting: Vec<Waiter>,
+        waiter: Option<(Waiter, Urgency)>,
     ) -> Starting {
+        let (waiting, urgency) = match waiter {
+            Some((waiter, urgency)) => (vec![waiter], urgency),
+            None => (Vec::new(), Urgency::Background),
+        };
         let (urgency, wanted) = watch::channel(urgency);
         self.gone.send_replace(false);
         let (not_before, after) = (restarts.not_before.take(), self.after.take());
@@ -498,14 +471,4 @@ enum Next {
     Died,
     /// It ends for this reason; this is dropped when it has ended.
     Stopped(StoppedFor, Option<oneshot::Sender<()>>),
-}
-
-impl Starting {
-    /// Ends the start for this reason; the process ends with it. Returns who waits.
-    async fn give_up(self, why: StoppedFor) -> Vec<Waiter> {
-        self.start.abort();
-        let _ = self.start.await;
-        self.run.stop(why);
-        self.waiting
-    }
 }

@@ -77,9 +77,9 @@ pub(crate) struct Found {
 /// A server that could not be started.
 pub(crate) struct Failed {
     /// Why, with what it said itself; for whom it was started.
-    pub(crate) whole: StartFailure,
+    pub(crate) whole: Arc<StartFailure>,
     /// Why, without that, for everybody else.
-    pub(crate) public: StartFailure,
+    pub(crate) public: Arc<StartFailure>,
     /// Its last lines on standard error, if it got as far as to write any.
     pub(crate) words: Option<StderrTail>,
     /// `true` if it is not there at the moment, as a server is that is being restarted.
@@ -88,7 +88,8 @@ pub(crate) struct Failed {
 
 impl From<StartFailure> for Failed {
     fn from(failure: StartFailure) -> Self {
-        Self { whole: failure.clone(), public: failure, words: None, is_away: false }
+        let failure = Arc::new(failure);
+        Self { whole: Arc::clone(&failure), public: failure, words: None, is_away: false }
     }
 }
 
@@ -96,7 +97,7 @@ impl Failed {
     /// The reason depends on whether the server's words may be told.
     fn new(reason: impl Fn(bool) -> String, hint: &str) -> Self {
         let [whole, public] =
-            [true, false].map(|is_told| StartFailure::new(reason(is_told), hint.to_owned()));
+            [true, false].map(|is_told| Arc::new(StartFailure::new(reason(is_told), hint)));
         Self { whole, public, words: None, is_away: false }
     }
 }
@@ -236,7 +237,7 @@ impl Attempt {
         let redacted = |Failed { whole, public, words, is_away }: Failed| {
             let [whole, public] = [whole, public].map(|failure| {
                 let reason = secrets.redact_written(&failure.reason).into_owned();
-                StartFailure { reason, ..failure }
+                Arc::new(StartFailure { reason, ..(*failure).clone() })
             });
             Failed { whole, public, words, is_away }
         };
@@ -330,9 +331,8 @@ async fn first_words(
     }
     let listing = lists::read(link, &greeting, &Listing::default(), Kinds::ALL, &spec.label)
         .await
-        .map_err(|unread| match unread.wants_sign_in {
-            true => Unwelcome::SignIn,
-            false => Unwelcome::Confused(unread.why),
+        .map_err(|unread| {
+            if unread.wants_sign_in { Unwelcome::SignIn } else { Unwelcome::Confused(unread.why) }
         })?;
     Ok((greeting, Arc::new(listing)))
 }

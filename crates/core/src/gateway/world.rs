@@ -16,6 +16,8 @@ use crate::login::Place;
 use crate::name::ServerRef;
 use crate::toolbox::Part;
 
+/// A server, for agents that can do this and sign in there.
+type SpecKey = (ServerRef, ClientAbilities, Option<Place>);
 /// The specification of a server, or why there is none.
 type Made = Result<Arc<Spec>, Arc<StartFailure>>;
 
@@ -24,7 +26,7 @@ type Made = Result<Arc<Spec>, Arc<StartFailure>>;
 pub(crate) struct World {
     parts: Mutex<HashMap<ServerRef, Vec<Weak<Part>>>>,
     lenses: Mutex<Vec<Weak<Lens>>>,
-    specs: Mutex<HashMap<(ServerRef, ClientAbilities, Option<Place>), Made>>,
+    specs: Mutex<HashMap<SpecKey, Made>>,
     /// The indexes that are in use.
     pub(crate) indexes: Indexes,
 }

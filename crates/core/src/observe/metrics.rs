@@ -296,6 +296,7 @@ mod tests {
         metrics.hear(Event::LimitReached(&reached));
         let login = SignInContext { server: "hub", account: None, why: "" };
         metrics.hear(Event::SignIn(&login, SignInChange::Renewed));
+        metrics.hear(Event::CertificateShown(&TlsDates { cert: u64::MAX, client_ca: None }));
         metrics.hear(Event::LlmRequestEnded(&request([1, 1]), LlmOutcome::TimedOut));
         let text = metrics.render();
         let described = METRICS.iter().map(|metric| {

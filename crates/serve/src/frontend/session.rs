@@ -340,8 +340,9 @@ impl Session {
         if let Some(guest) = &self.live.guest {
             guest.listed(exposure.shown_bytes(tools), exposure.bytes_without_us());
             if exposure.starts_everything() {
-                let toolboxes = &exposure.gateway().config().toolboxes;
-                toolboxes.iter().for_each(|toolbox| guest.opened(&toolbox.name));
+                for toolbox in &exposure.gateway().config().toolboxes {
+                    guest.opened(&toolbox.name);
+                }
             }
         }
     }

@@ -49,7 +49,7 @@ struct UnderWay {
     ticket: Option<Ticket>,
     /// The room for what answers it.
     room: Room,
-    /// What there is to do for it.
+    /// The rest of what is to be done for it.
     work: Work,
 }
 

@@ -54,6 +54,7 @@ fn server_at(address: Option<&str>, config: Config, observer: Observer) -> Arc<S
         connections: TaskTracker::new(),
         table: Table::default(),
         health: Table::default(),
+        tls: None,
         tasks,
         leaving,
         shutdown,

@@ -1,5 +1,5 @@
-//! What there is to do for a request: done by the task of its connection for as long as that waits for
-//! the answer, and by a task of its own from then on.
+//! The work for a request: done by the task of its connection for as long as that waits for the
+//! answer, and by a task of its own from then on.
 //!
 //! A task for each request costs more than most requests: it is made, put into a queue that another
 //! thread is woken for, and wakes the connection's again.

@@ -59,6 +59,7 @@ fn the_reason_is_one_short_line() {
         server: ServerName::new("srv"),
         reason: reason.to_owned(),
         hint: String::new(),
+        wants_sign_in: false,
     };
     let tail = "it ended before it was ready: exit code 3; the last lines of its standard error:\n\
                 Error: no\n    at main";

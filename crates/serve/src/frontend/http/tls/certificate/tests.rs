@@ -12,7 +12,7 @@ fn made(common: &[&str], names: Vec<SanType>) -> Vec<u8> {
         // One kind of name stands in it once.
         let kind = match index {
             0 => DnType::CommonName,
-            _ => DnType::from_oid(&[2, 5, 4, 3]),
+            _ => DnType::CustomDnType(vec![2, 5, 4, 3]),
         };
         params.distinguished_name.push(kind, *name);
     }
