@@ -22,7 +22,7 @@ use crate::frontend::{self, AppState};
 use crate::gateway::{Caller, Gateway, Gateways};
 use crate::observe::Event;
 use crate::os::{self, LocalListener, Signal, has_terminal};
-use crate::settings::Config;
+use crate::settings::{Config, is_loopback};
 use crate::wire::remote::bridge::{self, End, Shore};
 use crate::wire::stdio;
 
@@ -125,7 +125,8 @@ pub async fn serve_http(
         let address = format!("{scheme}://{address}{}", frontend::http::ENDPOINT);
         options.observer.listeners().tell(Event::Serving(&address));
     }
-    let options = PoolOptions { serves_many: true, ..options };
+    let is_served_elsewhere = !is_for_this_machine(&listening.agents, config);
+    let options = PoolOptions { serves_many: true, is_served_elsewhere, ..options };
     let draining = CancellationToken::new();
     let caller = Caller { agent: door.agent.clone(), toolbox: None };
     let over_http = OverHttp { draining: draining.clone(), certificates };
@@ -134,6 +135,14 @@ pub async fn serve_http(
         frontend::http::serve(app, listening, door, &tasks, ending).await;
     })
     .await
+}
+
+/// Returns `true` if nobody on another machine is meant to come, be it through a proxy.
+fn is_for_this_machine(listener: &TcpListener, config: &Config) -> bool {
+    let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    let jwt = config.auth.as_ref().and_then(|auth| auth.jwt.as_ref());
+    let resource = jwt.and_then(|jwt| jwt.resource.as_ref());
+    is_local && config.http.allowed_hosts.is_empty() && resource.is_none_or(is_loopback)
 }
 
 /// How many files are for other things than connections of agents: the streams of servers, and our own.

@@ -52,10 +52,10 @@ fn socket(bench: &Bench) -> PathBuf {
 }
 
 /// A connection to a workbench.
-struct Desk(BufReader<UnixStream>);
+pub(crate) struct Desk(BufReader<UnixStream>);
 
 impl Desk {
-    fn new(bench: &Bench) -> Self {
+    pub(crate) fn new(bench: &Bench) -> Self {
         let stream = UnixStream::connect(socket(bench)).expect("somebody listens");
         stream.set_read_timeout(Some(DEADLINE)).expect("a limit");
         Self(BufReader::new(stream))
@@ -67,7 +67,7 @@ impl Desk {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    fn ask(&mut self, ask: &Value) -> Value {
+    pub(crate) fn ask(&mut self, ask: &Value) -> Value {
         writeln!(self.0.get_mut(), "{ask}").expect("it is taken");
         self.answer()
     }

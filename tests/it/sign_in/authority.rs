@@ -55,6 +55,13 @@ impl Authority {
         self.ask(&format!("/set?{how}"));
     }
 
+    /// Has the browser open an address; where it ended, and what was shown there.
+    #[track_caller]
+    pub(crate) fn browse(&self, address: &str) -> Value {
+        let address: String = url::form_urlencoded::byte_serialize(address.as_bytes()).collect();
+        self.ask(&format!("/browse?url={address}"))
+    }
+
     /// How often what was asked of the endpoint for tokens.
     pub(crate) fn counts(&self) -> Value {
         self.ask("/counts")
@@ -84,9 +91,7 @@ impl Authority {
         let mut stdout = String::new();
         reader.read_line(&mut stdout).unwrap();
         if stdout.starts_with("http") {
-            let address: String =
-                url::form_urlencoded::byte_serialize(stdout.trim().as_bytes()).collect();
-            let came = self.ask(&format!("/browse?url={address}"));
+            let came = self.browse(stdout.trim());
             if came["status"] == 0 {
                 // The browser is elsewhere; its user copies where it ended.
                 writeln!(input, "{}", came["url"].as_str().unwrap()).unwrap();

@@ -115,6 +115,11 @@ impl ClientAbilities {
         self.is(ELICITATION_FORM | ELICITATION_URL)
     }
 
+    /// Returns `true` if such a client has its user open addresses.
+    pub fn opens_addresses(self) -> bool {
+        self.is(ELICITATION_URL)
+    }
+
     /// Returns `true` if such a client tells its roots.
     pub fn has_roots(self) -> bool {
         self.is(ROOTS)

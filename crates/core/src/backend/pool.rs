@@ -54,6 +54,9 @@ pub struct PoolOptions {
     pub observer: Arc<Observer>,
     /// `true` if more than one agent can come, who must not hear of each other.
     pub serves_many: bool,
+    /// `true` if agents may be on other machines than this one, so that a browser of their users does not
+    /// reach a page here.
+    pub is_served_elsewhere: bool,
     /// How many bytes of what servers say may be held at a time.
     pub said: Budget,
 }
@@ -66,6 +69,7 @@ pub struct Pool {
     backends: Mutex<Backends>,
     /// The sign-ins that somebody waits for.
     signing_in: SigningIn,
+    is_served_elsewhere: bool,
 }
 
 #[derive(Default)]
@@ -98,7 +102,7 @@ impl Hash for Key {
 impl Pool {
     /// An empty pool.
     pub fn new(options: PoolOptions) -> Self {
-        let PoolOptions { environment, program, homes, store, logins, observer, serves_many, said } =
+        let PoolOptions { environment, program, homes, store, logins, observer, said, .. } =
             options;
         // What is waited for there would hold up the end.
         let logins = logins.map(|keep| {
@@ -118,7 +122,7 @@ impl Pool {
             shutdown: CancellationToken::new(),
             keeper,
             turns: Turns::new(available_parallelism().map_or(1, NonZero::get)),
-            is_sole: !serves_many,
+            is_sole: !options.serves_many,
             observer,
             said,
             muted: Muted::default(),
@@ -134,6 +138,7 @@ impl Pool {
             environment,
             backends: Mutex::default(),
             signing_in: SigningIn::default(),
+            is_served_elsewhere: options.is_served_elsewhere,
         }
     }
 
@@ -257,6 +262,11 @@ impl Pool {
         back: Back,
     ) -> Result<Arc<Pending>, login::Failure> {
         self.signing_in.join(login, back).await
+    }
+
+    /// Returns `true` if agents may be on other machines than this one.
+    pub(crate) fn is_served_elsewhere(&self) -> bool {
+        self.is_served_elsewhere
     }
 
     /// Is cancelled when every server is to end.

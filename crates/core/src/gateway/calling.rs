@@ -87,15 +87,15 @@ impl Gateway {
         context: RequestContext<'_>,
         call: &mut CallContext<'_>,
     ) -> Result<Outcome, CallError> {
+        let mut may_sign_in = true;
         // What it listed when it last ran may not be true any more, nor the tool's schema.
         if self.snapshot().version(server.shared.id()) == 0 {
-            let own = server.backend(context.agent, &self.pool);
-            own.map_err(|error| server_error(at, error))?.attach(context.agent);
-            let agent = context.agent.clone();
-            let started = listed(&server.shared, self.snapshots(), agent, Urgency::Call);
-            Box::pin(while_starting(&tool.server, context, started))
-                .await
-                .map_err(|error| server_error(at, error))?;
+            let started = self.list_first(at, server, context).await;
+            if let Err(error) = started {
+                may_sign_in = false;
+                self.sign_in_after(error, at, context).await?;
+                self.list_first(at, server, context).await?;
+            }
         }
         let view = self.snapshot().view(&tool.toolbox);
         let Some(shown) = view.tool(tool.server.as_str(), &tool.tool) else {
@@ -116,12 +116,23 @@ impl Gateway {
         if let Some(concern) = permit.confirmation() {
             Box::pin(self.confirm(tool, concern, given, context, call)).await?;
         }
-        let _places = if self.has_places(server) {
-            Some(Box::pin(self.take_places(tool, server, context, call)).await?)
-        } else {
-            None
+        let outcome = loop {
+            let places = if self.has_places(server) {
+                Some(Box::pin(self.take_places(tool, server, context, call)).await?)
+            } else {
+                None
+            };
+            let passed = self.pass(at, server, context, sending, &mut call.has_asked).await;
+            match passed {
+                Err(error) if may_sign_in => {
+                    may_sign_in = false;
+                    // Others need not wait for the user.
+                    drop(places);
+                    self.sign_in_after(error, at, context).await?;
+                }
+                passed => break passed?,
+            }
         };
-        let outcome = self.pass(at, server, context, sending, &mut call.has_asked).await?;
         if let Some((answers, key)) = key
             && !call.has_asked
             && !server.shared.asks()
@@ -130,6 +141,34 @@ impl Gateway {
             answers.keep(key, &outcome);
         }
         Ok(outcome)
+    }
+
+    /// Starts a server that has not listed anything since we run, and waits until it has.
+    async fn list_first(
+        &self,
+        at: &ServerRef,
+        server: &Server,
+        context: RequestContext<'_>,
+    ) -> Result<(), CallError> {
+        let failed = |error| server_error(at, error);
+        server.backend(context.agent, &self.pool).map_err(failed)?.attach(context.agent);
+        let agent = context.agent.clone();
+        let started = listed(&server.shared, self.snapshots(), agent, Urgency::Call);
+        Box::pin(while_starting(&at.server, context, started)).await.map_err(failed)
+    }
+
+    /// Goes on after an error, if all that was missing is a sign-in and the user now has signed in; else
+    /// the error stands.
+    async fn sign_in_after(
+        &self,
+        error: CallError,
+        at: &ServerRef,
+        context: RequestContext<'_>,
+    ) -> Result<(), CallError> {
+        if error.wants_sign_in() && Box::pin(self.ask_to_sign_in(at, context)).await {
+            return Ok(());
+        }
+        Err(error)
     }
 
     /// Returns the permit for a call, and the arguments that the server is to get. It is the server

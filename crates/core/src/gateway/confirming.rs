@@ -7,7 +7,7 @@ mod wording;
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::backend::{Event, Outcome, Question, events};
@@ -25,7 +25,7 @@ const METHOD_NOT_FOUND: &[u8] = b"-32601";
 
 /// Why a call is not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Unconfirmed {
+pub(crate) enum Unconfirmed {
     /// Not all of the call can be shown to the user, for this reason.
     NotShown(String),
     /// The user said no.
@@ -56,7 +56,7 @@ impl Gateway {
         let asking = async {
             let message = message.map_err(Unconfirmed::NotShown)?;
             match context.events {
-                Some(events) => put(events, &message, patience).await,
+                Some(events) => put(events, &form(&message), patience).await,
                 None => Err(Unconfirmed::Unable),
             }
         };
@@ -71,17 +71,22 @@ impl Gateway {
     }
 }
 
-/// Puts the question to the user. It is taken back when the time is up, or this is dropped.
-async fn put(
-    events: &events::Sender,
-    message: &str,
-    patience: Duration,
-) -> Result<(), Unconfirmed> {
-    let asked = json!({
+/// The parameters of a question that is answered with yes or no.
+fn form(message: &str) -> Value {
+    json!({
         "message": message,
         "requestedSchema": {"type": "object", "properties": {}},
-    });
-    let (question, answer) = Question::here(METHOD.to_owned(), Some(Raw::encode(&asked)));
+    })
+}
+
+/// Puts a question with these parameters to the user. It is taken back when the time is up, or this is
+/// dropped.
+pub(crate) async fn put(
+    events: &events::Sender,
+    asked: &Value,
+    patience: Duration,
+) -> Result<(), Unconfirmed> {
+    let (question, answer) = Question::here(METHOD.to_owned(), Some(Raw::encode(asked)));
     let answered = async {
         events.send(Event::Question(question)).await.map_err(|_| Unconfirmed::Unable)?;
         // It is dropped by who has nobody to ask.

@@ -92,15 +92,34 @@ pub enum CallError {
     },
 }
 
+impl CallError {
+    /// Returns `true` if all that is missing is that somebody signs in at the server.
+    pub(crate) fn wants_sign_in(&self) -> bool {
+        match self {
+            Self::Server { error, .. } => wants_sign_in(error),
+            _ => false,
+        }
+    }
+}
+
+fn wants_sign_in(error: &backend::Error) -> bool {
+    match error {
+        backend::Error::StartFailed(failure) => failure.wants_sign_in,
+        backend::Error::Unanswered(failure) => failure.wants_sign_in,
+        _ => false,
+    }
+}
+
 pub(crate) fn server_error(at: &ServerRef, error: backend::Error) -> CallError {
     CallError::Server { server: at.server.clone(), error }
 }
 
 pub(crate) fn failed(server: &ServerName, error: &backend::Error) -> FailedServer {
-    let (hint, wants_sign_in) = match error {
-        backend::Error::StartFailed(failure) => (failure.hint.clone(), failure.wants_sign_in),
-        backend::Error::Unanswered(failure) => (failure.hint.clone(), failure.wants_sign_in),
-        _ => ("try again".to_owned(), false),
+    let hint = match error {
+        backend::Error::StartFailed(failure) => failure.hint.clone(),
+        backend::Error::Unanswered(failure) => failure.hint.clone(),
+        _ => "try again".to_owned(),
     };
-    FailedServer { server: server.clone(), reason: error.to_string(), hint, wants_sign_in }
+    let (server, reason) = (server.clone(), error.to_string());
+    FailedServer { server, reason, hint, wants_sign_in: wants_sign_in(error) }
 }

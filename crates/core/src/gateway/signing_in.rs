@@ -1,5 +1,7 @@
 //! Signing in at servers on behalf of whoever looks through a gateway.
 
+mod asked;
+
 use std::sync::Arc;
 
 use url::Url;

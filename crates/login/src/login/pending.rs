@@ -217,7 +217,8 @@ impl Pending {
 
     /// Returns `true` if it has come out, or is not waited for any more.
     pub fn is_over(&self) -> bool {
-        self.waiting.outcome.borrow().is_some() || self.waiting.ended.is_cancelled()
+        let Waiting { outcome, ended, deadline, .. } = &*self.waiting;
+        outcome.borrow().is_some() || ended.is_cancelled() || Instant::now() >= *deadline
     }
 
     /// Waits until it is done, for 5 min after it began at most. Addresses may be [pasted](Self::pasted) meanwhile.

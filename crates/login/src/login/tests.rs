@@ -117,6 +117,16 @@ async fn a_person_signs_in_and_the_token_is_shown_from_then_on() {
 }
 
 #[tokio::test]
+async fn a_sign_in_is_over_when_its_time_is_up_whether_or_not_anybody_waits() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    let pending = Process::new(folder.path()).at(&authority).begin(Back::Listener).await.unwrap();
+    assert!(!pending.is_over());
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(301)).await;
+    assert!(pending.is_over());
+}
+
+#[tokio::test]
 async fn a_second_login_uses_the_client_and_the_address_of_the_first() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     sign_in(&Process::new(folder.path()).at(&authority)).await.unwrap();

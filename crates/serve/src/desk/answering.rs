@@ -178,7 +178,10 @@ impl Desk {
                     Some(event) = heard.recv() => {
                         // What a server asks is not answered here: that is for agents.
                         let Event::Question(asked) = event else { continue };
-                        if asked.is_of_server {
+                        let mode = asked.params.as_ref().and_then(|params| params.member("mode"));
+                        let is_page = mode.as_ref().and_then(Raw::text).as_deref() == Some("url");
+                        // Nor does anybody open a page here: the view has a button for that.
+                        if asked.is_of_server || is_page {
                             continue;
                         }
                         if is_confirmed {

@@ -18,7 +18,8 @@ async fn put_to<F: Future<Output = ()>>(
         assert_eq!(params.as_deref(), Some(expected));
         deal(question).await;
     };
-    tokio::join!(put(&sender, "Sure?", patience), dealing).0
+    let asked = form("Sure?");
+    tokio::join!(put(&sender, &asked, patience), dealing).0
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +48,7 @@ async fn only_who_says_yes_agrees() {
     assert_eq!(put_to(async |question| drop(question)).await, Err(Unconfirmed::Unable));
     let (sender, heard) = events::channel(1);
     drop(heard);
-    let put = put(&sender, "Sure?", Duration::from_secs(1)).await;
+    let put = put(&sender, &form("Sure?"), Duration::from_secs(1)).await;
     assert_eq!(put, Err(Unconfirmed::Unable));
 }
 

@@ -1,0 +1,212 @@
+//! Sign-ins that the user of an agent is asked for in the midst of a call (URL elicitation).
+
+use std::net::TcpStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::cli_top::Desk;
+use crate::sign_in::authority::Authority;
+use crate::sign_in::{bench, credentials};
+use crate::support::{Agent, DEADLINE, RequestId};
+
+const QUESTION: &str = "elicitation/create";
+const HINT: &str = "run `mcp-workbench auth login hub`, then call again";
+
+fn abilities() -> Value {
+    json!({ "elicitation": { "form": {}, "url": {} } })
+}
+
+fn send(agent: &Agent, tool: &str) -> RequestId {
+    let tool = json!({ "toolbox": "dev", "server": "hub", "tool": tool });
+    agent.send_call("use_tool", json!({ "tool": tool, "arguments": {} }))
+}
+
+fn text(agent: &Agent, call: &RequestId) -> String {
+    format!("{:?}", agent.wait(call))
+}
+
+fn address(asked: &Value) -> &str {
+    asked["params"]["url"].as_str().expect("an address")
+}
+
+#[test]
+fn a_call_goes_on_when_its_user_has_signed_in() {
+    for over_http in [false, true] {
+        let authority = Authority::start();
+        let bench = bench(&authority);
+        let agent = if over_http { Agent::over_http(bench.http()) } else { bench.agent() };
+        let agent = agent.holding(QUESTION).begin(false, abilities());
+        let call = send(&agent, "read");
+        let asked = agent.next_request(QUESTION);
+        assert_eq!(asked["params"]["mode"], "url");
+        assert_eq!(
+            asked["params"]["message"],
+            "Server `hub` wants you to sign in. Open this page in your browser and agree there; the \
+             call goes on when that is done."
+        );
+        assert!(address(&asked).starts_with(&authority.issuer), "{asked}");
+        agent.respond(&asked, json!({ "action": "accept" }));
+        assert_eq!(authority.browse(address(&asked))["status"], 200);
+        let answer = text(&agent, &call);
+        assert!(answer.contains("read by ann"), "{answer}");
+        let complete = agent.next_notification("notifications/elicitation/complete");
+        let id = &complete["elicitationId"];
+        assert_eq!((id, id.as_str().map(str::len)), (&asked["params"]["elicitationId"], Some(32)));
+        assert_eq!(credentials(&bench).len(), 1);
+
+        // More is asked for what wants more, from a server that runs.
+        let call = send(&agent, "write");
+        let asked = agent.next_request(QUESTION);
+        agent.respond(&asked, json!({ "action": "accept" }));
+        authority.browse(address(&asked));
+        let answer = text(&agent, &call);
+        assert!(answer.contains("write by ann"), "{answer}");
+    }
+}
+
+#[test]
+fn a_modern_call_goes_on_when_its_user_has_signed_in() {
+    let authority = Authority::start();
+    let bench = bench(&authority);
+    let agent = bench.agent().begin(true, abilities());
+    let tool = json!({ "toolbox": "dev", "server": "hub", "tool": "read" });
+    let mut params = json!({ "name": "use_tool", "arguments": { "tool": tool, "arguments": {} } });
+    let required = agent.request("tools/call", params.clone()).ok();
+    assert_eq!(required["resultType"], "input_required");
+    let asked = &required["inputRequests"]["question"];
+    assert_eq!((&asked["method"], &asked["params"]["mode"]), (&json!(QUESTION), &json!("url")));
+    assert_eq!(asked["params"]["elicitationId"], Value::Null, "this revision has none");
+    params["requestState"] = required["requestState"].clone();
+    params["inputResponses"] = json!({ "question": { "action": "accept" } });
+    let again = agent.send_request("tools/call", params);
+    authority.browse(address(asked));
+    let answer = text(&agent, &again);
+    assert!(answer.contains("read by ann"), "{answer}");
+    assert_eq!(agent.notifications(), Vec::<Value>::new());
+}
+
+#[test]
+fn who_does_not_sign_in_is_told_how_to() {
+    let authority = Authority::start();
+    for (is_modern, action) in [(false, "decline"), (false, "cancel"), (true, "decline")] {
+        let bench = bench(&authority);
+        let agent = bench
+            .agent()
+            .answering(QUESTION, json!({ "action": action }))
+            .begin(is_modern, abilities());
+        let tool = json!({ "toolbox": "dev", "server": "hub", "tool": "read" });
+        let told = agent.call_through("use_tool", json!({ "tool": tool, "arguments": {} }));
+        assert!(told.is_tool_error() && told.text().contains(HINT), "{told:?}");
+        agent.next_request(QUESTION);
+        assert_eq!(credentials(&bench).len(), 1, "the client that it is stays known");
+    }
+    // The user agrees to open the page, and says no there.
+    authority.set("deny=true");
+    let bench = bench(&authority);
+    let agent = bench.agent().holding(QUESTION).begin(false, abilities());
+    let call = send(&agent, "read");
+    let asked = agent.next_request(QUESTION);
+    agent.respond(&asked, json!({ "action": "accept" }));
+    authority.browse(address(&asked));
+    assert!(text(&agent, &call).contains(HINT));
+    let complete = "notifications/elicitation/complete";
+    assert!(!agent.notifications().iter().any(|told| told["method"] == complete));
+}
+
+#[test]
+fn who_cannot_be_asked_is_told_at_once() {
+    let authority = Authority::start();
+    let forms = json!({ "elicitation": { "form": {} } });
+    for capabilities in [json!({}), json!({ "elicitation": {} }), forms] {
+        let bench = bench(&authority);
+        let agent = bench.agent().holding(QUESTION).begin(false, capabilities);
+        let call = send(&agent, "read");
+        assert!(text(&agent, &call).contains(HINT));
+    }
+    // Its user may be on another machine, whose browser would not come back to this one.
+    let bench = bench(&authority).set("http", json!({ "allowedHosts": ["tools.example.com"] }));
+    let agent = Agent::over_http(bench.http()).holding(QUESTION).begin(false, abilities());
+    let call = send(&agent, "read");
+    assert!(text(&agent, &call).contains(HINT));
+}
+
+#[test]
+fn calls_at_once_wait_for_one_page() {
+    let authority = Authority::start();
+    let bench = bench(&authority);
+    let one = Agent::over_http(bench.http()).holding(QUESTION).begin(false, abilities());
+    let other = one.beside().holding(QUESTION).begin(false, abilities());
+    let calls = [&one, &one, &other].map(|agent| (agent, send(agent, "read")));
+    let asked = [&one, &one, &other].map(|agent| agent.next_request(QUESTION));
+    let [first, second, third] = &asked;
+    assert_eq!([address(first), address(first)], [address(second), address(third)]);
+    one.respond(first, json!({ "action": "decline" }));
+    other.respond(third, json!({ "action": "accept" }));
+    authority.browse(address(first));
+    let answers = calls.map(|(agent, call)| text(agent, &call));
+    let ids = [first, second, third].map(|asked| asked["params"]["elicitationId"].clone());
+    assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2], "{ids:?}");
+    assert_eq!(answers.iter().filter(|answer| answer.contains("read by ann")).count(), 2);
+    assert!(answers[2].contains("read by ann") && answers.iter().any(|a| a.contains(HINT)));
+    assert_eq!(authority.counts()["code"], 1);
+    // Whose question nobody has answered need not be any more.
+    let told = one.next_notification("notifications/cancelled");
+    assert_eq!(told["requestId"], second["id"]);
+}
+
+#[test]
+fn a_call_that_is_cancelled_waits_for_nobody() {
+    let authority = Authority::start();
+    let bench = bench(&authority);
+    let agent = bench.agent().holding(QUESTION).begin(false, abilities());
+    let call = send(&agent, "read");
+    let asked = agent.next_request(QUESTION);
+    agent.cancel(&call);
+    let told = agent.next_notification("notifications/cancelled");
+    assert_eq!(told["requestId"], asked["id"]);
+    let page = Url::parse(address(&asked)).unwrap();
+    let back = page.query_pairs().find(|(key, _)| key == "redirect_uri").unwrap().1;
+    let back = Url::parse(&back).unwrap().socket_addrs(|| None).unwrap()[0];
+    let began = Instant::now();
+    while TcpStream::connect(back).is_ok() {
+        assert!(began.elapsed() < DEADLINE, "a browser is still waited for");
+        // It is a port of another process, which tells nobody when it is closed.
+        sleep(Duration::from_millis(20));
+    }
+    assert!(agent.answered(&call).is_none());
+}
+
+#[test]
+fn a_server_that_refuses_again_is_not_asked_about_twice() {
+    let authority = Authority::start();
+    let bench = bench(&authority);
+    let agent = bench.agent().holding(QUESTION).begin(false, abilities());
+    let call = send(&agent, "read");
+    let asked = agent.next_request(QUESTION);
+    authority.set("closed=true");
+    agent.respond(&asked, json!({ "action": "accept" }));
+    authority.browse(address(&asked));
+    let told = text(&agent, &call);
+    assert!(told.contains("it wants you to sign in"), "{told}");
+    let questions = agent.transcript().iter().filter(|line| line.contains(QUESTION)).count();
+    assert_eq!(questions, 1);
+}
+
+#[test]
+fn whoever_looks_at_a_workbench_agrees_to_no_page_with_a_call() {
+    let authority = Authority::start();
+    let bench = bench(&authority);
+    let agent = bench.agent().holding(QUESTION).begin(false, abilities());
+    // The gateway of the agent is then at hand, whose client could be asked.
+    agent.tools();
+    let told = Desk::new(&bench).ask(&json!({
+        "ask": "call", "toolbox": "dev", "server": "hub", "tool": "read",
+        "arguments": {}, "isConfirmed": true,
+    }));
+    assert!(told.to_string().contains("auth login hub"), "{told}");
+    assert!(!agent.transcript().iter().any(|line| line.contains(QUESTION)));
+}
