@@ -29,6 +29,10 @@ agents *args:
 newcomer *args:
     scripts/newcomer.sh {{ args }}
 
+# Count what a person types, and how long it takes, until a server that wants a sign-in is called.
+signin *args:
+    scripts/signin.sh {{ args }}
+
 # Compare real servers with and without the workbench in between, all, those named, or ten with `--sample`.
 zoo *args:
     scripts/zoo.sh {{ args }}

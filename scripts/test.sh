@@ -83,6 +83,7 @@ setup_podman() {
 # setup_page: a browser, and what drives it.
 setup_page() {
     setup_npm page tests/page "what drives a browser"
+    setup_npm signin tests/signin "an authorization server"
     command -v chromium >/dev/null && return
     command -v apt-get >/dev/null || fail "chromium is not installed"
     heading "Chromium"
@@ -174,6 +175,8 @@ heading "conformance"
 scripts/conformance.sh
 heading "the page in a browser"
 scripts/page.sh
+heading "a sign-in, from setup to the first call"
+scripts/signin.sh
 heading "the book, and what newcomers ask it"
 scripts/book.sh
 heading "documentation tests"

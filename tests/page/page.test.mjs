@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, before, describe, it } from 'node:test';
 import { EVIL } from './evil.mjs';
-import { agent, configuration, page as page_of_command, serve, token } from './workbench.mjs';
+import { agent, authority, configuration, page as page_of_command, serve, token } from './workbench.mjs';
 
 const require = createRequire(`${process.env.PAGE_ENV}/`);
 const { chromium } = require('playwright-core');
@@ -261,6 +261,29 @@ describe('the page', { concurrency: false }, () => {
     await page.locator('#unused').getByText('elapsed').first().waitFor();
     await page.locator('#patch', { hasText: '!elapsed' }).waitFor();
     await close();
+  });
+
+  it('begins a sign-in in another tab, and the server runs when it is done', async () => {
+    const hub = await authority();
+    const own = configuration({
+      auth: { anonymous: true, operators: [operator_entry] },
+      toolboxes: { far: { description: 'Wants a sign-in', mcpServers: { hub: { url: hub.mcp, oauth: { account: 'shared' } } } } },
+    }, 'far.json');
+    const far = await serve(own);
+    const { page, close } = await open({ address: far.address });
+    await live(page);
+    await row(page, 'hub').getByRole('button', { name: 'Open hub' }).click();
+    await row(page, 'hub').locator('.state', { hasText: 'wants sign-in' }).waitFor();
+    const [tab] = await Promise.all([
+      page.context().waitForEvent('page'),
+      row(page, 'hub').getByRole('button', { name: 'Sign in' }).click(),
+    ]);
+    await tab.getByText('You are signed in').waitFor();
+    await state(page, 'hub', 'running');
+    assert.equal(await tab.evaluate(() => opener), null);
+    await close();
+    await far.end();
+    hub.end();
   });
 
   it('says when the workbench has ended, and goes on when it is back', async () => {

@@ -10,6 +10,7 @@ import { EVIL } from './evil.mjs';
 
 export const BINARY = resolve(process.env.MCP_WORKBENCH ?? 'target/debug/mcp-workbench');
 const HOSTILE = resolve('tests/page/hostile.mjs');
+const AUTHORITY = resolve('tests/signin/authority.mjs');
 
 export const folder = mkdtempSync(join(tmpdir(), 'workbench-page-'));
 const env = { ...process.env, HOME: folder, XDG_CACHE_HOME: join(folder, 'cache'), XDG_CONFIG_HOME: join(folder, 'config') };
@@ -22,7 +23,7 @@ export function token(...args) {
   return [made.token, made.entry];
 }
 
-export function configuration(more) {
+export function configuration(more, name = 'workbench-config.json') {
   const builtin = (name) => ({ command: BINARY, args: ['builtin', name] });
   const hostile = (...args) => ({ command: process.execPath, args: [HOSTILE, ...args] });
   const config = {
@@ -34,7 +35,7 @@ export function configuration(more) {
     dangerousTools: ['hostile:danger'],
     ...more,
   };
-  const file = join(folder, 'workbench-config.json');
+  const file = join(folder, name);
   writeFileSync(file, JSON.stringify(config, null, 2));
   return file;
 }
@@ -63,6 +64,13 @@ async function begin(args, wanted) {
     }
   };
   return { found, pid: child.pid, end };
+}
+
+/** A server that wants a sign-in, and the authorization server at which that is done. */
+export async function authority() {
+  const child = spawn(process.execPath, [AUTHORITY, resolve('.test-env/signin')], { stdio: ['pipe', 'pipe', 'ignore'] });
+  const [line] = await once(createInterface({ input: child.stdout }), 'line');
+  return { ...JSON.parse(line), end: () => child.kill() };
 }
 
 /** Serves a configuration over HTTP. */
