@@ -65,10 +65,9 @@ pub(crate) fn current(place: &Place, record: &Record) -> Result<Client, String> 
 
 /// How a client with a secret proves itself: with `Basic` where nothing else is said (RFC 8414 §2).
 fn with_secret(authority: &Authority) -> Method {
-    let knows = |method: &str| {
-        authority.auth_methods.as_ref().is_some_and(|known| known.iter().any(|one| one == method))
-    };
-    if !knows("client_secret_basic") && knows("client_secret_post") {
+    let mut known = authority.auth_methods.iter().flatten();
+    // Servers of MCP's SDK for Python look for the client in the form alone.
+    if known.any(|method| method == "client_secret_post") {
         Method::ClientSecretPost
     } else {
         Method::ClientSecretBasic
@@ -221,7 +220,42 @@ async fn register(
 /// machine of somebody else (RFC 8252 §8.5).
 fn wanted_method(authority: &Authority) -> &'static str {
     let Some(known) = &authority.auth_methods else { return "none" };
-    let known_ones = ["none", "client_secret_basic", "client_secret_post"];
+    let known_ones = ["none", "client_secret_post", "client_secret_basic"];
     let first = known_ones.into_iter().find(|method| known.iter().any(|one| one == method));
     first.unwrap_or("none")
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    fn authority(methods: Option<&[&str]>) -> Authority {
+        let authority = json!({
+            "issuer": "https://as.example.com",
+            "token_endpoint": "https://as.example.com/token",
+            "auth_methods": methods,
+            "sends_issuer": false,
+            "takes_documents": false,
+            "is_guessed": false,
+        });
+        serde_json::from_value(authority).unwrap()
+    }
+
+    #[test]
+    fn a_secret_is_shown_in_the_form_where_that_is_known() {
+        let (post, basic) = ("client_secret_post", "client_secret_basic");
+        for (known, wanted, method) in [
+            (None, "none", Method::ClientSecretBasic),
+            (Some(&[basic, "none"][..]), "none", Method::ClientSecretBasic),
+            (Some(&[basic, post]), post, Method::ClientSecretPost),
+            (Some(&[basic]), basic, Method::ClientSecretBasic),
+        ] {
+            let authority = authority(known);
+            assert_eq!(wanted_method(&authority), wanted, "{known:?}");
+            assert_eq!(with_secret(&authority), method, "{known:?}");
+        }
+    }
 }
