@@ -381,7 +381,9 @@ impl Agent {
 impl Server {
     fn block(&self, address: &str, is_eager: bool) -> Value {
         let url = format!("http://{address}/{}", self.path);
-        let mut block = json!({"url": url, "protocol": "legacy", "eager": is_eager});
+        // Agents share a server at which nobody signs in.
+        let mut block =
+            json!({"url": url, "protocol": "legacy", "eager": is_eager, "oauth": false});
         if self.state == State::Unsupported {
             block["type"] = "ws".into();
         }
