@@ -8,7 +8,6 @@ use http::{Request, StatusCode};
 use crate::login::attempt::kept;
 use crate::login::device;
 use crate::login::discovery::{Found, discover};
-use crate::login::http::told;
 use crate::login::listener::Listener;
 use crate::login::pending::{Attempt, Pending, Waiting};
 use crate::login::pkce;
@@ -74,12 +73,7 @@ async fn probe(login: &Login) -> Result<Option<String>, Failure> {
         .header(ACCEPT, "application/json, text/event-stream")
         .header(USER_AGENT, concat!("mcp-workbench/", env!("CARGO_PKG_VERSION")))
         .body(PING.as_bytes().to_vec());
-    let failed = |why: String| {
-        Failure::new(
-            format!("{} cannot be asked: {why}", told(url)),
-            "look whether the server runs",
-        )
-    };
+    let failed = |why: String| Failure::new(why, "look whether the server runs");
     let request = request.map_err(|error| failed(error.to_string()))?;
     let answer = login.http().head(request).await.map_err(failed)?;
     if !matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
