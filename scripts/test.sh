@@ -103,6 +103,16 @@ setup_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ruby
 }
 
+# setup_clients: programs that connect over TLS as others do.
+setup_clients() {
+    command -v curl >/dev/null && command -v openssl >/dev/null && return
+    command -v apt-get >/dev/null || fail "curl or openssl is not installed"
+    heading "curl and openssl"
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends curl openssl
+}
+
 setup_nextest() {
     cargo nextest --version >/dev/null 2>&1 && return
     heading "cargo-nextest"
@@ -149,6 +159,7 @@ case "${1:-}" in
 *) fail "unknown argument \`$1\`: there are --setup, --setup-agents, --setup-compare, --setup-packages, --setup-page and --setup-zoo" ;;
 esac
 setup_podman
+setup_clients
 setup_packages
 setup_page
 setup_nextest
