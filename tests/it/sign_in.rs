@@ -109,10 +109,12 @@ fn an_expired_token_is_renewed_once_for_fifty_calls_of_two_processes() {
     authority.set("ttl=2");
     let bench = bench(&authority);
     assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
-    let agents = [bench.agent(), bench.agent()];
-    for agent in &agents {
+    // One after the other, for each writes the configuration anew.
+    let agents = [(); 2].map(|()| {
+        let agent = bench.agent();
         agent.initialize();
-    }
+        agent
+    });
     // The token has to have expired, by the clock of the authorization server.
     sleep(Duration::from_millis(2500));
     authority.set("ttl=3600");
