@@ -1,6 +1,6 @@
 //! Reading the configuration again while agents are served: when, and what becomes of it.
 //!
-//! What cannot be used changes nothing.
+//! A configuration that cannot be used changes nothing.
 //!
 //! Whoever may write files is not whoever may say what agents are allowed to: an agent with a tool for
 //! files is the first, and not the second. So what concerns that is taken over when somebody asks for

@@ -250,11 +250,6 @@ impl Pool {
         Whose::new(self.context.logins.as_ref(), agent, !self.context.is_sole)
     }
 
-    /// The logins at servers over HTTP, where there are any.
-    pub(crate) fn logins(&self) -> Option<&Arc<Logins>> {
-        self.context.logins.as_ref()
-    }
-
     /// The sign-in at this place that somebody waits for, or a new one.
     pub(crate) async fn sign_in(
         &self,

@@ -4,8 +4,6 @@ mod asked;
 
 use std::sync::Arc;
 
-use url::Url;
-
 use crate::gateway::Gateway;
 use crate::gateway::caller::Caller;
 use crate::gateway::error::FailedServer;
@@ -28,9 +26,7 @@ impl Gateway {
         })?;
         self.pool.sign_in(login, back).await
     }
-}
 
-impl Gateway {
     /// The sign-in at a server for whoever looks through this gateway; nothing where nobody signs in.
     pub fn signing_in(&self, at: &ServerRef) -> Option<SigningIn> {
         let place = self.at(&at.toolbox, &at.server)?.spec().reach.login()?.place().clone();
@@ -90,18 +86,5 @@ impl Gateways {
             }
         }));
         Ok(page)
-    }
-
-    /// Hands on where a browser came back to after a sign-in. Returns the words that it is to show.
-    ///
-    /// # Errors
-    ///
-    /// When nobody waits for it, or no token is given for it.
-    pub async fn returned(&self, address: &Url) -> Result<String, Failure> {
-        let none = || Failure {
-            reason: "nobody signs in here".to_owned(),
-            hint: "run `mcp-workbench auth login` where the workbench runs".to_owned(),
-        };
-        self.pool().logins().ok_or_else(none)?.returned(address).await
     }
 }

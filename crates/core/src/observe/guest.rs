@@ -26,6 +26,7 @@ struct State {
     listed: usize,
     /// The bytes of answers that told definitions.
     told: usize,
+    /// The toolboxes that it has had open, which is told once of each.
     opened: BTreeSet<ToolboxName>,
     is_known: bool,
 }

@@ -137,6 +137,18 @@ async fn a_second_login_uses_the_client_and_the_address_of_the_first() {
     assert_eq!(back(0), back(1));
 }
 
+/// The address that a browser is sent back to by somebody who agrees; nobody goes there.
+async fn agreed(pending: &Pending) -> String {
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([])
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .unwrap();
+    let agreed = client.get(pending.address().clone()).send().await.unwrap();
+    agreed.headers()["location"].to_str().unwrap().to_owned()
+}
+
 #[tokio::test]
 async fn a_copied_address_is_as_good_as_a_browser_that_comes_back() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
@@ -145,14 +157,7 @@ async fn a_copied_address_is_as_good_as_a_browser_that_comes_back() {
     for wrong in ["", "no address", "http://127.0.0.1:1/callback?code=c&state=of-another"] {
         pending.pasted(wrong).await.unwrap_err();
     }
-    let client = reqwest::Client::builder()
-        .no_proxy()
-        .tls_certs_only([])
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-        .unwrap();
-    let agreed = client.get(pending.address().clone()).send().await.unwrap();
-    let back = agreed.headers()["location"].to_str().unwrap().to_owned();
+    let back = agreed(&pending).await;
     pending.pasted(&format!("  {back}\n")).await.unwrap();
     pending.done().await.unwrap();
     assert!(token(&at).await.is_some());
@@ -169,14 +174,7 @@ async fn a_browser_may_come_back_to_another_address_of_ours() {
     let pending = at.begin(Back::At(page.clone())).await.unwrap();
     let query: HashMap<_, _> = pending.address().query_pairs().collect();
     assert_eq!(query["redirect_uri"], page.as_str());
-    let client = reqwest::Client::builder()
-        .no_proxy()
-        .tls_certs_only([])
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-        .unwrap();
-    let agreed = client.get(pending.address().clone()).send().await.unwrap();
-    let back = Url::parse(agreed.headers()["location"].to_str().unwrap()).unwrap();
+    let back = Url::parse(&agreed(&pending).await).unwrap();
     let mut other = back.clone();
     other.set_query(Some("code=c&state=of-another"));
     process.logins.returned(&other).await.unwrap_err();
@@ -186,6 +184,21 @@ async fn a_browser_may_come_back_to_another_address_of_ours() {
     assert_eq!(authority.seen().registrations[0]["application_type"], "web");
     drop(pending);
     process.logins.returned(&back).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn words_of_the_entry_are_in_the_address_that_the_browser_opens() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    let words = [("access_type", "offline"), ("prompt", "select_account")];
+    let words = words.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let oauth = OAuth { authorization_parameters: words.to_vec(), ..OAuth::default() };
+    let at = Process::new(folder.path()).with(&authority, oauth);
+    let pending = at.begin(Back::Listener).await.unwrap();
+    for (name, value) in words {
+        let said: Vec<_> =
+            pending.address().query_pairs().filter(|(said, _)| *said == name).collect();
+        assert_eq!(said, [(name.as_str().into(), value.as_str().into())], "{said:?}");
+    }
 }
 
 #[tokio::test]
