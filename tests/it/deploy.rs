@@ -1,0 +1,87 @@
+//! The files in `deploy/`: what they say of this program is so.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+
+use crate::support::Bench;
+
+/// The configurations that are mounted where the program runs.
+const CONFIGS: [&str; 6] = [
+    "kubernetes/base/workbench-config.json",
+    "kubernetes/overlays/replicas/workbench-config.json",
+    "kubernetes/overlays/per-task/workbench-config.json",
+    "kubernetes/overlays/exposed-server/workbench-config.json",
+    "kubernetes/overlays/exposed-server/memory.json",
+    "compose/workbench-config.json",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// The names behind `mcp_workbench_` in a text, without what Prometheus puts behind a name for its kind.
+fn metrics(text: &str) -> BTreeSet<String> {
+    let names = text.split("mcp_workbench_").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(rest.len());
+        let name = &rest[..end];
+        let suffixes = ["_total", "_bucket", "_count", "_sum"];
+        suffixes.into_iter().find_map(|kind| name.strip_suffix(kind)).unwrap_or(name).to_owned()
+    });
+    names.collect()
+}
+
+#[test]
+fn rules_and_dashboard_ask_for_metrics_that_there_are() {
+    let reference = read("docs/reference.md");
+    let (_, known) = reference.split_once("## Metrics").expect("the section");
+    let (known, _) = known.split_once("\n## ").expect("the next section");
+    let rows = known.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let known: BTreeSet<&str> = rows.map(|(name, _)| name).collect();
+    let mut asked = metrics(&read("deploy/prometheus/rules.yaml"));
+    asked.extend(metrics(&read("deploy/grafana/dashboard.json")));
+    assert!(asked.len() > 15, "{asked:?}");
+    let unknown: Vec<_> = asked.iter().filter(|name| !known.contains(name.as_str())).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
+fn every_configuration_in_the_deployments_can_be_used() {
+    for file in CONFIGS {
+        let text = read(&format!("deploy/{file}"));
+        let mut bench = Bench::new().file("config.json", &text);
+        for name in ["CLAUDE", "WORKBENCH"] {
+            bench = bench.env(&format!("TOKEN_OF_{name}"), "mcpw_0123456789abcdefghijklmnop");
+        }
+        for name in ["TOKEN_FOR_MEMORY", "GITHUB_TOKEN", "REDIS_PASSWORD"] {
+            bench = bench.env(name, "0123456789abcdefghijklmnop");
+        }
+        let checked = bench.run_bare(["check", "--json", "--config", "config.json"]);
+        let report: Value = serde_json::from_str(&checked.stdout).expect("JSON");
+        // Which programs there are depends on the image.
+        let problems = report["findings"].as_array().cloned().unwrap_or_default();
+        let is_error = |problem: &&Value| problem["severity"] == "error";
+        let errors: Vec<_> = problems.iter().filter(is_error).collect();
+        assert!(errors.is_empty() && checked.code != Some(2), "{file}: {checked}");
+    }
+}
+
+#[test]
+fn what_tailor_writes_for_the_example_of_a_task_is_what_is_there() {
+    let folder = root().join("deploy/kubernetes/overlays/per-task");
+    let bench = Bench::new();
+    let (full, made) = (folder.join("full.json"), bench.path_text("workbench-config.json"));
+    let full = full.to_string_lossy();
+    let args = ["tailor", "--config", &full, "--task", "Add an endpoint", "--output", &made];
+    let output = bench.run_bare(args.into_iter().chain(["--service-type", "payments-api"]));
+    assert_eq!(output.code, Some(0), "{output}");
+    let made = fs::read_to_string(made).expect("it is written");
+    assert_eq!(made, fs::read_to_string(folder.join("workbench-config.json")).unwrap());
+}
