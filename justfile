@@ -67,6 +67,10 @@ bench *args:
     cargo bench --bench open
     cargo bench --bench rank
 
+# Hold and drive many sessions of several workbenches behind a proxy, and kill one, such as `just load --replicas 3 --busy 1000`.
+load *args:
+    cargo bench --bench load -- {{ args }}
+
 # Measure what the program weighs: its file, its crates, its memory at rest.
 weight *args:
     cargo build --profile dist

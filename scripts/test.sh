@@ -113,6 +113,33 @@ setup_clients() {
         apt-get install -y -qq --no-install-recommends curl openssl
 }
 
+# setup_redis: what several workbenches share, and what stands in front of them. Debian starts these when they
+# are installed; tests start their own.
+setup_redis() {
+    local tool missing=
+    for tool in redis-server haproxy nginx; do
+        # Debian has two of them where only root looks.
+        PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null || missing="$missing $tool"
+    done
+    [ -n "$missing" ] || return 0
+    command -v apt-get >/dev/null || fail "not installed:$missing"
+    heading "Redis, HAProxy and nginx"
+    local policy=/usr/sbin/policy-rc.d
+    as_root apt-get update -qq
+    if [ -e "$policy" ]; then
+        install_redis
+    else
+        printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$policy"
+        install_redis || { as_root rm -f "$policy" && fail "not installed:$missing"; }
+        as_root rm -f "$policy"
+    fi
+}
+
+install_redis() {
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends redis-server haproxy nginx-light
+}
+
 setup_nextest() {
     cargo nextest --version >/dev/null 2>&1 && return
     heading "cargo-nextest"
@@ -152,7 +179,9 @@ setup_npm conformance tests/conformance "conformance suite"
 setup_npm signin tests/signin "an authorization server"
 setup_python python tests/servers/requirements.txt
 setup_python python-v1 tests/servers/requirements-v1.txt
+setup_python signin-python tests/signin/requirements.txt
 setup_python book tests/book/requirements.txt
+setup_python deploy deploy/requirements.txt
 case "${1:-}" in
 --setup) exit 0 ;;
 "") ;;
@@ -160,6 +189,7 @@ case "${1:-}" in
 esac
 setup_podman
 setup_clients
+setup_redis
 setup_packages
 setup_page
 setup_nextest
@@ -190,6 +220,8 @@ heading "a sign-in, from setup to the first call"
 scripts/signin.sh
 heading "the book, and what newcomers ask it"
 scripts/book.sh
+heading "files for deployments"
+scripts/deploy.sh
 heading "documentation tests"
 cargo test --workspace --doc
 heading "the README's first command"

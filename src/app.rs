@@ -17,12 +17,13 @@ use crate::app::reload::Reload;
 use crate::app::watching::Wish;
 use crate::backend::PoolOptions;
 use crate::desk::{Desk, Papers};
-use crate::frontend::http::{Door, Ending, Listening, Tls};
+use crate::frontend::http::{Door, Ending, Grace, Listening, Tls};
 use crate::frontend::{self, AppState};
 use crate::gateway::{Caller, Gateway, Gateways};
 use crate::observe::Event;
 use crate::os::{self, LocalListener, Signal, has_terminal};
 use crate::settings::{Config, is_loopback};
+use crate::shared;
 use crate::wire::remote::bridge::{self, End, Shore};
 use crate::wire::stdio;
 
@@ -42,6 +43,8 @@ pub struct Served {
     pub source: Option<Source>,
     /// The configuration as its user has it.
     pub papers: Papers,
+    /// The store that agents' state is in; `None`: it is in memory, and ends with us.
+    pub shared: Option<shared::Address>,
     /// Where other processes of the user look at what goes on; `None`: nowhere.
     pub socket: Option<LocalListener>,
 }
@@ -91,8 +94,8 @@ pub async fn bridge(
     }
 }
 
-/// Serves the agents that come to `listener` over HTTP, until a signal comes. What is under way then
-/// is finished, within `grace` and if no other signal comes; it returns when every server is gone,
+/// Serves the agents that come to `listener` over HTTP, until a signal comes. What is under way then, and what
+/// comes in the delay of `grace`, is finished in its time and if no other signal comes; it returns when every server is gone,
 /// within 3 s more. The configuration is read again as in [`serve_stdio`].
 ///
 /// # Errors
@@ -103,7 +106,7 @@ pub async fn serve_http(
     options: PoolOptions,
     listener: TcpListener,
     door: Door,
-    grace: Duration,
+    grace: Grace,
     tls: Option<Tls>,
 ) -> Result<(), Stopped> {
     let config = &served.config;
@@ -121,15 +124,13 @@ pub async fn serve_http(
     let certificates = certificates.map(|(tls, files)| Certificates::new(tls, files));
     let scheme = if tls.is_some() { "https" } else { "http" };
     let listening = Listening { agents: listener, health, most_connections, tls };
-    if let Ok(address) = listening.agents.local_addr() {
-        let address = format!("{scheme}://{address}{}", frontend::http::ENDPOINT);
-        options.observer.listeners().tell(Event::Serving(&address));
-    }
+    let address = listening.agents.local_addr().ok();
+    let address = address.map(|at| format!("{scheme}://{at}{}", frontend::http::ENDPOINT));
     let is_served_elsewhere = !is_for_this_machine(&listening.agents, config);
     let options = PoolOptions { serves_many: true, is_served_elsewhere, ..options };
     let draining = CancellationToken::new();
     let caller = Caller { agent: door.agent.clone(), toolbox: None };
-    let over_http = OverHttp { draining: draining.clone(), certificates };
+    let over_http = OverHttp { address, draining: draining.clone(), certificates };
     serve(served, options, caller, Some(over_http), |app, tasks, shutdown| async move {
         let ending = Ending { draining, grace, shutdown };
         frontend::http::serve(app, listening, door, &tasks, ending).await;
@@ -142,7 +143,8 @@ fn is_for_this_machine(listener: &TcpListener, config: &Config) -> bool {
     let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     let jwt = config.auth.as_ref().and_then(|auth| auth.jwt.as_ref());
     let resource = jwt.and_then(|jwt| jwt.resource.as_ref());
-    is_local && config.http.allowed_hosts.is_empty() && resource.is_none_or(is_loopback)
+    let mut addresses = resource.into_iter().chain(&config.http.public_url);
+    is_local && config.http.allowed_hosts.is_empty() && addresses.all(is_loopback)
 }
 
 /// How many files are for other things than connections of agents: the streams of servers, and our own.
@@ -166,6 +168,8 @@ fn connections_for(files: Option<u64>, wanted: usize) -> usize {
 
 /// The parts that serving over HTTP has besides.
 struct OverHttp {
+    /// Where agents come in.
+    address: Option<String>,
     /// Is cancelled by the first signal, and only the second ends everything.
     draining: CancellationToken,
     certificates: Option<Certificates>,
@@ -183,12 +187,12 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     os::raise_file_limit();
-    let Served { config, source, papers, socket } = served;
+    let Served { config, source, papers, shared, socket } = served;
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
     let observer = Arc::clone(&options.observer);
-    let (draining, certificates) =
-        over_http.map_or((None, None), |it| (Some(it.draining), it.certificates));
+    let (address, draining, certificates) =
+        over_http.map_or((None, None, None), |it| (it.address, Some(it.draining), it.certificates));
     let source = match &certificates {
         Some(certificates) => source.map(|source| certificates.following(source)),
         None => source,
@@ -199,7 +203,22 @@ where
     // From here on a file that may grow no longer ends nothing.
     let mut signals = Signals::listen(wishes).map_err(Stopped::Deaf)?;
     observer.audit(&config).map_err(Stopped::NoAudit)?;
-    let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
+    // Whoever reads that may change the file at once, which is watched by now.
+    if let Some(address) = &address {
+        observer.listeners().tell(Event::Serving(address));
+    }
+    let config = Arc::new(config);
+    let gateways = match shared {
+        Some(address) => {
+            let limits = shared::Limits::default();
+            let of_store = shared::Options { session_idle: config.http.session_idle, limits };
+            let (observer, stop) = (Arc::clone(&observer), shutdown.clone());
+            let store = shared::Redis::open(address, of_store, observer, &tasks, stop).await;
+            Gateways::with_store(config, options, Arc::new(store), &tasks)
+        }
+        None => Gateways::new(config, options, &tasks),
+    };
+    let gateways = Arc::new(gateways);
     gateways.start_eager();
     let app = AppState::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
     let desk = Desk::new(Arc::clone(&gateways), caller, papers);

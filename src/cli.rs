@@ -13,6 +13,7 @@ mod demo;
 mod edit;
 mod error;
 mod explain;
+mod expose;
 mod global;
 mod help;
 mod hidden;
@@ -20,6 +21,7 @@ mod import;
 mod known;
 mod list;
 mod logging;
+mod logins;
 mod logs;
 mod man;
 mod page;
@@ -112,6 +114,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Expose(expose::Args),
     Connect(connect::Args),
     #[command(visible_alias = "doctor")]
     Check(check::Args),
@@ -232,7 +235,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         command => command,
     };
     let default_level = match command {
-        Command::Serve(_) | Command::Connect(_) => LevelFilter::INFO,
+        Command::Serve(_) | Command::Expose(_) | Command::Connect(_) => LevelFilter::INFO,
         Command::Check(_)
         | Command::List(_)
         | Command::Search(_)
@@ -265,11 +268,13 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
     };
     let files = match &command {
         Command::Serve(args) => args.files(&global),
+        Command::Expose(args) => args.files(&global),
         _ => None,
     };
     let _log = logging::start(&global, default_level, files.clone())?;
     match command {
         Command::Serve(args) => serve::run(&global, &args, files.as_ref()),
+        Command::Expose(args) => expose::run(&global, &args, files.as_ref()),
         Command::Connect(_) => serve::run(&global, &serve::Args::default(), files.as_ref()),
         Command::Check(args) => check::run(&global, &args),
         Command::List(args) => list::run(&global, &args),

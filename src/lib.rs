@@ -15,4 +15,5 @@ pub use mcp_workbench_names::name;
 pub use mcp_workbench_os::os;
 pub use mcp_workbench_serve::{desk, exposure, frontend, navigator};
 pub use mcp_workbench_settings::settings;
+pub use mcp_workbench_shared::shared;
 pub use mcp_workbench_wire::{raw, wire};

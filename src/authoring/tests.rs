@@ -9,6 +9,7 @@ use crate::config::{Loaded, Report, parse};
 mod import;
 mod import_dialects;
 mod import_formats;
+mod import_sign_in;
 
 /// Makes an environment with nothing in it but these.
 fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

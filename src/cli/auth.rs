@@ -2,6 +2,7 @@
 
 mod browser;
 mod login;
+mod logout;
 mod status;
 
 use std::process::ExitCode;
@@ -14,8 +15,8 @@ use tokio_util::task::TaskTracker;
 use crate::app;
 use crate::backend::{Whose, tell_of_login};
 use crate::cli::error::Error;
-use crate::cli::{Global, block_on, complete, print};
-use crate::login::{Failure, Logins, Place, Told};
+use crate::cli::{Global, block_on, complete};
+use crate::login::{Failure, Logins, Place, Standing, Told};
 use crate::name::{self, AgentName};
 use crate::observe::Observer;
 use crate::settings::{Config, Launch};
@@ -46,7 +47,10 @@ enum Command {
     /// The address to open is printed, and opened where there is a browser. Where the browser is on
     /// another machine, paste the address that it ends at into this command.
     Login(login::Args),
-    /// Sign out at a server, and forget its token
+    /// Sign out at a server, and forget its token; without a name, at all
+    ///
+    /// Of a server at which agents have logins of their own, this machine's is meant, unless `--for` names an
+    /// agent; where there is one login alone, that one is.
     Logout {
         #[command(flatten)]
         which: Which,
@@ -76,7 +80,7 @@ struct Which {
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     match &args.command {
         Command::Login(args) => login::run(global, args),
-        Command::Logout { which } => logout(global, which),
+        Command::Logout { which } => logout::run(global, which),
         Command::Status { which, json } => status::run(global, which, *json),
     }
 }
@@ -155,6 +159,30 @@ fn places(global: &Global, config: &Config, which: &Which) -> Result<Vec<Place>,
     }
 }
 
+/// The logins that are kept besides those of `places`, as far as they are meant: agents' own, and those of servers
+/// that the configuration does not have any more.
+async fn others(
+    logins: &Arc<Logins>,
+    which: &Which,
+    places: &[Place],
+) -> Result<Vec<(Place, Standing)>, Error> {
+    let mut kept = logins
+        .all()
+        .await
+        .map_err(|failure| Error::failed(failure.reason.as_str()).hint(failure.hint.as_str()))?;
+    // A toolbox before the name of a server says nothing more: logins are by the server's.
+    let server = which.server.as_ref().map(|name| name.rsplit('/').next().unwrap_or(name));
+    kept.retain(|(place, _)| {
+        server.is_none_or(|server| server == place.server)
+            && which.agent.as_ref().is_none_or(|agent| Some(agent) == place.account.as_ref())
+            && !places.iter().any(|known| {
+                (&known.server, &known.url, &known.account)
+                    == (&place.server, &place.url, &place.account)
+            })
+    });
+    Ok(kept)
+}
+
 /// A failure of a login, as the error of a command.
 fn failed(place: &Place, failure: &Failure) -> Error {
     Error::failed(format!("`{}`: {}", whole_name(place), failure.reason))
@@ -167,25 +195,4 @@ fn whole_name(place: &Place) -> String {
         Some(agent) => format!("{} (for {agent})", place.server),
         None => place.server.clone(),
     }
-}
-
-fn logout(global: &Global, which: &Which) -> Result<ExitCode, Error> {
-    let config = global.read()?.map_err(Error::config)?.config;
-    let places = places(global, &config, which)?;
-    with_logins(global, &config, async |logins| {
-        let mut any = false;
-        for place in places {
-            let name = whole_name(&place);
-            let login = logins.at(place);
-            let had = login.sign_out().await.map_err(|failure| failed(login.place(), &failure))?;
-            any |= had;
-            if had {
-                print::data(&format!("signed out at {name}"))?;
-            }
-        }
-        if !any {
-            print::note(&"nobody was signed in there");
-        }
-        Ok(ExitCode::SUCCESS)
-    })
 }

@@ -19,6 +19,7 @@ use crate::policy::Policies;
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
 mod cells;
+mod encrypted;
 mod missing;
 mod report;
 mod service;
@@ -42,8 +43,9 @@ Examples:
 /// fails does not spoil the others. Tokens are an estimate, one for 4.5 bytes. With `--agent`, all of
 /// this is about what that agent may use.
 ///
-/// The files of a catalog's tools are read, all of them. Exits with 0 if all is well, 1 if a server
-/// failed, its entry is wrong or such a file is broken, 2 if the configuration cannot be used.
+/// The files of a catalog's tools are read, all of them, and those of `http.tls`. Exits with 0 if all is
+/// well, 1 if a server failed, its entry is wrong or such a file is broken, 2 if the configuration
+/// cannot be used.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -83,12 +85,13 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     }
     let config = Arc::new(config);
     let seen = Policies::new(Arc::clone(&config)).seen_by(agent.as_ref(), None);
-    let tools = tools_of_catalog(global, &seen, dialect)?;
-    let has_broken = tools.iter().any(|finding| finding.severity == Severity::Error);
+    let mut files = tools_of_catalog(global, &seen, dialect)?;
+    files.extend(rules.as_ref().and_then(encrypted::fault));
+    let has_broken = files.iter().any(|finding| finding.severity == Severity::Error);
     if args.json {
-        warnings.extend(tools);
-    } else if !tools.is_empty() {
-        print::note(&config::Report { file: file.clone(), findings: tools });
+        warnings.extend(files);
+    } else if !files.is_empty() {
+        print::note(&config::Report { file: file.clone(), findings: files });
     }
     let mode = seen.mode.as_str();
     let owner = dialect.owner().map(|owner| format!(", a file of {owner},"));

@@ -12,7 +12,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::error::Error;
-use crate::cli::{Global, complete, known, print};
+use crate::cli::logins::{self, Used};
+use crate::cli::{Global, block_on, complete, known, print};
 use crate::config::{Key, Loaded, find_key};
 use crate::name::{self, AgentName, ServerRef, ToolId};
 use crate::policy::{Concern, Explanation, Moment, Policies, Traits};
@@ -28,7 +29,7 @@ Examples:
 ///
 /// Starts nothing: the rules are asked, and what is kept of servers' listings. Names the rule, the
 /// line it stands in, what would have to change, and what the call has to be like besides. A tool
-/// that the file calls otherwise is meant by either name.
+/// that the file calls otherwise is meant by either name. Says with whose login the server is used, where it wants one.
 ///
 /// Exits with 0 whatever the answer is, 2 if there is no such server.
 #[derive(Debug, clap::Args)]
@@ -83,6 +84,9 @@ struct Answer<'a> {
     confirmed: Option<&'static str>,
     /// `true` if its server has it; `null`: nothing is kept of that server.
     listed: Option<bool>,
+    /// The logins that the agent uses the server with; none where it wants none, as far as is known.
+    #[serde(skip_serializing_if = "<[Used]>::is_empty")]
+    logins: &'a [Used],
 }
 
 #[derive(Serialize)]
@@ -107,6 +111,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let config = Arc::new(config);
     let policies = Policies::new(Arc::clone(&config));
     let now = Moment::from(SystemTime::now());
+    let logins = logins::Reader::new(global);
     let mut answers = Vec::new();
     let mut texts = Vec::new();
     for at in servers {
@@ -127,6 +132,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         let rule = case.explanation.rule.path();
         case.key = text.as_deref().and_then(|text| find_key(text, Path::new(&file), rule));
         case.is_listed = tools.map(|_| found.is_some());
+        if let Some(own) = own {
+            case.logins = block_on(logins.all(own, of.as_ref()))?;
+        }
         if args.json {
             answers.push(serde_json::to_value(case.answer()).map_err(Error::internal)?);
         } else {
@@ -236,6 +244,7 @@ struct Case<'a> {
     is_eclipsed: bool,
     key: Option<Key>,
     is_listed: Option<bool>,
+    logins: Vec<Used>,
 }
 
 impl<'a> Case<'a> {
@@ -248,7 +257,8 @@ impl<'a> Case<'a> {
     ) -> Option<Self> {
         let explanation = policies.explain(of, tool, traits, now)?;
         let over = ToolOverride::default();
-        Some(Self { of, tool, explanation, over, is_eclipsed: false, key: None, is_listed: None })
+        let (is_eclipsed, logins) = (false, Vec::new());
+        Some(Self { of, tool, explanation, over, is_eclipsed, key: None, is_listed: None, logins })
     }
 
     fn answer(&self) -> Answer<'_> {
@@ -290,6 +300,7 @@ impl<'a> Case<'a> {
             dangerous: danger.map(Concern::rule),
             confirmed: confirmation.map(Concern::rule),
             listed: self.is_listed,
+            logins: &self.logins,
         }
     }
 
@@ -350,6 +361,9 @@ impl<'a> Case<'a> {
             Some(true) => {}
             Some(false) => line("note", "its server had no such tool when it was last listed"),
             None => line("note", "nothing is kept of what its server has"),
+        }
+        for login in &self.logins {
+            line("login", &login.in_words());
         }
         text
     }

@@ -62,6 +62,7 @@ const GROUPS: &[Group] = &[
             ("import", "Add the servers of other clients to the configuration"),
             ("auth", "Sign in at servers over HTTP, sign out, and see how it stands"),
             ("token", "Make a token for an agent"),
+            ("expose", "Serve one server over HTTP, as it is"),
             ("connect", "Connect a client to the service of all clients, on stdio"),
             ("policy", "Compare who may use what"),
             ("reload", "Have what is served follow the configuration as it is now"),

@@ -10,13 +10,14 @@ use serde_json::value::RawValue;
 use crate::cli::cache;
 use crate::cli::call;
 use crate::cli::error::Error;
+use crate::cli::logins::{self, Used};
 use crate::cli::print::printable;
 use crate::cli::servers::{self, Start};
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
 use crate::cli::{Global, complete, print, with_gateway};
 use crate::gateway::Gateway;
-use crate::name::ServerRef;
+use crate::name::{AgentName, ServerRef};
 use crate::raw::Raw;
 use crate::settings::ToolboxConfig;
 use crate::toolbox::ViewTool;
@@ -77,12 +78,23 @@ struct Kept<'a> {
     age_seconds: u64,
 }
 
+/// The login that one server is used with, for those who read JSON.
+#[derive(Serialize)]
+struct LoginOf {
+    toolbox: String,
+    server: String,
+    #[serde(flatten)]
+    login: Used,
+}
+
 #[derive(Serialize)]
 struct Listed<'a> {
     tools: Vec<Entry<'a>>,
     #[serde(flatten)]
     size: Size,
     failed: Vec<Failed<'a>>,
+    #[serde(skip_serializing_if = "<[LoginOf]>::is_empty")]
+    logins: &'a [LoginOf],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kept: Vec<Kept<'a>>,
 }
@@ -104,10 +116,37 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         );
         print::note(&format!("what is shown is what there is for {who}"));
     }
-    with_gateway(global, config, async |gateway| list(gateway, args).await)?
+    let agent = global.caller().agent;
+    let logins = logins::Reader::new(global);
+    with_gateway(global, config, async |gateway| {
+        list(gateway, args, &logins, agent.as_ref()).await
+    })?
 }
 
-async fn list(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
+/// The logins that the servers of these toolboxes are used with, of those that have ever wanted one.
+async fn used(
+    logins: &logins::Reader,
+    toolboxes: &[&ToolboxConfig],
+    agent: Option<&AgentName>,
+) -> Vec<LoginOf> {
+    let mut all = Vec::new();
+    for toolbox in toolboxes {
+        for server in &toolbox.servers {
+            let login = logins.used(server, agent).await;
+            let Some(login) = login.filter(|login| !login.is_unknown()) else { continue };
+            let (toolbox, server) = (toolbox.name.to_string(), server.name.to_string());
+            all.push(LoginOf { toolbox, server, login });
+        }
+    }
+    all
+}
+
+async fn list(
+    gateway: &Gateway,
+    args: &Args,
+    logins: &logins::Reader,
+    agent: Option<&AgentName>,
+) -> Result<ExitCode, Error> {
     let toolboxes: Vec<&ToolboxConfig> = match &args.toolbox {
         Some(name) => vec![gateway.toolbox(name).map_err(|e| call::explain(&e))?],
         None => gateway.config().toolboxes.iter().collect(),
@@ -122,8 +161,9 @@ async fn list(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     let snapshot = gateway.snapshot();
     let views: Vec<_> = toolboxes.iter().map(|t| snapshot.view(&t.name)).collect();
     let tools: Vec<&ViewTool> = views.iter().flat_map(|view| view.tools()).collect();
+    let logins = used(logins, &toolboxes, agent).await;
     if args.json {
-        print::json(&in_json(&tools, &starts, &kept))?;
+        print::json(&in_json(&tools, &starts, &kept, &logins))?;
     } else if !toolboxes.is_empty() && has_listed {
         print::prose(&in_words(&tools, &toolboxes))?;
     }
@@ -133,6 +173,17 @@ async fn list(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
             count(kept.len(), "server"),
             cache::in_words(oldest),
         ));
+    }
+    // Whoever was started says it below.
+    let is_started = |it: &LoginOf| {
+        starts
+            .iter()
+            .any(|start| start.toolbox.as_str() == it.toolbox && start.server.as_str() == it.server)
+    };
+    for LoginOf { toolbox, server, login } in logins.iter().filter(|it| !is_started(it)) {
+        if login.is_wanted() || login.account.is_some() {
+            print::note(&format!("login at `{toolbox}/{server}`: {}", login.in_words()));
+        }
     }
     let failures = starts.iter().filter_map(Start::explanation);
     for failure in failures {
@@ -177,6 +228,7 @@ fn in_json<'a>(
     tools: &[&'a ViewTool],
     starts: &'a [Start],
     kept: &'a [(ServerRef, SystemTime)],
+    logins: &'a [LoginOf],
 ) -> Listed<'a> {
     let kept = kept.iter().map(|(server, since)| Kept {
         toolbox: server.toolbox.as_str(),
@@ -204,6 +256,7 @@ fn in_json<'a>(
         tools: tools.iter().map(tool).collect(),
         size: tools.iter().map(|tool| size(tool)).sum(),
         failed: starts.iter().filter_map(failed).collect(),
+        logins,
         kept: kept.collect(),
     }
 }

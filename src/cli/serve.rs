@@ -20,10 +20,11 @@ use crate::cli::{Global, NAME, block_on, block_on_workers, policy, pool_options,
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{Finding, LoadError, Loaded, Report, Severity, otlp_address};
 use crate::desk::socket;
-use crate::frontend::http::{Door, Tls};
+use crate::frontend::http::{Door, Grace, Tls};
 use crate::observe::Observer;
 use crate::observe::running::{Files, Told};
-use crate::settings::{Anonymous, Config, TlsConfig};
+use crate::settings::{Anonymous, Config, StoreUrl, TlsConfig};
+use crate::shared::Address;
 
 /// Variables that OpenTelemetry has given a meaning.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -58,6 +59,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "http")]
     #[arg(value_parser = clap::value_parser!(u64).range(..=3600))]
     grace: u64,
+    /// How long requests are still taken after that signal, while /ready says already that this ends: as long as
+    /// a proxy takes to notice
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 0,
+        requires = "http",
+        hide_short_help = true
+    )]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=3600))]
+    drain_delay: u64,
     /// Refuse a configuration in which the entry of any server is wrong, in place of serving the rest
     #[arg(long)]
     strict: bool,
@@ -80,6 +92,9 @@ pub(crate) struct Args {
     /// The private key of that certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Share agents' sessions with other workbenches in this store on Redis or Valkey, such as `redis://127.0.0.1:6379`
+    #[arg(long, value_name = "URL", value_parser = StoreUrl::parse, requires = "http", hide_short_help = true)]
+    shared_store: Option<StoreUrl>,
 }
 
 impl Args {
@@ -94,6 +109,16 @@ impl Args {
     }
 }
 
+/// The address of the store that agents' state is in, of the command line or the file.
+fn shared_store(config: &Config, said: Option<&StoreUrl>) -> Result<Option<Address>, Error> {
+    let mut shared = config.shared.clone();
+    shared.url = said.cloned().or(shared.url);
+    if let Some(url) = shared.url.as_ref().filter(|url| !url.is_encrypted() && !url.is_local()) {
+        tracing::warn!("what goes to the shared store {url} is not encrypted: use rediss://");
+    }
+    Address::new(&shared).map_err(|unusable| Error::wrong(unusable.to_string()))
+}
+
 /// Serves until the agent leaves, or over HTTP until a signal comes.
 pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result<ExitCode, Error> {
     #[cfg(feature = "test-fakes")]
@@ -102,6 +127,18 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     }
     let values = Arc::<Kept>::default();
     let loaded = global.read_with(&values.asking(Renewal::All))?.map_err(Error::config)?;
+    let source = global.source(values)?;
+    run_as(global, args, files, loaded, source)
+}
+
+/// Serves a configuration that has been read, and can be read again from `source`.
+pub(crate) fn run_as(
+    global: &Global,
+    args: &Args,
+    files: Option<&Files>,
+    loaded: Loaded,
+    source: Option<Source>,
+) -> Result<ExitCode, Error> {
     let mut loaded = if args.strict { strictly(loaded).map_err(Error::config)? } else { loaded };
     let own_tls = tls_files(args).map_err(Error::internal)?;
     encrypt(&mut loaded.config, own_tls.as_ref());
@@ -113,7 +150,6 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     if !broken.is_empty() {
         tracing::warn!("served without `{}`: {WHY_WITHOUT}", broken.join("`, `"));
     }
-    let source = global.source(values)?;
     let source = source.map(|source| if args.strict { strict(source) } else { source });
     let source = source.map(|source| encrypted(source, own_tls));
     let listening = files.and_then(|files| socket::listen(&global.socket_folders(), files.run()));
@@ -132,7 +168,8 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
     });
     let papers = papers(global, &loaded.file);
     if let Some(address) = args.http {
-        let grace = Duration::from_secs(args.grace);
+        let [delay, time] = [args.drain_delay, args.grace].map(Duration::from_secs);
+        let grace = Grace { delay, time };
         let is_open = address.ip().is_loopback() || args.insecure_no_auth;
         if let Some(reason) = exposed(&loaded.config, is_open) {
             return Err(Error::wrong(format!("{address} can be reached by others, and {reason}"))
@@ -145,15 +182,16 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
                  certificate, or put a proxy with TLS in front of it"
             );
         }
+        let shared = shared_store(&loaded.config, args.shared_store.as_ref())?;
         let door = Door { agent: global.caller().agent, is_open };
         let source = source.map(|source| guarded(source, is_open));
-        let served = Served { config: loaded.config, source, papers, socket };
+        let served = Served { config: loaded.config, source, papers, shared, socket };
         block_on_workers(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
             })?;
             let served = app::serve_http(served, options, listener, door, grace, tls);
-            served.await.map_err(Error::internal)
+            Box::pin(served).await.map_err(Error::internal)
         })??;
         return Ok(ExitCode::SUCCESS);
     }
@@ -163,7 +201,7 @@ pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result
               hint: `mcp-workbench demo` shows what an agent sees",
         );
     }
-    let served = Served { config: loaded.config, source, papers, socket };
+    let served = Served { config: loaded.config, source, papers, shared: None, socket };
     block_on(app::serve_stdio(served, options, global.caller()))?.map_err(Error::internal)?;
     Ok(ExitCode::SUCCESS)
 }

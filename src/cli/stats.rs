@@ -18,7 +18,7 @@ use crate::cli::stats::prose::{in_words, size};
 use crate::cli::{Global, print, with_gateway, without_rules};
 use crate::config::{Dialect, LoadError, Loaded};
 use crate::gateway::Gateway;
-use crate::observe::stats::{Client, Model, Reads, Stats, Summary, Tool, files};
+use crate::observe::stats::{Client, LoginUse, Model, Reads, Stats, Summary, Tool, files};
 use crate::settings::Config;
 
 const EXAMPLES: &str = "\
@@ -141,6 +141,19 @@ struct ReadRow<'a> {
     result_bytes: u64,
 }
 
+/// One login at a server, for those who read JSON.
+#[derive(Serialize)]
+struct LoginRow<'a> {
+    server: &'a str,
+    /// The agent whose own it is; none for this machine's.
+    account: Option<&'a str>,
+    signed_in: u64,
+    renewed: u64,
+    wanted: u64,
+    /// `true` if the server wanted a sign-in when it was last heard of.
+    is_wanted: bool,
+}
+
 #[derive(Serialize)]
 struct Report<'a> {
     files: Vec<String>,
@@ -152,6 +165,7 @@ struct Report<'a> {
     tools: Vec<Row<'a>>,
     models: Vec<ModelRow<'a>>,
     reads: Vec<ReadRow<'a>>,
+    logins: Vec<LoginRow<'a>>,
     denied: Vec<IncidentRow<'a>>,
     limits: Vec<IncidentRow<'a>>,
     never_used: &'a [Unused],
@@ -352,6 +366,14 @@ fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Repo
         failed: reads.failed,
         result_bytes: reads.result_bytes,
     };
+    let login = |login: &'a LoginUse| LoginRow {
+        server: &login.server,
+        account: Some(login.account.as_str()).filter(|account| !account.is_empty()),
+        signed_in: login.signed_in,
+        renewed: login.renewed,
+        wanted: login.wanted,
+        is_wanted: login.is_wanted,
+    };
     Report {
         files: files.iter().map(|file| file.display().to_string()).collect(),
         from: &summary.from,
@@ -362,6 +384,7 @@ fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Repo
         tools: summary.tools.iter().map(row).collect(),
         models: summary.models.iter().map(model).collect(),
         reads: summary.reads.iter().map(read).collect(),
+        logins: summary.logins.iter().map(login).collect(),
         denied: incidents(summary, false),
         limits: incidents(summary, true),
         never_used: &known.unused,

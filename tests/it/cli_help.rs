@@ -8,6 +8,7 @@ use crate::support::{Bench, expect_page};
 const COMMANDS: &[&str] = &[
     "",
     "serve",
+    "expose",
     "connect",
     "check",
     "list",

@@ -146,3 +146,20 @@ fn a_drain_under_load_loses_no_call() {
     assert_eq!(last.cancel(1).status, 202);
     assert_eq!(program.0.wait_exit(Duration::from_secs(5)).code(), Some(0));
 }
+
+#[test]
+fn with_a_delay_requests_are_taken_while_it_is_no_longer_ready() {
+    let (program, http) = bench().http_with(["--grace", "1", "--drain-delay", "3600"]);
+    program.0.close_stdin();
+    let session = Session::begin(http);
+    program.0.signal(Signal::TERM);
+    program.0.wait_stderr("no longer ready; what comes is still taken for 3600 s");
+
+    let ready = http.send("GET", "/ready", &[], "");
+    assert_eq!((ready.status, ready.json()), (503, json!({ "status": "draining" })));
+    let answer = session.post(&request(2, "tools/list", json!({})));
+    assert_eq!(answer.status, 200, "its session goes on");
+    assert_eq!(Session::begin(http).post(&request(2, "ping", json!({}))).status, 200);
+    program.0.signal(Signal::TERM);
+    assert_eq!(program.0.wait_exit(Duration::from_secs(3)).code(), Some(0));
+}

@@ -1,7 +1,10 @@
 //! Signing in at servers over HTTP, with a real authorization server (oidc-provider) and a scripted browser.
 
 mod asked;
-mod authority;
+pub(crate) mod authority;
+mod elsewhere;
+mod reading;
+mod told;
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,20 +26,57 @@ fn bench(authority: &Authority) -> Bench {
         .set("audit", json!({ "file": "audit.jsonl" }))
 }
 
+/// Somebody who has signed in at the server.
+fn signed_in() -> (Authority, Bench) {
+    signed_in_at(Authority::start())
+}
+
+fn signed_in_at(authority: Authority) -> (Authority, Bench) {
+    let bench = bench(&authority);
+    assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
+    (authority, bench)
+}
+
+/// Somebody who has signed in, and whose token has expired; the next one lasts.
+fn signed_in_a_while_ago() -> (Authority, Bench) {
+    let authority = Authority::start();
+    authority.set("ttl=2");
+    let (authority, bench) = signed_in_at(authority);
+    // It has to have expired by the clock of the authorization server.
+    sleep(Duration::from_millis(2500));
+    authority.set("ttl=3600");
+    (authority, bench)
+}
+
+/// The token of an agent.
+fn token(agent: &str) -> String {
+    format!("a-token-for-{agent}-0123")
+}
+
+/// A workbench that two agents come to, `claude` and `codex`.
+fn of_agents(bench: Bench) -> Bench {
+    let tokens = ["claude", "codex"].map(|agent| {
+        let digest = Sha256::digest(token(agent));
+        let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        json!({ "agent": agent, "sha256": sha256 })
+    });
+    bench.set("auth", json!({ "tokens": tokens }))
+}
+
 /// Where the logins of a test are.
-fn credentials(bench: &Bench) -> Vec<PathBuf> {
+pub(crate) fn credentials(bench: &Bench) -> Vec<PathBuf> {
     let folder = bench.path("home/.local/state/mcp-workbench/credentials");
     let files = fs::read_dir(folder).into_iter().flatten().map(|file| file.unwrap().path());
     files.filter(|file| file.extension().is_some_and(|ending| ending == "json")).collect()
 }
 
-fn login(bench: &Bench) -> Value {
+pub(crate) fn login(bench: &Bench) -> Value {
     let [file] = &credentials(bench)[..] else { panic!("not one login") };
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
 /// Every text of a record that is long enough to be a secret.
-fn texts(value: &Value, name: &str, found: &mut Vec<String>) {
+pub(crate) fn texts(value: &Value, name: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             members.iter().for_each(|(name, value)| texts(value, name, found));
@@ -96,7 +136,7 @@ fn somebody_signs_in_and_calls_and_signs_out() {
     assert_eq!(bench.run(["call", "dev", "hub", "read"]).code, Some(1));
 }
 
-fn walk(folder: &std::path::Path) -> Vec<PathBuf> {
+pub(crate) fn walk(folder: &std::path::Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
     let files = entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] });
     // There is a socket as well.
@@ -105,19 +145,13 @@ fn walk(folder: &std::path::Path) -> Vec<PathBuf> {
 
 #[test]
 fn an_expired_token_is_renewed_once_for_fifty_calls_of_two_processes() {
-    let authority = Authority::start();
-    authority.set("ttl=2");
-    let bench = bench(&authority);
-    assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
+    let (authority, bench) = signed_in_a_while_ago();
     // One after the other, for each writes the configuration anew.
     let agents = [(); 2].map(|()| {
         let agent = bench.agent();
         agent.initialize();
         agent
     });
-    // The token has to have expired, by the clock of the authorization server.
-    sleep(Duration::from_millis(2500));
-    authority.set("ttl=3600");
     let calls: Vec<_> = agents
         .iter()
         .flat_map(|agent| (0..25).map(move |_| agent))
@@ -136,12 +170,7 @@ fn an_expired_token_is_renewed_once_for_fifty_calls_of_two_processes() {
 
 #[test]
 fn killed_while_a_token_is_renewed_it_says_afterwards_what_to_do() {
-    let authority = Authority::start();
-    authority.set("ttl=2");
-    let bench = bench(&authority);
-    assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
-    // The token has to have expired, by the clock of the authorization server.
-    sleep(Duration::from_millis(2500));
+    let (authority, bench) = signed_in_a_while_ago();
     authority.set("hold=3000");
     let agent = bench.agent().tolerant();
     agent.initialize();
@@ -160,13 +189,8 @@ fn killed_while_a_token_is_renewed_it_says_afterwards_what_to_do() {
 
 #[test]
 fn an_authorization_server_that_is_down_costs_no_login() {
-    let authority = Authority::start();
-    authority.set("ttl=2");
-    let bench = bench(&authority);
-    assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
-    // The token has to have expired, by the clock of the authorization server.
-    sleep(Duration::from_millis(2500));
-    authority.set("down=true&ttl=3600");
+    let (authority, bench) = signed_in_a_while_ago();
+    authority.set("down=true");
     assert_eq!(bench.run(["call", "dev", "hub", "read"]).code, Some(1));
     assert!(login(&bench).to_string().contains("refresh"));
     authority.set("down=false");
@@ -176,9 +200,7 @@ fn an_authorization_server_that_is_down_costs_no_login() {
 
 #[test]
 fn who_is_thrown_out_is_asked_to_sign_in_again() {
-    let authority = Authority::start();
-    let bench = bench(&authority);
-    assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
+    let (authority, bench) = signed_in();
     assert!(bench.run(["call", "dev", "hub", "read"]).stdout.contains("read by ann"));
     authority.ask("/revoke");
     let after = bench.run(["call", "dev", "hub", "read"]);
@@ -190,9 +212,7 @@ fn who_is_thrown_out_is_asked_to_sign_in_again() {
 
 #[test]
 fn more_is_asked_for_beside_what_was_granted_after_a_restart() {
-    let authority = Authority::start();
-    let bench = bench(&authority);
-    assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
+    let (authority, bench) = signed_in();
     assert!(bench.run(["call", "dev", "hub", "read"]).stdout.contains("read by ann"));
     let refused = bench.run(["call", "dev", "hub", "write"]);
     assert!(refused.stderr.contains("auth login hub"), "{refused}");
@@ -225,17 +245,12 @@ fn the_address_may_be_pasted_where_the_browser_is_elsewhere() {
 #[test]
 fn the_login_of_one_caller_never_serves_another() {
     let authority = Authority::start();
-    let tokens = ["claude", "codex"].map(|agent| {
-        let digest = Sha256::digest(format!("a-token-for-{agent}-0123"));
-        let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-        json!({ "agent": agent, "sha256": sha256 })
-    });
-    let bench = bench(&authority).set("auth", json!({ "tokens": tokens }));
+    let bench = of_agents(bench(&authority));
     assert_eq!(authority.sign_in(&bench, &["hub", "--for", "claude"]).code, Some(0));
     let (_program, http) = bench.http();
     let tool = json!({ "toolbox": "dev", "server": "hub", "tool": "read" });
     let ask = |agent: &str| {
-        let token = format!("Bearer a-token-for-{agent}-0123");
+        let token = format!("Bearer {}", token(agent));
         let params = json!({ "name": "use_tool", "arguments": { "tool": tool, "arguments": {} } });
         http.modern("tools/call", params, &[("Authorization", &token), ("Mcp-Name", "use_tool")])
             .text()

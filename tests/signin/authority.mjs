@@ -10,6 +10,7 @@
 //   /counts          what was asked of the token endpoint
 //   /revoke          all logins are taken back
 
+import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -34,11 +35,29 @@ const resource = await listen((request, response) => serveMcp(request, response)
 const mcp = `${resource.origin}/mcp`;
 
 const grants = new Set();
+/** Clients that were registered by hand and ask for themselves: one with a secret, two that sign. */
+const keys = {
+    RS256: generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey,
+    ES256: generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey,
+};
+const machine = { grant_types: ['client_credentials'], response_types: [], redirect_uris: [] };
+const signers = Object.entries(keys).map(([algorithm, key]) => ({
+    ...machine,
+    client_id: `signs-${algorithm}`,
+    token_endpoint_auth_method: 'private_key_jwt',
+    token_endpoint_auth_signing_alg: algorithm,
+    jwks: { keys: [{ ...createPublicKey(key).export({ format: 'jwk' }), kid: 'k1', alg: algorithm, use: 'sig' }] },
+}));
+const SECRET = 'the-secret-of-the-machine:+%/';
+const methods = process.env.AUTH_METHODS?.split(' ');
 const provider = new Provider(authority.origin, {
     scopes: ['openid', 'offline_access', ...SCOPES.split(' ')],
-    clients: [],
+    clients: [{ ...machine, client_id: 'machine', client_secret: SECRET }, ...signers],
+    ...(methods && { clientAuthMethods: [...methods, 'private_key_jwt'] }),
     features: {
         registration: { enabled: true },
+        clientCredentials: { enabled: true },
+        deviceFlow: { enabled: true },
         revocation: { enabled: true },
         devInteractions: { enabled: false },
         resourceIndicators: {
@@ -123,8 +142,10 @@ async function serveMcp(request, response) {
     }
     const metadata = `resource_metadata="${resource.origin}/.well-known/oauth-protected-resource/mcp"`;
     const shown = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
-    const token = shown && !state.closed && (await provider.AccessToken.find(shown));
-    const isGood = token && !token.isExpired && (await provider.Grant.find(token.grantId));
+    const ofPerson = shown && !state.closed && (await provider.AccessToken.find(shown));
+    const ofMachine = shown && !state.closed && (await provider.ClientCredentials.find(shown));
+    const token = ofPerson || ofMachine;
+    const isGood = token && !token.isExpired && (ofMachine || (await provider.Grant.find(token.grantId)));
     if (!isGood) {
         const error = shown ? 'error="invalid_token", ' : '';
         return json(401, undefined, { 'www-authenticate': `Bearer ${error}${metadata}, scope="${state.scope}"` });
@@ -149,9 +170,17 @@ async function serveMcp(request, response) {
         const said = `${params.name} by ${token.accountId} as ${token.clientId}`;
         return json(200, { jsonrpc: '2.0', id, result: { content: [{ type: 'text', text: said }] } });
     }
+    const capabilities = { tools: {}, resources: {}, prompts: {}, completions: {} };
+    const by = `by ${token.accountId}`;
     const results = {
-        initialize: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'hub', version: '1' } },
+        initialize: { protocolVersion: '2025-11-25', capabilities, serverInfo: { name: 'hub', version: '1' } },
         'tools/list': { tools: TOOLS },
+        'resources/list': { resources: [{ uri: 'note://one', name: 'one' }] },
+        'resources/templates/list': { resourceTemplates: [] },
+        'resources/read': { contents: [{ uri: 'note://one', text: `noted ${by}` }] },
+        'prompts/list': { prompts: [{ name: 'greet', arguments: [{ name: 'whom' }] }] },
+        'prompts/get': { messages: [{ role: 'user', content: { type: 'text', text: `greeted ${by}` } }] },
+        'completion/complete': { completion: { values: [`ann, ${by}`] } },
         ping: {},
     };
     const result = results[method];
@@ -161,19 +190,30 @@ async function serveMcp(request, response) {
 /** A browser: it follows where it is led, and keeps cookies of each server. */
 async function browse(start) {
     const jars = new Map();
-    let url = new URL(start);
+    let [url, sent] = [new URL(start), undefined];
     for (let hop = 0; hop < 20; hop += 1) {
         const jar = jars.get(url.host) ?? new Map();
         jars.set(url.host, jar);
         const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join('; ');
-        const answer = await fetch(url, { redirect: 'manual', headers: cookie ? { cookie } : {} });
+        const how = sent && { method: 'POST', body: sent };
+        const answer = await fetch(url, { redirect: 'manual', headers: cookie ? { cookie } : {}, ...how });
+        sent = undefined;
         for (const line of answer.headers.getSetCookie()) {
             const [, name, value] = /^([^=]+)=([^;]*)/.exec(line);
             jar.set(name, value);
         }
         const next = answer.headers.get('location');
         if (!next) {
-            return { url: url.href, status: answer.status, text: await answer.text() };
+            const text = await answer.text();
+            const [, action] = /<form[^>]* action="([^"]+)"/.exec(text) ?? [];
+            if (!action) {
+                return { url: url.href, status: answer.status, text };
+            }
+            // Its user sends every form as it is.
+            const hidden = text.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g);
+            sent = new URLSearchParams([...hidden].map(([, name, value]) => [name, value]));
+            url = new URL(action, url);
+            continue;
         }
         url = new URL(next, url);
         if (state.paste && url.searchParams.has('state') && !url.href.startsWith(authority.origin)) {
@@ -208,5 +248,7 @@ const control = await listen(async (request, response) => {
         response.writeHead(500).end(String(error.stack));
     }
 });
-console.log(JSON.stringify({ mcp, issuer: authority.origin, control: control.origin }));
+const pem = (key) => key.export({ type: 'pkcs8', format: 'pem' });
+const machines = { secret: SECRET, keys: Object.fromEntries(Object.entries(keys).map(([name, key]) => [name, pem(key)])) };
+console.log(JSON.stringify({ mcp, issuer: authority.origin, control: control.origin, machines }));
 process.stdin.on('close', () => process.exit()).resume();

@@ -52,7 +52,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{self, Backend, BackendId, Listed, Outcome, Pool, Reach, Spec, Whose};
+use crate::backend::{self, Backend, BackendId, Era, Listed, Outcome, Pool, Reach, Spec, Whose};
 use crate::gateway::clock::Clock;
 use crate::gateway::embedding::Embedding;
 use crate::gateway::error::{failed, server_error};
@@ -88,7 +88,7 @@ pub use crate::gateway::macros::Lacking;
 pub use crate::gateway::opening::Opened;
 pub use crate::gateway::opening::heartbeat;
 pub use crate::gateway::searching::{Found, Sought};
-pub use crate::gateway::signing_in::{SignInPage, SigningIn};
+pub use crate::gateway::signing_in::{CALLBACK, PAGE_HEADERS, SignInPage, SignedInPage, SigningIn};
 pub use crate::gateway::snapshot::Snapshot;
 
 /// How many changed listings may wait to be published.
@@ -391,6 +391,12 @@ impl Gateway {
                 })
             }
         }
+    }
+
+    /// Returns `true` if a server speaks the older revisions alone, as far as that is known.
+    pub fn is_legacy(&self, at: &ServerRef) -> bool {
+        let Some(Member::Server(server)) = self.members.get(at) else { return false };
+        server.shared.running().is_some_and(|live| live.era() == Era::Legacy)
     }
 
     fn admit(&self, at: &ServerRef) -> Result<Admission, CallError> {

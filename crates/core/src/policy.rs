@@ -31,7 +31,7 @@ use crate::policy::condition::Condition;
 use crate::policy::filter::Entry;
 use crate::policy::names::{Candidate, Names};
 use crate::policy::shared::Made;
-use crate::settings::{Config, Confirmation, Launch, PolicyConfig, ServerConfig, ToolMode};
+use crate::settings::{Config, Confirmation, Launch, PolicyConfig, ServerConfig};
 
 pub use crate::policy::condition::Refusal;
 pub use crate::policy::explain::{Demand, Explanation};
@@ -171,7 +171,7 @@ impl Policies {
         if let Some(catalog) = &mut seen.navigator.catalog {
             catalog.retain(|at, _| at.toolbox == *toolbox);
         }
-        seen.mode = ToolMode::Direct;
+        seen.mode = seen.mode.of_one_toolbox();
         Arc::new(seen)
     }
 

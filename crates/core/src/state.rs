@@ -21,7 +21,8 @@ pub use crate::state::active::{Active, Chosen, Switch};
 pub use crate::state::memory::Memory;
 pub use crate::state::rate::Rate;
 pub use crate::state::record::{
-    Introduction, Key, Kind, Lists, Program, Record, Rest, Room, Session, SessionKey, Suspended,
+    Introduction, Key, Kind, Listings, Lists, Moves, Program, Record, Rest, Room, Session,
+    SessionKey, Suspended, Tenure,
 };
 
 /// The answer of a store. In memory it is there at once.
@@ -32,9 +33,17 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// One that is elsewhere answers within a limit of its own. When it cannot, nothing is found, nothing
 /// is put, and nothing is too often: no call fails for it.
 pub trait Store: Send + Sync {
+    /// Returns `true` if other processes have the same records. A session may then be taken over by one of
+    /// them, and outlives the process that has begun it.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Puts a record under its key, in place of the one before it. Where its caller has more of its kind
     /// than there is `room` for, or all have too much, the oldest go, the caller's own first.
-    fn put(&self, key: Key, record: Record, room: Room) -> Answer<'_, ()>;
+    ///
+    /// Returns `false`, and puts nothing, where it is a session that another process goes on with now.
+    fn put(&self, key: Key, record: Record, room: Room) -> Answer<'_, bool>;
 
     /// Finds a record. A record says whose it is; the store lets everybody have it.
     fn get<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Record>>;
@@ -46,8 +55,13 @@ pub trait Store: Send + Sync {
     /// and then it has not been counted.
     fn count<'a>(&'a self, subject: &'a str, rate: Rate) -> Answer<'a, Result<(), Duration>>;
 
-    /// Forgets a session, and what was kept for that session alone. Nobody waits for it.
-    fn end(&self, session: &SessionKey);
+    /// Says that a session is still used here, so that it is kept. Returns `false` if another process goes on
+    /// with it now.
+    fn keep<'a>(&'a self, session: &'a SessionKey, tenure: &'a Tenure) -> Answer<'a, bool>;
+
+    /// Forgets a session, and what was kept for that session alone, unless another process goes on with it now.
+    /// Nobody waits for it.
+    fn end(&self, session: &SessionKey, tenure: &Tenure);
 
     /// Forgets a record. Nobody waits for it.
     fn remove(&self, key: &Key);

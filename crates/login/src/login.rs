@@ -22,6 +22,7 @@ mod http;
 mod keep;
 mod listener;
 mod machine;
+mod page;
 mod pending;
 mod pkce;
 mod place;
@@ -39,7 +40,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use crate::login::callback::Callback;
+use crate::login::callback::{Callback, STRANGER};
 use crate::login::pending::Waiting;
 use crate::login::renewal::renew;
 use crate::login::shared::Shared;
@@ -48,6 +49,7 @@ use crate::settings::OAuth;
 use crate::wire::remote::{Again, Challenge, Credentials, Later};
 
 pub use crate::login::begin::WANTS_NONE;
+pub use crate::login::page::{PAGE_HEADERS, Page};
 pub use crate::login::pending::Pending;
 pub use crate::login::place::{Back, Failure, Keep, Place, Standing, Told};
 
@@ -55,6 +57,7 @@ pub use crate::login::place::{Back, Failure, Keep, Place, Standing, Told};
 pub struct Logins {
     shared: Arc<Shared>,
     at: Mutex<HashMap<Place, Weak<SignIn>>>,
+    /// The logins whose browsers come back to another part of the program.
     waiting: Arc<Mutex<Vec<Weak<Waiting>>>>,
 }
 
@@ -98,24 +101,39 @@ impl Logins {
         Ok(all.collect())
     }
 
-    /// Hands on where a browser came back to, to whoever waits for it by its `state`. Returns the
-    /// words that the browser is to show.
+    /// Hands on where a browser came back to, to whoever waits for it by its `state`, and returns the place where
+    /// somebody is signed in then. A `state` counts once, and only where browsers are sent to [`Back::At`].
     ///
     /// # Errors
     ///
     /// When nobody waits for it, or no token is given for it.
-    pub async fn returned(&self, address: &Url) -> Result<String, Failure> {
-        let stranger = || {
-            let reason = "this is not the answer to a sign-in that is waited for";
-            Failure::new(reason, "sign in again")
-        };
+    pub async fn returned(&self, address: &Url) -> Result<Place, Failure> {
+        let stranger = || Failure::new(STRANGER, "sign in again");
         let callback = Callback::read(address).ok_or_else(stranger)?;
         let waiting = {
             let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.iter().filter_map(Weak::upgrade).find(|waiting| waiting.is_for(&callback))
+            let mut waiting = waiting.iter().filter_map(Weak::upgrade);
+            waiting.find(|waiting| waiting.is_for(&callback))
         };
-        waiting.ok_or_else(stranger)?.take(callback).await?;
-        Ok(listener::SIGNED_IN.to_owned())
+        let waiting = waiting.ok_or_else(stranger)?;
+        waiting.take(callback).await?;
+        Ok(waiting.login().place.clone())
+    }
+
+    /// Like [`Self::returned`], as the page that the browser is to show. No code, token or `state` is on it.
+    pub async fn page_for(&self, address: &Url) -> Page {
+        match self.returned(address).await {
+            Ok(place) => Page::signed_in_at(&place),
+            Err(mut failure) => {
+                // An authorization server may say again what it was told.
+                for (name, value) in address.query_pairs() {
+                    if matches!(name.as_ref(), "code" | "state") && !value.is_empty() {
+                        failure.reason = failure.reason.replace(value.as_ref(), "\u{2026}");
+                    }
+                }
+                Page::failed(&failure)
+            }
+        }
     }
 
     /// Waits for what must not be cut off: a token that is being renewed. At most 5 s.
@@ -141,13 +159,22 @@ impl SignIn {
         self.login.standing().await
     }
 
+    /// Returns `true` if the server has asked for a sign-in here that has not come about yet.
+    pub fn is_wanted(&self) -> bool {
+        self.login.is_wanted()
+    }
+
     /// Asks the server what it wants, where that is not known yet, and begins a login.
     ///
     /// # Errors
     ///
     /// When the server wants none, or how to sign in cannot be found out.
     pub async fn begin(self: &Arc<Self>, back: Back) -> Result<Pending, Failure> {
+        let is_elsewhere = matches!(back, Back::At(_));
         let pending = begin::begin(&self.login, back).await?;
+        if !is_elsewhere {
+            return Ok(pending);
+        }
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|waiting| waiting.strong_count() > 0);
         waiting.push(Arc::downgrade(pending.waiting()));

@@ -6,6 +6,7 @@
 //! servers have alike are told apart here too ([`uris`]).
 
 mod activate;
+mod alone;
 mod answer;
 mod auto;
 mod budget;
@@ -38,6 +39,7 @@ use crate::name::{ServerRef, ToolboxName};
 use crate::raw::Raw;
 use crate::toolbox::{Kind, TOOLMAN_ACTIVATE};
 
+pub use crate::exposure::alone::ServerIntroduction;
 pub(crate) use crate::exposure::answer::error as tool_error;
 pub use crate::exposure::answer::explain;
 pub use crate::exposure::mode::Exposure;
@@ -301,6 +303,24 @@ impl Exposure {
         if let Some(starting) = self.mode(Surface::Changing).run(self, agent) {
             starting.await;
         }
+    }
+
+    /// Returns `true` if one server is served as if there were nothing between it and the agent.
+    pub fn stands_for_server(&self) -> bool {
+        self.mode(Surface::Changing).stands_for_server()
+    }
+
+    /// Returns what that server says of itself when a session begins, once it runs; `None` in other
+    /// modes. Why it cannot be started is an error for the agent.
+    pub async fn introduction(
+        &self,
+        agent: &Presence,
+        is_modern: bool,
+    ) -> Option<Result<ServerIntroduction, String>> {
+        if !self.stands_for_server() {
+            return None;
+        }
+        Some(alone::introduction(self, agent, is_modern).await)
     }
 
     /// Returns `true` if everything is told of from the start, and so has to be started first.

@@ -55,6 +55,8 @@ pub struct AppState {
     tickets: Arc<AtomicU64>,
     tasks: TaskTracker,
     desk: Desk,
+    /// The name of this process among those that share a store: random, and no secret.
+    replica: Arc<str>,
 }
 
 impl AppState {
@@ -64,13 +66,16 @@ impl AppState {
     ///
     /// When the operating system has no random numbers.
     pub fn new(gateways: Arc<Gateways>, tasks: &TaskTracker) -> Result<Self, getrandom::Error> {
-        let mut key = [0; 32];
+        let (mut key, mut name) = ([0; 32], [0; 8]);
         getrandom::fill(&mut key)?;
+        getrandom::fill(&mut name)?;
+        let replica: Arc<str> = format!("{:016x}", u64::from_ne_bytes(name)).into();
         let desk = Desk::new(Arc::clone(&gateways), Caller::NOBODY, Papers::default());
         Ok(Self {
             desk,
             gateways,
-            suspended: Arc::new(AllSuspended::new(key)),
+            suspended: Arc::new(AllSuspended::new(key, Arc::clone(&replica))),
+            replica,
             tickets: Arc::default(),
             tasks: tasks.clone(),
         })

@@ -30,12 +30,14 @@ pub use policy::{
 pub use reference::Reference;
 pub use sandbox::{Confinement, Container, Sandbox};
 pub use search::SearchConfig;
+pub use shared::{DEFAULT_PREFIX, SharedConfig, StoreUrl};
 
 mod audit;
 mod auth;
 pub mod catalog;
 mod clients;
 pub mod defaults;
+mod fingerprint;
 mod following;
 mod http;
 mod launch;
@@ -48,6 +50,7 @@ mod policy;
 mod reference;
 mod sandbox;
 mod search;
+mod shared;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +86,8 @@ pub struct Config {
     pub telemetry: TelemetryConfig,
     /// `auth`: who may ask over HTTP; `None`: anybody on this machine.
     pub auth: Option<AuthConfig>,
+    /// `shared`: the store that several workbenches share.
+    pub shared: SharedConfig,
     /// The toolboxes, in the order of the file.
     pub toolboxes: Vec<ToolboxConfig>,
 }
@@ -147,6 +152,7 @@ impl Default for Config {
             cache: CacheConfig::default(),
             policy: PolicyConfig::default(),
             auth: None,
+            shared: SharedConfig::default(),
             audit: None,
             telemetry: TelemetryConfig::default(),
             active_toolsets: Vec::new(),
@@ -177,10 +183,12 @@ pub enum ToolMode {
     Search,
     /// One tool takes a task in words, finds the tool for it and calls it.
     Navigate,
+    /// One server alone, as if the agent had started it itself. `expose` serves so; no file asks for it.
+    Alone,
 }
 
 impl ToolMode {
-    /// Every mode.
+    /// Every mode that a file may ask for.
     pub const ALL: [Self; 8] = [
         Self::Dynamic,
         Self::Proxy,
@@ -197,9 +205,20 @@ impl ToolMode {
         self == Self::Activate
     }
 
-    /// Returns the mode that the file calls `word`.
+    /// Returns `true` if one server is served as if there were nothing in between.
+    pub fn is_alone(self) -> bool {
+        self == Self::Alone
+    }
+
+    /// Returns the mode in which one toolbox is served alone, where this one is for all.
+    pub fn of_one_toolbox(self) -> Self {
+        if self.is_alone() { self } else { Self::Direct }
+    }
+
+    /// Returns the mode that we call `word`.
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.as_str() == word)
+        let mut all = Self::ALL.into_iter().chain([Self::Alone]);
+        all.find(|mode| mode.as_str() == word)
     }
 
     /// Returns the word for it in the file.
@@ -213,6 +232,7 @@ impl ToolMode {
             Self::Modular => "modular",
             Self::Search => "search",
             Self::Navigate => "navigate",
+            Self::Alone => "alone",
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::authoring::client_files::Timeout;
 use crate::authoring::import::nodes::is_object;
 use crate::config::keys::environment::environment;
 use crate::config::keys::numbers;
+use crate::config::keys::oauth::RawOAuth;
 use crate::config::keys::raw::RawServer;
 use crate::config::syntax::document::{Node, Spot};
 use crate::config::syntax::entries::Entries;
@@ -63,6 +64,9 @@ struct Theirs {
     url: Option<Located<String>>,
     headers: Vec<(Located<String>, Located<String>)>,
     only: Option<Vec<Located<String>>>,
+    /// The resource and the scopes that a token is asked for.
+    resource: Option<Located<String>>,
+    scopes: Option<Vec<Located<String>>>,
     startup_timeout_ms: Option<Located<u64>>,
     call_timeout_ms: Option<Located<u64>>,
     /// Its program does not let anybody use it until its user has looked at it.
@@ -107,6 +111,8 @@ impl Theirs {
                         self.authorization(&format!("${{{value}}}"), spot);
                     }
                 }
+                "oauth_resource" => self.resource = reader.string(&node),
+                "scopes" => self.scopes = reader.strings(&node),
                 "startup_timeout_sec" => {
                     self.startup_timeout_ms = milliseconds(&node, 1000.0, reader);
                 }
@@ -171,7 +177,7 @@ impl Theirs {
     }
 
     fn put_into(self, raw: &mut RawServer) {
-        let Self { command, args, env, url, headers, only, .. } = self;
+        let Self { command, args, env, url, headers, only, resource, scopes, .. } = self;
         raw.command = raw.command.take().or(command);
         raw.args = raw.args.take().or(args);
         raw.url = raw.url.take().or(url);
@@ -185,6 +191,15 @@ impl Theirs {
         }
         if !headers.is_empty() {
             raw.headers.get_or_insert_with(Entries::default).0.extend(headers);
+        }
+        if let Some(spot) =
+            resource.as_ref().or(scopes.iter().flatten().next()).map(|it| it.spot.clone())
+        {
+            let new = || RawOAuth::Object(Box::default(), spot);
+            if let RawOAuth::Object(object, _) = raw.oauth.get_or_insert_with(new) {
+                object.resource = object.resource.take().or(resource);
+                object.scopes = object.scopes.take().or(scopes);
+            }
         }
         raw.foreign.include = raw.foreign.include.take().or(only);
         raw.startup_timeout_ms = raw.startup_timeout_ms.take().or(self.startup_timeout_ms);
@@ -205,6 +220,8 @@ const KEYS: &[&str] = &[
     "env_http_headers",
     "bearer_token_env_var",
     "bearer_token",
+    "oauth_resource",
+    "scopes",
     "startup_timeout_sec",
     "startup_timeout_ms",
     "tool_timeout_sec",

@@ -12,12 +12,12 @@ fn source(file: &str, text: &str) -> Source {
     Source { file: file.to_owned(), text: text.to_owned() }
 }
 
-fn import(file: &str, text: &str) -> ImportPlan {
+pub(super) fn import(file: &str, text: &str) -> ImportPlan {
     plan(None, &[source(file, text)], &Options::default()).unwrap()
 }
 
 /// The servers of the only toolbox of a plan.
-fn servers(plan: &ImportPlan) -> Value {
+pub(super) fn servers(plan: &ImportPlan) -> Value {
     let whole = Value::from(crate::config::syntax::document::parse(&plan.text).unwrap());
     let toolbox = whole["toolboxes"].as_object().unwrap().values().next().unwrap();
     toolbox["mcpServers"].clone()

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
-use crate::cli::auth::{Which, places, with_logins};
+use crate::cli::auth::{Which, others, places, with_logins};
 use crate::cli::error::Error;
 use crate::cli::table::{Align, Table};
 use crate::cli::{Global, print};
@@ -65,21 +65,7 @@ pub(super) fn run(global: &Global, which: &Which, json: bool) -> Result<ExitCode
     let places = places(global, &config, which)?;
     let rows = with_logins(global, &config, async |logins| {
         let mut rows = Vec::new();
-        let is_whole = which.server.is_none() && which.agent.is_none();
-        let kept = if is_whole {
-            logins.all().await.map_err(|failure| {
-                Error::failed(failure.reason.as_str()).hint(failure.hint.as_str())
-            })?
-        } else {
-            Vec::new()
-        };
-        let is_same = |one: &Place, other: &Place| {
-            (&one.server, &one.url, &one.account) == (&other.server, &other.url, &other.account)
-        };
-        let others: Vec<_> = kept
-            .into_iter()
-            .filter(|(place, _)| !places.iter().any(|known| is_same(known, place)))
-            .collect();
+        let others = others(logins, which, &places).await?;
         for place in places {
             let login = logins.at(place);
             let standing = login.standing().await;

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use crate::cli::logins::command;
 use crate::cli::print::printable;
 use crate::cli::size::{Size, count, number};
 use crate::cli::stats::patch::by_server;
 use crate::cli::stats::{Known, not_known};
 use crate::cli::table::{Align, Table};
-use crate::observe::stats::{Incident, Model, Reads, Summary, Tool};
+use crate::observe::stats::{Incident, LoginUse, Model, Reads, Summary, Tool};
 
 /// How wide a bar is that stands for the most.
 const BAR: usize = 20;
@@ -31,6 +32,7 @@ pub(super) fn in_words(audit: &Path, summary: &Summary, known: &Known, top: usiz
         number(whole(calls))
     }));
     sections.extend(reads(&summary.reads, top));
+    sections.extend(logins(&summary.logins, top));
     sections.extend(turned_away(&summary.incidents, top));
     sections.extend(models(&summary.models));
     sections.extend(never_used(known));
@@ -120,6 +122,34 @@ fn reads(all: &[Reads], top: usize) -> Option<String> {
         ]);
     }
     Some(with_more(&table, all.len(), top, "more server"))
+}
+
+/// The logins at servers, and what to do where one is wanted.
+fn logins(all: &[LoginUse], top: usize) -> Option<String> {
+    if all.is_empty() {
+        return None;
+    }
+    let mut table = Table::new([
+        ("Signed in at", Align::Left),
+        ("Account", Align::Left),
+        ("Times", Align::Right),
+        ("Renewed", Align::Right),
+        ("Wanted", Align::Right),
+        ("", Align::Left),
+    ]);
+    for login in all.iter().take(top) {
+        let account = Some(login.account.as_str()).filter(|account| !account.is_empty());
+        let hint = || format!("wanted now: {}", command("login", &login.server, account));
+        table.row([
+            printable(&login.server),
+            printable(account.unwrap_or("this machine's")),
+            number(whole(login.signed_in)),
+            number(whole(login.renewed)),
+            number(whole(login.wanted)),
+            if login.is_wanted { printable(&hint()) } else { String::new() },
+        ]);
+    }
+    Some(with_more(&table, all.len(), top, "more login"))
 }
 
 /// Everybody who did not get what it wanted.

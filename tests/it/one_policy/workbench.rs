@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mcp_workbench::backend::PoolOptions;
 use mcp_workbench::config;
-use mcp_workbench::frontend::http::{Door, Ending, Listening};
+use mcp_workbench::frontend::http::{Door, Ending, Grace, Listening};
 use mcp_workbench::frontend::{self, AppState};
 use mcp_workbench::gateway::{Caller, Gateways};
 use mcp_workbench::name::{AgentName, ServerName, ToolboxName};
@@ -165,7 +164,7 @@ impl Workbench {
         let listening =
             Listening { agents: listener, health: None, most_connections: 1000, tls: None };
         let (draining, shutdown) = (CancellationToken::new(), self.shutdown.clone());
-        let ending = Ending { draining, grace: Duration::ZERO, shutdown };
+        let ending = Ending { draining, grace: Grace::default(), shutdown };
         let (app, tasks) = (self.app.clone(), self.tasks.clone());
         self.tasks.spawn(async move {
             frontend::http::serve(app, listening, Door::default(), &tasks, ending).await;

@@ -13,23 +13,23 @@ use crate::sign_in::authority::Authority;
 use crate::sign_in::{bench, credentials};
 use crate::support::{Agent, DEADLINE, RequestId};
 
-const QUESTION: &str = "elicitation/create";
-const HINT: &str = "run `mcp-workbench auth login hub`, then call again";
+pub(crate) const QUESTION: &str = "elicitation/create";
+pub(crate) const HINT: &str = "run `mcp-workbench auth login hub`, then call again";
 
-fn abilities() -> Value {
+pub(crate) fn abilities() -> Value {
     json!({ "elicitation": { "form": {}, "url": {} } })
 }
 
-fn send(agent: &Agent, tool: &str) -> RequestId {
+pub(crate) fn send(agent: &Agent, tool: &str) -> RequestId {
     let tool = json!({ "toolbox": "dev", "server": "hub", "tool": tool });
     agent.send_call("use_tool", json!({ "tool": tool, "arguments": {} }))
 }
 
-fn text(agent: &Agent, call: &RequestId) -> String {
+pub(crate) fn text(agent: &Agent, call: &RequestId) -> String {
     format!("{:?}", agent.wait(call))
 }
 
-fn address(asked: &Value) -> &str {
+pub(crate) fn address(asked: &Value) -> &str {
     asked["params"]["url"].as_str().expect("an address")
 }
 

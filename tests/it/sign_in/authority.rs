@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -19,18 +19,32 @@ pub(crate) struct Authority {
     /// The authorization server.
     pub(crate) issuer: String,
     control: String,
+    /// The secret and the keys of clients that ask for themselves.
+    pub(crate) machines: Value,
 }
 
 impl Authority {
+    #[track_caller]
     pub(crate) fn start() -> Self {
-        let mut command = real::authority();
+        Self::of(real::authority())
+    }
+
+    /// One that this command starts, which prints where it is.
+    #[track_caller]
+    pub(crate) fn of(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).expect("its addresses");
         let text = |name: &str| told[name].as_str().unwrap().to_owned();
-        Self { mcp: text("mcp"), issuer: text("issuer"), control: text("control"), child }
+        Self {
+            mcp: text("mcp"),
+            issuer: text("issuer"),
+            control: text("control"),
+            machines: told["machines"].clone(),
+            child,
+        }
     }
 
     /// Asks for something, and returns the answer.

@@ -34,6 +34,17 @@ fn parts(entry: &Value) -> (String, Vec<String>, Vec<(String, String)>) {
     (text(&entry["command"]), args.collect(), env.collect())
 }
 
+/// Waits until a program serves over HTTP, and reads from its log where.
+fn address_of(program: &Program) -> Http {
+    const SAYS: &str = "serving MCP at http";
+    program.0.wait_stderr("/mcp");
+    let log = program.0.stderr();
+    let (_, url) = log.split_once(SAYS).expect("a URL");
+    let (_, url) = url.split_once("://").expect("a URL");
+    let (address, _) = url.split_once("/mcp").expect("the endpoint");
+    Http(address.parse().expect("an address"))
+}
+
 /// The server entry that starts the server of the conformance tests, in these eras.
 pub(crate) fn conformance(eras: &str) -> Value {
     json!({ "command": env!("CARGO_BIN_EXE_conformance-server"), "args": [eras] })
@@ -205,15 +216,21 @@ impl Bench {
         address: &'a str,
         args: impl IntoIterator<Item = &'a str>,
     ) -> (Program, Http) {
-        const SAYS: &str = "serving MCP at http";
         let args = ["--http", address].into_iter().chain(args);
         let program = Program(self.agent_with(args));
-        program.0.wait_stderr("/mcp");
-        let log = program.0.stderr();
-        let (_, url) = log.split_once(SAYS).expect("a URL");
-        let (_, url) = url.split_once("://").expect("a URL");
-        let (address, _) = url.split_once("/mcp").expect("the endpoint");
-        (program, Http(address.parse().expect("an address")))
+        let http = address_of(&program);
+        (program, http)
+    }
+
+    /// Exposes a server of the configuration, or a command, on a port of its own choice.
+    pub(crate) fn expose<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> (Program, Http) {
+        self.write_config();
+        let args = ["expose", "--http", "127.0.0.1:0"].into_iter().chain(args);
+        let mut command = self.command(&args.collect::<Vec<_>>());
+        command.env("WORKBENCH_CONFIG", self.config_path());
+        let program = Program(Agent::start(command).keeping(Arc::clone(&self.dir)));
+        let http = address_of(&program);
+        (program, http)
     }
 
     /// Remembers a service of the configuration at this address, as `setup --service` does where nobody

@@ -65,6 +65,14 @@ pub(crate) fn authority() -> Command {
     authority
 }
 
+/// A server of `FastMCP` that is its own authorization server; without its pipe to us it ends.
+#[track_caller]
+pub(crate) fn fastmcp() -> Command {
+    let mut server = command(&installed("signin-python/bin/python"));
+    server.arg(manifest_dir().join("tests/signin/fastmcp_server.py"));
+    server
+}
+
 /// The executable of a server from npm, such as `mcp-server-everything`.
 #[track_caller]
 pub(crate) fn npm(server: &str) -> String {

@@ -343,6 +343,7 @@ fn the_documentation_describes_every_key_with_its_default() {
         ("`limits`", "/properties/limits"),
         ("`http`", "/properties/http"),
         ("`tls`", "/definitions/Tls"),
+        ("`shared`", "/definitions/Shared"),
         ("`perCaller`", "/definitions/PerCaller"),
         ("`perAgent` and `perServer`", "/definitions/Rates"),
         ("`cache`", "/definitions/Cache"),
@@ -426,6 +427,7 @@ fn lock_files_say_what_and_not_where_from() {
         "tests/servers/package-lock.json",
         "tests/servers/requirements.txt",
         "tests/servers/requirements-v1.txt",
+        "tests/signin/requirements.txt",
     ] {
         let text = read(path);
         assert!(text.lines().count() > 5, "{path}");

@@ -22,4 +22,5 @@ pub mod sandbox;
 pub(crate) mod schema;
 pub(crate) mod search;
 pub mod server;
+pub(crate) mod shared;
 pub mod task_rules;

@@ -265,7 +265,7 @@ impl Actor {
     async fn publish(&mut self, started: Started, version: u64, mut run: ServerRun) -> Running {
         let first = Listed { version, listing: Arc::clone(&started.listing) };
         self.report(Change::Listed(first.clone())).await;
-        self.keep(started.greeting.era, Arc::clone(&first.listing));
+        self.keep(started.found(), Arc::clone(&first.listing));
         let (listed, listed_receiver) = watch::channel(first);
         let (death, death_receiver) = watch::channel(None);
         let live = Live::new(Parts {
@@ -303,7 +303,7 @@ impl Actor {
     }
 
     /// Puts a listing into the store, after those before it.
-    fn keep(&mut self, era: Era, listing: Arc<Listing>) {
+    fn keep(&mut self, found: Found, listing: Arc<Listing>) {
         let Some(keeper) = self.context.keeper.clone() else { return };
         let (last, spec) = (self.keeping.take(), Arc::clone(&self.spec));
         let awaiting = Arc::clone(&keeper);
@@ -313,7 +313,8 @@ impl Actor {
                 let _ = last.await;
             }
             let keep = move |store: &Store| {
-                let record = Record { server: spec.server.clone(), era, listing };
+                let Found { era, is_old } = found;
+                let record = Record { server: spec.server.clone(), era, is_old, listing };
                 if let Err(error) = store.keep(&spec.reach, spec.protocol, &record) {
                     let server = &spec.label;
                     tracing::debug!(server, %error, "its listing could not be kept");
@@ -348,8 +349,9 @@ impl Actor {
         let (link, live) = (running.started.link.clone(), running.live.clone());
         tokio::select! {
             () = shutdown.cancelled() => Next::Stay,
+            // The end of a link shows at both of its ends, in any order.
             () = link.closed() => self.lost(&link, &live),
-            () = link.input_closed() => Next::Died,
+            () = link.input_closed() => self.lost(&link, &live),
             why = news(&mut running.trouble) => {
                 self.vitals.unreachable(why.as_deref());
                 running.run.is_away(why.as_deref());
@@ -411,7 +413,7 @@ impl Actor {
                         let now = Instant::now().into_std();
                         running.run.has_changed(&self.known.learn(&next.listing, now));
                         running.listed.send_replace(next.clone());
-                        self.keep(running.started.greeting.era, Arc::clone(&next.listing));
+                        self.keep(running.started.found(), Arc::clone(&next.listing));
                         self.report(Change::Listed(next)).await;
                     }
                     Ok(Err(reason)) => {

@@ -1,7 +1,8 @@
 //! Agents as servers can reach them: who they are, and what goes to them.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use memchr::memmem::Finder;
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use serde::Deserialize;
 use crate::backend::events;
 use crate::backend::payers::Purse;
 use crate::backend::users::{AgentId, Principal};
-use crate::name::AgentName;
+use crate::name::{AgentName, ServerRef};
 use crate::raw::Raw;
 
 /// The tie between the requests of an agent, by which it can have something for itself.
@@ -39,6 +40,9 @@ pub struct Presence {
     /// The counts of what is held for it; `None`: nobody counts.
     purse: Option<Arc<Purse>>,
     log: Arc<AtomicU8>,
+    /// The servers whose state of its session was lost with another process, and that it has not been told
+    /// so of; `None`: nothing was lost.
+    lost: Option<Arc<Mutex<BTreeSet<ServerRef>>>>,
 }
 
 impl Presence {
@@ -46,7 +50,29 @@ impl Presence {
     pub fn new(standing: Option<events::Sender>) -> Self {
         let log = Arc::new(AtomicU8::new(LogLevel::UNSAID.0));
         let id = AgentId::next();
-        Self { id, owner: id, standing, tie: Tie::default(), name: None, purse: None, log }
+        let (name, purse, lost) = (None, None, None);
+        Self { id, owner: id, standing, tie: Tie::default(), name, purse, log, lost }
+    }
+
+    /// An agent that has to be told, once of each, that the state which these servers had of its session is
+    /// lost.
+    #[must_use]
+    pub fn having_lost(self, servers: BTreeSet<ServerRef>) -> Self {
+        let lost = (!servers.is_empty()).then(|| Arc::new(Mutex::new(servers)));
+        Self { lost, ..self }
+    }
+
+    /// The servers whose loss it has not been told of.
+    pub fn lost(&self) -> BTreeSet<ServerRef> {
+        let lost =
+            self.lost.as_ref().map(|lost| lost.lock().unwrap_or_else(PoisonError::into_inner));
+        lost.map(|lost| lost.clone()).unwrap_or_default()
+    }
+
+    /// Returns `true` if the state of this server was lost and the agent has not been told; it is told now.
+    pub(crate) fn learns_of_loss(&self, server: &ServerRef) -> bool {
+        let Some(lost) = &self.lost else { return false };
+        lost.lock().unwrap_or_else(PoisonError::into_inner).remove(server)
     }
 
     /// Gives the agent its name, if it has one.

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use url::Url;
 
 use crate::backend::actor::{Actor, Status};
 use crate::backend::condition::Vitals;
@@ -28,7 +29,7 @@ use crate::backend::{
     launch,
 };
 use crate::catalog::KnownDefinitions;
-use crate::login::{self, Back, Keep, Logins, Pending, Place, SignIn};
+use crate::login::{self, Back, Keep, Logins, Page, Pending, Place, SignIn};
 use crate::name::AgentName;
 use crate::observe::Observer;
 use crate::wire::budget::Budget;
@@ -57,6 +58,8 @@ pub struct PoolOptions {
     /// `true` if agents may be on other machines than this one, so that a browser of their users does not
     /// reach a page here.
     pub is_served_elsewhere: bool,
+    /// `true` if there is one server, whose log messages need no label that says whose they are.
+    pub is_alone: bool,
     /// How many bytes of what servers say may be held at a time.
     pub said: Budget,
 }
@@ -70,6 +73,7 @@ pub struct Pool {
     /// The sign-ins that somebody waits for.
     signing_in: SigningIn,
     is_served_elsewhere: bool,
+    is_alone: bool,
 }
 
 #[derive(Default)]
@@ -139,6 +143,7 @@ impl Pool {
             backends: Mutex::default(),
             signing_in: SigningIn::default(),
             is_served_elsewhere: options.is_served_elsewhere,
+            is_alone: options.is_alone,
         }
     }
 
@@ -162,7 +167,7 @@ impl Pool {
         let (name, has_roots) = (spec.server.clone(), spec.abilities.has_roots());
         let secrets = Arc::new(spec.secrets());
         let board = Switchboard::new(name.clone(), has_roots, self.context.is_sole, secrets);
-        let board = Arc::new(board);
+        let board = Arc::new(if self.is_alone { board.unlabelled() } else { board });
         let actor = Actor {
             id,
             spec,
@@ -257,6 +262,14 @@ impl Pool {
         back: Back,
     ) -> Result<Arc<Pending>, login::Failure> {
         self.signing_in.join(login, back).await
+    }
+
+    /// The page for a browser that has come back to us from an authorization server.
+    pub(crate) async fn signed_in(&self, address: &Url) -> Page {
+        match &self.context.logins {
+            Some(logins) => logins.page_for(address).await,
+            None => Page::nobody_waits(),
+        }
     }
 
     /// Returns `true` if agents may be on other machines than this one.

@@ -69,9 +69,9 @@ impl Started {
 /// The way in which a server was last spoken to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    era: Era,
+    pub(crate) era: Era,
     /// `true` if that was by HTTP with SSE.
-    is_old: bool,
+    pub(crate) is_old: bool,
 }
 
 /// A server that could not be started.
@@ -102,21 +102,22 @@ impl Failed {
     }
 }
 
-/// The era that a server is greeted in first by a process that has not started it yet: the one that
-/// worked for another, else by what it costs, which is more for a child that hears what it does not
-/// know.
-async fn first_era(spec: &Arc<Spec>, context: &Context) -> Era {
+/// The way in which a server is spoken to first by a process that has not started it yet: the one that
+/// worked for another, else the era that costs less, which is the legacy one for a child, for that hears
+/// what it does not know.
+async fn first_way(spec: &Arc<Spec>, context: &Context) -> Found {
     if let Some(keeper) = &context.keeper {
         let known = Arc::clone(spec);
         let recall = keeper.run(move |store| store.recall(&known.reach, known.protocol));
         if let Some((record, _)) = recall.await.flatten() {
-            return record.era;
+            return Found { era: record.era, is_old: record.is_old };
         }
     }
-    match spec.reach {
+    let era = match spec.reach {
         Reach::Stdio(_) => Era::Legacy,
         Reach::Http(_) => Era::Modern,
-    }
+    };
+    Found { era, is_old: false }
 }
 
 /// When a server may be started.
@@ -172,7 +173,11 @@ async fn start_now(
     found: Option<Found>,
     urgency: &watch::Receiver<Urgency>,
 ) -> Result<Started, Failed> {
-    if let Some(Found { is_old: true, .. }) = found {
+    let Found { era, is_old } = match found {
+        Some(found) => found,
+        None => first_way(spec, context).await,
+    };
+    if is_old {
         let way = Way { protocol: Protocol::Legacy, era: Era::Legacy, is_old: true };
         match attempt(spec, context, board, way, urgency).await {
             Ok(started) => return Ok(started),
@@ -184,10 +189,6 @@ async fn start_now(
         }
     }
     let protocol = spec.spoken();
-    let era = match found {
-        Some(found) => found.era,
-        None => first_era(spec, context).await,
-    };
     let way = Way { protocol, era, is_old: false };
     let first = match attempt(spec, context, board, way, urgency).await {
         Ok(started) => return Ok(started),

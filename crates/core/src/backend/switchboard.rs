@@ -87,6 +87,7 @@ impl Switchboard {
     ) -> Self {
         Self {
             server,
+            is_labelled: true,
             has_roots,
             is_sole,
             secrets,
@@ -95,6 +96,11 @@ impl Switchboard {
             lists_changed: Notify::new(),
             subscriptions_changed: Notify::new(),
         }
+    }
+
+    /// Passes on what the server logs as it is: there is no other whose it could be.
+    pub(crate) fn unlabelled(self) -> Self {
+        Self { is_labelled: false, ..self }
     }
 
     /// The server's name.

@@ -87,13 +87,16 @@ impl Gateway {
         context: RequestContext<'_>,
         call: &mut CallContext<'_>,
     ) -> Result<Outcome, CallError> {
+        if server.is_isolated() && context.agent.learns_of_loss(at) {
+            return Err(lost(tool));
+        }
         let mut may_sign_in = true;
         // What it listed when it last ran may not be true any more, nor the tool's schema.
         if self.snapshot().version(server.shared.id()) == 0 {
             let started = self.list_first(at, server, context).await;
             if let Err(error) = started {
                 may_sign_in = false;
-                self.sign_in_after(error, at, context).await?;
+                self.sign_in_after(error, at, "the call", context).await?;
                 self.list_first(at, server, context).await?;
             }
         }
@@ -128,7 +131,7 @@ impl Gateway {
                     may_sign_in = false;
                     // Others need not wait for the user.
                     drop(places);
-                    self.sign_in_after(error, at, context).await?;
+                    self.sign_in_after(error, at, "the call", context).await?;
                 }
                 passed => break passed?,
             }
@@ -158,14 +161,15 @@ impl Gateway {
     }
 
     /// Goes on after an error, if all that was missing is a sign-in and the user now has signed in; else
-    /// the error stands.
+    /// the error stands. `what` goes on, in the words of the question.
     async fn sign_in_after(
         &self,
         error: CallError,
         at: &ServerRef,
+        what: &str,
         context: RequestContext<'_>,
     ) -> Result<(), CallError> {
-        if error.wants_sign_in() && Box::pin(self.ask_to_sign_in(at, context)).await {
+        if error.wants_sign_in() && Box::pin(self.ask_to_sign_in(at, what, context)).await {
             return Ok(());
         }
         Err(error)
@@ -230,7 +234,14 @@ impl Gateway {
         let server = self.server(at)?;
         let admission = self.admit(at)?;
         let sending = Sending::Other { admission: &admission, method, params };
-        self.pass(at, server, context, sending, &mut false).await
+        let passed = self.pass(at, server, context, sending, &mut false).await;
+        match passed {
+            Err(error) if self.may_ask_within(at, method, context) => {
+                self.sign_in_after(error, at, "the request", context).await?;
+                self.pass(at, server, context, sending, &mut false).await
+            }
+            passed => passed,
+        }
     }
 
     /// Makes a request through the agent's own connection, again for as long as the server wants
@@ -279,5 +290,19 @@ impl Gateway {
             };
         }
         Ok(bridge::too_many_rounds())
+    }
+}
+
+/// The error for the first call of a server whose state of the session was lost.
+fn lost(tool: &ToolId) -> CallError {
+    CallError::Refused {
+        tool: tool.clone(),
+        reason: format!(
+            "this session goes on at another replica of the workbench, and the state that server `{}` had \
+             of it was lost with the one before",
+            tool.server
+        ),
+        hint: "do again what that state was made of; the next call starts the server anew"
+            .to_owned(),
     }
 }

@@ -100,6 +100,8 @@ struct Audience {
 #[derive(Clone)]
 struct Served {
     config: Arc<Config>,
+    /// Tells it from others that replicas may serve.
+    fingerprint: Arc<str>,
     policies: Arc<Policies>,
     world: Arc<World>,
 }
@@ -107,7 +109,8 @@ struct Served {
 impl Served {
     fn new(config: Arc<Config>) -> Self {
         let policies = Arc::new(Policies::new(Arc::clone(&config)));
-        Self { policies, world: Arc::default(), config }
+        let fingerprint = config.fingerprint().into();
+        Self { policies, world: Arc::default(), config, fingerprint }
     }
 }
 
@@ -150,9 +153,19 @@ impl State {
 impl Gateways {
     /// Nothing is started yet. The gateways' own tasks run on `tasks` until this is dropped.
     pub fn new(config: Arc<Config>, options: PoolOptions, tasks: &TaskTracker) -> Self {
-        let store = state::store();
+        Self::with_store(config, options, state::store(), tasks)
+    }
+
+    /// Such gateways, whose agents' state is in `store`.
+    pub fn with_store(
+        config: Arc<Config>,
+        options: PoolOptions,
+        store: Arc<dyn Store>,
+        tasks: &TaskTracker,
+    ) -> Self {
         let bytes = Bytes::of(&config.limits);
-        let options = PoolOptions { said: bytes.said().clone(), ..options };
+        let is_alone = config.mode.is_alone();
+        let options = PoolOptions { said: bytes.said().clone(), is_alone, ..options };
         Self {
             payers: Payers::new(&options.observer, bytes),
             common: Common {
@@ -198,9 +211,15 @@ impl Gateways {
         self.state(|state| Arc::clone(&state.served.config))
     }
 
+    /// The fingerprint of the configuration that is being served.
+    pub fn fingerprint(&self) -> Arc<str> {
+        self.state(|state| Arc::clone(&state.served.fingerprint))
+    }
+
     /// How everything is presented to an agent that comes now.
     pub fn mode(&self, caller: &Caller) -> ToolMode {
-        if caller.toolbox.is_some() { ToolMode::Direct } else { self.config().mode }
+        let mode = self.config().mode;
+        if caller.toolbox.is_some() { mode.of_one_toolbox() } else { mode }
     }
 
     /// Returns `true` if an agent may know of the one toolbox that it wants, or wants none.

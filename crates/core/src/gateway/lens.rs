@@ -63,7 +63,7 @@ impl Lens {
     }
 
     /// Everything that is shown, in the order of the configuration.
-    fn parts(&self) -> impl Iterator<Item = &Part> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
         let toolboxes = self.config.toolboxes.iter();
         let views = toolboxes.filter_map(|toolbox| self.views.get(&toolbox.name));
         views.flat_map(|view| view.parts()).map(|part| &**part)

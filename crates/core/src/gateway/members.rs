@@ -150,6 +150,20 @@ impl Server {
         f(&mut self.owners.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Returns `true` if each session has a connection of its own from the start.
+    pub(crate) fn is_isolated(&self) -> bool {
+        self.is_isolated
+    }
+
+    /// Returns `true` if an agent has a connection of its own, which keeps its session apart.
+    pub(crate) fn is_apart_for(&self, agent: &Presence) -> bool {
+        let owner = self.owner(agent);
+        let has_own = |owners: &mut Owners| {
+            owners.shared == Some(owner) || owners.others.contains_key(&owner)
+        };
+        self.is_isolated && self.owners(has_own)
+    }
+
     /// Returns the owner of the connection that an agent uses, where each has its own.
     fn owner(&self, agent: &Presence) -> AgentId {
         if self.is_isolated && agent.tie == Tie::Name { self.nameable } else { agent.owner }

@@ -47,6 +47,11 @@ impl Snapshot {
         self.lens.views().get(toolbox).cloned().unwrap_or_default()
     }
 
+    /// Every server that is shown, in the order of the configuration.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.lens.parts()
+    }
+
     /// The tool that a registered name means.
     pub fn resolve(&self, name: &str) -> Option<&ToolId> {
         self.lens.registered().resolve(name)

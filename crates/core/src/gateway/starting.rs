@@ -205,6 +205,35 @@ impl Gateway {
         }
         starting.detach_all();
     }
+
+    /// Starts those of these servers that nothing is known of, and waits until they have listed or have
+    /// failed, no longer than `patience`.
+    pub async fn list_soon(
+        &self,
+        toolboxes: &BTreeSet<ToolboxName>,
+        agent: &Presence,
+        patience: Duration,
+    ) {
+        let mut starting = JoinSet::new();
+        for at in self.unlisted().into_iter().filter(|at| toolboxes.contains(&at.toolbox)) {
+            starting.spawn(self.start(&at.toolbox, &at.server, agent, Urgency::Opening));
+        }
+        let all = async { while starting.join_next().await.is_some() {} };
+        // What takes longer is told when it is there.
+        let _ = timeout(patience, all).await;
+        starting.detach_all();
+    }
+
+    /// Returns `true` if there are servers that keep sessions apart.
+    pub fn keeps_sessions_apart(&self) -> bool {
+        self.referred().any(|(_, server)| server.is_isolated())
+    }
+
+    /// The servers that keep sessions apart and have a connection for this agent.
+    pub fn kept_apart_for(&self, agent: &Presence) -> BTreeSet<ServerRef> {
+        let servers = self.referred().filter(|(_, server)| server.is_apart_for(agent));
+        servers.map(|(at, _)| at).collect()
+    }
 }
 
 #[cfg(test)]

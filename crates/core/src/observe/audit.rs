@@ -17,13 +17,13 @@ use prometheus_client::metrics::counter::Counter;
 
 use crate::observe::context::{CallDetails, CallFacts};
 use crate::observe::ending::{CallEnd, Ending};
-use crate::observe::event::{Event, Kinds};
+use crate::observe::event::{Event, Kinds, TlsDates};
 use crate::observe::file::{AuditFile, Unwritten};
 use crate::observe::holdings::Payer;
 use crate::observe::listeners::Listener;
 use crate::observe::queue::{Note, Queue};
 use crate::observe::record::{
-    ChangeRecord, LlmRecord, ReadRecord, ReloadRecord, Scribe, SignInRecord,
+    CertificateRecord, ChangeRecord, LlmRecord, ReadRecord, ReloadRecord, Scribe, SignInRecord,
 };
 use crate::observe::secret::Secrets;
 use crate::observe::tally::{Cause, Incident, Tally};
@@ -135,6 +135,10 @@ impl Audit {
         }));
     }
 
+    fn certificates(&self, read: Result<TlsDates, String>) {
+        self.put(Note::Certificates(CertificateRecord { at: SystemTime::now(), read }));
+    }
+
     /// Its writer, for whoever waits for the end of that.
     pub(crate) fn writing(&self) -> Writing {
         Writing(Arc::clone(&self.0.queue))
@@ -198,6 +202,9 @@ impl Listener for Audit {
                     self.put(Note::DefinitionChanged(Box::new(record)));
                 }
             }
+            Event::SessionAdopted(session, times) => {
+                self.put(Note::SessionAdopted(session.clone(), times));
+            }
             Event::SessionClosed(session) if session.without_us > 0 => {
                 self.put(Note::SessionClosed(session.clone()));
             }
@@ -218,6 +225,8 @@ impl Listener for Audit {
                 self.reload("held", [changes, difference, ""]);
             }
             Event::ReloadRefused(error) => self.reload("refused", ["", "", &error.to_string()]),
+            Event::CertificateShown(dates) => self.certificates(Ok(*dates)),
+            Event::CertificateRefused(error) => self.certificates(Err(error.to_string())),
             _ => {}
         }
     }
@@ -315,11 +324,15 @@ impl Writer {
                 }
                 Note::LlmRequestEnded(request) => self.scribe.llm_request(&mut lines, &request),
                 Note::DefinitionChanged(change) => self.scribe.definition(&mut lines, &change),
+                Note::SessionAdopted(session, times) => {
+                    self.scribe.adopted(&mut lines, &session, times);
+                }
                 Note::SessionClosed(session) => self.scribe.session(&mut lines, &session),
                 Note::Incident(incident, times) => Scribe::incident(&mut lines, &incident, times),
                 Note::Read(read) => self.scribe.read(&mut lines, &read),
                 Note::SignIn(login) => self.scribe.sign_in(&mut lines, &login),
                 Note::Reload(reload) => self.scribe.reload(&mut lines, &reload),
+                Note::Certificates(read) => self.scribe.certificates(&mut lines, &read),
             }
             records += 1;
             if lines.len() >= BATCH {

@@ -51,8 +51,13 @@ pub enum Event<'a> {
     TokensSaved(&'a SessionContext, i64),
     /// It has this toolbox open for the first time.
     ToolboxOpened(&'a SessionContext, &'a ToolboxName),
+    /// Its session was begun by another replica and goes on here, where it was taken over so often in all.
+    SessionAdopted(&'a SessionContext, u64),
     /// It has left.
     SessionClosed(&'a SessionContext),
+    /// Sessions do not stay with one replica: the text says how that shows. It is told once a minute at
+    /// most.
+    SessionsHop(&'a str),
     /// Somebody was not let in, who came from this address where one is known.
     AccessDenied(&'a DeniedAccess, Option<IpAddr>),
     /// A caller wanted to hold more than it may.
@@ -83,6 +88,10 @@ pub enum Event<'a> {
     CertificateShown(&'a TlsDates),
     /// Certificates were to be read again, and cannot be used for this reason.
     CertificateRefused(&'a dyn fmt::Display),
+    /// The store that several workbenches share can be used from now on; with a reason, it cannot be.
+    SharedStore(Option<&'a str>),
+    /// That store was asked something, and has answered or not after so long.
+    SharedStoreAsked(Duration),
 }
 
 /// When the certificates that are used for TLS end to be good, in seconds since 1970.
@@ -123,8 +132,10 @@ impl Kinds {
     pub const READS: Self = Self(1 << 9);
     /// Logins at servers over HTTP.
     pub const SIGN_INS: Self = Self(1 << 10);
+    /// The store that several workbenches share.
+    pub const SHARED_STORE: Self = Self(1 << 11);
     /// Everything.
-    pub const ALL: Self = Self((1 << 11) - 1);
+    pub const ALL: Self = Self((1 << 12) - 1);
 
     /// These kinds, and those.
     #[must_use]
@@ -156,11 +167,14 @@ impl Event<'_> {
             | Self::SessionIntroduced(..)
             | Self::TokensSaved(..)
             | Self::ToolboxOpened(..)
+            | Self::SessionAdopted(..)
             | Self::SessionClosed(_) => Kinds::SESSIONS,
             Self::AccessDenied(..) | Self::LimitReached(_) => Kinds::DENIALS,
             Self::ReadEnded(..) => Kinds::READS,
             Self::SignIn(..) => Kinds::SIGN_INS,
+            Self::SharedStore(_) | Self::SharedStoreAsked(_) => Kinds::SHARED_STORE,
             Self::Serving(_)
+            | Self::SessionsHop(_)
             | Self::Reloaded { .. }
             | Self::ReloadHeld { .. }
             | Self::ReloadRefused(_)

@@ -78,6 +78,12 @@ impl Guest {
         self.listeners.tell(Event::SessionIntroduced(&self.state().context, client));
     }
 
+    /// Tells that its session was begun by another replica and goes on here, where it was taken over so
+    /// often in all.
+    pub fn is_adopted(&self, times: u64) {
+        self.listeners.tell(Event::SessionAdopted(&self.state().context, times));
+    }
+
     /// Takes note of a list of tools of which the client shows so many bytes, and of how many it
     /// would show if the servers were registered in it.
     pub fn listed(&self, shown: usize, without_us: usize) {

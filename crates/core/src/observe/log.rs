@@ -95,6 +95,9 @@ impl Listener for Log {
                     SignInChange::SignedOut => tracing::info!(server, account, "signed out"),
                 }
             }
+            Event::SessionsHop(how) => tracing::warn!(
+                "the proxy sends one session to several replicas ({how}): see docs/replicas.md"
+            ),
             Event::Serving(address) => tracing::info!("serving MCP at {address}"),
             Event::Reloaded { changes, .. } => {
                 tracing::info!("the configuration was read anew: {changes}");

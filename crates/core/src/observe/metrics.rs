@@ -37,6 +37,9 @@ type Labels = [(&'static str, Arc<str>); 2];
 /// Labels of a server, and a word for the outcome of something.
 type LabelsAndWord = [(&'static str, Arc<str>); 3];
 
+/// The labels of a figure that is told only once it is known.
+type NoLabels = [(&'static str, &'static str); 0];
+
 /// All metrics.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -60,6 +63,7 @@ pub(crate) struct Metrics {
     /// By the key of the file that names it, as of the last time that somebody asked.
     tls_seconds: Family<[(&'static str, &'static str); 1], Gauge>,
     tls: Mutex<Option<TlsDates>>,
+    adopted: Counter,
     pub(crate) lost: Counter,
     /// How much callers hold.
     pub(crate) holdings: Holdings,
@@ -67,6 +71,9 @@ pub(crate) struct Metrics {
     limits_reached: Family<[(&'static str, &'static str); 1], Counter>,
     /// By the server, and what has become of the login.
     sign_ins: Family<Labels, Counter>,
+    /// Set where there is a store that workbenches share.
+    shared_up: Family<NoLabels, Gauge>,
+    shared_seconds: Family<NoLabels, Histogram, fn() -> Histogram>,
     meters: Mutex<HashMap<Key, Arc<Meters>>>,
 }
 
@@ -87,6 +94,7 @@ impl Metrics {
             llm_requests: Family::default(),
             llm_tokens: Family::default(),
             sessions: Gauge::default(),
+            adopted: Counter::default(),
             tasks: Gauge::default(),
             tokens_saved: Gauge::default(),
             tls_seconds: Family::default(),
@@ -95,6 +103,8 @@ impl Metrics {
             holdings: Holdings::new(&held),
             limits_reached: Family::default(),
             sign_ins: Family::default(),
+            shared_up: Family::default(),
+            shared_seconds: Family::new_with_constructor(histogram),
             meters: Mutex::default(),
             registry: Registry::default(),
         };
@@ -110,6 +120,7 @@ impl Metrics {
         described::LLM_REQUESTS.register(to, metrics.llm_requests.clone());
         described::LLM_TOKENS.register(to, metrics.llm_tokens.clone());
         described::SESSIONS.register(to, metrics.sessions.clone());
+        described::ADOPTED.register(to, metrics.adopted.clone());
         described::TASKS.register(to, metrics.tasks.clone());
         described::TOKENS_SAVED.register(to, metrics.tokens_saved.clone());
         described::TLS_SECONDS.register(to, metrics.tls_seconds.clone());
@@ -117,6 +128,8 @@ impl Metrics {
         described::HELD.register(to, held);
         described::LIMITS_REACHED.register(to, metrics.limits_reached.clone());
         described::SIGN_INS.register(to, metrics.sign_ins.clone());
+        described::SHARED_UP.register(to, metrics.shared_up.clone());
+        described::SHARED_SECONDS.register(to, metrics.shared_seconds.clone());
         Self { registry, ..metrics }
     }
 
@@ -197,7 +210,7 @@ impl Listener for Metrics {
     fn wants(&self) -> Kinds {
         let ended = Kinds::CALLS_ENDED.and(Kinds::LLM_REQUESTS);
         let ended = ended.and(Kinds::SERVERS).and(Kinds::SESSIONS).and(Kinds::DENIALS);
-        ended.and(Kinds::SIGN_INS).and(Kinds::PROGRAM)
+        ended.and(Kinds::SIGN_INS).and(Kinds::PROGRAM).and(Kinds::SHARED_STORE)
     }
 
     fn hear(&self, event: Event<'_>) {
@@ -215,6 +228,9 @@ impl Listener for Metrics {
             Event::SessionOpened(_) => {
                 self.sessions.inc();
             }
+            Event::SessionAdopted(..) => {
+                self.adopted.inc();
+            }
             Event::TokensSaved(_, tokens) => {
                 self.tokens_saved.inc_by(tokens);
             }
@@ -231,6 +247,12 @@ impl Listener for Metrics {
             }
             Event::CertificateShown(dates) => {
                 *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = Some(*dates);
+            }
+            Event::SharedStore(why) => {
+                self.shared_up.get_or_create_owned(&[]).set(i64::from(why.is_none()));
+            }
+            Event::SharedStoreAsked(took) => {
+                self.shared_seconds.get_or_create_owned(&[]).observe(took.as_secs_f64());
             }
             _ => {}
         }
@@ -297,6 +319,8 @@ mod tests {
         let login = SignInContext { server: "hub", account: None, why: "" };
         metrics.hear(Event::SignIn(&login, SignInChange::Renewed));
         metrics.hear(Event::CertificateShown(&TlsDates { cert: u64::MAX, client_ca: None }));
+        metrics.hear(Event::SharedStore(None));
+        metrics.hear(Event::SharedStoreAsked(Duration::from_millis(1)));
         metrics.hear(Event::LlmRequestEnded(&request([1, 1]), LlmOutcome::TimedOut));
         let text = metrics.render();
         let described = METRICS.iter().map(|metric| {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::observe::context::{CallDetails, CallFacts};
 use crate::observe::ending::CallEnd;
 use crate::observe::event::SessionContext;
-use crate::observe::record::{ChangeRecord, LlmRecord, ReadRecord, ReloadRecord, SignInRecord};
+use crate::observe::record::{
+    CertificateRecord, ChangeRecord, LlmRecord, ReadRecord, ReloadRecord, SignInRecord,
+};
 use crate::observe::tally::Incident;
 use crate::raw::Raw;
 
@@ -27,6 +29,8 @@ pub(crate) enum Note {
     LlmRequestEnded(LlmRecord),
     /// A server has changed a definition.
     DefinitionChanged(Box<ChangeRecord>),
+    /// An agent's session goes on here, where it was taken over so often in all.
+    SessionAdopted(SessionContext, u64),
     /// An agent has left.
     SessionClosed(SessionContext),
     /// Somebody did not get what it wanted, so often.
@@ -37,6 +41,8 @@ pub(crate) enum Note {
     SignIn(SignInRecord),
     /// The configuration was read again.
     Reload(ReloadRecord),
+    /// Certificates were read.
+    Certificates(CertificateRecord),
 }
 
 impl Note {
@@ -49,9 +55,13 @@ impl Note {
             Self::Reload(ReloadRecord { changes, difference, reason, .. }) => {
                 changes.len() + difference.len() + reason.len()
             }
+            Self::Certificates(certificates) => {
+                certificates.read.as_ref().err().map_or(0, String::len)
+            }
             Self::CallBegan(_)
             | Self::LlmRequestEnded(_)
             | Self::DefinitionChanged(_)
+            | Self::SessionAdopted(..)
             | Self::SessionClosed(_)
             | Self::Incident(..) => 0,
         }

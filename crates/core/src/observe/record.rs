@@ -14,7 +14,7 @@ use crate::name::{AgentName, ServerRef};
 use crate::observe::context::{CallDetails, CallFacts, Stop};
 use crate::observe::ending::{CallEnd, Ending};
 use crate::observe::event::{
-    LlmContext, ReadContext, Readable, SessionContext, SignInChange, SignInContext,
+    LlmContext, ReadContext, Readable, SessionContext, SignInChange, SignInContext, TlsDates,
 };
 use crate::observe::holdings::Payer;
 use crate::observe::llm_outcome::LlmOutcome;
@@ -132,6 +132,14 @@ impl SignInRecord {
             why: login.why.to_owned(),
         }
     }
+}
+
+/// Certificates for TLS that were read, for the thread that writes.
+#[derive(Debug)]
+pub(crate) struct CertificateRecord {
+    pub(crate) at: SystemTime,
+    /// How long they are good; the reason where they cannot be used.
+    pub(crate) read: Result<TlsDates, String>,
 }
 
 /// A definition that a server has changed, for the thread that writes.
@@ -325,6 +333,14 @@ impl Scribe {
         line.extend_from_slice(b"}\n");
     }
 
+    /// Writes that a session was taken over from another replica, which was done so often in all.
+    pub(crate) fn adopted(&self, line: &mut Vec<u8>, session: &SessionContext, times: u64) {
+        head(line, SystemTime::now(), "session_adopted");
+        self.who(line, session.agent.as_ref(), session.session);
+        count(line, "times", times);
+        line.extend_from_slice(b"}\n");
+    }
+
     /// Writes what has become of a login.
     pub(crate) fn sign_in(&self, line: &mut Vec<u8>, login: &SignInRecord) {
         head(line, login.at, "sign_in");
@@ -347,6 +363,25 @@ impl Scribe {
         for (key, said) in [("changes", changes), ("difference", difference), ("reason", reason)] {
             if !said.is_empty() {
                 text(line, key, &cut_to(MAX_CHANGES, &self.secrets.redact(said)));
+            }
+        }
+        line.extend_from_slice(b"}\n");
+    }
+
+    /// Writes which certificates are shown from now on, or why others are kept out.
+    pub(crate) fn certificates(&self, line: &mut Vec<u8>, certificates: &CertificateRecord) {
+        head(line, certificates.at, "certificate");
+        match &certificates.read {
+            Ok(TlsDates { cert, client_ca }) => {
+                text(line, "outcome", "shown");
+                text(line, "until", &date(*cert));
+                if let Some(client_ca) = client_ca {
+                    text(line, "clientCaUntil", &date(*client_ca));
+                }
+            }
+            Err(reason) => {
+                text(line, "outcome", "refused");
+                text(line, "reason", &cut_to(MAX_CHANGES, &self.secrets.redact(reason)));
             }
         }
         line.extend_from_slice(b"}\n");
@@ -380,6 +415,14 @@ fn head(line: &mut Vec<u8>, at: SystemTime, kind: &str) {
     let time = DateTime::<Utc>::from(at).to_rfc3339_opts(SecondsFormat::Millis, true);
     raw::push_text(line, &time);
     text(line, "kind", kind);
+}
+
+/// A time in seconds since 1970, as it is written.
+fn date(seconds: u64) -> String {
+    let date = i64::try_from(seconds).ok().and_then(|at| DateTime::from_timestamp(at, 0));
+    // Nothing ends later than this.
+    let date = date.unwrap_or(DateTime::<Utc>::MAX_UTC);
+    date.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 fn text(line: &mut Vec<u8>, key: &str, value: &str) {

@@ -25,7 +25,7 @@ use crate::observe::stats::beside::{Beside, Read};
 use crate::observe::stats::course::Course;
 use crate::observe::stats::models::{Models, Request};
 
-pub use crate::observe::stats::beside::{Incident, Reads};
+pub use crate::observe::stats::beside::{Incident, LoginUse, Reads};
 pub use crate::observe::stats::course::Span;
 pub use crate::observe::stats::models::Model;
 
@@ -117,6 +117,8 @@ struct Line<'a> {
     outcome: Option<Text<'a>>,
     #[serde(borrow, default)]
     model: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    account: Option<Text<'a>>,
     #[serde(default)]
     ms: Option<f64>,
     #[serde(default)]
@@ -258,6 +260,11 @@ impl Stats {
                 });
             }
             "lost" => self.lost += line.records,
+            "sign_in" => {
+                let [server, account] =
+                    [&line.server, &line.account].map(|text| said(text.as_ref()));
+                self.beside.add_login(server, account, said(line.outcome.as_ref()));
+            }
             kind @ ("denied" | "limit") => {
                 let who = line.agent.as_ref().or(line.address.as_ref());
                 let cause = line.why.as_ref().or(line.what.as_ref());
@@ -337,10 +344,11 @@ impl Stats {
         }
         self.tools
             .sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.identity().cmp(&b.identity())));
-        let (incidents, reads) = self.beside.finish();
+        let (incidents, reads, logins) = self.beside.finish();
         Summary {
             incidents,
             reads,
+            logins,
             agents: self.agents.into_iter().collect(),
             sessions: self.sessions.len(),
             from: self.from,
@@ -369,6 +377,8 @@ pub struct Summary {
     pub incidents: Vec<(Incident, u64)>,
     /// The servers of which something was read, the most read first.
     pub reads: Vec<Reads>,
+    /// The logins of which something was heard.
+    pub logins: Vec<LoginUse>,
     /// The agents that have names.
     pub agents: Vec<String>,
     /// How many sessions called something.

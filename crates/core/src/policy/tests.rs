@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config;
+use crate::settings::ToolMode;
 
 mod catalog;
 mod document;

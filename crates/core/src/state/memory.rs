@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::state::record::Room;
-use crate::state::{Answer, Key, Kind, Rate, Record, SessionKey, Store};
+use crate::state::{Answer, Key, Kind, Rate, Record, SessionKey, Store, Tenure};
 
 /// When counts are looked for first that do not matter any more.
 const FIRST_SWEEP: usize = 64;
@@ -74,6 +74,14 @@ impl Shelf {
         }
         while self.in_all.is_too_much(in_all) {
             self.let_oldest_go(|_| true);
+        }
+    }
+
+    /// Returns `true` unless somebody else goes on with the session that is found there.
+    fn follows(&self, key: &Key, tenure: &Tenure) -> bool {
+        match self.get(key) {
+            Some(Record::Session(session)) => tenure.follows(&session.tenure),
+            _ => true,
         }
     }
 
@@ -176,9 +184,17 @@ impl Memory {
 }
 
 impl Store for Memory {
-    fn put(&self, key: Key, record: Record, room: Room) -> Answer<'_, ()> {
-        self.state(|state| state.shelves.entry(key.kind()).or_default().put(key, record, room));
-        Box::pin(ready(()))
+    fn put(&self, key: Key, record: Record, room: Room) -> Answer<'_, bool> {
+        let is_put = self.shelf(&key, |shelf| {
+            let tenure =
+                if let Record::Session(session) = &record { Some(&session.tenure) } else { None };
+            let is_ours = tenure.is_none_or(|tenure| shelf.follows(&key, tenure));
+            if is_ours {
+                shelf.put(key.clone(), record, room);
+            }
+            is_ours
+        });
+        Box::pin(ready(is_put))
     }
 
     fn get<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Record>> {
@@ -193,8 +209,17 @@ impl Store for Memory {
         Box::pin(ready(self.state(|state| state.counts.count(subject, rate))))
     }
 
-    fn end(&self, session: &SessionKey) {
-        self.remove(&Key::Session(session.clone()));
+    fn keep<'a>(&'a self, session: &'a SessionKey, tenure: &'a Tenure) -> Answer<'a, bool> {
+        let key = Key::Session(session.clone());
+        Box::pin(ready(self.shelf(&key, |shelf| shelf.follows(&key, tenure))))
+    }
+
+    fn end(&self, session: &SessionKey, tenure: &Tenure) {
+        let key = Key::Session(session.clone());
+        if !self.shelf(&key, |shelf| shelf.follows(&key, tenure)) {
+            return;
+        }
+        self.remove(&key);
         self.state(|state| {
             for shelf in state.shelves.values_mut() {
                 let of_session = |kept: &Kept| kept.record.session() == Some(session);

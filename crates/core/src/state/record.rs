@@ -37,12 +37,16 @@ impl SessionKey {
     }
 
     fn of_bytes(bytes: &[u8]) -> Self {
-        Self(bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut key, byte| {
-            // Writing to a string does not fail.
-            let _ = write!(key, "{byte:02x}");
-            key
-        }))
+        Self(hex(bytes))
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 /// Where a record is found.
@@ -97,6 +101,71 @@ pub struct Session {
     pub subscriptions: BTreeSet<String>,
     /// From which level on it hears servers' logs, if it said so.
     pub log_level: Option<String>,
+    /// The servers that keep sessions apart (`isolation`) and have been started for this one: what they
+    /// know of it is lost with the process that has started them.
+    pub isolated: BTreeSet<ServerRef>,
+    /// The configuration that was served when it was put, by its fingerprint.
+    pub configuration: String,
+    /// When it was taken over last.
+    pub moves: Moves,
+    /// Who goes on with it.
+    pub tenure: Tenure,
+}
+
+impl Session {
+    /// The record that stands in the place of a session which has ended after it was taken over, so that
+    /// whoever had it before does not go on with it. Nobody takes it over, for it has no introduction.
+    pub fn ended(tenure: &Tenure) -> Option<Self> {
+        let tenure = Tenure { epoch: tenure.epoch.checked_add(1)?, ..tenure.clone() };
+        Some(Self { tenure, ..Self::default() })
+    }
+}
+
+/// When a session was taken over last, in seconds since 1970, the oldest first. Clocks of several machines
+/// have written it, so it is good for hints alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Moves(Vec<u64>);
+
+impl Moves {
+    /// How many are remembered. Where so many are of one minute, a session does not stay where it is.
+    const MOST: usize = 4;
+
+    /// Takes note of one more.
+    #[must_use]
+    pub fn and(&self, now: u64) -> Self {
+        let rest = self.0.iter().rev().take(Self::MOST - 1).rev().copied();
+        Self(rest.chain([now]).collect())
+    }
+
+    /// Returns `true` if it was taken over more than three times within the minute that ends `now`.
+    pub fn are_many(&self, now: u64) -> bool {
+        let lately = self.0.iter().filter(|moved| now.saturating_sub(**moved) < 60);
+        lately.count() >= Self::MOST
+    }
+}
+
+/// Which of several processes goes on with a session: each that takes it over does so for the next time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tenure {
+    /// The process, by a random name.
+    pub owner: String,
+    /// How often the session was taken over.
+    pub epoch: u64,
+}
+
+impl Tenure {
+    /// The tenure of `owner`, who takes the session over from this one; `None` where it was taken over as
+    /// often as can be counted.
+    pub fn next(&self, owner: &str) -> Option<Self> {
+        Some(Self { owner: owner.to_owned(), epoch: self.epoch.checked_add(1)? })
+    }
+
+    /// Returns `true` if this one holds where `other` has held until now.
+    pub fn follows(&self, other: &Self) -> bool {
+        self.epoch > other.epoch || self == other
+    }
 }
 
 /// A legacy agent's words about itself in `initialize`.
@@ -122,7 +191,7 @@ pub struct Program {
 }
 
 /// An agent's knowledge of its lists, which tells whether it is to be told of changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Lists {
     /// `true` if it has been given its tools, where those tell of servers.
@@ -131,6 +200,32 @@ pub struct Lists {
     pub is_current: bool,
     /// `true` if it was waited for in vain to list them again.
     pub is_ignored: bool,
+    /// The lists that it was given last, where another process may go on with its session.
+    pub given: Listings,
+}
+
+/// Digests of an agent's lists; `None`: it was not given that one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Listings {
+    /// Its tools.
+    pub tools: Option<String>,
+    /// Its resources.
+    pub resources: Option<String>,
+    /// Its prompts.
+    pub prompts: Option<String>,
+}
+
+impl Listings {
+    /// Returns the digest of a list: the same for the same entries in the same order.
+    pub fn digest(entries: &[Raw]) -> String {
+        let mut hash = Sha256::new();
+        for entry in entries {
+            hash.update(entry.as_bytes());
+            hash.update(b"\n");
+        }
+        hex(&hash.finalize()[..8])
+    }
 }
 
 /// The rest of a result.

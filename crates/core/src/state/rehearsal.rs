@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::state::{Answer, Key, Memory, Rate, Record, Room, SessionKey, Store};
+use crate::state::{Answer, Key, Memory, Rate, Record, Room, SessionKey, Store, Tenure};
 
 /// The member that records of sessions lose, if one is named, to show that it is missed.
 static WITHOUT: OnceLock<String> = OnceLock::new();
@@ -48,10 +48,14 @@ fn reread(record: &Record) -> Option<Record> {
 }
 
 impl Store for Written {
-    fn put(&self, key: Key, record: Record, room: Room) -> Answer<'_, ()> {
+    fn is_shared(&self) -> bool {
+        self.0.is_shared()
+    }
+
+    fn put(&self, key: Key, record: Record, room: Room) -> Answer<'_, bool> {
         match reread(&record) {
             Some(record) => self.0.put(key, record, room),
-            None => Box::pin(async {}),
+            None => Box::pin(async { true }),
         }
     }
 
@@ -67,8 +71,12 @@ impl Store for Written {
         self.0.count(subject, rate)
     }
 
-    fn end(&self, session: &SessionKey) {
-        self.0.end(session);
+    fn keep<'a>(&'a self, session: &'a SessionKey, tenure: &'a Tenure) -> Answer<'a, bool> {
+        self.0.keep(session, tenure)
+    }
+
+    fn end(&self, session: &SessionKey, tenure: &Tenure) {
+        self.0.end(session, tenure);
     }
 
     fn remove(&self, key: &Key) {

@@ -159,7 +159,9 @@ async fn browser(
         query.extend_pairs(own);
     }
     let record = kept(login, authority, resource, client, before).await;
-    let waiting = Waiting::new(login, Attempt { state, verifier, asked, record });
+    let before = before.map(|before| before.login).unwrap_or_default();
+    let waiting = Waiting::new(login, Attempt { state, verifier, asked, record, before });
+    waiting.watch_others();
     if let Some(listener) = listener {
         listener.serve(&waiting);
     }

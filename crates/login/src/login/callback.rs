@@ -7,6 +7,8 @@ use crate::login::token::plain;
 
 /// The most characters of an address that is read.
 pub(crate) const LONGEST: usize = 16 * 1024;
+/// The reason that an answer is refused which nobody waits for, now or any more.
+pub(crate) const STRANGER: &str = "this is not the answer to the sign-in that is waited for";
 
 /// An answer, not yet believed.
 #[derive(Default)]

@@ -72,8 +72,10 @@ pub(crate) async fn begin(
         verifier: String::new(),
         asked,
         record,
+        before: before.map(|before| before.login).unwrap_or_default(),
     };
     let waiting = Waiting::new(login, attempt);
+    waiting.watch_others();
     let (code, own) = (token::plain(&device.user_code), Arc::clone(&waiting));
     waiting.spawn_until_ended(async move {
         let outcome = poll(&own, &device).await;

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -12,6 +13,7 @@ use url::Url;
 
 use crate::login::callback::{Callback, LONGEST};
 use crate::login::http::is_loopback;
+use crate::login::page::{PAGE_HEADERS, Page};
 use crate::login::pending::Waiting;
 use crate::login::place::{Failure, Place};
 use crate::login::record::Record;
@@ -122,34 +124,25 @@ async fn answer(
     let head = waiting.until_ended(timeout(PATIENCE, head(&mut stream)));
     let Some(Ok(head)) = head.await else { return Ok(()) };
     let target = head?.and_then(|head| target(&head, redirect_uri));
-    let (status, title, text) = match target {
-        None => ("404 Not Found", "Not found", "There is nothing here.".to_owned()),
+    let page = match target {
+        None => Page::nothing(),
         Some(address) => match Callback::read(&address).filter(|back| waiting.is_for(back)) {
-            None => {
-                let text = "This is not the answer to the sign-in that is waited for.".to_owned();
-                ("400 Bad Request", "Not signed in", text)
-            }
+            None => Page::nobody_waits(),
             Some(callback) => match waiting.take(callback).await {
-                Ok(()) => ("200 OK", "Signed in", SIGNED_IN.to_owned()),
-                Err(Failure { reason, hint }) => {
-                    ("400 Bad Request", "Not signed in", format!("{reason}: {hint}."))
-                }
+                Ok(()) => Page::signed_in(),
+                Err(failure) => Page::failed(&failure),
             },
         },
     };
-    let page = page(title, &text);
-    let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {}\r\n\
-         cache-control: no-store\r\nreferrer-policy: no-referrer\r\nx-content-type-options: nosniff\r\n\
-         content-security-policy: default-src 'none'\r\nconnection: close\r\n\r\n",
-        page.len(),
-    );
-    stream.write_all(format!("{head}{page}").as_bytes()).await?;
+    let status = StatusCode::from_u16(page.status).unwrap_or_default();
+    let mut head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", page.html.len());
+    for (name, value) in PAGE_HEADERS {
+        head.extend([name, ": ", value, "\r\n"]);
+    }
+    head.push_str("connection: close\r\n\r\n");
+    stream.write_all(format!("{head}{}", page.html).as_bytes()).await?;
     stream.shutdown().await
 }
-
-/// The words that a browser shows when all is well.
-pub(crate) const SIGNED_IN: &str = "You are signed in; you can close this window.";
 
 /// Reads the head of a request; `None` where it is too long or ends before.
 async fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
@@ -177,24 +170,4 @@ fn target(head: &str, redirect_uri: &Url) -> Option<Url> {
     let origin = redirect_uri.origin().ascii_serialization();
     let address = Url::parse(&format!("{origin}{target}")).ok()?;
     (address.path() == redirect_uri.path()).then_some(address)
-}
-
-/// A page that asks for nothing else.
-fn page(title: &str, text: &str) -> String {
-    let escaped: String = text.chars().map(escape).collect();
-    format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title} - MCP Workbench</title>\
-         <h1>{title}</h1><p>{escaped}</p></html>"
-    )
-}
-
-fn escape(character: char) -> String {
-    match character {
-        '&' => "&amp;".to_owned(),
-        '<' => "&lt;".to_owned(),
-        '>' => "&gt;".to_owned(),
-        '"' => "&quot;".to_owned(),
-        '\'' => "&#39;".to_owned(),
-        other => other.to_string(),
-    }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -17,6 +18,8 @@ use crate::login::token::{self, Granted};
 
 /// How long somebody may take to agree.
 const PATIENCE: Duration = Duration::from_mins(5);
+/// How often one looks whether somebody has signed in some other way.
+const LOOK: Duration = Duration::from_secs(1);
 const AGAIN: &str = "sign in again";
 
 /// One attempt to sign in.
@@ -29,6 +32,8 @@ pub(crate) struct Attempt {
     pub(crate) asked: Vec<String>,
     /// The record that will be kept, but for the token.
     pub(crate) record: Record,
+    /// The login that there was when it began; any other puts an end to it.
+    pub(crate) before: u64,
 }
 
 /// A login that waits for somebody to agree, as all see it who may hear of that.
@@ -52,6 +57,21 @@ impl Waiting {
             ended: CancellationToken::new(),
             deadline: Instant::now() + PATIENCE,
         })
+    }
+
+    /// Ends the wait well when somebody has signed in some other way, in this process or another.
+    pub(crate) fn watch_others(self: &Arc<Self>) {
+        let own = Arc::downgrade(self);
+        self.spawn_until_ended(async move {
+            loop {
+                sleep(LOOK).await;
+                let Some(own) = own.upgrade() else { return };
+                let record = own.login.reload().await;
+                if record.is_some_and(|it| it.token.is_some() && it.login != own.attempt.before) {
+                    return own.finish(Ok(()));
+                }
+            }
+        });
     }
 
     pub(crate) fn login(&self) -> &Arc<Login> {
@@ -87,7 +107,8 @@ impl Waiting {
 
     /// Returns `true` if this is the answer to this attempt, whatever it says.
     pub(crate) fn is_for(&self, callback: &Callback) -> bool {
-        callback.state == self.attempt.state
+        // How long it takes says nothing of how much of it is right.
+        Sha256::digest(&callback.state) == Sha256::digest(&self.attempt.state)
     }
 
     /// Takes the answer that a browser came back with. It counts once.
@@ -221,7 +242,8 @@ impl Pending {
         outcome.borrow().is_some() || ended.is_cancelled() || Instant::now() >= *deadline
     }
 
-    /// Waits until it is done, for 5 min after it began at most. Addresses may be [pasted](Self::pasted) meanwhile.
+    /// Waits until it is done, for 5 min after it began at most; somebody may also sign in some other way, such as
+    /// by `auth login` in a terminal. Addresses may be [pasted](Self::pasted) meanwhile.
     ///
     /// # Errors
     ///

@@ -176,20 +176,26 @@ impl Token {
 
     /// Returns `true` if it is to be renewed: 30 s before its end, or for a shorter one in the last quarter.
     pub(crate) fn is_ending(&self) -> bool {
-        self.expires.is_some_and(|expires| {
-            let lifetime = expires.saturating_sub(self.since);
-            now() + LONGEST_BUFFER.min(lifetime / 4) >= expires
+        self.end().is_some_and(|end| {
+            let lifetime = end.saturating_sub(self.since);
+            now() + LONGEST_BUFFER.min(lifetime / 4) >= end
         })
     }
 
     /// Returns `true` if it is good no more.
     pub(crate) fn has_ended(&self) -> bool {
-        self.expires.is_some_and(|expires| now() >= expires)
+        self.end().is_some_and(|end| now() >= end)
     }
 
     /// Until when it is good.
     pub(crate) fn expires(&self) -> Option<SystemTime> {
-        self.expires.and_then(|expires| UNIX_EPOCH.checked_add(Duration::from_secs(expires)))
+        self.end().and_then(|end| UNIX_EPOCH.checked_add(Duration::from_secs(end)))
+    }
+
+    /// When it ends. One that is said to last no time at all would never be good, and each use would cost another:
+    /// its server knows when it ends, and nobody else.
+    fn end(&self) -> Option<u64> {
+        self.expires.filter(|expires| *expires > self.since)
     }
 }
 

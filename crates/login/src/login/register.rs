@@ -169,15 +169,16 @@ async fn register(
         Failure::new(reason, BY_HAND)
     };
     http.check(endpoint).await.map_err(failed)?;
-    let mut grants = vec!["authorization_code", "refresh_token"];
-    if matches!(grant, Grant::Device) {
-        grants.push("urn:ietf:params:oauth:grant-type:device_code");
-    }
+    // A client that can be sent codes has to say where to, which one on another device does not know.
+    let (first, answers) = match grant {
+        Grant::Device => ("urn:ietf:params:oauth:grant-type:device_code", &[][..]),
+        _ => ("authorization_code", &["code"][..]),
+    };
     let is_here = redirect_uri.is_none_or(|uri| uri.scheme() != "https");
     let mut body = json!({
         "client_name": NAME,
-        "grant_types": grants,
-        "response_types": ["code"],
+        "grant_types": [first, "refresh_token"],
+        "response_types": answers,
         "token_endpoint_auth_method": wanted_method(authority),
         "application_type": if is_here { "native" } else { "web" },
     });

@@ -165,6 +165,11 @@ impl Login {
         }
     }
 
+    /// Returns `true` if a sign-in is wanted.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.state().wanted.is_some()
+    }
+
     /// Forgets that a sign-in is wanted.
     pub(crate) fn want_nothing(&self) {
         self.state().wanted = None;

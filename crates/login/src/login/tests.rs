@@ -70,6 +70,14 @@ async fn sign_in(at: &Arc<SignIn>) -> Result<(), Failure> {
     done
 }
 
+/// Lets the time of a token be up.
+async fn expire(at: &SignIn) {
+    let mut record = at.login.known().unwrap().as_ref().clone();
+    let token = record.token.as_mut().unwrap();
+    (token.since, token.expires) = (token.since - 100, Some(token.since - 90));
+    at.login.keep(record).await;
+}
+
 async fn token(at: &SignIn) -> Option<String> {
     let headers = at.authorization().await;
     headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap()["Bearer ".len()..].to_owned())
@@ -177,13 +185,52 @@ async fn a_browser_may_come_back_to_another_address_of_ours() {
     let back = Url::parse(&agreed(&pending).await).unwrap();
     let mut other = back.clone();
     other.set_query(Some("code=c&state=of-another"));
-    process.logins.returned(&other).await.unwrap_err();
-    let words = process.logins.returned(&back).await.unwrap();
-    assert_eq!(words, "You are signed in; you can close this window.");
+    let stranger = process.logins.returned(&other).await.unwrap_err();
+    let place = process.logins.returned(&back).await.unwrap();
+    assert_eq!(&place, at.place());
     pending.done().await.unwrap();
     assert_eq!(authority.seen().registrations[0]["application_type"], "web");
+    // It counts once.
+    assert_eq!(process.logins.returned(&back).await.unwrap_err().reason, "that sign-in is over");
     drop(pending);
+    assert_eq!(process.logins.returned(&back).await.unwrap_err(), stranger);
+    assert_eq!(authority.asked("authorization_code"), 1);
+}
+
+#[tokio::test]
+async fn the_page_for_a_browser_has_no_secret_and_says_whose_login_it_is() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    let process = Process::new(folder.path());
+    let own = process.at(&authority).place().clone();
+    let at = process.logins.at(Place { account: Some("claude".to_owned()), ..own });
+    let page = Url::parse("https://workbench.example.com/oauth/callback").unwrap();
+    let pending = at.begin(Back::At(page)).await.unwrap();
+    let back = Url::parse(&agreed(&pending).await).unwrap();
+    let good = process.logins.page_for(&back).await;
+    let said =
+        "Agent `claude` is signed in at server `srv` now, as you; you can close this window.";
+    assert_eq!(good.status, 200);
+    assert!(good.html.contains(said), "{}", good.html);
+    let again = process.logins.page_for(&back).await;
+    let said = "<p>Nobody is signed in: that sign-in is over; sign in again.</p>";
+    assert_eq!(again.status, 400);
+    assert!(again.html.contains(said), "{}", again.html);
+    let secrets = back.query_pairs().map(|(_, value)| value.into_owned());
+    for secret in secrets.filter(|secret| secret.len() > 5).chain(token(&at).await) {
+        assert!(!good.html.contains(&secret) && !again.html.contains(&secret), "{secret}");
+    }
+}
+
+#[tokio::test]
+async fn a_browser_that_is_to_come_back_to_a_listener_comes_back_nowhere_else() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    let process = Process::new(folder.path());
+    let pending = process.at(&authority).begin(Back::Listener).await.unwrap();
+    let back = Url::parse(&agreed(&pending).await).unwrap();
     process.logins.returned(&back).await.unwrap_err();
+    assert!(!pending.is_over());
+    let address = back.as_str();
+    pending.pasted(address).await.unwrap();
 }
 
 #[tokio::test]
@@ -252,6 +299,23 @@ async fn another_process_hears_of_a_login_and_of_its_end() {
     let refused = there.refused(challenge(401, "Bearer", shown.as_deref(), false)).await;
     assert_eq!(refused, Again::SignIn);
     assert_eq!(token(&there).await, None);
+}
+
+#[tokio::test]
+async fn a_login_of_another_process_ends_a_wait_and_one_from_before_does_not() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    let (one, other) = (Process::new(folder.path()), Process::new(folder.path()));
+    let (here, there) = (one.at(&authority), other.at(&authority));
+    for _ in 0..2 {
+        let pending = there.begin(Back::Listener).await.unwrap();
+        sign_in(&here).await.unwrap();
+        pending.done().await.unwrap();
+        assert!(pending.is_over());
+        assert_eq!(token(&there).await, token(&here).await);
+    }
+    let pending = there.begin(Back::Listener).await.unwrap();
+    tokio::time::pause();
+    tokio::time::timeout(std::time::Duration::from_secs(30), pending.done()).await.unwrap_err();
 }
 
 #[tokio::test]

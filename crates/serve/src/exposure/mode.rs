@@ -197,6 +197,11 @@ pub(crate) trait Mode: Sync {
         false
     }
 
+    /// Tells whether one server is served as if there were nothing between it and the agent.
+    fn stands_for_server(&self) -> bool {
+        false
+    }
+
     /// Returns how long a list waits for servers that nothing is known of, if it does.
     fn patience(&self) -> Option<Duration> {
         None

@@ -1,7 +1,7 @@
 //! All modes: the one place that knows them. A further mode is a file and a line here.
 
 use crate::exposure::mode::Choose;
-use crate::exposure::{activate, auto, direct, dynamic, modular, navigate, opening, search};
+use crate::exposure::{activate, alone, auto, direct, dynamic, modular, navigate, opening, search};
 use crate::settings::ToolMode;
 
 /// Returns how a mode is chosen for a client where the file asks for `mode`.
@@ -15,6 +15,7 @@ pub(crate) fn of(mode: ToolMode) -> Choose {
         ToolMode::Direct => |_, _| &direct::Direct,
         ToolMode::Activate => |_, _| &activate::Activate,
         ToolMode::Modular => |_, _| &modular::Modular,
+        ToolMode::Alone => |_, _| &alone::Alone,
     }
 }
 

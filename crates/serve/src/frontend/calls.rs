@@ -71,6 +71,7 @@ pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
             outcome = *unread;
             session.is_told().await;
         }
+        session.save_kept_apart().await;
         if exposure::tells_definitions(&name) {
             session.tells(&outcome);
         }

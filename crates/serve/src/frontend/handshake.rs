@@ -1,13 +1,13 @@
 //! The first answer to an agent, in either era, with our name and our capabilities.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rmcp::model::ProtocolVersion;
 use serde_json::{Map, Value, json};
 
 use crate::backend::Outcome;
-use crate::exposure::{Exposure, Surface};
+use crate::exposure::{Exposure, ServerIntroduction, Surface};
 use crate::frontend::asked::{Asked, unknown};
 use crate::frontend::session::Session;
 use crate::gateway::Crowded;
@@ -64,13 +64,26 @@ pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<
         );
     }
     let everything = exposure.starts_everything();
+    let presence = session.presence(&asked.meta);
+    if let Some(introduced) = exposure.introduction(&presence, false).await {
+        let ServerIntroduction { capabilities, instructions, .. } =
+            introduced.map_err(|why| unstarted(&why))?;
+        session.start_new(&exposure, &BTreeSet::new(), &presence);
+        let mut result = Members::from([
+            ("protocolVersion", json!(version)),
+            ("capabilities", json!(capabilities)),
+            ("serverInfo", ourselves()),
+        ]);
+        result.extend(instructions.map(|text| ("instructions", json!(text))));
+        return Ok(Outcome::Result(Raw::encode(&result)));
+    }
     if everything {
         // What servers said of themselves when they last ran is known at once.
         exposure.gateway().recalled().await;
     }
     let instructions = exposure.instructions(Surface::Changing);
     if everything {
-        session.start_new(&exposure, &BTreeSet::new(), &session.presence(&asked.meta));
+        session.start_new(&exposure, &BTreeSet::new(), &presence);
     }
     Ok(Outcome::Result(Raw::encode(&json!({
         "protocolVersion": version,
@@ -88,16 +101,39 @@ pub(crate) async fn discover(session: &Session, asked: &Asked) -> Result<Outcome
     if exposure.changes_lists() && session.can_be_told() {
         return Ok(unknown(&asked.method));
     }
-    exposure.start_everything(&session.presence(&asked.meta)).await;
-    Ok(Outcome::Result(Raw::encode(&json!({
-        "resultType": "complete",
-        "supportedVersions": ProtocolVersion::KNOWN_VERSIONS,
-        "capabilities": modern_capabilities(&exposure),
-        "instructions": exposure.instructions(Surface::Constant),
-        "ttlMs": 0,
-        "cacheScope": "private",
-        "_meta": {"io.modelcontextprotocol/serverInfo": ourselves()},
-    }))))
+    let presence = session.presence(&asked.meta);
+    let introduced = exposure.introduction(&presence, true).await;
+    let (capabilities, instructions) = if let Some(introduced) = introduced {
+        let ServerIntroduction { capabilities, is_legacy, instructions } =
+            introduced.map_err(|why| unstarted(&why))?;
+        if is_legacy {
+            // A session ties requests together, as such a server expects it, and nothing has to be
+            // translated. Who asks for something else without one is answered all the same.
+            return Ok(unknown(&asked.method));
+        }
+        (json!(capabilities), instructions)
+    } else {
+        exposure.start_everything(&presence).await;
+        (modern_capabilities(&exposure), Some(exposure.instructions(Surface::Constant)))
+    };
+    let mut result = Members::from([
+        ("resultType", json!("complete")),
+        ("supportedVersions", json!(ProtocolVersion::KNOWN_VERSIONS)),
+        ("capabilities", capabilities),
+        ("ttlMs", json!(0)),
+        ("cacheScope", json!("private")),
+        ("_meta", json!({"io.modelcontextprotocol/serverInfo": ourselves()})),
+    ]);
+    result.extend(instructions.map(|text| ("instructions", json!(text))));
+    Ok(Outcome::Result(Raw::encode(&result)))
+}
+
+/// The members of a result.
+type Members = BTreeMap<&'static str, Value>;
+
+/// The answer where the one server that is served cannot be started.
+fn unstarted(why: &str) -> Outcome {
+    Outcome::Error(error_object(INTERNAL_ERROR, why, None))
 }
 
 /// Our name and version.

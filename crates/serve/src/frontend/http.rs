@@ -9,7 +9,9 @@
 //!
 //! Who asks is found out from the head of a request ([`identity`]) before anything else.
 
+mod adopting;
 mod body;
+mod callback;
 mod connections;
 mod cors;
 mod delays;
@@ -47,6 +49,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::desk::Desk;
 use crate::frontend::AppState;
+use crate::frontend::http::adopting::Adopting;
 use crate::frontend::http::connections::Routes;
 use crate::frontend::http::connections::table::Table;
 use crate::frontend::http::delays::Delays;
@@ -55,9 +58,10 @@ use crate::frontend::http::identity::{Identity, WELL_KNOWN};
 use crate::frontend::http::page::Page;
 use crate::frontend::http::response::{Refusal, Reply};
 use crate::frontend::http::sessions::Sessions;
+use crate::gateway::CALLBACK;
 use crate::wire::code::{INTERNAL_ERROR, INVALID_REQUEST};
 
-pub use crate::frontend::http::drain::Ending;
+pub use crate::frontend::http::drain::{Ending, Grace};
 pub use crate::frontend::http::identity::Door;
 pub use crate::frontend::http::page::{Workbenches, serve_page};
 pub use crate::frontend::http::tls::{Tls, TlsError};
@@ -99,7 +103,8 @@ pub async fn serve(
         identity,
         delays: Delays::default(),
         under_way: UnderWay::new(draining),
-        sessions: Sessions::default(),
+        sessions: Arc::default(),
+        adopting: Adopting::default(),
         connections: TaskTracker::new(),
         table: Table::default(),
         health: Table::default(),
@@ -119,6 +124,7 @@ pub async fn serve(
             sweep.tick().await;
             server.identity.renew();
             server.sessions.end_idle(server.app.gateways.config().http.session_idle);
+            server.sessions.confirm(SWEEP / 2).await;
         }
     };
     tokio::select! {
@@ -129,7 +135,7 @@ pub async fn serve(
         () = connections::answer_health(health, &health_router, &server) => {}
     }
     drop(listener);
-    server.sessions.end_all();
+    server.sessions.leave_all();
     server.leaving.cancel();
     server.connections.close();
     if timeout(FAREWELL, server.connections.wait()).await.is_err() {
@@ -143,7 +149,8 @@ struct Server {
     identity: Identity,
     delays: Delays,
     under_way: UnderWay,
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
+    adopting: Adopting,
     connections: TaskTracker,
     /// The connections of agents, and of those who look after us at a listener of their own.
     table: Table,
@@ -164,6 +171,7 @@ fn router(server: &Arc<Server>) -> Router {
         .route(WELL_KNOWN, get(endpoint::metadata))
         .route("/.well-known/oauth-protected-resource/{*path}", get(endpoint::metadata))
         .layer(from_fn_with_state(Arc::clone(server), cors::allow))
+        .route(CALLBACK, any(callback::come_back))
         .route("/health", get(health::alive))
         .route("/ready", get(health::ready))
         .route("/metrics", get(health::metrics))

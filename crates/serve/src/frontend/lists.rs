@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::{Outcome, events};
-use crate::exposure::Exposure;
+use crate::exposure::{Chosen, Exposure, Surface};
 use crate::frontend::asked::Asked;
 use crate::frontend::calls;
 use crate::frontend::era::fit_result;
@@ -11,6 +11,7 @@ use crate::frontend::session::Session;
 use crate::gateway::Snapshot;
 use crate::name::{ServerName, ServerRef, UniqueNames};
 use crate::raw::{self, Raw};
+use crate::state::Listings;
 use crate::toolbox::{Kind, View};
 use crate::wire::incoming::Reply;
 
@@ -42,35 +43,67 @@ pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
 
 /// The resources of the toolboxes that the agent sees.
 pub(crate) async fn resources(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
-    let resources = entries(session, asked, Kind::Resource, |snapshot, view, server_ref| {
+    let exposure = session.exposure(&asked.meta);
+    begin(session, &exposure, asked).await;
+    let resources = all_resources(&exposure, asked.meta.surface(), &session.chosen().0);
+    has_given(session, asked, |given| &mut given.resources, &resources).await;
+    Ok(list("resources", &resources, asked))
+}
+
+/// The resources that an agent sees which has made these choices.
+pub(crate) fn all_resources(exposure: &Exposure, surface: Surface, chosen: &Chosen) -> Vec<Raw> {
+    entries(exposure, Kind::Resource, (surface, chosen), |snapshot, view, server_ref| {
         let resources = view.resources();
         let resources = resources.map(|r| (r.server, &r.definition.uri, &r.definition.raw));
         let exposed = |at: &ServerRef, uri: &str| snapshot.exposed_uri(at, uri);
         unique(resources, server_ref, "uri", snapshot.uris(), exposed)
-    });
-    Ok(list("resources", &resources.await, asked))
+    })
 }
 
 /// The resource templates of the toolboxes that the agent sees.
 pub(crate) async fn templates(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
-    let templates = entries(session, asked, Kind::Template, |snapshot, view, server_ref| {
+    let exposure = session.exposure(&asked.meta);
+    begin(session, &exposure, asked).await;
+    let (chosen, _) = session.chosen();
+    let seen = (asked.meta.surface(), &*chosen);
+    let templates = entries(&exposure, Kind::Template, seen, |snapshot, view, server_ref| {
         let templates = view.templates();
         let templates = templates.map(|t| (t.server, &t.definition.uri, &t.definition.raw));
         let exposed = |at: &ServerRef, uri: &str| snapshot.exposed_uri(at, uri);
         unique(templates, server_ref, "uriTemplate", snapshot.templates(), exposed)
     });
-    Ok(list("resourceTemplates", &templates.await, asked))
+    Ok(list("resourceTemplates", &templates, asked))
 }
 
 /// The prompts of the toolboxes that the agent sees.
 pub(crate) async fn prompts(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
-    let prompts = entries(session, asked, Kind::Prompt, |snapshot, view, server_ref| {
+    let exposure = session.exposure(&asked.meta);
+    begin(session, &exposure, asked).await;
+    let prompts = all_prompts(&exposure, asked.meta.surface(), &session.chosen().0);
+    has_given(session, asked, |given| &mut given.prompts, &prompts).await;
+    Ok(list("prompts", &prompts, asked))
+}
+
+/// The prompts that an agent sees which has made these choices.
+pub(crate) fn all_prompts(exposure: &Exposure, surface: Surface, chosen: &Chosen) -> Vec<Raw> {
+    entries(exposure, Kind::Prompt, (surface, chosen), |snapshot, view, server_ref| {
         let prompts = view.prompts();
         let prompts = prompts.map(|p| (p.server, &p.definition.name, &p.definition.raw));
         let exposed = |at: &ServerRef, name: &str| snapshot.exposed_prompt(at, name);
         unique(prompts, server_ref, "name", snapshot.prompts(), exposed)
-    });
-    Ok(list("prompts", &prompts.await, asked))
+    })
+}
+
+/// Takes note of a list that a legacy agent is given.
+async fn has_given(
+    session: &Session,
+    asked: &Asked,
+    which: impl FnOnce(&mut Listings) -> &mut Option<String>,
+    entries: &[Raw],
+) {
+    if !asked.meta.is_modern && session.has_given(which, entries) {
+        session.save().await;
+    }
 }
 
 /// Does what a list needs before it can be told: where everything is told of, everything runs.
@@ -102,18 +135,14 @@ async fn try_servers(session: &Session, exposure: &Exposure, asked: &Asked, repl
     }
 }
 
-async fn entries(
-    session: &Session,
-    asked: &Asked,
+fn entries(
+    exposure: &Exposure,
     kind: Kind,
+    (surface, chosen): (Surface, &Chosen),
     of_view: impl Fn(&Snapshot, &Arc<View>, &dyn Fn(&ServerName) -> ServerRef) -> Vec<Raw>,
 ) -> Vec<Raw> {
-    let exposure = session.exposure(&asked.meta);
-    begin(session, &exposure, asked).await;
     let snapshot = exposure.gateway().snapshot();
-    let (chosen, _) = session.chosen();
-    let surface = asked.meta.surface();
-    if let Some(entries) = exposure.primitives(kind, surface, &chosen) {
+    if let Some(entries) = exposure.primitives(kind, surface, chosen) {
         return entries;
     }
     let mut all = Vec::new();

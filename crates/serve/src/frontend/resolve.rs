@@ -29,6 +29,10 @@ pub(crate) async fn resource(
 /// where there is no such primitive for this agent.
 pub(crate) async fn rest(passed: &Passed, uri: &str) -> Option<Result<Raw, Outcome>> {
     let Passed { session, exposure, presence, asked, events } = passed;
+    if exposure.stands_for_server() {
+        // Nothing is cut here, so the address is one of the server, which may be a workbench too.
+        return None;
+    }
     let context = context(session, presence, &asked.meta, events);
     let found = exposure.gateway().read_rest(uri, context).await?;
     Some(found.ok_or_else(|| {

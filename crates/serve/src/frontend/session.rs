@@ -1,5 +1,6 @@
 //! The state of one agent: the toolboxes it has opened, and the news it has been told of them.
 
+mod adopted;
 mod live;
 mod record;
 mod telling;
@@ -18,14 +19,16 @@ use crate::frontend::AppState;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::listed::Listed;
 use crate::frontend::profiles;
-use crate::frontend::session::live::Live;
+#[cfg(test)]
+pub(crate) use crate::frontend::session::adopted::GOOD_FOR;
+use crate::frontend::session::live::{Live, Place};
 use crate::frontend::shown::{Changed, Shown};
 use crate::gateway::{Caller, Crowded, Gateway, LogLevel, Presence, Purse, Snapshot};
 use crate::name::ToolboxName;
 use crate::observe::ClientProgram;
 use crate::raw::Raw;
 use crate::state::Session as Record;
-use crate::state::{Introduction, Program, SessionKey};
+use crate::state::{Introduction, Listings, Moves, Program, SessionKey};
 use crate::wire::agent::Notifier;
 
 /// One agent's session.
@@ -86,6 +89,10 @@ struct State {
     ignored: Option<u64>,
     /// The resources that it has subscribed to.
     subscriptions: BTreeSet<String>,
+    /// The lists that it was given last, where another process may go on with it.
+    given: Listings,
+    /// When it was taken over.
+    moves: Moves,
     /// The record that was put last.
     saved: Option<Arc<Record>>,
 }
@@ -119,7 +126,8 @@ impl Session {
         notifier: Option<Notifier>,
         key: Option<SessionKey>,
     ) -> Arc<Self> {
-        let (live, events) = Live::new(app, &caller, purse, notifier, key);
+        let place = key.map(|key| Place::new(key, app));
+        let (live, events) = Live::new(app, &caller, purse, notifier, place);
         let mode = app.gateways.mode(&caller);
         let current = live.notifier.is_some().then(Current::default);
         let session = Self::with(live, current, caller, mode, State::default());
@@ -337,6 +345,7 @@ impl Session {
     /// Takes note of the tools that the agent is given.
     pub(crate) fn gives(&self, exposure: &Exposure, tools: &[Raw]) {
         self.state(|state| state.shown.give(exposure, tools));
+        self.has_given(|given| &mut given.tools, tools);
         if let Some(guest) = &self.live.guest {
             guest.listed(exposure.shown_bytes(tools), exposure.bytes_without_us());
             if exposure.starts_everything() {

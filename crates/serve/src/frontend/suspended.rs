@@ -33,6 +33,8 @@ const PREFIX: &str = "workbench.";
 /// All work that waits for agents.
 pub(crate) struct AllSuspended {
     codec: RequestStateCodec,
+    /// Says in a state, for everybody to read, which process has the work.
+    replica: Arc<str>,
     waiting: Mutex<HashMap<u64, Waiting>>,
 }
 
@@ -46,9 +48,10 @@ struct Waiting {
 }
 
 impl AllSuspended {
-    pub(crate) fn new(key: [u8; 32]) -> Self {
+    /// Nothing waits yet. What will is known by this process alone, which is called `replica`.
+    pub(crate) fn new(key: [u8; 32], replica: Arc<str>) -> Self {
         // The key has the length that is asked for.
-        Self { codec: RequestStateCodec::new_unchecked(key), waiting: Mutex::default() }
+        Self { codec: RequestStateCodec::new_unchecked(key), replica, waiting: Mutex::default() }
     }
 
     fn waiting<T>(&self, f: impl FnOnce(&mut HashMap<u64, Waiting>) -> T) -> T {
@@ -70,7 +73,8 @@ impl AllSuspended {
         let sealed = self
             .codec
             .seal_with(ticket.to_string().as_bytes(), &options.associated_data(binding.as_bytes()));
-        let required = input_required(&question, &format!("{PREFIX}{sealed}"));
+        let state = format!("{PREFIX}{}.{sealed}", self.replica);
+        let required = input_required(&question, &state);
         let agent = session.caller().agent.clone();
         let record = Suspended { agent, method: asked.method.clone() };
         let store = session.app().gateways.store();
@@ -125,6 +129,16 @@ impl AllSuspended {
         let refuse = |reason: &str| {
             Outcome::Error(error_object(INVALID_PARAMS, &format!("`requestState` {reason}"), None))
         };
+        let sealed = match sealed.split_once('.') {
+            Some((replica, sealed)) if replica == &*self.replica => sealed,
+            Some((replica, _)) if is_replica(replica) => {
+                return Err(refuse(
+                    "was given by another replica of this workbench, which has ended or cannot be reached \
+                     from here, so nothing was done: make the request anew",
+                ));
+            }
+            _ => return Err(refuse("is not what was given for this request")),
+        };
         let opened = self.codec.open_with(sealed, binding(session, asked).as_bytes());
         let ticket = opened.map_err(|error| match error {
             RequestStateError::Expired => refuse("has expired: make the request anew"),
@@ -145,6 +159,11 @@ impl AllSuspended {
         question.answer(Outcome::Result(answer)).await;
         Ok(running)
     }
+}
+
+/// Returns `true` for what may be the name of a process.
+fn is_replica(name: &str) -> bool {
+    name.len() == 16 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The tickets of what waits for a caller's answers.

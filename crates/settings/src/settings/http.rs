@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::http::uri::Authority;
+use url::Url;
 
 use crate::settings::defaults;
 
@@ -17,6 +18,9 @@ pub struct HttpConfig {
     /// Origins of pages that may ask us besides those of this machine, as browsers spell them
     /// (`allowedOrigins`).
     pub allowed_origins: Vec<String>,
+    /// The address that clients and browsers on other machines know us by, without `/mcp` (`publicUrl`);
+    /// over plain HTTP on this machine alone.
+    pub public_url: Option<Url>,
     /// How many sessions there may be (`maxSessions`).
     pub max_sessions: usize,
     /// How long a session is kept that nobody uses (`sessionIdleMs`).
@@ -52,6 +56,7 @@ impl Default for HttpConfig {
         Self {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            public_url: None,
             max_sessions: defaults::SESSIONS,
             session_idle: Duration::from_millis(defaults::SESSION_IDLE_MS),
             max_connections: defaults::CONNECTIONS,

@@ -177,7 +177,9 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if !self.is_answered && !self.cancelled.is_cancelled() {
             let message = "given up: the workbench is ending, or has failed and its log says why";
-            let error = Outcome::Error(error_object(INTERNAL_ERROR, message, None));
+            let error = self.peer.farewell();
+            let error = error.unwrap_or_else(|| error_object(INTERNAL_ERROR, message, None));
+            let error = Outcome::Error(error);
             if self.outlet.try_send(answer(self.id.clone(), error)).is_err() {
                 tracing::debug!("a request ends unanswered");
             }

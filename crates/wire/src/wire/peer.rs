@@ -8,7 +8,7 @@
 //! the request it names. Everything else comes out as [`Incoming`](crate::wire::incoming::Incoming), its parameters untouched.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt};
@@ -31,6 +31,9 @@ struct Shared {
     next_id: AtomicU64,
     next_serial: AtomicU64,
     closed: CancellationToken,
+    /// The error that answers requests of the other side which are given up from now on, where there is
+    /// more to say than usual.
+    farewell: OnceLock<Raw>,
 }
 
 struct Running {
@@ -41,13 +44,7 @@ struct Running {
 
 impl Default for Peer {
     fn default() -> Self {
-        Self(Arc::new(Shared {
-            incoming: Mutex::default(),
-            outgoing: Mutex::new(Some(HashMap::new())),
-            next_id: AtomicU64::new(1),
-            next_serial: AtomicU64::new(0),
-            closed: CancellationToken::new(),
-        }))
+        Self::numbering_from(1)
     }
 }
 
@@ -55,6 +52,30 @@ impl Peer {
     /// A connection on which nothing has been said yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A connection on which our requests are numbered from here on, so that no answer to one that
+    /// somebody else has made before is taken for an answer to ours.
+    pub fn numbering_from(first: u64) -> Self {
+        Self(Arc::new(Shared {
+            incoming: Mutex::default(),
+            outgoing: Mutex::new(Some(HashMap::new())),
+            next_id: AtomicU64::new(first),
+            next_serial: AtomicU64::new(0),
+            closed: CancellationToken::new(),
+            farewell: OnceLock::new(),
+        }))
+    }
+
+    /// Answers requests of the other side with this error, if they are given up from now on.
+    pub fn bid_farewell(&self, error: Raw) {
+        // The first who knows why is right.
+        let _ = self.0.farewell.set(error);
+    }
+
+    /// The error for a request of the other side that is given up.
+    pub(crate) fn farewell(&self) -> Option<Raw> {
+        self.0.farewell.get().cloned()
     }
 
     fn incoming<T>(&self, f: impl FnOnce(&mut HashMap<Bytes, Running>) -> T) -> T {
@@ -87,8 +108,8 @@ impl Peer {
     }
 
     /// Returns `true` if a request of ours still waits for its answer.
-    pub(crate) fn is_waiting(&self, id: &Raw) -> bool {
-        let id = id.parse::<u64>().ok();
+    pub fn is_waiting(&self, id: &Raw) -> bool {
+        let id = number(id);
         id.is_some_and(|id| {
             self.outgoing(|table| table.as_ref().is_some_and(|t| t.contains_key(&id)))
         })

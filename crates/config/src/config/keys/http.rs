@@ -11,7 +11,7 @@ use crate::config::syntax::document::Spot;
 use crate::config::syntax::places::{Places, located_path};
 use crate::config::syntax::reader::{Located, Reader};
 use crate::config::syntax::section::section;
-use crate::settings::{HttpConfig, TlsConfig, defaults};
+use crate::settings::{HttpConfig, TlsConfig, defaults, is_loopback};
 
 section! {
     /// Limits on what agents may cost over HTTP.
@@ -26,6 +26,11 @@ section! {
         /// those of this machine.
         #[schemars(extend("examples" = [["https://app.example.com"]]))]
         "allowedOrigins" as pub(crate) allowed_origins: Vec<Located<String>>,
+
+        /// The address that clients on other machines call the workbench by, without `/mcp`. Browsers of their
+        /// users come back there after a sign-in at a server, to `/oauth/callback` below it.
+        #[schemars(extend("examples" = ["https://workbench.example.com"]))]
+        "publicUrl" as pub(crate) public_url: Located<String>,
 
         /// How many sessions there may be. For one more, one of the same caller ends.
         #[schemars(extend("default" = defaults::SESSIONS))]
@@ -87,6 +92,7 @@ impl RawHttp {
         let Self {
             allowed_hosts,
             allowed_origins,
+            public_url,
             max_sessions,
             session_idle_ms,
             max_connections,
@@ -104,6 +110,7 @@ impl RawHttp {
         HttpConfig {
             allowed_hosts,
             allowed_origins,
+            public_url: public_url.and_then(|text| public(&text, reader)),
             max_sessions: number(max_sessions).unwrap_or(by_default.max_sessions),
             session_idle: milliseconds(session_idle_ms).unwrap_or(by_default.session_idle),
             max_connections: number(max_connections).unwrap_or(by_default.max_connections),
@@ -171,6 +178,22 @@ fn host(text: &Located<String>, reader: &mut Reader<'_>) -> Option<Authority> {
         reader.error(&text.spot, "expected the name of a host", Some(hint.to_owned()));
     }
     host
+}
+
+/// The address that others know us by.
+fn public(text: &Located<String>, reader: &mut Reader<'_>) -> Option<Url> {
+    let url = Url::parse(text.value.trim()).ok().filter(|url| {
+        let is_safe = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url));
+        let is_plain = url.username().is_empty() && url.password().is_none();
+        is_safe && is_plain && url.has_host() && url.query().is_none() && url.fragment().is_none()
+    });
+    if url.is_none() {
+        let message = "expected an address that begins with `https://`, without `?` and `#`";
+        let hint = "browsers bring codes there that nobody may read on the way; `http://` is for this \
+                    machine alone (127.0.0.1, localhost)";
+        reader.error(&text.spot, message, Some(hint.to_owned()));
+    }
+    url
 }
 
 /// Where pages may come from.

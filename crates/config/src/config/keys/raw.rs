@@ -17,6 +17,7 @@ use crate::config::keys::policy::raw::{RawAgentPolicy, RawConfirmation, RawDefau
 use crate::config::keys::raw::category::RawCategory;
 use crate::config::keys::sandbox::RawSandbox;
 use crate::config::keys::search::RawSearch;
+use crate::config::keys::shared::RawShared;
 use crate::config::keys::task_rules::RawTaskRules;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::entries::Entries;
@@ -74,6 +75,9 @@ section! {
 
         /// Limits on what agents may cost over HTTP.
         "http" as pub(crate) http: RawHttp,
+
+        /// The store that several workbenches over HTTP share.
+        "shared" as pub(crate) shared: RawShared,
 
         /// How long answers of tools hold that only read.
         common "cache" as pub(crate) cache: RawCache,

@@ -34,7 +34,11 @@ impl RawSearch {
         if let Some(flag) = &offered {
             match mode {
                 ToolMode::Dynamic | ToolMode::Proxy | ToolMode::Auto | ToolMode::Search => {}
-                ToolMode::Direct | ToolMode::Activate | ToolMode::Modular | ToolMode::Navigate => {
+                ToolMode::Direct
+                | ToolMode::Activate
+                | ToolMode::Modular
+                | ToolMode::Navigate
+                | ToolMode::Alone => {
                     let message = format!("no effect in `{}` mode", mode.as_str());
                     let hint = "`search_tools` is offered in `dynamic`, `proxy` and `auto` mode";
                     reader.warn(&flag.spot, message, Some(hint.to_owned()));

@@ -24,6 +24,8 @@ pub struct Record {
     pub server: String,
     /// The era that worked.
     pub era: Era,
+    /// `true` if it was spoken to by HTTP with SSE, the transport before streamable HTTP.
+    pub is_old: bool,
     /// Its listing.
     pub listing: Arc<Listing>,
 }
@@ -47,6 +49,9 @@ pub enum Unusable {
 struct Body<T> {
     server: String,
     era: String,
+    // Earlier releases have not written it.
+    #[serde(default)]
+    is_old: bool,
     instructions: Option<String>,
     abilities: Abilities,
     tools: Vec<T>,
@@ -63,6 +68,7 @@ impl Record {
         let body = serde_json::to_vec(&Body {
             server: self.server.clone(),
             era: word(self.era).to_owned(),
+            is_old: self.is_old,
             instructions: instructions.clone(),
             abilities: abilities.clone(),
             tools: tools.iter().map(|tool| &tool.raw).collect(),
@@ -90,6 +96,7 @@ impl Record {
         Ok(Self {
             server: body.server,
             era: era(&body.era)?,
+            is_old: body.is_old,
             listing: Arc::new(Listing {
                 tools: all(body.tools)?,
                 resources: all(body.resources)?,

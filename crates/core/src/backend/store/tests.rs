@@ -32,7 +32,7 @@ fn record(tool: &str) -> Record {
     let raw: Raw = serde_json::from_str(&tool).unwrap();
     let (tools, _) = ToolDefinition::read_all([raw]);
     let listing = Arc::new(Listing { tools, ..Listing::default() });
-    Record { server: "calc".to_owned(), era: Era::Legacy, listing }
+    Record { server: "calc".to_owned(), era: Era::Legacy, is_old: false, listing }
 }
 
 fn tools(store: &Store, command: &str) -> Option<Vec<String>> {

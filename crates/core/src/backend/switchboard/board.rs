@@ -27,6 +27,8 @@ pub(crate) enum Grace {
 pub(crate) struct Switchboard {
     /// The server's name, which labels what it logs.
     pub(super) server: String,
+    /// `true` if what it logs is passed on with that label.
+    pub(super) is_labelled: bool,
     /// `true` if it may know the agent's roots.
     pub(super) has_roots: bool,
     /// `true` if all agents that can come are one.

@@ -174,6 +174,9 @@ impl Switchboard {
         let logger = params.member("logger").and_then(|logger| logger.parse::<String>().ok());
         let logger = logger.map(|logger| seen::named(&logger, MAX_LOGGER));
         let labelled = |server: &str| {
+            if !self.is_labelled {
+                return Some(without_subscription(params.clone()));
+            }
             let label = match &logger {
                 Some(logger) => format!("{server}/{logger}"),
                 None => server.to_owned(),

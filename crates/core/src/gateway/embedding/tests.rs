@@ -75,6 +75,7 @@ impl World {
         let record = Record {
             server: "weather".to_owned(),
             era: Era::Legacy,
+            is_old: false,
             listing: Arc::new(Listing { tools, ..Listing::default() }),
         };
         let Ok(reach) = Reach::of(&world.config.toolboxes[0].servers[0], &Whose::only(None)) else {

@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::gateway::{Caller, Presence};
 use crate::name::AgentName;
-use crate::state::{self, SessionKey};
+use crate::state::{self, SessionKey, Tenure};
 
 /// Somebody who reads, in a session of their own or by their name alone.
 struct Reader {
@@ -44,7 +44,7 @@ async fn what_is_left_is_for_the_session_that_got_the_result_and_else_for_its_ag
     assert!(reads(&other, &by_name).await && reads(&ann, &by_name).await);
     assert!(!reads(&modern, &id).await);
     assert!(!reads(&Reader::new("bob", None), &by_name).await && !reads(&other, "00").await);
-    results.0.end(&SessionKey::of_id("1"));
+    results.0.end(&SessionKey::of_id("1"), &Tenure::default());
     assert!(!reads(&ann, &id).await && reads(&other, &by_name).await);
 }
 

@@ -123,7 +123,7 @@ async fn those_who_come_at_the_same_time_share_one_index_of_what_is_kept() {
         .map(|n| Raw::encode(&json!({"name": format!("tool_{n}"), "inputSchema": {}})));
     let listing = Listing { tools: ToolDefinition::read_all(tools).0, ..Listing::default() };
     let listing = Arc::new(listing);
-    let record = Record { server: "srv".to_owned(), era: Era::Legacy, listing };
+    let record = Record { server: "srv".to_owned(), era: Era::Legacy, is_old: false, listing };
     store.keep(&reach, Protocol::Auto, &record).unwrap();
     let options = PoolOptions { store: Some(store), ..PoolOptions::default() };
     let gateways = Gateways::new(Arc::new(config), options, &TaskTracker::new());

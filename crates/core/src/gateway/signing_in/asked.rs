@@ -21,30 +21,61 @@ const MAX_CODE: usize = 40;
 
 impl Gateway {
     /// Asks the user of an agent to sign in at a server that wants it, and waits until that is done, for
-    /// 5 min at most. Returns `false` if nobody has signed in: the user does not want to, or the agent's
-    /// client opens no addresses, or opens them where nobody would come back to this machine.
-    pub(crate) async fn ask_to_sign_in(&self, at: &ServerRef, context: RequestContext<'_>) -> bool {
-        let can_be_asked = self.abilities.opens_addresses() && !self.pool.is_served_elsewhere();
-        let Some(events) = context.events.filter(|_| can_be_asked) else { return false };
+    /// 5 min at most. `what` goes on then, as the user is told. Returns `false` if nobody has signed in: the
+    /// user does not want to, or cannot be asked.
+    pub(crate) async fn ask_to_sign_in(
+        &self,
+        at: &ServerRef,
+        what: &str,
+        context: RequestContext<'_>,
+    ) -> bool {
+        let Some(events) = context.events else { return false };
+        let Some(back) = self.can_be_asked(at) else { return false };
         let signing_in = async {
-            let pending = match Box::pin(self.sign_in(at, Back::Listener)).await {
+            let pending = match Box::pin(self.sign_in(at, back)).await {
                 Ok(pending) => pending,
                 Err(failure) => {
                     tracing::info!(server = %at.server, reason = failure.reason, "no sign-in begins");
                     return false;
                 }
             };
-            let has_signed_in = invite(at, &pending, events, context.is_modern).await;
+            let message = message(at, what, pending.code());
+            let Some(message) = message else { return false };
+            let has_signed_in = invite(message, &pending, events, context.is_modern).await;
             has_signed_in.unwrap_or_default()
         };
         let waiting = || format!("waiting for the user to sign in at server `{}`", at.server);
         while_waiting(waiting, context, signing_in).await
     }
+
+    /// Returns `true` if the user of an agent may be asked something within such a request.
+    pub(crate) fn may_ask_within(
+        &self,
+        at: &ServerRef,
+        method: &str,
+        context: RequestContext<'_>,
+    ) -> bool {
+        if method != "completion/complete" {
+            return true;
+        }
+        // Its answer can be nothing else from 2026-07-28 on; and there may be one for each key that a user hits.
+        let is_asked = || self.place(at).is_some_and(|place| self.pool.is_signing_in(&place));
+        !context.is_modern && !is_asked()
+    }
+
+    /// Where a user's browser comes back to who may be asked to sign in at a server; `None`: the agent's client
+    /// opens no addresses, or the browser would not come back here.
+    fn can_be_asked(&self, at: &ServerRef) -> Option<Back> {
+        let place = self.place(at).filter(|_| self.abilities.opens_addresses())?;
+        // Whoever signs in on another machine does so for its own agent, and not for everybody.
+        let is_own = !self.pool.is_served_elsewhere() || place.account.is_some();
+        self.way_back(&place).filter(|_| is_own)
+    }
 }
 
 /// Shows the page of a sign-in to the user, and waits for how it comes out; `None` if it cannot be shown.
 async fn invite(
-    at: &ServerRef,
+    message: String,
     pending: &Pending,
     events: &events::Sender,
     is_modern: bool,
@@ -56,7 +87,7 @@ async fn invite(
     }
     let mut asked = json!({
         "mode": "url",
-        "message": message(at, pending.code())?,
+        "message": message,
         "url": address.as_str(),
     });
     let mut id = None;
@@ -90,7 +121,7 @@ async fn invite(
 }
 
 /// The words that the user is asked with; `None` if there is a code that nobody could type.
-fn message(at: &ServerRef, code: Option<&str>) -> Option<String> {
+fn message(at: &ServerRef, what: &str, code: Option<&str>) -> Option<String> {
     let server = escaped(at.server.as_str());
     let code = match code.map(escaped) {
         Some(code) if code.chars().count() > MAX_CODE => return None,
@@ -98,7 +129,7 @@ fn message(at: &ServerRef, code: Option<&str>) -> Option<String> {
         None => String::new(),
     };
     Some(format!(
-        "Server `{server}` wants you to sign in. Open this page in your browser and agree there; the call \
-         goes on when that is done.{code}"
+        "Server `{server}` wants you to sign in. Open this page in your browser and agree there; {what} goes on when \
+         that is done.{code}"
     ))
 }

@@ -52,6 +52,7 @@ async fn what_cannot_be_started_holds_up_nobody_and_is_told() {
     let record = Record {
         server: "broken".to_owned(),
         era: crate::backend::Era::Legacy,
+        is_old: false,
         listing: Arc::default(),
     };
     store.keep(&reach, crate::settings::Protocol::Auto, &record).unwrap();

@@ -220,6 +220,21 @@ fn who_is_denied_again_and_again_has_two_lines() {
 }
 
 #[test]
+fn a_session_that_was_taken_over_has_a_line_without_its_id() {
+    let bench = Bench::new();
+    let guest = bench.listeners.welcome(Some(&AgentName::new("ann")), 7);
+    guest.is_adopted(2);
+    assert!(bench.audit.writing().finish(PATIENCE));
+    let line = &bench.lines()[0];
+    let session = line["session"].as_str().unwrap();
+    assert!(session.ends_with("-7"), "{session}");
+    let mut members: Vec<_> = line.as_object().unwrap().keys().collect();
+    members.sort();
+    assert_eq!(members, ["agent", "kind", "session", "time", "times"]);
+    assert_eq!((&line["kind"], &line["times"]), (&json!("session_adopted"), &json!(2)));
+}
+
+#[test]
 fn two_that_begin_at_once_have_one_key() {
     let folder = tempfile::tempdir().unwrap();
     let audit = file(&folder);

@@ -79,6 +79,7 @@ metrics! {
     LLM_REQUESTS = Counter, "llm_requests", &["model", "outcome"], "Requests to language models by what became of them";
     LLM_TOKENS = Counter, "llm_tokens", &["model", "kind"], "Tokens that language models have read and written";
     SESSIONS = Gauge, "sessions", &[], "Agents that are there";
+    ADOPTED = Counter, "sessions_adopted", &[], "Sessions that another replica had begun and that were taken over here";
     TASKS = Gauge, "tasks", &[], "Tasks of the program that have not ended";
     TOKENS_SAVED = Gauge, "tokens_saved", &[], "Estimate of tokens of definitions that agents did not get, against direct mode";
     TLS_SECONDS = Gauge, "tls_expires_in_seconds", &["file"], "How long the certificates for TLS are still good, by the key of their file";
@@ -86,4 +87,6 @@ metrics! {
     HELD = Gauge, "held", &["what"], "What callers hold at the moment, by what it is";
     LIMITS_REACHED = Counter, "limits_reached", &["what"], "How often a caller wanted to hold more than it may, by what that was";
     SIGN_INS = Counter, "sign_ins", &["server", "change"], "Logins at servers over HTTP: signed_in, renewed, wanted, signed_out";
+    SHARED_UP = Gauge, "shared_store_up", &[], "Whether the store that workbenches share can be used: 1 or 0; absent where there is none";
+    SHARED_SECONDS = Histogram, "shared_store_seconds", &[], "How long the store that workbenches share took to answer, or to be given up";
 }

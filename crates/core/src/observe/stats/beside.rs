@@ -1,4 +1,4 @@
-//! Statistics of what is beside calls: who was turned away, and what was read of servers.
+//! Statistics of what is beside calls: who was turned away, what was read of servers, and logins at them.
 
 use std::collections::BTreeMap;
 
@@ -32,9 +32,28 @@ pub struct Reads {
     pub result_bytes: u64,
 }
 
-/// The counts of both.
+/// The counts of what happened to one login.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoginUse {
+    /// The server.
+    pub server: String,
+    /// The agent whose own it is; empty for this machine's.
+    pub account: String,
+    /// How often somebody signed in.
+    pub signed_in: u64,
+    /// How often its token was renewed.
+    pub renewed: u64,
+    /// How often the server wanted a sign-in.
+    pub wanted: u64,
+    /// `true` if that was the last that was heard of it.
+    pub is_wanted: bool,
+}
+
+/// The counts of all of them.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
+    /// By server and account.
+    logins: BTreeMap<(String, String), LoginUse>,
     incidents: BTreeMap<Incident, u64>,
     /// By toolbox and server.
     reads: BTreeMap<(String, String), Reads>,
@@ -68,12 +87,27 @@ impl Beside {
         reads.result_bytes = reads.result_bytes.saturating_add(result_bytes);
     }
 
-    /// All of both, the most frequent first.
-    pub(super) fn finish(self) -> (Vec<(Incident, u64)>, Vec<Reads>) {
+    pub(super) fn add_login(&mut self, server: &str, account: &str, outcome: &str) {
+        let (server, account) = (server.to_owned(), account.to_owned());
+        let new =
+            || LoginUse { server: server.clone(), account: account.clone(), ..LoginUse::default() };
+        let login = self.logins.entry((server.clone(), account.clone())).or_insert_with(new);
+        match outcome {
+            "signed_in" => login.signed_in += 1,
+            "renewed" => login.renewed += 1,
+            "wanted" => login.wanted += 1,
+            // Somebody has signed out.
+            _ => {}
+        }
+        login.is_wanted = outcome == "wanted";
+    }
+
+    /// All of them: logins by server and account, the others by how frequent they are.
+    pub(super) fn finish(self) -> (Vec<(Incident, u64)>, Vec<Reads>, Vec<LoginUse>) {
         let mut incidents: Vec<_> = self.incidents.into_iter().collect();
         incidents.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
         let mut reads: Vec<_> = self.reads.into_values().collect();
         reads.sort_by_key(|reads| std::cmp::Reverse(reads.resources + reads.prompts));
-        (incidents, reads)
+        (incidents, reads, self.logins.into_values().collect())
     }
 }

@@ -1,11 +1,12 @@
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use pretty_assertions::assert_eq;
 use tokio::time::advance;
 
 use super::*;
 use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
-use crate::state::Rest;
+use crate::state::{Rest, Session};
 
 const ROOM: Room = Room { count: 100, bytes: 1 << 24 };
 
@@ -47,7 +48,7 @@ async fn a_record_is_there_until_its_time_is_over_it_is_taken_or_its_session_end
         memory.put(key(name), rest("ann", session, name), ROOM).await;
     }
     assert!(has(&memory, &key("b")).await);
-    memory.end(&SessionKey::of_id("x"));
+    memory.end(&SessionKey::of_id("x"), &Tenure::default());
     assert!(has(&memory, &key("a")).await && !has(&memory, &key("b")).await);
     assert!(memory.take(&key("c")).await.is_some());
     assert_eq!(memory.take(&key("c")).await, None, "one gets it");
@@ -125,4 +126,27 @@ async fn so_many_calls_are_counted_in_a_minute_and_then_one_after_the_other() {
     }
     let counted = |subject| memory.state(|state| state.counts.clear_at.contains_key(subject));
     assert!(!counted("ann") && counted("0"), "what does not matter any more is forgotten");
+}
+
+#[tokio::test]
+async fn a_session_is_whose_took_it_over_last() {
+    let memory = Memory::default();
+    let session = SessionKey::of_id("s");
+    let at = |owner: &str, epoch| Tenure { owner: owner.to_owned(), epoch };
+    let put = async |tenure: &Tenure| {
+        let record = Session { tenure: tenure.clone(), ..Session::default() };
+        let key = Key::Session(session.clone());
+        memory.put(key, Record::Session(Arc::new(record)), Room::ENDLESS).await
+    };
+    let (first, second, late) = (at("a", 0), at("b", 1), at("c", 1));
+    assert!(put(&first).await && put(&first).await, "its own it may change");
+    assert!(put(&second).await);
+    assert!(!put(&first).await, "it is not its own any more");
+    assert!(!put(&late).await, "one of two who take it over at once gets it");
+    assert!(memory.keep(&session, &second).await);
+    assert!(!memory.keep(&session, &first).await);
+    memory.end(&session, &first);
+    assert!(memory.get(&Key::Session(session.clone())).await.is_some());
+    memory.end(&session, &second);
+    assert!(memory.get(&Key::Session(session)).await.is_none());
 }

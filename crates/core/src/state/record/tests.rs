@@ -26,9 +26,21 @@ fn session() -> Session {
             protocol: "2025-11-25".to_owned(),
         }),
         chosen,
-        lists: Lists { is_given: true, is_current: true, is_ignored: true },
+        lists: Lists {
+            is_given: true,
+            is_current: true,
+            is_ignored: true,
+            given: Listings { tools: Some("0f".to_owned()), ..Listings::default() },
+        },
         subscriptions: BTreeSet::from(["file:///a".to_owned()]),
         log_level: Some("error".to_owned()),
+        isolated: BTreeSet::from([ServerRef {
+            toolbox: ToolboxName::new("box"),
+            server: ServerName::new("srv"),
+        }]),
+        configuration: "c0ffee".to_owned(),
+        moves: Moves::default().and(7),
+        tenure: Tenure { owner: "a7".to_owned(), epoch: 3 },
     }
 }
 
@@ -79,6 +91,40 @@ fn no_session_is_led_to_by_the_text_of_its_id() {
     assert_eq!(key, SessionKey::of_id("the id"));
     assert!(key != SessionKey::of_id("the ID") && !format!("{key:?}").contains("the id"));
     assert_ne!(SessionKey::random(), SessionKey::random());
+}
+
+#[test]
+fn a_session_is_taken_over_as_often_as_can_be_counted() {
+    let tenure = Tenure { owner: "a".to_owned(), epoch: u64::MAX - 1 };
+    let last = tenure.next("b").unwrap();
+    assert!(last.follows(&tenure) && !tenure.follows(&last));
+    assert_eq!((last.next("c"), Session::ended(&last)), (None, None));
+    let ended = Session::ended(&tenure).unwrap();
+    assert!(!tenure.follows(&ended.tenure) && ended.introduction.is_none());
+}
+
+#[test]
+fn more_than_three_moves_in_a_minute_are_many() {
+    let moved = |times: &[u64]| times.iter().fold(Moves::default(), |moves, now| moves.and(*now));
+    assert!(moved(&[10, 20, 30, 40]).are_many(69));
+    assert!(!moved(&[10, 20, 30, 40]).are_many(70));
+    assert!(!moved(&[20, 30, 40]).are_many(41));
+    assert!(moved(&[1, 2, 3, 4, 5, 60, 61, 62, 63]).are_many(63));
+    // The clock of another machine is ahead.
+    assert!(moved(&[100, 100, 100, 100]).are_many(90));
+    assert!(moved(&[u64::MAX; 9]).are_many(0));
+    assert_eq!(moved(&[1, 2, 3, 4, 5]), moved(&[2, 3, 4, 5]));
+}
+
+#[test]
+fn lists_are_told_apart_by_their_digests() {
+    let list = |names: &[&str]| names.iter().map(Raw::encode).collect::<Vec<_>>();
+    let digest = |names: &[&str]| Listings::digest(&list(names));
+    assert_eq!(digest(&["a", "b"]), digest(&["a", "b"]));
+    assert_eq!(digest(&[]).len(), 16);
+    for other in [&["b", "a"][..], &["a"], &["ab"], &[]] {
+        assert_ne!(digest(&["a", "b"]), digest(other));
+    }
 }
 
 #[test]

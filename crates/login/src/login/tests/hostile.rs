@@ -83,16 +83,14 @@ async fn without_pkce_there_is_no_login_but_where_the_entry_says_so() {
 #[tokio::test]
 async fn an_authorization_server_that_refuses_resources_is_told_none() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
-    authority.set(|switches| {
-        switches.refuses_resource = true;
-        switches.lifetime = 0;
-    });
+    authority.set(|switches| switches.refuses_resource = true);
     let process = Process::new(folder.path());
     let said = failure(&process.at(&authority)).await;
     assert_eq!(said, "no token was given: invalid_target: because");
     let oauth = OAuth { resource: crate::settings::Resource::Off, ..OAuth::default() };
     let at = process.with(&authority, oauth);
     sign_in(&at).await.unwrap();
+    expire(&at).await;
     authority.set(|switches| switches.lifetime = 60);
     assert!(token(&at).await.is_some());
     let last = authority.seen().authorizations.pop().unwrap();

@@ -160,6 +160,12 @@ async fn a_person_agrees_on_another_device() {
     let pending = at.begin(Back::Listener).await.unwrap();
     assert_eq!(pending.code(), Some("WDJB-MJHT"));
     assert_eq!(pending.address().path(), "/activate");
+    let registered = authority.seen().registrations.remove(0);
+    let grants = ["urn:ietf:params:oauth:grant-type:device_code", "refresh_token"];
+    assert_eq!(registered["grant_types"], json!(grants));
+    // Whoever can be sent a code has to say where to.
+    assert_eq!(registered["response_types"], json!([]));
+    assert_eq!(registered.get("redirect_uris"), None);
     let own = authority.clone();
     // Agreed to at the second question.
     authority.set(|switches| {

@@ -13,9 +13,10 @@ const INVALID: &str = "Bearer error=\"invalid_token\"";
 #[tokio::test]
 async fn fifty_callers_with_an_expired_token_are_one_renewal() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
-    authority.set(|switches| switches.lifetime = 0);
     let (one, other) = (Process::new(folder.path()), Process::new(folder.path()));
-    sign_in(&one.at(&authority)).await.unwrap();
+    let first = one.at(&authority);
+    sign_in(&first).await.unwrap();
+    expire(&first).await;
     authority.set(|switches| switches.lifetime = 3600);
     // Two processes, with 25 callers each.
     let mut callers = tokio::task::JoinSet::new();
@@ -30,6 +31,25 @@ async fn fifty_callers_with_an_expired_token_are_one_renewal() {
     assert_eq!(tokens, vec![Some("access-3".to_owned()); 50]);
     assert_eq!(authority.asked("refresh_token"), 1);
     assert_eq!(authority.seen().refused, 0);
+}
+
+#[tokio::test]
+async fn a_token_that_is_said_to_last_no_time_is_used_until_the_server_refuses_it() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    authority.set(|switches| switches.lifetime = 0);
+    let process = Process::new(folder.path());
+    let at = process.at(&authority);
+    sign_in(&at).await.unwrap();
+    for _ in 0..20 {
+        assert_eq!(token(&at).await.as_deref(), Some("access-2"));
+    }
+    let refused = at.refused(challenge(401, INVALID, Some("access-2"), false)).await;
+    assert_eq!(refused, Again::Once);
+    for _ in 0..20 {
+        assert_eq!(token(&at).await.as_deref(), Some("access-3"));
+    }
+    assert_eq!(authority.asked("refresh_token"), 1);
+    assert!(matches!(at.standing().await, Standing::SignedIn { expires: None, .. }));
 }
 
 #[tokio::test]
@@ -60,11 +80,10 @@ async fn a_token_that_the_server_refuses_is_renewed_once_and_then_a_person_is_wa
 async fn a_client_with_a_secret_renews_after_a_restart() {
     for method in ["client_secret_basic", "client_secret_post"] {
         let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
-        authority.set(|switches| {
-            switches.method = method;
-            switches.lifetime = 0;
-        });
-        sign_in(&Process::new(folder.path()).at(&authority)).await.unwrap();
+        authority.set(|switches| switches.method = method);
+        let before = Process::new(folder.path()).at(&authority);
+        sign_in(&before).await.unwrap();
+        expire(&before).await;
         authority.set(|switches| switches.lifetime = 60);
         let shown = token(&Process::new(folder.path()).at(&authority)).await;
         assert_eq!(shown.as_deref(), Some("access-3"), "{method}");
@@ -77,10 +96,7 @@ async fn a_client_with_a_secret_renews_after_a_restart() {
 #[tokio::test]
 async fn the_secret_of_a_client_in_the_entry_is_not_kept_and_may_change() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
-    authority.set(|switches| {
-        switches.method = "client_secret_post";
-        switches.lifetime = 0;
-    });
+    authority.set(|switches| switches.method = "client_secret_post");
     let process = Process::new(folder.path());
     let with = |secret: &str| {
         let oauth = OAuth {
@@ -92,6 +108,7 @@ async fn the_secret_of_a_client_in_the_entry_is_not_kept_and_may_change() {
     };
     let at = with("secret of me/+%");
     sign_in(&at).await.unwrap();
+    expire(&at).await;
     let path = folder.path().join(format!("{}.json", at.place().key()));
     let kept = std::fs::read_to_string(path).unwrap();
     assert!(kept.contains("access-2") && !kept.contains("secret of me"), "{kept}");
@@ -116,10 +133,10 @@ async fn the_secret_of_a_client_in_the_entry_is_not_kept_and_may_change() {
 async fn an_authorization_server_that_is_down_ends_no_login() {
     for status in [429, 500, 503] {
         let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
-        authority.set(|switches| switches.lifetime = 0);
         let process = Process::new(folder.path());
         let at = process.at(&authority);
         sign_in(&at).await.unwrap();
+        expire(&at).await;
         authority.set(|switches| switches.token_status = Some(status));
         assert_eq!(token(&at).await, None);
         // It is not asked by everybody who comes.
@@ -254,7 +271,6 @@ impl Store for Slow {
 #[tokio::test]
 async fn a_token_is_kept_before_it_is_used_and_even_when_nobody_waits_any_more() {
     let authority = Authority::start().await;
-    authority.set(|switches| switches.lifetime = 0);
     let slow = Arc::new(Slow {
         memory: Memory::default(),
         waits: false.into(),
@@ -275,6 +291,7 @@ async fn a_token_is_kept_before_it_is_used_and_even_when_nobody_waits_any_more()
     };
     let at = logins.at(place.clone());
     sign_in(&at).await.unwrap();
+    expire(&at).await;
     authority.set(|switches| switches.lifetime = 3600);
     slow.waits.store(true, std::sync::atomic::Ordering::SeqCst);
     let saving = {

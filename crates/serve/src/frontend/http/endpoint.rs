@@ -18,7 +18,6 @@ use crate::frontend::http::headers::{self, Accepts, LAST_EVENT, SESSION};
 use crate::frontend::http::identity::Pass;
 use crate::frontend::http::message::Message;
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
-use crate::frontend::http::sessions::Connected;
 use crate::frontend::http::stream::{self, Reader};
 use crate::frontend::http::{self, Server};
 use crate::gateway::{Caller, Purse};
@@ -82,8 +81,8 @@ impl Server {
         let who = Who { caller, purse };
         let answered = match head.method {
             Method::POST => self.post(&head, body, &who, pass).await,
-            Method::GET => self.get(&head.headers, &who.caller).map(|reply| pass.bound(reply)),
-            Method::DELETE => self.delete(&head.headers, &who.caller),
+            Method::GET => self.get(&head.headers, &who).await.map(|reply| pass.bound(reply)),
+            Method::DELETE => self.delete(&head.headers, &who).await,
             _ => Err(not_allowed()),
         };
         answered.unwrap_or_else(|refusal| refusal.reply(None))
@@ -170,32 +169,13 @@ impl Server {
         }
     }
 
-    /// The session that a request names, if it is the caller's.
-    pub(crate) fn session(
-        &self,
-        headers: &HeaderMap,
-        caller: &Caller,
-    ) -> Result<Arc<Connected>, Refusal> {
-        let id = one(headers, SESSION).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
-        let id = id.ok_or_else(|| {
-            let message = "the Mcp-Session-Id header is missing; a session begins with initialize";
-            bad_request(INVALID_REQUEST, message)
-        })?;
-        self.sessions.get(id, caller).ok_or_else(|| {
-            let message = "there is no such session, or not any more; begin one with initialize";
-            Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message)
-        })
-    }
-
-    fn get(&self, headers: &HeaderMap, caller: &Caller) -> Result<Reply, Refusal> {
+    async fn get(&self, headers: &HeaderMap, who: &Who) -> Result<Reply, Refusal> {
         if !headers.contains_key(SESSION) {
             return Err(not_allowed());
         }
         if !Accepts::read(headers).events {
             return Err(not_acceptable("text/event-stream"));
         }
-        let connected = self.session(headers, caller)?;
-        connected.touch();
         let last =
             one(headers, LAST_EVENT).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
         let position = last.map(|last| stream::position(last).ok_or(last)).transpose();
@@ -207,6 +187,13 @@ impl Server {
                 return Err(bad_request(INVALID_REQUEST, &message));
             }
         };
+        let connected = if number == stream::OWN_STREAM {
+            self.session(headers, who).await?
+        } else {
+            // A stream that belongs to a request is where that is.
+            self.session_here(headers, who, None).await?
+        };
+        connected.touch();
         let (events, receiver) = mpsc::channel(1);
         if !connected.read(number, reader(headers, events, after)) {
             return Err(bad_request(INVALID_REQUEST, "that stream is not kept any more"));
@@ -214,12 +201,11 @@ impl Server {
         Ok(response::events(receiver))
     }
 
-    fn delete(&self, headers: &HeaderMap, caller: &Caller) -> Result<Reply, Refusal> {
+    async fn delete(&self, headers: &HeaderMap, who: &Who) -> Result<Reply, Refusal> {
         if !headers.contains_key(SESSION) {
             return Err(not_allowed());
         }
-        let connected = self.session(headers, caller)?;
-        self.sessions.end(&connected.id);
+        self.end_session(headers, who).await?;
         Ok(response::empty(StatusCode::NO_CONTENT))
     }
 }

@@ -21,7 +21,7 @@ pub(crate) async fn alive() -> Reply {
 /// Tells if agents can be served. The names of missing servers are for those alone who may see
 /// figures.
 pub(crate) async fn ready(State(server): State<Arc<Server>>, mut head: Parts) -> Reply {
-    if server.under_way.is_ending() {
+    if server.under_way.is_leaving() {
         return not_ready(&json!({ "status": "draining" }));
     }
     let down = server.app.gateways.down();

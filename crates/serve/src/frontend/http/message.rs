@@ -27,6 +27,8 @@ pub(crate) struct Message {
     pub(crate) kind: Kind,
     /// Its id, where it is a request.
     pub(crate) id: Option<Raw>,
+    /// The id of our request that it answers, where it is an answer.
+    pub(crate) answered: Option<Raw>,
     /// Its method, or nothing.
     pub(crate) method: String,
     /// The name that `Mcp-Name` has to have, where there is one.
@@ -109,6 +111,10 @@ impl Message {
         Ok(Self {
             kind,
             id: members.id.filter(|_| kind == Kind::Request).map(|id| Raw::slice_of(&body, id)),
+            answered: members
+                .id
+                .filter(|_| kind == Kind::Answer)
+                .map(|id| Raw::slice_of(&body, id)),
             method,
             name: name.and_then(parse),
             meta: params.meta.map(|meta| Raw::slice_of(&body, meta)),
@@ -140,6 +146,12 @@ impl Message {
         if let Some(message) = continued() {
             self.text = message.into_bytes();
         }
+    }
+
+    /// Returns `true` if the message belongs to a request that is under way, with whichever process began it.
+    pub(crate) fn belongs_to_request(&self) -> bool {
+        let belongs = ["notifications/cancelled", "notifications/progress"];
+        self.kind == Kind::Answer || belongs.contains(&self.method.as_str())
     }
 
     /// Returns `true` if the message is of the modern form. A handshake that names no revision in

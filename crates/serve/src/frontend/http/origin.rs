@@ -51,11 +51,18 @@ fn is_own_origin(request: &request::Parts, origin: &HeaderValue) -> bool {
 }
 
 fn is_allowed_host(host: &Authority, allowed: &HttpConfig) -> bool {
+    let is_known = |known: &Authority| {
+        let is_port = known.port_u16().is_none() || known.port_u16() == host.port_u16();
+        is_port && known.host().eq_ignore_ascii_case(host.host())
+    };
     !host.as_str().contains('@')
-        && allowed.allowed_hosts.iter().any(|known| {
-            let is_port = known.port_u16().is_none() || known.port_u16() == host.port_u16();
-            is_port && known.host().eq_ignore_ascii_case(host.host())
-        })
+        && (allowed.allowed_hosts.iter().any(is_known) || is_public_host(host, allowed))
+}
+
+/// Returns `true` for the name that others know us by; a proxy may listen at another port than we.
+fn is_public_host(host: &Authority, allowed: &HttpConfig) -> bool {
+    let public = allowed.public_url.as_ref().and_then(|url| url.host_str());
+    public.is_some_and(|public| public.eq_ignore_ascii_case(host.host()))
 }
 
 /// Returns `true` if the configuration lets pages of this origin use us.

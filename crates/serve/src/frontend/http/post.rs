@@ -111,12 +111,14 @@ impl Server {
         accepts: Accepts,
         who: &Who,
     ) -> Result<Reply, Refusal> {
-        let caller = &who.caller;
         let begins = message.kind == Kind::Request
             && message.method == "initialize"
             && !headers.contains_key(SESSION);
-        let connected =
-            if begins { self.begin(who).await? } else { self.session(headers, caller)? };
+        let connected = match (begins, message.belongs_to_request()) {
+            (true, _) => self.begin(who).await?,
+            (false, false) => self.session(headers, who).await?,
+            (false, true) => self.session_here(headers, who, message.answered.as_ref()).await?,
+        };
         connected.touch();
         // What is under way may need to be told something, and to be answered.
         let is_request = message.kind == Kind::Request;
@@ -136,14 +138,14 @@ impl Server {
             None => return Ok(response::empty(StatusCode::ACCEPTED)),
         };
         let answer = dispatch::answer(connected.session(), request);
-        let work = connected.ended.clone().run_until_cancelled_owned(answer);
+        let work = connected.stopped.clone().run_until_cancelled_owned(answer);
         let work = Work::new(&self.tasks, work);
         drop(writer);
         let whose = Whose::Legacy(Arc::clone(&connected), begins);
         let under_way = UnderWay { whose, ticket, room: Room::of(&who.purse), work };
         let mut reply = self.respond(outbox, accepts, headers, under_way).await;
         if begins
-            && self.sessions.get(&connected.id, caller).is_some()
+            && self.sessions.get(&connected.id, &who.caller).is_some()
             && let Ok(id) = HeaderValue::from_str(&connected.id)
         {
             reply.headers_mut().insert(HeaderName::from_static(SESSION), id);
@@ -153,20 +155,7 @@ impl Server {
 
     /// Begins a session.
     async fn begin(&self, who: &Who) -> Result<Arc<Connected>, Refusal> {
-        let limits = self.app.gateways.config().limits.per_caller;
-        let rate = Rate { per_minute: limits.sessions_per_minute };
-        let subject = format!("sessions of {:?}", who.purse.payer());
-        if let Err(wait) = self.app.gateways.store().count(&subject, rate).await {
-            who.purse.reaches(Holding::Sessions);
-            return Err(Refusal::too_often(
-                &format!(
-                    "{} may begin {} sessions a minute (limits.perCaller.sessionsPerMinute)",
-                    who.purse.payer(),
-                    limits.sessions_per_minute
-                ),
-                wait,
-            ));
-        }
+        self.count_session(who).await?;
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|error| {
             let message = format!("no session id could be made: {error}");
@@ -186,18 +175,46 @@ impl Server {
         };
         let ended = self.leaving.child_token();
         let connected = Arc::new(Connected::new(id, session, peer, ended));
+        self.take_in(&connected, outbox).inspect_err(|_| connected.end())?;
+        Ok(connected)
+    }
+
+    /// Counts one more session that a caller begins, or goes on with here.
+    pub(crate) async fn count_session(&self, who: &Who) -> Result<(), Refusal> {
+        let limits = self.app.gateways.config().limits.per_caller;
+        let rate = Rate { per_minute: limits.sessions_per_minute };
+        let subject = format!("sessions of {:?}", who.purse.payer());
+        self.app.gateways.store().count(&subject, rate).await.map_err(|wait| {
+            who.purse.reaches(Holding::Sessions);
+            Refusal::too_often(
+                &format!(
+                    "{} may begin {} sessions a minute (limits.perCaller.sessionsPerMinute)",
+                    who.purse.payer(),
+                    limits.sessions_per_minute
+                ),
+                wait,
+            )
+        })
+    }
+
+    /// Takes a session in, if there is room; what comes out of `outbox` belongs to none of its requests.
+    pub(crate) fn take_in(
+        &self,
+        connected: &Arc<Connected>,
+        outbox: Outbox,
+    ) -> Result<(), Refusal> {
         // The first stream is that of what belongs to no request.
         connected.carry(outbox, None, None, &self.tasks);
-        let in_all = self.app.gateways.config().http.max_sessions;
-        let most = [limits.max_sessions, in_all];
-        if let Err(Full) = self.sessions.insert(Arc::clone(&connected), most) {
-            connected.end();
-            return Err(Refusal::for_now(
+        let config = self.app.gateways.config();
+        let most = [config.limits.per_caller.max_sessions, config.http.max_sessions];
+        self.sessions.insert(Arc::clone(connected), most).map_err(|Full| {
+            Refusal::for_now(
                 "there are as many sessions as there may be (limits.perCaller.maxSessions, \
                  http.maxSessions), and none of yours can end for another",
-            ));
-        }
-        Ok(connected)
+            )
+        })?;
+        self.sessions.watch(connected, self.under_way.draining(), &self.tasks);
+        Ok(())
     }
 
     /// Makes a response of all that belongs to one request.
@@ -276,7 +293,7 @@ impl Server {
 }
 
 /// Nothing new is taken.
-fn ending() -> Refusal {
+pub(crate) fn ending() -> Refusal {
     Refusal::for_now("this server is about to end and takes nothing new")
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,6 +16,8 @@ use crate::frontend::http::stream::{OWN_STREAM, Reader, Stream};
 use crate::frontend::session::Session;
 use crate::gateway::{Caller, Held};
 use crate::observe::{Holding, Payer};
+use crate::wire::code::UNAVAILABLE;
+use crate::wire::incoming::error_object;
 use crate::wire::peer::Peer;
 use crate::wire::writer::{Message, Outbox};
 
@@ -27,6 +29,8 @@ pub(crate) struct Connected {
     pub(crate) peer: Peer,
     /// Is cancelled when the session is over.
     pub(crate) ended: CancellationToken,
+    /// Is cancelled when its requests are given up: with the session, or before that.
+    pub(crate) stopped: CancellationToken,
     /// The requests of it that are under way.
     pub(crate) requests: TaskTracker,
     /// Who pays for it.
@@ -43,6 +47,8 @@ struct State {
     /// The streams that can be read, by their numbers.
     streams: HashMap<u64, mpsc::Sender<Reader>>,
     next_stream: u64,
+    /// The number of the first stream that belongs to a request.
+    first_stream: u64,
     /// Who reads the stream of what belongs to no request.
     listener: Option<mpsc::WeakSender<Bytes>>,
 }
@@ -55,17 +61,21 @@ impl Connected {
         peer: Peer,
         ended: CancellationToken,
     ) -> Self {
+        // Whoever goes on with a stream that was lost with another process finds none of its number here.
+        let first_stream = numbers(session.epoch());
+        let stopped = ended.child_token();
         let state = State {
             session,
             used: Instant::now(),
             streams: HashMap::new(),
             next_stream: OWN_STREAM,
+            first_stream,
             listener: None,
         };
         let requests = TaskTracker::new();
         let purse = state.session.purse();
         let (payer, held) = (purse.payer().clone(), purse.take(Holding::Sessions, usize::MAX).ok());
-        Self { id, peer, ended, requests, payer, _held: held, state: Mutex::new(state) }
+        Self { id, peer, ended, stopped, requests, payer, _held: held, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -96,7 +106,7 @@ impl Connected {
     ) -> u64 {
         let mut state = self.state();
         let number = state.next_stream;
-        state.next_stream += 1;
+        state.next_stream = state.first_stream.max(number + 1);
         let (stream, readers) =
             Stream::new(number, outbox, first, ticket, Room::of(state.session.purse()));
         state.streams.retain(|_, readers| !readers.is_closed());
@@ -138,11 +148,48 @@ impl Connected {
         self.session().end();
         self.peer.close();
     }
+
+    /// Ends it here, for another process goes on with it. What is under way is answered that it was given
+    /// up, for as long as clients take that.
+    async fn give_up(&self, draining: &CancellationToken) {
+        self.requests.close();
+        if draining.is_cancelled() {
+            // Then it is for its end that the session has moved, and what was taken is answered.
+            self.requests.wait().await;
+        }
+        self.peer.bid_farewell(error_object(UNAVAILABLE, ELSEWHERE, None));
+        self.stopped.cancel();
+        self.session().leave();
+        self.peer.close();
+        if timeout(FAREWELL, self.requests.wait()).await.is_err() {
+            tracing::debug!("a client does not take that its session goes on elsewhere");
+        }
+        self.ended.cancel();
+    }
+
+    /// Ends it here, and leaves it to another process, if there may be one.
+    pub(crate) fn leave(&self) {
+        self.ended.cancel();
+        self.session().leave();
+        self.peer.close();
+    }
+}
+
+/// The first of the numbers that a session gives to streams and questions, where it was taken over so often:
+/// those of no two processes meet, and a client in JavaScript can count with them.
+pub(crate) fn numbers(epoch: u64) -> u64 {
+    ((epoch % (1 << 20)) << 32) + 1
 }
 
 /// There is no room for another one.
 #[derive(Debug)]
 pub(crate) struct Full;
+
+/// How long answers may take on their way to a client whose session goes on elsewhere.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// The answer to what was under way when another process took the session over.
+const ELSEWHERE: &str = "this session goes on at another replica of the workbench, so this request was given \
+                         up here; what it asked for may or may not have been done";
 
 /// All of them.
 #[derive(Default)]
@@ -199,6 +246,45 @@ impl Sessions {
         self.table().get(id).filter(|found| found.state().session.caller() == caller).cloned()
     }
 
+    /// Lets a session go when another process goes on with it, if one could. While this process drains, what
+    /// is under way is answered first.
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        connected: &Arc<Connected>,
+        draining: CancellationToken,
+        tasks: &TaskTracker,
+    ) {
+        let Some(elsewhere) = connected.session().goes_elsewhere() else { return };
+        let (sessions, watched) = (Arc::clone(self), Arc::downgrade(connected));
+        let watching = async move {
+            elsewhere.await;
+            let Some(connected) = watched.upgrade() else { return };
+            // Another copy may have taken its place.
+            let is_it = |found: &Arc<Connected>| Arc::ptr_eq(found, &connected);
+            if sessions.table().get(&connected.id).is_some_and(is_it) {
+                sessions.table().remove(&connected.id);
+            }
+            tracing::debug!("a session goes on at another replica");
+            connected.give_up(&draining).await;
+        };
+        tasks.spawn(connected.ended.clone().run_until_cancelled_owned(watching));
+    }
+
+    /// Asks for each session if it is still ours, unless that was said within `good_for`; says to the store
+    /// by that that it is needed.
+    pub(crate) async fn confirm(&self, good_for: Duration) {
+        let all: Vec<_> = self.table().values().map(|connected| connected.session()).collect();
+        for session in all {
+            session.is_ours_since(good_for).await;
+        }
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.table().len()
+    }
+
     /// Ends the session of this id.
     pub(crate) fn end(&self, id: &str) {
         let ended = self.table().remove(id);
@@ -217,11 +303,11 @@ impl Sessions {
         }
     }
 
-    /// Ends all sessions.
-    pub(crate) fn end_all(&self) {
+    /// Ends all sessions here; where processes share a store, another one can go on with them.
+    pub(crate) fn leave_all(&self) {
         let all: Vec<_> = self.table().drain().collect();
         for (_, connected) in all {
-            connected.end();
+            connected.leave();
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::gateway::Gateways;
 use crate::name::AgentName;
 use crate::observe::{DeniedFor, Event, Kinds, Listener, Observer, Payer};
 use crate::settings::{Anonymous, AuthConfig, Config, TokenConfig, token_digest};
+use crate::state::Store;
 
 /// Notes who is not let in.
 #[derive(Default)]
@@ -39,10 +40,24 @@ fn server(config: Config, observer: Observer) -> Arc<Server> {
 }
 
 fn server_at(address: Option<&str>, config: Config, observer: Observer) -> Arc<Server> {
+    server_over(None, address, config, observer)
+}
+
+/// A server at this address whose agents' state is in this store; `None`: in its own.
+pub(crate) fn server_over(
+    store: Option<Arc<dyn Store>>,
+    address: Option<&str>,
+    config: Config,
+    observer: Observer,
+) -> Arc<Server> {
     let address = address.map(|address| address.parse().unwrap());
     let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
     let options = PoolOptions { observer: Arc::new(observer), ..PoolOptions::default() };
-    let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
+    let config = Arc::new(config);
+    let gateways = Arc::new(match store {
+        Some(store) => Gateways::with_store(config, options, store, &tasks),
+        None => Gateways::new(config, options, &tasks),
+    });
     let app = AppState::new(gateways, &tasks).unwrap();
     let leaving = shutdown.child_token();
     Arc::new(Server {
@@ -50,7 +65,8 @@ fn server_at(address: Option<&str>, config: Config, observer: Observer) -> Arc<S
         identity: Identity::new(&app, address, Door::default(), &shutdown),
         delays: Delays::default(),
         under_way: UnderWay::new(CancellationToken::new()),
-        sessions: Sessions::default(),
+        sessions: Arc::default(),
+        adopting: Adopting::default(),
         connections: TaskTracker::new(),
         table: Table::default(),
         health: Table::default(),

@@ -6,9 +6,10 @@ use crate::backend::Outcome;
 use crate::exposure::{Surface, ToolMode};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::resolve;
-use crate::frontend::session::{Session, State};
+use crate::frontend::session::live::Live;
+use crate::frontend::session::{Current, Session, State};
 use crate::gateway::{Caller, Crowded, LogLevel};
-use crate::state::{Key, Lists, Record, Room, SessionKey};
+use crate::state::{Key, Lists, Record, Room, SessionKey, rehearsal};
 
 impl Session {
     /// The key of its record; `None`: it is there for one request.
@@ -21,15 +22,28 @@ impl Session {
         let Some(key) = self.key() else { return };
         let Some(record) = self.changed_record() else { return };
         let store = self.app.gateways.store();
-        store.put(Key::Session(key.clone()), Record::Session(record), Room::ENDLESS).await;
+        let (place, record) = (Key::Session(key.clone()), Record::Session(record));
+        let is_ours = store.put(place, record, Room::ENDLESS).await;
+        self.live.is_confirmed(is_ours);
         if self.live.ended.is_cancelled() {
-            store.end(key);
+            self.live.forget();
         }
     }
 
     /// The record as it is now, unless the one that was put last is the same.
     fn changed_record(&self) -> Option<Arc<crate::state::Session>> {
         let introduced = self.introduced.get();
+        let (isolated, configuration) = match introduced {
+            Some(introduced) if self.live.is_shared() => {
+                let apart = introduced.gateway.borrow().kept_apart_for(&self.live.presence);
+                let lost = self.live.presence.lost();
+                (
+                    apart.into_iter().chain(lost).collect(),
+                    self.app.gateways.fingerprint().to_string(),
+                )
+            }
+            _ => Default::default(),
+        };
         self.state(|state| {
             let record = crate::state::Session {
                 agent: self.caller.agent.clone(),
@@ -41,9 +55,14 @@ impl Session {
                     is_given: state.shown.is_given(),
                     is_current: self.listed.has(state.version),
                     is_ignored: state.ignored.is_some(),
+                    given: state.given.clone(),
                 },
                 subscriptions: state.subscriptions.clone(),
                 log_level: self.live.presence.log().word().map(str::to_owned),
+                isolated,
+                configuration,
+                moves: state.moves.clone(),
+                tenure: self.live.tenure.clone(),
             };
             if state.saved.as_deref() == Some(&record) {
                 return None;
@@ -90,7 +109,7 @@ impl Session {
                 let _gone = gateway.unsubscribe(&server, &own, &self.live.presence).await;
             }
         }
-        match self.resumed(&record).await {
+        match Self::resumed(&self.live, self.current.clone(), &record).await {
             Ok(session) => {
                 tracing::info!("a session goes on from its record");
                 session
@@ -102,23 +121,33 @@ impl Session {
         }
     }
 
-    async fn resumed(&self, record: &crate::state::Session) -> Result<Arc<Self>, Crowded> {
+    /// Returns a session that is made of a record, with what hangs beside. The record grants nothing: what
+    /// there is, and who may use it, is as the configuration says now.
+    pub(super) async fn resumed(
+        live: &Arc<Live>,
+        current: Option<Current>,
+        record: &crate::state::Session,
+    ) -> Result<Arc<Self>, Crowded> {
         let caller = Caller { agent: record.agent.clone(), toolbox: record.toolbox.clone() };
         let mode = ToolMode::from_word(&record.mode);
-        let mode = mode.unwrap_or_else(|| self.app.gateways.mode(&caller));
+        let mode = mode.unwrap_or_else(|| live.app.gateways.mode(&caller));
         let state = State {
             chosen: Arc::new(record.chosen.clone()),
             subscriptions: record.subscriptions.clone(),
+            given: record.lists.given.clone(),
+            moves: record.moves.clone(),
             ..State::default()
         };
-        let session = Self::with(Arc::clone(&self.live), self.current.clone(), caller, mode, state);
+        let session = Self::with(Arc::clone(live), current, caller, mode, state);
         if let Some(introduction) = &record.introduction {
             session.follow(introduction.clone(), true)?;
         }
         let meta = RequestMeta::legacy();
         let exposure = session.exposure(&meta);
-        let Lists { is_given, is_current, is_ignored } = record.lists;
+        let Lists { is_given, is_current, is_ignored, .. } = record.lists;
         session.state(|state| {
+            let chosen = Arc::make_mut(&mut state.chosen);
+            chosen.opened.retain(|toolbox| exposure.gateway().toolbox(toolbox.as_str()).is_ok());
             if is_given {
                 let tools = exposure.tools(Surface::Changing, &state.chosen);
                 state.shown.give(&exposure, &tools);
@@ -136,7 +165,8 @@ impl Session {
             let Some((server, own)) = found.into_iter().next() else { continue };
             let again = exposure.gateway().subscribe(&server, &own, uri, &presence).await;
             if !matches!(again, Ok(Outcome::Result(_))) {
-                tracing::warn!("rehearsal: a subscription does not go on");
+                let rehearsal = if rehearsal::is_on() { "rehearsal: " } else { "" };
+                tracing::warn!("{rehearsal}a subscription does not go on");
             }
         }
         Ok(session)

@@ -26,3 +26,27 @@ async fn what_is_sent_is_known_by_its_parts() {
         drop(asked);
     }
 }
+
+#[tokio::test]
+async fn what_is_given_up_is_answered_with_the_farewell() {
+    let (writer, mut outbox) = Writer::detached();
+    let peer = Peer::numbering_from(1 << 40);
+    let ask = |id: u32| {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call"}}"#);
+        peer.take(&Bytes::from(text), &writer).unwrap()
+    };
+    drop(ask(1));
+    let (answered, running) = (ask(2), ask(3));
+    let Some(Incoming::Request(answered)) = answered else { panic!("it is a request") };
+    answered.reply.answer(Outcome::Result(Raw::encode(&json!({})))).await.unwrap();
+    peer.bid_farewell(error_object(-32000, "elsewhere", None));
+    drop(running);
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        told.push(sent(&outbox.next().await.unwrap().parts));
+    }
+    assert_eq!(told, [Sent::Error(INTERNAL_ERROR), Sent::Result, Sent::Error(-32000)]);
+    let question = peer.number().unwrap().0;
+    assert!(question == 1 << 40 && peer.is_waiting(&Raw::encode(&question)));
+    assert!(!peer.is_waiting(&Raw::encode(&1)) && !peer.is_waiting(&Raw::encode(&"x")));
+}

@@ -221,7 +221,14 @@ impl<T: Receiver> Remote<T> {
         match taken {
             Taken::No if is_tried_again => self.answer(sent, Err(RequestError::NotSent)).await,
             Taken::Yes if is_lost => self.answer(sent, Err(RequestError::Closed)).await,
-            Taken::No | Taken::Yes => self.fail(sent, error).await,
+            Taken::No => self.fail(sent, error).await,
+            // That is about the rest of the answer: the request itself may have been done.
+            Taken::Yes => {
+                let message = format!(
+                    "the server's answer broke off, and its rest is refused with HTTP status {status}"
+                );
+                self.fail(sent, Failure::Broken.error(&message)).await;
+            }
         }
         if is_lost {
             self.lose_session();

@@ -17,6 +17,7 @@ fn record(tools: &[&str]) -> Record {
     Record {
         server: "calc".to_owned(),
         era: Era::Modern,
+        is_old: true,
         listing: Arc::new(Listing {
             tools: definitions::<ToolDefinition>(tools),
             resources: definitions::<Resource>(&[r#"{"uri":"a://b","name":"n","x":1e2}"#]),
@@ -29,7 +30,7 @@ fn record(tools: &[&str]) -> Record {
 }
 
 /// The parts of a record that can be compared.
-fn parts(record: &Record) -> (String, Era, Vec<Raw>, Abilities, Option<String>) {
+fn parts(record: &Record) -> (String, (Era, bool), Vec<Raw>, Abilities, Option<String>) {
     let Listing { tools, resources, templates, prompts, abilities, instructions } =
         &*record.listing;
     let tools = tools.iter().map(|tool| &tool.raw);
@@ -38,7 +39,13 @@ fn parts(record: &Record) -> (String, Era, Vec<Raw>, Abilities, Option<String>) 
     let prompts = prompts.iter().map(|prompt| &prompt.raw);
     let raw = tools.chain(resources).chain(templates).chain(prompts).cloned();
     let abilities = abilities.clone();
-    (record.server.clone(), record.era, raw.collect(), abilities, instructions.clone())
+    (
+        record.server.clone(),
+        (record.era, record.is_old),
+        raw.collect(),
+        abilities,
+        instructions.clone(),
+    )
 }
 
 #[track_caller]
@@ -56,6 +63,16 @@ fn a_record_comes_back_byte_for_byte() {
         r#"{"name":"odd","inputSchema":{},"x":"\ud800","y":1,"y":2,"z":1e999}"#,
     ]));
     comes_back(&record(&[]));
+}
+
+#[test]
+fn a_record_that_says_nothing_of_the_transport_is_read() {
+    let text = String::from_utf8(record(&[]).encode().unwrap()).unwrap();
+    let body = text.split_once('\n').unwrap().1.replacen(r#""is_old":true,"#, "", 1);
+    let earlier = format!("{MAGIC} {VERSION} {}\n{body}", checksum(body.as_bytes()));
+    assert_ne!(earlier, text);
+    let read = Record::decode(earlier.as_bytes()).unwrap();
+    assert_eq!((read.era, read.is_old), (Era::Modern, false));
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! The store that several workbenches share (`shared`).
+
+use crate::config::syntax::document::Node;
+use crate::config::syntax::entries::object;
+use crate::config::syntax::places::{Places, located_path};
+use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::section::{Described, FromNode, Section, keys};
+use crate::settings::{DEFAULT_PREFIX, SharedConfig, StoreUrl};
+
+keys! {
+    /// A store on Redis or Valkey, in which several workbenches over HTTP keep what another one needs to go on
+    /// with their agents' sessions. It is settled at the start.
+    #[schemars(rename = "Shared", deny_unknown_fields)]
+    pub(crate) struct RawShared {
+        /// Its address, with `rediss://` for TLS.
+        #[schemars(required, extend("examples" = ["rediss://workbench:${REDIS_PASSWORD}@redis.internal:6379/0"]))]
+        "url" as pub(crate) url: Located<String>,
+
+        /// The beginning of every key in it, so that others can use it too.
+        #[schemars(extend("default" = DEFAULT_PREFIX))]
+        "prefix" as pub(crate) prefix: Located<String>,
+
+        /// A file of CAs, in PEM, one of which its certificate is of; those of the system where there is none.
+        #[schemars(extend("examples" = ["tls/redis-ca.crt"]))]
+        "ca" as pub(crate) ca: Located<String>,
+    }
+}
+
+impl FromNode for RawShared {
+    const SECTION: Option<&'static Section> = Some(Self::DESCRIPTION);
+
+    fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+        let shared = object(node, reader, Self::read)?;
+        if shared.url.is_none() && !reader.has_error_under(&node.spot, "url") {
+            let hint = "write the `url` of the store, such as `redis://127.0.0.1:6379`";
+            reader.error(&node.spot, "expected a `url`", Some(hint.to_owned()));
+        }
+        Some(shared)
+    }
+}
+
+impl RawShared {
+    pub(crate) fn checked(self, places: &Places<'_>, reader: &mut Reader<'_>) -> SharedConfig {
+        let Self { url, prefix, ca } = self;
+        let url = url.and_then(|Located { value, spot }| {
+            StoreUrl::parse(&value).map_err(|wrong| reader.error(&spot, wrong, None)).ok()
+        });
+        let prefix = prefix.and_then(|Located { value, spot }| {
+            if SharedConfig::is_prefix(&value) {
+                return Some(value);
+            }
+            reader.error(&spot, "expected 1 to 64 visible ASCII characters", None);
+            None
+        });
+        let ca = ca.and_then(|Located { value, spot }| {
+            if value.trim().is_empty() {
+                reader.error(&spot, "expected the path of a file in PEM", None);
+                return None;
+            }
+            Some(located_path(value.trim(), places))
+        });
+        SharedConfig { url, prefix: prefix.unwrap_or_else(|| DEFAULT_PREFIX.to_owned()), ca }
+    }
+}

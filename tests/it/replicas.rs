@@ -1,0 +1,278 @@
+//! Several workbenches with one store, behind a proxy or asked one by one: a session outlives the one that it was with.
+
+#[path = "../../benches/load/agent.rs"]
+mod agent;
+#[path = "../../benches/load/fleet.rs"]
+mod fleet;
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::support::bench::{TOKEN_OF_ANN, TOKEN_OF_BOB};
+use crate::support::http::{Http, Response, Session, request};
+use crate::support::{DEADLINE, fake};
+use agent::{Failed, Line, Step};
+use fleet::{Fleet, Process, Proxy, wait_until};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-workbench");
+
+fn sha256(token: &str) -> String {
+    let digest = Sha256::digest(token);
+    digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+/// A configuration with one server, as each workbench has it.
+fn config(mode: &str, script: Value) -> Value {
+    let toolbox = json!({ "description": "What there is", "mcpServers": { "srv": fake(script) } });
+    json!({ "toolMode": mode, "toolboxes": { "box": toolbox } })
+}
+
+fn several(count: usize, proxy: Proxy, config: &Value) -> Fleet {
+    Fleet::start(PROGRAM, count, proxy, |_| config.clone())
+}
+
+/// A session whose requests come to another workbench.
+fn at(replica: &Process, session: &Session) -> Session {
+    Session { http: Http(replica.address), id: session.id.clone() }
+}
+
+fn open(session: &Session) -> Value {
+    let params = json!({ "name": "open_toolbox", "arguments": { "toolbox_name": "box" } });
+    session.post(&request(1, "tools/call", params)).last()
+}
+
+fn tool_names(session: &Session) -> Vec<String> {
+    let listed = session.post(&request(2, "tools/list", json!({}))).last();
+    let tools = listed["result"]["tools"].as_array().cloned().unwrap_or_default();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// A figure of the metrics of a workbench.
+fn figure(replica: &Process, name: &str) -> Option<f64> {
+    let text = Http(replica.address).send("GET", "/metrics", &[], "").text();
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.rsplit_once(' ')?.1.parse().ok()
+}
+
+#[test]
+fn a_session_goes_on_at_another_workbench_with_what_it_had_open() {
+    let config = config("dynamic", json!({ "tools": ["echo", "add"] }));
+    let fleet = several(2, Proxy::Haproxy, &config);
+    let [first, second] = [&fleet.replicas[0], &fleet.replicas[1]];
+    let session = Session::begin(Http(first.address));
+    let few = tool_names(&session);
+    open(&session);
+    let all = tool_names(&session);
+    assert!(all.len() > few.len(), "{all:?}");
+
+    first.signal("KILL");
+    let moved = at(second, &session);
+    assert_eq!(tool_names(&moved), all);
+    let params = json!({ "name": "box__srv__echo", "arguments": { "text": "still here" } });
+    let answer = moved.post(&request(3, "tools/call", params)).last();
+    assert_eq!(answer["result"]["structuredContent"]["text"], "still here", "{answer}");
+    assert_eq!(figure(second, "mcp_workbench_sessions_adopted_total"), Some(1.0));
+
+    // Its end is its end everywhere.
+    assert_eq!(moved.http.send("DELETE", "/mcp", &moved.headers(), "").status, 204);
+    assert_eq!(moved.post(&request(4, "ping", json!({}))).status, 404);
+}
+
+#[test]
+fn a_session_is_nobody_else_s_at_any_workbench() {
+    let mut config = config("proxy", json!({ "tools": ["echo"] }));
+    config["auth"] = json!({ "tokens": [
+        { "agent": "ann", "sha256": sha256(TOKEN_OF_ANN) },
+        { "agent": "bob", "sha256": sha256(TOKEN_OF_BOB) },
+    ] });
+    let fleet = several(3, Proxy::Haproxy, &config);
+    let ask = |replica: &Process, token: &str, id: Option<&str>, method: &str, params: Value| {
+        let bearer = format!("Bearer {token}");
+        let mut headers = vec![("Authorization", bearer.as_str())];
+        if let Some(id) = id {
+            headers.extend([("Mcp-Session-Id", id), ("MCP-Protocol-Version", "2025-11-25")]);
+        }
+        Http(replica.address).post(&headers, &request(1, method, params))
+    };
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": { "name": "test-agent", "version": "1.0.0" },
+    });
+    let begun = ask(&fleet.replicas[0], TOKEN_OF_ANN, None, "initialize", params);
+    let id = begun.header("mcp-session-id").expect("a session").to_owned();
+    let seen = |answer: Response| (answer.status, answer.last()["error"].clone());
+    for replica in &fleet.replicas {
+        let foreign = seen(ask(replica, TOKEN_OF_BOB, Some(&id), "tools/list", json!({})));
+        let unknown =
+            seen(ask(replica, TOKEN_OF_BOB, Some(&"0".repeat(32)), "tools/list", json!({})));
+        assert_eq!(foreign.0, 404);
+        assert_eq!(foreign, unknown, "it does not learn that there is one");
+    }
+    for replica in &fleet.replicas {
+        let own = ask(replica, TOKEN_OF_ANN, Some(&id), "tools/list", json!({}));
+        assert_eq!(own.status, 200, "and who it belongs to has lost nothing");
+    }
+}
+
+/// Lets agents take steps until `over` says so; how many were taken and what failed.
+fn drive(fleet: &Fleet, meanwhile: impl FnOnce(&AtomicUsize)) -> (usize, Vec<Failed>) {
+    const LINES: usize = 6;
+    let address = fleet.proxy.address;
+    let (taken, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let drive = || {
+            let mut line = Line::to(address);
+            let mut sessions: Vec<_> =
+                (0..6).map(|_| agent::Session::begin(&mut line).expect("it begins")).collect();
+            let mut failed = Vec::new();
+            while !is_over.load(Ordering::SeqCst) {
+                for session in &mut sessions {
+                    failed.extend(session.next(&mut line).err());
+                    taken.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+            // All of them are there in the end.
+            for session in &mut sessions {
+                session.take(Step::List, &mut line).expect("it goes on");
+            }
+            failed
+        };
+        let driven: Vec<_> = (0..LINES).map(|_| scope.spawn(drive)).collect();
+        wait_until("the agents are at it", || taken.load(Ordering::SeqCst) > 200);
+        meanwhile(&taken);
+        let then = taken.load(Ordering::SeqCst);
+        wait_until("they go on", || taken.load(Ordering::SeqCst) > then + 200);
+        is_over.store(true, Ordering::SeqCst);
+        let failed = driven.into_iter().flat_map(|one| one.join().expect("its steps")).collect();
+        (taken.load(Ordering::SeqCst), failed)
+    })
+}
+
+#[test]
+fn a_workbench_that_is_killed_costs_what_was_under_way_there_and_no_session() {
+    for proxy in [Proxy::Haproxy, Proxy::Nginx] {
+        let fleet = several(3, proxy, &config("proxy", json!({ "tools": ["echo"] })));
+        let (taken, failed) = drive(&fleet, |_| fleet.replicas[0].signal("KILL"));
+        // Each of six lines has one request under way, and may send one more on what the proxy kept open.
+        assert!(failed.len() <= 12, "{proxy:?}: {} of {taken}: {failed:?}", failed.len());
+    }
+}
+
+#[test]
+fn a_workbench_that_drains_costs_nothing() {
+    let config = config("proxy", json!({ "tools": ["echo"] }));
+    let mut fleet = several(3, Proxy::Haproxy, &config);
+    let (taken, failed) = drive(&fleet, |_| fleet.replicas[0].signal("TERM"));
+    assert!(failed.is_empty(), "{} of {taken}: {failed:?}", failed.len());
+    assert!(fleet.replicas[0].ends_within(DEADLINE));
+}
+
+#[test]
+fn calls_are_counted_by_all_together() {
+    let mut config = config("proxy", json!({ "tools": ["echo"] }));
+    config["limits"] = json!({ "perAgent": { "callsPerMinute": 30 }, "maxWaitMs": 0 });
+    let fleet = several(3, Proxy::Haproxy, &config);
+    let sessions: Vec<Session> =
+        fleet.replicas.iter().map(|replica| Session::begin(Http(replica.address))).collect();
+    let path = json!({ "toolbox": "box", "server": "srv", "tool": "echo" });
+    let params =
+        json!({ "name": "use_tool", "arguments": { "tool": path, "arguments": { "text": "x" } } });
+    let is_done = |n: usize| {
+        let answer = sessions[n % 3].post(&request(1, "tools/call", params.clone())).last();
+        answer["result"]["isError"] != true
+    };
+    assert_eq!((0..40).filter(|n| is_done(*n)).count(), 30);
+}
+
+#[test]
+fn living_sessions_do_not_notice_that_the_store_is_gone() {
+    let config = config("dynamic", json!({ "tools": ["echo"] }));
+    let mut fleet = several(2, Proxy::Haproxy, &config);
+    let [here, there] = [0, 1].map(|n| Http(fleet.replicas[n].address));
+    let session = Session::begin(here);
+    let other = Session::begin(here);
+    open(&session);
+    let all = tool_names(&session);
+    for trouble in ["CLIENT PAUSE 600000 ALL", "SHUTDOWN NOSAVE"] {
+        fleet.ask_store(trouble);
+        assert_eq!(tool_names(&session), all, "{trouble}");
+        open(&other);
+        assert_eq!(tool_names(&other), all, "{trouble}");
+        let new = Session::begin(here);
+        open(&new);
+        assert_eq!(tool_names(&new), all, "{trouble}");
+        // Where they are not known they are not found, and clients begin anew.
+        let lost = Session { http: there, id: session.id.clone() };
+        assert_eq!(lost.post(&request(1, "ping", json!({}))).status, 404, "{trouble}");
+        for replica in &fleet.replicas {
+            wait_until("it is told that the store is gone", || {
+                figure(replica, "mcp_workbench_shared_store_up") == Some(0.0)
+            });
+            assert_eq!(Http(replica.address).send("GET", "/ready", &[], "").status, 200);
+        }
+        fleet.restart_store();
+        wait_until("the store is found again", || {
+            let up = |replica| figure(replica, "mcp_workbench_shared_store_up") == Some(1.0);
+            fleet.replicas.iter().all(up)
+        });
+    }
+    // It is empty now: what changes is known there again.
+    let new = Session::begin(here);
+    open(&new);
+    assert_eq!(tool_names(&at(&fleet.replicas[1], &new)), all);
+    fleet.ask_store("FLUSHALL");
+    assert_eq!(tool_names(&at(&fleet.replicas[1], &new)), all, "it is there now");
+}
+
+#[test]
+fn without_affinity_nothing_is_done_twice_and_the_log_says_what_is_wrong() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("requests");
+    let script = json!({ "tools": ["echo", "sleep"], "requestFile": file });
+    let fleet = several(3, Proxy::RoundRobin, &config("proxy", script));
+    let session = Session::begin(Http(fleet.proxy.address));
+    let path = json!({ "toolbox": "box", "server": "srv", "tool": "echo" });
+    let params =
+        json!({ "name": "use_tool", "arguments": { "tool": path, "arguments": { "text": "x" } } });
+    let is_done = |n: u32| {
+        let answer = session.post(&request(n, "tools/call", params.clone()));
+        let is_there = answer.status == 200;
+        is_there && answer.last()["result"]["structuredContent"]["text"] == "x"
+    };
+    let done = (0..30).filter(|n| is_done(*n)).count();
+    let counted = fs::read_to_string(&file).expect("the server counts");
+    let counted = counted.lines().filter(|line| *line == "tools/call").count();
+    assert_eq!(counted, done);
+    wait_until("one of them says what is wrong", || {
+        fleet.replicas.iter().any(|replica| replica.log().contains("docs/replicas.md"))
+    });
+}
+
+#[test]
+fn workbenches_of_other_configurations_say_so_and_serve_what_is_theirs() {
+    let with = |tool: &str| config("dynamic", json!({ "tools": [tool] }));
+    let fleet = Fleet::start(PROGRAM, 2, Proxy::Haproxy, |n| with(["echo", "add"][n]));
+    let session = Session::begin(Http(fleet.replicas[0].address));
+    open(&session);
+    assert!(tool_names(&session).contains(&"box__srv__echo".to_owned()));
+    let moved = at(&fleet.replicas[1], &session);
+    assert!(tool_names(&moved).contains(&"box__srv__add".to_owned()), "{:?}", tool_names(&moved));
+    wait_until("it says so", || fleet.replicas[1].log().contains("configuration"));
+}
+
+#[test]
+fn one_that_comes_later_takes_over_what_others_began() {
+    let config = config("dynamic", json!({ "tools": ["echo"] }));
+    let fleet = several(1, Proxy::Haproxy, &config);
+    let session = Session::begin(Http(fleet.replicas[0].address));
+    open(&session);
+    let all = tool_names(&session);
+    let late = fleet.one_more(&config);
+    fleet.replicas[0].signal("KILL");
+    assert_eq!(tool_names(&at(&late, &session)), all);
+}

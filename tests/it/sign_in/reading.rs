@@ -1,0 +1,115 @@
+//! Sign-ins that are wanted for something else than a call of a tool, and such as come about in a terminal while
+//! the user of an agent is asked.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::sign_in::asked::{HINT, QUESTION, abilities, address, send, text};
+use crate::sign_in::authority::Authority;
+use crate::sign_in::{bench, credentials, signed_in};
+use crate::support::Agent;
+
+/// Requests that the server answers with who has signed in.
+fn requests() -> [(&'static str, Value); 3] {
+    let reference = json!({ "type": "ref/prompt", "name": "greet" });
+    let argument = json!({ "name": "whom", "value": "a" });
+    [
+        ("resources/read", json!({ "uri": "note://one" })),
+        ("prompts/get", json!({ "name": "greet" })),
+        ("completion/complete", json!({ "ref": reference, "argument": argument })),
+    ]
+}
+
+#[test]
+fn reads_prompts_and_completions_go_on_when_their_user_has_signed_in() {
+    for over_http in [false, true] {
+        let (authority, bench) = signed_in();
+        let agent = if over_http { Agent::over_http(bench.http()) } else { bench.agent() };
+        let agent = agent.holding(QUESTION).begin(false, abilities());
+        let call = send(&agent, "read");
+        assert!(text(&agent, &call).contains("read by ann"));
+        for (method, params) in requests() {
+            authority.ask("/revoke");
+            let request = agent.send_request(method, params);
+            let asked = agent.next_request(QUESTION);
+            let message = asked["params"]["message"].as_str().unwrap();
+            assert!(message.ends_with("the request goes on when that is done."), "{message}");
+            agent.respond(&asked, json!({ "action": "accept" }));
+            assert_eq!(authority.browse(address(&asked))["status"], 200);
+            let answer = text(&agent, &request);
+            assert!(answer.contains("by ann"), "{method}: {answer}");
+        }
+        // Who does not want to is told what to do.
+        authority.ask("/revoke");
+        let [(method, params), ..] = requests();
+        let request = agent.send_request(method, params);
+        let asked = agent.next_request(QUESTION);
+        agent.respond(&asked, json!({ "action": "decline" }));
+        assert!(text(&agent, &request).contains(HINT));
+    }
+}
+
+#[test]
+fn modern_reads_and_prompts_go_on_and_a_completion_says_what_to_do() {
+    let (authority, bench) = signed_in();
+    let agent = bench.agent().begin(true, abilities());
+    let call = send(&agent, "read");
+    assert!(text(&agent, &call).contains("read by ann"));
+    let [read, prompt, (completion, completed)] = requests();
+    for (method, mut params) in [read, prompt] {
+        authority.ask("/revoke");
+        let required = agent.request(method, params.clone()).ok();
+        assert_eq!(required["resultType"], "input_required", "{method}: {required}");
+        let asked = &required["inputRequests"]["question"];
+        params["requestState"] = required["requestState"].clone();
+        params["inputResponses"] = json!({ "question": { "action": "accept" } });
+        let again = agent.send_request(method, params);
+        authority.browse(address(asked));
+        let answer = text(&agent, &again);
+        assert!(answer.contains("by ann"), "{method}: {answer}");
+    }
+    // This revision has no room for a question in its answer.
+    authority.ask("/revoke");
+    let request = agent.send_request(completion, completed);
+    assert!(text(&agent, &request).contains(HINT));
+}
+
+#[test]
+fn one_question_at_a_time_is_put_for_completions() {
+    let (authority, bench) = signed_in();
+    let agent = bench.agent().holding(QUESTION).begin(false, abilities());
+    let call = send(&agent, "read");
+    assert!(text(&agent, &call).contains("read by ann"));
+    authority.ask("/revoke");
+    let [.., (method, params)] = requests();
+    let first = agent.send_request(method, params.clone());
+    let asked = agent.next_request(QUESTION);
+    // The user goes on typing.
+    let next = agent.send_request(method, params);
+    assert!(text(&agent, &next).contains(HINT));
+    agent.respond(&asked, json!({ "action": "accept" }));
+    authority.browse(address(&asked));
+    assert!(text(&agent, &first).contains("by ann"));
+    assert_eq!(agent.transcript().iter().filter(|line| line.contains(QUESTION)).count(), 1);
+}
+
+#[test]
+fn a_sign_in_in_a_terminal_ends_the_question_and_the_call_goes_on() {
+    for over_http in [false, true] {
+        let authority = Authority::start();
+        let bench = bench(&authority);
+        let agent = if over_http { Agent::over_http(bench.http()) } else { bench.agent() };
+        let agent = agent.holding(QUESTION).begin(false, abilities());
+        let call = send(&agent, "read");
+        let asked = agent.next_request(QUESTION);
+        assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
+        let answer = text(&agent, &call);
+        assert!(answer.contains("read by ann"), "{answer}");
+        let told = agent.next_notification("notifications/cancelled");
+        assert_eq!(told["requestId"], asked["id"]);
+        let complete = agent.next_notification("notifications/elicitation/complete");
+        assert_eq!(complete["elicitationId"], asked["params"]["elicitationId"]);
+        assert_eq!(credentials(&bench).len(), 1);
+        assert_eq!(authority.counts()["code"], 1);
+    }
+}

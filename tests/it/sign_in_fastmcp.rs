@@ -1,0 +1,76 @@
+//! Signing in at a server of `FastMCP`, which is its own authorization server and registers clients with a secret.
+
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::sign_in::authority::Authority;
+use crate::sign_in::{credentials, login};
+use crate::support::{Bench, real};
+
+const HINT: &str = "run `mcp-workbench auth login hub`, then call again";
+
+fn bench(server: &Authority, protocol: &str) -> Bench {
+    let entry = json!({ "url": server.mcp, "protocol": protocol });
+    Bench::new().server("dev", "hub", entry).set("toolMode", json!("proxy"))
+}
+
+#[test]
+fn from_setup_to_the_first_call() {
+    let server = Authority::of(real::fastmcp());
+    let clients = json!({ "mcpServers": { "hub": { "type": "http", "url": server.mcp } } });
+    let bench = Bench::new().file("home/.claude.json", &clients.to_string());
+    let set = bench.run_bare(["setup", "--yes"]);
+    assert_eq!(set.code, Some(0), "{set}");
+    assert!(set.stdout.contains("auth login hub"), "{set}");
+    let written = bench.path("home/.config/mcp-workbench/config.json");
+    let config: Value = serde_json::from_str(&fs::read_to_string(written).unwrap()).unwrap();
+    let toolbox = config["toolboxes"].as_object().unwrap().keys().next().unwrap().clone();
+    let bench = bench.config(config);
+    assert_eq!(server.sign_in(&bench, &["hub"]).code, Some(0));
+    let called = bench.run(["call", &toolbox, "hub", "read"]);
+    assert_eq!(called.stdout, "read first with notes\n", "{called}");
+}
+
+#[test]
+fn in_either_era_a_login_is_used_renewed_and_ended() {
+    for protocol in ["legacy", "modern"] {
+        let server = Authority::of(real::fastmcp());
+        let bench = bench(&server, protocol);
+        let agent = bench.agent();
+        agent.initialize();
+        let call = || agent.use_tool(["dev", "hub", "read"], json!({ "note": protocol }));
+        let refused = call();
+        assert!(refused.is_tool_error() && refused.text().contains(HINT), "{refused:?}");
+
+        // The token is about to expire, so that the next process needs another one.
+        server.ask("/set?ttl=2");
+        let signed_in = server.sign_in(&bench, &["hub"]);
+        assert_eq!(signed_in.code, Some(0), "{signed_in}");
+        let client = login(&bench)["client"].clone();
+        assert!(client["secret"].as_str().is_some_and(|secret| !secret.is_empty()), "{client}");
+        // The token has to have expired, by the clock of the server.
+        sleep(Duration::from_millis(2500));
+        server.ask("/set?ttl=3600");
+        let said = format!("read {protocol} with notes");
+        let elsewhere =
+            bench.run(["call", "dev", "hub", "read", &format!(r#"{{"note":"{protocol}"}}"#)]);
+        assert_eq!(elsewhere.stdout, format!("{said}\n"), "{elsewhere}");
+        // The workbench that was told no goes on with the token that the other process got.
+        assert_eq!(call().text(), said);
+        assert_eq!(login(&bench)["client"], client, "it is the client that has registered");
+        let counts = server.counts();
+        let expected =
+            json!({ "registered": 1, "code": 1, "refresh": 1, "revoked": 0, "calls": 2 });
+        assert_eq!(counts, expected, "{protocol}");
+
+        assert_eq!(bench.run(["auth", "logout", "hub"]).stdout, "signed out at hub\n");
+        assert_eq!(credentials(&bench).len(), 0);
+        assert!(server.counts()["revoked"].as_u64() > Some(0), "{}", server.counts());
+        let after = call();
+        assert!(after.is_tool_error() && after.text().contains(HINT), "{protocol}: {after:?}");
+    }
+}
