@@ -60,6 +60,16 @@ fn a_restart_costs_a_pause_and_no_call() {
     }
 }
 
+/// Calls a server that is gone, and looks at what the agent is told: one of these words, and what to
+/// do.
+fn refused(agent: &Agent, kind: Kind, words: &[&str]) {
+    let lost = agent.call("web__far__echo", json!({ "message": "two" }));
+    let text = lost.text();
+    assert!(lost.is_tool_error() && text.starts_with("server `far`"), "{kind:?}: {text}");
+    assert!(words.iter().any(|word| text.contains(word)), "{kind:?}: {text}");
+    assert!(text.contains("What to do: "), "{kind:?}: {text}");
+}
+
 #[test]
 fn one_that_is_gone_is_shown_and_comes_back_by_itself() {
     for (kind, path) in
@@ -75,14 +85,11 @@ fn one_that_is_gone_is_shown_and_comes_back_by_itself() {
         ps(&bench, "running");
         far.kill();
         let begun = Instant::now();
-        let lost = agent.call("web__far__echo", json!({ "message": "two" }));
-        assert!(lost.is_tool_error(), "{kind:?}: {}", lost.text());
-        let text = lost.text();
-        assert!(text.starts_with("server `far`"), "{kind:?}: {text}");
-        assert!(text.contains("cannot be reached"), "{kind:?}: {text}");
-        assert!(text.contains("runs"), "what to do: {kind:?}: {text}");
+        // The last connection may take the call and break before the answer.
+        refused(&agent, kind, &["cannot be reached", "broke off"]);
         assert!(begun.elapsed() < Duration::from_secs(10), "{kind:?}: {:?}", begun.elapsed());
         let shown = ps(&bench, "failed");
+        refused(&agent, kind, &["check that the server runs", "see whether the server runs"]);
         let reason = shown["reason"].as_str().unwrap_or_default();
         assert!(reason.contains("cannot be reached"), "{kind:?}: {shown:#}");
         // Agents can be served all the same.
