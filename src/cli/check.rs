@@ -23,6 +23,7 @@ mod encrypted;
 mod missing;
 mod report;
 mod service;
+mod store;
 mod talkative;
 
 use report::{Finding, Report, Row, Status};
@@ -43,9 +44,9 @@ Examples:
 /// fails does not spoil the others. Tokens are an estimate, one for 4.5 bytes. With `--agent`, all of
 /// this is about what that agent may use.
 ///
-/// The files of a catalog's tools are read, all of them, and those of `http.tls`. Exits with 0 if all is
-/// well, 1 if a server failed, its entry is wrong or such a file is broken, 2 if the configuration
-/// cannot be used.
+/// The files of a catalog's tools are read, all of them, and those of `http.tls`. With `--connect`, the
+/// store that `shared` names is tried out as well. Exits with 0 if all is well, 1 if a server or the
+/// store failed, an entry is wrong or such a file is broken, 2 if the configuration cannot be used.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -76,7 +77,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let is_broken = loaded.has_errors();
     let Loaded { config, dialect, mut disabled, mut warnings, file, unasked: _ } = loaded;
     let agent = global.caller().agent;
-    let service = if agent.is_some() { Vec::new() } else { service::lines(&config) };
+    let mut service = if agent.is_some() { Vec::new() } else { service::lines(&config) };
     // Without an agent, all servers are looked at; else what that agent may use, and nothing else.
     let rules = agent.is_none().then(|| config.clone());
     let config = if agent.is_some() { config } else { without_rules(config) };
@@ -86,7 +87,13 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let config = Arc::new(config);
     let seen = Policies::new(Arc::clone(&config)).seen_by(agent.as_ref(), None);
     let mut files = tools_of_catalog(global, &seen, dialect)?;
-    files.extend(rules.as_ref().and_then(encrypted::fault));
+    if let Some(config) = &rules {
+        files.extend(encrypted::fault(config));
+        match store::tried(config, args.connect)? {
+            Ok(line) => service.extend(line),
+            Err(fault) => files.push(fault),
+        }
+    }
     let has_broken = files.iter().any(|finding| finding.severity == Severity::Error);
     if args.json {
         warnings.extend(files);

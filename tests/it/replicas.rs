@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::support::bench::{TOKEN_OF_ANN, TOKEN_OF_BOB};
 use crate::support::http::{Http, Response, Session, request};
-use crate::support::{DEADLINE, fake};
+use crate::support::{Bench, DEADLINE, fake};
 use agent::{Failed, Line, Step};
 use fleet::{Fleet, Process, Proxy, wait_until};
 
@@ -275,4 +275,29 @@ fn one_that_comes_later_takes_over_what_others_began() {
     let late = fleet.one_more(&config);
     fleet.replicas[0].signal("KILL");
     assert_eq!(tool_names(&at(&late, &session)), all);
+}
+
+#[test]
+fn check_tries_the_store_and_says_what_becomes_of_it() {
+    let mut fleet = several(1, Proxy::Haproxy, &config("dynamic", json!({ "tools": ["echo"] })));
+    let url = format!("redis://:hunter2@{}", fleet.store.address);
+    let bench = |url: &str| {
+        let server = fake(json!({ "tools": ["echo"] }));
+        Bench::new().server("box", "srv", server).set("shared", json!({ "url": url }))
+    };
+    let open = bench(&format!("redis://{}", fleet.store.address));
+    let tried = open.run(["check", "--connect"]);
+    assert_eq!(tried.code, Some(0), "{tried}");
+    assert!(tried.stdout.contains("is Redis ") && tried.stdout.contains("answers in"), "{tried}");
+    // A password where none is wanted.
+    let refused = bench(&url).run(["check", "--connect"]);
+    assert_eq!(refused.code, Some(1), "{refused}");
+    assert!(refused.stderr.contains("the shared store redis://"), "{refused}");
+    assert!(!format!("{refused}").contains("hunter2"), "{refused}");
+    assert_eq!(bench(&url).run(["check"]).code, Some(0), "it is asked with --connect alone");
+    fleet.store.signal("KILL");
+    assert!(fleet.store.ends_within(DEADLINE));
+    let gone = open.run(["check", "--connect"]);
+    assert_eq!(gone.code, Some(1), "{gone}");
+    assert!(gone.stderr.contains("see whether it runs, and `shared.url`"), "{gone}");
 }
