@@ -88,18 +88,12 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let seen = Policies::new(Arc::clone(&config)).seen_by(agent.as_ref(), None);
     let mut files = tools_of_catalog(global, &seen, dialect)?;
     if let Some(config) = &rules {
-        files.extend(encrypted::fault(config));
-        match store::tried(config, args.connect)? {
-            Ok(line) => service.extend(line),
-            Err(fault) => files.push(fault),
-        }
+        let (line, faults) = beside_servers(config, args.connect)?;
+        service.extend(line);
+        files.extend(faults);
     }
     let has_broken = files.iter().any(|finding| finding.severity == Severity::Error);
-    if args.json {
-        warnings.extend(files);
-    } else if !files.is_empty() {
-        print::note(&config::Report { file: file.clone(), findings: files });
-    }
+    tell(args, &mut warnings, &file, files);
     let mode = seen.mode.as_str();
     let owner = dialect.owner().map(|owner| format!(", a file of {owner},"));
     let head = format!(
@@ -133,11 +127,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         None => Vec::new(),
     };
     remarks.extend(talkative);
-    if args.json {
-        warnings.extend(remarks);
-    } else if !remarks.is_empty() {
-        print::note(&config::Report { file: file.clone(), findings: remarks });
-    }
+    tell(args, &mut warnings, &file, remarks);
     servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
     let has_failed = (args.connect && !failures.is_empty()) || has_broken || is_broken;
     if args.json {
@@ -168,6 +158,27 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         print::prose(&sections.join("\n\n"))?;
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Tells of findings at once, or keeps them for what is printed as JSON.
+fn tell(args: &Args, kept: &mut Vec<config::Finding>, file: &str, findings: Vec<config::Finding>) {
+    if args.json {
+        kept.extend(findings);
+    } else if !findings.is_empty() {
+        print::note(&config::Report { file: file.to_owned(), findings });
+    }
+}
+
+/// Looks at what serving needs besides servers: a line on the store if it was tried, and what is wrong.
+fn beside_servers(
+    config: &Config,
+    connects: bool,
+) -> Result<(Option<String>, Vec<config::Finding>), Error> {
+    let (line, fault) = match store::tried(config, connects)? {
+        Ok(line) => (line, None),
+        Err(fault) => (None, Some(fault)),
+    };
+    Ok((line, encrypted::fault(config).into_iter().chain(fault).collect()))
 }
 
 /// Says so where no server is on.
