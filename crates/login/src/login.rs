@@ -164,6 +164,12 @@ impl SignIn {
         self.login.is_wanted()
     }
 
+    /// Why there is no token where it should be got without anybody; `None` where a person signs in, or there
+    /// is one as far as is known.
+    pub fn why_no_token(&self) -> Option<String> {
+        self.login.why_wanted().filter(|_| self.login.is_machine())
+    }
+
     /// Asks the server what it wants, where that is not known yet, and begins a login.
     ///
     /// # Errors

@@ -8,9 +8,9 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use rmcp::transport::auth::WWWAuthenticateParams;
 use tokio::time::timeout;
 
-use crate::login::record::{Record, union};
+use crate::login::record::{Record, Token, union};
 use crate::login::renewal::renew;
-use crate::login::sign_in::{Login, Renewal, wants_more};
+use crate::login::sign_in::{Login, REFUSED, Renewal, wants_more};
 use crate::wire::remote::{Again, Challenge};
 
 /// How long a renewal is waited for while the old token is good.
@@ -89,7 +89,10 @@ pub(crate) async fn refused(login: &Arc<Login>, challenge: Challenge) -> Again {
         // The server knows better than the clock whether it is good.
         match renew(login, token.map(|token| token.value.as_str())).await {
             Renewal::Fresh => return Again::Once,
-            Renewal::Ended(why) => login.want(&why, shown),
+            Renewal::Ended(why) => {
+                note_refused(login, shown).await;
+                login.want(&why, shown);
+            }
             // The login may be as good as ever.
             Renewal::Trouble(why) => {
                 tracing::warn!(server = login.place.server, why, "the token could not be renewed");
@@ -100,11 +103,32 @@ pub(crate) async fn refused(login: &Arc<Login>, challenge: Challenge) -> Again {
     }
     let why = match (shown, is_last) {
         (None, _) => "nobody has signed in",
-        (Some(_), false) => "the server does not take the token any more",
+        (Some(_), false) => {
+            note_refused(login, shown).await;
+            REFUSED
+        }
         (Some(_), true) => "the server does not take a token that is new",
     };
     login.want(why, shown);
     Again::SignIn
+}
+
+/// Notes in the record that the server refuses this token, if it is still the one that is kept: other processes
+/// are to know as well. It is shown all the same, for the server may have been wrong.
+async fn note_refused(login: &Login, shown: Option<&str>) {
+    if login.is_machine() {
+        return;
+    }
+    if let Some(_guard) = login.shared.lock(&login.key).await
+        && let Some(current) = login.reload().await
+        && let Some(token) = current.token.as_ref()
+        && Some(token.value.as_str()) == shown
+        && !token.is_refused
+    {
+        let mut changed = Record::clone(&current);
+        changed.token = Some(Token { is_refused: true, ..token.clone() });
+        login.keep(changed).await;
+    }
 }
 
 fn can_renew(record: Option<&Record>) -> bool {

@@ -50,6 +50,9 @@ pub(crate) struct Token {
     /// When it was got, and until when it is good, in seconds since 1970.
     pub(crate) since: u64,
     pub(crate) expires: Option<u64>,
+    /// `true` once the server has refused it, and nothing but a person could help.
+    #[serde(default)]
+    pub(crate) is_refused: bool,
 }
 
 /// An authorization server, as its metadata says (RFC 8414 §2).
@@ -171,7 +174,8 @@ impl Token {
     /// A token that was got now and is good for so many seconds.
     pub(crate) fn new(value: String, seconds: Option<u64>) -> Self {
         let since = now();
-        Self { value, since, expires: seconds.map(|seconds| since.saturating_add(seconds)) }
+        let expires = seconds.map(|seconds| since.saturating_add(seconds));
+        Self { value, since, expires, is_refused: false }
     }
 
     /// Returns `true` if it is to be renewed: 30 s before its end, or for a shorter one in the last quarter.

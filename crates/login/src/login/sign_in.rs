@@ -170,6 +170,11 @@ impl Login {
         self.state().wanted.is_some()
     }
 
+    /// Why a sign-in is wanted, if one is.
+    pub(crate) fn why_wanted(&self) -> Option<String> {
+        self.state().wanted.as_ref().map(|wanted| wanted.why.clone())
+    }
+
     /// Forgets that a sign-in is wanted.
     pub(crate) fn want_nothing(&self) {
         self.state().wanted = None;
@@ -274,9 +279,13 @@ impl Login {
     }
 }
 
+/// Why a sign-in is wanted where the server has refused the token.
+pub(crate) const REFUSED: &str = "the server does not take the token any more";
+
 /// How it stands with what is kept, whoever asks.
 pub(crate) fn standing_of(record: &Record) -> Standing {
     match &record.token {
+        Some(token) if token.is_refused => Standing::Wanted { why: REFUSED.to_owned() },
         Some(token) if !token.has_ended() || record.refresh_token.is_some() => Standing::SignedIn {
             issuer: Some(record.authority.issuer.clone()),
             scopes: record.scopes.clone(),

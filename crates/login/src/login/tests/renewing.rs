@@ -169,6 +169,10 @@ async fn a_login_that_was_revoked_is_wanted_again_and_its_token_is_given_up() {
     let why = "the login has ended: the authorization server has revoked it";
     assert_eq!(at.standing().await, Standing::Wanted { why: why.to_owned() });
     assert_eq!(process.told(), ["signed in".to_owned(), format!("wanted: {why}")]);
+    // Whoever comes later knows it without asking.
+    let other = Process::new(folder.path()).at(&authority);
+    let why = "the server does not take the token any more".to_owned();
+    assert_eq!(other.standing().await, Standing::Wanted { why });
     // It is not tried for ever.
     assert_eq!(at.refused(challenge(401, INVALID, shown.as_deref(), false)).await, Again::SignIn);
     assert_eq!(authority.asked("refresh_token"), 1);
