@@ -73,4 +73,6 @@ fn a_client_asks_for_itself_with_its_secret_or_its_key() {
     assert_eq!(refused.code, Some(1), "{refused}");
     let line = key.lines().nth(1).unwrap();
     assert!(!refused.to_string().contains(line), "{refused}");
+    assert!(refused.stderr.contains("is no key for ES256"), "{refused}");
+    assert!(refused.stderr.contains("correct `oauth` in the server's entry"), "{refused}");
 }

@@ -10,9 +10,7 @@ use crate::backend::death::{Cause, StderrTail, quoted};
 use crate::backend::handshake::{self, Era, Greeting, Refusal, Unwelcome};
 use crate::backend::lists::{self, Kinds};
 use crate::backend::switchboard::Switchboard;
-use crate::backend::unanswered::{
-    ENDED_TRANSPORT, OTHER_PATH, UNTRUSTED, WANTS_SIGN_IN, WANTS_TOKEN, how_to_sign_in,
-};
+use crate::backend::unanswered::{ENDED_TRANSPORT, OTHER_PATH, UNTRUSTED, WANTS_TOKEN, of_sign_in};
 use crate::backend::upstream::Upstream;
 use crate::backend::{Context, Reach, Spec, StartFailure, Urgency, listen, turns};
 use crate::catalog::Listing;
@@ -385,11 +383,8 @@ fn explain(
 
 /// A server that takes nobody who has not signed in.
 fn wants_sign_in(spec: &Spec) -> StartFailure {
-    StartFailure {
-        reason: WANTS_SIGN_IN.to_owned(),
-        hint: how_to_sign_in(spec.reach.login().map(|login| &**login)),
-        wants_sign_in: true,
-    }
+    let (reason, hint) = of_sign_in(spec.reach.login().map(|login| &**login));
+    StartFailure { reason, hint, wants_sign_in: true }
 }
 
 /// Why a server over HTTP did not start.

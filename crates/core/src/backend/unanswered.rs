@@ -13,10 +13,21 @@ pub(crate) const WANTS_TOKEN: &str = "it wants authorization: set a token in `he
      `\"Authorization\": \"Bearer ${TOKEN}\"`";
 
 /// The reason that is given where somebody has to sign in first.
-pub(crate) const WANTS_SIGN_IN: &str = "it wants you to sign in";
+const WANTS_SIGN_IN: &str = "it wants you to sign in";
 
-/// The hint where somebody has to sign in first.
-pub(crate) fn how_to_sign_in(login: Option<&SignIn>) -> String {
+/// The reason and the hint where somebody has to sign in first, or a token could not be got without
+/// anybody.
+pub(crate) fn of_sign_in(login: Option<&SignIn>) -> (String, String) {
+    match login.and_then(SignIn::why_no_token) {
+        Some(why) => {
+            let hint = "correct `oauth` in the server's entry, then call again";
+            (format!("no token is got for it: {why}"), hint.to_owned())
+        }
+        None => (WANTS_SIGN_IN.to_owned(), how_to_sign_in(login)),
+    }
+}
+
+fn how_to_sign_in(login: Option<&SignIn>) -> String {
     let Some(login) = login else { return WANTS_TOKEN.to_owned() };
     let Place { server, account, .. } = login.place();
     // What comes from the configuration goes to a shell.
@@ -77,12 +88,8 @@ impl Unanswered {
         let failure = Failure::of(error)?;
         let hint = match failure {
             Failure::SignIn => {
-                return Some(Self {
-                    reason: WANTS_SIGN_IN.to_owned(),
-                    hint: how_to_sign_in(login),
-                    wants_sign_in: true,
-                    may_have_come: false,
-                });
+                let (reason, hint) = of_sign_in(login);
+                return Some(Self { reason, hint, wants_sign_in: true, may_have_come: false });
             }
             Failure::Unreachable => {
                 "see whether the server runs and the `url` of its entry is right, then try again"
