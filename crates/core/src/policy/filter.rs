@@ -32,9 +32,9 @@ impl Entry {
     /// Lets a tool pass, or says which key does not. The keys may write `mcp__<server>__<tool>` for
     /// it; that is another tool where it `has_namesake`, one that is called just so.
     pub(crate) fn pass(&self, tool: &str, has_namesake: bool) -> Result<(), &'static str> {
-        let prefixed = format!("{}{tool}", self.prefix);
         let is_in = |names: &HashSet<String>| {
-            names.contains(tool) || (!has_namesake && names.contains(&prefixed))
+            let is_prefixed = || names.contains(&format!("{}{tool}", self.prefix));
+            !names.is_empty() && (names.contains(tool) || (!has_namesake && is_prefixed()))
         };
         if !self.filter.allows(tool) {
             return Err("tool_filters");
@@ -70,7 +70,9 @@ impl ToolFilter {
 
     /// Returns `true` if a tool of this name passes.
     pub fn allows(&self, tool: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only.is_match(tool)) && !self.never.is_match(tool)
+        // A set of no globs takes a name apart before it finds that out.
+        let is_never = || !self.never.is_empty() && self.never.is_match(tool);
+        self.only.as_ref().is_none_or(|only| only.is_match(tool)) && !is_never()
     }
 }
 

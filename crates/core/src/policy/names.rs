@@ -136,7 +136,7 @@ impl Names {
         let own = tool.id.tool.as_str();
         Ok(self.has_all
             || self.exact.contains(own)
-            || self.globs.is_match(own)
+            || (!self.globs.is_empty() && self.globs.is_match(own))
             || (!self.qualified.is_empty()
                 && self.qualified.is_match(format!("{}:{own}", tool.id.server)))
             || (!self.exposed.is_empty() && self.exposed.contains(tool.exposed()))
