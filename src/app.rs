@@ -2,6 +2,7 @@
 
 mod certificates;
 mod reload;
+mod settling;
 mod watching;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::wire::remote::bridge::{self, End, Shore};
 use crate::wire::stdio;
 
 pub use crate::app::reload::{Difference, Renewal, Source};
+pub use crate::app::settling::Settling;
 
 /// How long the end may take.
 const LEAVING: Duration = Duration::from_millis(1900);
@@ -47,6 +49,8 @@ pub struct Served {
     pub shared: Option<shared::Address>,
     /// Where other processes of the user look at what goes on; `None`: nowhere.
     pub socket: Option<LocalListener>,
+    /// Hears of what goes on, so that memory is given back when it is over.
+    pub settling: Settling,
 }
 
 /// Serves one agent, `caller`, on standard input and output, until the input ends or a signal comes.
@@ -187,7 +191,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     os::raise_file_limit();
-    let Served { config, source, papers, shared, socket } = served;
+    let Served { config, source, papers, shared, socket, settling } = served;
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
     let observer = Arc::clone(&options.observer);
@@ -235,6 +239,7 @@ where
         let renewing = certificates.run(Arc::clone(&gateways), tasks.clone());
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(renewing));
     }
+    tasks.spawn(shutdown.clone().run_until_cancelled_owned(settling.run()));
     // In a task of its own: each time the main future of a runtime is woken costs a system call.
     let mut agents = tasks.spawn(frontend(app, tasks.clone(), shutdown.clone()));
     let mut ended = signals.until(&mut agents).await;

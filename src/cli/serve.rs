@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use url::Url;
 
-use crate::app::{self, Renewal, Served, Source};
+use crate::app::{self, Renewal, Served, Settling, Source};
 use crate::backend::PoolOptions;
 use crate::cli::error::Error;
 use crate::cli::papers::papers;
@@ -154,7 +154,8 @@ pub(crate) fn run_as(
     let source = source.map(|source| encrypted(source, own_tls));
     let listening = files.and_then(|files| socket::listen(&global.socket_folders(), files.run()));
     let (socket, path) = listening.unzip();
-    let options = options(global, args, &loaded, files.map(|files| (files, path)))?;
+    let settling = Settling::default();
+    let options = options(global, args, &loaded, files.map(|files| (files, path)), &settling)?;
     let remarks = RemarkLog::new(global);
     remarks.look(&loaded.config);
     let own = global.clone();
@@ -185,7 +186,7 @@ pub(crate) fn run_as(
         let shared = shared_store(&loaded.config, args.shared_store.as_ref())?;
         let door = Door { agent: global.caller().agent, is_open };
         let source = source.map(|source| guarded(source, is_open));
-        let served = Served { config: loaded.config, source, papers, shared, socket };
+        let served = Served { config: loaded.config, source, papers, shared, socket, settling };
         block_on_workers(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
@@ -201,7 +202,7 @@ pub(crate) fn run_as(
               hint: `mcp-workbench demo` shows what an agent sees",
         );
     }
-    let served = Served { config: loaded.config, source, papers, shared: None, socket };
+    let served = Served { config: loaded.config, source, papers, shared: None, socket, settling };
     block_on(app::serve_stdio(served, options, global.caller()))?.map_err(Error::internal)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -247,6 +248,7 @@ fn options(
     args: &Args,
     loaded: &Loaded,
     files: Option<(&Files, Option<PathBuf>)>,
+    settling: &Settling,
 ) -> Result<PoolOptions, Error> {
     let config = &loaded.config;
     let options = pool_options(Some(global));
@@ -280,6 +282,7 @@ fn options(
         // Serving does not depend on it.
         observer = observer.telling(files, told);
     }
+    let observer = observer.heard_by(Arc::new(settling.clone()));
     Ok(PoolOptions { observer: Arc::new(observer), ..options })
 }
 

@@ -134,6 +134,8 @@ fn start_with(start: Start, program: &Path, list: &[u8]) -> io::Result<Running> 
 /// Runs the guard process: keeps the list until `input` ends, then kills the processes on it, and those
 /// with a mark of the same run.
 pub fn keep(input: impl BufRead) {
+    // From here on it waits, for as long as the workbench lives.
+    os::release_program_pages();
     let mut groups = BTreeMap::new();
     let mut run = None;
     for line in input.lines().map_while(Result::ok) {

@@ -184,6 +184,9 @@ pub fn processes() -> Vec<u32> {
     Vec::new()
 }
 
+/// Keeps all pages: it is not known here which of them nothing has written to.
+pub fn release_program_pages() {}
+
 /// Does nothing: a process cannot be kept from its own user here.
 pub fn seal_process() -> io::Result<()> {
     Ok(())

@@ -132,9 +132,82 @@ pub fn seal_process() -> io::Result<()> {
     Ok(())
 }
 
+/// Gives back the pages of the program's file that were read into this process so far, its code above all.
+/// What is needed again comes from the page cache, a few pages at a time: starting alone reads most of
+/// the program, and serving little of it.
+#[cfg(target_os = "linux")]
+pub fn release_program_pages() {
+    let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
+    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
+    for (start, length) in maps.lines().filter_map(|line| program_pages(line, &program)) {
+        #[expect(
+            unsafe_code,
+            reason = "only the kernel is told, of pages that are as in their file"
+        )]
+        // SAFETY: the pages are mapped privately from our own file and were never writable, so that
+        // whoever reads them next finds the same bytes, read from the file again.
+        unsafe {
+            libc::madvise(start as *mut libc::c_void, length, libc::MADV_DONTNEED);
+        }
+    }
+}
+
+/// Keeps all pages: elsewhere than on Linux a process cannot see which of them nothing has written to.
+#[cfg(not(target_os = "linux"))]
+pub fn release_program_pages() {}
+
+/// Returns the address and the bytes of a line of `/proc/self/maps`, if nobody can have written to these pages of the
+/// program's file: its code, and the part that the file begins with, which has constants. A later part without
+/// code may have been writable while the program was linked at its start.
+#[cfg(target_os = "linux")]
+fn program_pages(line: &str, program: &std::path::Path) -> Option<(usize, usize)> {
+    let mut words = line.splitn(6, ' ');
+    let [range, access, offset] = [(); 3].map(|()| words.next());
+    let path = words.nth(2)?.trim_start();
+    let is_code = access? == "r-xp";
+    let is_first = access? == "r--p" && offset?.bytes().all(|digit| digit == b'0');
+    let (start, end) = range?.split_once('-')?;
+    let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).ok());
+    let (start, end) = (start?, end?);
+    ((is_code || is_first) && std::path::Path::new(path) == program)
+        .then(|| (start, end.saturating_sub(start)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn code_and_constants_can_be_read_again_and_what_was_written_is_kept() {
+        let program = std::path::Path::new("/opt/a b");
+        let pages = |line| program_pages(line, program);
+        let code = "1000-3000 r-xp 00002000 fe:00 12     /opt/a b";
+        assert_eq!(pages(code), Some((0x1000, 0x2000)));
+        let first = "1000-3000 r--p 00000000 fe:00 12     /opt/a b";
+        assert_eq!(pages(first), Some((0x1000, 0x2000)));
+        for kept in [
+            "1000-3000 r--p 00004000 fe:00 12     /opt/a b",
+            "1000-3000 rw-p 00000000 fe:00 12     /opt/a b",
+            "1000-3000 r-xp 00002000 fe:00 12     /usr/lib/libc.so.6",
+            "1000-3000 r-xp 00000000 00:00 0     [vdso]",
+            "1000-3000 rw-p 00000000 00:00 0 ",
+            "x",
+        ] {
+            assert_eq!(pages(kept), None, "{kept}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_program_goes_on_without_the_pages_that_it_has_read() {
+        let held = || std::fs::read_to_string("/proc/self/statm").unwrap();
+        let shared = |text: &str| text.split(' ').nth(2).unwrap().parse::<u64>().unwrap();
+        let before = shared(&held());
+        release_program_pages();
+        let after = shared(&held());
+        assert!(after < before, "{before} pages of files before, {after} after");
+    }
 
     #[test]
     fn we_may_open_more_files_and_a_child_as_many_as_before() {
