@@ -1,4 +1,6 @@
-//! `explain`: why an agent may use a tool, or why the tool does not exist for it.
+//! `explain`: why an agent may use a tool, a resource or a prompt, or why that does not exist for it.
+
+mod besides;
 
 use std::fmt::Write;
 use std::fs;
@@ -16,18 +18,18 @@ use crate::cli::logins::{self, Used};
 use crate::cli::{Global, block_on, complete, known, print};
 use crate::config::{Key, Loaded, find_key};
 use crate::name::{self, AgentName, ServerRef, ToolId};
-use crate::policy::{Concern, Explanation, Moment, Policies, Traits};
+use crate::policy::{Besides, Concern, Explanation, Moment, Policies, Traits};
 use crate::settings::{Config, ToolOverride};
 
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench explain claude-code github delete_file   Why it may, or may not
-  mcp-workbench explain - github delete_file             The same for an agent without a name
-  mcp-workbench explain claude-code desk/github get_file --json";
+  mcp-workbench explain - desk/github get_file --json    Of an agent without a name
+  mcp-workbench explain claude-code files --resource file:///etc/passwd";
 
-/// Say why an agent may use a tool or not, and which rule decides
+/// Say why an agent may use something or not, and which rule decides
 ///
-/// Starts nothing: the rules are asked, and what is kept of servers' listings. Names the rule, the
+/// It may be a tool, a resource or a prompt. Starts nothing: the rules are asked, and what is kept of servers' listings. Names the rule, the
 /// line it stands in, what would have to change, and what the call has to be like besides. A tool
 /// that the file calls otherwise is meant by either name. Says with whose login the server is used, where it wants one.
 ///
@@ -42,8 +44,19 @@ pub(crate) struct Args {
     #[arg(add = ArgValueCandidates::new(complete::servers))]
     server: String,
     /// The tool, as its server or the file calls it
-    #[arg(add = ArgValueCandidates::new(complete::tools))]
+    #[arg(
+        add = ArgValueCandidates::new(complete::tools),
+        required_unless_present_any = ["resource", "prompt"],
+        default_value = "",
+        hide_default_value = true
+    )]
     tool: String,
+    /// A resource's address, or a template, not a tool
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["tool", "prompt"])]
+    resource: Option<String>,
+    /// A prompt, as its server calls it, not a tool
+    #[arg(long, value_name = "NAME", conflicts_with = "tool")]
+    prompt: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -106,8 +119,13 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         .filter(|at| is_meant(at, &args.server))
         .collect();
     let servers = servers(&config, &args.server, !off.is_empty())?;
-    let known = known::tools(global, &config)?;
     let of = Some(args.of.trim()).filter(|name| !matches!(*name, "" | "-")).map(AgentName::new);
+    let besides = args.resource.as_deref().map(Besides::Resource);
+    if let Some(what) = besides.or(args.prompt.as_deref().map(Besides::Prompt)) {
+        let found = besides::Found { config, file, text, servers, off };
+        return besides::explain(global, of.as_ref(), what, found, args.json);
+    }
+    let known = known::tools(global, &config)?;
     let config = Arc::new(config);
     let policies = Policies::new(Arc::clone(&config));
     let now = Moment::from(SystemTime::now());

@@ -1,44 +1,31 @@
-//! The knowledge of servers' tools without starting anything: what is kept of their listings.
+//! The knowledge of what servers have without starting anything: what is kept of their listings.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::app;
+use crate::catalog::Listing;
 use crate::cli::error::Error;
 use crate::cli::{Global, block_on, pool_options, without_rules};
 use crate::gateway::Caller;
 use crate::name::{ServerName, ServerRef};
 use crate::policy::Traits;
 use crate::settings::{Config, MACROS};
+use crate::toolbox::Part;
 
 /// The tools of servers by their own names, as far as anything is kept of them.
 pub(crate) type Known = HashMap<ServerRef, Vec<(String, Traits)>>;
 
-/// Looks at what is kept of the servers of a configuration, whatever is left out of it; its macros
-/// are known.
+/// Looks at what is kept of the tools of a configuration's servers, whatever is left out of it; its
+/// macros are known.
 pub(crate) fn tools(global: &Global, config: &Config) -> Result<Known, Error> {
-    let mut whole = without_rules(config.clone());
-    for server in whole.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
-        server.tool_filters.clear();
-        server.include = None;
-        server.overrides.clear();
-    }
-    let options = pool_options(Some(global));
-    let known = block_on(app::with_gateway(whole, options, &Caller::NOBODY, async |gateway| {
-        gateway.recalled().await;
-        let kept = gateway.remembered();
-        let snapshot = gateway.snapshot();
-        let tools = kept.into_iter().map(|(server_ref, _)| {
-            let view = snapshot.view(&server_ref.toolbox);
-            let tools = view.tools_of(&server_ref.server).iter().map(|tool| {
-                let is_destructive = tool.own.is_destructive();
-                (tool.own.name.clone(), Traits { is_destructive, ..tool.traits })
-            });
-            let tools = tools.collect();
-            (server_ref, tools)
+    let mut known: Known = look(global, config, |part| {
+        let tools = part.tools.iter().map(|tool| {
+            let is_destructive = tool.own.is_destructive();
+            (tool.own.name.clone(), Traits { is_destructive, ..tool.traits })
         });
         tools.collect()
-    }))?;
-    let mut known: Known = known.map_err(Error::internal)?;
+    })?;
     for toolbox in &config.toolboxes {
         let macros = toolbox.macros().map(|config| (config.name.clone(), Traits::default()));
         let macros: Vec<_> = macros.collect();
@@ -48,4 +35,40 @@ pub(crate) fn tools(global: &Global, config: &Config) -> Result<Known, Error> {
         }
     }
     Ok(known)
+}
+
+/// Looks at what is kept of all that a configuration's servers list.
+pub(crate) fn listings(
+    global: &Global,
+    config: &Config,
+) -> Result<HashMap<ServerRef, Arc<Listing>>, Error> {
+    look(global, config, |part| Arc::clone(part.listing()))
+}
+
+fn look<T: 'static>(
+    global: &Global,
+    config: &Config,
+    of: impl Fn(&Part) -> T,
+) -> Result<HashMap<ServerRef, T>, Error> {
+    let mut whole = without_rules(config.clone());
+    for server in whole.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
+        server.tool_filters.clear();
+        server.resource_filters.clear();
+        server.prompt_filters.clear();
+        server.include = None;
+        server.overrides.clear();
+    }
+    let options = pool_options(Some(global));
+    let known = block_on(app::with_gateway(whole, options, &Caller::NOBODY, async |gateway| {
+        gateway.recalled().await;
+        let kept = gateway.remembered();
+        let snapshot = gateway.snapshot();
+        let known = kept.into_iter().filter_map(|(server_ref, _)| {
+            let view = snapshot.view(&server_ref.toolbox);
+            let known = of(view.part(server_ref.server.as_str())?);
+            Some((server_ref, known))
+        });
+        known.collect()
+    }))?;
+    known.map_err(Error::internal)
 }

@@ -1,7 +1,7 @@
 //! `policy diff`: what each agent gains and loses between two configurations. The log says the same of
 //! one that waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use clap::Subcommand;
 use serde::Serialize;
 
+use crate::catalog::Listing;
 use crate::cli::error::Error;
 use crate::cli::global::as_run;
 use crate::cli::known::{self, Known};
@@ -18,7 +19,7 @@ use crate::cli::{Global, print};
 use crate::config;
 use crate::config::env::ProcessEnv;
 use crate::name::{AgentName, ServerRef, ToolId};
-use crate::policy::{Moment, Policies, Traits};
+use crate::policy::{Besides, Moment, Policies, Traits};
 use crate::settings::{Config, Launch, ServerConfig};
 
 const EXAMPLES: &str = "\
@@ -60,7 +61,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let [old, new] = [load(global, old)?, load(global, new)?];
     let known = known_of(global, &old, &new)?;
     note_unknown(&[&old, &new], &known);
-    let changes = changes(old, new, &known);
+    let listings = listings_of(global, &old, &new)?;
+    let changes = changes(old, new, &known, &listings);
     if *json {
         print::json(&changes)?;
     } else {
@@ -86,7 +88,8 @@ pub(crate) fn difference(global: &Global, old: &Config, new: &Config) -> Result<
     let is_other = |server: &&String| before.get(*server).is_some_and(|was| *was != now[*server]);
     let mut lines: Vec<String> =
         now.keys().filter(is_other).map(|name| format!("launched otherwise: {name}")).collect();
-    lines.push(in_words(&changes(old.clone(), new.clone(), &known)));
+    let listings = listings_of(global, old, new)?;
+    lines.push(in_words(&changes(old.clone(), new.clone(), &known, &listings)));
     Ok(lines.join("\n"))
 }
 
@@ -94,6 +97,13 @@ pub(crate) fn difference(global: &Global, old: &Config, new: &Config) -> Result<
 fn known_of(global: &Global, old: &Config, new: &Config) -> Result<Known, Error> {
     let mut known = known::tools(global, old)?;
     known.extend(known::tools(global, new)?);
+    Ok(known)
+}
+
+/// Looks up all that the servers of two configurations list.
+fn listings_of(global: &Global, old: &Config, new: &Config) -> Result<Listings, Error> {
+    let mut known = known::listings(global, old)?;
+    known.extend(known::listings(global, new)?);
     Ok(known)
 }
 
@@ -140,9 +150,33 @@ struct Changes {
 struct Entry {
     toolbox: String,
     server: String,
-    /// `None`: the server as such, with its resources and prompts.
+    /// `None`: the server as such, with its resources and prompts, or one of those.
     tool: Option<String>,
+    #[serde(flatten)]
+    besides: Option<Of>,
+    /// `true` if a server stands for all of its resources and prompts.
+    #[serde(skip)]
+    is_whole: bool,
 }
+
+/// A resource or a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Of {
+    Resource(String),
+    Prompt(String),
+}
+
+impl Of {
+    fn as_asked(&self) -> Besides<'_> {
+        match self {
+            Self::Resource(uri) => Besides::Resource(uri),
+            Self::Prompt(name) => Besides::Prompt(name),
+        }
+    }
+}
+
+type Listings = HashMap<ServerRef, Arc<Listing>>;
 
 #[derive(Debug, Serialize)]
 struct Changed {
@@ -163,11 +197,15 @@ struct Terms {
 
 /// The tools that no list names, of a server of which nothing is kept.
 const ANY_OTHER: &str = "(any other tool)";
+/// The resources and prompts that no list names, likewise.
+const ANY_OTHER_RESOURCE: &str = "(any other resource)";
+const ANY_OTHER_PROMPT: &str = "(any other prompt)";
 
-fn changes(old: Config, new: Config, known: &Known) -> Vec<Changes> {
+fn changes(old: Config, new: Config, known: &Known, listings: &Listings) -> Vec<Changes> {
     let names = |config: &Config| config.policy.agents.keys().cloned().collect::<Vec<_>>();
     let agents: BTreeSet<AgentName> = [names(&old), names(&new)].into_iter().flatten().collect();
     let candidates = candidates(&[&old, &new], known);
+    let besides = besides(&[&old, &new], listings);
     let [old, new] = [old, new].map(|config| Policies::new(Arc::new(config)));
     let agents = agents.into_iter().map(Some).chain([None]);
     let compare = |agent: Option<AgentName>| {
@@ -178,29 +216,57 @@ fn changes(old: Config, new: Config, known: &Known) -> Vec<Changes> {
             changed: Vec::new(),
         };
         for (at, tools) in &candidates {
-            let entry = |tool: Option<&str>| Entry {
+            let entry = |tool: Option<&str>, is_whole| Entry {
                 toolbox: at.toolbox.to_string(),
                 server: at.server.to_string(),
                 tool: tool.map(str::to_owned),
+                besides: None,
+                is_whole,
             };
             let is_there = |policies: &Policies| {
                 let seen = policies.seen_by(agent.as_ref(), None);
                 seen.toolbox(at.toolbox.as_str())
                     .is_some_and(|toolbox| toolbox.server(at.server.as_str()).is_some())
             };
+            let listing = listings.get(at).cloned().unwrap_or_default();
+            let may_have = |policies: &Policies, one: &Of| {
+                let asked = one.as_asked();
+                let verdict = policies.explain_besides(agent.as_ref(), at, asked, &listing);
+                verdict.is_some_and(|verdict| verdict.is_visible)
+            };
+            let besides = || besides.get(at).into_iter().flatten();
+            // A server stands for what it has where the agent may have all of that.
+            let has_all = |policies: &Policies| besides().all(|one| may_have(policies, one));
+            let is_whole = match (is_there(&old), is_there(&new)) {
+                (false, true) => has_all(&new),
+                (true, false) => has_all(&old),
+                _ => false,
+            };
             match (is_there(&old), is_there(&new)) {
-                (false, true) => changes.gained.push(entry(None)),
-                (true, false) => changes.lost.push(entry(None)),
+                (false, true) => changes.gained.push(entry(None, is_whole)),
+                (true, false) => changes.lost.push(entry(None, is_whole)),
                 _ => {}
+            }
+            for one in besides().filter(|_| !is_whole) {
+                let entry = || Entry { besides: Some(one.clone()), ..entry(None, true) };
+                match (may_have(&old, one), may_have(&new, one)) {
+                    (false, true) => changes.gained.push(entry()),
+                    (true, false) => changes.lost.push(entry()),
+                    _ => {}
+                }
             }
             for (tool, traits) in tools {
                 let terms =
                     |policies: &Policies| terms(policies, agent.as_ref(), at, tool, *traits);
                 match (terms(&old), terms(&new)) {
-                    (None, Some(_)) => changes.gained.push(entry(Some(tool))),
-                    (Some(_), None) => changes.lost.push(entry(Some(tool))),
+                    (None, Some(_)) => changes.gained.push(entry(Some(tool), true)),
+                    (Some(_), None) => changes.lost.push(entry(Some(tool), true)),
                     (Some(before), Some(after)) if before != after => {
-                        changes.changed.push(Changed { entry: entry(Some(tool)), before, after });
+                        changes.changed.push(Changed {
+                            entry: entry(Some(tool), true),
+                            before,
+                            after,
+                        });
                     }
                     _ => {}
                 }
@@ -259,6 +325,48 @@ fn candidates(configs: &[&Config], known: &Known) -> BTreeMap<ServerRef, BTreeMa
     all
 }
 
+/// The resources and prompts to compare: those that servers list, and those that lists name. An address
+/// need not be listed to be read.
+fn besides(configs: &[&Config], known: &Listings) -> BTreeMap<ServerRef, BTreeSet<Of>> {
+    let mut all: BTreeMap<ServerRef, BTreeSet<Of>> = BTreeMap::new();
+    for config in configs {
+        let policy = &config.policy;
+        for (toolbox, server) in config.servers() {
+            let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+            let listing = known.get(&at);
+            let found = all.entry(at).or_default();
+            let name = server.name.as_str();
+            let (agents, of) = (policy.agents.values(), |lists: &BTreeMap<String, Vec<String>>| {
+                lists.get(name).cloned().unwrap_or_default()
+            });
+            let (mut resources, mut prompts) =
+                (of(&policy.exposed_resources), of(&policy.exposed_prompts));
+            for agent in agents {
+                resources.extend(of(&agent.resource_overrides));
+                prompts.extend(of(&agent.prompt_overrides));
+            }
+            resources.extend(server.resource_filters.iter().cloned());
+            prompts.extend(server.prompt_filters.iter().cloned());
+            // A glob matches itself, so that it stands for what it means.
+            let bare = |pattern: &String| pattern.strip_prefix('!').unwrap_or(pattern).to_owned();
+            let (has_resources, has_prompts) = (!resources.is_empty(), !prompts.is_empty());
+            found.extend(resources.iter().map(bare).map(Of::Resource));
+            if has_resources && listing.is_none() {
+                found.insert(Of::Resource(ANY_OTHER_RESOURCE.to_owned()));
+            }
+            let Some(listing) = listing else {
+                found.extend(prompts.iter().map(bare).map(Of::Prompt));
+                found.extend(has_prompts.then(|| Of::Prompt(ANY_OTHER_PROMPT.to_owned())));
+                continue;
+            };
+            found.extend(listing.resources.iter().map(|one| Of::Resource(one.uri.clone())));
+            found.extend(listing.templates.iter().map(|one| Of::Resource(one.uri.clone())));
+            found.extend(listing.prompts.iter().map(|one| Of::Prompt(one.name.clone())));
+        }
+    }
+    all
+}
+
 fn in_words(changes: &[Changes]) -> String {
     if changes.is_empty() {
         return "nothing changes for any agent".to_owned();
@@ -294,11 +402,16 @@ fn place(toolbox: &str, server: &str) -> String {
 
 impl Entry {
     fn in_words(&self) -> String {
-        let Self { toolbox, server, tool } = self;
+        let Self { toolbox, server, tool, besides, is_whole } = self;
         let place = place(toolbox, server);
-        match tool {
-            Some(tool) => format!("{place}: {tool}"),
-            None => format!("{place}: the server, with its resources and prompts"),
+        match (tool, besides) {
+            (Some(tool), _) => format!("{place}: {tool}"),
+            (None, Some(Of::Resource(uri))) => format!("{place}: resource {uri}"),
+            (None, Some(Of::Prompt(name))) => format!("{place}: prompt {name}"),
+            (None, None) if *is_whole => {
+                format!("{place}: the server, with its resources and prompts")
+            }
+            (None, None) => format!("{place}: the server"),
         }
     }
 }

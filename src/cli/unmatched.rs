@@ -1,4 +1,4 @@
-//! Rules and patterns that no tool has.
+//! Rules and patterns that mean nothing that servers have.
 
 use std::path::Path;
 
@@ -12,13 +12,17 @@ use crate::settings::{Config, Confirmation};
 /// Returns a remark on each name and glob of a configuration that means nothing that its servers
 /// have, as far as it is kept what they list.
 pub(crate) fn findings(global: &Global, config: &Config) -> Result<Vec<Finding>, Error> {
-    if !speaks_of_tools(config) {
+    if !speaks_of_tools(config) && !speaks_of_others(config) {
         return Ok(Vec::new());
     }
     let known = known::tools(global, config)?;
     let names = |tools: Vec<(String, _)>| tools.into_iter().map(|(name, _)| name).collect();
     let known = known.into_iter().map(|(server, tools)| (server, names(tools))).collect();
-    let rules = policy::unmatched(config, &known);
+    let mut rules = policy::unmatched(config, &known);
+    if speaks_of_others(config) {
+        let listings = known::listings(global, config)?;
+        rules.extend(policy::unmatched_besides(config, &listings.into_iter().collect()));
+    }
     let patterns = patterns(global, config)?;
     if rules.is_empty() && patterns.is_empty() {
         return Ok(Vec::new());
@@ -82,4 +86,15 @@ fn speaks_of_tools(config: &Config) -> bool {
         || policy.confirmation != Confirmation::default()
         || (config.mode.has_namespaces() && !config.active_toolsets.is_empty())
         || entries.any(|speaks| speaks)
+}
+
+/// Returns true if anything in the configuration names resources or prompts.
+fn speaks_of_others(config: &Config) -> bool {
+    let policy = &config.policy;
+    let mut servers = config.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
+    let mut agents = policy.agents.values();
+    !policy.exposed_resources.is_empty()
+        || !policy.exposed_prompts.is_empty()
+        || agents.any(|a| !a.resource_overrides.is_empty() || !a.prompt_overrides.is_empty())
+        || servers.any(|s| !s.resource_filters.is_empty() || !s.prompt_filters.is_empty())
 }

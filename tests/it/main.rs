@@ -83,6 +83,7 @@ mod remote_live;
 mod remote_servers;
 mod remote_ways;
 mod replicas;
+mod resource_rules;
 mod sandbox;
 mod sdk_clients;
 mod secrets;

@@ -1,5 +1,5 @@
-//! One policy on every surface: what an agent receives from a catalog with forbidden servers and tools
-//! in it is, byte for byte, what it receives from the same catalog without them.
+//! One policy on every surface: what an agent receives from a catalog with forbidden servers, tools,
+//! resources and prompts in it is, byte for byte, what it receives from the same catalog without them.
 //!
 //! Random worlds with random rules are served in this process, in every mode and both eras, over a
 //! stream or over HTTP, to an agent that tries everything, often while another one does the same; then

@@ -8,6 +8,7 @@
 //! A server that asks questions gets a connection for each agent ([`members`]); a modern one that
 //! asks an older agent is understood in [`bridge`].
 
+mod admitting;
 mod answers;
 mod asking;
 mod bridge;
@@ -52,7 +53,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{self, Backend, BackendId, Era, Listed, Outcome, Pool, Reach, Spec, Whose};
+use crate::backend::{self, Backend, BackendId, Era, Listed, Pool, Reach, Spec, Whose};
 use crate::gateway::clock::Clock;
 use crate::gateway::embedding::Embedding;
 use crate::gateway::error::{failed, server_error};
@@ -69,7 +70,7 @@ use crate::llm;
 use crate::login::Place;
 use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::observe::{Listeners, Meters, Secrets};
-use crate::policy::{Admission, Policy};
+use crate::policy::Policy;
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
 pub use crate::backend::{
@@ -294,20 +295,6 @@ impl Gateway {
         self.pool.kept().await;
     }
 
-    /// Hears of changes of a resource for an agent, which knows it as `as_known`.
-    pub async fn subscribe(
-        &self,
-        at: &ServerRef,
-        uri: &str,
-        as_known: &str,
-        agent: &Presence,
-    ) -> Result<Outcome, CallError> {
-        let (server, admission) = (self.server(at)?, self.admit(at)?);
-        let backend = server.backend(agent, &self.pool).map_err(|error| server_error(at, error))?;
-        let subscribed = backend.subscribe(&admission, agent, uri, as_known).await;
-        subscribed.map_err(|error| server_error(at, error))
-    }
-
     /// Takes that back.
     pub async fn unsubscribe(
         &self,
@@ -397,14 +384,6 @@ impl Gateway {
     pub fn is_legacy(&self, at: &ServerRef) -> bool {
         let Some(Member::Server(server)) = self.members.get(at) else { return false };
         server.shared.running().is_some_and(|live| live.era() == Era::Legacy)
-    }
-
-    fn admit(&self, at: &ServerRef) -> Result<Admission, CallError> {
-        self.policy.admit(&at.toolbox, &at.server).map_err(|_| CallError::UnknownServer {
-            toolbox: at.toolbox.clone(),
-            wanted: at.server.to_string(),
-            known: Vec::new(),
-        })
     }
 
     fn member(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Member> {

@@ -10,11 +10,14 @@
 //! Whatever cannot be compiled or evaluated is denied.
 
 mod access;
+mod address;
+mod besides;
 mod condition;
 mod explain;
 mod filter;
 mod hours;
 mod names;
+mod pattern;
 mod rule;
 mod shared;
 pub(crate) mod strict;
@@ -27,18 +30,21 @@ use foldhash::HashMap;
 
 use crate::name::{AgentName, ServerName, ServerRef, ToolId, ToolboxName};
 use crate::policy::access::Access;
+use crate::policy::besides::Guard;
 use crate::policy::condition::Condition;
 use crate::policy::filter::Entry;
 use crate::policy::names::{Candidate, Names};
 use crate::policy::shared::Made;
 use crate::settings::{Config, Confirmation, Launch, PolicyConfig, ServerConfig};
 
+pub(crate) use crate::policy::besides::ShownOf;
+pub use crate::policy::besides::{Admission, Hearing};
 pub use crate::policy::condition::Refusal;
-pub use crate::policy::explain::{Demand, Explanation};
+pub use crate::policy::explain::{Besides, Demand, Explanation, Verdict};
 pub use crate::policy::filter::ToolFilter;
 pub use crate::policy::hours::Moment;
 pub use crate::policy::rule::{Concern, Rule};
-pub use crate::policy::unmatched::{Unmatched, unmatched};
+pub use crate::policy::unmatched::{About, Unmatched, unmatched, unmatched_besides};
 
 #[cfg(test)]
 mod tests;
@@ -103,10 +109,6 @@ impl Grant {
         Ok(self.permit)
     }
 }
-
-/// Proof that policy let a request to one server of a toolbox through that calls no tool.
-#[derive(Debug)]
-pub struct Admission(());
 
 /// Policy said no. What an agent is told must be what it is told of a tool that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -268,11 +270,6 @@ impl Policy {
         self.tells_agents_apart
     }
 
-    /// Decides on what a server of a toolbox has besides tools: its resources and prompts.
-    pub fn admit(&self, toolbox: &ToolboxName, server: &ServerName) -> Result<Admission, Denial> {
-        self.rules_at(toolbox, server).map(|_| Admission(()))
-    }
-
     /// Decides on one tool of one server in one toolbox, by its server's own name for it. The clock
     /// is only looked at where the tool has its hours.
     pub fn decide(
@@ -345,9 +342,11 @@ fn standing<'a>(
     }
 }
 
-/// All rules for the tools of one server in one toolbox. A tool must pass every one.
+/// All rules for what one server in one toolbox has. A tool must pass every one.
 #[derive(Debug)]
 struct Rules {
+    resources: Arc<Guard>,
+    prompts: Arc<Guard>,
     /// The lists that the tools are in which may be used.
     lists: Vec<(Rule, Names)>,
     /// The rule for all other tools, and `true` if it lets them pass.
@@ -382,13 +381,15 @@ impl Rules {
         at: &ServerRef,
     ) -> Self {
         let policy = &config.policy;
-        let Access { lists, otherwise } = access;
+        let Access { lists, otherwise, resources, prompts } = access;
         let all = config.servers().map(|(toolbox, server)| server_ref(&toolbox.name, &server.name));
         let all: Vec<_> = all.collect();
         let lists = lists.into_iter().map(|(rule, tools)| (rule, Names::allowing(tools, at, &all)));
         let overrides = server.overrides.iter();
         let renamed = overrides.map(|(own, over)| (own.clone(), over.name.clone()));
         Self {
+            resources: Guard::of_resources(server, resources),
+            prompts: Guard::of_prompts(server, prompts),
             lists: lists.collect(),
             otherwise,
             entry: Entry::new(server),

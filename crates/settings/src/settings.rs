@@ -295,6 +295,10 @@ pub struct ServerConfig {
     pub launch: Launch,
     /// `toolFilters` as written: names, globs and `!` globs. Empty means all.
     pub tool_filters: Vec<String>,
+    /// `resourceFilters` as written: addresses, names, globs and `!` globs. Empty means all.
+    pub resource_filters: Vec<String>,
+    /// `promptFilters` as written. Empty means all.
+    pub prompt_filters: Vec<String>,
     /// The tools that a category has (`includeNames`), as written; `None`: all.
     pub include: Option<Vec<String>>,
     /// Changes to single tools (`overrides`), by the server's names for them as written; [`ServerConfig::tool_override`] finds the one of a tool.
@@ -331,6 +335,8 @@ impl ServerConfig {
             description: None,
             launch,
             tool_filters: Vec::new(),
+            resource_filters: Vec::new(),
+            prompt_filters: Vec::new(),
             include: None,
             overrides: BTreeMap::new(),
             startup_timeout: Duration::from_millis(defaults::STARTUP_TIMEOUT_MS),

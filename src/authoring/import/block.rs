@@ -34,6 +34,12 @@ pub(super) enum BlockLaunch {
     Url { url: String, transport: HttpTransport, headers: Vec<(String, String)> },
 }
 
+/// The patterns of a filter as a value to be written; none if there are none.
+fn patterns(patterns: Vec<Located<String>>) -> Option<CstInputValue> {
+    let patterns: Vec<String> = patterns.into_iter().map(|pattern| pattern.value).collect();
+    (!patterns.is_empty()).then(|| patterns.into())
+}
+
 impl BlockLaunch {
     /// Returns `true` if this starts the workbench, which must not be one of its own servers; the
     /// small ones that it carries may be.
@@ -132,6 +138,8 @@ impl Block {
             headers,
             oauth,
             tool_filters,
+            resource_filters,
+            prompt_filters,
             overrides,
             transport: _,
             description,
@@ -195,6 +203,8 @@ impl Block {
             ("namespace", namespace.map(|text| text.value.into())),
             ("showServer", show_server.map(boolean)),
             ("toolFilters", (!filters.is_empty()).then(|| filters.into())),
+            ("resourceFilters", resource_filters.and_then(patterns)),
+            ("promptFilters", prompt_filters.and_then(patterns)),
             ("overrides", overrides.map(|all| category::written(category::overrides(all)))),
             ("disabled", off.then(|| true.into())),
             ("startupTimeoutMs", startup_timeout_ms.map(number)),

@@ -41,6 +41,7 @@ pub(super) fn narrow(
             "toolboxes" => toolboxes(value, &servers, &mut moved),
             "mcpServers" => blocks(value, &servers, &mut moved),
             "categories" => categories(value, &servers),
+            "exposedResources" | "exposedPrompts" => of_servers(value, &servers),
             "dangerousTools" | "requireConfirmation" => marked(value, full, &servers),
             _ => {
                 let mut value = value.clone();
@@ -171,6 +172,15 @@ fn marked(value: &Value, full: &Full, servers: &[String]) -> Value {
     strings(Some(value)).into_iter().filter(|name| !has_gone(name)).collect()
 }
 
+/// Lists by server, of those servers alone that are left.
+fn of_servers(value: &Value, servers: &[String]) -> Value {
+    if !value.is_object() {
+        return value.clone();
+    }
+    let kept = entries(Some(value)).filter(|(server, _)| servers.contains(server));
+    kept.map(|(server, list)| (server.clone(), list.clone())).collect::<Map<_, _>>().into()
+}
+
 /// The lists for everybody, each tool with its reasons.
 fn exposed(full: &Full, choices: &[Choice], servers: &[String]) -> Tree {
     let list = |server: &String| {
@@ -205,6 +215,7 @@ fn agents(full: &Full, choices: &[Choice], servers: &[String]) -> Vec<(String, T
                     Tree::Object(lists.collect())
                 }
                 "allowedServers" => Tree::Value(allowed(value, full, servers)),
+                "resourceOverrides" | "promptOverrides" => Tree::Value(of_servers(value, servers)),
                 _ => Tree::Value(value.clone()),
             };
             members.push((key.clone(), kept));

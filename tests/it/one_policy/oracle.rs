@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::one_policy::conditions::When;
 use crate::one_policy::servers::Called;
-use crate::one_policy::world::{Agent, Macro, Override, Policy, Server, Toolbox, World};
+use crate::one_policy::world::{Agent, Catalog, Macro, Override, Policy, Server, Toolbox, World};
 
 /// Who asks, and of what.
 pub(crate) struct Oracle<'a> {
@@ -18,6 +18,10 @@ pub(crate) struct Oracle<'a> {
     whens: Vec<&'a When>,
     /// Lists of the agent's own, those that it has inherited after them.
     overrides: Vec<(&'a String, &'a Vec<String>)>,
+    /// Lists about resources, likewise.
+    resources: Vec<(&'a String, &'a Vec<String>)>,
+    /// Lists about prompts, likewise.
+    prompts: Vec<(&'a String, &'a Vec<String>)>,
 }
 
 impl<'a> Oracle<'a> {
@@ -37,6 +41,8 @@ impl<'a> Oracle<'a> {
             whens: entries.iter().flat_map(|entry| &entry.when).collect(),
             servers: entries.iter().find_map(|entry| entry.servers.as_ref()),
             overrides: entries.iter().flat_map(|entry| &entry.overrides).collect(),
+            resources: entries.iter().flat_map(|entry| &entry.resources).collect(),
+            prompts: entries.iter().flat_map(|entry| &entry.prompts).collect(),
         }
     }
 
@@ -44,6 +50,48 @@ impl<'a> Oracle<'a> {
     fn list(&self, server: &str) -> Option<&'a Vec<String>> {
         let own = self.overrides.iter().find(|(name, _)| *name == server).map(|(_, list)| *list);
         own.or_else(|| self.policy.exposed.as_ref()?.get(server))
+    }
+
+    /// The list that decides on the resources of a server.
+    fn resource_list(&self, server: &str) -> Option<&'a Vec<String>> {
+        let own = self.resources.iter().find(|(name, _)| *name == server).map(|(_, list)| *list);
+        own.or_else(|| self.policy.exposed_resources.get(server))
+    }
+
+    /// The list that decides on its prompts.
+    fn prompt_list(&self, server: &str) -> Option<&'a Vec<String>> {
+        let own = self.prompts.iter().find(|(name, _)| *name == server).map(|(_, list)| *list);
+        own.or_else(|| self.policy.exposed_prompts.get(server))
+    }
+
+    /// Returns `true` if some of a server's resources may be kept from the agent.
+    fn judges_resources(&self, server: &Server) -> bool {
+        self.resource_list(&server.name).is_some() || !server.resource_filters.is_empty()
+    }
+
+    /// Returns `true` if there is such a resource, listed or not, or such a template.
+    fn has_resource(&self, server: &Server, uri: &str) -> bool {
+        let Catalog { resources, templates, .. } = &server.catalog;
+        let is_listed = resources.iter().chain(templates).any(|other| other == uri);
+        let name_of = |uri: &str| format!("of {uri}");
+        let is_one = |glob: &str, uri: &str| {
+            let names = [uri.to_owned(), name_of(uri)];
+            names.iter().any(|name| glob == name || fits(glob, name))
+        };
+        let made = |glob: &str| {
+            let start = |template: &str| template.split('{').next().unwrap_or_default().to_owned();
+            let mut made = templates.iter().filter(|template| uri.starts_with(&start(template)));
+            made.any(|template| is_one(glob, template))
+        };
+        let means = |glob: &str| {
+            if is_listed { is_one(glob, uri) } else { fits(glob, uri) || made(glob) }
+        };
+        lets(self.resource_list(&server.name), &server.resource_filters, means)
+    }
+
+    fn has_prompt(&self, server: &Server, name: &str) -> bool {
+        let means = |glob: &str| fits(glob, name);
+        lets(self.prompt_list(&server.name), &server.prompt_filters, means)
     }
 
     /// Step 4.
@@ -64,6 +112,11 @@ impl<'a> Oracle<'a> {
         let mut elsewhere = self.whens.iter().filter(|when| !when.is_here());
         if elsewhere.any(|when| when.is_about_all_of(server)) {
             return false;
+        }
+        let others = [self.resource_list(server), self.prompt_list(server)];
+        let mut others = others.into_iter().flatten().flatten();
+        if others.any(|pattern| !pattern.starts_with('!')) {
+            return true;
         }
         if let Some(list) = self.list(server) {
             return !list.is_empty();
@@ -152,10 +205,26 @@ impl<'a> Oracle<'a> {
 
 /// Returns `true` if the filters of a server let a tool through.
 fn passes(server: &Server, tool: &str) -> bool {
+    filters_let(&server.filters, |glob| fits(glob, tool))
+}
+
+/// Returns `true` if filters let something through that globs mean.
+fn filters_let(filters: &[String], means: impl Fn(&str) -> bool) -> bool {
     let (never, only): (Vec<_>, Vec<_>) =
-        server.filters.iter().partition(|filter| filter.starts_with('!'));
-    (only.is_empty() || only.iter().any(|glob| fits(glob, tool)))
-        && !never.iter().any(|glob| fits(&glob[1..], tool))
+        filters.iter().partition(|filter| filter.starts_with('!'));
+    (only.is_empty() || only.iter().any(|glob| means(glob)))
+        && !never.iter().any(|glob| means(&glob[1..]))
+}
+
+/// Returns `true` if the list for an agent, if there is one, and the filters of a server do so. A list
+/// with nothing in it gives nothing.
+fn lets(
+    list: Option<&Vec<String>>,
+    filters: &[String],
+    means: impl Fn(&str) -> bool + Copy,
+) -> bool {
+    list.is_none_or(|list| !list.is_empty() && filters_let(list, means))
+        && filters_let(filters, means)
 }
 
 /// Returns `true` if a glob of stars matches a name.
@@ -177,6 +246,16 @@ pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World
         for server in &mut left.servers {
             let before = server.clone();
             server.catalog.tools.retain(|tool| oracle.has_tool(toolbox, &before, tool));
+            server.catalog.resources.retain(|uri| oracle.has_resource(&before, uri));
+            server.catalog.templates.retain(|uri| oracle.has_resource(&before, uri));
+            server.catalog.unlisted.retain(|uri| oracle.has_resource(&before, uri));
+            server.catalog.prompts.retain(|name| oracle.has_prompt(&before, name));
+            // Whoever may have less than all is told of what is not there in words of ours.
+            server.resource_filters = Vec::new();
+            if oracle.judges_resources(&before) {
+                server.resource_filters.push("judged".to_owned());
+            }
+            server.prompt_filters = Vec::new();
             server.filters = Vec::new();
             server.overrides.retain(|_, over| !over.is_off);
         }
@@ -217,5 +296,31 @@ fn share(world: &World, left: &mut World) {
         let hidden = tools.iter().filter(|tool| !server.catalog.tools.contains(tool));
         server.filters = hidden.map(|tool| format!("!{tool}")).collect();
         server.catalog.tools = tools;
+        let own = server.catalog.clone();
+        let lists: [fn(&mut Catalog) -> &mut Vec<String>; 4] = [
+            |catalog| &mut catalog.resources,
+            |catalog| &mut catalog.unlisted,
+            |catalog| &mut catalog.templates,
+            |catalog| &mut catalog.prompts,
+        ];
+        for list in lists {
+            let mut whole = all.map(|other| other.catalog.clone()).unwrap_or_default();
+            let is_there =
+                |one: &String| places().any(|other| list(&mut other.catalog.clone()).contains(one));
+            let left: Vec<_> =
+                list(&mut whole).iter().filter(|one| is_there(one)).cloned().collect();
+            *list(&mut server.catalog) = left;
+        }
+        let is_judged = !server.resource_filters.is_empty();
+        let Catalog { resources, unlisted, prompts, .. } = &server.catalog;
+        if is_judged {
+            let own = [&own.resources, &own.unlisted, &own.templates].map(Vec::as_slice).concat();
+            let readable = resources.iter().chain(unlisted);
+            let hidden = readable.filter(|uri| !own.contains(uri)).map(|uri| format!("!{uri}"));
+            server.resource_filters.extend(hidden);
+            server.resource_filters.extend(own);
+        }
+        let hidden = prompts.iter().filter(|name| !own.prompts.contains(name));
+        server.prompt_filters = hidden.map(|name| format!("!{name}")).collect();
     }
 }

@@ -107,7 +107,8 @@ impl Probe {
             Some(renamed) if self.twist.index(3) > 0 => renamed,
             _ => tool,
         };
-        let uri = pick(&[&catalog.resources[..], &catalog.templates[..]].concat(), "note://7");
+        let uris = [&catalog.resources[..], &catalog.unlisted[..], &catalog.templates[..]];
+        let uri = pick(&uris.concat(), "note://7");
         let prompt = pick(&catalog.prompts, "nothing");
         let (of, at, tool) = self.aimed(world, (&toolbox.name, &server.name, tool));
         let namespace = toolbox.namespace.as_deref().unwrap_or(of);

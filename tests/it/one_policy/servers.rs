@@ -202,6 +202,11 @@ fn result(catalog: &Catalog, method: &str, params: &Value) -> Result<Value, Valu
         let name = params[key].as_str().unwrap_or_default();
         list.iter().any(|other| other == name).then(|| name.to_owned()).ok_or_else(|| missing(name))
     };
+    let reads = |uri: &Value| {
+        let uri = uri.as_str().unwrap_or_default();
+        let mut all = catalog.resources.iter().chain(&catalog.unlisted);
+        all.any(|other| other == uri).then(|| uri.to_owned()).ok_or_else(|| missing(uri))
+    };
     let link = json!({"type": "resource_link", "uri": "note://a", "name": "a"});
     Ok(match method {
         "initialize" => json!({
@@ -217,9 +222,9 @@ fn result(catalog: &Catalog, method: &str, params: &Value) -> Result<Value, Valu
             "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
         })).collect::<Vec<_>>()}),
         "resources/list" => json!({"resources": catalog.resources.iter()
-            .map(|uri| json!({"uri": uri, "name": uri})).collect::<Vec<_>>()}),
+            .map(|uri| json!({"uri": uri, "name": format!("of {uri}")})).collect::<Vec<_>>()}),
         "resources/templates/list" => json!({"resourceTemplates": catalog.templates.iter()
-            .map(|uri| json!({"uriTemplate": uri, "name": uri})).collect::<Vec<_>>()}),
+            .map(|uri| json!({"uriTemplate": uri, "name": format!("of {uri}")})).collect::<Vec<_>>()}),
         "prompts/list" => json!({"prompts": catalog.prompts.iter()
             .map(|name| json!({"name": name})).collect::<Vec<_>>()}),
         "tools/call" => {
@@ -228,7 +233,7 @@ fn result(catalog: &Catalog, method: &str, params: &Value) -> Result<Value, Valu
             json!({"content": [{"type": "text", "text": text}, link]})
         }
         "resources/read" => {
-            let uri = params["uri"].as_str().unwrap_or_default();
+            let uri = reads(&params["uri"])?;
             json!({"contents": [{"uri": uri, "text": format!("It is {uri}")}]})
         }
         "prompts/get" => {
@@ -236,7 +241,8 @@ fn result(catalog: &Catalog, method: &str, params: &Value) -> Result<Value, Valu
             json!({"messages": [{"role": "user", "content": {"type": "text", "text": name}}]})
         }
         "completion/complete" => json!({"completion": {"values": ["x", "y"]}}),
-        "ping" | "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel" => json!({}),
+        "resources/subscribe" => reads(&params["uri"]).map(|_| json!({}))?,
+        "ping" | "resources/unsubscribe" | "logging/setLevel" => json!({}),
         _ => return Err(json!({"code": -32601, "message": "no such method"})),
     })
 }

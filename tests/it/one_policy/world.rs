@@ -44,6 +44,8 @@ pub(crate) struct Server {
     pub(crate) path: String,
     pub(crate) state: State,
     pub(crate) filters: Vec<String>,
+    pub(crate) resource_filters: Vec<String>,
+    pub(crate) prompt_filters: Vec<String>,
     pub(crate) overrides: BTreeMap<String, Override>,
     pub(crate) catalog: Catalog,
 }
@@ -67,6 +69,8 @@ pub(crate) struct Override {
 pub(crate) struct Catalog {
     pub(crate) tools: Vec<String>,
     pub(crate) resources: Vec<String>,
+    /// Resources that can be read and are in no list.
+    pub(crate) unlisted: Vec<String>,
     pub(crate) templates: Vec<String>,
     pub(crate) prompts: Vec<String>,
     pub(crate) instructions: Option<String>,
@@ -77,6 +81,8 @@ pub(crate) struct Catalog {
 pub(crate) struct Policy {
     pub(crate) agents: Option<BTreeMap<String, Agent>>,
     pub(crate) exposed: Option<BTreeMap<String, Vec<String>>>,
+    pub(crate) exposed_resources: BTreeMap<String, Vec<String>>,
+    pub(crate) exposed_prompts: BTreeMap<String, Vec<String>>,
     pub(crate) allows_tools: Option<bool>,
     pub(crate) allows_servers: Option<bool>,
     /// The tools that the user has to confirm, which says nothing of who may have them.
@@ -89,6 +95,8 @@ pub(crate) struct Agent {
     pub(crate) when: Vec<When>,
     pub(crate) servers: Option<Vec<String>>,
     pub(crate) overrides: BTreeMap<String, Vec<String>>,
+    pub(crate) resources: BTreeMap<String, Vec<String>>,
+    pub(crate) prompts: BTreeMap<String, Vec<String>>,
 }
 
 /// Few names, so that they clash.
@@ -100,6 +108,28 @@ const MACROS: [&str; 3] = ["read", "blend", "list_all"];
 const RESOURCES: [&str; 3] = ["note://a", "note://b", "file:///x"];
 const TEMPLATES: [&str; 2] = ["note://{id}", "file:///{path}"];
 const PROMPTS: [&str; 2] = ["sum", "plan"];
+const UNLISTED: [&str; 2] = ["note://7", "file:///y"];
+/// Patterns that stand in lists of resources. Their names are `of <address>`.
+const ADDRESSES: [&str; 16] = [
+    "*",
+    "!*",
+    "note://a",
+    "note://*",
+    "file:///*",
+    "*x",
+    "of note://b",
+    "of *id*",
+    "note://7",
+    "note://{id}",
+    "!note://a",
+    "!note://*",
+    "!*x",
+    "!of note://a",
+    "!note://{id}",
+    "!file:///y",
+];
+/// Patterns that stand in lists of prompts.
+const PROMPT_PATTERNS: [&str; 6] = ["sum", "p*", "*", "!plan", "!s*", "nothing"];
 /// Patterns that stand in lists of tools.
 const PATTERNS: [&str; 14] = [
     "read",
@@ -128,9 +158,11 @@ fn words(of: &[&'static str], most: usize) -> impl Strategy<Value = Vec<String>>
 
 fn catalog() -> impl Strategy<Value = Catalog> {
     let lists = (words(&TOOLS, 5), words(&RESOURCES, 2), words(&TEMPLATES, 1), words(&PROMPTS, 2));
-    (lists, any::<bool>()).prop_map(|((tools, resources, templates, prompts), speaks)| Catalog {
+    let parts = (lists, words(&UNLISTED, 2), any::<bool>());
+    parts.prop_map(|((tools, resources, templates, prompts), unlisted, speaks)| Catalog {
         tools,
         resources,
+        unlisted,
         templates,
         prompts,
         instructions: speaks.then(|| "Be kind.".to_owned()),
@@ -159,12 +191,18 @@ fn server(names: &[&'static str]) -> impl Strategy<Value = Server> + use<> {
         1 => Just(vec!["!drop".to_owned()]),
         1 => Just(vec!["r*".to_owned(), "list".to_owned()]),
     ];
+    let quiet = || Just(Vec::new());
+    let resources = prop_oneof![3 => quiet(), 1 => words(&ADDRESSES, 3)];
+    let prompts = prop_oneof![3 => quiet(), 1 => words(&PROMPT_PATTERNS, 2)];
+    let filters = (filters, resources, prompts);
     (select(names.to_vec()), state, filters, overrides(), catalog()).prop_map(
         |(name, state, filters, overrides, catalog)| Server {
             name: name.to_owned(),
             path: String::new(),
             state,
-            filters,
+            filters: filters.0,
+            resource_filters: filters.1,
+            prompt_filters: filters.2,
             overrides,
             catalog,
         },
@@ -212,15 +250,23 @@ fn lists() -> impl Strategy<Value = BTreeMap<String, Vec<String>>> {
     btree_map(names, words(&PATTERNS, 3), 0..4)
 }
 
+/// Lists about resources or prompts, by server.
+fn others(
+    patterns: &[&'static str],
+) -> impl Strategy<Value = BTreeMap<String, Vec<String>>> + use<> {
+    let names = select(vec!["one", "two", "ten", "solo", "extra"]).prop_map(str::to_owned);
+    let lists = btree_map(names, words(patterns, 3), 1..4);
+    prop_oneof![2 => Just(BTreeMap::new()), 1 => lists]
+}
+
 fn policy() -> impl Strategy<Value = Policy> {
     let servers = words(&["one", "two", "ten", "solo", "extra", "macros", "t*", "*"], 4);
     let extends = option::weighted(0.2, Just("bob".to_owned()));
-    let agent = (extends, whens(), option::of(servers), lists());
-    let agent = agent.prop_map(|(extends, when, servers, overrides)| Agent {
-        extends,
-        when,
-        servers,
-        overrides,
+    let besides = (others(&ADDRESSES).boxed(), others(&PROMPT_PATTERNS).boxed());
+    let agent = (extends, whens(), option::of(servers), lists(), besides.clone());
+    let agent = agent.prop_map(|(extends, when, servers, overrides, besides)| {
+        let (resources, prompts) = besides;
+        Agent { extends, when, servers, overrides, resources, prompts }
     });
     let agent = agent.boxed();
     let agents = (agent.clone(), agent).prop_map(|(ann, mut bob)| {
@@ -233,13 +279,19 @@ fn policy() -> impl Strategy<Value = Policy> {
         option::of(any::<bool>()),
         option::weighted(0.2, any::<bool>()),
         prop_oneof![3 => Just(Vec::new()), 1 => words(&PATTERNS, 2)],
+        besides,
     );
-    parts.prop_map(|(agents, exposed, allows_tools, allows_servers, dangerous)| Policy {
-        agents,
-        exposed,
-        allows_tools,
-        allows_servers,
-        dangerous,
+    parts.prop_map(|(agents, exposed, allows_tools, allows_servers, dangerous, besides)| {
+        let (exposed_resources, exposed_prompts) = besides;
+        Policy {
+            agents,
+            exposed,
+            exposed_resources,
+            exposed_prompts,
+            allows_tools,
+            allows_servers,
+            dangerous,
+        }
     })
 }
 
@@ -296,7 +348,10 @@ impl World {
         let places = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
         let names = places.flat_map(|server| {
             let tools = server.catalog.tools.iter().map(|tool| format!("{}/{tool}", server.path));
-            tools.chain([server.path.clone()])
+            let Catalog { resources, unlisted, templates, prompts, .. } = &server.catalog;
+            let others = [resources, unlisted, templates, prompts].into_iter().flatten();
+            let others = others.map(|other| format!("{}: {other}", server.path));
+            tools.chain(others).chain([server.path.clone()])
         });
         let macros = self.macros.iter().map(|of| format!("{}/macros/{}", of.toolbox, of.name));
         names.chain(macros).collect()
@@ -340,7 +395,15 @@ impl World {
                 }
             }
         }
-        let Policy { agents, exposed, allows_tools, allows_servers, dangerous } = &self.policy;
+        let Policy { agents, exposed, allows_tools, allows_servers, dangerous, .. } = &self.policy;
+        for (key, lists) in [
+            ("exposedResources", &self.policy.exposed_resources),
+            ("exposedPrompts", &self.policy.exposed_prompts),
+        ] {
+            if !lists.is_empty() {
+                config[key] = json!(lists);
+            }
+        }
         if !dangerous.is_empty() {
             config["dangerousTools"] = json!(dangerous);
         }
@@ -364,7 +427,11 @@ impl World {
 
 impl Agent {
     fn entry(&self) -> Value {
-        let mut entry = json!({"toolOverrides": self.overrides});
+        let mut entry = json!({
+            "toolOverrides": self.overrides,
+            "resourceOverrides": self.resources,
+            "promptOverrides": self.prompts,
+        });
         if let Some(servers) = &self.servers {
             entry["allowedServers"] = json!(servers);
         }
@@ -389,6 +456,13 @@ impl Server {
         }
         if !self.filters.is_empty() {
             block["toolFilters"] = json!(self.filters);
+        }
+        for (key, filters) in
+            [("resourceFilters", &self.resource_filters), ("promptFilters", &self.prompt_filters)]
+        {
+            if !filters.is_empty() {
+                block[key] = json!(filters);
+            }
         }
         for (tool, over) in &self.overrides {
             let entry = &mut block["overrides"][tool];

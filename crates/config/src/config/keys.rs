@@ -6,6 +6,7 @@ pub(crate) mod auth;
 pub(crate) mod category;
 pub(crate) mod clients;
 pub mod environment;
+pub(crate) mod filter;
 pub mod foreign;
 pub(crate) mod http;
 pub(crate) mod limits;

@@ -1,6 +1,7 @@
 //! Changes of resources that agents want to hear of.
 
 use crate::backend::handshake::Era;
+use crate::backend::users::AgentId;
 use crate::backend::{Backend, Error, Live, Presence, Urgency};
 use crate::policy::Admission;
 use crate::raw::{self, Raw};
@@ -10,13 +11,13 @@ impl Backend {
     /// Hears of changes of a resource, for an agent who knows it as `as_known`.
     pub async fn subscribe(
         &self,
-        _: &Admission,
+        admission: &Admission,
         agent: &Presence,
         uri: &str,
         as_known: &str,
     ) -> Result<Outcome, Error> {
         self.board.attach(agent, &self.name);
-        let is_first = self.board.subscribe(agent, uri, as_known);
+        let is_first = self.board.subscribe(agent, uri, as_known, admission.hearing());
         let live = self.ready(Some(agent), Urgency::Call).await?;
         if is_first {
             let answer = self.tell_of_subscription(&live, "resources/subscribe", uri).await;
@@ -26,6 +27,13 @@ impl Backend {
             }
         }
         Ok(Outcome::Result(raw::object([])))
+    }
+
+    /// Lets an agent hear of those of its resources alone that it may still have.
+    pub fn judge_again(&self, agent: AgentId, admit: impl Fn(&str) -> Option<Admission>) {
+        for uri in self.board.judge_again(agent, |uri| Some(admit(uri)?.hearing().cloned())) {
+            tracing::debug!(server = &*self.name, uri, "a subscription ends with its permission");
+        }
     }
 
     /// Takes that back.

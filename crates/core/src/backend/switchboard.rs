@@ -26,6 +26,7 @@ use crate::backend::question::{Event, Question};
 use crate::backend::switchboard::board::{Attached, Entered, State, Subscriber};
 use crate::backend::users::{AgentId, Principal, Users};
 use crate::observe::Secrets;
+use crate::policy::Hearing;
 use crate::raw;
 use crate::wire::Outcome;
 use crate::wire::code::{INVALID_REQUEST, METHOD_NOT_FOUND};
@@ -262,13 +263,52 @@ impl Switchboard {
     }
 
     /// Notes that an agent wants to hear of a resource; says whether it is the first.
-    pub(crate) fn subscribe(&self, agent: &Presence, uri: &str, as_known: &str) -> bool {
+    pub(crate) fn subscribe(
+        &self,
+        agent: &Presence,
+        uri: &str,
+        as_known: &str,
+        hears: Option<&Hearing>,
+    ) -> bool {
         let principal = agent.principal();
         self.state(|state| {
             state.users.add(&principal);
-            state
-                .subscribe(uri, Subscriber { agent: agent.id, principal, uri: as_known.to_owned() })
+            let (uri_known, hears) = (as_known.to_owned(), hears.cloned());
+            let subscriber = Subscriber { agent: agent.id, principal, uri: uri_known, hears };
+            state.subscribe(uri, subscriber)
         })
+    }
+
+    /// Has an agent hear of those resources alone that `judge` lets it; returns those that nobody wants to
+    /// hear of any more.
+    pub(crate) fn judge_again(
+        &self,
+        agent: AgentId,
+        judge: impl Fn(&str) -> Option<Option<Hearing>>,
+    ) -> Vec<String> {
+        let ended = self.state(|state| {
+            let mut ended = Vec::new();
+            state.subscriptions.retain(|uri, subscribers| {
+                subscribers.retain_mut(|subscriber| {
+                    if subscriber.agent != agent {
+                        return true;
+                    }
+                    let judged = judge(uri);
+                    let goes_on = judged.is_some();
+                    subscriber.hears = judged.flatten();
+                    goes_on
+                });
+                if subscribers.is_empty() {
+                    ended.push(uri.clone());
+                }
+                !subscribers.is_empty()
+            });
+            ended
+        });
+        if !ended.is_empty() {
+            self.subscriptions_changed.notify_one();
+        }
+        ended
     }
 
     /// Takes that back; says whether it was the last.

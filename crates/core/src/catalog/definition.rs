@@ -110,9 +110,25 @@ definition! {
     Prompt, name: /** The server's name for it. */, "name", "prompts/list", "prompts", "prompt"
 }
 
+impl Resource {
+    /// The name that its server gives it beside its address.
+    pub fn name(&self) -> Option<String> {
+        name(&self.raw)
+    }
+}
+
 impl Template {
+    /// The name that its server gives it.
+    pub fn name(&self) -> Option<String> {
+        name(&self.raw)
+    }
+
     /// Returns `true` if an address may have been made of it.
     pub fn may_have_made(&self, uri: &str) -> bool {
         fits(&self.uri, uri)
     }
+}
+
+fn name(definition: &Raw) -> Option<String> {
+    definition.member("name").and_then(|name| name.parse().ok())
 }

@@ -2,6 +2,7 @@
 //! of a server goes the last part of the way.
 
 use crate::backend::{self, Outcome, Urgency};
+use crate::gateway::admitting::About;
 use crate::gateway::bridge::{self, InputRequired};
 use crate::gateway::error::server_error;
 use crate::gateway::members::{Member, Server};
@@ -11,7 +12,7 @@ use crate::gateway::sending::Sending;
 use crate::gateway::tasks::task_id;
 use crate::gateway::{CallError, Gateway, RequestContext, listed};
 use crate::name::{ServerRef, ToolId};
-use crate::observe::{CallContext, Meters};
+use crate::observe::{CallContext, Meters, ObservedRead};
 use crate::policy::{Permit, Refusal};
 use crate::raw::{self, Raw};
 use crate::toolbox::{NotAnObject, ViewTool};
@@ -147,7 +148,7 @@ impl Gateway {
     }
 
     /// Starts a server that has not listed anything since we run, and waits until it has.
-    async fn list_first(
+    pub(crate) async fn list_first(
         &self,
         at: &ServerRef,
         server: &Server,
@@ -215,13 +216,14 @@ impl Gateway {
         params: &[raw::Member],
         context: RequestContext<'_>,
     ) -> Result<Outcome, CallError> {
-        let read = self.begin_read(at, method, params, context);
-        let passed = self.admit_and_pass(at, method, params, context).await;
+        let mut read = self.begin_read(at, method, params, context);
+        let about = About::of(method, params);
+        let passed = self.admit_and_pass(at, method, params, &about, context, read.as_mut()).await;
         if let Some(read) = read {
             let (ending, bytes) = ended(&passed, context);
             read.end(ending, bytes);
         }
-        passed
+        self.as_for_all(at, &about, passed)
     }
 
     async fn admit_and_pass(
@@ -229,18 +231,25 @@ impl Gateway {
         at: &ServerRef,
         method: &str,
         params: &[raw::Member],
+        about: &About,
         context: RequestContext<'_>,
+        mut read: Option<&mut ObservedRead<'_>>,
     ) -> Result<Outcome, CallError> {
         let server = self.server(at)?;
-        let admission = self.admit(at)?;
-        let sending = Sending::Other { admission: &admission, method, params };
-        let passed = self.pass(at, server, context, sending, &mut false).await;
-        match passed {
-            Err(error) if self.may_ask_within(at, method, context) => {
-                self.sign_in_after(error, at, "the request", context).await?;
+        let mut may_sign_in = self.may_ask_within(at, method, context);
+        loop {
+            let passed = async {
+                let admission = self.admit_to(at, about, context, read.as_deref_mut()).await?;
+                let sending = Sending::Other { admission: &admission, method, params };
                 self.pass(at, server, context, sending, &mut false).await
+            };
+            match passed.await {
+                Err(error) if may_sign_in => {
+                    may_sign_in = false;
+                    self.sign_in_after(error, at, "the request", context).await?;
+                }
+                passed => return passed,
             }
-            passed => passed,
         }
     }
 

@@ -59,14 +59,42 @@ impl Gateway {
         }
         let (what, key) = Readable::of(method)?;
         let named = params.iter().find(|(name, _)| name == key);
-        Some(self.listeners.begin_read(ReadContext {
+        let name = named.and_then(|(_, value)| value.text()).unwrap_or_default();
+        Some(self.observed_read(at, what, name, context))
+    }
+
+    /// Tells of a resource or a prompt that a rule keeps from the agent, where nothing was read.
+    pub(crate) fn note_denied(
+        &self,
+        at: &ServerRef,
+        what: Readable,
+        name: &str,
+        denial: &Denial,
+        context: RequestContext<'_>,
+    ) {
+        if self.listeners.want_reads() {
+            let mut read = self.observed_read(at, what, name.into(), context);
+            read.decided_by(denial.rule().map(ToString::to_string));
+            read.end(Ending::Unknown, None);
+        }
+    }
+
+    fn observed_read<'a>(
+        &'a self,
+        at: &'a ServerRef,
+        what: Readable,
+        name: Cow<'a, str>,
+        context: RequestContext<'a>,
+    ) -> ObservedRead<'a> {
+        self.listeners.begin_read(ReadContext {
             at: SystemTime::now(),
             agent: context.caller.agent.as_ref(),
             session: context.agent.id.number(),
             server: at,
             what,
-            name: named.and_then(|(_, value)| value.text()).unwrap_or_default(),
-        }))
+            name,
+            rule: None,
+        })
     }
 
     /// Tells of a call of a name that has led to no tool, and why if that is not that it means

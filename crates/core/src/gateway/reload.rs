@@ -70,11 +70,14 @@ impl Gateway {
     }
 
     /// Lets an agent that now looks through `next` hear nothing more of the servers that it has not
-    /// any more, and that go on for others.
+    /// any more, and that go on for others, and nothing of resources that it may not have any more.
     pub fn hand_over(&self, agent: AgentId, next: &Self) {
         let kept = next.backends();
         for server in self.servers().filter(|server| !kept.contains(&server.shared.id())) {
             server.shared.detach(agent);
+        }
+        for (at, server) in next.referred() {
+            server.shared.judge_again(agent, |uri| next.admit_subscription(&at, uri));
         }
     }
 

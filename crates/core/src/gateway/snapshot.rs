@@ -104,10 +104,15 @@ impl Snapshot {
     /// The name that agents know a server's prompt by.
     pub fn exposed_prompt(&self, server: &ServerRef, prompt: &str) -> String {
         if self.prompts().is_changed(prompt) {
-            self.lens.full_name(&Primitive { server_ref: server.clone(), name: prompt.to_owned() })
+            self.full_prompt(server, prompt)
         } else {
             prompt.to_owned()
         }
+    }
+
+    /// The full name of a server's prompt.
+    pub(crate) fn full_prompt(&self, server: &ServerRef, prompt: &str) -> String {
+        self.lens.full_name(&Primitive { server_ref: server.clone(), name: prompt.to_owned() })
     }
 
     /// Everything under the names of `activate` mode, where that is the mode.

@@ -284,6 +284,8 @@ pub struct ReadContext<'a> {
     pub what: Readable,
     /// The address of the resource, or the name of the prompt, as its server has it.
     pub name: Cow<'a, str>,
+    /// The rule that let it through, or that did not; `None`: no rule speaks of it.
+    pub rule: Option<Cow<'a, str>>,
 }
 
 /// A login at a server over HTTP; no token is in it.

@@ -28,6 +28,11 @@ impl Listeners {
 }
 
 impl ObservedRead<'_> {
+    /// This rule has decided on it.
+    pub fn decided_by(&mut self, rule: Option<String>) {
+        self.context.rule = rule.map(Into::into);
+    }
+
     /// The read has ended, with a result or an error of so many bytes if there was one.
     pub fn end(mut self, ending: Ending, result_bytes: Option<usize>) {
         self.finish(ending, result_bytes);

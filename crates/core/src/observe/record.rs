@@ -80,6 +80,7 @@ pub(crate) struct ReadRecord {
     pub(crate) server: ServerRef,
     pub(crate) what: Readable,
     pub(crate) name: String,
+    pub(crate) rule: Option<String>,
     pub(crate) end: CallEnd,
 }
 
@@ -93,6 +94,7 @@ impl ReadRecord {
             server: read.server.clone(),
             what: read.what,
             name: read.name.clone().into_owned(),
+            rule: read.rule.clone().map(Cow::into_owned),
             end,
         }
     }
@@ -325,6 +327,9 @@ impl Scribe {
         text(line, "toolbox", read.server.toolbox.as_str());
         text(line, "server", read.server.server.as_str());
         text(line, "name", &cut(&self.secrets.redact(&read.name)));
+        if let Some(rule) = &read.rule {
+            text(line, "rule", rule);
+        }
         text(line, "outcome", read.end.ending.as_str());
         milliseconds(line, "ms", read.end.took);
         if let Some(bytes) = read.end.result_bytes {

@@ -1,5 +1,5 @@
 //! The rules for one agent and one server put together: whether the server is there for the agent,
-//! and which lists decide on its tools.
+//! and which lists decide on its tools, resources and prompts.
 //!
 //! The order is that of the document: the agent's `allowed_servers`, its `tool_overrides`, then
 //! `exposed_tools`, then `default_policy`. What an agent says itself of a key goes before what it
@@ -11,15 +11,41 @@ use globset::Glob;
 
 use crate::name::{AgentName, ServerName};
 use crate::policy::rule::Rule;
-use crate::settings::{PolicyConfig, Rates, When};
+use crate::settings::{AgentPolicy, PolicyConfig, Rates, When};
+
+/// Lists as the file has them, each with where it stands.
+pub(crate) type Lists<'a> = Vec<(Rule, &'a [String])>;
 
 /// The access of one agent to one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Access<'a> {
     /// The lists of tools: a tool in any of them may be used.
-    pub(crate) lists: Vec<(Rule, &'a [String])>,
+    pub(crate) lists: Lists<'a>,
     /// The rule for all other tools, and `true` if it lets them pass.
     pub(crate) otherwise: (Rule, bool),
+    /// The lists of resources, likewise; `None`: it may have all of them.
+    pub(crate) resources: Option<Lists<'a>>,
+    /// The lists of prompts.
+    pub(crate) prompts: Option<Lists<'a>>,
+}
+
+/// The kind of primitive that lists are about.
+#[derive(Clone, Copy)]
+enum Kind {
+    Tools,
+    Resources,
+    Prompts,
+}
+
+impl Kind {
+    /// The key of an agent's own lists, and the lists.
+    fn own(self, agent: &AgentPolicy) -> (&'static str, &BTreeMap<String, Vec<String>>) {
+        match self {
+            Self::Tools => ("tool_overrides", &agent.tool_overrides),
+            Self::Resources => ("resource_overrides", &agent.resource_overrides),
+            Self::Prompts => ("prompt_overrides", &agent.prompt_overrides),
+        }
+    }
 }
 
 /// Finds out what an agent may have of a server.
@@ -32,13 +58,7 @@ pub(crate) fn of<'a>(
     agent: Option<&AgentName>,
     server: &ServerName,
 ) -> Result<Access<'a>, Rule> {
-    let said = match agent {
-        Some(agent) if config.agents.contains_key(agent) => {
-            Lookup { config, server, known: BTreeMap::new() }.of(agent)
-        }
-        Some(agent) if !config.knows(agent) => Said::no(),
-        _ => Said::nothing(),
-    };
+    let said = said(config, agent, server, Kind::Tools);
     if !said.is_allowed {
         let unknown = || Rule::new(&["agent_policies"]);
         return Err(said.by.unwrap_or_else(unknown));
@@ -57,7 +77,11 @@ pub(crate) fn of<'a>(
         lists.push((rule.clone(), tools.as_slice()));
         otherwise = (rule, false);
     }
-    if lists.is_empty() {
+    let resources = besides(config, agent, server, Kind::Resources);
+    let prompts = besides(config, agent, server, Kind::Prompts);
+    if gives_some(resources.as_ref()) || gives_some(prompts.as_ref()) {
+        // It is there for those, whatever becomes of its tools.
+    } else if lists.is_empty() {
         if said.by.is_none() && default.allow_unknown_servers == Some(false) {
             return Err(key("allow_unknown_servers"));
         }
@@ -67,7 +91,51 @@ pub(crate) fn of<'a>(
     } else if !otherwise.1 && lists.iter().all(|(_, tools)| tools.is_empty()) {
         return Err(otherwise.0);
     }
-    Ok(Access { lists, otherwise })
+    Ok(Access { lists, otherwise, resources, prompts })
+}
+
+/// The rules of an agent for what a server has of a kind.
+fn said<'a>(
+    config: &'a PolicyConfig,
+    agent: Option<&AgentName>,
+    server: &ServerName,
+    kind: Kind,
+) -> Said<'a> {
+    match agent {
+        Some(agent) if config.agents.contains_key(agent) => {
+            Lookup { config, server, kind, known: BTreeMap::new() }.of(agent)
+        }
+        Some(agent) if !config.knows(agent) => Said::no(),
+        _ => Said::nothing(),
+    }
+}
+
+/// The lists of the resources or prompts of a server that an agent may have: its own, those that it
+/// takes over, else those for all; `None`: it may have all.
+fn besides<'a>(
+    config: &'a PolicyConfig,
+    agent: Option<&AgentName>,
+    server: &ServerName,
+    kind: Kind,
+) -> Option<Lists<'a>> {
+    let said = said(config, agent, server, kind);
+    let mut lists = said.lists;
+    if said.is_silent {
+        let (key, exposed) = match kind {
+            Kind::Tools => ("exposed_tools", &config.exposed_tools),
+            Kind::Resources => ("exposed_resources", &config.exposed_resources),
+            Kind::Prompts => ("exposed_prompts", &config.exposed_prompts),
+        };
+        let patterns = exposed.get(server.as_str())?;
+        lists.push((Rule::new(&[key, server.as_str()]), patterns.as_slice()));
+    }
+    Some(lists)
+}
+
+/// Returns `true` if lists name something that an agent may have, beside what they leave out.
+fn gives_some(lists: Option<&Lists<'_>>) -> bool {
+    let mut patterns = lists.into_iter().flatten().flat_map(|(_, patterns)| *patterns);
+    patterns.any(|pattern| !pattern.starts_with('!'))
 }
 
 /// How much an agent may ask: what it says itself of that, then what it takes over.
@@ -104,7 +172,7 @@ struct Said<'a> {
     is_allowed: bool,
     /// The list that says so, if there is one.
     by: Option<Rule>,
-    lists: Vec<(Rule, &'a [String])>,
+    lists: Lists<'a>,
     /// `true` if the rules of others for its tools count too.
     is_silent: bool,
 }
@@ -124,6 +192,7 @@ impl Said<'_> {
 struct Lookup<'a, 's> {
     config: &'a PolicyConfig,
     server: &'s ServerName,
+    kind: Kind,
     /// `None` while it is being found out.
     known: BTreeMap<&'a AgentName, Option<Said<'a>>>,
 }
@@ -151,10 +220,11 @@ impl<'a> Lookup<'a, '_> {
                 (found.is_some(), first.and_then(|parent| parent.by.clone()))
             }
         };
-        let own = policy.tool_overrides.get(self.server.as_str());
+        let (own_key, own) = self.kind.own(policy);
+        let own = own.get(self.server.as_str());
         let (lists, is_silent) = match own {
             Some(tools) => {
-                let rule = key(&["tool_overrides", self.server.as_str()]);
+                let rule = key(&[own_key, self.server.as_str()]);
                 (vec![(rule, tools.as_slice())], false)
             }
             None if allowing().next().is_some() => {
@@ -174,8 +244,8 @@ impl<'a> Lookup<'a, '_> {
 }
 
 /// The lists of all, each once: many ways may lead to one agent.
-fn all_lists<'s, 'a: 's>(said: impl Iterator<Item = &'s Said<'a>>) -> Vec<(Rule, &'a [String])> {
-    let mut lists: Vec<(Rule, &'a [String])> = Vec::new();
+fn all_lists<'s, 'a: 's>(said: impl Iterator<Item = &'s Said<'a>>) -> Lists<'a> {
+    let mut lists: Lists<'a> = Vec::new();
     for (rule, tools) in said.flat_map(|said| &said.lists) {
         if !lists.iter().any(|(other, _)| other == rule) {
             lists.push((rule.clone(), tools));

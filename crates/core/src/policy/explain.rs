@@ -1,9 +1,11 @@
 //! Why a tool may be used or not, for people: the same rules as every decision, with what decided.
 
+use crate::catalog::Listing;
 use crate::name::{AgentName, ServerRef, ToolId};
 use crate::policy::access;
+use crate::policy::besides::Guard;
 use crate::policy::rule::{Concern, Rule};
-use crate::policy::{Moment, Policies, Policy, Rules, Traits, Whens, server_ref};
+use crate::policy::{Moment, Policies, Policy, Rules, Traits, Whens, server_ref, standing};
 use crate::settings::{TimeWindow, When};
 
 /// Why an agent may use a tool, or why the tool does not exist for it.
@@ -36,6 +38,62 @@ pub struct Demand {
     pub words: String,
     /// `true` if it holds now, as far as that does not depend on a call.
     pub holds: bool,
+}
+
+/// A primitive that is no tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Besides<'a> {
+    /// The address of a resource, or a template of addresses.
+    Resource(&'a str),
+    /// A prompt, by its server's own name for it.
+    Prompt(&'a str),
+}
+
+/// Why an agent may have a resource or a prompt, or why that does not exist for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// `true` if the agent may have it.
+    pub is_visible: bool,
+    /// The rule that decided that; `None`: no rule speaks of it.
+    pub rule: Option<Rule>,
+    /// `true` if there is an entry for the agent.
+    pub is_named: bool,
+}
+
+impl Policies {
+    /// Explains what comes of a resource or a prompt of a server that has this listing; `None`: there is
+    /// no such server in that toolbox.
+    pub fn explain_besides(
+        &self,
+        agent: Option<&AgentName>,
+        at: &ServerRef,
+        what: Besides<'_>,
+        listing: &Listing,
+    ) -> Option<Verdict> {
+        let config = &*self.config;
+        let server = config.toolbox(at.toolbox.as_str())?.server(at.server.as_str())?;
+        let is_named = agent.is_some_and(|agent| config.policy.agents.contains_key(agent));
+        let whens = Whens::new(&config.policy, agent);
+        let access = match standing(&config.policy, agent, &whens, at) {
+            Ok(access) => access,
+            Err(rule) => return Some(Verdict { is_visible: false, rule: Some(rule), is_named }),
+        };
+        let (resources, prompts) = (access.resources, access.prompts);
+        let decided = match what {
+            Besides::Resource(uri) => {
+                let guard = Guard::of_resources(server, resources);
+                guard.address(uri, listing).map(Option::<&Rule>::cloned).map_err(Rule::clone)
+            }
+            Besides::Prompt(name) => {
+                let guard = Guard::of_prompts(server, prompts);
+                guard.prompt(name).map(Option::<&Rule>::cloned).map_err(Rule::clone)
+            }
+        };
+        Some(match decided {
+            Ok(rule) => Verdict { is_visible: true, rule, is_named },
+            Err(rule) => Verdict { is_visible: false, rule: Some(rule), is_named },
+        })
+    }
 }
 
 impl Policy {

@@ -50,6 +50,8 @@ impl Rules {
         self.conditions.is_empty()
             && other.conditions.is_empty()
             && self.otherwise == other.otherwise
+            && self.resources.is_same(&other.resources)
+            && self.prompts.is_same(&other.prompts)
             && lists(self) == lists(other)
     }
 }

@@ -1,5 +1,7 @@
 //! Names and globs in the rules that mean no tool: most are misspelt, and a rule that is meant to
-//! forbid forbids nothing then.
+//! forbid forbids nothing then. The same of resources and prompts.
+
+mod besides;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +13,8 @@ use crate::policy::rule::Rule;
 use crate::policy::server_ref;
 use crate::settings::{Config, Confirmation, PolicyConfig, ServerConfig, ToolboxConfig};
 
+pub use crate::policy::unmatched::besides::unmatched_besides;
+
 /// A name or a glob of the rules that no tool has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmatched {
@@ -20,11 +24,36 @@ pub struct Unmatched {
     pub pattern: String,
     /// A name that may have been meant, or the right name of the tool.
     pub hint: Option<String>,
+    /// The kind of primitive that it is about.
+    pub about: About,
+}
+
+/// The kind of primitive that a list is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// Tools.
+    Tools,
+    /// Resources and templates of them.
+    Resources,
+    /// Prompts.
+    Prompts,
 }
 
 impl fmt::Display for Unmatched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no tool is called `{}`, so that this has no effect", self.pattern)
+        let pattern = &self.pattern;
+        match self.about {
+            About::Tools => write!(f, "no tool is called `{pattern}`, so that this has no effect"),
+            About::Prompts => {
+                write!(f, "no prompt is called `{pattern}`, so that this has no effect")
+            }
+            About::Resources => {
+                write!(
+                    f,
+                    "no resource or template that is listed has the address or the name `{pattern}`"
+                )
+            }
+        }
     }
 }
 
@@ -109,7 +138,8 @@ impl Search<'_> {
                     pattern.strip_prefix(server.name()).and_then(|rest| rest.strip_prefix(':'))
                 });
                 let hint = hint(bare.unwrap_or(pattern), &servers);
-                self.found.push(Unmatched { rule: rule.clone(), pattern: pattern.clone(), hint });
+                let (rule, pattern, about) = (rule.clone(), pattern.clone(), About::Tools);
+                self.found.push(Unmatched { rule, pattern, hint, about });
             }
         }
     }
@@ -162,7 +192,8 @@ impl Search<'_> {
             let bare = written.strip_prefix('!').unwrap_or(written);
             let bare = bare.strip_prefix(&prefix).unwrap_or(bare);
             let hint = hint(bare, &[server]);
-            let found = Unmatched { rule, pattern: written.to_owned(), hint };
+            let pattern = written.to_owned();
+            let found = Unmatched { rule, pattern, hint, about: About::Tools };
             // Categories share the entry of their server.
             if !self.found.contains(&found) {
                 self.found.push(found);
@@ -213,7 +244,7 @@ mod tests {
             (at, tools.iter().map(|&tool| tool.to_owned()).collect())
         });
         let found = unmatched(&config, &known.collect()).into_iter();
-        let found = found.map(|Unmatched { rule, pattern, hint }| {
+        let found = found.map(|Unmatched { rule, pattern, hint, .. }| {
             [rule.to_string(), pattern, hint.unwrap_or_default()]
         });
         found.filter(|[rule, ..]| !rule.starts_with("mcp_servers")).collect()

@@ -7,7 +7,7 @@ use foldhash::HashMap;
 
 use crate::catalog::{Abilities, Listing, Prompt, Resource, Template, ToolDefinition};
 use crate::name::{ServerName, ServerRef, ToolId};
-use crate::policy::{Moment, Policy, Traits};
+use crate::policy::{Moment, Policy, ShownOf, Traits};
 use crate::settings::{ServerConfig, ToolboxConfig};
 use crate::toolbox::ViewTool;
 
@@ -22,11 +22,19 @@ pub struct Part {
     /// Tools that are not shown because the configuration has given their names to others: the
     /// server's own name for one, and the name that is taken.
     pub eclipsed: Vec<(String, String)>,
-    /// The listing again, where the rest of it may be seen.
-    besides: Option<Arc<Listing>>,
+    /// The rest of the listing, as far as it may be seen.
+    besides: Option<Besides>,
     listing: Arc<Listing>,
     /// Where each tool stands in that order.
     places: HashMap<String, usize>,
+}
+
+/// The part of a listing that is no tools.
+#[derive(Debug)]
+struct Besides {
+    listing: Arc<Listing>,
+    /// The part of it that is shown.
+    shown: ShownOf,
 }
 
 impl Part {
@@ -43,7 +51,10 @@ impl Part {
         let server_ref = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
         let is_admitted = policy.admit(&server_ref.toolbox, &server_ref.server).is_ok();
         let mut part = Self::empty(server_ref.clone(), Arc::clone(listing));
-        part.besides = is_admitted.then(|| Arc::clone(listing));
+        part.besides = is_admitted.then(|| {
+            let shown = policy.shown_of(&server_ref, listing);
+            Besides { listing: Arc::clone(listing), shown }
+        });
         let decide = Deciding::new(server_ref, server, listing, policy, now);
         for definition in &listing.tools {
             let Some((own, traits)) = decide.on(definition) else { continue };
@@ -84,28 +95,36 @@ impl Part {
 
     /// Its resources.
     pub fn resources(&self) -> &[Arc<Resource>] {
-        self.besides.as_ref().map_or(&[], |listing| &listing.resources)
+        let Some(Besides { listing, shown }) = &self.besides else { return &[] };
+        shown.resources.as_ref().unwrap_or(&listing.resources)
     }
 
     /// Its resource templates.
     pub fn templates(&self) -> &[Arc<Template>] {
-        self.besides.as_ref().map_or(&[], |listing| &listing.templates)
+        let Some(Besides { listing, shown }) = &self.besides else { return &[] };
+        shown.templates.as_ref().unwrap_or(&listing.templates)
     }
 
     /// Its prompts.
     pub fn prompts(&self) -> &[Arc<Prompt>] {
-        self.besides.as_ref().map_or(&[], |listing| &listing.prompts)
+        let Some(Besides { listing, shown }) = &self.besides else { return &[] };
+        shown.prompts.as_ref().unwrap_or(&listing.prompts)
     }
 
     /// Its capabilities, where those may be known.
     pub fn abilities(&self) -> Option<&Abilities> {
-        self.besides.as_ref().map(|listing| &listing.abilities)
+        self.besides.as_ref().map(|besides| &besides.listing.abilities)
     }
 
     /// Its instructions, in its own words.
     pub fn instructions(&self) -> Option<&str> {
-        let said = self.besides.as_ref()?.instructions.as_deref();
+        let said = self.besides.as_ref()?.listing.instructions.as_deref();
         said.filter(|text| !text.trim().is_empty())
+    }
+
+    /// Everything that its server has listed, for whoever decides on it.
+    pub fn listing(&self) -> &Arc<Listing> {
+        &self.listing
     }
 
     /// Identifies the listing that it shows among all that are shown: those of one server in several
@@ -119,6 +138,12 @@ impl Part {
         self.server_ref == other.server_ref
             && Arc::ptr_eq(&self.listing, &other.listing)
             && self.besides.is_some() == other.besides.is_some()
+            && self.resources().len() == other.resources().len()
+            && self.resources().iter().zip(other.resources()).all(|(a, b)| Arc::ptr_eq(a, b))
+            && self.templates().len() == other.templates().len()
+            && self.templates().iter().zip(other.templates()).all(|(a, b)| Arc::ptr_eq(a, b))
+            && self.prompts().len() == other.prompts().len()
+            && self.prompts().iter().zip(other.prompts()).all(|(a, b)| Arc::ptr_eq(a, b))
             && self.eclipsed == other.eclipsed
             && self.tools.len() == other.tools.len()
             && self.tools.iter().zip(&other.tools).all(|(a, b)| a.is_same(b))

@@ -11,7 +11,7 @@ use crate::frontend::calls::{Passed, context, pass};
 use crate::frontend::era::harmless;
 use crate::frontend::resolve;
 use crate::frontend::session::Session;
-use crate::gateway::{CallError, LogLevel};
+use crate::gateway::{CallError, Caller, Gateway, LogLevel, Presence};
 use crate::name::ServerRef;
 use crate::raw::{self, Raw};
 use crate::wire::code::{INTERNAL_ERROR, INVALID_PARAMS};
@@ -36,7 +36,10 @@ pub(crate) fn read(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
         };
         let mut outcome = resolve::no_resource(&uri, passed.asked.meta.is_modern);
         for (server, own) in candidates {
-            outcome = forward(&passed, &server, "uri", &own).await;
+            let answer = forward(&passed, &server, "uri", &own).await;
+            outcome = answer.unwrap_or_else(|Forbidden| {
+                resolve::no_resource(&uri, passed.asked.meta.is_modern)
+            });
             if !resolve::is_missing(&outcome) {
                 let outcome = resolve::with_uri(outcome, &own, &uri);
                 return with_cache_hints(outcome, passed.asked.meta.is_modern);
@@ -68,11 +71,14 @@ pub(crate) fn get_prompt(session: Arc<Session>, asked: Asked, reply: Reply) -> A
     };
     pass(session, asked, reply, move |passed| async move {
         match resolve::prompt(&passed, &name).await {
-            Some((server, own)) => {
-                let outcome = forward(&passed, &server, "name", &own).await;
-                passed.exposure.with_addresses(&server, outcome)
+            Some((server, own)) => match forward(&passed, &server, "name", &own).await {
+                Ok(outcome) => passed.exposure.with_addresses(&server, outcome),
+                Err(Forbidden) => unknown("prompt", name),
+            },
+            None => {
+                note_unknown_prompt(&passed, &name);
+                unknown("prompt", name)
             }
-            None => unknown("prompt", name),
         }
     })
 }
@@ -90,20 +96,46 @@ pub(crate) fn complete(session: Arc<Session>, asked: Asked, reply: Reply) -> Ans
             (None, Some(uri)) => ("uri", resolve::template(&passed, &uri).await),
             (None, None) => ("name", None),
         };
+        let nothing = || unknown("prompt or resource template", reference.as_str().into_owned());
         let Some((server, own)) = found else {
-            return unknown("prompt or resource template", reference.as_str().into_owned());
+            if let Some(name) = text("name") {
+                note_unknown_prompt(&passed, &name);
+            }
+            return nothing();
         };
-        let reference = reference.with_member(key, &Raw::encode(&own)).unwrap_or(reference);
-        forward_with(&passed, &server, "ref", &reference).await
+        let own = reference.with_member(key, &Raw::encode(&own));
+        let own = own.unwrap_or_else(|| reference.clone());
+        let answer = forward_with(&passed, &server, "ref", &own).await;
+        answer.unwrap_or_else(|Forbidden| nothing())
     })
 }
 
+/// The server has nothing of that name, or the agent may not know of it.
+struct Forbidden;
+
+/// Takes note of a prompt that the agent may not know of, if it has asked for one.
+fn note_unknown_prompt(passed: &Passed, name: &str) {
+    let Passed { session, exposure, presence, asked, events } = passed;
+    let context = context(session, presence, &asked.meta, events);
+    exposure.gateway().note_unknown_prompt(name, context);
+}
+
 /// Makes the same request of a server, with the server's own name for what it is about.
-async fn forward(passed: &Passed, server: &ServerRef, key: &str, own: &str) -> Outcome {
+async fn forward(
+    passed: &Passed,
+    server: &ServerRef,
+    key: &str,
+    own: &str,
+) -> Result<Outcome, Forbidden> {
     forward_with(passed, server, key, &Raw::encode(&own)).await
 }
 
-async fn forward_with(passed: &Passed, server: &ServerRef, key: &str, value: &Raw) -> Outcome {
+async fn forward_with(
+    passed: &Passed,
+    server: &ServerRef,
+    key: &str,
+    value: &Raw,
+) -> Result<Outcome, Forbidden> {
     let Passed { session, exposure, presence, asked, events } = passed;
     let params = asked.params.iter().map(|(name, given)| {
         (name.clone(), if name == key { value.clone() } else { given.clone() })
@@ -111,7 +143,11 @@ async fn forward_with(passed: &Passed, server: &ServerRef, key: &str, value: &Ra
     let params: Vec<_> = params.collect();
     let context = context(session, presence, &asked.meta, events);
     let outcome = exposure.gateway().request(server, &asked.method, &params, context).await;
-    harmless(outcome.unwrap_or_else(|error| failed(&error)), asked.meta.is_modern)
+    let outcome = match outcome {
+        Err(CallError::UnknownPrimitive { .. }) => return Err(Forbidden),
+        outcome => outcome.unwrap_or_else(|error| failed(&error)),
+    };
+    Ok(harmless(outcome, asked.meta.is_modern))
 }
 
 /// Turns what kept a request from its server into an error of the protocol.
@@ -146,13 +182,41 @@ pub(crate) async fn subscribe(session: &Arc<Session>, asked: &Asked) -> Result<O
     let uri = asked.text("uri")?;
     let exposure = session.exposure(&asked.meta);
     let presence = session.presence(&asked.meta);
-    let found = resolve::known(session, &exposure, &asked.meta, &uri)?.into_iter().next();
-    let (server, own) = found.ok_or_else(|| resolve::no_resource(&uri, false))?;
-    let subscribed = exposure.gateway().subscribe(&server, &own, &uri, &presence).await;
-    if matches!(subscribed, Ok(Outcome::Result(_))) {
-        session.has_subscribed(&uri, true).await;
+    let known = resolve::known(session, &exposure, &asked.meta, &uri)?;
+    let subscriber = (&presence, session.caller());
+    let subscribed = subscribe_at_first(exposure.gateway(), known, &uri, subscriber).await;
+    match subscribed {
+        Some(Ok(outcome)) => {
+            if matches!(outcome, Outcome::Result(_)) {
+                session.has_subscribed(&uri, true).await;
+            }
+            Ok(outcome)
+        }
+        None | Some(Err(CallError::UnknownPrimitive { .. })) => {
+            Err(resolve::no_resource(&uri, false))
+        }
+        Some(Err(error)) => Err(failed(&error)),
     }
-    subscribed.map_err(|error| failed(&error))
+}
+
+/// Subscribes at the first of these servers that may have the resource, as far as the agent may know;
+/// `None`: there is none.
+pub(crate) async fn subscribe_at_first(
+    gateway: &Gateway,
+    known: Vec<(ServerRef, String)>,
+    uri: &str,
+    subscriber: (&Presence, &Caller),
+) -> Option<Result<Outcome, CallError>> {
+    let mut last = None;
+    for (server, own) in known {
+        let subscribed = gateway.subscribe(&server, &own, uri, subscriber).await;
+        let is_elsewhere = matches!(subscribed, Err(CallError::UnknownPrimitive { .. }));
+        last = Some(subscribed);
+        if !is_elsewhere {
+            break;
+        }
+    }
+    last
 }
 
 /// Takes that back.

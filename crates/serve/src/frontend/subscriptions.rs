@@ -14,6 +14,7 @@ use crate::exposure::{Chosen, Exposure, Surface};
 use crate::frontend::asked::{Asked, send};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::handshake::{crowded, ourselves};
+use crate::frontend::primitives::subscribe_at_first;
 use crate::frontend::resolve;
 use crate::frontend::session::{Client, Session};
 use crate::frontend::shown::{Changed, Shown};
@@ -195,11 +196,10 @@ impl Listening<'_> {
 
     async fn subscribe(&self, uri: &str) -> bool {
         let known = resolve::known(self.session, &self.exposure, self.meta, uri);
-        let Some((server, own)) = known.ok().and_then(|known| known.into_iter().next()) else {
-            return false;
-        };
-        let subscribed = self.exposure.gateway().subscribe(&server, &own, uri, self.presence).await;
-        matches!(subscribed, Ok(Outcome::Result(_)))
+        let subscriber = (self.presence, self.session.caller());
+        let known = known.unwrap_or_default();
+        let subscribed = subscribe_at_first(self.exposure.gateway(), known, uri, subscriber).await;
+        matches!(subscribed, Some(Ok(Outcome::Result(_))))
     }
 
     async fn pass_on(&self, wanted: &Wanted, event: Event) -> Result<(), Closed> {

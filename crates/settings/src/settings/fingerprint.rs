@@ -20,6 +20,7 @@ impl Config {
         add(&(self.mode, self.max_tool_name_length, &self.active_toolsets, &self.clients));
         let policy = &self.policy;
         add(&(&policy.agents, &policy.exposed_tools, policy.default, policy.strangers));
+        add(&(&policy.exposed_resources, &policy.exposed_prompts));
         add(&(&policy.dangerous_tools, policy.is_hint_dangerous, &policy.confirmation));
         for toolbox in &self.toolboxes {
             add(&(&toolbox.name, &toolbox.description, &toolbox.namespace));
@@ -37,6 +38,7 @@ impl Config {
 
 fn add_server(server: &ServerConfig, add: &mut impl FnMut(&dyn Debug)) {
     add(&(&server.name, &server.description, &server.tool_filters, &server.include));
+    add(&(&server.resource_filters, &server.prompt_filters));
     add(&(server.shared, server.isolation, server.protocol, server.roots));
     match &server.launch {
         Launch::Stdio(launch) => add(&launch.command),
@@ -106,6 +108,8 @@ mod tests {
             |config| config.policy.dangerous_tools.push("x".to_owned()),
             |config| config.toolboxes[0].servers[0].isolation = Isolation::Session,
             |config| config.toolboxes[0].servers[0].tool_filters.push("x".to_owned()),
+            |config| config.toolboxes[0].servers[0].resource_filters.push("x".to_owned()),
+            |config| config.toolboxes[0].servers[0].prompt_filters.push("x".to_owned()),
             |config| config.toolboxes[0].servers[0].overrides.clear(),
             |config| config.toolboxes.clear(),
         ];

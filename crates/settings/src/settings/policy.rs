@@ -1,5 +1,5 @@
-//! The rules on who may use what (`agentPolicies`, `exposedTools`, `defaultPolicy`,
-//! `dangerousTools`, `requireConfirmation`), as they are written; `policy` makes decisions of them.
+//! The rules on who may use what (`agentPolicies`, `exposedTools`, `exposedResources`, `exposedPrompts`,
+//! `defaultPolicy`, `dangerousTools`, `requireConfirmation`), as they are written; `policy` makes decisions of them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,6 +17,10 @@ pub struct PolicyConfig {
     pub agents: BTreeMap<AgentName, AgentPolicy>,
     /// `exposedTools`, by the servers' names.
     pub exposed_tools: BTreeMap<String, Vec<String>>,
+    /// `exposedResources`, by the servers' names: names, globs and `!` globs.
+    pub exposed_resources: BTreeMap<String, Vec<String>>,
+    /// `exposedPrompts`, likewise.
+    pub exposed_prompts: BTreeMap<String, Vec<String>>,
     /// `defaultPolicy`.
     pub default: DefaultPolicy,
     /// How agents are treated that `agents` does not have.
@@ -36,6 +40,8 @@ impl PolicyConfig {
     pub fn has_rules(&self) -> bool {
         !self.agents.is_empty()
             || !self.exposed_tools.is_empty()
+            || !self.exposed_resources.is_empty()
+            || !self.exposed_prompts.is_empty()
             || self.default != DefaultPolicy::default()
     }
 
@@ -76,6 +82,10 @@ pub struct AgentPolicy {
     pub allowed_servers: Option<Vec<String>>,
     /// `toolOverrides`, by the servers' names.
     pub tool_overrides: BTreeMap<String, Vec<String>>,
+    /// `resourceOverrides`, by the servers' names: addresses, names, globs and `!` globs.
+    pub resource_overrides: BTreeMap<String, Vec<String>>,
+    /// `promptOverrides`, by the servers' names: names, globs and `!` globs.
+    pub prompt_overrides: BTreeMap<String, Vec<String>>,
     /// `when`: all that apply to a tool must hold.
     pub when: Vec<When>,
     /// `limits`: how much it may ask.

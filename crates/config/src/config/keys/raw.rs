@@ -127,6 +127,19 @@ section! {
         #[schemars(extend("examples" = [{"github": ["get_*", "create_issue"]}]))]
         rule "exposedTools" | "exposed_tools" as pub(crate) exposed_tools: Entries<Vec<Located<String>>>,
 
+        /// The resources and templates of single servers that an agent may use of whose resources
+        /// `agentPolicies` says nothing else, written like a server's `resourceFilters`. All if there
+        /// is no list.
+        #[schemars(extend("examples" = [{"filesystem": ["file:///docs/*", "!*.env"]}]))]
+        rule "exposedResources" | "exposed_resources"
+            as pub(crate) exposed_resources: Entries<Vec<Located<String>>>,
+
+        /// The prompts of single servers that an agent may use of whose prompts `agentPolicies` says
+        /// nothing else, written like a server's `promptFilters`. All if there is no list.
+        #[schemars(extend("examples" = [{"github": ["review_*"]}]))]
+        rule "exposedPrompts" | "exposed_prompts"
+            as pub(crate) exposed_prompts: Entries<Vec<Located<String>>>,
+
         /// The rules for tools and servers that no list speaks of.
         rule "defaultPolicy" | "default_policy" as pub(crate) default_policy: RawDefaultPolicy,
 

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use globset::Glob;
 use url::Url;
 
 use crate::config::keys::category::check_overrides;
+use crate::config::keys::filter;
 use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits::{RawCache, RawRates};
 use crate::config::keys::oauth::RawOAuth;
@@ -54,6 +54,8 @@ pub(crate) fn check(
         headers,
         oauth,
         tool_filters,
+        resource_filters,
+        prompt_filters,
         overrides,
         transport: _,
         description,
@@ -82,6 +84,8 @@ pub(crate) fn check(
     let overrides = check_overrides(overrides, reader);
     check_filters(tool_filters.as_deref(), include.as_deref(), reader);
     let tool_filters = filters(tool_filters, include, exclude);
+    let resource_filters = filter::checked(resource_filters, filter::RESOURCE, reader);
+    let prompt_filters = filter::checked(prompt_filters, filter::PROMPT, reader);
     let (isolation, eager) = check_start(isolation, eager, idle_timeout_ms.as_ref(), reader);
     let idle_timeout = milliseconds(idle_timeout_ms);
     let protocol = check_protocol(protocol, reader);
@@ -131,6 +135,8 @@ pub(crate) fn check(
         description: description.map(|text| text.value).filter(|text| !text.trim().is_empty()),
         launch,
         tool_filters,
+        resource_filters,
+        prompt_filters,
         include: None,
         overrides,
         startup_timeout: time(startup_timeout_ms, defaults::STARTUP_TIMEOUT_MS),
@@ -400,18 +406,7 @@ fn check_filters(
         let message = "ignored: `toolFilters` says which tools there are";
         reader.warn(&first.spot, message, None);
     }
-    for filter in ours.into_iter().flatten() {
-        let pattern = filter.value.strip_prefix('!').unwrap_or(&filter.value);
-        if pattern.trim().is_empty() {
-            reader.error(&filter.spot, "expected a tool's name or a glob", None);
-        } else if let Err(error) = Glob::new(pattern) {
-            reader.error(
-                &filter.spot,
-                format!("`{pattern}` is not a glob: {}", error.kind()),
-                Some("write a name, or a glob such as `read_*` or `{get,list}_?`".to_owned()),
-            );
-        }
-    }
+    filter::check(ours.unwrap_or_default(), filter::TOOL, reader);
 }
 
 /// The filters to use: ours, or those of other clients put in our words.

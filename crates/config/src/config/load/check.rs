@@ -89,6 +89,8 @@ pub(crate) fn config(
         task_based_tool_selection: _,
         agent_policies,
         exposed_tools,
+        exposed_resources,
+        exposed_prompts,
         default_policy,
         dangerous_tools,
         require_confirmation,
@@ -102,6 +104,8 @@ pub(crate) fn config(
     let rules = Rules {
         agent_policies,
         exposed_tools,
+        exposed_resources,
+        exposed_prompts,
         default_policy,
         dangerous_tools,
         require_confirmation,

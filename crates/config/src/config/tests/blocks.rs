@@ -48,6 +48,8 @@ fn defaults_are_as_documented() {
                 has_own_folder: false,
                 sandbox: Some(Sandbox::Off),
             }),
+            resource_filters: Vec::new(),
+            prompt_filters: Vec::new(),
             tool_filters: Vec::new(),
             include: None,
             overrides: std::collections::BTreeMap::new(),

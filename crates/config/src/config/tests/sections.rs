@@ -122,6 +122,14 @@ fn keys_that_say_who_may_do_what_are_rules() {
     let rules: Vec<_> = keys.filter(|key| key.kind == Kind::Rule).map(|key| key.name).collect();
     assert_eq!(
         rules,
-        ["agentPolicies", "exposedTools", "defaultPolicy", "dangerousTools", "requireConfirmation"]
+        [
+            "agentPolicies",
+            "exposedTools",
+            "exposedResources",
+            "exposedPrompts",
+            "defaultPolicy",
+            "dangerousTools",
+            "requireConfirmation"
+        ]
     );
 }

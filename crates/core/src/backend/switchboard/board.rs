@@ -13,6 +13,7 @@ use crate::backend::lists::Kinds;
 use crate::backend::question::Question;
 use crate::backend::users::{AgentId, Principal, Users};
 use crate::observe::Secrets;
+use crate::policy::Hearing;
 
 /// How long a process may go on that is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,8 @@ pub(super) struct Subscriber {
     pub(super) principal: Principal,
     /// The URI as the agent knows it.
     pub(super) uri: String,
+    /// The resources that it may hear of; `None`: all.
+    pub(super) hears: Option<Hearing>,
 }
 
 /// An agent that wants to hear of a task.

@@ -140,7 +140,10 @@ impl Switchboard {
             };
             let mut nearest: HashMap<AgentId, (&str, Vec<&Subscriber>)> = HashMap::new();
             for (known, subscribers) in state.subscriptions.iter().filter(|(k, _)| is_meant(k)) {
-                for subscriber in subscribers {
+                let may_hear = |one: &&Subscriber| {
+                    *known == uri || one.hears.as_ref().is_none_or(|hears| hears.has(&uri))
+                };
+                for subscriber in subscribers.iter().filter(may_hear) {
                     let near = nearest.entry(subscriber.agent).or_insert((known, Vec::new()));
                     if known.len() > near.0.len() {
                         *near = (known, Vec::new());

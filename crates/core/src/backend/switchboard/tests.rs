@@ -285,7 +285,7 @@ async fn whether_a_resource_is_told_of_depends_on_an_agents_own_subscriptions() 
     let (server, board) = (Server::new(), shared(false));
     let (ann, mut to_ann) = attached(&board, Some("ann"));
     let (bob, mut to_bob) = attached(&board, Some("bob"));
-    board.subscribe(&ann, "file:///a", "a_file:///a");
+    board.subscribe(&ann, "file:///a", "a_file:///a", None);
     let said = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
         "params": {"uri": "file:///a/b"}});
     let uris = |events: &mut events::Receiver| {
@@ -299,7 +299,7 @@ async fn whether_a_resource_is_told_of_depends_on_an_agents_own_subscriptions() 
     };
     server.says(&board, &said);
     let alone = uris(&mut to_ann);
-    board.subscribe(&bob, "file:///a/b", "b_file:///a/b");
+    board.subscribe(&bob, "file:///a/b", "b_file:///a/b", None);
     server.says(&board, &said);
     assert_eq!(uris(&mut to_ann), alone);
     assert_eq!(alone, [r#""file:///a/b""#]);

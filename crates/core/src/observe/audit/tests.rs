@@ -175,6 +175,7 @@ fn a_read_has_a_line_however_it_ends() {
             server: &server,
             what,
             name: name.to_owned().into(),
+            rule: None,
         })
     };
     read(Readable::Resource, "file:///a").end(Ending::Ok, Some(7));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::backend::Outcome;
 use crate::exposure::{Surface, ToolMode};
 use crate::frontend::era::RequestMeta;
+use crate::frontend::primitives::subscribe_at_first;
 use crate::frontend::resolve;
 use crate::frontend::session::live::Live;
 use crate::frontend::session::{Current, Session, State};
@@ -162,9 +163,9 @@ impl Session {
         presence.set_log(level.unwrap_or(LogLevel::UNSAID));
         for uri in &record.subscriptions {
             let found = resolve::known(&session, &exposure, &meta, uri).unwrap_or_default();
-            let Some((server, own)) = found.into_iter().next() else { continue };
-            let again = exposure.gateway().subscribe(&server, &own, uri, &presence).await;
-            if !matches!(again, Ok(Outcome::Result(_))) {
+            let subscriber = (&presence, session.caller());
+            let again = subscribe_at_first(exposure.gateway(), found, uri, subscriber).await;
+            if again.is_some_and(|again| !matches!(again, Ok(Outcome::Result(_)))) {
                 let rehearsal = if rehearsal::is_on() { "rehearsal: " } else { "" };
                 tracing::warn!("{rehearsal}a subscription does not go on");
             }

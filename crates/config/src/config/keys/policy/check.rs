@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use globset::Glob;
 
+use crate::config::keys::filter::{self, About};
 use crate::config::keys::limits::RawRates;
 use crate::config::keys::policy::patterns::{glob, patterns, texts, unknown_server};
 use crate::config::keys::policy::raw::{RawAgentPolicy, RawConfirmation, RawDefaultPolicy};
@@ -21,6 +22,8 @@ const HINT: &str = "destructiveHint";
 pub(crate) struct Rules {
     pub(crate) agent_policies: Option<Entries<RawAgentPolicy>>,
     pub(crate) exposed_tools: Option<Entries<Vec<Located<String>>>>,
+    pub(crate) exposed_resources: Option<Entries<Vec<Located<String>>>>,
+    pub(crate) exposed_prompts: Option<Entries<Vec<Located<String>>>>,
     pub(crate) default_policy: Option<RawDefaultPolicy>,
     pub(crate) dangerous_tools: Option<Vec<Located<String>>>,
     pub(crate) require_confirmation: Option<RawConfirmation>,
@@ -37,6 +40,8 @@ impl Rules {
         let Self {
             agent_policies,
             exposed_tools,
+            exposed_resources,
+            exposed_prompts,
             default_policy,
             dangerous_tools,
             require_confirmation,
@@ -53,13 +58,16 @@ impl Rules {
                 (AgentName::new(&name.value), agent(raw, servers, places, reader))
             })
             .collect();
-        let exposed_tools = lists(exposed_tools, None, servers, reader);
+        let among = Among { allowed: None, servers };
+        let exposed_tools = among.tools(exposed_tools, reader);
         let dangerous = dangerous_tools.unwrap_or_default();
         let (hint, dangerous): (Vec<_>, Vec<_>) =
             dangerous.into_iter().partition(|pattern| is_hint(&pattern.value));
         PolicyConfig {
             agents,
             exposed_tools,
+            exposed_resources: among.filters(exposed_resources, filter::RESOURCE, reader),
+            exposed_prompts: among.filters(exposed_prompts, filter::PROMPT, reader),
             default: default(default_policy, !has_lists, reader),
             strangers,
             dangerous_tools: patterns(dangerous, servers, reader),
@@ -98,7 +106,15 @@ fn agent(
     places: &Places<'_>,
     reader: &mut Reader<'_>,
 ) -> AgentPolicy {
-    let RawAgentPolicy { extends, allowed_servers, tool_overrides, when, limits } = raw;
+    let RawAgentPolicy {
+        extends,
+        allowed_servers,
+        tool_overrides,
+        resource_overrides,
+        prompt_overrides,
+        when,
+        limits,
+    } = raw;
     for pattern in allowed_servers.iter().flatten() {
         let Some(glob) = glob(pattern, reader) else { continue };
         let glob = glob.compile_matcher();
@@ -108,9 +124,12 @@ fn agent(
         }
     }
     let allowed_servers = allowed_servers.map(texts);
+    let among = Among { allowed: allowed_servers.as_deref(), servers };
     AgentPolicy {
         extends: extends.into_iter().flatten().map(|name| AgentName::new(name.value)).collect(),
-        tool_overrides: lists(tool_overrides, allowed_servers.as_deref(), servers, reader),
+        tool_overrides: among.tools(tool_overrides, reader),
+        resource_overrides: among.filters(resource_overrides, filter::RESOURCE, reader),
+        prompt_overrides: among.filters(prompt_overrides, filter::PROMPT, reader),
         allowed_servers,
         when: when
             .into_iter()
@@ -146,25 +165,51 @@ fn default(
     }
 }
 
-/// Lists of tools by server. A list that nothing comes of is worth a word: those who wrote it mean
-/// something by it.
-fn lists(
-    raw: Option<Entries<Vec<Located<String>>>>,
-    allowed: Option<&[String]>,
-    servers: &[String],
-    reader: &mut Reader<'_>,
-) -> BTreeMap<String, Vec<String>> {
-    let mut checked = BTreeMap::new();
-    for (server, tools) in raw.unwrap_or_default().0 {
-        if !servers.contains(&server.value) {
-            unknown_server(&server.value, &server.spot, servers, reader);
-        } else if allowed.is_some_and(|allowed| !is_among(&server.value, allowed)) {
-            let message = "no effect: `allowedServers` does not have this server";
-            reader.warn(&server.spot, message, None);
-        }
-        checked.insert(server.value, patterns(tools, servers, reader));
+/// The servers that lists may speak of: all there are, and those that an agent is allowed.
+#[derive(Clone, Copy)]
+struct Among<'a> {
+    allowed: Option<&'a [String]>,
+    servers: &'a [String],
+}
+
+/// Lists by server, as they are written.
+type Lists = Option<Entries<Vec<Located<String>>>>;
+
+impl Among<'_> {
+    /// Lists of tools by server.
+    fn tools(self, raw: Lists, reader: &mut Reader<'_>) -> BTreeMap<String, Vec<String>> {
+        self.lists(raw, reader, |tools, reader| patterns(tools, self.servers, reader))
     }
-    checked
+
+    /// Lists of resources or prompts by server, which may leave some out.
+    fn filters(
+        self,
+        raw: Lists,
+        about: About,
+        reader: &mut Reader<'_>,
+    ) -> BTreeMap<String, Vec<String>> {
+        self.lists(raw, reader, |list, reader| filter::checked(Some(list), about, reader))
+    }
+
+    /// Checks the servers of lists. A list that nothing comes of is worth a word: those who wrote it
+    /// mean something by it.
+    fn lists(
+        self,
+        raw: Lists,
+        reader: &mut Reader<'_>,
+        checked: impl Fn(Vec<Located<String>>, &mut Reader<'_>) -> Vec<String>,
+    ) -> BTreeMap<String, Vec<String>> {
+        let lists = raw.unwrap_or_default().0.into_iter().map(|(server, list)| {
+            if !self.servers.contains(&server.value) {
+                unknown_server(&server.value, &server.spot, self.servers, reader);
+            } else if self.allowed.is_some_and(|allowed| !is_among(&server.value, allowed)) {
+                let message = "no effect: `allowedServers` does not have this server";
+                reader.warn(&server.spot, message, None);
+            }
+            (server.value, checked(list, reader))
+        });
+        lists.collect()
+    }
 }
 
 fn is_among(server: &str, patterns: &[String]) -> bool {

@@ -31,6 +31,18 @@ section! {
         #[schemars(extend("examples" = [{"github": ["get_*", "create_issue"]}]))]
         rule "toolOverrides" | "tool_overrides" as pub(crate) tool_overrides: Entries<Vec<Located<String>>>,
 
+        /// The resources and templates of single servers that it may use, in place of
+        /// `exposedResources`, written like a server's `resourceFilters`. All if there is no list.
+        #[schemars(extend("examples" = [{"filesystem": ["file:///docs/*", "!*.env"]}]))]
+        rule "resourceOverrides" | "resource_overrides"
+            as pub(crate) resource_overrides: Entries<Vec<Located<String>>>,
+
+        /// The prompts of single servers that it may use, in place of `exposedPrompts`, written like
+        /// a server's `promptFilters`. All if there is no list.
+        #[schemars(extend("examples" = [{"github": ["review_*"]}]))]
+        rule "promptOverrides" | "prompt_overrides"
+            as pub(crate) prompt_overrides: Entries<Vec<Located<String>>>,
+
         /// The conditions for using some tools. All that name a tool must hold.
         "when" as pub(crate) when: Vec<Located<RawWhen>>,
 

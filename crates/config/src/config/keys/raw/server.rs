@@ -65,6 +65,17 @@ keys! {
         #[schemars(extend("examples" = [["read_*", "!write_*"]]))]
         rule "toolFilters" as pub tool_filters: Vec<Located<String>>,
 
+        /// Which resources and resource templates agents have: addresses, names, globs such as
+        /// `file:///docs/*`, and `!` before a glob to leave some out, also under other spellings of
+        /// their addresses. Only `!` globs mean all but those; an empty list means all.
+        #[schemars(extend("examples" = [["file:///docs/*", "!*.env"]]))]
+        rule "resourceFilters" as pub resource_filters: Vec<Located<String>>,
+
+        /// Which prompts agents have: names, globs, and `!` before a glob to leave some out. Only `!`
+        /// globs mean all but those; an empty list means all.
+        #[schemars(extend("examples" = [["review_*", "!review_secret"]]))]
+        rule "promptFilters" as pub prompt_filters: Vec<Located<String>>,
+
         /// Changes to single tools, by the server's names for them.
         "overrides" as pub overrides: Entries<RawOverride>,
 

@@ -1,0 +1,214 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::catalog::Definition;
+use crate::config;
+use crate::name::AgentName;
+use crate::policy::{Besides, Policies};
+use crate::raw::Raw;
+
+fn listing() -> Arc<Listing> {
+    let all = |entries: &[Value]| -> Vec<Raw> { entries.iter().map(Raw::encode).collect() };
+    let (resources, _) = Definition::read_all(all(&[
+        json!({"uri": "file:///docs/a.md", "name": "a"}),
+        json!({"uri": "file:///docs/.env", "name": "env"}),
+        json!({"uri": "file:///keys/id", "name": "key"}),
+        json!({"uri": "db://rows?limit=3", "name": "rows"}),
+    ]));
+    let (templates, _) = Definition::read_all(all(&[
+        json!({"uriTemplate": "note://{id}", "name": "note"}),
+        json!({"uriTemplate": "note://{id}/secret", "name": "secret"}),
+    ]));
+    let (prompts, _) =
+        Definition::read_all(all(&[json!({"name": "sum"}), json!({"name": "plan"})]));
+    Arc::new(Listing { resources, templates, prompts, ..Listing::default() })
+}
+
+fn at() -> ServerRef {
+    ServerRef { toolbox: ToolboxName::new("files"), server: ServerName::new("files") }
+}
+
+fn policies(filters: &Value, rules: &Value) -> Policies {
+    let mut file = rules.clone();
+    file["mcpServers"]["files"] = filters.clone();
+    file["mcpServers"]["files"]["command"] = "x".into();
+    let env = BTreeMap::<String, String>::new();
+    let loaded = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    Policies::new(Arc::new(loaded.unwrap_or_else(|report| panic!("{report}")).config))
+}
+
+/// The addresses that a filter of the server's entry lets through.
+fn read<'a>(filters: &[&str], uris: &[&'a str]) -> Vec<&'a str> {
+    let policies = policies(&json!({"resourceFilters": filters}), &json!({}));
+    let (policy, listing) = (policies.of(None), listing());
+    let may_read = |uri: &&&str| policy.admit_resource(&at(), uri, &listing).is_ok();
+    uris.iter().filter(may_read).copied().collect()
+}
+
+#[test]
+fn what_is_shown_is_what_can_be_read() {
+    for filters in [
+        &["file:///docs/*", "!*.env"][..],
+        &["!key"],
+        &["rows", "note"],
+        &["!note://*"],
+        &["*"],
+        &["!*"],
+        &["note://{id}"],
+    ] {
+        let policies = policies(&json!({"resourceFilters": filters}), &json!({}));
+        let (policy, listing) = (policies.of(None), listing());
+        let shown = policy.shown_of(&at(), &listing);
+        let resources = shown.resources.unwrap_or_else(|| listing.resources.clone());
+        let templates = shown.templates.unwrap_or_else(|| listing.templates.clone());
+        let shown: Vec<_> = resources.iter().map(|one| one.uri.clone()).collect();
+        let shown = [shown, templates.iter().map(|one| one.uri.clone()).collect()].concat();
+        let all = listing.resources.iter().map(|one| one.uri.clone());
+        let all = all.chain(listing.templates.iter().map(|one| one.uri.clone()));
+        let may_read = |uri: &String| policy.admit_resource(&at(), uri, &listing).is_ok();
+        assert_eq!(shown, all.filter(may_read).collect::<Vec<_>>(), "{filters:?}");
+    }
+}
+
+#[test]
+fn filters_mean_addresses_and_names() {
+    let all = ["file:///docs/a.md", "file:///docs/.env", "file:///keys/id", "db://rows?limit=3"];
+    assert_eq!(read(&[], &all), all);
+    assert_eq!(read(&["file:///docs/*", "!*.env"], &all), all[..1]);
+    assert_eq!(read(&["a", "rows"], &all), [all[0], all[3]]);
+    assert_eq!(read(&["!key", "!env"], &all), [all[0], all[3]]);
+    assert_eq!(read(&["db://rows?limit=3"], &all), all[3..]);
+}
+
+#[test]
+fn an_address_is_forbidden_in_every_spelling() {
+    let spellings = [
+        "FILE:///keys/id",
+        "file:/keys/id",
+        "file://localhost/keys/id",
+        "file:///docs/../keys/id",
+        "file:///docs/%2E%2e/keys/id",
+        "file:///%6b%65ys/id",
+        "file:///%256beys/id",
+        "file:///keys%2fid",
+        "file:///keys\\id",
+        "file:///KEYS/ID",
+        "file:///keys/id?x",
+        "file:///keys/id#x",
+        "file:///keys//id/",
+        "\tfile:///keys/id",
+    ];
+    let none: [&str; 0] = [];
+    assert_eq!(read(&["!file:///keys/*"], &spellings), none);
+    assert_eq!(read(&["!key"], &spellings), none, "by the name of what it is");
+    assert_eq!(read(&["file:///docs/*"], &spellings), none);
+    assert_eq!(read(&["*", "!file:///keys/*"], &spellings), none);
+    // A pattern may be spelled in any of these ways too.
+    let is_whole = |pattern: &&&str| !pattern.contains(['\\', '?', '#']) && !pattern.ends_with('/');
+    for pattern in spellings.iter().filter(is_whole) {
+        assert_eq!(read(&[&format!("!{pattern}")], &["file:///keys/id"]), none, "{pattern}");
+    }
+}
+
+#[test]
+fn what_a_template_makes_is_forbidden_and_allowed_with_it() {
+    let made = ["note://1", "note://2", "note://1/secret", "note://1%2Fsecret", "other://1"];
+    assert_eq!(read(&["!note"], &made), ["other://1"], "whatever could have been made of it");
+    assert_eq!(read(&["!secret"], &made), ["note://1", "note://2", "other://1"]);
+    assert_eq!(read(&["note"], &made), ["note://1", "note://2"]);
+    assert_eq!(read(&["note://{id}"], &made), ["note://1", "note://2"]);
+    assert_eq!(read(&["note", "!note://2"], &made), ["note://1"]);
+    assert_eq!(
+        read(&["note://*"], &made),
+        ["note://1", "note://2", "note://1/secret", "note://1%2Fsecret"]
+    );
+}
+
+#[test]
+fn agents_have_what_their_lists_say_else_the_list_for_all_else_everything() {
+    let rules = json!({
+        "exposedTools": {"files": ["*"]},
+        "exposedResources": {"files": ["!*/keys/*"]},
+        "exposedPrompts": {"files": ["sum"]},
+        "agentPolicies": {
+            "ann": {"resourceOverrides": {"files": ["*/keys/*"]}, "promptOverrides": {"files": []}},
+            "bob": {"extends": "ann", "promptOverrides": {"files": ["*", "!plan"]}},
+            "cat": {"extends": ["ann", "dan"]},
+            "dan": {},
+            "eve": {"allowedServers": []},
+        },
+        "defaultPolicy": {},
+    });
+    let policies = policies(&json!({"promptFilters": ["!nothing"]}), &rules);
+    let listing = listing();
+    let has = |agent: Option<&str>| {
+        let agent = agent.map(AgentName::new);
+        let policy = policies.of(agent.as_ref());
+        let uris = ["file:///keys/id", "file:///docs/a.md"];
+        let uris = uris.map(|uri| policy.admit_resource(&at(), uri, &listing).is_ok());
+        (uris, ["sum", "plan"].map(|name| policy.admit_prompt(&at(), name).is_ok()))
+    };
+    assert_eq!(has(None), ([false, true], [true, false]));
+    assert_eq!(has(Some("dan")), ([false, true], [true, false]));
+    assert_eq!(has(Some("ann")), ([true, false], [false, false]));
+    assert_eq!(has(Some("bob")), ([true, false], [true, false]));
+    assert_eq!(has(Some("cat")), ([true, true], [true, false]), "what any of them has");
+    assert_eq!(has(Some("eve")), ([false, false], [false, false]));
+    let why = |agent: &str, what| {
+        let agent = AgentName::new(agent);
+        let verdict = policies.explain_besides(Some(&agent), &at(), what, &listing).unwrap();
+        (verdict.is_visible, verdict.rule.map(|rule| rule.to_string()).unwrap_or_default())
+    };
+    let key = Besides::Resource("file:///%6beys/id");
+    assert_eq!(why("ann", key), (true, "agent_policies.ann.resource_overrides.files".to_owned()));
+    assert_eq!(why("dan", key), (false, "exposed_resources.files".to_owned()));
+    assert_eq!(why("eve", key), (false, "agent_policies.eve.allowed_servers".to_owned()));
+    let plan = Besides::Prompt("plan");
+    assert_eq!(why("bob", plan), (false, "agent_policies.bob.prompt_overrides.files".to_owned()));
+    assert_eq!(why("bob", Besides::Prompt("nothing")).1, "mcp_servers.files.prompt_filters");
+}
+
+#[test]
+fn a_server_is_there_for_resources_alone() {
+    let rules = json!({"agentPolicies": {
+        "ann": {"resourceOverrides": {"files": ["file:///docs/*"]}},
+        "bob": {"resourceOverrides": {"files": ["!file:///docs/*"]}},
+        "cat": {"toolOverrides": {"files": []}, "promptOverrides": {"files": ["sum"]}},
+        "dan": {"allowedServers": [], "promptOverrides": {"files": ["sum"]}},
+    }});
+    let policies = policies(&json!({}), &rules);
+    let is_there = |agent: &str| {
+        let seen = policies.seen_by(Some(&AgentName::new(agent)), None);
+        seen.servers().next().is_some()
+    };
+    assert_eq!(["ann", "bob", "cat", "dan"].map(is_there), [true, false, true, false]);
+    let ann = policies.of(Some(&AgentName::new("ann")));
+    assert!(!ann.may_have(&crate::name::ToolId {
+        toolbox: at().toolbox,
+        server: at().server,
+        tool: "read".to_owned()
+    }));
+}
+
+#[test]
+fn nothing_is_judged_where_no_rule_speaks_of_it() {
+    let policies = policies(&json!({}), &json!({"exposedTools": {"files": ["*"]}}));
+    let policy = policies.of(None);
+    assert!(!policy.judges_resources(&at()));
+    let shown = policy.shown_of(&at(), &listing());
+    assert!(shown.resources.is_none() && shown.templates.is_none() && shown.prompts.is_none());
+    let admission = policy.admit_resource(&at(), "any\0thing/..", &listing()).unwrap();
+    assert!(admission.hearing().is_none());
+}
+
+#[test]
+fn what_is_heard_of_is_judged_like_what_is_read() {
+    let policies = policies(&json!({"resourceFilters": ["!*/keys/*"]}), &json!({}));
+    let admission = policies.of(None).admit_resource(&at(), "file:///", &listing()).unwrap();
+    let hearing = admission.hearing().unwrap();
+    assert!(hearing.has("file:///docs/a.md") && !hearing.has("file:///%6Beys/id"));
+}
