@@ -92,8 +92,8 @@ impl Gateway {
             read.decided_by(denial.rule().map(ToString::to_string));
         }
         let (what, name, error) = match about {
-            About::Server => return Err(self.unknown_server(at)),
-            _ if denial.rule().is_none() => return Err(self.unknown_server(at)),
+            About::Server => return Err(unknown_server(at)),
+            _ if denial.rule().is_none() => return Err(unknown_server(at)),
             About::Resource(uri) => (Readable::Resource, uri, unknown("resource", uri)),
             About::Completed(uri) => (Readable::Resource, uri, unknown("resource template", uri)),
             About::Prompt(name) | About::CompletedPrompt(name) => {
@@ -188,13 +188,13 @@ impl Gateway {
             }
         }
     }
+}
 
-    fn unknown_server(&self, at: &ServerRef) -> CallError {
-        CallError::UnknownServer {
-            toolbox: at.toolbox.clone(),
-            wanted: at.server.to_string(),
-            known: Vec::new(),
-        }
+fn unknown_server(at: &ServerRef) -> CallError {
+    CallError::UnknownServer {
+        toolbox: at.toolbox.clone(),
+        wanted: at.server.to_string(),
+        known: Vec::new(),
     }
 }
 

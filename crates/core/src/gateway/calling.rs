@@ -218,7 +218,8 @@ impl Gateway {
     ) -> Result<Outcome, CallError> {
         let mut read = self.begin_read(at, method, params, context);
         let about = About::of(method, params);
-        let passed = self.admit_and_pass(at, method, params, &about, context, read.as_mut()).await;
+        let passed =
+            self.admit_and_pass(at, (method, params), &about, context, read.as_mut()).await;
         if let Some(read) = read {
             let (ending, bytes) = ended(&passed, context);
             read.end(ending, bytes);
@@ -229,8 +230,7 @@ impl Gateway {
     async fn admit_and_pass(
         &self,
         at: &ServerRef,
-        method: &str,
-        params: &[raw::Member],
+        (method, params): (&str, &[raw::Member]),
         about: &About,
         context: RequestContext<'_>,
         mut read: Option<&mut ObservedRead<'_>>,

@@ -37,6 +37,7 @@ pub(crate) enum Checked {
 }
 
 /// Checks one server block.
+#[expect(clippy::too_many_lines, reason = "each key is named here, so that none is forgotten")]
 pub(crate) fn check(
     name: &Located<String>,
     raw: RawServer,
