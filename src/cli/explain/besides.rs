@@ -12,7 +12,7 @@ use crate::cli::explain::{switched_off, switched_off_as_json};
 use crate::cli::{Global, known, print};
 use crate::config::{Key, find_key};
 use crate::name::{AgentName, ServerRef};
-use crate::policy::{Besides, Policies, Verdict};
+use crate::policy::{Besides, Policies, Rule, Verdict};
 use crate::settings::Config;
 
 /// The servers that are meant, and where the rules stand.
@@ -128,7 +128,7 @@ impl Case<'_> {
             resource: (!is_prompt).then(|| self.name()),
             prompt: is_prompt.then(|| self.name()),
             visible: *is_visible,
-            rule: rule.as_ref().map(|rule| rule.as_str()),
+            rule: rule.as_ref().map(Rule::as_str),
             key: self.key.as_ref().map(|key| key.path.as_str()),
             line: self.key.as_ref().map(|key| key.line),
             why,

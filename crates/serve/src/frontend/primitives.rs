@@ -70,15 +70,13 @@ pub(crate) fn get_prompt(session: Arc<Session>, asked: Asked, reply: Reply) -> A
         Err(refusal) => return Box::pin(send(reply, refusal)),
     };
     pass(session, asked, reply, move |passed| async move {
-        match resolve::prompt(&passed, &name).await {
-            Some((server, own)) => match forward(&passed, &server, "name", &own).await {
-                Ok(outcome) => passed.exposure.with_addresses(&server, outcome),
-                Err(Forbidden) => unknown("prompt", name),
-            },
-            None => {
-                note_unknown_prompt(&passed, &name);
-                unknown("prompt", name)
-            }
+        let Some((server, own)) = resolve::prompt(&passed, &name).await else {
+            note_unknown_prompt(&passed, &name);
+            return unknown("prompt", name);
+        };
+        match forward(&passed, &server, "name", &own).await {
+            Ok(outcome) => passed.exposure.with_addresses(&server, outcome),
+            Err(Forbidden) => unknown("prompt", name),
         }
     })
 }
