@@ -18,6 +18,7 @@ mod global;
 mod help;
 mod hidden;
 mod import;
+mod keyring;
 mod known;
 mod list;
 mod logging;

@@ -4,6 +4,7 @@ mod browser;
 mod login;
 mod logout;
 mod status;
+mod store;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,12 +28,13 @@ Examples:
   mcp-workbench auth login                  Sign in at every server that wants it
   mcp-workbench auth login hub --for ci     Sign in for the agent `ci`, which comes over HTTP
   mcp-workbench auth status                 Show where you are signed in, and until when
-  mcp-workbench auth logout github          Sign out there, and forget the token";
+  mcp-workbench auth logout github          Sign out there, and forget the token
+  mcp-workbench auth store keyring          Move all tokens to the system's keyring";
 
 /// Sign in at servers over HTTP, sign out, and see how it stands
 ///
 /// A server that wants a sign-in says so, and how. Tokens are kept in files that nobody else can read,
-/// one for each server and account, and renewed by themselves for as long as the server allows it.
+/// or in the system's keyring, one for each server and account, and renewed by themselves for as long as the server allows it.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -55,6 +57,11 @@ enum Command {
         #[command(flatten)]
         which: Which,
     },
+    /// Show where tokens are kept, or move all of them to files or to the system's keyring
+    ///
+    /// Workbenches that run meanwhile go on with the tokens at their new place. Where the keyring cannot be reached,
+    /// nothing is moved.
+    Store(store::Args),
     /// Show where you are signed in, as which client, for what and until when; no token
     Status {
         #[command(flatten)]
@@ -81,6 +88,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     match &args.command {
         Command::Login(args) => login::run(global, args),
         Command::Logout { which } => logout::run(global, which),
+        Command::Store(args) => store::run(global, args),
         Command::Status { which, json } => status::run(global, which, *json),
     }
 }
@@ -91,9 +99,7 @@ fn with_logins<T>(
     config: &Config,
     work: impl AsyncFnOnce(&Arc<Logins>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let keep = global.logins().ok_or_else(|| {
-        Error::wrong("there is no folder where logins could be kept").hint("set `HOME`")
-    })?;
+    let keep = global.logins().ok_or_else(no_folder)?;
     let observer = Arc::new(Observer::default().uncounted());
     observer.audit(config).map_err(|error| {
         Error::failed("what is done cannot be recorded as `audit` wants it")
@@ -109,6 +115,10 @@ fn with_logins<T>(
     })?;
     observer.close(app::LAST_RECORDS.0);
     done.map_err(Error::internal)?
+}
+
+fn no_folder() -> Error {
+    Error::wrong("there is no folder where logins could be kept").hint("set `HOME`")
 }
 
 /// The places of these servers, in the order of the configuration.

@@ -11,13 +11,14 @@ use crate::app;
 use crate::backend::Store;
 use crate::cli::error::Error;
 use crate::cli::hidden::hide;
+use crate::cli::keyring::Keyring;
 use crate::cli::values::{self, Kept, Looking, Needed};
 use crate::cli::{EMBEDDED_CONFIG, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::values::ValueSource;
 use crate::config::{self, LoadError, Loaded};
 use crate::gateway::Caller;
-use crate::login::Keep;
+use crate::login::{Chosen, Keep};
 use crate::name::{self, AgentName, PROGRAM};
 use crate::observe::running::Files;
 use crate::os;
@@ -196,10 +197,20 @@ impl Global {
 
     /// Where logins at servers are kept. At those of the embedded configuration nobody signs in.
     pub(super) fn logins(&self) -> Option<Keep> {
+        Some(Keep::In(Arc::new(self.chosen()?)))
+    }
+
+    /// The store of logins, in files or in the keyring, as its user has chosen.
+    pub(super) fn chosen(&self) -> Option<Chosen> {
+        Some(Chosen::new(self.credentials()?, Keyring))
+    }
+
+    /// The folder of logins.
+    pub(super) fn credentials(&self) -> Option<PathBuf> {
         if self.embedded_config {
             return None;
         }
-        Some(Keep::Folder(ProcessEnv.state()?.join(PROGRAM).join("credentials")))
+        Some(ProcessEnv.state()?.join(PROGRAM).join("credentials"))
     }
 
     /// The folder with the homes of confined servers.

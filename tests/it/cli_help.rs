@@ -20,6 +20,7 @@ const COMMANDS: &[&str] = &[
     "auth login",
     "auth logout",
     "auth status",
+    "auth store",
     "explain",
     "policy",
     "policy diff",

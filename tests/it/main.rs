@@ -104,6 +104,7 @@ mod setup_service;
 mod shutdown;
 mod sign_in;
 mod sign_in_fastmcp;
+mod sign_in_keyring;
 mod sign_in_secrets;
 mod sign_in_ways;
 mod stdio;

@@ -49,6 +49,7 @@ use crate::settings::OAuth;
 use crate::wire::remote::{Again, Challenge, Credentials, Later};
 
 pub use crate::login::begin::WANTS_NONE;
+pub use crate::login::keep::{Chosen, Guard, Home, Keyring, Store};
 pub use crate::login::page::{PAGE_HEADERS, Page};
 pub use crate::login::pending::Pending;
 pub use crate::login::place::{Back, Failure, Keep, Place, Standing, Told};

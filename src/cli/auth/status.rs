@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
+use crate::cli::auth::store::where_they_are;
 use crate::cli::auth::{Which, others, places, with_logins};
 use crate::cli::error::Error;
 use crate::cli::table::{Align, Table};
@@ -84,6 +85,7 @@ pub(super) fn run(global: &Global, which: &Which, json: bool) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     print::data(&table(rows))?;
+    print::note(&where_they_are(global)?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -101,8 +101,9 @@ pub(crate) async fn refused(login: &Arc<Login>, challenge: Challenge) -> Again {
         }
         return Again::SignIn;
     }
+    let none = login.shared.why_none();
     let why = match (shown, is_last) {
-        (None, _) => "nobody has signed in",
+        (None, _) => &none,
         (Some(_), false) => {
             note_refused(login, shown).await;
             REFUSED
@@ -144,7 +145,7 @@ async fn step_up(
     is_last: bool,
 ) -> Again {
     let Some(record) = login.reload().await else {
-        login.want("nobody has signed in", None);
+        login.want(&login.shared.why_none(), None);
         return Again::SignIn;
     };
     let token = record.token.as_ref().map(|token| token.value.as_str());

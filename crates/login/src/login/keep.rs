@@ -1,11 +1,13 @@
 //! Where records are kept. All functions here block.
 
+mod chosen;
 mod folder;
 mod memory;
 
 use std::io;
 use std::time::Duration;
 
+pub use crate::login::keep::chosen::{Chosen, Home, Keyring};
 pub(crate) use crate::login::keep::folder::Folder;
 pub(crate) use crate::login::keep::memory::Memory;
 
@@ -13,7 +15,10 @@ pub(crate) use crate::login::keep::memory::Memory;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(45);
 
 /// A store of records, by their keys.
-pub(crate) trait Store: Send + Sync {
+///
+/// All functions block, and fail where the store cannot be reached.
+#[expect(clippy::missing_errors_doc, reason = "all fail alike")]
+pub trait Store: Send + Sync {
     /// The record, if there is one.
     fn load(&self, key: &str) -> io::Result<Option<Vec<u8>>>;
 
@@ -32,4 +37,11 @@ pub(crate) trait Store: Send + Sync {
 }
 
 /// Holds a lock until it is dropped.
-pub(crate) struct Guard(#[expect(dead_code, reason = "it is held, not read")] Box<dyn Send>);
+pub struct Guard(#[expect(dead_code, reason = "it is held, not read")] Box<dyn Send>);
+
+impl Guard {
+    /// A lock that is given back when `held` is dropped.
+    pub fn new(held: impl Send + 'static) -> Self {
+        Self(Box::new(held))
+    }
+}

@@ -1,12 +1,14 @@
 //! Places, and what is told of the logins at them.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use crate::login::keep::Store;
 use crate::settings::OAuth;
 
 /// A server that wants a login, and whose login it is. A token that was got for one place is used for no
@@ -40,12 +42,24 @@ impl Place {
 }
 
 /// Where logins are kept.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Keep {
     /// In files of this folder, which nobody else can read.
     Folder(PathBuf),
+    /// In a store of the program's.
+    In(Arc<dyn Store>),
     /// In memory, until the process ends.
     Memory,
+}
+
+impl fmt::Debug for Keep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => f.debug_tuple("Folder").field(folder).finish(),
+            Self::In(_) => f.write_str("In"),
+            Self::Memory => f.write_str("Memory"),
+        }
+    }
 }
 
 /// Something about a login that others want to hear.

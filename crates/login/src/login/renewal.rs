@@ -78,7 +78,10 @@ async fn run(login: &Arc<Login>, stale: Option<&str>) -> Result<(), Failed> {
         let why = "another process has been renewing the token for too long".to_owned();
         return Err(Failed { renewal: Renewal::Trouble(why), pause: PAUSE });
     };
-    let record = login.reload().await;
+    // A token that somebody else has used already must not be used again.
+    let Ok(record) = login.try_reload().await else {
+        return Err(Failed { renewal: Renewal::Trouble(login.shared.why_none()), pause: PAUSE });
+    };
     if record.as_ref().and_then(|record| record.token.as_ref()).is_some_and(|t| is_other(t, stale))
     {
         return Ok(());

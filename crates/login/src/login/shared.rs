@@ -1,8 +1,8 @@
 //! The part of all logins of a process that each of them needs: the store, the tasks, and who is told.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
@@ -24,6 +24,8 @@ pub(crate) struct Shared {
     /// Where records are kept that the store does not take.
     memory: Arc<Memory>,
     has_failed: AtomicBool,
+    /// Why records cannot be read at present.
+    trouble: Mutex<Option<String>>,
     tasks: TaskTracker,
     /// Tasks that must not be cut off.
     tokens: TaskTracker,
@@ -39,6 +41,7 @@ impl Shared {
         let memory = Arc::new(Memory::default());
         let store: Arc<dyn Store> = match keep {
             Keep::Folder(folder) => Arc::new(Folder::new(folder)),
+            Keep::In(store) => store,
             Keep::Memory => Arc::clone(&memory) as _,
         };
         Self::with(store, memory, tasks, told)
@@ -51,7 +54,7 @@ impl Shared {
         told: Box<dyn Fn(Told<'_>) + Send + Sync>,
     ) -> Self {
         let (has_failed, tokens) = (AtomicBool::default(), TaskTracker::new());
-        Self { store, memory, has_failed, tasks, tokens, told }
+        Self { store, memory, has_failed, trouble: Mutex::default(), tasks, tokens, told }
     }
 
     pub(crate) fn tell(&self, told: Told<'_>) {
@@ -76,14 +79,19 @@ impl Shared {
         }
     }
 
-    /// The record, if there is one that can be read.
-    pub(crate) async fn load(&self, key: &str) -> Option<Record> {
-        let loaded = self.try_load(key).await;
-        let text = loaded.unwrap_or_else(|error| {
-            self.complain(&error);
-            None
-        });
-        text.and_then(|text| Record::decode(&text))
+    /// The record, if there is one; fails where that cannot be found out.
+    pub(crate) async fn load(&self, key: &str) -> io::Result<Option<Record>> {
+        let loaded = self.try_load(key).await.inspect_err(|error| self.complain(error));
+        let why = loaded.as_ref().err();
+        let why = why.map(|error| format!("the login that is kept cannot be read: {error}"));
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        Ok(loaded?.and_then(|text| Record::decode(&text)))
+    }
+
+    /// Why there is no login, as far as is known: nobody has signed in, or it cannot be read.
+    pub(crate) fn why_none(&self) -> String {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.clone().unwrap_or_else(|| "nobody has signed in".to_owned())
     }
 
     async fn try_load(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
@@ -116,7 +124,10 @@ impl Shared {
         let key = key.to_owned();
         let removed = self.block(move |store| store.remove(&key)).await;
         let removed = removed.map_err(|error| {
-            Failure::new(format!("the login cannot be removed: {error}"), "remove its file by hand")
+            Failure::new(
+                format!("the login cannot be removed: {error}"),
+                "it lasts until it can be removed",
+            )
         })?;
         Ok(removed || was_in_memory)
     }
@@ -124,7 +135,10 @@ impl Shared {
     /// Every record that can be read.
     pub(crate) async fn all(&self) -> Result<Vec<Record>, Failure> {
         let texts = self.block(|store| store.all()).await.map_err(|error| {
-            Failure::new(format!("the logins cannot be read: {error}"), "look at their folder")
+            Failure::new(
+                format!("the logins cannot be read: {error}"),
+                "`mcp-workbench auth store` says where they are",
+            )
         })?;
         let mut records: Vec<Record> =
             texts.iter().filter_map(|text| Record::decode(text)).collect();

@@ -1,6 +1,7 @@
 //! The login at one place: what is known of it now.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -93,12 +94,17 @@ impl Login {
         self.state().record.clone()
     }
 
-    /// Reads the record again.
+    /// Reads the record again; the one that is known stays where that cannot be done.
     pub(crate) async fn reload(&self) -> Option<Arc<Record>> {
-        let record = self.shared.load(&self.key).await;
+        self.try_reload().await.unwrap_or_else(|_| self.known())
+    }
+
+    /// Reads the record again, for who must not go by an old one.
+    pub(crate) async fn try_reload(&self) -> io::Result<Option<Arc<Record>>> {
+        let record = self.shared.load(&self.key).await?;
         let record = record.filter(|record| self.is_mine(record)).map(Arc::new);
         self.adopt(record.clone());
-        record
+        Ok(record)
     }
 
     /// Returns `true` if a record is of this place, and of the client that asks by itself where one does.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::backend::StartFailure;
@@ -57,6 +57,33 @@ pub fn printed(commands: &[Printing<'_>], max: u64) -> Vec<Result<Vec<u8>, Start
     all
 }
 
+/// The answer of a command that was asked something.
+pub struct Answer {
+    /// `true` if it says that it has done what it was asked to.
+    pub is_success: bool,
+    /// Everything that it printed.
+    pub printed: Vec<u8>,
+    /// The end of what it said on its standard error, in one line.
+    pub said: String,
+}
+
+/// Runs a command, writes `input` to it, and waits `patience` for its answer of `max` bytes at most. Neither input nor
+/// output is in a failure.
+///
+/// # Errors
+///
+/// When it cannot be run, or does not answer in time.
+pub fn answered(
+    command: &Printing<'_>,
+    input: &[u8],
+    max: u64,
+    patience: Duration,
+) -> Result<Answer, StartFailure> {
+    let (status, printed, stderr) = command.run_with(input, max, patience)?;
+    let said = tail(&String::from_utf8_lossy(&stderr));
+    Ok(Answer { is_success: status.success(), printed, said })
+}
+
 const DEFECT: &str = "this is a defect of the workbench; please report it";
 
 fn failure(reason: impl Into<String>, hint: impl Into<String>) -> StartFailure {
@@ -81,22 +108,9 @@ impl Printing<'_> {
         spawn_failure(self.program(), error)
     }
 
-    /// Runs it on a runtime of this thread, which lasts until it has ended.
+    /// Returns what it prints, if it says that all is well.
     fn run(&self, max: u64) -> Result<Vec<u8>, StartFailure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| self.not_started(&error))?;
-        let outcome = runtime.block_on(async { timeout(PATIENCE, self.ended(max)).await });
-        let Ok(outcome) = outcome else {
-            let reason = format!("`{}` took longer than {} s", self.program(), PATIENCE.as_secs());
-            return Err(failure(reason, NO_TERMINAL));
-        };
-        let (status, stdout, stderr) = outcome.map_err(|error| match error.kind() {
-            io::ErrorKind::FileTooLarge => {
-                let reason = format!("`{}` printed more than {max} bytes", self.program());
-                failure(reason, "it has to print the value and nothing else")
-            }
-            _ => self.not_started(&error),
-        })?;
+        let (status, stdout, stderr) = self.run_with(&[], max, PATIENCE)?;
         if status.success() {
             return Ok(stdout);
         }
@@ -106,8 +120,31 @@ impl Printing<'_> {
         Err(failure(reason, format!("run it in `{}` to see why", self.folder.display())))
     }
 
+    /// Runs it on a runtime of this thread, which lasts until it has ended.
+    fn run_with(
+        &self,
+        input: &[u8],
+        max: u64,
+        patience: Duration,
+    ) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), StartFailure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| self.not_started(&error))?;
+        let outcome = runtime.block_on(async { timeout(patience, self.ended(input, max)).await });
+        let Ok(outcome) = outcome else {
+            let reason = format!("`{}` took longer than {} s", self.program(), patience.as_secs());
+            return Err(failure(reason, NO_TERMINAL));
+        };
+        outcome.map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => {
+                let reason = format!("`{}` printed more than {max} bytes", self.program());
+                failure(reason, "it has to print the value and nothing else")
+            }
+            _ => self.not_started(&error),
+        })
+    }
+
     /// Its status, standard output and standard error. Dropping this kills it with its group.
-    async fn ended(&self, max: u64) -> io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
+    async fn ended(&self, input: &[u8], max: u64) -> io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
         #[expect(clippy::disallowed_methods, reason = "a launcher of what the user configured")]
         let mut builder = tokio::process::Command::new(self.program());
         builder
@@ -115,7 +152,7 @@ impl Printing<'_> {
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(self.folder)
-            .stdin(Stdio::null())
+            .stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
@@ -124,11 +161,19 @@ impl Printing<'_> {
         keep_file_limit(builder.as_std_mut());
         let mut process = Process::start(&mut builder)?;
         let (stdout, stderr) = (process.child.stdout.take(), process.child.stderr.take());
+        let stdin = process.child.stdin.take();
         let (mut printed, mut said) = (Vec::new(), Vec::new());
         let status = {
             let all = all_of(stdout, max, &mut printed);
             let some = some_of(stderr, &mut said);
-            let reading = async { tokio::try_join!(all, some) };
+            let writing = async {
+                if let Some(mut stdin) = stdin {
+                    // One that does not read it says why.
+                    let _ = stdin.write_all(input).await;
+                }
+                Ok(())
+            };
+            let reading = async { tokio::try_join!(all, some, writing) };
             tokio::pin!(reading);
             tokio::select! {
                 read = &mut reading => {

@@ -12,7 +12,7 @@ use crate::login::keep::{Guard, Store};
 use crate::os::{check_owner, make_private_folder, private};
 
 /// The endings of the names of records and of what is locked.
-const RECORD: &str = "json";
+pub(super) const RECORD: &str = "json";
 const LOCK: &str = "lock";
 /// The beginning of the names of files that are being written.
 const UNFINISHED: &str = ".unfinished-";
@@ -52,6 +52,57 @@ impl Folder {
         }
     }
 
+    /// Puts a file in the place of what is there.
+    pub(super) fn put(&self, key: &str, extension: &str, content: &[u8]) -> io::Result<()> {
+        self.own()?;
+        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.0)?;
+        file.write_all(content)?;
+        // A token that replaces another is all that is left of a login.
+        file.as_file().sync_all()?;
+        file.persist(self.path(key, extension))?;
+        self.tidy();
+        Ok(())
+    }
+
+    /// The content of a file, if there is one.
+    pub(super) fn get(&self, key: &str, extension: &str) -> io::Result<Option<Vec<u8>>> {
+        let content = Self::read(&self.path(key, extension))?;
+        if content.is_some() {
+            check_owner(&self.0)?;
+        }
+        Ok(content)
+    }
+
+    /// Removes a file. Returns whether there was one.
+    pub(super) fn discard(&self, key: &str, extension: &str) -> io::Result<bool> {
+        match fs::remove_file(self.path(key, extension)) {
+            Ok(()) => Ok(true),
+            Err(error) if is_absent(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The keys of all files with this ending.
+    pub(super) fn keys(&self, extension: &str) -> io::Result<Vec<String>> {
+        let files = match fs::read_dir(&self.0) {
+            Ok(files) => files,
+            Err(error) if is_absent(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        check_owner(&self.0)?;
+        let mut keys = Vec::new();
+        for file in files {
+            let path = file?.path();
+            let stem = path.file_stem().and_then(|stem| stem.to_str());
+            if let Some(stem) = stem
+                && path.extension().is_some_and(|ending| ending == extension)
+            {
+                keys.push(stem.to_owned());
+            }
+        }
+        Ok(keys)
+    }
+
     fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -66,47 +117,20 @@ impl Folder {
 
 impl Store for Folder {
     fn load(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
-        let text = Self::read(&self.path(key, RECORD))?;
-        if text.is_some() {
-            check_owner(&self.0)?;
-        }
-        Ok(text)
+        self.get(key, RECORD)
     }
 
     fn save(&self, key: &str, record: &[u8]) -> io::Result<()> {
-        self.own()?;
-        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.0)?;
-        file.write_all(record)?;
-        // A token that replaces another is all that is left of a login.
-        file.as_file().sync_all()?;
-        file.persist(self.path(key, RECORD))?;
-        self.tidy();
-        Ok(())
+        self.put(key, RECORD, record)
     }
 
     fn remove(&self, key: &str) -> io::Result<bool> {
-        match fs::remove_file(self.path(key, RECORD)) {
-            Ok(()) => Ok(true),
-            Err(error) if is_absent(&error) => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.discard(key, RECORD)
     }
 
     fn all(&self) -> io::Result<Vec<Vec<u8>>> {
-        let files = match fs::read_dir(&self.0) {
-            Ok(files) => files,
-            Err(error) if is_absent(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        check_owner(&self.0)?;
-        let mut records = Vec::new();
-        for file in files {
-            let path = file?.path();
-            if path.extension().is_some_and(|extension| extension == RECORD) {
-                records.extend(Self::read(&path)?);
-            }
-        }
-        Ok(records)
+        let records = self.keys(RECORD)?.into_iter().map(|key| self.load(&key));
+        records.filter_map(Result::transpose).collect()
     }
 
     fn try_lock(&self, key: &str) -> io::Result<Option<Guard>> {
@@ -115,7 +139,7 @@ impl Store for Folder {
         options.create(true).write(true).truncate(false);
         let file = private(&mut options).open(self.path(key, LOCK))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Guard(Box::new(file)))),
+            Ok(()) => Ok(Some(Guard::new(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }

@@ -46,7 +46,7 @@ impl Store for Memory {
     fn try_lock(&self, key: &str) -> io::Result<Option<Guard>> {
         let is_free = lock(&self.locked).insert(key.to_owned());
         let held = || Held { key: key.to_owned(), locked: Arc::clone(&self.locked) };
-        Ok(is_free.then(|| Guard(Box::new(held()))))
+        Ok(is_free.then(|| Guard::new(held())))
     }
 }
 

@@ -40,6 +40,23 @@ fn a_failure_has_the_end_of_what_was_said_and_nothing_of_what_was_printed() {
 }
 
 #[test]
+fn a_command_is_given_something_to_read_and_answers_in_time_or_not_at_all() {
+    let environment = environment();
+    let ask = |script: &str, input: &[u8]| {
+        let words = ["sh", "-c", script].map(str::to_owned);
+        let command = Printing { words: &words, folder: Path::new("/"), environment: &environment };
+        answered(&command, input, 1_000_000, Duration::from_millis(500))
+    };
+    let much = vec![b'x'; 500_000];
+    assert_eq!(ask("cat", &much).unwrap().printed, much);
+    let answer = ask("echo locked >&2; exit 1", &much).unwrap();
+    assert!(!answer.is_success && answer.printed.is_empty());
+    assert_eq!(answer.said, "locked");
+    let failure = ask("cat; exec sleep 60", b"s3cret").map(drop).unwrap_err();
+    assert!(failure.reason.starts_with("`sh` took longer than"), "{}", failure.reason);
+}
+
+#[test]
 fn too_much_ends_it_at_once() {
     let began = Instant::now();
     assert_eq!(run("exec yes"), Err("`sh` printed more than 100 bytes".to_owned()));
