@@ -5,6 +5,7 @@ mod changed;
 mod definition;
 mod glance;
 pub mod rank;
+pub mod remarks;
 pub mod schema;
 mod template;
 

@@ -1,0 +1,357 @@
+//! The rules by which definitions are remarked on: a table, so that a rule is added by adding a row.
+
+/// One rule.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Its name in reports, such as `hide-from-user`.
+    pub id: &'static str,
+    /// How much a finding says against its server.
+    pub severity: Severity,
+    /// A description of the texts that it finds.
+    pub finds: &'static str,
+    /// The advice to whoever reads the finding.
+    pub advice: &'static str,
+    /// The way of looking.
+    pub(super) looks: Looks,
+}
+
+/// How much a finding says against its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Honest definitions hardly ever have this.
+    High,
+    /// Honest definitions have this now and then.
+    Medium,
+    /// This is worth a look, and often honest.
+    Low,
+}
+
+impl Severity {
+    /// Returns the severity as reports have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
+/// The way of looking for what a rule finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// For text that matches one of these regular expressions, whatever its case. White space is one
+    /// space, hidden characters are left out, and letters that look like Latin ones are those.
+    Patterns(&'static [&'static str]),
+    /// For keys of objects, such as names of parameters, that match one of these as a whole.
+    Keys(&'static [&'static str]),
+    /// For characters of a kind.
+    Hidden(Hidden),
+    /// For text that, once decoded, is something that another rule finds.
+    Encoded,
+    /// For words of Latin letters and of others that look like them.
+    MixedScripts,
+    /// For a tool whose name can be mistaken for that of another.
+    LookAlike,
+    /// For a text that says how a tool of another server is to be used.
+    Steering,
+    /// For a text that has the name of a tool of another server.
+    Naming,
+}
+
+/// Kinds of characters that nobody sees, or that change how others are seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hidden {
+    /// Characters without width, soft hyphens and blank letters.
+    ZeroWidth,
+    /// Characters that turn the direction of text.
+    Bidi,
+    /// The invisible copies of ASCII from U+E0000 on.
+    Tags,
+    /// Selectors of variants, each of which can stand for a byte.
+    Variations,
+    /// Control characters other than line breaks and tabs.
+    Control,
+    /// Characters for private use.
+    PrivateUse,
+    /// Sequences that command a terminal.
+    Terminal,
+    /// White space that pushes what follows out of sight.
+    Spaces,
+}
+
+/// The advice about text that a model reads and a person does not see.
+const HIDDEN: &str =
+    "a model reads it and you do not see it: ask the server's author, or leave the server out";
+/// The advice about text that is written for the model and not for the user.
+const ORDERS: &str = "read the whole definition: if it gives orders instead of describing the tool, leave the server out or replace the text (`tools` overrides)";
+/// The advice about text that wants data out.
+const SECRETS: &str = "deny the tool in `toolFilters` or `agentPolicies` until its author has explained what this is for";
+/// The advice about text on other servers.
+const OTHERS: &str = "a server has no say in other servers' tools: put them into different toolboxes, or leave this server out";
+
+/// All rules, in the order in which reports have them.
+pub const RULES: &[Rule] = &[
+    Rule {
+        id: "tag-characters",
+        severity: Severity::High,
+        finds: "invisible copies of ASCII characters (U+E0000 to U+E007F), which spell a hidden text",
+        advice: HIDDEN,
+        looks: Looks::Hidden(Hidden::Tags),
+    },
+    Rule {
+        id: "variation-selectors",
+        severity: Severity::High,
+        finds: "selectors of variants that follow no symbol, or several in a row, which can spell a hidden text",
+        advice: HIDDEN,
+        looks: Looks::Hidden(Hidden::Variations),
+    },
+    Rule {
+        id: "bidi",
+        severity: Severity::High,
+        finds: "characters that turn the direction of text, so that it looks otherwise than it reads",
+        advice: HIDDEN,
+        looks: Looks::Hidden(Hidden::Bidi),
+    },
+    Rule {
+        id: "zero-width",
+        severity: Severity::Medium,
+        finds: "characters without width, soft hyphens or blank letters within text, outside emoji and scripts that need them",
+        advice: HIDDEN,
+        looks: Looks::Hidden(Hidden::ZeroWidth),
+    },
+    Rule {
+        id: "terminal",
+        severity: Severity::High,
+        finds: "sequences that command a terminal (ANSI escapes), which can hide or overwrite text there",
+        advice: HIDDEN,
+        looks: Looks::Hidden(Hidden::Terminal),
+    },
+    Rule {
+        id: "control",
+        severity: Severity::Medium,
+        finds: "control characters other than line breaks and tabs",
+        advice: HIDDEN,
+        looks: Looks::Hidden(Hidden::Control),
+    },
+    Rule {
+        id: "private-use",
+        severity: Severity::Medium,
+        finds: "characters for private use, or that Unicode has not assigned",
+        advice: HIDDEN,
+        looks: Looks::Hidden(Hidden::PrivateUse),
+    },
+    Rule {
+        id: "pushed-away",
+        severity: Severity::High,
+        finds: "80 spaces or 15 line breaks or more in a row with text after them, which push it out of sight",
+        advice: HIDDEN,
+        looks: Looks::Hidden(Hidden::Spaces),
+    },
+    Rule {
+        id: "comment",
+        severity: Severity::Medium,
+        finds: "comments of HTML or Markdown, which a page does not show and a model reads",
+        advice: HIDDEN,
+        looks: Looks::Patterns(&["<!-- ?[^ >-]", r"\[(?://|comment)\]: ?(?:#|<>)"]),
+    },
+    Rule {
+        id: "override",
+        severity: Severity::High,
+        finds: "sentences that revoke a model's instructions (\"ignore all previous instructions\"), also in German, Chinese, French and Spanish",
+        advice: ORDERS,
+        looks: Looks::Patterns(&[
+            r"\b(?:ignore|disregard|forget|override|bypass|discard) (?:(?:all|any|every|the|of|your|my|these|those|other|system) ){0,4}(?:previous|prior|above|earlier|preceding|existing|original|safety|foregoing) (?:\w+ ){0,2}(?:instructions?|rules|prompts?|guidelines|directives|messages|constraints|context)\b",
+            r"\b(?:ignore|disregard|forget|override|bypass) (?:all |the |any )?(?:of )?(?:your|system) (?:\w+ )?(?:instructions?|rules|prompts?|guidelines|directives|safety|training)\b",
+            r"\b(?:new|updated|actual|real) (?:system (?:prompt|instructions?)|instructions from (?:the )?(?:system|developers?|admin\w*)) ?:",
+            r"\byou are now (?:in (?:\w+ )?mode|dan\b|an? unrestricted|free (?:from|of))",
+            r"\b(?:ignorier\w*|vergiss|missachte\w*) (?:\w+ ){0,2}(?:vorherigen?|bisherigen?|obigen?|früheren?) (?:\w+ )?(?:anweisung\w*|regeln?|vorgaben?|instruktion\w*)",
+            r"(?:忽略|无视|忘记|忽視|無視)[^。.]{0,6}(?:之前|以前|以上|先前|此前|前面|所有)[^。.]{0,6}(?:指令|指示|说明|提示|规则|規則)",
+            r"\b(?:ignore[zr]?|oubliez?) (?:toutes )?(?:les )?(?:instructions|consignes|règles) (?:précédentes|antérieures|ci-dessus)",
+            r"\b(?:ignora|olvida|ignore) (?:todas )?(?:las )?(?:instrucciones|reglas) (?:anteriores|previas)",
+        ]),
+    },
+    Rule {
+        id: "instruction-tag",
+        severity: Severity::High,
+        finds: "tags that set text apart as orders (`<IMPORTANT>`, `<system>`, `[INST]`, `<|im_start|>`)",
+        advice: ORDERS,
+        looks: Looks::Patterns(&[
+            r"</?(?:important|system|secret|hidden|critical|admin|assistant|override|urgent|mandatory|(?:system|user|hidden|secret|critical|important|llm|ai|agent|model)[ _-](?:instructions?|prompts?|messages?|notes?|rules?|reminders?|directives?))>",
+            r"\[/?inst\]|<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id)\|>|<</?sys>>",
+            r"\[(?:system|admin|developer)(?: (?:message|prompt|override|note|instructions?))\]",
+        ]),
+    },
+    Rule {
+        id: "hide-from-user",
+        severity: Severity::High,
+        finds: "orders to keep something from the user (\"do not tell the user\"), also in German and Chinese",
+        advice: ORDERS,
+        looks: Looks::Patterns(&[
+            r"\b(?:do not|don't|dont|never|must not|should not|shouldn't|without|avoid) (?:ever )?(?:tell(?:ing)?|mention(?:ing)?|inform(?:ing)?|notify(?:ing)?|alert(?:ing)?|warn(?:ing)?|disclos(?:e|ing)|reveal(?:ing)?) (?:\w+ ){0,4}(?:the |your )?(?:user|human|customer|operator)s?\b",
+            r"\b(?:do not|don't|never|without) (?:mention(?:ing)?|disclos(?:e|ing)|reveal(?:ing)?|report(?:ing)?|explain(?:ing)?|display(?:ing)?|show(?:ing)?) (?:this|these|that you|it|any of this|the above)\b[^.]{0,40}\b(?:user|human|step|instruction|behaviou?r|chat|conversation)",
+            r"\bkeep (?:this|it|that|these) (?:\w+ ){0,3}(?:secret|hidden|confidential|private|invisible) (?:from|to)\b",
+            r"\b(?:hide|conceal) (?:this|it|these|that|the) [^.]{0,30}\bfrom (?:the |your )?(?:user|human)",
+            r"\bso that (?:the )?(?:user|human) (?:does not|doesn't|will not|won't|cannot) (?:notice|see|know|find out|get upset)",
+            r"\b(?:silently|secretly|covertly) (?:send|read|call|include|upload|forward|copy|pass|collect|append|add|transmit|invoke|run|execute)\b",
+            r"\b(?:sag|sage|erzähl\w*|verrate?|teile) (?:dem|der|den) (?:be)?nutzer\w* (?:\w+ ){0,3}(?:nichts|nicht)|\bohne (?:dass )?(?:den|dem|der) (?:be)?nutzer\w* (?:\w+ ){0,3}(?:zu (?:informieren|sagen|fragen)|erfährt|merkt)|\berwähne (?:\w+ ){0,4}(?:nicht|niemals) (?:gegenüber )?(?:dem|den) (?:be)?nutzer",
+            r"(?:不要|切勿|请勿|禁止|別|别|不得)(?:向|对|跟|让|讓)?(?:用户|使用者)?(?:告诉|告知|透露|提及|通知|知道|告訴)(?:用户|使用者)?",
+        ]),
+    },
+    Rule {
+        id: "order-first",
+        severity: Severity::Medium,
+        finds: "orders to call a tool before all others, at every turn or in any case (\"before using any other tool\"), also in German and Chinese",
+        advice: ORDERS,
+        looks: Looks::Patterns(&[
+            r"\bbefore (?:you )?(?:us(?:e|ing)|call(?:ing)?|invok(?:e|ing)|run(?:ning)?|execut(?:e|ing)|access(?:ing)?|proceeding with) (?:any|all|every|each) (?:of the )?(?:other |another )?(?:available )?(?:mcp )?(?:tools?|servers?|functions?|commands?)\b",
+            r"\bprior to (?:us(?:e|ing)|call(?:ing)?|any) (?:any )?other (?:tool|server|function)",
+            r"\b(?:every|each) (?:single )?(?:time (?:the user|you) (?:asks?|sends?|says?|respond|answer)|user message|assistant message|turn|response|reply|prompt)[^.]{0,30}\b(?:you )?(?:must|have to|always|shall) (?:first )?(?:call|use|invoke|run)\b",
+            r"\b(?:must|always|have to|shall) (?:first )?(?:call|use|invoke|run) (?:this|it)(?: tool| function)? (?:first |once )?(?:(?:before|after|on|at|in|for|with) (?:any|every|each|all)\b[^.]{0,20}\b(?:conversation|session|message|turn|request|response|prompt|task|tool|action|operation|reply|chat)|regardless|no matter)",
+            r"\b(?:you )?(?:must|need to|have to) (?:always|unconditionally|immediately) (?:call|invoke|execute|run) (?:this|the|it|`?[a-z0-9]+_\w+)",
+            r"\bthis (?:tool |function )?(?:must|has to|needs to) (?:always )?be (?:called|invoked|used|run|executed) (?:first,? )?(?:before|prior to) (?:any|all|every|each) other\b",
+            r"\bbevor (?:du|sie) (?:ein |irgendein |jedes )?ander\w+ (?:tool|werkzeug)|\bvor (?:jedem|allen) ander\w+ (?:tools?|werkzeug\w*)",
+            r"在?(?:使用|调用|調用|运行)(?:任何|所有)(?:其他|其它)?(?:的)?(?:工具|函数)(?:之前|前)",
+        ]),
+    },
+    Rule {
+        id: "preference",
+        severity: Severity::Medium,
+        finds: "advertising to the model: a tool that wants to be chosen before others, or that speaks ill of them",
+        advice: "compare with what the tool does: a tool that is better need not say so to the model; replace the text (`tools` overrides)",
+        looks: Looks::Patterns(&[
+            r"\b(?:always|must) (?:prefer|choose|pick|select|prioriti[sz]e) this (?:tool|server|function|service)\b",
+            r"\bprefer this (?:tool|server|function|service) (?:over|to|above|instead of|before) (?:all|any|every|other)\b",
+            r"\b(?:instead of|rather than|over|in preference to) (?:all|any|every)(?: of the)? (?:other|alternative|similar|competing) (?:\w+ )?(?:tools?|servers?|functions?|services?|options)\b",
+            r"\b(?:never|do not|don't|avoid) (?:use|us(?:e|ing)|call(?:ing)?|select(?:ing)?|choos(?:e|ing)) (?:any )?(?:other|alternative|similar|competing) (?:\w+ )?(?:tools?|servers?|functions?)\b",
+            r"\b(?:all )?other (?:\w+ )?(?:tools|servers|functions) (?:are|have been|will be|may be) (?:now )?(?:deprecated|unsafe|outdated|broken|insecure|unreliable|inaccurate|obsolete|compromised|disabled|inferior)\b",
+            r"\b(?:the )?(?:best|most (?:accurate|reliable|trusted|powerful)|only (?:trusted|reliable|approved|official)) (?:tool|server|function)\b[^.]{0,40}\b(?:always|must|should be|prefer|choose|select|priority)",
+        ]),
+    },
+    Rule {
+        id: "secret-place",
+        severity: Severity::High,
+        finds: "places where secrets are kept (`~/.ssh/id_rsa`, `.aws/credentials`, `.env`, `mcp.json`) in a text that wants them read",
+        advice: SECRETS,
+        looks: Looks::Patterns(&[
+            r"(?:\.ssh/(?:id_[a-z0-9]+|config|authorized_keys|known_hosts)\b|\bid_(?:rsa|ed25519|ecdsa|dsa)\b)",
+            r"\.aws/credentials|\.kube/config|\.git-credentials|\.docker/config\.json|\.gnupg/|\.config/gcloud|/etc/shadow|\.bash_history|\.zsh_history|login\.keychain|wallet\.dat",
+            r"\b(?:read|open|include|pass|send|cat|attach|load|provide|upload|copy|fetch|contents? of|from) (?:\S+ ){0,6}['`]?(?:~/|\./|\$home/)?(?:\S*/)?(?:\.env\b|\.netrc\b|\.npmrc\b|\.pypirc\b|\.?mcp\.json\b|claude_desktop_config\.json|/etc/passwd)",
+            r"(?:读取|打开|发送|上传)[^。]{0,20}(?:\.ssh|\.env|私钥|密钥|密码|凭证)",
+            r"\b(?:lies|lese|öffne|sende|schicke) [^.]{0,30}(?:\.ssh|\.env|privaten schlüssel|passwör\w+|zugangsdaten)",
+        ]),
+    },
+    Rule {
+        id: "wants-secrets",
+        severity: Severity::High,
+        finds: "requests to pass secrets, contents of files or the conversation along in a parameter",
+        advice: SECRETS,
+        looks: Looks::Patterns(&[
+            r"\b(?:pass|put|place|provide|include|insert|append|write|add|send|attach) (?:(?:the|its|their|all|full|entire|complete|raw|whole|any|this|that|of|user's|your|file|file's) ){0,5}(?:contents?|text)(?: of (?:\S+ ){1,5}| )(?:as|in|into|to|via|through) (?:the |a |this |an )?['`]?\w+['`]? (?:parameter|argument|field|input)\b",
+            r"\b(?:pass|put|place|include|insert|append|write|send|attach|copy) (?:(?:the|its|their|all|full|entire|complete|raw|whole|any|current|user's|your|our|so|far|of) ){0,5}(?:conversation(?: history)?|chat (?:history|log)|message history|previous messages|system prompt|chain of thought|tool (?:list|definitions)|list of (?:all )?(?:available )?tools|environment variables)\b[^.]{0,50}\b(?:as|in|into|to|via|through|here)\b",
+            r"\b(?:pass|put|place|include|insert|append|write|send|attach|copy|collect|harvest|gather|read) (?:\w+ ){0,4}(?:api[ _-]?keys?|passwords?|credentials|secrets|private keys?|ssh keys?|seed phrases?|(?:session|access|auth) (?:cookies|tokens)) (?:\S+ ){0,8}(?:sidenote|side note|to this tool|(?:as|in|into|via|through) (?:the |a |this )?['`]?\w+['`]? (?:parameter|argument|field)|you (?:can find|know|have (?:seen|access)))",
+            r"\b(?:any|all) (?:api[ _-]?keys?|passwords?|credentials|secrets|tokens) (?:that )?(?:you (?:can find|know|have (?:seen|access))|(?:found|seen|mentioned|available) in (?:the |this )?(?:conversation|context|chat|environment|memory))",
+        ]),
+    },
+    Rule {
+        id: "collecting-parameter",
+        severity: Severity::High,
+        finds: "names of parameters that collect what does not belong into a call (`sidenote`, `conversation_history`, `chain_of_thought`, `content_of_env_file`)",
+        advice: SECRETS,
+        looks: Looks::Keys(&[
+            r"side_?note",
+            r"(?:full_?|entire_?|complete_?)?(?:conversation|chat|message)_?(?:history|log|transcript)",
+            r"(?:full|entire|complete|whole|previous)_?(?:conversation|context|chat|messages)",
+            r"chain_?of_?thought|tools?_?list_?available|available_?tools_?list",
+            r"contents?_?(?:of|from)_.*(?:ssh|env|key|secret|config|credential|password|token|file|reading).*",
+            r".*(?:ssh_?private_?key|id_?rsa|mcp_?json|env_?file_?contents?|dotenv_?contents?|seed_?phrase|aws_?credentials|user_?passwords?).*",
+        ]),
+    },
+    Rule {
+        id: "exfiltration",
+        severity: Severity::High,
+        finds: "orders to send something on to an address (\"upload … to https://…\", \"bcc …@…\")",
+        advice: SECRETS,
+        looks: Looks::Patterns(&[
+            r"\b(?:also|then|additionally|always|must|silently|secretly|first|automatically|please) (?:\w+ )?(?:send|post|upload|forward|transmit|report|submit|copy|exfiltrate|bcc|cc|leak) (?:\S+ ){0,14}(?:to|at|via) (?:\S+ ){0,4}\S{0,3}(?:https?://|wss?://|\+\d{6,}|\S+@\S+\.\w)",
+            r"\b(?:send|post|upload|forward|transmit|exfiltrate|copy|leak) (?:\S+ ){0,6}(?:conversation|chat|history|messages|secrets?|credentials?|passwords?|keys?|tokens?|contents?|files?|results?|responses?|e-?mails?|data) (?:\S+ ){0,6}to (?:\S+ ){0,3}\S{0,3}(?:https?://\w|\S+@\S+\.\w)",
+            r"\bbcc (?:it|them|this|these|all|every\w*|each|a copy|to) (?:\S+ ){0,6}\S*[\w.+-]+@[\w-]+\.\w",
+            r"\b(?:add|put|set|include|insert) (?:\S+ ){0,6}\S*[\w.+-]+@[\w-]+\.\w+\S* (?:\w+ ){0,3}(?:in|as|to|into) (?:the )?['`]?b?cc\b",
+            r"\b(?:change|replace|set|redirect|substitute) (?:\S+ ){0,4}(?:recipients?|to field|destination|phone numbers?|address) (?:\S+ ){0,3}(?:to|with|as|by) \S{0,3}(?:\+?\d{6,}|\S+@\S+\.\w|0x[0-9a-f]{8,}|https?://)",
+        ]),
+    },
+    Rule {
+        id: "shadowing",
+        severity: Severity::High,
+        finds: "orders that are about whatever other tool is called or is there (\"when send_message is called, change …\")",
+        advice: OTHERS,
+        looks: Looks::Patterns(&[
+            r"\b(?:when|whenever|if|each time|every time) (?:the |a |an |any )?['`]?[\w.-]+['`]?(?: (?:tool|function|server))? (?:is|are|gets|was) (?:called|used|invoked|available|present|installed|executed|being called|being used)[^.]{0,60}\b(?:must|you (?:have|need) to|always (?:change|set|use|add|include|send)|change (?:the|its)|replace (?:the|its)|redirect)\b",
+            r"\b(?:side effects?|behaviou?r) (?:of|for|on|to) (?:the )?['`]?\w+_\w+['`]?[^.]{0,40}\bmust\b",
+            r"\b(?:this|the following) (?:rule|instruction|note|requirement)s? appl(?:y|ies) to (?:all|any|every|the) other (?:tools?|servers?)\b",
+        ]),
+    },
+    Rule {
+        id: "obey-output",
+        severity: Severity::Medium,
+        finds: "orders to obey what a tool will answer, or to read something where it fails (output poisoning)",
+        advice: "results of tools are data: see what the tool answers before an agent uses it unwatched (`mcp-workbench call`)",
+        looks: Looks::Patterns(&[
+            r"\b(?:follow|obey|execute|carry out|comply with) (?:\w+ ){0,3}(?:instructions?|orders|commands|directives|steps) (?:that (?:are|is) )?(?:\w+ ){0,3}(?:contained |returned |given |included |found )(?:in|by|with|from) (?:the |its |this )?(?:\w+ )?(?:results?|responses?|output|errors?|answers?|messages?)\b[^.]{0,60}(?:without|exactly|even if|no matter|do not|never|immediately|before anything)",
+            r"\btreat (?:the |its |this |all )?(?:\w+ )?(?:results?|responses?|output|answers?) (?:\w+ ){0,4}as (?:\w+ ){0,2}(?:instructions?|orders|commands|system)\b",
+            r"\b(?:if|when) (?:this|the|it) (?:tool |call |function |request )?(?:fails|errors|returns an error|reports an error|is denied)[^.]{0,40}\b(?:read|open|provide|pass|include|send|attach) (?:\S+ ){0,6}(?:file|key|credentials?|secrets?|contents?|password)",
+            r"\b(?:output|results?|responses?) (?:of this tool |from this tool )?(?:has|have|takes?) (?:precedence|priority) over (?:\w+ ){0,3}(?:instructions?|prompt|rules|user)",
+        ]),
+    },
+    Rule {
+        id: "sleeper",
+        severity: Severity::Medium,
+        finds: "orders that hold later only: from a certain call or day on",
+        advice: "a definition that is to mean something else later is made to be trusted first: leave the server out",
+        looks: Looks::Patterns(&[
+            r"\b(?:after|from|starting (?:with|from)|beginning with|on|upon) (?:the )?(?:second|third|fourth|fifth|tenth|\d+(?:st|nd|rd|th)) (?:call|use|run|invocation|time|request|execution)\b[^.]{0,60}\b(?:must|instead|you|read|send|include|change|also|switch)\b",
+            r"\b(?:once|after) (?:the )?(?:user|human) (?:has )?(?:approved|trusts?|accepted|granted|confirmed)\b[^.]{0,60}\b(?:must|instead|read|send|include|switch|no longer|also)\b",
+            r"\b(?:if|when|once|after|from) (?:the )?(?:current )?(?:date|day|year|time) (?:is |has )?(?:after|past|passed|reached|later than)[^.]{0,60}\b(?:must|instead|read|send|include|switch|also)\b",
+        ]),
+    },
+    Rule {
+        id: "encoded",
+        severity: Severity::High,
+        finds: "text in base64 or hexadecimal digits that, once decoded, is something that another rule finds",
+        advice: HIDDEN,
+        looks: Looks::Encoded,
+    },
+    Rule {
+        id: "mixed-scripts",
+        severity: Severity::High,
+        finds: "words of Latin letters and of Cyrillic or Greek ones that look like them",
+        advice: "the word is not the one that it looks like: ask the server's author, or leave the server out",
+        looks: Looks::MixedScripts,
+    },
+    Rule {
+        id: "look-alike",
+        severity: Severity::High,
+        finds: "a tool whose name looks like that of another server's tool, or a well-known one, or is one letter from it",
+        advice: "compare the two: if they are not of one author, hide one in `toolFilters` or give it a name of your own (`tools` overrides)",
+        looks: Looks::LookAlike,
+    },
+    Rule {
+        id: "steers-other-tool",
+        severity: Severity::High,
+        finds: "a text that says how or when to use, or not to use, a tool of another server",
+        advice: OTHERS,
+        looks: Looks::Steering,
+    },
+    Rule {
+        id: "names-other-tool",
+        severity: Severity::Low,
+        finds: "a text that has the name of a tool of another server",
+        advice: "read why: a description has little reason to speak of another server's tools",
+        looks: Looks::Naming,
+    },
+];
+
+/// Returns the rule that looks in this way.
+pub(super) fn looking(looks: Looks) -> Option<&'static Rule> {
+    RULES.iter().find(|rule| rule.looks == looks)
+}

@@ -1,0 +1,141 @@
+//! The texts of a definition, each with its place: all strings and keys that a model may be shown.
+
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::raw::Raw;
+
+/// The part that a text plays in its definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It is the key of a member, such as the name of a parameter.
+    Key,
+    /// It is prose: a description, a title, instructions.
+    Prose,
+    /// It is any other value, such as a default or a choice.
+    Value,
+}
+
+/// One text of a definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Text {
+    /// Where it stands (RFC 6901); for a key, the place of its member.
+    pub(super) pointer: String,
+    pub(super) words: String,
+    pub(super) role: Role,
+}
+
+/// Members of a definition that clients show to nobody's model: data of other programs, pictures.
+const UNREAD: [&str; 2] = ["_meta", "icons"];
+
+/// Returns the texts of a definition. Of members that stand there twice, both are read, as which one
+/// counts is for each client to say; of what cannot be read as JSON, the bytes are one text.
+pub(super) fn texts(definition: &Raw) -> Vec<Text> {
+    let mut texts = Vec::new();
+    let mut pointer = String::new();
+    let walk = Walk { pointer: &mut pointer, texts: &mut texts, role: Role::Value };
+    let json = definition.as_str();
+    let mut reader = serde_json::Deserializer::from_str(&json);
+    if walk.deserialize(&mut reader).is_err() {
+        // It is nested too deeply to be walked through.
+        texts.push(Text { pointer: String::new(), words: json.into_owned(), role: Role::Prose });
+    }
+    texts
+}
+
+struct Walk<'a> {
+    pointer: &'a mut String,
+    texts: &'a mut Vec<Text>,
+    role: Role,
+}
+
+impl Walk<'_> {
+    fn push(&mut self, words: String, role: Role) {
+        self.texts.push(Text { pointer: self.pointer.clone(), words, role });
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let length = self.pointer.len();
+        let Self { pointer, texts, .. } = self;
+        while let Some(key) = members.next_key::<String>()? {
+            if length == 0 && UNREAD.contains(&key.as_str()) {
+                members.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            pointer.push('/');
+            pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+            let role = match key.as_str() {
+                "description" | "title" | "instructions" | "$comment" => Role::Prose,
+                _ => Role::Value,
+            };
+            let mut walk = Walk { pointer, texts, role };
+            walk.push(key, Role::Key);
+            members.next_value_seed(walk)?;
+            pointer.truncate(length);
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let length = self.pointer.len();
+        let Self { pointer, texts, role } = self;
+        for index in 0_usize.. {
+            pointer.push('/');
+            pointer.push_str(&index.to_string());
+            if items.next_element_seed(Walk { pointer, texts, role })?.is_none() {
+                break;
+            }
+            pointer.truncate(length);
+        }
+        pointer.truncate(length);
+        Ok(())
+    }
+
+    fn visit_string<E: Error>(mut self, text: String) -> Result<(), E> {
+        let role = self.role;
+        self.push(text, role);
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.visit_string(text.to_owned())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
