@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compares real servers with and without the workbench in between: definitions, prompts, resources,
 # and the answers of safe tools. `scripts/zoo.sh --sample` looks at ten of them, as CI does; names of
-# servers look at these alone. Servers run without a network where that can be had (as root on Linux).
+# servers look at these alone. `--remarks` counts what `check --connect` remarks on their definitions
+# instead. Servers run without a network where that can be had (as root on Linux).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -19,6 +19,7 @@ use crate::policy::Policies;
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
 mod cells;
+mod definitions;
 mod encrypted;
 mod missing;
 mod report;
@@ -42,7 +43,8 @@ Examples:
 /// it, every server is started once, all at the same
 /// time, and reported with its tools, the size of their definitions and how long it took; one that
 /// fails does not spoil the others. Tokens are an estimate, one for 4.5 bytes. With `--agent`, all of
-/// this is about what that agent may use.
+/// this is about what that agent may use. Definitions that could mislead a model (hidden characters,
+/// orders, requests for secrets, look-alike names) are remarked on, which changes no exit code.
 ///
 /// The files of a catalog's tools are read, all of them, and those of `http.tls`. With `--connect`, the
 /// store that `shared` names is tried out as well. Exits with 0 if all is well, 1 if a server or the
@@ -103,7 +105,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         count(seen.toolboxes.len(), "toolbox"),
         count(seen.toolboxes.iter().map(|t| t.launched().count()).sum(), "server"),
     );
-    let (mut servers, reached, failures, not_shown, talkative) =
+    let (mut servers, reached, failures, not_shown, talkative, said) =
         with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
             let (servers, reached, failures) = if args.connect {
                 let (mut rows, failures) = connect(gateway).await;
@@ -120,13 +122,22 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
                 Some(config) if args.connect => talkative::findings(config, &snapshot),
                 _ => Vec::new(),
             };
-            (servers, reached, failures, not_shown(gateway.config(), &snapshot), talkative)
+            let not_shown = not_shown(gateway.config(), &snapshot);
+            let said = if args.connect {
+                definitions::look(gateway.config(), &snapshot)
+            } else {
+                Vec::new()
+            };
+            (servers, reached, failures, not_shown, talkative, said)
         })?;
     let mut remarks = match &rules {
         Some(config) => remarks::findings(global, config)?,
         None => Vec::new(),
     };
     remarks.extend(talkative);
+    if !args.json {
+        remarks.extend(said.iter().flat_map(definitions::Remarks::findings));
+    }
     tell(args, &mut warnings, &file, remarks);
     servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
     let has_failed = (args.connect && !failures.is_empty()) || has_broken || is_broken;
@@ -139,6 +150,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             findings: warnings.iter().map(Finding::new).collect(),
             servers,
             not_shown,
+            remarks: said.iter().flat_map(definitions::Remarks::rows).collect(),
+            more_remarks: said.iter().map(definitions::Remarks::more).sum(),
         })?;
     } else {
         let mut sections = vec![head];

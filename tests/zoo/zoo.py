@@ -544,6 +544,40 @@ def line(cells):
     return "{:<50} {:>6} {:>8} {:>10} {:>10} {:>6} {:>6} {:>6} {:>7} {:>8} {:>6}".format(*cells)
 
 
+def remark(entries, scratch):
+    """Has `check --connect` look through the definitions of all servers; counts its remarks by rule."""
+    servers = {}
+    for entry in entries:
+        server = Server(entry, scratch)
+        server.fresh()
+        command, env = server.launch()
+        servers[re.sub(r"\W+", "-", server.name).strip("-")] = {
+            "command": command[0],
+            "args": command[1:],
+            "cwd": str(server.home),
+            "env": server.environment(env),
+            "startupTimeoutMs": START_SECONDS * 1000,
+        }
+    path = scratch / "workbench.json"
+    toolboxes = {"zoo": {"description": "Real servers", "mcpServers": servers}}
+    path.write_text(json.dumps({"toolboxes": toolboxes}))
+    command = [str(WORKBENCH), "check", "--connect", "--json", "--config", str(path)]
+    env = {**os.environ, "MCP_WORKBENCH_CACHE": str(scratch / "cache")}
+    report = json.loads(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=False).stdout)
+    started = [row for row in report["servers"] if row["status"] == "started"]
+    remarks = report.get("remarks", [])
+    for found in remarks:
+        name = found.get("name", "")
+        print(f"{found['rule']} ({found['severity']}): {found['server']}, {found['kind']} {name}")
+        print(f"    {found['pointer']} at {found['offset']}: {found['found']}")
+    rules = [found["rule"] for found in remarks]
+    for rule in sorted(set(rules)):
+        print(f"{rule:<24}{rules.count(rule):>4}")
+    tools = sum(row["tools"] for row in started)
+    count = len(remarks) + report.get("moreRemarks", 0)
+    print(f"{len(started)} of {len(servers)} servers, {tools} tools, {count} remarks")
+
+
 def main():
     global NODE, PYTHON
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -552,6 +586,7 @@ def main():
     parser.add_argument("--network", action="store_true", help="leave the network as it is")
     parser.add_argument("--at-once", type=int, default=2, help="how many servers at the same time")
     parser.add_argument("--show", action="store_true", help="show what differs in full")
+    parser.add_argument("--remarks", action="store_true", help="count the remarks on definitions")
     arguments = parser.parse_args()
     is_alone = without_network(arguments)
     if is_alone:
@@ -567,6 +602,9 @@ def main():
         sys.exit("error: there is no such server in tests/zoo/servers.json")
     if not WORKBENCH.exists():
         sys.exit(f"error: {WORKBENCH} is not there; `cargo build` makes it")
+    if arguments.remarks:
+        with tempfile.TemporaryDirectory(prefix="zoo-") as scratch:
+            return remark(entries, Path(scratch))
     network = "loopback and no other network" if is_alone else "the network of this machine"
     print(f"servers have {network}")
     print(line([

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::cli::check::definitions;
 use crate::cli::size::Size;
 use crate::config;
 use crate::name::{ServerName, ToolboxName};
@@ -24,6 +25,17 @@ pub(super) struct Report<'a> {
     /// The primitives whose names others have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) not_shown: Vec<String>,
+    /// The remarks on the definitions of servers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) remarks: Vec<definitions::Row<'a>>,
+    /// The number of remarks that are left out.
+    #[serde(rename = "moreRemarks", skip_serializing_if = "is_zero")]
+    pub(super) more_remarks: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl<'a> Report<'a> {
@@ -37,6 +49,8 @@ impl<'a> Report<'a> {
             findings: report.findings.iter().map(Finding::new).collect(),
             servers: Vec::new(),
             not_shown: Vec::new(),
+            remarks: Vec::new(),
+            more_remarks: 0,
         }
     }
 }

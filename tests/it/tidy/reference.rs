@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use mcp_workbench::catalog::remarks::RULES;
 use mcp_workbench::observe::METRICS;
 use regex::Regex;
 use serde_json::Value;
@@ -199,6 +200,20 @@ fn keys(page: &mut String, title: &str, object: &Value) {
     for (title, schema) in inside {
         keys(page, &title, schema);
     }
+}
+
+#[test]
+fn the_page_of_remarks_has_the_rules() {
+    let page = read("docs/remarks.md");
+    let (head, rest) = page.split_once(" -->\n").expect("the mark before the table");
+    let (_, tail) = rest.split_once("\n## ").expect("the heading after the table");
+    let mut table = "\n| rule | severity | finds |\n| --- | --- | --- |\n".to_owned();
+    for rule in RULES {
+        let finds = rule.finds.replace('|', "\\|");
+        writeln!(table, "| `{}` | {} | {finds} |", rule.id, rule.severity.as_str())
+            .expect("a text");
+    }
+    expect_page("docs/remarks.md", &format!("{head} -->\n{table}\n## {tail}"));
 }
 
 #[test]
