@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_agents_are_served_tells_replicas_apart() {
-        let changes: [fn(&mut Config); 6] = [
+        let changes: [fn(&mut Config); 8] = [
             |config| config.mode = ToolMode::Activate,
             |config| config.policy.dangerous_tools.push("x".to_owned()),
             |config| config.toolboxes[0].servers[0].isolation = Isolation::Session,
