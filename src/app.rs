@@ -23,6 +23,7 @@ use crate::frontend::{self, AppState};
 use crate::gateway::{Caller, Gateway, Gateways};
 use crate::observe::Event;
 use crate::os::{self, LocalListener, Signal, has_terminal};
+use crate::raw::Raw;
 use crate::settings::{Config, is_loopback};
 use crate::shared;
 use crate::wire::remote::bridge::{self, End, Shore};
@@ -293,9 +294,19 @@ pub async fn with_gateway<T>(
     caller: &Caller,
     work: impl AsyncFnOnce(&Gateway) -> T,
 ) -> Result<T, Stopped> {
+    with_gateway_of(config, options, (caller, None), work).await
+}
+
+/// Does `work` as [`with_gateway`] does, for a client that says this of what it can do.
+pub async fn with_gateway_of<T>(
+    config: Config,
+    options: PoolOptions,
+    (caller, capabilities): (&Caller, Option<&Raw>),
+    work: impl AsyncFnOnce(&Gateway) -> T,
+) -> Result<T, Stopped> {
     let tasks = TaskTracker::new();
     let gateways = Gateways::new(Arc::new(config), options, &tasks);
-    let gateway = gateways.of(caller, None);
+    let gateway = gateways.of(caller, capabilities);
     let done = until_signal(work(&gateway)).await;
     gateways.shut_down().await;
     gateways.observer().close(LAST_RECORDS.0);

@@ -21,6 +21,7 @@ mod import;
 mod keyring;
 mod known;
 mod list;
+mod lock;
 mod logging;
 mod logins;
 mod logs;
@@ -126,6 +127,7 @@ enum Command {
     Token(token::Args),
     Auth(auth::Args),
     Explain(explain::Args),
+    Lock(lock::Args),
     Policy(policy::Args),
     Cache(cache::Args),
     Stats(stats::Args),
@@ -246,6 +248,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Token(_)
         | Command::Auth(_)
         | Command::Explain(_)
+        | Command::Lock(_)
         | Command::Policy(_)
         | Command::Cache(_)
         | Command::Stats(_)
@@ -286,6 +289,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         Command::Token(args) => token::run(&args),
         Command::Auth(args) => auth::run(&global, &args),
         Command::Explain(args) => explain::run(&global, &args),
+        Command::Lock(args) => lock::run(&global, &args),
         Command::Policy(args) => policy::run(&global, &args),
         Command::Cache(args) => cache::run(&global, &args),
         Command::Stats(args) => stats::run(&global, &args),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use crate::app::watching::{Watch, Wish};
-use crate::config::{LoadError, Loaded};
+use crate::config::{self, LoadError, Loaded};
 use crate::gateway::Gateways;
 use crate::observe::Event;
 use crate::settings::{self, Config};
@@ -58,7 +58,8 @@ impl Reload {
     /// asks for it is heard all the same.
     pub(crate) fn new(source: Source, catalog: Option<&Path>) -> Self {
         let wish = Arc::<Wish>::default();
-        let watch = Watch::new(&[&source.file], catalog, &wish).inspect_err(|error| {
+        let lock = lock_of(&source);
+        let watch = Watch::new(&[&source.file, &lock], catalog, &wish).inspect_err(|error| {
             tracing::warn!(
                 %error,
                 "the configuration file cannot be watched; it is read again at SIGHUP alone"
@@ -155,9 +156,15 @@ impl Reload {
 
     fn renew(&mut self, gateways: &Gateways) {
         if let Some(watch) = &mut self.watch {
-            watch.renew(&[&self.source.file], gateways.config().navigator.folder.as_deref());
+            let files = [&*self.source.file, &lock_of(&self.source)];
+            watch.renew(&files, gateways.config().navigator.folder.as_deref());
         }
     }
+}
+
+/// The lock beside the configuration, there or not.
+fn lock_of(source: &Source) -> PathBuf {
+    config::lock_file(&source.file, source.file.is_dir())
 }
 
 fn tell(gateways: &Gateways, event: Event<'_>) {

@@ -14,8 +14,8 @@ use crate::cli::values::Everything;
 use crate::cli::{Global, print, remarks, with_gateway, without_rules};
 use crate::config::{self, Dialect, LoadError, Loaded, Severity};
 use crate::gateway::{Gateway, Snapshot};
-use crate::name::{ServerName, ToolboxName};
-use crate::policy::Policies;
+use crate::name::{ServerName, ServerRef, ToolboxName};
+use crate::policy::{Heed, Policies};
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
 mod cells;
@@ -305,7 +305,27 @@ fn not_shown(config: &Config, snapshot: &Snapshot) -> Vec<String> {
     });
     let discarded = snapshot.namespaced().discarded.iter().map(ToString::to_string);
     let lacking = snapshot.lacking().iter().map(ToString::to_string);
-    eclipsed.chain(discarded).chain(lacking).collect()
+    eclipsed.chain(discarded).chain(lacking).chain(drifted(config, snapshot)).collect()
+}
+
+/// The servers with definitions that are not as the lock has them, and what helps.
+fn drifted(config: &Config, snapshot: &Snapshot) -> Vec<String> {
+    let drifted = config.servers().filter_map(|(toolbox, server)| {
+        let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        let judged = snapshot.drift(&at)?;
+        let becomes = match judged.heed {
+            Heed::Serve => "and are served all the same",
+            Heed::LeaveOut => "and what is new or changed is not shown",
+            Heed::Close => "so the server is not opened",
+        };
+        let what = count(judged.drift.len(), "definition");
+        Some(format!(
+            "{what} of `{}/{}` not as `workbench.lock` has them, {becomes} (`definitions`): see \
+             `mcp-workbench lock --diff`",
+            toolbox.name, server.name
+        ))
+    });
+    drifted.collect()
 }
 
 /// How many tools of a server an agent can see, and how large their definitions are.

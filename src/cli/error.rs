@@ -57,6 +57,11 @@ impl Error {
         self
     }
 
+    /// This error, for a command that tells failures from what it has found.
+    pub(crate) fn into_usage(self) -> Self {
+        Self { kind: Kind::Usage, ..self }
+    }
+
     /// Something that should not have happened.
     pub(crate) fn internal(error: impl StdError) -> Self {
         Self::new(Kind::Failed, error)

@@ -13,13 +13,14 @@ use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::catalog::Drifted;
 use crate::cli::error::Error;
 use crate::cli::logins::{self, Used};
 use crate::cli::{Global, block_on, complete, known, print};
 use crate::config::{Key, Loaded, find_key};
 use crate::name::{self, AgentName, ServerRef, ToolId};
 use crate::policy::{Besides, Concern, Explanation, Moment, Policies, Traits};
-use crate::settings::{Config, ToolOverride};
+use crate::settings::{Config, Definitions, ServerConfig, ToolOverride};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,6 +80,9 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pinned: Vec<&'a str>,
     visible: bool,
+    /// In what it is not as the lock has it, and what helps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock: Option<String>,
     /// `true` if it would be there with all conditions held.
     allowed: bool,
     rule: &'a str,
@@ -125,7 +129,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         let found = besides::Found { config, file, text, servers, off };
         return besides::explain(global, of.as_ref(), what, found, args.json);
     }
-    let known = known::tools(global, &config)?;
+    let (known, drift) = known::tools_and_drift(global, &config)?;
     let config = Arc::new(config);
     let policies = Policies::new(Arc::clone(&config));
     let now = Moment::from(SystemTime::now());
@@ -150,6 +154,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         let rule = case.explanation.rule.path();
         case.key = text.as_deref().and_then(|text| find_key(text, Path::new(&file), rule));
         case.is_listed = tools.map(|_| found.is_some());
+        let drifted = drift.get(&tool.server_ref()).into_iter().flatten();
+        let mut drifted = drifted.filter(|one| one.word == "tool" && one.name == tool.tool);
+        case.drift = own.map(ServerConfig::definitions).zip(drifted.next().cloned());
         if let Some(own) = own {
             case.logins = block_on(logins.all(own, of.as_ref()))?;
         }
@@ -262,6 +269,8 @@ struct Case<'a> {
     is_eclipsed: bool,
     key: Option<Key>,
     is_listed: Option<bool>,
+    /// In what it is not as the lock has it, and what becomes of that.
+    drift: Option<(Definitions, Drifted)>,
     logins: Vec<Used>,
 }
 
@@ -276,7 +285,8 @@ impl<'a> Case<'a> {
         let explanation = policies.explain(of, tool, traits, now)?;
         let over = ToolOverride::default();
         let (is_eclipsed, logins) = (false, Vec::new());
-        Some(Self { of, tool, explanation, over, is_eclipsed, key: None, is_listed: None, logins })
+        let (key, is_listed, drift) = (None, None, None);
+        Some(Self { of, tool, explanation, over, is_eclipsed, key, is_listed, drift, logins })
     }
 
     fn answer(&self) -> Answer<'_> {
@@ -299,7 +309,8 @@ impl<'a> Case<'a> {
             tool: &self.tool.tool,
             called: self.over.name.as_deref(),
             pinned: self.over.arguments.keys().map(String::as_str).collect(),
-            visible: *is_visible,
+            visible: *is_visible && !self.is_kept_back(),
+            lock: self.of_lock(),
             allowed: *is_allowed,
             rule: rule.as_str(),
             step: step.as_ref().map(ToString::to_string),
@@ -330,7 +341,11 @@ impl<'a> Case<'a> {
             None => "an agent without a name".to_owned(),
             Some(of) => format!("agent `{of}`"),
         };
-        let verdict = if *is_visible { "may be used by" } else { "does not exist for" };
+        let verdict = if *is_visible && !self.is_kept_back() {
+            "may be used by"
+        } else {
+            "does not exist for"
+        };
         let mut text = format!("`{tool}` of `{toolbox}/{server}` {verdict} {who}");
         let mut line = |what: &str, says: &str| _ = write!(text, "\n  {what:<10}{says}");
         let place = self.key.as_ref().map(|key| format!(" ({file}:{})", key.line));
@@ -375,6 +390,9 @@ impl<'a> Case<'a> {
         if self.of.is_some() && !is_named && !self.is_stranger() {
             line("note", "`agentPolicies` has no such agent; it is one like any other");
         }
+        if let Some(says) = self.of_lock() {
+            line("lock", &says);
+        }
         match self.is_listed {
             Some(true) => {}
             Some(false) => line("note", "its server had no such tool when it was last listed"),
@@ -384,6 +402,22 @@ impl<'a> Case<'a> {
             line("login", &login.in_words());
         }
         text
+    }
+
+    /// Returns true if it is kept from agents because it is not as the lock has it.
+    fn is_kept_back(&self) -> bool {
+        self.drift.as_ref().is_some_and(|(definitions, _)| definitions.is_enforced())
+    }
+
+    /// Says in what it is not as the lock has it, and what helps.
+    fn of_lock(&self) -> Option<String> {
+        let (definitions, drifted) = self.drift.as_ref()?;
+        let ToolId { server, tool, .. } = self.tool;
+        Some(format!(
+            "not as `workbench.lock` has it: {drifted} (`definitions` is `{}`); `mcp-workbench lock --diff` \
+             shows it, `mcp-workbench lock --accept {server}:{tool}` takes it over",
+            definitions.as_str()
+        ))
     }
 
     /// Returns true if the agent may use nothing because no rule knows it.

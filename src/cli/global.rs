@@ -12,11 +12,11 @@ use crate::backend::Store;
 use crate::cli::error::Error;
 use crate::cli::hidden::hide;
 use crate::cli::keyring::Keyring;
-use crate::cli::values::{self, Kept, Looking, Needed};
+use crate::cli::values::{self, Everything, Kept, Looking, Needed};
 use crate::cli::{EMBEDDED_CONFIG, print};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::values::ValueSource;
-use crate::config::{self, LoadError, Loaded};
+use crate::config::values::{Unasked, ValueSource};
+use crate::config::{self, LoadError, Loaded, Location};
 use crate::gateway::Caller;
 use crate::login::{Chosen, Keep};
 use crate::name::{self, AgentName, PROGRAM};
@@ -146,6 +146,31 @@ impl Global {
             refuse_stranger(&agent, &loaded.config.policy)?;
         }
         Ok(loaded)
+    }
+
+    /// Loads the configuration to start all of its servers, whatever the lock beside it says.
+    pub(super) fn read_unlocked(&self) -> Result<Result<Loaded, LoadError>, Error> {
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        let location = config::find(self.config.clone(), &ProcessEnv, &folder);
+        let loaded = config::load_unlocked(&location, &ProcessEnv, &Everything);
+        if let Ok(loaded) = &loaded {
+            hide(&loaded.config);
+        }
+        Ok(loaded)
+    }
+
+    /// Loads the configuration with variables from elsewhere; nobody is asked for values.
+    pub(super) fn read_in(&self, env: &dyn EnvSource) -> Result<Result<Loaded, LoadError>, Error> {
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        let location = config::find(self.config.clone(), &ProcessEnv, &folder);
+        Ok(config::load_unlocked(&location, env, &Unasked))
+    }
+
+    /// Where the configuration is, unless it is the embedded one.
+    pub(super) fn location(&self) -> Result<Option<Location>, Error> {
+        let folder = std::env::current_dir().map_err(Error::internal)?;
+        let find = || config::find(self.config.clone(), &ProcessEnv, &folder);
+        Ok((!self.embedded_config).then(find))
     }
 
     /// The configuration file.

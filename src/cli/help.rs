@@ -75,6 +75,7 @@ const GROUPS: &[Group] = &[
         name: "More",
         commands: &[
             ("cache", "See, renew or remove what is kept of servers' listings"),
+            ("lock", "Keep what servers say of their tools in a file to review"),
             ("page", "Show what runs in a browser, and act there"),
             ("ps", "Show which servers run, for whom and since when"),
             ("schema", "Print the JSON Schema of the configuration"),

@@ -49,6 +49,16 @@ pub(crate) async fn start(
     toolboxes: &[&ToolboxConfig],
     is_wanted: impl Fn(&ServerRef) -> bool,
 ) -> Vec<Start> {
+    start_each(gateway, toolboxes, is_wanted, |_| {}).await
+}
+
+/// Starts them likewise, and looks at each before it is ended.
+pub(crate) async fn start_each(
+    gateway: &Gateway,
+    toolboxes: &[&ToolboxConfig],
+    is_wanted: impl Fn(&ServerRef) -> bool,
+    mut look: impl FnMut(&Start),
+) -> Vec<Start> {
     let mut starting = JoinSet::new();
     let mut waiting = Vec::new();
     let nobody = Presence::new(None);
@@ -79,6 +89,7 @@ pub(crate) async fn start(
         match starting.join_next().await {
             None => break,
             Some(Ok((index, start))) => {
+                look(&start);
                 gateway.retire(&start.toolbox, &start.server);
                 waiting[index] = None;
                 starts.push((index, start));

@@ -114,7 +114,7 @@ pub(crate) enum Act {
     },
     /// Returns the command line as an array, in `args`.
     Args,
-    /// Adds `tools` (as in the script) and sends `list_changed`.
+    /// Adds `tools` (as in the script) in place of those of the same names, and sends `list_changed`.
     Grow {
         #[serde(default)]
         tools: Vec<Value>,
@@ -261,7 +261,12 @@ impl Call {
             Act::Shell { command } => self.structured(&shell(&command)),
             Act::Args => self.structured(&json!({ "args": std::env::args().collect::<Vec<_>>() })),
             Act::Grow { tools } => {
-                server.change_tools(|list| list.extend(tools.iter().map(tool)));
+                let new: Vec<Value> = tools.iter().map(tool).collect();
+                let is_new = |entry: &Value| new.iter().any(|one| one["name"] == entry["name"]);
+                server.change_tools(|list| {
+                    list.retain(|entry| !is_new(entry));
+                    list.extend(new.iter().cloned());
+                });
                 self.text("grown")
             }
             Act::Shrink { tools } => {

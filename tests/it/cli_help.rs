@@ -22,6 +22,7 @@ const COMMANDS: &[&str] = &[
     "auth status",
     "auth store",
     "explain",
+    "lock",
     "policy",
     "policy diff",
     "catalog",

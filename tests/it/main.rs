@@ -60,6 +60,7 @@ mod http_load;
 mod isolation;
 mod limits;
 mod listing_store;
+mod lock;
 mod long_results;
 mod macros;
 mod modular_original;

@@ -14,9 +14,11 @@ pub use keys::schema::{schema, schema_text};
 pub use load::catalog::{check_catalog_tools, is_yaml, read_catalog_tool};
 pub use load::check::as_written;
 pub use load::file::{
-    ChosenBy, LoadError, Location, find, load, locate, locate_cache, parse, parse_with, user_file,
+    ChosenBy, LoadError, Location, UnusableLock, find, load, load_lock, load_unlocked, locate,
+    locate_cache, parse, parse_with, user_file,
 };
 pub use load::loaded::Loaded;
+pub use load::lock::{BadLock, lock_file, read_lock, write_lock};
 pub use load::secrets::{read_secrets, secrets_file, write_secrets};
 pub use syntax::expand::{expand, variables, without_variables};
 pub use syntax::finding::{Finding, Report, Severity};

@@ -6,3 +6,4 @@ pub mod config;
 use mcp_workbench_names::name;
 use mcp_workbench_os::os;
 use mcp_workbench_settings::settings;
+use mcp_workbench_wire::raw;

@@ -4,6 +4,7 @@ mod altered;
 mod changed;
 mod definition;
 mod glance;
+mod lock;
 pub mod rank;
 pub mod remarks;
 pub mod schema;
@@ -21,6 +22,7 @@ use crate::raw::Raw;
 pub use crate::catalog::altered::Alteration;
 pub use crate::catalog::changed::{ChangedDefinition, KnownDefinitions};
 pub use crate::catalog::definition::{BadEntry, Definition, Prompt, Resource, Template};
+pub use crate::catalog::lock::{Comparison, Difference, Drifted, Recordings};
 pub use crate::catalog::template::{fits, is_made_of};
 
 #[cfg(test)]

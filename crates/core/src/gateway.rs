@@ -25,9 +25,11 @@ mod explaining;
 mod filing;
 mod finding;
 mod gateways;
+mod judged;
 mod lens;
 mod limiters;
 mod limiting;
+mod locking;
 mod macros;
 mod members;
 mod observing;
@@ -85,6 +87,7 @@ pub use crate::gateway::error::{CallError, FailedServer};
 pub use crate::gateway::filing::Filed;
 pub use crate::gateway::finding::Standing;
 pub use crate::gateway::gateways::{Crowded, Gateways};
+pub use crate::gateway::judged::Judged;
 pub use crate::gateway::macros::Lacking;
 pub use crate::gateway::opening::Opened;
 pub use crate::gateway::opening::heartbeat;
@@ -176,7 +179,8 @@ impl Gateway {
         let is_namespaced =
             config.mode.has_namespaces() || before.is_some_and(|before| before.is_namespaced);
         let clock = Clock::default();
-        let mut writer = snapshot::Writer::new(&terms, clock, sources.collect(), is_namespaced);
+        let mut writer = snapshot::Writer::new(&terms, clock, sources.collect(), is_namespaced)
+            .tells(pool.observer().listeners());
         let mut unlisted = Vec::new();
         for member in members.values() {
             let Member::Server(server) = member else { continue };
@@ -259,7 +263,9 @@ impl Gateway {
                 "correct the name".to_owned(),
             )))),
         };
+        let at = server_ref(toolbox, server);
         let (server, agent, snapshots) = (server.clone(), agent.clone(), self.snapshots());
+        let seen = self.snapshots();
         async move {
             let started = match backend {
                 Ok(None) => Ok(()),
@@ -279,7 +285,9 @@ impl Gateway {
                 Ok(Some((own, _))) => listed(&own, snapshots, agent, urgency).await,
                 Err(error) => Err(error),
             };
-            started.map_err(|error| failed(&server, &error))
+            started.map_err(|error| failed(&server, &error))?;
+            let closed = seen.borrow().failure_of(&at);
+            closed.map_or(Ok(()), Err)
         }
     }
 

@@ -15,6 +15,7 @@ mod besides;
 mod condition;
 mod explain;
 mod filter;
+mod heed;
 mod hours;
 mod names;
 mod pattern;
@@ -35,13 +36,14 @@ use crate::policy::condition::Condition;
 use crate::policy::filter::Entry;
 use crate::policy::names::{Candidate, Names};
 use crate::policy::shared::Made;
-use crate::settings::{Config, Confirmation, Launch, PolicyConfig, ServerConfig};
+use crate::settings::{Config, Confirmation, Definitions, Launch, PolicyConfig, ServerConfig};
 
 pub(crate) use crate::policy::besides::ShownOf;
 pub use crate::policy::besides::{Admission, Hearing};
 pub use crate::policy::condition::Refusal;
 pub use crate::policy::explain::{Besides, Demand, Explanation, Verdict};
 pub use crate::policy::filter::ToolFilter;
+pub use crate::policy::heed::Heed;
 pub use crate::policy::hours::Moment;
 pub use crate::policy::rule::{Concern, Rule};
 pub use crate::policy::unmatched::{About, Unmatched, unmatched, unmatched_besides};
@@ -255,10 +257,9 @@ impl Policy {
             });
             (toolbox.name.clone(), rules.collect())
         });
-        let rules = rules.collect();
         let timed = whens.0.into_iter().map(|(condition, _)| condition);
         Self {
-            rules,
+            rules: rules.collect(),
             timed: timed.filter(|condition| condition.window().is_some()).collect(),
             heeds_hints: config.policy.is_hint_dangerous,
             tells_agents_apart: !config.policy.agents.is_empty(),
@@ -356,6 +357,7 @@ struct Rules {
     /// The conditions that have to hold, and the tools that they are for.
     conditions: Vec<(Arc<Condition>, Names)>,
     concerns: Concerns,
+    definitions: Definitions,
     /// The configuration's own names for tools, as [`ServerConfig::tool_override`] finds them.
     renamed: HashMap<String, Option<String>>,
     prefix: String,
@@ -403,6 +405,7 @@ impl Rules {
                 },
                 is_unknown_confirmed: policy.default.require_explicit_approval,
             },
+            definitions: server.definitions(),
             renamed: renamed.collect(),
             prefix: server.client_prefix(),
             name_limit: config.max_tool_name_length,

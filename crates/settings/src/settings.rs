@@ -4,6 +4,7 @@
 //! everything behind them trusts them. `config` makes them of files.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::name::{self, ServerName, ToolId, ToolboxName};
@@ -20,6 +21,7 @@ pub use http::{HttpConfig, TlsConfig};
 pub use launch::{HttpLaunch, HttpTransport, Launch, StdioLaunch};
 pub use limits::{CacheConfig, Limits, PerCaller, Rates};
 pub use llm::LlmConfig;
+pub use lock::{Definitions, Hole, Lock, Locked, LockedKind, LockedServer, Spelling, Sum};
 pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
 pub use navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
 pub use oauth::{AccountOf, Grant, IdentityProvider, OAuth, Resource};
@@ -43,6 +45,7 @@ mod http;
 mod launch;
 mod limits;
 mod llm;
+mod lock;
 mod macros;
 mod navigator;
 mod oauth;
@@ -88,6 +91,9 @@ pub struct Config {
     pub auth: Option<AuthConfig>,
     /// `shared`: the store that several workbenches share.
     pub shared: SharedConfig,
+    /// `definitions`: what becomes of definitions that are not as the lock has them, where a server
+    /// has no mode of its own.
+    pub definitions: Option<Definitions>,
     /// The toolboxes, in the order of the file.
     pub toolboxes: Vec<ToolboxConfig>,
 }
@@ -153,6 +159,7 @@ impl Default for Config {
             policy: PolicyConfig::default(),
             auth: None,
             shared: SharedConfig::default(),
+            definitions: None,
             audit: None,
             telemetry: TelemetryConfig::default(),
             active_toolsets: Vec::new(),
@@ -325,6 +332,11 @@ pub struct ServerConfig {
     pub limits: Rates,
     /// How long answers of its read-only tools hold, where its entry says so.
     pub cache: CacheConfig,
+    /// The fate of its definitions that are not as the lock has them, where anybody says so;
+    /// [`ServerConfig::definitions`] is what holds.
+    pub definitions: Option<Definitions>,
+    /// The part of the lock that is about it.
+    pub locked: Option<Arc<LockedServer>>,
 }
 
 impl ServerConfig {
@@ -350,6 +362,8 @@ impl ServerConfig {
             roots: false,
             limits: Rates::default(),
             cache: CacheConfig::default(),
+            definitions: None,
+            locked: None,
         }
     }
 

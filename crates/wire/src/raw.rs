@@ -21,8 +21,11 @@ mod canonical;
 pub(crate) mod fuzzing;
 pub(crate) mod outline;
 pub(crate) mod scan;
+mod spelling;
 #[cfg(test)]
 mod tests;
+
+pub use crate::raw::spelling::other_words;
 
 /// One JSON value as the other side wrote it. Cheap to clone; keeps its message's buffer alive.
 ///

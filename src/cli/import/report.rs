@@ -65,7 +65,8 @@ pub(super) fn of(
             "hint: `mcp-workbench check --connect` tries them all"
         } else {
             "hint: agents choose a toolbox by its description, so read it over in the file\n\
-             hint: `mcp-workbench check --connect` tries them all"
+             hint: `mcp-workbench check --connect` tries them all\n\
+             hint: `mcp-workbench lock` keeps what they say of their tools in a file to review"
         };
         sections.push(hint.to_owned());
     }

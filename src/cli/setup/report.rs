@@ -137,6 +137,7 @@ pub(super) fn done(plan: &Plan, done: &Done, start: Result<&Size, &String>) -> S
     sections.push(
         "hint: restart your clients, so that they start it\n\
          hint: agents choose a toolbox by its description, so read it over in the file\n\
+         hint: `mcp-workbench lock` keeps what servers say of their tools in a file to review\n\
          hint: `mcp-workbench setup undo` takes all of it back"
             .to_owned(),
     );

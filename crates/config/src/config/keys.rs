@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod category;
 pub(crate) mod clients;
+pub(crate) mod definitions;
 pub mod environment;
 pub(crate) mod filter;
 pub mod foreign;

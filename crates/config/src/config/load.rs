@@ -7,6 +7,7 @@ pub(crate) mod file;
 pub(crate) mod folder;
 pub mod foreign_file;
 pub(crate) mod loaded;
+pub(crate) mod lock;
 pub(crate) mod secrets;
 pub mod shelf;
 pub mod toolman;

@@ -54,6 +54,8 @@ pub struct Greeting {
     pub(crate) era: Era,
     pub(crate) abilities: Abilities,
     pub instructions: Option<String>,
+    /// The name that it gives itself (MCP, `Implementation`).
+    pub info: Option<Raw>,
     /// The members of `_meta` that every request to it must carry.
     pub meta: Vec<Member>,
 }
@@ -235,7 +237,10 @@ fn read(
         }
         Era::Modern => modern_meta(capabilities),
     };
-    Ok(Greeting { era, abilities: said.capabilities, instructions: said.instructions, meta })
+    let in_meta = || result.member("_meta")?.member("io.modelcontextprotocol/serverInfo");
+    let info = result.member("serverInfo").or_else(in_meta).map(|info| info.detached());
+    let Said { capabilities: abilities, instructions } = said;
+    Ok(Greeting { era, abilities, instructions, info, meta })
 }
 
 /// The most characters of what a server says in an error.

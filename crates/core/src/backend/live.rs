@@ -176,6 +176,11 @@ impl Live {
         self.0.is_remote
     }
 
+    /// The name that the server gives itself.
+    pub fn info(&self) -> Option<Raw> {
+        self.0.greeting.info.clone()
+    }
+
     /// Which revisions the server speaks.
     pub fn era(&self) -> Era {
         self.0.greeting.era

@@ -124,7 +124,7 @@ impl KnownDefinitions {
 }
 
 /// Returns the members that only one of two objects has, or that differ.
-fn members(before: &Raw, after: &Raw) -> Vec<String> {
+pub(crate) fn members(before: &Raw, after: &Raw) -> Vec<String> {
     let read = |raw: &Raw| -> HashMap<String, Vec<u8>> {
         let members = raw.members().into_iter().flatten();
         members.map(|(name, value)| (name.to_string(), spelled(&value))).collect()

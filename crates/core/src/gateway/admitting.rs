@@ -78,7 +78,7 @@ impl Gateway {
             }
             // Servers complete all sorts of things, but these are to be none that are left out.
             if let About::Completed(uri) = about
-                && !lists(&self.listing(at), uri)
+                && !lists(&self.shown_listing(at), uri)
             {
                 return Err(unknown("resource template", uri));
             }
@@ -109,7 +109,7 @@ impl Gateway {
     fn decide_on(&self, at: &ServerRef, about: &About) -> Result<Admission, Denial> {
         match about {
             About::Resource(uri) | About::Completed(uri) => {
-                self.policy.admit_resource(at, uri, &self.listing(at))
+                self.policy.admit_resource(at, uri, &self.shown_listing(at))
             }
             About::Prompt(name) | About::CompletedPrompt(name) => {
                 self.policy.admit_prompt(at, name)
@@ -134,15 +134,15 @@ impl Gateway {
         };
         let asks =
             error.member("code").is_some_and(|code| code.as_bytes() == URL_ELICITATION_REQUIRED);
-        if asks || !self.policy.judges_resources(at) || lists(&self.listing(at), uri) {
+        if asks || !self.policy.judges_resources(at) || lists(&self.shown_listing(at), uri) {
             return passed;
         }
         tracing::debug!(server = %at.server, uri, "says: {}", error.as_str());
         Err(unknown(what, uri))
     }
 
-    /// Everything that a server has listed, as far as is known.
-    fn listing(&self, at: &ServerRef) -> Arc<Listing> {
+    /// Everything that a server has listed, as far as is known and nothing of it is kept back.
+    fn shown_listing(&self, at: &ServerRef) -> Arc<Listing> {
         let view = self.snapshot().view(&at.toolbox);
         view.part(at.server.as_str()).map(|part| Arc::clone(part.listing())).unwrap_or_default()
     }
@@ -158,6 +158,7 @@ impl Gateway {
         let (server, about) = (self.server(at)?, About::Resource(uri.to_owned()));
         let context = RequestContext { caller, ..RequestContext::nobody(agent) };
         let admission = self.admit_to(at, &about, context, None).await?;
+        self.check_subscription(at, uri, context).await?;
         let backend = server.backend(agent, &self.pool).map_err(|error| server_error(at, error))?;
         let subscribed = backend.subscribe(&admission, agent, uri, as_known).await;
         self.as_for_all(at, &about, subscribed.map_err(|error| server_error(at, error)))

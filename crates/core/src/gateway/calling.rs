@@ -93,7 +93,7 @@ impl Gateway {
         }
         let mut may_sign_in = true;
         // What it listed when it last ran may not be true any more, nor the tool's schema.
-        if self.snapshot().version(server.shared.id()) == 0 {
+        if self.is_to_list(at, server, context.agent) {
             let started = self.list_first(at, server, context).await;
             if let Err(error) = started {
                 may_sign_in = false;
@@ -101,6 +101,7 @@ impl Gateway {
                 self.list_first(at, server, context).await?;
             }
         }
+        self.check_open(at)?;
         let view = self.snapshot().view(&tool.toolbox);
         let Some(shown) = view.tool(tool.server.as_str(), &tool.tool) else {
             self.not_found(tool, call);
@@ -240,6 +241,7 @@ impl Gateway {
         loop {
             let passed = async {
                 let admission = self.admit_to(at, about, context, read.as_deref_mut()).await?;
+                self.check_definitions(at, method, params, context).await?;
                 let sending = Sending::Other { admission: &admission, method, params };
                 self.pass(at, server, context, sending, &mut false).await
             };

@@ -11,12 +11,14 @@ use crate::backend::{BackendId, Change, Changed, Listed, Remembered};
 use crate::catalog::Listing;
 use crate::gateway::clock::Clock;
 use crate::gateway::gateways::Terms;
+use crate::gateway::judged::Judged;
 use crate::gateway::lens::{Lens, Said};
 use crate::gateway::macros::{Lacking, Written};
 use crate::gateway::world::World;
 use crate::name::{
     self, ExposedName, Primitive, ServerName, ServerRef, ToolId, ToolboxName, UniqueNames,
 };
+use crate::observe::{Event, Listeners};
 use crate::policy::{Moment, Policy, Traits};
 use crate::settings::{Config, ServerConfig, ToolboxConfig};
 use crate::toolbox::{Namespaced, Part, View, ViewTool};
@@ -29,6 +31,8 @@ pub struct Snapshot {
     lacking: Vec<Lacking>,
     /// The servers that have died and were not started again.
     crashed: HashSet<ServerRef>,
+    /// The servers that have definitions which are not as the lock has them.
+    drift: HashMap<ServerRef, Arc<Judged>>,
     versions: HashMap<BackendId, u64>,
     /// When what is shown of a backend that has not been listed yet was last found to be true.
     remembered: HashMap<BackendId, SystemTime>,
@@ -130,6 +134,11 @@ impl Snapshot {
         self.crashed.contains(server)
     }
 
+    /// In what the definitions of a server are not as the lock has them, and what becomes of that.
+    pub fn drift(&self, server: &ServerRef) -> Option<&Arc<Judged>> {
+        self.drift.get(server)
+    }
+
     /// Every registered name, in no order.
     pub fn names(&self) -> impl Iterator<Item = &ExposedName> {
         self.lens.registered().names()
@@ -162,6 +171,8 @@ pub(crate) struct Writer {
     config: Arc<Config>,
     policy: Arc<Policy>,
     world: Arc<World>,
+    /// Who hears of definitions that are not as the lock has them.
+    listeners: Option<Listeners>,
     clock: Clock,
     /// Which backend a toolbox's server is.
     sources: HashMap<ServerRef, BackendId>,
@@ -187,11 +198,18 @@ impl Writer {
             config: Arc::clone(config),
             policy: Arc::clone(policy),
             world: Arc::clone(world),
+            listeners: None,
             clock,
             sources,
             said: is_namespaced.then(Said::default),
             listings: HashMap::new(),
         }
+    }
+
+    /// Tells these of definitions that are not as the lock has them.
+    pub(crate) fn tells(mut self, listeners: Listeners) -> Self {
+        self.listeners = Some(listeners);
+        self
     }
 
     /// Takes note of what a backend has listed already.
@@ -295,6 +313,7 @@ impl Writer {
     ) -> Snapshot {
         let now = self.clock.now();
         let mut views = last.lens.views().clone();
+        let drift = &mut next.drift;
         for toolbox in &self.config.toolboxes {
             let source = |server: &ServerConfig| self.source(&toolbox.name, &server.name);
             let mut sources = toolbox.servers.iter().filter_map(source);
@@ -309,7 +328,16 @@ impl Writer {
                 {
                     return Some(Arc::clone(part));
                 }
-                Some(self.part(toolbox, server, &self.listings.get(&source)?.listing, now))
+                let listing = &self.listings.get(&source)?.listing;
+                let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+                let judged = self.judged(&at, server, listing);
+                let listing = judged.as_ref().map_or(listing, |judged| judged.shown(listing));
+                let part = self.part(toolbox, server, listing, now);
+                match judged {
+                    Some(judged) => _ = drift.insert(at, judged),
+                    None => _ = drift.remove(&at),
+                }
+                Some(part)
             });
             let view = View::new(parts.collect());
             views.insert(toolbox.name.clone(), Arc::new(view));
@@ -318,6 +346,20 @@ impl Writer {
         let lens = Lens::new(Arc::clone(&self.config), views, self.said.clone());
         next.lens = self.world.lens(lens);
         next
+    }
+
+    /// Compares a listing with the lock.
+    fn judged(
+        &self,
+        at: &ServerRef,
+        server: &ServerConfig,
+        listing: &Arc<Listing>,
+    ) -> Option<Arc<Judged>> {
+        let tell = |judged: &Judged| {
+            let Some(listeners) = &self.listeners else { return };
+            listeners.tell(Event::DefinitionsDrifted(at, &judged.drift, judged.heed.word()));
+        };
+        self.world.locks.judged((at, server), listing, &self.policy, tell)
     }
 
     fn part(

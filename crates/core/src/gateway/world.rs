@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use foldhash::HashMap;
 
 use crate::backend::{ClientAbilities, Spec, StartFailure};
+use crate::gateway::judged::Locks;
 use crate::gateway::lens::Lens;
 use crate::gateway::searching::Indexes;
 use crate::login::Place;
@@ -27,6 +28,8 @@ pub(crate) struct World {
     parts: Mutex<HashMap<ServerRef, Vec<Weak<Part>>>>,
     lenses: Mutex<Vec<Weak<Lens>>>,
     specs: Mutex<HashMap<SpecKey, Made>>,
+    /// The listings that are not as the lock has them.
+    pub(crate) locks: Locks,
     /// The indexes that are in use.
     pub(crate) indexes: Indexes,
 }

@@ -23,7 +23,8 @@ use crate::observe::holdings::Payer;
 use crate::observe::listeners::Listener;
 use crate::observe::queue::{Note, Queue};
 use crate::observe::record::{
-    CertificateRecord, ChangeRecord, LlmRecord, ReadRecord, ReloadRecord, Scribe, SignInRecord,
+    CertificateRecord, ChangeRecord, DriftRecord, LlmRecord, ReadRecord, ReloadRecord, Scribe,
+    SignInRecord,
 };
 use crate::observe::secret::Secrets;
 use crate::observe::tally::{Cause, Incident, Tally};
@@ -40,6 +41,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const BATCH: usize = 256 * 1024;
 /// The bytes of the key that arguments are hashed with.
 const KEY: usize = 32;
+/// How many definitions of one listing that are not as the lock has them are recorded.
+const MAX_DRIFTED: usize = 100;
 
 /// Where calls are recorded; clones are the same. The writer ends with the last one.
 #[derive(Clone, Debug)]
@@ -202,6 +205,14 @@ impl Listener for Audit {
                     self.put(Note::DefinitionChanged(Box::new(record)));
                 }
             }
+            Event::DefinitionsDrifted(at, drift, becomes) => {
+                let (now, server) = (SystemTime::now(), at);
+                for drifted in drift.iter().take(MAX_DRIFTED) {
+                    let (server, drifted) = (server.clone(), drifted.clone());
+                    let record = DriftRecord { at: now, server, drifted, becomes };
+                    self.put(Note::Drifted(Box::new(record)));
+                }
+            }
             Event::SessionAdopted(session, times) => {
                 self.put(Note::SessionAdopted(session.clone(), times));
             }
@@ -324,6 +335,7 @@ impl Writer {
                 }
                 Note::LlmRequestEnded(request) => self.scribe.llm_request(&mut lines, &request),
                 Note::DefinitionChanged(change) => self.scribe.definition(&mut lines, &change),
+                Note::Drifted(drift) => self.scribe.drift(&mut lines, &drift),
                 Note::SessionAdopted(session, times) => {
                     self.scribe.adopted(&mut lines, &session, times);
                 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use crate::catalog::{ChangedDefinition, Listing};
+use crate::catalog::{ChangedDefinition, Drifted, Listing};
 use crate::name::{AgentName, ServerRef, ToolboxName};
 use crate::observe::context::CallContext;
 use crate::observe::ending::CallEnd;
@@ -42,6 +42,9 @@ pub enum Event<'a> {
     ListingChanged(&'a ServerContext, &'a Listing),
     /// Some of its definitions are not what they were.
     DefinitionsChanged(&'a ServerContext, &'a [ChangedDefinition]),
+    /// A server lists definitions that are not as the lock has them; the word of the configuration says what
+    /// becomes of them. It is told once for as long as nothing else differs.
+    DefinitionsDrifted(&'a ServerRef, &'a [Drifted], &'static str),
     /// An agent has come that stays for a while.
     SessionOpened(&'a SessionContext),
     /// Its program has said what it is called.
@@ -162,7 +165,9 @@ impl Event<'_> {
             | Self::ServerDied(..)
             | Self::ServerAway(..)
             | Self::ServerStopped(..) => Kinds::SERVERS,
-            Self::ListingChanged(..) | Self::DefinitionsChanged(..) => Kinds::LISTINGS,
+            Self::ListingChanged(..)
+            | Self::DefinitionsChanged(..)
+            | Self::DefinitionsDrifted(..) => Kinds::LISTINGS,
             Self::SessionOpened(_)
             | Self::SessionIntroduced(..)
             | Self::TokensSaved(..)

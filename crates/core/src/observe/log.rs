@@ -1,7 +1,7 @@
 //! The log, as far as it tells of events.
 
-use crate::catalog::ChangedDefinition;
-use crate::name::AgentName;
+use crate::catalog::{ChangedDefinition, Drifted};
+use crate::name::{AgentName, ServerRef};
 use crate::observe::event::{
     DeniedAccess, DeniedFor, Event, Kinds, SignInChange, SignInContext, StoppedFor,
 };
@@ -9,6 +9,8 @@ use crate::observe::listeners::Listener;
 
 /// How much of an agent's name is repeated, in characters.
 const MAX_NAME: usize = 100;
+/// How many definitions of one listing that are not as the lock has them are told of.
+const MAX_DRIFTED: usize = 20;
 
 /// The target of its lines, for whoever wants fewer of them.
 pub const TARGET: &str = module_path!();
@@ -42,6 +44,9 @@ impl Listener for Log {
                         "the definition of {word} `{name}` has changed"
                     );
                 }
+            }
+            Event::DefinitionsDrifted(at, drift, becomes) => {
+                drifted(at, drift, becomes);
             }
             Event::ServerFailed(server, reason) => {
                 let server = &server.label;
@@ -123,4 +128,20 @@ impl Listener for Log {
 
 fn cut(agent: &AgentName) -> String {
     agent.as_str().chars().take(MAX_NAME).collect()
+}
+/// Says what is not as the lock has it, and what helps.
+fn drifted(at: &ServerRef, drift: &[Drifted], becomes: &str) {
+    let server = format!("{}/{}", at.toolbox, at.server);
+    for one in drift.iter().take(MAX_DRIFTED) {
+        tracing::warn!(server, definitions = becomes, "not as `workbench.lock` has it: {one}");
+    }
+    let more = drift.len().saturating_sub(MAX_DRIFTED);
+    if more > 0 {
+        tracing::warn!(server, "{more} more are not as `workbench.lock` has them");
+    }
+    tracing::warn!(
+        server,
+        "`mcp-workbench lock --diff` shows it, `mcp-workbench lock --accept {}` takes it over",
+        at.server
+    );
 }

@@ -71,6 +71,8 @@ pub(crate) struct Metrics {
     limits_reached: Family<[(&'static str, &'static str); 1], Counter>,
     /// By the server, and what has become of the login.
     sign_ins: Family<Labels, Counter>,
+    /// By the toolbox and the server.
+    drift: Family<Labels, Counter>,
     /// Set where there is a store that workbenches share.
     shared_up: Family<NoLabels, Gauge>,
     shared_seconds: Family<NoLabels, Histogram, fn() -> Histogram>,
@@ -103,6 +105,7 @@ impl Metrics {
             holdings: Holdings::new(&held),
             limits_reached: Family::default(),
             sign_ins: Family::default(),
+            drift: Family::default(),
             shared_up: Family::default(),
             shared_seconds: Family::new_with_constructor(histogram),
             meters: Mutex::default(),
@@ -128,6 +131,7 @@ impl Metrics {
         described::HELD.register(to, held);
         described::LIMITS_REACHED.register(to, metrics.limits_reached.clone());
         described::SIGN_INS.register(to, metrics.sign_ins.clone());
+        described::DRIFT.register(to, metrics.drift.clone());
         described::SHARED_UP.register(to, metrics.shared_up.clone());
         described::SHARED_SECONDS.register(to, metrics.shared_seconds.clone());
         Self { registry, ..metrics }
@@ -210,7 +214,7 @@ impl Listener for Metrics {
     fn wants(&self) -> Kinds {
         let ended = Kinds::CALLS_ENDED.and(Kinds::LLM_REQUESTS);
         let ended = ended.and(Kinds::SERVERS).and(Kinds::SESSIONS).and(Kinds::DENIALS);
-        ended.and(Kinds::SIGN_INS).and(Kinds::PROGRAM).and(Kinds::SHARED_STORE)
+        ended.and(Kinds::SIGN_INS).and(Kinds::LISTINGS).and(Kinds::PROGRAM).and(Kinds::SHARED_STORE)
     }
 
     fn hear(&self, event: Event<'_>) {
@@ -244,6 +248,12 @@ impl Listener for Metrics {
             Event::SignIn(login, change) => {
                 let labels = [("server", login.server.into()), ("change", change.as_str().into())];
                 self.sign_ins.get_or_create_owned(&labels).inc();
+            }
+            Event::DefinitionsDrifted(at, drift, _) => {
+                let (toolbox, server) = (at.toolbox.to_string(), at.server.to_string());
+                let labels = [("toolbox", toolbox.into()), ("server", server.into())];
+                let found = u64::try_from(drift.len()).unwrap_or(u64::MAX);
+                self.drift.get_or_create_owned(&labels).inc_by(found);
             }
             Event::CertificateShown(dates) => {
                 *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = Some(*dates);

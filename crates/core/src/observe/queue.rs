@@ -8,7 +8,7 @@ use crate::observe::context::{CallDetails, CallFacts};
 use crate::observe::ending::CallEnd;
 use crate::observe::event::SessionContext;
 use crate::observe::record::{
-    CertificateRecord, ChangeRecord, LlmRecord, ReadRecord, ReloadRecord, SignInRecord,
+    CertificateRecord, ChangeRecord, DriftRecord, LlmRecord, ReadRecord, ReloadRecord, SignInRecord,
 };
 use crate::observe::tally::Incident;
 use crate::raw::Raw;
@@ -29,6 +29,8 @@ pub(crate) enum Note {
     LlmRequestEnded(LlmRecord),
     /// A server has changed a definition.
     DefinitionChanged(Box<ChangeRecord>),
+    /// A definition is not as the lock has it.
+    Drifted(Box<DriftRecord>),
     /// An agent's session goes on here, where it was taken over so often in all.
     SessionAdopted(SessionContext, u64),
     /// An agent has left.
@@ -61,6 +63,7 @@ impl Note {
             Self::CallBegan(_)
             | Self::LlmRequestEnded(_)
             | Self::DefinitionChanged(_)
+            | Self::Drifted(_)
             | Self::SessionAdopted(..)
             | Self::SessionClosed(_)
             | Self::Incident(..) => 0,

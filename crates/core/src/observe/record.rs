@@ -9,7 +9,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::catalog::{ChangedDefinition, Listing};
+use crate::catalog::{ChangedDefinition, Difference, Drifted, Listing};
 use crate::name::{AgentName, ServerRef};
 use crate::observe::context::{CallDetails, CallFacts, Stop};
 use crate::observe::ending::{CallEnd, Ending};
@@ -153,6 +153,16 @@ pub(crate) struct ChangeRecord {
     pub(crate) changed: ChangedDefinition,
 }
 
+/// A definition that is not as the lock has it, for the thread that writes.
+#[derive(Debug)]
+pub(crate) struct DriftRecord {
+    pub(crate) at: SystemTime,
+    pub(crate) server: ServerRef,
+    pub(crate) drifted: Drifted,
+    /// The fate of it, in the word of the configuration.
+    pub(crate) becomes: &'static str,
+}
+
 /// Makes lines.
 #[derive(Debug)]
 pub(crate) struct Scribe {
@@ -282,6 +292,22 @@ impl Scribe {
         if changed.untold > 0 {
             number(line, "untold", changed.untold);
         }
+        line.extend_from_slice(b"}\n");
+    }
+
+    /// Writes the line of a definition that is not as the lock has it.
+    pub(crate) fn drift(&self, line: &mut Vec<u8>, record: &DriftRecord) {
+        let DriftRecord { at, server, drifted, becomes } = record;
+        head(line, *at, "definition_drift");
+        text(line, "toolbox", server.toolbox.as_str());
+        text(line, "server", server.server.as_str());
+        text(line, "primitive", drifted.word);
+        text(line, "name", &cut(&self.secrets.redact(&drifted.name)));
+        text(line, "difference", drifted.what.word());
+        if let Difference::Changed(members) = &drifted.what {
+            text(line, "members", &cut(&self.secrets.redact(&members.join(", "))));
+        }
+        text(line, "definitions", becomes);
         line.extend_from_slice(b"}\n");
     }
 

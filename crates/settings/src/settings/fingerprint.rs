@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write};
 
 use sha2::{Digest, Sha256};
 
-use crate::settings::{Config, Launch, ServerConfig};
+use crate::settings::{Config, Definitions, Launch, ServerConfig};
 
 /// How many bytes of the digest tell configurations apart.
 const LENGTH: usize = 6;
@@ -50,6 +50,9 @@ fn add_server(server: &ServerConfig, add: &mut impl FnMut(&dyn Debug)) {
                 add(&(&config.name, &config.description, &config.input_schema));
             }
         }
+    }
+    if server.definitions() != Definitions::Off {
+        add(&(server.definitions(), &server.locked));
     }
     for (tool, over) in &server.overrides {
         let pinned: Vec<&String> = over.arguments.keys().collect();

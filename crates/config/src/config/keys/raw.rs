@@ -55,6 +55,13 @@ section! {
         #[schemars(extend("enum" = ["presentation", "everything", null], "default" = "presentation"))]
         "watch" as pub(crate) watch: Located<String>,
 
+        /// The fate of definitions of tools, prompts and resource templates that are not as
+        /// `workbench.lock` has them: they are served and told of (`warn`, if there is such a file), they
+        /// are as if they did not exist (`quarantine`), or their server is not opened (`deny`); `off`:
+        /// nobody looks.
+        #[schemars(extend("enum" = ["off", "warn", "quarantine", "deny", null]))]
+        rule "definitions" as pub(crate) definitions: Located<String>,
+
         /// The `sandbox` of every server that is started by a command and has none of its own.
         "sandbox" as pub(crate) sandbox: RawSandbox,
 

@@ -10,6 +10,7 @@ use ::http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use url::Url;
 
 use crate::config::keys::category::check_overrides;
+use crate::config::keys::definitions;
 use crate::config::keys::filter;
 use crate::config::keys::foreign::Foreign;
 use crate::config::keys::limits::{RawCache, RawRates};
@@ -73,6 +74,7 @@ pub(crate) fn check(
         shared,
         eager,
         isolation,
+        definitions: differing,
         protocol,
         roots,
         limits,
@@ -90,25 +92,22 @@ pub(crate) fn check(
     let (isolation, eager) = check_start(isolation, eager, idle_timeout_ms.as_ref(), reader);
     let idle_timeout = milliseconds(idle_timeout_ms);
     let protocol = check_protocol(protocol, reader);
+    let differing = differing.and_then(|word| definitions::check(&word, reader));
     if off {
         return Checked::Off;
     }
     let launch = match means {
         None => None,
-        Some(Means::Unsupported { reason, hint }) => {
-            let hint = hint.to_owned();
-            reader.warn(&name.spot, format!("not available: {reason}"), Some(hint.clone()));
-            Some(Launch::Unsupported { reason, hint })
-        }
+        Some(Means::Unsupported { reason, hint }) => Some(unsupported(reason, hint, name, reader)),
         Some(Means::Url(url, transport)) => {
-            let for_commands = [
+            let commands = [
                 ("args", args.is_some_and(|args| !args.is_empty())),
                 ("env", env.is_some_and(|env| !env.0.is_empty())),
                 ("cwd", cwd.is_some()),
                 ("sandbox", sandbox.is_some()),
                 ("container", container.is_some()),
             ];
-            ignore(&for_commands, name, reader);
+            ignore(&commands, name, reader);
             http((&url, transport), headers, (oauth, places), reader).map(Launch::Http)
         }
         Some(Means::Command(command)) => {
@@ -151,7 +150,21 @@ pub(crate) fn check(
         roots: roots.is_some_and(|roots| roots.value),
         limits: limits.map(RawRates::checked).unwrap_or_default(),
         cache: cache.map(RawCache::checked).unwrap_or_default(),
+        definitions: differing,
+        locked: None,
     }))
+}
+
+/// A launch that cannot be, which is told of.
+fn unsupported(
+    reason: String,
+    hint: &str,
+    name: &Located<String>,
+    reader: &mut Reader<'_>,
+) -> Launch {
+    let hint = hint.to_owned();
+    reader.warn(&name.spot, format!("not available: {reason}"), Some(hint.clone()));
+    Launch::Unsupported { reason, hint }
 }
 
 fn time(written: Option<Located<u64>>, default_ms: u64) -> Duration {

@@ -8,6 +8,7 @@ use std::path::Path;
 use globset::Glob;
 
 use crate::config::keys::category::{self, Servers, Whole};
+use crate::config::keys::definitions;
 use crate::config::keys::limits::{RawCache, RawLimits};
 use crate::config::keys::macros::Unplaced;
 use crate::config::keys::policy::check::Rules;
@@ -69,6 +70,7 @@ pub(crate) fn config(
         schema: _,
         tool_mode,
         watch,
+        definitions: differing,
         sandbox,
         search,
         navigator,
@@ -137,6 +139,7 @@ pub(crate) fn config(
         audit: audit.and_then(|raw| raw.checked(places)),
         telemetry: telemetry.map(|raw| raw.checked(reader)).unwrap_or_default(),
         auth: auth.map(|raw| raw.value.checked(&raw.spot, places.env, reader)),
+        definitions: differing.and_then(|word| definitions::check(&word, reader)),
         toolboxes: Vec::new(),
     };
     let blocks = Blocks {

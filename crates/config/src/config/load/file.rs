@@ -14,6 +14,7 @@ use crate::config::load::catalog::{self, Added, Attached};
 use crate::config::load::check;
 use crate::config::load::folder::Disk;
 use crate::config::load::loaded::Loaded;
+use crate::config::load::lock::{BadLock, lock_file, read_lock};
 use crate::config::load::secrets::{WithSecrets, read_secrets, secrets_file};
 use crate::config::load::shelf::Shelf;
 use crate::config::syntax::document::{self, Node};
@@ -21,6 +22,7 @@ use crate::config::syntax::finding::{Finding, Report};
 use crate::config::syntax::places::{Places, located_path};
 use crate::config::values::{Known, Unasked, ValueSource, with_values};
 use crate::name::PROGRAM;
+use crate::settings::Lock;
 
 /// The variable that names the configuration file.
 const VARIABLE: &str = "WORKBENCH_CONFIG";
@@ -144,11 +146,58 @@ pub enum LoadError {
     /// It can be read, but not be used: every error, and the warnings too.
     #[error("{}", .0.body())]
     Invalid(Report),
+    /// The lock beside it cannot be used.
+    #[error("{0}")]
+    Lock(UnusableLock),
+}
+
+/// A lock that cannot be used.
+#[derive(Debug)]
+pub struct UnusableLock {
+    /// The file as the user would name it.
+    pub file: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for UnusableLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the lock `{}` cannot be used: {}", self.file.display(), self.reason)
+    }
 }
 
 /// Reads and checks the configuration file, or the folder of a catalog, with the values that it refers
-/// to from `source`.
+/// to from `source`, and the lock beside it.
 pub fn load(
+    location: &Location,
+    env: &dyn EnvSource,
+    source: &dyn ValueSource,
+) -> Result<Loaded, LoadError> {
+    let mut loaded = load_unlocked(location, env, source)?;
+    match load_lock(location)? {
+        Some(lock) => loaded.config.attach_lock(&lock),
+        None => loaded.config.settle_definitions(),
+    }
+    Ok(loaded)
+}
+
+/// Reads the lock beside a configuration, if there is one.
+pub fn load_lock(location: &Location) -> Result<Option<Lock>, LoadError> {
+    let is_folder = location.path.is_dir();
+    let path = lock_file(&location.path, is_folder);
+    let shown = lock_file(&location.shown, is_folder);
+    let unusable = |reason: String| LoadError::Lock(UnusableLock { file: shown.clone(), reason });
+    let bytes = match read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable(error.to_string())),
+    };
+    let text = text(&bytes).map_err(unusable)?;
+    read_lock(text).map(Some).map_err(|bad: BadLock| unusable(bad.to_string()))
+}
+
+/// Reads and checks a configuration as [`load`] does, without the lock beside it.
+pub fn load_unlocked(
     location: &Location,
     env: &dyn EnvSource,
     source: &dyn ValueSource,

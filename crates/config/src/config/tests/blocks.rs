@@ -64,6 +64,8 @@ fn defaults_are_as_documented() {
             roots: false,
             limits: Rates::default(),
             cache: CacheConfig::default(),
+            definitions: None,
+            locked: None,
         }]
     );
 }

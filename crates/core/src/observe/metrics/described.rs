@@ -87,6 +87,7 @@ metrics! {
     HELD = Gauge, "held", &["what"], "What callers hold at the moment, by what it is";
     LIMITS_REACHED = Counter, "limits_reached", &["what"], "How often a caller wanted to hold more than it may, by what that was";
     SIGN_INS = Counter, "sign_ins", &["server", "change"], "Logins at servers over HTTP: signed_in, renewed, wanted, signed_out";
+    DRIFT = Counter, "definition_drift", &["toolbox", "server"], "Definitions that were found not to be as `workbench.lock` has them";
     SHARED_UP = Gauge, "shared_store_up", &[], "Whether the store that workbenches share can be used: 1 or 0; absent where there is none";
     SHARED_SECONDS = Histogram, "shared_store_seconds", &[], "How long the store that workbenches share took to answer, or to be given up";
 }

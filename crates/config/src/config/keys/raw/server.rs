@@ -146,6 +146,11 @@ keys! {
         #[schemars(extend("enum" = ["shared", "session", null], "default" = "shared"))]
         "isolation" as pub isolation: Located<String>,
 
+        /// The fate of definitions that are not as `workbench.lock` has them, in place of what
+        /// holds for all servers: `off`, `warn`, `quarantine` or `deny`.
+        #[schemars(extend("enum" = ["off", "warn", "quarantine", "deny", null]))]
+        rule "definitions" as pub definitions: Located<String>,
+
         /// Which revisions of MCP the server is spoken to in: `legacy` (2024-11-05 to 2025-11-25),
         /// `modern` (2026-07-28), or `auto` to find out.
         #[schemars(extend("enum" = ["auto", "legacy", "modern", null], "default" = "auto"))]

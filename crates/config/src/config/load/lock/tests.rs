@@ -1,0 +1,90 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn spelling(definition: &str, ignore: &[Hole]) -> Spelling {
+    let raw = Raw::encode(&serde_json::from_str::<Box<RawValue>>(definition).unwrap());
+    let text = String::from_utf8(raw.said(&[]).unwrap()).unwrap();
+    Spelling { sum: Sum::of(&raw.said(ignore).unwrap()), text: text.into() }
+}
+
+fn lock() -> Lock {
+    let ignore = vec![("/description".to_owned(), vec![1])];
+    let add = Locked {
+        spellings: vec![spelling(r#"{"name":"add","description":"in UTC","n":1.50}"#, &ignore)],
+        ignore,
+        is_conditional: false,
+    };
+    let ask = Locked {
+        spellings: vec![
+            spelling(r#"{"name":"ask","description":"a\u202eb"}"#, &[]),
+            spelling(r#"{"name":"ask"}"#, &[]),
+        ],
+        ignore: Vec::new(),
+        is_conditional: true,
+    };
+    let server = LockedServer {
+        launch: r#"{"command":"npx"}"#.into(),
+        package: Some(r#"{"name":"x","version":"1"}"#.into()),
+        info: Some(r#"{"name":"x"}"#.into()),
+        instructions: Some(Locked {
+            spellings: vec![spelling(r#""Say \"please\".""#, &[])],
+            ignore: Vec::new(),
+            is_conditional: false,
+        }),
+        tools: [("add".to_owned(), add), ("ask".to_owned(), ask)].into(),
+        ..LockedServer::default()
+    };
+    Lock { servers: [("x".to_owned(), Arc::new(server))].into() }
+}
+
+fn refused(text: &str) -> String {
+    read_lock(text).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_written_is_read_again_and_written_as_the_same_bytes() {
+    let text = write_lock(&lock());
+    insta::assert_snapshot!(text);
+    assert_eq!(read_lock(&text), Ok(lock()));
+    assert_eq!(write_lock(&read_lock(&text).unwrap()), text);
+}
+
+#[test]
+fn a_lock_that_is_not_understood_whole_is_refused() {
+    let good = write_lock(&lock());
+    for (what, text, said) in [
+        ("nothing", String::new(), "it is no JSON"),
+        (
+            "a merge",
+            good.replace("\"servers\": {", "<<<<<<< HEAD\n\"servers\": {"),
+            "marks of a merge",
+        ),
+        ("another file", "{}".to_owned(), "it has no `version`"),
+        ("a newer one", good.replace("\"version\": 1", "\"version\": 2"), "of version 2, and this"),
+        ("a word", good.replace("\"version\": 1", "\"version\": \"1\""), "expected version 1"),
+        ("a new member", good.replace("\"when\"", "\"where\""), "unknown field `where`"),
+        ("another when", good.replace(MORE, "never"), "`servers.x.tools.ask.when`: expected"),
+        (
+            "a changed text",
+            good.replace("in UTC\"", "at UTC\""),
+            "`servers.x.tools.add`: its `hash` is not",
+        ),
+        ("a changed name", good.replace("\"add\": {", "\"sub\": {"), "of another `name`"),
+        (
+            "twice",
+            good.replace("\"launch\": {", "\"launch\": {}, \"launch\": {"),
+            "stands in it twice",
+        ),
+    ] {
+        assert!(good != text || what.is_empty(), "{what} is the same");
+        let found = refused(&text);
+        assert!(found.contains(said), "{what}: {found}");
+    }
+}
+
+#[test]
+fn a_word_that_is_ignored_may_be_another_in_the_text_too() {
+    let text = write_lock(&lock()).replace("in UTC\"", "in JST\"");
+    assert!(read_lock(&text).is_ok());
+}

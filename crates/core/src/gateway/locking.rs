@@ -1,0 +1,171 @@
+//! Servers with definitions that are not as the lock has them, and what agents get of them.
+//!
+//! *Theory of operation.* A listing is compared with the lock before anything is made of it
+//! ([`judged`](crate::gateway::judged)), and policy decides what of it is shown. What it keeps back is not in the
+//! listing that the views are made of, so that no surface has it: it is as if the server did not have
+//! it. A server that is not opened lists nothing. What is compared is what the server says, whatever
+//! the configuration makes of it, and a listing from the store like any other. Before a call of a server
+//! for which that holds, it runs and has been listed.
+
+use std::sync::Arc;
+
+use crate::backend::{self, StartFailure};
+use crate::catalog::Listing;
+use crate::gateway::error::server_error;
+use crate::gateway::judged::Judged;
+use crate::gateway::members::Server;
+use crate::gateway::snapshot::Snapshot;
+use crate::gateway::{CallError, FailedServer, Gateway, Presence, RequestContext, failed};
+use crate::name::ServerRef;
+use crate::policy::Heed;
+use crate::raw::Member;
+
+/// Why a server is not opened. Nothing that it says is in the text.
+pub(crate) fn closed(at: &ServerRef) -> StartFailure {
+    StartFailure::new(
+        "what it says of its tools is not what `workbench.lock` has, and `definitions` is `deny`"
+            .to_owned(),
+        format!(
+            "see with `mcp-workbench lock --diff` what differs, and take it over with \
+             `mcp-workbench lock --accept {}`",
+            at.server
+        ),
+    )
+}
+
+impl Snapshot {
+    /// Returns `true` if a server is not opened because of its definitions.
+    pub(crate) fn is_closed(&self, at: &ServerRef) -> bool {
+        self.drift(at).is_some_and(|judged| judged.heed == Heed::Close)
+    }
+
+    /// The failure that kept a server from being opened, if it was its definitions.
+    pub(crate) fn failure_of(&self, at: &ServerRef) -> Option<FailedServer> {
+        let error = || backend::Error::StartFailed(Arc::new(closed(at)));
+        self.is_closed(at).then(|| failed(&at.server, &error()))
+    }
+}
+
+impl Gateway {
+    /// Returns `true` if something of a server may be kept from agents because of its definitions.
+    pub(crate) fn is_locked(&self, at: &ServerRef) -> bool {
+        let toolbox = self.config.toolbox(at.toolbox.as_str());
+        let server = toolbox.and_then(|toolbox| toolbox.server(at.server.as_str()));
+        server.is_some_and(|server| server.definitions().is_enforced())
+    }
+
+    /// Returns `true` if a server has to be listed before something is asked of it: it never was, or
+    /// what is shown of it may not be what it would say now, where that decides what agents get.
+    pub(crate) fn is_to_list(&self, at: &ServerRef, server: &Server, agent: &Presence) -> bool {
+        let shown = self.snapshot().version(server.shared.id());
+        let may_differ = || match server.shared.running() {
+            Some(live) => live.listed().version > shown,
+            None => server.used_by(agent).id() == server.shared.id(),
+        };
+        shown == 0 || (self.is_locked(at) && may_differ())
+    }
+
+    /// Refuses what is asked of a server that is not opened.
+    pub(crate) fn check_open(&self, at: &ServerRef) -> Result<(), CallError> {
+        if self.snapshot().is_closed(at) {
+            return Err(server_error(at, backend::Error::StartFailed(Arc::new(closed(at)))));
+        }
+        Ok(())
+    }
+
+    /// Has a server run and be listed before anything else than a tool is asked of it, and refuses what
+    /// is kept from agents.
+    pub(crate) async fn check_definitions(
+        &self,
+        at: &ServerRef,
+        method: &str,
+        params: &[Member],
+        context: RequestContext<'_>,
+    ) -> Result<(), CallError> {
+        let Some(judged) = self.judged_now(at, context).await? else { return Ok(()) };
+        let about = params.iter().find(|(key, _)| key == "ref").map(|(_, about)| about);
+        let text = |name: &str| {
+            let own = params.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+            let value = own.or_else(|| about?.member(name))?;
+            Some(value.text()?.into_owned())
+        };
+        let unknown = |what, wanted| Err(CallError::UnknownPrimitive { what, wanted });
+        if let Some(name) = text("name")
+            && (method.starts_with("prompts/") || about.is_some())
+            && judged.keeps_back("prompt", |kept| kept == name)
+        {
+            return unknown("prompt", name);
+        }
+        if let Some(uri) = text("uri") {
+            self.check_address(at, &uri, &judged)?;
+        }
+        Ok(())
+    }
+
+    /// Has a server be listed before an agent hears of changes of a resource of it, and refuses what is
+    /// kept from agents.
+    pub(crate) async fn check_subscription(
+        &self,
+        at: &ServerRef,
+        uri: &str,
+        context: RequestContext<'_>,
+    ) -> Result<(), CallError> {
+        match self.judged_now(at, context).await? {
+            Some(judged) => self.check_address(at, uri, &judged),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns in what a server differs from the lock now, if something may be kept back for that; the
+    /// server is listed first where that is not known. Refuses one that is not opened.
+    async fn judged_now(
+        &self,
+        at: &ServerRef,
+        context: RequestContext<'_>,
+    ) -> Result<Option<Arc<Judged>>, CallError> {
+        if !self.is_locked(at) {
+            return Ok(None);
+        }
+        let server = self.server(at)?;
+        if self.is_to_list(at, server, context.agent) {
+            self.list_first(at, server, context).await?;
+        }
+        self.check_open(at)?;
+        Ok(self.snapshot().drift(at).cloned())
+    }
+
+    /// Refuses an address that is of a template alone that is kept from agents.
+    fn check_address(
+        &self,
+        at: &ServerRef,
+        uri: &str,
+        judged: &Judged,
+    ) -> Result<(), CallError> {
+        let is_of = |template: &str| template == uri || crate::catalog::fits(template, uri);
+        if !judged.keeps_back("resource template", is_of) {
+            return Ok(());
+        }
+        let view = self.snapshot().view(&at.toolbox);
+        let part = view.part(at.server.as_str());
+        let is_shown = part.is_some_and(|part| {
+            part.resources().iter().any(|one| one.uri == uri)
+                || part.templates().iter().any(|one| is_of(&one.uri))
+        });
+        if is_shown {
+            return Ok(());
+        }
+        Err(CallError::UnknownPrimitive { what: "resource", wanted: uri.to_owned() })
+    }
+
+    /// The whole listing of a server that runs, as it wrote it.
+    pub fn listing(&self, at: &ServerRef) -> Option<Arc<Listing>> {
+        let server = self.at(&at.toolbox, &at.server)?;
+        server.shared.running().map(|live| live.listed().listing)
+    }
+
+    /// The whole name that a running server has given itself, as JSON.
+    pub fn server_info(&self, at: &ServerRef) -> Option<crate::raw::Raw> {
+        let server = self.at(&at.toolbox, &at.server)?;
+        server.shared.running()?.info()
+    }
+}

@@ -1,0 +1,74 @@
+//! The findings of `lock --check`, for a pull request.
+
+use std::fmt::Write;
+
+use crate::cli::lock::difference;
+use crate::cli::lock::report::{Failed, Outcome, Report};
+
+/// The longest difference that is shown whole, in bytes; a comment has room for 64 KiB.
+const MAX_DIFFERENCE: usize = 40_000;
+
+/// The page.
+pub(super) fn page(report: &Report) -> String {
+    let mut page = format!("## MCP definitions: {}\n", escaped(&report.summary()));
+    // Writing into memory does not fail.
+    if !report.drift.is_empty() {
+        page.push_str("\n| Server | What | Difference | Members |\n| --- | --- | --- | --- |\n");
+        for row in &report.drift {
+            let what = format!("{} {}", row.kind, row.name);
+            let _ = writeln!(
+                page,
+                "| {} | {} | {} | {} |",
+                escaped(&row.server),
+                escaped(what.trim_end()),
+                row.difference,
+                escaped(&row.members.join(", "))
+            );
+        }
+        let difference = difference::text(report);
+        let end = (0..=MAX_DIFFERENCE.min(difference.len()))
+            .rev()
+            .find(|end| difference.is_char_boundary(*end))
+            .unwrap_or_default();
+        let fence = "`".repeat(longest_ticks(&difference).max(2) + 1);
+        let _ = write!(
+            page,
+            "\n<details><summary>Line by line</summary>\n\n{fence}diff\n{}\n{fence}\n\n</details>\n",
+            difference[..end].trim_end()
+        );
+        page.push_str("\n`mcp-workbench lock --accept SERVER[:TOOL]` takes a change over.\n");
+    }
+    for Failed { server, reason } in &report.failed {
+        let _ = writeln!(page, "\n- `{}` could not be started: {}", server, escaped(reason));
+    }
+    for note in report.notes() {
+        let _ = writeln!(page, "\n- {}", escaped(note));
+    }
+    if report.outcome() == Outcome::Unknown {
+        page.push_str("\nThis is no proof that they are as the lock has them.\n");
+    }
+    page.trim_end().to_owned()
+}
+
+fn longest_ticks(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
+}
+
+/// The text on one line, with nothing in it that is Markdown or HTML.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' => escaped.push(' '),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '|' | '*' | '_' | '[' | ']' | '!' | '\\' | '@' | '#' => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
