@@ -5,9 +5,7 @@
 //! [`Policy`], which decides on single tools. All that the file says is worked out when a policy is
 //! made ([`access`] finds out which lists count, [`names`] makes them ready), so that a decision is
 //! a few look-ups. What is asked before each call is the same as what was asked before the tool was
-//! shown; arguments come to it there ([`Grant::permit`]).
-//!
-//! Whatever cannot be compiled or evaluated is denied.
+//! shown; arguments come to it there ([`Grant::permit`]). Whatever cannot be compiled is denied.
 
 mod access;
 mod address;
@@ -257,9 +255,10 @@ impl Policy {
             });
             (toolbox.name.clone(), rules.collect())
         });
+        let rules = rules.collect();
         let timed = whens.0.into_iter().map(|(condition, _)| condition);
         Self {
-            rules: rules.collect(),
+            rules,
             timed: timed.filter(|condition| condition.window().is_some()).collect(),
             heeds_hints: config.policy.is_hint_dangerous,
             tells_agents_apart: !config.policy.agents.is_empty(),
@@ -384,8 +383,7 @@ impl Rules {
     ) -> Self {
         let policy = &config.policy;
         let Access { lists, otherwise, resources, prompts } = access;
-        let all = config.servers().map(|(toolbox, server)| server_ref(&toolbox.name, &server.name));
-        let all: Vec<_> = all.collect();
+        let all: Vec<_> = config.servers().map(|(t, s)| server_ref(&t.name, &s.name)).collect();
         let lists = lists.into_iter().map(|(rule, tools)| (rule, Names::allowing(tools, at, &all)));
         let overrides = server.overrides.iter();
         let renamed = overrides.map(|(own, over)| (own.clone(), over.name.clone()));

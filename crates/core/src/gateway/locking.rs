@@ -135,12 +135,7 @@ impl Gateway {
     }
 
     /// Refuses an address that is of a template alone that is kept from agents.
-    fn check_address(
-        &self,
-        at: &ServerRef,
-        uri: &str,
-        judged: &Judged,
-    ) -> Result<(), CallError> {
+    fn check_address(&self, at: &ServerRef, uri: &str, judged: &Judged) -> Result<(), CallError> {
         let is_of = |template: &str| template == uri || crate::catalog::fits(template, uri);
         if !judged.keeps_back("resource template", is_of) {
             return Ok(());

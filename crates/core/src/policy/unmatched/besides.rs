@@ -183,11 +183,7 @@ mod tests {
                     "did you mean `note://a`?"
                 ),
                 ("agent_policies.ann.prompt_overrides.files", "sun", "did you mean `sum`?"),
-                (
-                    "mcp_servers.files.resource_filters",
-                    "!note://c*",
-                    "did you mean `note://a`?"
-                ),
+                ("mcp_servers.files.resource_filters", "!note://c*", "did you mean `note://a`?"),
                 ("mcp_servers.files.resource_filters", "db://*", ""),
                 ("mcp_servers.files.prompt_filters", "!plam", "did you mean `plan`?"),
             ]
