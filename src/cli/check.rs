@@ -105,30 +105,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         count(seen.toolboxes.len(), "toolbox"),
         count(seen.toolboxes.iter().map(|t| t.launched().count()).sum(), "server"),
     );
-    let (mut servers, reached, failures, not_shown, talkative, said) =
+    let Looked { mut servers, reached, failures, not_shown, talkative, said } =
         with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
-            let (servers, reached, failures) = if args.connect {
-                let (mut rows, failures) = connect(gateway).await;
-                let reached = cells::mark(global, gateway.config(), &mut rows);
-                (rows, reached, failures)
-            } else {
-                gateway.recalled().await;
-                let mut rows = configured(gateway.config());
-                let failures = missing::mark(gateway.config(), &mut rows);
-                (rows, Vec::new(), failures)
-            };
-            let snapshot = gateway.snapshot();
-            let talkative = match &rules {
-                Some(config) if args.connect => talkative::findings(config, &snapshot),
-                _ => Vec::new(),
-            };
-            let not_shown = not_shown(gateway.config(), &snapshot);
-            let said = if args.connect {
-                definitions::look(gateway.config(), &snapshot)
-            } else {
-                Vec::new()
-            };
-            (servers, reached, failures, not_shown, talkative, said)
+            look(global, args, rules.as_ref(), gateway).await
         })?;
     let mut remarks = match &rules {
         Some(config) => remarks::findings(global, config)?,
@@ -171,6 +150,46 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         print::prose(&sections.join("\n\n"))?;
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The servers of a configuration, as far as one looks.
+struct Looked {
+    servers: Vec<Row>,
+    /// The files and addresses that servers in a sandbox reach.
+    reached: Vec<String>,
+    failures: Vec<String>,
+    not_shown: Vec<String>,
+    /// Servers whose answers may be long.
+    talkative: Vec<config::Finding>,
+    /// Remarks on what they say of themselves.
+    said: Vec<definitions::Remarks>,
+}
+
+/// Looks at the servers of a gateway, and starts them if that is wanted. `rules` is the whole configuration, where no agent
+/// is meant.
+async fn look(global: &Global, args: &Args, rules: Option<&Config>, gateway: &Gateway) -> Looked {
+    let (servers, reached, failures) = if args.connect {
+        let (mut rows, failures) = connect(gateway).await;
+        let reached = cells::mark(global, gateway.config(), &mut rows);
+        (rows, reached, failures)
+    } else {
+        gateway.recalled().await;
+        let mut rows = configured(gateway.config());
+        let failures = missing::mark(gateway.config(), &mut rows);
+        (rows, Vec::new(), failures)
+    };
+    let snapshot = gateway.snapshot();
+    let rules = rules.filter(|_| args.connect);
+    let talkative = rules.map(|config| talkative::findings(config, &snapshot));
+    let said = args.connect.then(|| definitions::look(gateway.config(), &snapshot));
+    Looked {
+        servers,
+        reached,
+        failures,
+        not_shown: not_shown(gateway.config(), &snapshot),
+        talkative: talkative.unwrap_or_default(),
+        said: said.unwrap_or_default(),
+    }
 }
 
 /// Tells of findings at once, or keeps them for what is printed as JSON.

@@ -198,6 +198,8 @@ impl Block {
         let filters = filters(tool_filters, include, exclude);
         let number = |number: Located<u64>| CstInputValue::from(number.value);
         let boolean = |boolean: Located<bool>| CstInputValue::from(boolean.value);
+        let call_timeout = call_timeout_ms.or(timeout_ms).map(number);
+        let call_timeout = call_timeout.or(dialect.call_timeout.map(CstInputValue::from));
         let rest = [
             ("oauth", oauth.map(|oauth| category::written(oauth.written()))),
             ("description", description.map(|text| text.value.into())),
@@ -209,13 +211,7 @@ impl Block {
             ("overrides", overrides.map(|all| category::written(category::overrides(all)))),
             ("disabled", off.then(|| true.into())),
             ("startupTimeoutMs", startup_timeout_ms.map(number)),
-            (
-                "callTimeoutMs",
-                call_timeout_ms
-                    .or(timeout_ms)
-                    .map(number)
-                    .or(dialect.call_timeout.map(CstInputValue::from)),
-            ),
+            ("callTimeoutMs", call_timeout),
             ("totalCallTimeoutMs", total_call_timeout_ms.map(number)),
             ("idleTimeoutMs", idle_timeout_ms.map(number)),
             ("inheritEnv", inherit_env.map(boolean)),
