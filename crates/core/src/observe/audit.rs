@@ -22,9 +22,9 @@ use crate::observe::file::{AuditFile, Unwritten};
 use crate::observe::holdings::Payer;
 use crate::observe::listeners::Listener;
 use crate::observe::queue::{Note, Queue};
+use crate::observe::record::definitions::{ChangeRecord, DriftRecord};
 use crate::observe::record::{
-    CertificateRecord, ChangeRecord, DriftRecord, LlmRecord, ReadRecord, ReloadRecord, Scribe,
-    SignInRecord,
+    CertificateRecord, LlmRecord, ReadRecord, ReloadRecord, Scribe, SignInRecord,
 };
 use crate::observe::secret::Secrets;
 use crate::observe::tally::{Cause, Incident, Tally};

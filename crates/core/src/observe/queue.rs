@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::observe::context::{CallDetails, CallFacts};
 use crate::observe::ending::CallEnd;
 use crate::observe::event::SessionContext;
+use crate::observe::record::definitions::{ChangeRecord, DriftRecord};
 use crate::observe::record::{
-    CertificateRecord, ChangeRecord, DriftRecord, LlmRecord, ReadRecord, ReloadRecord, SignInRecord,
+    CertificateRecord, LlmRecord, ReadRecord, ReloadRecord, SignInRecord,
 };
 use crate::observe::tally::Incident;
 use crate::raw::Raw;
