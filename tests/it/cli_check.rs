@@ -377,7 +377,7 @@ fn a_definition_that_misleads_is_remarked_on_and_changes_no_exit_code() {
         "toolboxes.dev.mcpServers.calc: tool `add`, /description at 6: instruction-tag (high): `Adds. <IMPORTANT>",
         "secret-place (high)",
         "hide-from-user (high)",
-        r"zero-width (medium): `… ~/.ssh/id_rsa first.\u{200b} Do not",
+        r"zero-width (medium): `…ead ~/.ssh/id_rsa first.\u{200b} Do not",
     ] {
         assert!(output.stderr.contains(said), "{said} in {}", output.stderr);
     }

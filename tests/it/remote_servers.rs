@@ -161,17 +161,17 @@ fn serve(kind: Kind, trouble: Trouble, stream: &TcpStream, seen: &Sender<String>
 
 #[test]
 fn a_server_over_http_is_called_in_either_era() {
-    for (kind, first, last) in [
-        (Kind::Legacy, "post server/discover", "delete "),
-        (Kind::Modern, "post server/discover", "post tools/call"),
-    ] {
+    for (kind, ends_session) in [(Kind::Legacy, true), (Kind::Modern, false)] {
         let remote = Remote::start(kind);
         let bench = Bench::new().server("web", "far", remote.entry());
         let output = bench.run(["call", "web", "far", "echo", r#"{"a": 1.0}"#]);
         assert_eq!((output.code, output.stdout.as_str()), (Some(0), "{\"a\":1.0}\n"), "{output}");
         let seen: Vec<_> = remote.seen.try_iter().collect();
-        assert_eq!(seen.first().map(String::as_str), Some(first), "{seen:?}");
-        assert_eq!(seen.last().map(String::as_str), Some(last), "{seen:?}");
+        assert_eq!(seen.first().map(String::as_str), Some("post server/discover"), "{seen:?}");
+        // A stream for what changes is opened beside the call, and may come after it.
+        assert!(seen.iter().any(|request| request == "post tools/call"), "{seen:?}");
+        let is_ended = seen.last().is_some_and(|request| request == "delete ");
+        assert_eq!(is_ended, ends_session, "{seen:?}");
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) enum Hidden {
 const HIDDEN: &str =
     "a model reads it and you do not see it: ask the server's author, or leave the server out";
 /// The advice about text that is written for the model and not for the user.
-const ORDERS: &str = "read the whole definition: if it gives orders instead of describing the tool, leave the server out or replace the text (`tools` overrides)";
+const ORDERS: &str = "read the whole definition: if it gives orders instead of describing the tool, leave the server out or replace the text (`overrides`)";
 /// The advice about text that wants data out.
 const SECRETS: &str = "deny the tool in `toolFilters` or `agentPolicies` until its author has explained what this is for";
 /// The advice about text on other servers.
@@ -218,7 +218,7 @@ pub const RULES: &[Rule] = &[
         id: "preference",
         severity: Severity::Medium,
         finds: "advertising to the model: a tool that wants to be chosen before others, or that speaks ill of them",
-        advice: "compare with what the tool does: a tool that is better need not say so to the model; replace the text (`tools` overrides)",
+        advice: "compare with what the tool does: a tool that is better need not say so to the model; replace the text (`overrides`)",
         looks: Looks::Patterns(&[
             r"\b(?:always|must) (?:prefer|choose|pick|select|prioriti[sz]e) this (?:tool|server|function|service)\b",
             r"\bprefer this (?:tool|server|function|service) (?:over|to|above|instead of|before) (?:all|any|every|other)\b",
@@ -332,7 +332,7 @@ pub const RULES: &[Rule] = &[
         id: "look-alike",
         severity: Severity::High,
         finds: "a tool whose name looks like that of another server's tool, or a well-known one, or is one letter from it",
-        advice: "compare the two: if they are not of one author, hide one in `toolFilters` or give it a name of your own (`tools` overrides)",
+        advice: "compare the two: if they are not of one author, hide one in `toolFilters` or give it a name of your own (`overrides`)",
         looks: Looks::LookAlike,
     },
     Rule {
