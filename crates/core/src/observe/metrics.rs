@@ -275,7 +275,8 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::catalog::Listing;
+    use crate::catalog::{Difference, Drifted, Listing};
+    use crate::name::{ServerName, ServerRef, ToolboxName};
     use crate::observe::ending::CallEnd;
     use crate::observe::event::{LimitReached, SignInChange, SignInContext, StoppedFor};
     use crate::observe::holdings::{Holding, Payer};
@@ -328,6 +329,9 @@ mod tests {
         metrics.hear(Event::LimitReached(&reached));
         let login = SignInContext { server: "hub", account: None, why: "" };
         metrics.hear(Event::SignIn(&login, SignInChange::Renewed));
+        let at = ServerRef { toolbox: ToolboxName::new("dev"), server: ServerName::new("git") };
+        let drifted = Drifted { word: "tool", name: "push".to_owned(), what: Difference::New };
+        metrics.hear(Event::DefinitionsDrifted(&at, &[drifted], "warn"));
         metrics.hear(Event::CertificateShown(&TlsDates { cert: u64::MAX, client_ca: None }));
         metrics.hear(Event::SharedStore(None));
         metrics.hear(Event::SharedStoreAsked(Duration::from_millis(1)));

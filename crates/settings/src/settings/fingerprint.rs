@@ -125,6 +125,6 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_the_same_in_every_process() {
-        assert_eq!(config("a").fingerprint(), "39b642918409");
+        assert_eq!(config("a").fingerprint(), "19936eecbf4a");
     }
 }

@@ -123,6 +123,7 @@ fn keys_that_say_who_may_do_what_are_rules() {
     assert_eq!(
         rules,
         [
+            "definitions",
             "agentPolicies",
             "exposedTools",
             "exposedResources",
