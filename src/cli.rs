@@ -26,6 +26,7 @@ mod logging;
 mod logins;
 mod logs;
 mod man;
+mod packages;
 mod page;
 mod papers;
 mod policy;

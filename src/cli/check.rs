@@ -26,6 +26,7 @@ mod report;
 mod service;
 mod store;
 mod talkative;
+mod versions;
 
 use report::{Finding, Report, Row, Status};
 
@@ -110,7 +111,11 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             look(global, args, rules.as_ref(), gateway).await
         })?;
     let mut remarks = match &rules {
-        Some(config) => remarks::findings(global, config)?,
+        Some(config) => {
+            let mut found = remarks::findings(global, config)?;
+            found.extend(versions::findings(config));
+            found
+        }
         None => Vec::new(),
     };
     remarks.extend(talkative);

@@ -25,6 +25,7 @@ pub use lock::{Definitions, Hole, Lock, Locked, LockedKind, LockedServer, Spelli
 pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
 pub use navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
 pub use oauth::{AccountOf, Grant, IdentityProvider, OAuth, Resource};
+pub use package::{Ecosystem, Package, Wanted};
 pub use policy::{
     AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, Strangers, TimeWindow,
     When,
@@ -49,6 +50,7 @@ mod lock;
 mod macros;
 mod navigator;
 mod oauth;
+mod package;
 mod policy;
 mod reference;
 mod sandbox;

@@ -1,0 +1,195 @@
+use std::collections::BTreeMap;
+use std::fs;
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A home folder with files in it.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    fn file(self, path: &str, text: &str) -> Self {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    /// Puts files there as `npx` does when it is asked for a package.
+    fn npx(self, folder: &str, spec: &str, name: &str, version: &str) -> Self {
+        let at = format!(".npm/_npx/{folder}");
+        self.file(
+            &format!("{at}/package.json"),
+            &json!({ "_npx": { "packages": [spec] } }).to_string(),
+        )
+        .npm(&at, name, version)
+    }
+
+    /// Puts files there as `npm` does.
+    fn npm(self, at: &str, name: &str, version: &str) -> Self {
+        let entry = json!({ "version": version, "integrity": format!("sha512-{version}") });
+        let lock = json!({ "packages": { (format!("node_modules/{name}")): entry } });
+        self.file(&format!("{at}/node_modules/.package-lock.json"), &lock.to_string()).file(
+            &format!("{at}/node_modules/{name}/package.json"),
+            &json!({ "name": name, "version": version }).to_string(),
+        )
+    }
+
+    /// Puts files there as installers of Python packages do.
+    fn python(self, site: &str, name: &str, version: &str, bytes: &str) -> Self {
+        let info = format!("{site}/{}-{version}.dist-info", name.replace('-', "_"));
+        let file = info.rsplit('/').next().unwrap().to_owned();
+        let record = format!(
+            "{name}/__main__.py,sha256={bytes},10\n../../../bin/{name},sha256=zz,9\n{file}/RECORD,,\n{file}/INSTALLER,sha256=q,4\n"
+        );
+        self.file(
+            &format!("{info}/METADATA"),
+            &format!("Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\nName: no\n"),
+        )
+        .file(&format!("{info}/entry_points.txt"), &format!("[console_scripts]\n{name} = a:main\n"))
+        .file(&format!("{info}/RECORD"), &record)
+    }
+
+    fn identify(&self, command: &str, args: &[&str]) -> Option<Identity> {
+        let launch = StdioLaunch {
+            command: command.replace("HOME", &self.0.path().display().to_string()),
+            args: args
+                .iter()
+                .map(|arg| arg.replace("HOME", &self.0.path().display().to_string()))
+                .collect(),
+            env: BTreeMap::new(),
+            referred: BTreeMap::new(),
+            cwd: self.0.path().join("work"),
+            inherit_env: false,
+            withheld: std::collections::BTreeSet::new(),
+            has_own_folder: false,
+            sandbox: None,
+        };
+        let env: BTreeMap<String, String> =
+            [("HOME".to_owned(), self.0.path().display().to_string())].into();
+        identify(&launch, &env)
+    }
+
+    fn version(&self, command: &str, args: &[&str]) -> (Option<String>, Option<String>) {
+        let identity = self.identify(command, args).unwrap();
+        (identity.version, identity.integrity)
+    }
+}
+
+fn both(version: &str, integrity: &str) -> (Option<String>, Option<String>) {
+    (Some(version.to_owned()), Some(integrity.to_owned()))
+}
+
+#[test]
+fn npx_runs_what_it_has_fetched_for_the_same_words() {
+    let home =
+        Home::new().npx("1", "@a/b", "@a/b", "1.2.0").npx("2", "@a/b@1.0.0", "@a/b", "1.0.0");
+    assert_eq!(home.version("npx", &["-y", "@a/b"]), both("1.2.0", "sha512-1.2.0"));
+    assert_eq!(home.version("npx", &["-y", "@a/b@1.0.0"]), both("1.0.0", "sha512-1.0.0"));
+    assert_eq!(home.version("npx", &["-y", "@a/b@1.1.0"]), (Some("1.1.0".to_owned()), None));
+    let unknown = home.identify("npx", &["-y", "c"]).unwrap();
+    assert_eq!((unknown.version, unknown.is_loose), (None, true));
+    assert!(unknown.unknown.is_some());
+    assert!(!home.identify("npx", &["@a/b@1.0.0"]).unwrap().is_loose);
+}
+
+#[test]
+fn npx_runs_what_is_installed_beside_the_launch() {
+    let home = Home::new().npx("1", "b", "b", "1.2.0").npm("work", "b", "1.1.0");
+    assert_eq!(home.version("npx", &["b"]), both("1.1.0", "sha512-1.1.0"));
+    assert_eq!(home.version("npx", &["b@latest"]), (None, None), "it has never been asked for so");
+}
+
+#[test]
+fn a_program_in_a_folder_of_packages_is_a_package() {
+    let home = Home::new().npm("work", "@a/b", "1.1.0");
+    for (command, args) in [
+        ("node", ["node_modules/@a/b/dist/index.js"]),
+        ("node", ["HOME/work/node_modules/@a/b/dist/index.js"]),
+    ] {
+        let identity = home.identify(command, &args).unwrap();
+        assert_eq!((identity.name.as_str(), identity.is_loose), ("@a/b", false));
+        assert_eq!(identity.integrity.as_deref(), Some("sha512-1.1.0"));
+    }
+    assert_eq!(home.identify("node", &["server.js"]), None);
+    assert_eq!(home.identify("/bin/true", &[]), None);
+}
+
+#[test]
+fn a_program_of_a_virtual_environment_is_a_package() {
+    let site = "venv/lib/python3.12/site-packages";
+    let home = Home::new()
+        .file("venv/pyvenv.cfg", "")
+        .python(site, "a-server", "3.1", "x")
+        .python(site, "b-server", "1.0", "y");
+    let by_entry = home.identify("HOME/venv/bin/a-server", &[]).unwrap();
+    assert_eq!((by_entry.name.as_str(), by_entry.version.as_deref()), ("a-server", Some("3.1")));
+    assert!(by_entry.integrity.unwrap().starts_with("record-sha256:"));
+    let by_module = home.identify("HOME/venv/bin/python3", &["-m", "b-server"]).unwrap();
+    assert_eq!(by_module.name, "b-server");
+    assert_eq!(home.identify("HOME/venv/bin/nobody", &[]), None);
+}
+
+#[test]
+fn files_of_a_python_package_have_one_digest_on_every_machine() {
+    let of = |site: &str, bytes: &str| {
+        let home = Home::new().python(site, "a", "1.0", bytes);
+        home.version("uvx", &["a"]).1
+    };
+    let one = of(".cache/uv/archive-v0/x/lib/python3.12/site-packages", "x");
+    assert!(one.is_some());
+    assert_eq!(one, of(".cache/uv/archive-v0/y", "x"), "unpacked and installed");
+    assert_ne!(one, of(".cache/uv/archive-v0/y", "z"));
+}
+
+#[test]
+fn several_versions_in_a_cache_are_not_guessed_between() {
+    let home = Home::new().python(".cache/uv/archive-v0/x", "a", "1.0", "x").python(
+        ".cache/uv/archive-v0/y",
+        "a",
+        "2.0",
+        "y",
+    );
+    assert_eq!(home.version("uvx", &["a"]), (None, None));
+    assert_eq!(home.version("uvx", &["a@2.0"]).0.as_deref(), Some("2.0"));
+    let home = home.python(".local/share/uv/tools/a/lib/python3.12/site-packages", "a", "1.5", "z");
+    assert_eq!(home.version("uvx", &["a"]).0.as_deref(), Some("1.5"), "it is installed");
+    let home = home.python(".cache/pipx/k/lib/python3.12/site-packages", "c", "1.0", "x");
+    assert_eq!(home.version("pipx", &["run", "c"]).0.as_deref(), Some("1.0"));
+}
+
+#[test]
+fn an_image_is_known_by_its_digest_alone() {
+    let home = Home::new();
+    let pinned = home.identify("docker", &["run", "-i", "a/b:1@sha256:00"]).unwrap();
+    assert_eq!((pinned.integrity.as_deref(), pinned.is_loose), (Some("sha256:00"), false));
+    let loose = home.identify("docker", &["run", "-i", "a/b"]).unwrap();
+    assert_eq!((loose.integrity, loose.is_loose), (None, true));
+}
+
+#[test]
+fn what_differs_from_a_record_is_said() {
+    let home = Home::new().npx("1", "b", "b", "1.2.0");
+    let identity = home.identify("npx", &["b"]).unwrap();
+    assert_eq!(identity.differs(Some("1.2.0"), Some("sha512-1.2.0")), None);
+    assert_eq!(identity.differs(None, Some("record-sha256:aa")), None);
+    let version = identity.differs(Some("1.1.0"), None).unwrap();
+    assert_eq!(version, "`b` 1.2.0 would start, and 1.1.0 was recorded");
+    assert!(identity.differs(Some("1.2.0"), Some("sha512-other")).is_some());
+}
+
+#[test]
+fn files_that_are_no_package_managers_are_no_package() {
+    let home = Home::new()
+        .file(".npm/_npx/1/package.json", "[")
+        .file(".npm/_npx/2/package.json", r#"{"_npx":{"packages":["b"]}}"#)
+        .file(".npm/_npx/2/node_modules/b/package.json", r#"{"version":3}"#);
+    assert_eq!(home.version("npx", &["b"]), (None, None));
+}
