@@ -113,7 +113,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let mut remarks = match &rules {
         Some(config) => {
             let mut found = remarks::findings(global, config)?;
-            found.extend(versions::findings(config));
+            // A file alone is not the place for it: most begin without versions.
+            if args.connect {
+                found.extend(versions::findings(config));
+            }
             found
         }
         None => Vec::new(),
