@@ -142,7 +142,7 @@ fn recorded(info: &Path) -> Option<String> {
     let digest = Sha256::digest(lines.join("\n").as_bytes());
     Some(format!(
         "record-sha256:{}",
-        digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
     ))
 }
 

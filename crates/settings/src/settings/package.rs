@@ -20,7 +20,7 @@ pub struct Package {
 pub enum Ecosystem {
     /// Packages of npm.
     Npm,
-    /// Packages of PyPI.
+    /// Packages of `PyPI`.
     PyPi,
     /// Images of containers.
     Image,
