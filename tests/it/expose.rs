@@ -180,8 +180,10 @@ fn a_command_is_exposed_without_a_configuration() {
     assert_eq!(http.send("GET", "/health", &[], "").status, 200);
     let ready = || http.send("GET", "/ready", &[], "").status == 200;
     assert!(std::iter::repeat_with(ready).take(1000).any(|is_ready| is_ready));
-    let metrics = http.send("GET", "/metrics", &[], "").text();
-    assert!(metrics.contains("mcp_workbench_backends_running"), "{metrics}");
+    // It is ready a moment before those who listen have heard of it.
+    let counts = || http.send("GET", "/metrics", &[], "").text();
+    let is_counted = |metrics: String| metrics.contains("mcp_workbench_backends_running");
+    assert!(std::iter::repeat_with(counts).take(1000).any(is_counted), "{}", counts());
     let called =
         answer(http, false, "tools/call", json!({ "name": "echo", "arguments": { "a": 1 } }));
     assert!(called.contains(r#"{"a":1}"#), "{called}");
