@@ -190,7 +190,7 @@ fn compare_once(
     check_calls(world, [Some(asker), other], &servers.called())?;
     let scene = Scene { world: left, one, beside: None, is_eager };
     let ([without, _], also_asked) = played(servers, address, attempt, &scene)?;
-    let compared = differences(with, &without, &own, sharing);
+    let compared = differences(with, &without, &own, sharing, world.judges_resources());
     let others = other.map(|other| paths(world, other)).unwrap_or_default();
     asked.retain(|path| !others.contains(path));
     if compared.is_ok() && !is_eager && asked != also_asked {

@@ -254,6 +254,11 @@ pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World
             server.resource_filters = Vec::new();
             if oracle.judges_resources(&before) {
                 server.resource_filters.push("judged".to_owned());
+                // What a server does not have it may be asked for all the same, and speaks of it then.
+                server.resource_filters.extend(world.addresses().into_iter().map(|uri| {
+                    let sign = if oracle.has_resource(&before, &uri) { "" } else { "!" };
+                    format!("{sign}{uri}")
+                }));
             }
             server.prompt_filters = Vec::new();
             server.filters = Vec::new();

@@ -109,6 +109,7 @@ const RESOURCES: [&str; 3] = ["note://a", "note://b", "file:///x"];
 const TEMPLATES: [&str; 2] = ["note://{id}", "file:///{path}"];
 const PROMPTS: [&str; 2] = ["sum", "plan"];
 const UNLISTED: [&str; 2] = ["note://7", "file:///y"];
+
 /// Patterns that stand in lists of resources. Their names are `of <address>`.
 const ADDRESSES: [&str; 16] = [
     "*",
@@ -343,6 +344,31 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
 }
 
 impl World {
+    /// Returns `true` if any rule is about resources.
+    pub(crate) fn judges_resources(&self) -> bool {
+        let mut servers = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
+        let mut agents = self.policy.agents.iter().flatten();
+        !self.policy.exposed_resources.is_empty()
+            || servers.any(|server| !server.resource_filters.is_empty())
+            || agents.any(|(_, agent)| !agent.resources.is_empty())
+    }
+
+    /// Returns every address that a server may be asked for, whether or not it has it: what is meant with a
+    /// namespace can also be an address of its own.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        let plain = [&RESOURCES[..], &UNLISTED[..], &TEMPLATES[..]].concat();
+        let namespaces = self
+            .toolboxes
+            .iter()
+            .map(|toolbox| toolbox.namespace.as_deref().unwrap_or(&toolbox.name));
+        let prefixes = namespaces.filter(|name| !name.is_empty()).map(|name| format!("{name}_"));
+        let prefixes: Vec<_> = prefixes.chain([String::new()]).collect();
+        let all = prefixes
+            .iter()
+            .flat_map(|prefix| plain.iter().map(move |uri| format!("{prefix}{uri}")));
+        all.collect()
+    }
+
     /// Everything that may be forbidden, by its place.
     pub(crate) fn names(&self) -> Vec<String> {
         let places = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
