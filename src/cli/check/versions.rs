@@ -2,42 +2,137 @@
 
 use crate::cli::packages::identify;
 use crate::config::Finding;
-use crate::config::env::ProcessEnv;
+use crate::config::env::{EnvSource, ProcessEnv};
 use crate::settings::{Config, Ecosystem, Launch, Package, StdioLaunch};
 
-/// Returns a remark on each server whose package has no version, with the words to write instead.
-pub(super) fn findings(config: &Config) -> Vec<Finding> {
+/// Returns a remark on all servers whose package has no version, with the words to write instead.
+pub(super) fn findings(config: &Config) -> Option<Finding> {
     let servers = config.toolboxes.iter().flat_map(|toolbox| {
         toolbox.servers.iter().filter_map(move |server| {
             let Launch::Stdio(launch) = &server.launch else { return None };
-            let (message, hint) = remark(launch)?;
-            let path = format!("toolboxes.{}.mcpServers.{}", toolbox.name, server.name);
-            Some(Finding::remark(path, message, Some(hint)))
+            let loose = Loose::of(launch, &ProcessEnv)?;
+            Some((toolbox.name.to_string(), server.name.to_string(), loose))
         })
     });
-    servers.collect()
+    let servers: Vec<_> = servers.collect();
+    remark(&servers)
 }
 
-fn remark(launch: &StdioLaunch) -> Option<(String, String)> {
-    let package = match launch.container() {
-        Some(container) => Package::of_image(&container.image),
-        None => Package::of(&launch.command, &launch.args)?,
-    };
-    if !package.is_loose() {
-        return None;
+/// Says it of all in one remark, for a file that begins without versions has many such entries.
+fn remark(servers: &[(String, String, Loose)]) -> Option<Finding> {
+    let (first, others) = servers.split_first()?;
+    let (toolbox, server, loose) = first;
+    if others.is_empty() {
+        let Package { runner, name, spec, .. } = &loose.package;
+        let path = format!("toolboxes.{toolbox}.mcpServers.{server}");
+        let message = format!(
+            "`{runner} {spec}` names no version of `{name}`, so another one may start any day"
+        );
+        return Some(Finding::remark(path, message, Some(format!("write {}", loose.instead()))));
     }
-    let Package { ecosystem, runner, name, spec, .. } = &package;
-    let message =
-        format!("`{runner} {spec}` names no version of `{name}`, so another one may start any day");
-    let known = identify(launch, &ProcessEnv).and_then(|identity| identity.version);
-    let hint = match (known, ecosystem) {
-        (Some(version), _) => {
-            format!("write `{}` for `{spec}`, which is what is here now", package.pinned(&version))
+    let message = format!(
+        "{} servers name no version of their package, so another one may start any day",
+        servers.len()
+    );
+    let each: Vec<String> = servers
+        .iter()
+        .map(|(toolbox, server, loose)| format!("in `{toolbox}/{server}` {}", loose.instead()))
+        .collect();
+    Some(Finding::remark(
+        "toolboxes".to_owned(),
+        message,
+        Some(format!("write {}", each.join("; "))),
+    ))
+}
+
+/// A package whose version is left open.
+struct Loose {
+    package: Package,
+    /// The version that is on this machine, where that is certain.
+    here: Option<String>,
+}
+
+impl Loose {
+    fn of(launch: &StdioLaunch, env: &dyn EnvSource) -> Option<Self> {
+        let package = match launch.container() {
+            Some(container) => Package::of_image(&container.image),
+            None => Package::of(&launch.command, &launch.args)?,
+        };
+        let here = || identify(launch, env).and_then(|identity| identity.version);
+        package.is_loose().then(|| Self { here: here(), package })
+    }
+
+    /// The words to write, and those that they replace.
+    fn instead(&self) -> String {
+        let Package { ecosystem, name, spec, .. } = &self.package;
+        match (&self.here, ecosystem) {
+            (Some(version), _) => {
+                let pinned = self.package.pinned(version);
+                format!("`{pinned}` for `{spec}`, which is what is here now")
+            }
+            (None, Ecosystem::Image) => {
+                format!("`{name}@sha256:…` for `{spec}`, with the digest that you trust")
+            }
+            (None, _) => format!("`{}` for `{spec}`", self.package.pinned("VERSION")),
         }
-        (None, Ecosystem::Image) => {
-            format!("write `{name}@sha256:…`, with the digest that you trust")
-        }
-        (None, _) => format!("write `{}` for `{spec}`", package.pinned("VERSION")),
-    };
-    Some((message, hint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn loose(server: &str, command: &str, args: &[&str], here: Option<&str>) -> Entry {
+        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        let package = Package::of(command, &args).unwrap();
+        let loose = Loose { package, here: here.map(str::to_owned) };
+        ("dev".to_owned(), server.to_owned(), loose)
+    }
+
+    type Entry = (String, String, Loose);
+
+    fn told(servers: &[Entry]) -> Option<(String, String, String)> {
+        let finding = remark(servers)?;
+        Some((finding.path, finding.message, finding.hint.unwrap()))
+    }
+
+    #[test]
+    fn one_entry_is_told_at_its_place() {
+        let a = loose("a", "npx", &["-y", "a-server"], Some("1.2.0"));
+        let (path, message, hint) = told(&[a]).unwrap();
+        assert_eq!(path, "toolboxes.dev.mcpServers.a");
+        assert_eq!(
+            message,
+            "`npx a-server` names no version of `a-server`, so another one may start any day"
+        );
+        assert_eq!(hint, "write `a-server@1.2.0` for `a-server`, which is what is here now");
+    }
+
+    #[test]
+    fn several_entries_are_one_remark() {
+        let servers = [
+            loose("a", "npx", &["-y", "a-server@latest"], Some("1.2.0")),
+            loose("b", "uvx", &["b-server"], None),
+            loose("c", "docker", &["run", "-i", "--rm", "o/c"], None),
+        ];
+        let (path, message, hint) = told(&servers).unwrap();
+        assert_eq!(path, "toolboxes");
+        assert_eq!(
+            message,
+            "3 servers name no version of their package, so another one may start any day"
+        );
+        assert_eq!(
+            hint,
+            "write in `dev/a` `a-server@1.2.0` for `a-server@latest`, which is what is here now; \
+             in `dev/b` `b-server@VERSION` for `b-server`; \
+             in `dev/c` `o/c@sha256:…` for `o/c`, with the digest that you trust"
+        );
+    }
+
+    #[test]
+    fn nothing_is_told_of_nobody() {
+        assert_eq!(told(&[]), None);
+    }
 }

@@ -60,8 +60,10 @@ pub(super) fn by_path(launch: &StdioLaunch) -> Option<Identity> {
         return None;
     }
     let stem = program.file_stem()?.to_str()?;
-    let module = match launch.args.as_slice() {
-        [flag, module, ..] if flag == "-m" && stem.starts_with("python") => Some(module.as_str()),
+    // Flags such as `-u` may stand before it; after a script, the words are the script's.
+    let mut words = launch.args.iter().skip_while(|word| word.starts_with('-') && *word != "-m");
+    let module = match (words.next(), words.next()) {
+        (Some(flag), Some(module)) if flag == "-m" && stem.starts_with("python") => Some(module),
         _ => None,
     };
     let owns = |info: &Path| match module {

@@ -134,6 +134,9 @@ fn a_program_of_a_virtual_environment_is_a_package() {
     assert!(by_entry.integrity.unwrap().starts_with("record-sha256:"));
     let by_module = home.identify("HOME/venv/bin/python3", &["-m", "b-server"]).unwrap();
     assert_eq!(by_module.name, "b-server");
+    let with_flag = home.identify("HOME/venv/bin/python3", &["-u", "-m", "b-server"]).unwrap();
+    assert_eq!(with_flag.name, "b-server");
+    assert_eq!(home.identify("HOME/venv/bin/python3", &["x.py", "-m", "b-server"]), None);
     assert_eq!(home.identify("HOME/venv/bin/nobody", &[]), None);
 }
 
